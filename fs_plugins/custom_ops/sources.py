@@ -1,0 +1,47 @@
+"""Which sources the compiled op is built from, and where its libraries lie.
+
+Standard library only, and no import of the package: `setup.py` loads this file by its path, before
+anything is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+CSRC = Path(__file__).resolve().parent / "csrc"
+HEADER = "dag.h"
+
+# Each kind of library is compiled from one source, which includes the common header and nothing else of ours.
+SOURCES = {"cpu": "dag_cpu.cpp", "cuda": "dag_cuda.cu"}
+
+_SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+LIBRARIES = {kind: f"libexlm_dag_{kind}{_SUFFIX}" for kind in SOURCES}
+
+
+def source_path(kind: str) -> Path:
+    """The source of the library of this kind ("cpu" or "cuda")."""
+    return CSRC / SOURCES[_known(kind)]
+
+
+def library_path(kind: str) -> Path:
+    """Where the library of this kind lies once it is built; the file need not exist."""
+    return CSRC.parent / LIBRARIES[_known(kind)]
+
+
+def source_hash(kind: str) -> str:
+    """First 16 hex digits of the SHA-256 over the header and the source of this kind.
+
+    It is compiled into the library (`exlm_dag_source_hash()`): so a library of older sources is noticed.
+    """
+    digest = hashlib.sha256()
+    for path in (CSRC / HEADER, source_path(kind)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _known(kind: str) -> str:
+    if kind not in SOURCES:
+        raise ValueError(f"no library of kind {kind!r}: the kinds are {', '.join(map(repr, SOURCES))}")
+    return kind
