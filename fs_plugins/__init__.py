@@ -1,0 +1,9 @@
+"""ExLM as a fairseq plugin: ``fairseq-train --user-dir fs_plugins``."""
+
+from fs_plugins import compat
+
+compat.apply()
+
+from fs_plugins import criterions, models, tasks  # noqa: E402
+
+__all__ = ["compat", "criterions", "models", "tasks"]

@@ -1,0 +1,1 @@
+"""Compiled operators of ExLM; independent of fairseq."""

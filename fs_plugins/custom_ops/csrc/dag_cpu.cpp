@@ -1,0 +1,348 @@
+// The DAG op on the CPU: see dag.h for the recursion and the shapes.
+//
+// Numerics. A row of alpha is taken out of the log domain relative to its largest entry, a(v) = exp(alpha(v) - top), so
+// that a step is a vector-matrix product S(u) = sum over v < u of a(v) * E(v, u) with E = exp(links), in double. What
+// underflows in a or E is below 1e-308 and so cannot matter where S(u) is ordinary; where S(u) is below TINY, which
+// takes inputs that differ by more than e^500, that node's sum is redone exactly in the log domain. The backward pass
+// distributes the posterior of each node over its predecessors in proportion to the terms of the same sum: every
+// factor is a share of 1, so nothing overflows.
+//
+// Sentences are shared out among threads; each is worked on by one, so results do not depend on their number.
+#include "dag.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#ifndef EXLM_SOURCE_HASH
+#define EXLM_SOURCE_HASH "unknown"
+#endif
+
+// One binary serves every x86-64 processor: the loader picks the variant for the machine's vector unit.
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#define EXLM_VECTORISED __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+#else
+#define EXLM_VECTORISED
+#endif
+
+namespace {
+
+constexpr double NEG_INF = -std::numeric_limits<double>::infinity();
+constexpr double NOT_A_NUMBER = std::numeric_limits<double>::quiet_NaN();
+constexpr double TINY = 1e-250;
+const double LOG_TINY = std::log(TINY);
+
+// The part of the trellis that paths from the first to the last node can pass at target i: nodes first(i) .. last(i).
+struct Band {
+    int64_t n, m;  // nodes, targets
+    int64_t first(int64_t i) const { return i; }
+    int64_t last(int64_t i) const { return n - m + i; }
+    bool feasible() const { return m >= 1 && n >= m && (m > 1 || n == 1); }
+};
+
+// sums[u] = sum over v of weights[v] * edges[v][u], for v in v0 .. v1 and v < u in u0 .. u1.
+EXLM_VECTORISED
+void propagate(const double* weights, const double* edges, int64_t L, int64_t v0, int64_t v1, int64_t u0, int64_t u1,
+               double* sums) {
+    for (int64_t u = u0; u <= u1; ++u) sums[u] = 0.0;
+    for (int64_t v = v0; v <= v1; ++v) {
+        const double weight = weights[v];
+        if (weight == 0.0) continue;
+        const double* row = edges + v * L;
+        for (int64_t u = std::max(u0, v + 1); u <= u1; ++u) sums[u] += weight * row[u];
+    }
+}
+
+// For v in v0 .. v1 and v < u in u0 .. u1: shares[v] = weights[v] * (sum over u of edges[v][u] * ratios[u]) and
+// flow[v][u] += weights[v] * ratios[u].
+EXLM_VECTORISED
+void collect(const double* weights, const double* edges, const double* ratios, int64_t L, int64_t v0, int64_t v1,
+             int64_t u0, int64_t u1, double* shares, double* flow) {
+    for (int64_t v = v0; v <= v1; ++v) {
+        const double weight = weights[v];
+        const double* row = edges + v * L;
+        double* out = flow + v * L;
+        const int64_t from = std::max(u0, v + 1);
+        double lanes[8] = {0, 0, 0, 0, 0, 0, 0, 0};  // a sum in a fixed order that vectorises without reassociation
+        int64_t u = from;
+        for (; u + 8 <= u1 + 1; u += 8) {
+            for (int j = 0; j < 8; ++j) {
+                lanes[j] += row[u + j] * ratios[u + j];
+                out[u + j] += weight * ratios[u + j];
+            }
+        }
+        double sum = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+        for (; u <= u1; ++u) {
+            sum += row[u] * ratios[u];
+            out[u] += weight * ratios[u];
+        }
+        shares[v] = weight * sum;
+    }
+}
+
+// Largest of row[first .. last]; NaN if there is a NaN.
+double largest(const double* row, int64_t first, int64_t last) {
+    double top = NEG_INF;
+    bool nan = false;
+    for (int64_t v = first; v <= last; ++v) {
+        nan |= row[v] != row[v];
+        top = row[v] > top ? row[v] : top;
+    }
+    return nan ? NOT_A_NUMBER : top;
+}
+
+// edges[v][u] = exp(links[v][u]) for v < u.
+template <typename T>
+const double* exponentiate(const T* links, int64_t n, int64_t L, std::vector<double>& edges) {
+    edges.resize(L * L);
+    for (int64_t v = 0; v < n; ++v) {
+        for (int64_t u = v + 1; u < n; ++u) edges[v * L + u] = std::exp(static_cast<double>(links[v * L + u]));
+    }
+    return edges.data();
+}
+
+// log of the sum over v in first .. last, v < u, of exp(previous[v] + links[v][u]), all in the log domain.
+template <typename T>
+double exact_log_sum(const double* previous, const T* links, int64_t L, int64_t first, int64_t last, int64_t u) {
+    double top = NEG_INF;
+    last = std::min(last, u - 1);
+    for (int64_t v = first; v <= last; ++v) {
+        top = std::max(top, previous[v] + static_cast<double>(links[v * L + u]));
+    }
+    if (top == NEG_INF) return NEG_INF;
+    double sum = 0.0;
+    for (int64_t v = first; v <= last; ++v) sum += std::exp(previous[v] + static_cast<double>(links[v * L + u]) - top);
+    return top + std::log(sum);
+}
+
+// A thread's working memory, kept from sentence to sentence. The matrices [L][L] come with the first sentence that
+// needs them.
+struct Scratch {
+    explicit Scratch(int64_t L) : weights(L), sums(L), ratios(L), shares(L) {}
+    std::vector<double> weights, sums, ratios, shares;
+    std::vector<double> edges, flow, exact_flow;
+    std::vector<int32_t> from;
+};
+
+template <typename T>
+void forward_sentence(const T* match, const T* links, Band band, int64_t M, int64_t L, T* log_prob, double* alpha,
+                      Scratch& scratch) {
+    for (int64_t j = 0; j < M * L; ++j) alpha[j] = NEG_INF;
+    if (!band.feasible()) {
+        *log_prob = static_cast<T>(NEG_INF);
+        return;
+    }
+    const double* edges = exponentiate(links, band.n, L, scratch.edges);
+    double* weights = scratch.weights.data();
+    double* sums = scratch.sums.data();
+    alpha[0] = match[0];
+    for (int64_t i = 1; i < band.m; ++i) {
+        const double* previous = alpha + (i - 1) * L;
+        double* current = alpha + i * L;
+        const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
+        const double top = largest(previous, v0, v1);
+        if (top == NEG_INF) break;
+        for (int64_t v = v0; v <= v1; ++v) weights[v] = std::exp(previous[v] - top);
+        propagate(weights, edges, L, v0, v1, band.first(i), band.last(i), sums);
+        for (int64_t u = band.first(i); u <= band.last(i); ++u) {
+            const double log_sum =
+                sums[u] < TINY ? exact_log_sum(previous, links, L, v0, v1, u) : top + std::log(sums[u]);
+            current[u] = log_sum == NEG_INF ? NEG_INF : log_sum + static_cast<double>(match[i * L + u]);
+        }
+    }
+    *log_prob = static_cast<T>(alpha[(band.m - 1) * L + band.n - 1]);
+}
+
+template <typename T>
+void backward_sentence(T grad, const T* match, const T* links, Band band, const double* alpha, int64_t M, int64_t L,
+                       T* grad_match, T* grad_links, Scratch& scratch) {
+    for (int64_t j = 0; j < M * L; ++j) grad_match[j] = 0;
+    for (int64_t j = 0; j < L * L; ++j) grad_links[j] = 0;
+    if (!band.feasible() || grad == 0) return;
+    const double log_prob = alpha[(band.m - 1) * L + band.n - 1];
+    if (log_prob == NEG_INF) return;
+    if (log_prob != log_prob) {
+        for (int64_t i = 0; i < band.m; ++i) {
+            for (int64_t u = 0; u < band.n; ++u) grad_match[i * L + u] = static_cast<T>(NOT_A_NUMBER);
+        }
+        for (int64_t v = 0; v < band.n; ++v) {
+            for (int64_t u = v + 1; u < band.n; ++u) grad_links[v * L + u] = static_cast<T>(NOT_A_NUMBER);
+        }
+        return;
+    }
+    const double* edges = exponentiate(links, band.n, L, scratch.edges);
+    double* weights = scratch.weights.data();
+    double* ratios = scratch.ratios.data();
+    double* posterior = scratch.sums.data();  // of (i, u), times grad
+    double* shares = scratch.shares.data();
+    scratch.flow.assign(L * L, 0.0);
+    double* flow = scratch.flow.data();  // of each edge, over its probability
+    bool any_exact = false;
+
+    for (int64_t u = 0; u < band.n; ++u) posterior[u] = 0.0;
+    posterior[band.n - 1] = grad;
+    for (int64_t i = band.m - 1; i >= 1; --i) {
+        const double* previous = alpha + (i - 1) * L;
+        const double* current = alpha + i * L;
+        const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
+        const int64_t u0 = band.first(i), u1 = band.last(i);
+        const double top = largest(previous, v0, v1);
+        bool exact = false;
+        for (int64_t u = u0; u <= u1; ++u) {
+            grad_match[i * L + u] = static_cast<T>(posterior[u]);
+            ratios[u] = 0.0;
+            if (posterior[u] == 0.0) continue;
+            const double log_sum = current[u] - static_cast<double>(match[i * L + u]) - top;
+            if (log_sum < LOG_TINY) {
+                exact = true;
+            } else {
+                ratios[u] = posterior[u] * std::exp(-log_sum);
+            }
+        }
+        for (int64_t v = v0; v <= v1; ++v) weights[v] = std::exp(previous[v] - top);
+        collect(weights, edges, ratios, L, v0, v1, u0, u1, shares, flow);
+        if (exact) {
+            if (!any_exact) scratch.exact_flow.assign(L * L, 0.0);
+            any_exact = true;
+            for (int64_t u = u0; u <= u1; ++u) {
+                if (posterior[u] == 0.0 || ratios[u] != 0.0) continue;
+                const double log_sum = exact_log_sum(previous, links, L, v0, v1, u);
+                if (log_sum == NEG_INF) continue;
+                for (int64_t v = v0; v <= std::min(v1, u - 1); ++v) {
+                    const double share =
+                        posterior[u] * std::exp(previous[v] + static_cast<double>(links[v * L + u]) - log_sum);
+                    shares[v] += share;
+                    scratch.exact_flow[v * L + u] += share;
+                }
+            }
+        }
+        for (int64_t u = u0; u <= u1; ++u) posterior[u] = 0.0;
+        for (int64_t v = v0; v <= v1; ++v) posterior[v] = shares[v];
+    }
+    grad_match[0] = static_cast<T>(posterior[0]);
+    for (int64_t v = 0; v < band.n; ++v) {
+        for (int64_t u = v + 1; u < band.n; ++u) {
+            double total = flow[v * L + u] * edges[v * L + u];
+            if (any_exact) total += scratch.exact_flow[v * L + u];
+            grad_links[v * L + u] = static_cast<T>(total);
+        }
+    }
+}
+
+template <typename T>
+void align_sentence(const T* match, const T* links, Band band, int64_t L, int64_t* alignment, Scratch& scratch) {
+    for (int64_t u = 0; u < L; ++u) alignment[u] = -1;
+    if (!band.feasible()) return;
+    scratch.from.assign(band.m * band.n, -1);
+    double* previous = scratch.weights.data();
+    double* current = scratch.sums.data();
+    for (int64_t u = 0; u < band.n; ++u) previous[u] = NEG_INF;
+    previous[0] = match[0];
+    for (int64_t i = 1; i < band.m; ++i) {
+        for (int64_t u = 0; u < band.n; ++u) current[u] = NEG_INF;
+        int32_t* back = scratch.from.data() + i * band.n;
+        const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
+        for (int64_t v = v0; v <= v1; ++v) {
+            if (previous[v] == NEG_INF) continue;
+            for (int64_t u = std::max(band.first(i), v + 1); u <= band.last(i); ++u) {
+                const double candidate = previous[v] + static_cast<double>(links[v * L + u]);
+                if (candidate > current[u]) {  // ties go to the earliest predecessor
+                    current[u] = candidate;
+                    back[u] = static_cast<int32_t>(v);
+                }
+            }
+        }
+        for (int64_t u = band.first(i); u <= band.last(i); ++u) current[u] += static_cast<double>(match[i * L + u]);
+        std::swap(previous, current);
+    }
+    if (!(previous[band.n - 1] > NEG_INF)) return;
+    int64_t u = band.n - 1;
+    for (int64_t i = band.m - 1; i >= 0; --i) {
+        alignment[u] = i;
+        u = i > 0 ? scratch.from[i * band.n + u] : u;
+    }
+}
+
+// Calls work(T*, Band, b, scratch) for every sentence b on up to num_threads threads, with T the dtype's type.
+// Exceptions become codes, as they must not cross the C boundary.
+template <typename Work>
+int for_each_sentence(int dtype, int64_t B, int64_t M, int64_t L, const int64_t* node_lengths,
+                      const int64_t* target_lengths, int num_threads, Work work) {
+    if (dtype != EXLM_DAG_FLOAT32 && dtype != EXLM_DAG_FLOAT64) return EXLM_DAG_BAD_DTYPE;
+    if (B < 0 || M < 0 || L < 0) return EXLM_DAG_BAD_SIZE;
+    for (int64_t b = 0; b < B; ++b) {
+        if (node_lengths[b] < 0 || node_lengths[b] > L) return EXLM_DAG_BAD_SIZE;
+        if (target_lengths[b] < 0 || target_lengths[b] > M) return EXLM_DAG_BAD_SIZE;
+    }
+    std::atomic<int64_t> next{0};
+    std::atomic<bool> failed{false};
+    auto run = [&] {
+        try {
+            Scratch scratch(L);
+            for (int64_t b = next.fetch_add(1); b < B && !failed; b = next.fetch_add(1)) {
+                const Band band{node_lengths[b], target_lengths[b]};
+                if (dtype == EXLM_DAG_FLOAT32) {
+                    work(static_cast<float*>(nullptr), band, b, scratch);
+                } else {
+                    work(static_cast<double*>(nullptr), band, b, scratch);
+                }
+            }
+        } catch (const std::bad_alloc&) {
+            failed = true;
+        }
+    };
+    std::vector<std::thread> threads;
+    try {
+        for (int64_t t = 1; t < std::min<int64_t>(B, num_threads); ++t) threads.emplace_back(run);
+    } catch (const std::system_error&) {
+        // fewer threads than asked for: the rest do the work
+    }
+    run();
+    for (auto& thread : threads) thread.join();
+    return failed ? EXLM_DAG_NO_MEMORY : EXLM_DAG_OK;
+}
+
+}  // namespace
+
+int exlm_dag_abi_version(void) { return EXLM_DAG_ABI_VERSION; }
+const char* exlm_dag_source_hash(void) { return EXLM_SOURCE_HASH; }
+
+int exlm_dag_forward_cpu(int dtype, int64_t B, int64_t M, int64_t L, const void* match, const void* links,
+                         const int64_t* node_lengths, const int64_t* target_lengths, void* log_prob, double* alpha,
+                         int num_threads) {
+    auto work = [=](auto* type, Band band, int64_t b, Scratch& scratch) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        forward_sentence(static_cast<const T*>(match) + b * M * L, static_cast<const T*>(links) + b * L * L, band, M, L,
+                         static_cast<T*>(log_prob) + b, alpha + b * M * L, scratch);
+    };
+    return for_each_sentence(dtype, B, M, L, node_lengths, target_lengths, num_threads, work);
+}
+
+int exlm_dag_backward_cpu(int dtype, int64_t B, int64_t M, int64_t L, const void* grad_log_prob, const void* match,
+                          const void* links, const int64_t* node_lengths, const int64_t* target_lengths,
+                          const double* alpha, void* grad_match, void* grad_links, int num_threads) {
+    auto work = [=](auto* type, Band band, int64_t b, Scratch& scratch) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        backward_sentence(static_cast<const T*>(grad_log_prob)[b], static_cast<const T*>(match) + b * M * L,
+                          static_cast<const T*>(links) + b * L * L, band, alpha + b * M * L, M, L,
+                          static_cast<T*>(grad_match) + b * M * L, static_cast<T*>(grad_links) + b * L * L, scratch);
+    };
+    return for_each_sentence(dtype, B, M, L, node_lengths, target_lengths, num_threads, work);
+}
+
+int exlm_dag_best_alignment_cpu(int dtype, int64_t B, int64_t M, int64_t L, const void* match, const void* links,
+                                const int64_t* node_lengths, const int64_t* target_lengths, int64_t* alignment,
+                                int num_threads) {
+    auto work = [=](auto* type, Band band, int64_t b, Scratch& scratch) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        align_sentence(static_cast<const T*>(match) + b * M * L, static_cast<const T*>(links) + b * L * L, band, L,
+                       alignment + b * L, scratch);
+    };
+    return for_each_sentence(dtype, B, M, L, node_lengths, target_lengths, num_threads, work);
+}

@@ -1,0 +1,199 @@
+"""The DAG op: log-probability of targets under a graph of states, summed over all alignments (ExLM, section 4.3).
+
+Shapes, for B sentences with up to M targets and L nodes:
+
+=================  ==================  ==========================================================================
+``match``          [B, M, L] floating  log-probability that node u emits target i, log P_u(y_i)
+``links``          [B, L, L] floating  log-probability of the edge v -> u, log E(v, u); -inf where there is none;
+                                       read for v < u only
+``node_lengths``   [B] integer         n, nodes of each sentence, at most L
+``target_lengths`` [B] integer         m, targets of each sentence, at most M
+=================  ==================  ==========================================================================
+
+The recursion, on what is read of each sentence (indices from 0)::
+
+    f(0, u) = [u = 0] P_0(y_0)
+    f(i, u) = P_u(y_i) * sum over v < u of f(i - 1, v) E(v, u)
+    result  = log f(m - 1, n - 1)
+
+A sentence that no path can produce (more targets than nodes, -inf on all paths) has -inf and zero gradients. Padding
+beyond n and m is never read and gets zero gradients. float32 and float64 are computed as such or better; half and
+bfloat16 inputs are computed in float32, and the result is float32.
+"""
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from fs_plugins.custom_ops import library
+from fs_plugins.custom_ops.dag_reference import dag_best_alignment_reference, dag_loss_reference, dag_trellis
+
+
+def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+    """Log-probability of each sentence's targets.
+
+    Args:
+        match: [B, M, L], see the module's table.
+        links: [B, L, L].
+        node_lengths: [B].
+        target_lengths: [B].
+
+    Returns:
+        [B] log-probabilities (nats), float64 for float64 inputs, else float32. Differentiable once with respect to
+        ``match`` (the posterior probability that node u emits target i) and ``links`` (the posterior probability of
+        passing the edge).
+
+    Raises:
+        TypeError: for dtypes other than floating match and links, and integer lengths.
+        ValueError: for shapes or devices that do not fit each other; on CPU, for lengths beyond L or M.
+    """
+    return _dag_forward(*_prepare(match, links, node_lengths, target_lengths))[0]
+
+
+def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+    """The single most probable alignment of each sentence (Viterbi).
+
+    Arguments and errors are those of :func:`dag_loss`. Ties go to the earliest predecessor.
+
+    Returns:
+        [B, L] int64: the index of the target that each node emits, -1 for nodes off the best path, and for all nodes
+        of a sentence without a path.
+    """
+    return _dag_best_alignment(*_prepare(match.detach(), links.detach(), node_lengths, target_lengths))
+
+
+def _prepare(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> tuple[Tensor, ...]:
+    """Checks the arguments and brings them to the op's types."""
+    if match.dim() != 3:
+        raise ValueError(f"match must be [B, M, L], got shape {tuple(match.shape)}")
+    B, _, L = match.shape
+    for name, tensor, shape in (
+        ("links", links, (B, L, L)),
+        ("node_lengths", node_lengths, (B,)),
+        ("target_lengths", target_lengths, (B,)),
+    ):
+        if tuple(tensor.shape) != shape:
+            raise ValueError(
+                f"{name} must have shape {shape} to go with match {tuple(match.shape)}, got {tuple(tensor.shape)}"
+            )
+        if tensor.device != match.device:
+            raise ValueError(f"{name} is on {tensor.device}, match on {match.device}: all must be on one device")
+    for name, tensor in (("match", match), ("links", links)):
+        if not tensor.is_floating_point():
+            raise TypeError(f"{name} must be floating-point, got {tensor.dtype}")
+    for name, tensor in (("node_lengths", node_lengths), ("target_lengths", target_lengths)):
+        if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+            raise TypeError(f"{name} must be integers, got {tensor.dtype}")
+    double = torch.float64 in (match.dtype, links.dtype)
+    dtype = torch.float64 if double else torch.float32
+    return match.to(dtype), links.to(dtype), node_lengths.to(torch.int64), target_lengths.to(torch.int64)
+
+
+# ---- Registration: schema, kernel by device, shapes for tracing, gradient.
+
+
+@torch.library.custom_op("exlm::dag_forward", mutates_args=())
+def _dag_forward(
+    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(log_prob [B], alpha [B, M, L]); alpha is kept for the backward pass."""
+    log_prob, alpha = _forward_outputs(match)
+    kind = match.device.type
+    compiled = _library(kind)
+    if compiled is None:
+        f = dag_trellis(match, links)
+        return dag_loss_reference(match, links, node_lengths, target_lengths, f), f.to(alpha.dtype, copy=True)
+    arguments = [t.contiguous() for t in (match, links, node_lengths, target_lengths)]
+    _call(compiled, "forward", library.PASS_FORWARD, match, *arguments, log_prob, alpha)
+    return log_prob, alpha
+
+
+@torch.library.custom_op("exlm::dag_backward", mutates_args=())
+def _dag_backward(
+    grad_log_prob: Tensor, match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor, alpha: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(grad_match [B, M, L], grad_links [B, L, L])."""
+    grad_match, grad_links = _backward_outputs(match, links)
+    compiled = _library(match.device.type)
+    if compiled is None:
+        with torch.enable_grad():
+            leaves = match.detach().requires_grad_(), links.detach().requires_grad_()
+            log_prob = dag_loss_reference(*leaves, node_lengths, target_lengths)
+            gradients = torch.autograd.grad(log_prob, leaves, grad_log_prob, allow_unused=True)
+        return tuple(
+            torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, gradients, strict=True)
+        )
+    inputs = (grad_log_prob.to(match.dtype), match, links, node_lengths, target_lengths, alpha)
+    arguments = [t.contiguous() for t in inputs]
+    _call(compiled, "backward", library.PASS_BACKWARD, match, *arguments, grad_match, grad_links)
+    return grad_match, grad_links
+
+
+@torch.library.custom_op("exlm::dag_best_alignment", mutates_args=())
+def _dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+    compiled = _library(match.device.type)
+    if compiled is None:
+        return dag_best_alignment_reference(match, links, node_lengths, target_lengths)
+    alignment = _alignment_output(match)
+    arguments = [t.contiguous() for t in (match, links, node_lengths, target_lengths)]
+    _call(compiled, "best_alignment", library.PASS_ALIGNMENT, match, *arguments, alignment)
+    return alignment
+
+
+def _library(device_type: str) -> ctypes.CDLL | None:
+    return library.load(device_type) if device_type in ("cpu", "cuda") else None
+
+
+def _call(compiled: ctypes.CDLL, name: str, which: int, match: Tensor, *tensors: Tensor) -> None:
+    """Calls the library's function for match's device on contiguous tensors, in the order of ``csrc/dag.h``."""
+    kind = match.device.type
+    function = f"exlm_dag_{name}_{kind}"
+    sizes = (library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32, *match.shape)
+    pointers = [t.data_ptr() for t in tensors]
+    if kind == "cpu":
+        code = getattr(compiled, function)(*sizes, *pointers, torch.get_num_threads())
+    else:
+        with torch.cuda.device(match.device):
+            size = compiled.exlm_dag_workspace_cuda(which, *sizes)
+            workspace = match.new_empty(size, dtype=torch.uint8) if size else None
+            stream = torch.cuda.current_stream().cuda_stream
+            code = getattr(compiled, function)(*sizes, *pointers, workspace.data_ptr() if size else None, stream)
+    library.check(code, f"{function} with match {tuple(match.shape)}")
+
+
+@_dag_forward.register_fake
+def _forward_shapes(match, links, node_lengths, target_lengths):
+    return _forward_outputs(match)
+
+
+@_dag_backward.register_fake
+def _backward_shapes(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
+    return _backward_outputs(match, links)
+
+
+@_dag_best_alignment.register_fake
+def _alignment_output(match, links=None, node_lengths=None, target_lengths=None):
+    return match.new_empty((match.shape[0], match.shape[2]), dtype=torch.int64)
+
+
+def _forward_outputs(match: Tensor) -> tuple[Tensor, Tensor]:
+    alpha_dtype = match.dtype if match.is_cuda else torch.float64
+    return match.new_empty(match.shape[0]), match.new_empty(match.shape, dtype=alpha_dtype)
+
+
+def _backward_outputs(match: Tensor, links: Tensor) -> tuple[Tensor, Tensor]:
+    return match.new_empty(match.shape), links.new_empty(links.shape)
+
+
+def _save_for_backward(ctx, inputs, output) -> None:
+    ctx.save_for_backward(*inputs, output[1])
+
+
+def _gradient(ctx, grad_log_prob: Tensor, grad_alpha: Tensor) -> tuple[Tensor | None, ...]:
+    match, links, node_lengths, target_lengths, alpha = ctx.saved_tensors
+    grad_match, grad_links = _dag_backward(grad_log_prob, match, links, node_lengths, target_lengths, alpha)
+    return grad_match, grad_links, None, None
+
+
+_dag_forward.register_autograd(_gradient, setup_context=_save_for_backward)

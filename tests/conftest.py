@@ -1,0 +1,15 @@
+import pytest
+import torch
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request) -> torch.device:
+    """Each device that the op has a kernel for; skipped, with the reason, where it is not there."""
+    if request.param == "cuda":
+        if not torch.cuda.is_available():
+            pytest.skip("no CUDA device: torch.cuda.is_available() is False")
+        from fs_plugins.custom_ops import library
+
+        if library.load("cuda") is None:
+            pytest.skip("the CUDA op was not built: no libexlm_dag_cuda from these sources")
+    return torch.device(request.param)

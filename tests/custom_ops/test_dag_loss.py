@@ -1,0 +1,286 @@
+"""The DAG op, compiled and reference, against enumeration of all paths."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fs_plugins.custom_ops.dag_loss import _dag_backward, _dag_best_alignment, _dag_forward, dag_loss
+from fs_plugins.custom_ops.dag_reference import dag_loss_reference
+from tests import oracles
+
+
+@pytest.fixture(params=[dag_loss, dag_loss_reference], ids=["compiled", "reference"])
+def loss(request):
+    return request.param
+
+
+def lengths(values, device="cpu"):
+    return torch.tensor(values, device=device)
+
+
+def gradients(loss, match, links, n, m, weights=None):
+    match, links = match.detach().requires_grad_(), links.detach().requires_grad_()
+    log_prob = loss(match, links, n, m)
+    log_prob.backward(torch.ones_like(log_prob) if weights is None else weights)
+    unused = torch.zeros_like(links)  # one target: the reference passes no edge at all
+    return log_prob.detach(), match.grad, unused if links.grad is None else links.grad
+
+
+SIZES = [(1, 1), (1, 2), (2, 2), (2, 3), (2, 7), (3, 3), (3, 6), (4, 5), (5, 7), (6, 7), (7, 7)]
+
+
+@pytest.mark.parametrize(("M", "L"), SIZES)
+def test_equals_enumeration(loss, device, M, L):
+    match, links = oracles.random_graph(3, M, L, seed=M * 10 + L)
+    n, m = lengths([L, max(1, L - 1), L]), lengths([M, M, max(1, M - 1)])
+    log_prob, grad_match, grad_links = gradients(loss, *(t.to(device) for t in (match, links, n, m)))
+    expected = oracles.dag_log_prob(match, links, n, m)
+    node_posterior, edge_posterior = oracles.dag_posteriors(match, links, n, m)
+    torch.testing.assert_close(log_prob.cpu(), expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(grad_match.cpu(), node_posterior, rtol=0, atol=1e-10)
+    torch.testing.assert_close(grad_links.cpu(), edge_posterior, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("M", "L"), SIZES)
+def test_unit_potentials_count_paths(loss, device, M, L):
+    zeros = torch.zeros(1, M, L, dtype=torch.float64, device=device), torch.zeros(
+        1, L, L, dtype=torch.float64, device=device
+    )
+    count = loss(*zeros, lengths([L], device), lengths([M], device)).exp().item()
+    assert count == pytest.approx(len(list(oracles.paths(L, M))), abs=1e-9)
+
+
+def test_probabilities_of_all_target_sequences_sum_to_one(loss, device):
+    vocabulary, L = 3, 5
+    emissions = torch.randn(L, vocabulary, dtype=torch.float64).log_softmax(-1)  # [L, V]
+    _, links = oracles.random_graph(1, 1, L, seed=3)
+    total = 0.0
+    for m in range(1, L + 1):
+        sequences = torch.tensor(list(itertools.product(range(vocabulary), repeat=m)))  # [V^m, m]
+        match = emissions.T[sequences].to(device)  # [V^m, m, L]
+        count = len(sequences)
+        log_prob = loss(
+            match,
+            links.expand(count, L, L).to(device),
+            lengths([L] * count, device),
+            lengths([m] * count, device),
+        )
+        total += log_prob.exp().sum().item()
+    assert total == pytest.approx(1.0, abs=1e-12)
+
+
+def test_gradcheck(loss, device):
+    match, links = oracles.random_graph(3, 3, 6, seed=5, missing=0.2)
+    n, m = lengths([6, 5, 4], device), lengths([3, 2, 3], device)
+    links = links.masked_fill(links == -math.inf, -30.0)
+    leaves = match.to(device).requires_grad_(), links.to(device).requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b: loss(a, b, n, m), leaves)
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_drawn_graphs_equal_enumeration(data):
+    B, L = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 7))
+    M = data.draw(st.integers(1, 7))
+    match, links = oracles.random_graph(
+        B,
+        M,
+        L,
+        seed=data.draw(st.integers(0, 10**6)),
+        scale=data.draw(st.sampled_from([0.1, 1.0, 30.0, 300.0])),
+        missing=data.draw(st.sampled_from([0.0, 0.3, 0.8])),
+    )
+    n = lengths(data.draw(st.lists(st.integers(0, L), min_size=B, max_size=B)))
+    m = lengths(data.draw(st.lists(st.integers(0, M), min_size=B, max_size=B)))
+    if data.draw(st.booleans()):  # non-contiguous views of the same values
+        match = match.transpose(1, 2).contiguous().transpose(1, 2)
+        links = torch.stack([links, links], dim=-1)[..., 0]
+        assert L == 1 or not links.is_contiguous()
+    expected = oracles.dag_log_prob(match, links, n, m)
+    node_posterior, edge_posterior = oracles.dag_posteriors(match, links, n, m)
+    for loss in (dag_loss, dag_loss_reference):
+        log_prob, grad_match, grad_links = gradients(loss, match, links, n, m)
+        torch.testing.assert_close(log_prob, expected, rtol=1e-12, atol=1e-10)
+        torch.testing.assert_close(grad_match, node_posterior, rtol=0, atol=1e-9)
+        torch.testing.assert_close(grad_links, edge_posterior, rtol=0, atol=1e-9)
+
+
+PEAKED = [(4, 9, 1), (21, 84, 2), (21, 84, 3), (30, 33, 4), (77, 100, 5)]
+
+
+def peaked_graph(M, L, seed):
+    """Probabilities of 1 beside e^-300 everywhere, and missing edges."""
+    generator = torch.Generator().manual_seed(seed)
+    match = torch.where(torch.rand(4, M, L, generator=generator) < 0.2, -1e-3, -300.0).double()
+    links = torch.where(torch.rand(4, L, L, generator=generator) < 0.1, -1e-3, -300.0).double()
+    missing = torch.rand(4, L, L, generator=generator) < 0.3
+    near = torch.ones(L, L, dtype=torch.bool).triu(1).tril(2)  # short edges stay, so that long paths exist
+    links.masked_fill_(missing & ~near, -math.inf)
+    match += torch.rand(4, M, L, generator=generator) * 0.1
+    links += torch.rand(4, L, L, generator=generator) * 0.1
+    return match.float(), links.float()
+
+
+@pytest.mark.parametrize(("M", "L", "seed"), PEAKED)
+def test_peaked_inputs_in_float32_against_float64(loss, device, M, L, seed):
+    match, links = peaked_graph(M, L, seed)
+    n, m = lengths([L, L - 1, L, max(M, L - 2)]), lengths([M, M, M - 1, M])
+    log_prob, grad_match, grad_links = gradients(loss, *(t.to(device) for t in (match, links, n, m)))
+    expected, node_posterior, edge_posterior = gradients(
+        dag_loss_reference, match.double(), links.double(), n, m
+    )
+    assert torch.isfinite(expected).any()
+    torch.testing.assert_close(log_prob.cpu().double(), expected, rtol=1e-5, atol=0)
+    for actual, truth in ((grad_match, node_posterior), (grad_links, edge_posterior)):
+        assert torch.isfinite(actual).all()
+        assert (actual.cpu().double() - truth).abs().max() < 2e-3  # float32 holds -3000 to 2e-4 only
+
+
+@pytest.mark.parametrize(("M", "L", "seed"), PEAKED)
+def test_compiled_cpu_op_is_as_exact_as_its_inputs_on_peaked_graphs(M, L, seed):
+    match, links = peaked_graph(M, L, seed)
+    n, m = lengths([L, L - 1, L, max(M, L - 2)]), lengths([M, M, M - 1, M])
+    log_prob, grad_match, grad_links = gradients(dag_loss, match, links, n, m)
+    expected, node_posterior, edge_posterior = gradients(
+        dag_loss_reference, match.double(), links.double(), n, m
+    )
+    torch.testing.assert_close(log_prob.double(), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(grad_match.double(), node_posterior, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(grad_links.double(), edge_posterior, rtol=1e-5, atol=1e-7)
+
+
+def test_only_path_runs_through_vanishing_edges(loss, device):
+    """A second path of probability about 1 must not hide one that is e^-900 of it but the only one to the end."""
+    L = 6
+    match = torch.zeros(1, 4, L)
+    links = torch.full((1, L, L), -math.inf)
+    links[0, 0, 1], links[0, 0, 3] = -900.0, 0.0
+    links[0, 1, 2], links[0, 3, 4] = -0.5, 0.0
+    links[0, 2, 5] = -0.25  # 0 1 2 5 is the only way to the end
+    log_prob, grad_match, grad_links = gradients(
+        loss, match.to(device), links.to(device), lengths([6], device), lengths([4], device)
+    )
+    assert log_prob.item() == pytest.approx(-900.75)
+    assert [grad_match[0, i, u].item() for i, u in enumerate((0, 1, 2, 5))] == [1.0] * 4
+    assert grad_links.sum().item() == 3.0
+
+
+def test_infeasible_sentences(loss, device):
+    match, links = oracles.random_graph(5, 4, 5, seed=9, dtype=torch.float32)
+    links[3, :, 4] = -math.inf  # no edge into the last node
+    n, m = lengths([3, 5, 5, 5, 5], device), lengths([4, 1, 0, 3, 3], device)
+    log_prob, grad_match, grad_links = gradients(loss, match.to(device), links.to(device), n, m)
+    assert log_prob[:4].tolist() == [-math.inf] * 4
+    assert torch.isfinite(log_prob[4])
+    assert not grad_match[:4].any() and not grad_links[:4].any()
+    assert torch.isfinite(grad_match).all() and torch.isfinite(grad_links).all()
+
+
+def test_padding_is_never_read(loss, device):
+    match, links = oracles.random_graph(2, 5, 9, seed=1)
+    n, m = lengths([6, 9], device), lengths([3, 5], device)
+    clean = gradients(loss, match.to(device), links.to(device), n, m)
+    match[0, 3:], match[0, :, 6:] = 17.0, -5.0
+    links[0, 6:], links[0, :, 6:] = 3.0, 9.0
+    links.masked_fill_(torch.ones(9, 9, dtype=torch.bool).tril(), 8.0)
+    dirty = gradients(loss, match.to(device), links.to(device), n, m)
+    for a, b in zip(clean, dirty, strict=True):
+        assert torch.equal(a, b)
+    assert not dirty[1][0, 3:].any() and not dirty[1][0, :, 6:].any() and not dirty[2][0, 6:].any()
+
+
+@pytest.mark.parametrize("where", ["match", "links"])
+def test_nan_is_not_hidden(loss, device, where):
+    match, links = oracles.random_graph(2, 3, 6, seed=2, dtype=torch.float32)
+    if where == "match":
+        match[0, 1, 2] = math.nan
+    else:
+        links[0, 0, 2] = math.nan
+    log_prob, grad_match, _ = gradients(
+        loss, match.to(device), links.to(device), lengths([6, 6], device), lengths([3, 3], device)
+    )
+    assert math.isnan(log_prob[0].item()) and math.isfinite(log_prob[1].item())
+    assert torch.isnan(grad_match[0]).any() and torch.isfinite(grad_match[1]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_is_computed_in_float32(loss, device, dtype):
+    match, links = oracles.random_graph(2, 4, 8, seed=4, dtype=dtype)
+    n, m = lengths([8, 7], device), lengths([4, 4], device)
+    low = gradients(dag_loss, match.to(device), links.to(device), n, m)
+    full = gradients(dag_loss, match.float().to(device), links.float().to(device), n, m)
+    assert low[0].dtype == torch.float32 and torch.equal(low[0], full[0])
+    assert low[1].dtype == dtype and torch.equal(low[1], full[1].to(dtype))
+
+
+def test_large_batch_uses_every_sentence_once(device):
+    match, links = oracles.random_graph(37, 21, 84, seed=6, dtype=torch.float32, missing=0.1)
+    n, m = torch.randint(60, 85, (37,)), torch.randint(2, 22, (37,))
+    batch = gradients(dag_loss, *(t.to(device) for t in (match, links, n, m)))
+    for b in (0, 17, 36):
+        alone = gradients(dag_loss, *(t[b : b + 1].to(device) for t in (match, links, n, m)))
+        for together, single in zip(batch, alone, strict=True):
+            assert torch.equal(together[b], single[0])
+    again = gradients(dag_loss, *(t.to(device) for t in (match, links, n, m)))
+    assert all(torch.equal(a, b) for a, b in zip(batch, again, strict=True))
+
+
+def test_gradient_is_linear_in_the_incoming_one(device):
+    match, links = oracles.random_graph(2, 4, 8, seed=4)
+    arguments = match.to(device), links.to(device), lengths([8, 7], device), lengths([4, 4], device)
+    weights = torch.tensor([-2.5, 0.0], dtype=torch.float64, device=device)
+    _, one, one_links = gradients(dag_loss, *arguments)
+    _, scaled, scaled_links = gradients(dag_loss, *arguments, weights)
+    torch.testing.assert_close(scaled, one * weights[:, None, None])
+    torch.testing.assert_close(scaled_links, one_links * weights[:, None, None])
+
+
+def test_opcheck(device):
+    match, links = oracles.random_graph(2, 3, 6, seed=8, dtype=torch.float32)
+    arguments = match.to(device), links.to(device), lengths([6, 5], device), lengths([3, 2], device)
+    with_gradient = arguments[0].requires_grad_(), arguments[1].requires_grad_(), *arguments[2:]
+    torch.library.opcheck(_dag_forward, with_gradient)
+    torch.library.opcheck(_dag_best_alignment, tuple(t.detach() for t in arguments))
+    detached = tuple(t.detach() for t in arguments)
+    alpha = _dag_forward(*detached)[1]
+    torch.library.opcheck(_dag_backward, (torch.ones(2, device=device), *detached, alpha))
+
+
+def test_torch_compile(device):
+    def function(match, scores, n, m):
+        return dag_loss(match * 2, scores.log_softmax(-1), n, m).sum()
+
+    match, scores = torch.randn(2, 3, 6, device=device), torch.randn(2, 6, 6, device=device)
+    arguments = match.requires_grad_(), scores.requires_grad_(), lengths([6, 5], device), lengths([3, 2], device)
+    eager = function(*arguments)
+    expected = torch.autograd.grad(eager, arguments[:2])
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")(*arguments)
+    torch.testing.assert_close(compiled, eager)
+    torch.testing.assert_close(torch.autograd.grad(compiled, arguments[:2]), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"match": torch.zeros(2, 6)}, ValueError, r"match must be \[B, M, L\], got shape \(2, 6\)"),
+        ({"links": torch.zeros(2, 6, 5)}, ValueError, r"links must have shape \(2, 6, 6\).*got \(2, 6, 5\)"),
+        ({"target_lengths": torch.tensor([3])}, ValueError, r"target_lengths must have shape \(2,\)"),
+        ({"node_lengths": torch.tensor([7, 6])}, ValueError, "larger than its dimension"),
+        ({"target_lengths": torch.tensor([-1, 3])}, ValueError, "negative"),
+        ({"match": torch.zeros(2, 3, 6, dtype=torch.int64)}, TypeError, "match must be floating-point, got torch.int64"),
+        ({"node_lengths": torch.tensor([6.0, 6.0])}, TypeError, "node_lengths must be integers, got torch.float32"),
+    ],
+)  # fmt: skip
+def test_bad_arguments(change, error, says):
+    good = {
+        "match": torch.zeros(2, 3, 6),
+        "links": torch.zeros(2, 6, 6),
+        "node_lengths": torch.tensor([6, 6]),
+        "target_lengths": torch.tensor([3, 3]),
+    }
+    with pytest.raises(error, match=says):
+        dag_loss(**{**good, **change})

@@ -1,0 +1,92 @@
+"""Slow truths: every alignment of a small graph, one by one, in float64."""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+
+def paths(nodes: int, targets: int) -> Iterator[tuple[int, ...]]:
+    """All strictly increasing node sequences of the given length from the first to the last node."""
+    if targets < 1 or nodes < targets or (targets == 1 and nodes > 1):
+        return
+    if targets == 1:
+        yield (0,)
+        return
+    for middle in itertools.combinations(range(1, nodes - 1), targets - 2):
+        yield (0, *middle, nodes - 1)
+
+
+def path_scores(match: Tensor, links: Tensor, n: int, m: int) -> list[tuple[float, tuple[int, ...]]]:
+    """Log-probability of each path of one sentence: match [M, L], links [L, L]."""
+    match, links = match.double().tolist(), links.double().tolist()
+    scores = []
+    for path in paths(n, m):
+        score = sum(match[i][u] for i, u in enumerate(path))
+        score += sum(links[v][u] for v, u in itertools.pairwise(path))
+        scores.append((score, path))
+    return scores
+
+
+def dag_log_prob(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+    """[B] float64, by enumeration."""
+    result = []
+    for b in range(match.shape[0]):
+        scores = [
+            s for s, _ in path_scores(match[b], links[b], int(node_lengths[b]), int(target_lengths[b]))
+        ]
+        top = max(scores, default=-math.inf)
+        result.append(
+            -math.inf if top == -math.inf else top + math.log(math.fsum(math.exp(s - top) for s in scores))
+        )
+    return torch.tensor(result, dtype=torch.float64)
+
+
+def dag_posteriors(
+    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the log-probability, by enumeration: the probability, given the targets, of each (target, node)
+    pair [B, M, L] and of each edge [B, L, L]."""
+    node_posterior = torch.zeros(match.shape, dtype=torch.float64)
+    edge_posterior = torch.zeros(links.shape, dtype=torch.float64)
+    totals = dag_log_prob(match, links, node_lengths, target_lengths)
+    for b, total in enumerate(totals.tolist()):
+        if total == -math.inf:
+            continue
+        for score, path in path_scores(match[b], links[b], int(node_lengths[b]), int(target_lengths[b])):
+            share = math.exp(score - total)
+            for i, u in enumerate(path):
+                node_posterior[b, i, u] += share
+            for v, u in itertools.pairwise(path):
+                edge_posterior[b, v, u] += share
+    return node_posterior, edge_posterior
+
+
+def best_path(match: Tensor, links: Tensor, n: int, m: int) -> tuple[float, tuple[int, ...] | None]:
+    """Score and nodes of the best path of one sentence."""
+    scores = path_scores(match, links, n, m)
+    score, path = max(scores, default=(-math.inf, None))
+    return (score, path) if score > -math.inf else (-math.inf, None)
+
+
+def random_graph(
+    B: int,
+    M: int,
+    L: int,
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    scale: float = 1.0,
+    missing: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """match [B, M, L] and row-normalised links [B, L, L], with a share of the edges missing (-inf)."""
+    generator = torch.Generator().manual_seed(seed)
+    match = -torch.rand(B, M, L, generator=generator, dtype=torch.float64) * 5 * scale
+    scores = torch.randn(B, L, L, generator=generator, dtype=torch.float64) * scale
+    forward = torch.ones(L, L, dtype=torch.bool).triu(1)
+    keep = torch.rand(B, L, L, generator=generator) >= missing
+    links = scores.masked_fill(~(forward & keep), -math.inf).log_softmax(-1)
+    links = links.masked_fill(links.isnan(), -math.inf)  # nodes without a successor
+    return match.to(dtype), links.to(dtype)
