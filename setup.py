@@ -109,7 +109,11 @@ def compile_command(kind: str, source: Path, output: Path, source_hash: str) -> 
     common = ["-O3", "-std=c++17", "-shared", f"-I{source.parent}", "-o", str(output), str(source)]
     define = f'-DEXLM_SOURCE_HASH="{source_hash}"'
     if kind == "cpu":
-        return [*find_compiler(), "-fPIC", "-fvisibility=hidden", "-pthread", define, *common]
+        vectorise = [
+            "-fno-math-errno",
+            "-fno-trapping-math",
+        ]  # change no result; errno and traps would bar vectors
+        return [*find_compiler(), "-fPIC", "-fvisibility=hidden", "-pthread", *vectorise, define, *common]
     nvcc = find_nvcc()
     host = ["-Xcompiler", "-fPIC,-fvisibility=hidden", "--cudart=static", "--threads=0"]
     if os.environ.get("CXX"):

@@ -34,9 +34,7 @@ def dag_log_prob(match: Tensor, links: Tensor, node_lengths: Tensor, target_leng
     """[B] float64, by enumeration."""
     result = []
     for b in range(match.shape[0]):
-        scores = [
-            s for s, _ in path_scores(match[b], links[b], int(node_lengths[b]), int(target_lengths[b]))
-        ]
+        scores = [s for s, _ in path_scores(match[b], links[b], int(node_lengths[b]), int(target_lengths[b]))]
         top = max(scores, default=-math.inf)
         result.append(
             -math.inf if top == -math.inf else top + math.log(math.fsum(math.exp(s - top) for s in scores))

@@ -63,7 +63,9 @@ def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, targe
     return _dag_best_alignment(*_prepare(match.detach(), links.detach(), node_lengths, target_lengths))
 
 
-def _prepare(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> tuple[Tensor, ...]:
+def _prepare(
+    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
+) -> tuple[Tensor, ...]:
     """Checks the arguments and brings them to the op's types."""
     if match.dim() != 3:
         raise ValueError(f"match must be [B, M, L], got shape {tuple(match.shape)}")
@@ -78,7 +80,9 @@ def _prepare(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths:
                 f"{name} must have shape {shape} to go with match {tuple(match.shape)}, got {tuple(tensor.shape)}"
             )
         if tensor.device != match.device:
-            raise ValueError(f"{name} is on {tensor.device}, match on {match.device}: all must be on one device")
+            raise ValueError(
+                f"{name} is on {tensor.device}, match on {match.device}: all must be on one device"
+            )
     for name, tensor in (("match", match), ("links", links)):
         if not tensor.is_floating_point():
             raise TypeError(f"{name} must be floating-point, got {tensor.dtype}")
@@ -111,7 +115,12 @@ def _dag_forward(
 
 @torch.library.custom_op("exlm::dag_backward", mutates_args=())
 def _dag_backward(
-    grad_log_prob: Tensor, match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor, alpha: Tensor
+    grad_log_prob: Tensor,
+    match: Tensor,
+    links: Tensor,
+    node_lengths: Tensor,
+    target_lengths: Tensor,
+    alpha: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """(grad_match [B, M, L], grad_links [B, L, L])."""
     grad_match, grad_links = _backward_outputs(match, links)
@@ -158,7 +167,9 @@ def _call(compiled: ctypes.CDLL, name: str, which: int, match: Tensor, *tensors:
             size = compiled.exlm_dag_workspace_cuda(which, *sizes)
             workspace = match.new_empty(size, dtype=torch.uint8) if size else None
             stream = torch.cuda.current_stream().cuda_stream
-            code = getattr(compiled, function)(*sizes, *pointers, workspace.data_ptr() if size else None, stream)
+            code = getattr(compiled, function)(
+                *sizes, *pointers, workspace.data_ptr() if size else None, stream
+            )
     library.check(code, f"{function} with match {tuple(match.shape)}")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 CSRC = Path(__file__).resolve().parent / "csrc"
 HEADER = "dag.h"
 
-# Each kind of library is compiled from one source, which includes the common header and nothing else of ours.
+# Each kind of library is compiled from one source, which includes the common header and its own dag_<kind>_*.h(.cuh).
 SOURCES = {"cpu": "dag_cpu.cpp", "cuda": "dag_cuda.cu"}
 
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
@@ -31,12 +31,13 @@ def library_path(kind: str) -> Path:
 
 
 def source_hash(kind: str) -> str:
-    """First 16 hex digits of the SHA-256 over the header and the source of this kind.
+    """First 16 hex digits of the SHA-256 over the source of this kind and the headers that it may include.
 
     It is compiled into the library (`exlm_dag_source_hash()`): so a library of older sources is noticed.
     """
     digest = hashlib.sha256()
-    for path in (CSRC / HEADER, source_path(kind)):
+    own_headers = sorted(CSRC.glob(f"dag_{kind}_*.h")) + sorted(CSRC.glob(f"dag_{kind}_*.cuh"))
+    for path in (CSRC / HEADER, *own_headers, source_path(kind)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

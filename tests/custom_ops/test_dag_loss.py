@@ -47,8 +47,9 @@ def test_equals_enumeration(loss, device, M, L):
 
 @pytest.mark.parametrize(("M", "L"), SIZES)
 def test_unit_potentials_count_paths(loss, device, M, L):
-    zeros = torch.zeros(1, M, L, dtype=torch.float64, device=device), torch.zeros(
-        1, L, L, dtype=torch.float64, device=device
+    zeros = (
+        torch.zeros(1, M, L, dtype=torch.float64, device=device),
+        torch.zeros(1, L, L, dtype=torch.float64, device=device),
     )
     count = loss(*zeros, lengths([L], device), lengths([M], device)).exp().item()
     assert count == pytest.approx(len(list(oracles.paths(L, M))), abs=1e-9)
@@ -255,7 +256,12 @@ def test_torch_compile(device):
         return dag_loss(match * 2, scores.log_softmax(-1), n, m).sum()
 
     match, scores = torch.randn(2, 3, 6, device=device), torch.randn(2, 6, 6, device=device)
-    arguments = match.requires_grad_(), scores.requires_grad_(), lengths([6, 5], device), lengths([3, 2], device)
+    arguments = (
+        match.requires_grad_(),
+        scores.requires_grad_(),
+        lengths([6, 5], device),
+        lengths([3, 2], device),
+    )
     eager = function(*arguments)
     expected = torch.autograd.grad(eager, arguments[:2])
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")(*arguments)

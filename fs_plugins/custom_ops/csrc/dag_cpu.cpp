@@ -9,6 +9,7 @@
 //
 // Sentences are shared out among threads; each is worked on by one, so results do not depend on their number.
 #include "dag.h"
+#include "dag_cpu_loops.h"
 
 #include <algorithm>
 #include <atomic>
@@ -22,13 +23,6 @@
 
 #ifndef EXLM_SOURCE_HASH
 #define EXLM_SOURCE_HASH "unknown"
-#endif
-
-// One binary serves every x86-64 processor: the loader picks the variant for the machine's vector unit.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
-#define EXLM_VECTORISED __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
-#else
-#define EXLM_VECTORISED
 #endif
 
 namespace {
@@ -46,46 +40,6 @@ struct Band {
     bool feasible() const { return m >= 1 && n >= m && (m > 1 || n == 1); }
 };
 
-// sums[u] = sum over v of weights[v] * edges[v][u], for v in v0 .. v1 and v < u in u0 .. u1.
-EXLM_VECTORISED
-void propagate(const double* weights, const double* edges, int64_t L, int64_t v0, int64_t v1, int64_t u0, int64_t u1,
-               double* sums) {
-    for (int64_t u = u0; u <= u1; ++u) sums[u] = 0.0;
-    for (int64_t v = v0; v <= v1; ++v) {
-        const double weight = weights[v];
-        if (weight == 0.0) continue;
-        const double* row = edges + v * L;
-        for (int64_t u = std::max(u0, v + 1); u <= u1; ++u) sums[u] += weight * row[u];
-    }
-}
-
-// For v in v0 .. v1 and v < u in u0 .. u1: shares[v] = weights[v] * (sum over u of edges[v][u] * ratios[u]) and
-// flow[v][u] += weights[v] * ratios[u].
-EXLM_VECTORISED
-void collect(const double* weights, const double* edges, const double* ratios, int64_t L, int64_t v0, int64_t v1,
-             int64_t u0, int64_t u1, double* shares, double* flow) {
-    for (int64_t v = v0; v <= v1; ++v) {
-        const double weight = weights[v];
-        const double* row = edges + v * L;
-        double* out = flow + v * L;
-        const int64_t from = std::max(u0, v + 1);
-        double lanes[8] = {0, 0, 0, 0, 0, 0, 0, 0};  // a sum in a fixed order that vectorises without reassociation
-        int64_t u = from;
-        for (; u + 8 <= u1 + 1; u += 8) {
-            for (int j = 0; j < 8; ++j) {
-                lanes[j] += row[u + j] * ratios[u + j];
-                out[u + j] += weight * ratios[u + j];
-            }
-        }
-        double sum = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-        for (; u <= u1; ++u) {
-            sum += row[u] * ratios[u];
-            out[u] += weight * ratios[u];
-        }
-        shares[v] = weight * sum;
-    }
-}
-
 // Largest of row[first .. last]; NaN if there is a NaN.
 double largest(const double* row, int64_t first, int64_t last) {
     double top = NEG_INF;
@@ -95,16 +49,6 @@ double largest(const double* row, int64_t first, int64_t last) {
         top = row[v] > top ? row[v] : top;
     }
     return nan ? NOT_A_NUMBER : top;
-}
-
-// edges[v][u] = exp(links[v][u]) for v < u.
-template <typename T>
-const double* exponentiate(const T* links, int64_t n, int64_t L, std::vector<double>& edges) {
-    edges.resize(L * L);
-    for (int64_t v = 0; v < n; ++v) {
-        for (int64_t u = v + 1; u < n; ++u) edges[v * L + u] = std::exp(static_cast<double>(links[v * L + u]));
-    }
-    return edges.data();
 }
 
 // log of the sum over v in first .. last, v < u, of exp(previous[v] + links[v][u]), all in the log domain.
@@ -124,9 +68,9 @@ double exact_log_sum(const double* previous, const T* links, int64_t L, int64_t 
 // A thread's working memory, kept from sentence to sentence. The matrices [L][L] come with the first sentence that
 // needs them.
 struct Scratch {
-    explicit Scratch(int64_t L) : weights(L), sums(L), ratios(L), shares(L) {}
-    std::vector<double> weights, sums, ratios, shares;
-    std::vector<double> edges, flow, exact_flow;
+    explicit Scratch(int64_t L) : weights(L), sums(L), shares(L) {}
+    std::vector<double> weights, sums, shares;
+    std::vector<double> edges, flow, exact_flow, weight_rows, ratio_rows;
     std::vector<int32_t> from;
 };
 
@@ -138,7 +82,9 @@ void forward_sentence(const T* match, const T* links, Band band, int64_t M, int6
         *log_prob = static_cast<T>(NEG_INF);
         return;
     }
-    const double* edges = exponentiate(links, band.n, L, scratch.edges);
+    scratch.edges.resize(L * L);
+    double* edges = scratch.edges.data();
+    exp_edges(links, band.n, L, edges);
     double* weights = scratch.weights.data();
     double* sums = scratch.sums.data();
     alpha[0] = match[0];
@@ -148,7 +94,7 @@ void forward_sentence(const T* match, const T* links, Band band, int64_t M, int6
         const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
         const double top = largest(previous, v0, v1);
         if (top == NEG_INF) break;
-        for (int64_t v = v0; v <= v1; ++v) weights[v] = std::exp(previous[v] - top);
+        exp_row(previous, top, 1.0, v0, v1, weights);
         propagate(weights, edges, L, v0, v1, band.first(i), band.last(i), sums);
         for (int64_t u = band.first(i); u <= band.last(i); ++u) {
             const double log_sum =
@@ -157,6 +103,25 @@ void forward_sentence(const T* match, const T* links, Band band, int64_t M, int6
         }
     }
     *log_prob = static_cast<T>(alpha[(band.m - 1) * L + band.n - 1]);
+}
+
+// The backward step of target i for the nodes u whose scaled sum is too small: adds posterior[u] times the share of each
+// predecessor v to shares[v] and to flow[v][u].
+template <typename T>
+void share_exactly(const double* previous, const T* links, Band band, int64_t i, int64_t L, const double* posterior,
+                   const double* log_sums, double* shares, std::vector<double>& flow) {
+    if (flow.empty()) flow.assign(L * L, 0.0);
+    const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
+    for (int64_t u = band.first(i); u <= band.last(i); ++u) {
+        if (posterior[u] == 0.0 || log_sums[u] >= LOG_TINY) continue;
+        const double log_sum = exact_log_sum(previous, links, L, v0, v1, u);
+        if (log_sum == NEG_INF) continue;
+        for (int64_t v = v0; v <= std::min(v1, u - 1); ++v) {
+            const double share = posterior[u] * std::exp(previous[v] + static_cast<double>(links[v * L + u]) - log_sum);
+            shares[v] += share;
+            flow[v * L + u] += share;
+        }
+    }
 }
 
 template <typename T>
@@ -176,61 +141,51 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
         }
         return;
     }
-    const double* edges = exponentiate(links, band.n, L, scratch.edges);
-    double* weights = scratch.weights.data();
-    double* ratios = scratch.ratios.data();
+    scratch.edges.resize(L * L);
+    double* edges = scratch.edges.data();
+    exp_edges(links, band.n, L, edges);
+    scratch.weight_rows.assign(band.m * L, 0.0);
+    scratch.ratio_rows.assign(band.m * L, 0.0);
+    scratch.exact_flow.clear();
     double* posterior = scratch.sums.data();  // of (i, u), times grad
     double* shares = scratch.shares.data();
-    scratch.flow.assign(L * L, 0.0);
-    double* flow = scratch.flow.data();  // of each edge, over its probability
-    bool any_exact = false;
+    double* log_sums = scratch.weights.data();
 
     for (int64_t u = 0; u < band.n; ++u) posterior[u] = 0.0;
     posterior[band.n - 1] = grad;
     for (int64_t i = band.m - 1; i >= 1; --i) {
         const double* previous = alpha + (i - 1) * L;
         const double* current = alpha + i * L;
+        double* weights = scratch.weight_rows.data() + i * L;
+        double* ratios = scratch.ratio_rows.data() + i * L;
         const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
         const int64_t u0 = band.first(i), u1 = band.last(i);
         const double top = largest(previous, v0, v1);
-        bool exact = false;
         for (int64_t u = u0; u <= u1; ++u) {
             grad_match[i * L + u] = static_cast<T>(posterior[u]);
-            ratios[u] = 0.0;
-            if (posterior[u] == 0.0) continue;
-            const double log_sum = current[u] - static_cast<double>(match[i * L + u]) - top;
-            if (log_sum < LOG_TINY) {
-                exact = true;
-            } else {
-                ratios[u] = posterior[u] * std::exp(-log_sum);
-            }
+            log_sums[u] = current[u] - static_cast<double>(match[i * L + u]) - top;
         }
-        for (int64_t v = v0; v <= v1; ++v) weights[v] = std::exp(previous[v] - top);
-        collect(weights, edges, ratios, L, v0, v1, u0, u1, shares, flow);
-        if (exact) {
-            if (!any_exact) scratch.exact_flow.assign(L * L, 0.0);
-            any_exact = true;
-            for (int64_t u = u0; u <= u1; ++u) {
-                if (posterior[u] == 0.0 || ratios[u] != 0.0) continue;
-                const double log_sum = exact_log_sum(previous, links, L, v0, v1, u);
-                if (log_sum == NEG_INF) continue;
-                for (int64_t v = v0; v <= std::min(v1, u - 1); ++v) {
-                    const double share =
-                        posterior[u] * std::exp(previous[v] + static_cast<double>(links[v * L + u]) - log_sum);
-                    shares[v] += share;
-                    scratch.exact_flow[v * L + u] += share;
-                }
-            }
+        exp_row(log_sums, 0.0, -1.0, u0, u1, ratios);
+        bool exact = false;
+        for (int64_t u = u0; u <= u1; ++u) {
+            const bool ordinary = posterior[u] != 0.0 && log_sums[u] >= LOG_TINY;
+            exact |= posterior[u] != 0.0 && !ordinary;
+            ratios[u] = ordinary ? posterior[u] * ratios[u] : 0.0;
         }
+        exp_row(previous, top, 1.0, v0, v1, weights);
+        collect(weights, edges, ratios, L, v0, v1, u0, u1, shares);
+        if (exact) share_exactly(previous, links, band, i, L, posterior, log_sums, shares, scratch.exact_flow);
         for (int64_t u = u0; u <= u1; ++u) posterior[u] = 0.0;
         for (int64_t v = v0; v <= v1; ++v) posterior[v] = shares[v];
     }
     grad_match[0] = static_cast<T>(posterior[0]);
+    scratch.flow.resize(L * L);
+    double* flow = scratch.flow.data();
+    accumulate_flow(scratch.weight_rows.data(), scratch.ratio_rows.data(), edges, band.m, band.n, L, flow);
     for (int64_t v = 0; v < band.n; ++v) {
         for (int64_t u = v + 1; u < band.n; ++u) {
-            double total = flow[v * L + u] * edges[v * L + u];
-            if (any_exact) total += scratch.exact_flow[v * L + u];
-            grad_links[v * L + u] = static_cast<T>(total);
+            if (!scratch.exact_flow.empty()) flow[v * L + u] += scratch.exact_flow[v * L + u];
+            grad_links[v * L + u] = static_cast<T>(flow[v * L + u]);
         }
     }
 }
