@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# From nothing to a trained ExLM on a laptop's CPU, in one command; see --help.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+    cat <<'HELP'
+Trains a small ExLM on this machine's CPU and shows what it learned.
+
+    bash scripts/quickstart.sh [text] [options]
+
+  text               the data: English from CPython's own documentation (default)
+
+  --output DIR       where everything goes (default: runs/quickstart)
+  --updates N        updates of training (default: 1500)
+  --k N              states for each masked token (default: 4)
+  --mask-prob P      share of the tokens that are masked (default: 0.15)
+  --seed N           seed of the weights, the masks and the order (default: 1)
+  --arch NAME        architecture (default: exlm_tiny)
+  -h, --help         this text
+
+The first run makes .venv (see scripts/setup_env.sh). A run that was interrupted goes on where it stood when the same
+command is given again; a finished one shows its table. The folder then holds table.txt, curve.png, train.log, the
+corpus, the tokenizer, fairseq's binarised data-bin and the checkpoints.
+HELP
+}
+
+fail() {
+    printf 'error: %s\n' "$1" >&2
+    exit 1
+}
+
+mode=text output=runs/quickstart updates=1500 k=4 mask_prob=0.15 seed=1 arch=exlm_tiny
+
+if (($#)) && [[ $1 != -* ]]; then
+    mode=$1
+    shift
+fi
+while (($#)); do
+    option=${1%%=*}
+    case $option in
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    --output | --updates | --k | --mask-prob | --seed | --arch)
+        if [[ $1 == *=* ]]; then
+            value=${1#*=}
+        else
+            (($# > 1)) || fail "$option needs a value; see --help"
+            value=$2
+            shift
+        fi
+        shift
+        ;;
+    *) fail "'$1' is not an option of the quickstart; see --help" ;;
+    esac
+    case $option in
+    --output) output=$value ;;
+    --updates) updates=$value ;;
+    --k) k=$value ;;
+    --mask-prob) mask_prob=$value ;;
+    --seed) seed=$value ;;
+    --arch) arch=$value ;;
+    esac
+done
+
+[[ -n $output && $output != *:* ]] || fail "--output '$output': fairseq takes a folder without ':' in its name"
+[[ $updates =~ ^[1-9][0-9]*$ ]] || fail "--updates '$updates': give a whole number, 1 or more"
+[[ $k =~ ^[1-9][0-9]*$ ]] || fail "--k '$k': give a whole number, 1 or more"
+[[ $seed =~ ^[0-9]+$ ]] || fail "--seed '$seed': give a whole number, 0 or more"
+[[ $mask_prob =~ ^0?\.[0-9]*[1-9][0-9]*$ ]] || fail "--mask-prob '$mask_prob': give a share between 0 and 1, such as 0.15"
+[[ $arch =~ ^(exlm|p_roberta_ext_denselink)_ ]] || fail "--arch '$arch': give an ExLM, such as exlm_tiny or exlm_base"
+
+# What each kind of data needs: the shape of its samples, and how to make data-bin.
+case $mode in
+text)
+    tokens_per_sample=128 batch_size=16 learning_rate=2e-3 warmup=100
+    make_corpus() {
+        echo "Corpus: CPython's documentation topics and docstrings"
+        "$python" scripts/quickstart_corpus.py "$output"
+    }
+    ;;
+*) fail "'$mode': the quickstart has no such data; there is 'text'. See --help" ;;
+esac
+
+bash scripts/setup_env.sh
+python=${EXLM_VENV:-.venv}/bin/python
+mkdir -p "$output"
+
+# A folder holds one run: never go on with a run of other settings, never show its figures as this one's.
+settings="mode=$mode
+arch=$arch
+k=$k
+mask_prob=$mask_prob
+seed=$seed
+updates=$updates
+tokens_per_sample=$tokens_per_sample
+sample_break_mode=none"
+if [[ ! -e $output/settings ]]; then
+    printf '%s\n' "$settings" >"$output/settings"
+elif [[ $(<"$output/settings") != "$settings" ]]; then
+    { diff "$output/settings" <(printf '%s\n' "$settings") || true; } | sed -n 's/^< /  there: /p; s/^> /  asked: /p' >&2
+    fail "$output holds a run with other settings: choose another --output, or remove that folder"
+fi
+
+if [[ ! -e $output/data-bin/complete ]]; then
+    make_corpus
+    rm -rf "$output/data-bin"
+    "$python" -m fairseq_cli.preprocess --only-source --workers 1 --destdir "$output/data-bin" \
+        --trainpref "$output/encoded/train.bpe" --validpref "$output/encoded/valid.bpe" >"$output/preprocess.log" 2>&1 ||
+        { tail -n 20 "$output/preprocess.log" && fail "fairseq-preprocess failed: the end of its log is above"; }
+    touch "$output/data-bin/complete"
+fi
+
+model=(
+    --user-dir fs_plugins --cpu --seed "$seed"
+    --task masked_lm --tokens-per-sample "$tokens_per_sample" --sample-break-mode none --mask-prob "$mask_prob"
+    --arch "$arch" --ext-state-num "$k" --criterion nat_dag_loss_mlm
+    --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-6 --clip-norm 1.0 --weight-decay 0.01
+    --batch-size "$batch_size" --num-workers 0 --log-format json --log-interval 10
+)
+schedule=(
+    --lr "$learning_rate" --lr-scheduler polynomial_decay
+    --warmup-updates "$((updates < 10 * warmup ? (updates + 9) / 10 : warmup))"
+    --total-num-update "$updates" --max-update "$updates"
+    --save-dir "$output/checkpoints" --no-epoch-checkpoints --keep-interval-updates 1
+    --save-interval-updates 100 --validate-interval-updates 100 --save-interval 1000000 --validate-interval 1000000
+)
+
+train() { # train UPDATES LOG FLAGS...
+    local total=$1 log=$2
+    shift 2
+    "$python" -m fairseq_cli.train "$output/data-bin" "${model[@]}" "$@" 2>&1 |
+        "$python" scripts/quickstart_report.py progress --updates "$total" --log "$log" || {
+        tail -n 20 "$log" >&2
+        fail "fairseq-train failed: the end of $log is above"
+    }
+}
+
+# The same weights as the training starts from, validated after one update with a learning rate of 0.
+if [[ ! -e $output/before.complete ]]; then
+    echo "Validation before training"
+    rm -f "$output/before.log"
+    train 1 "$output/before.log" --lr 0 --max-update 1 --no-save >/dev/null
+    touch "$output/before.complete"
+fi
+
+if [[ ! -e $output/train.complete ]]; then
+    echo "Training $arch, $updates updates of $batch_size samples of $tokens_per_sample tokens (log: $output/train.log)"
+    [[ ! -e $output/checkpoints/checkpoint_last.pt ]] || echo "  going on from the last checkpoint"
+    trap 'echo; echo "interrupted: the same command goes on from the last checkpoint"; exit 130' INT
+    train "$updates" "$output/train.log" "${schedule[@]}"
+    touch "$output/train.complete"
+fi
+
+echo
+"$python" scripts/quickstart_report.py table "$output" 2>"$output/table.log" ||
+    { tail -n 20 "$output/table.log" >&2 && fail "the table could not be made: the end of its log is above"; }
+echo "curve: $output/curve.png   table: $output/table.txt   log: $output/train.log"

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Checks the style, then runs the tests; what is given on the command line goes to pytest:
+#
+#   bash scripts/test.sh                        everything
+#   bash scripts/test.sh tests/custom_ops -x    one folder, up to the first failure
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+bash scripts/setup_env.sh
+venv=${EXLM_VENV:-.venv}
+
+"$venv/bin/ruff" check .
+"$venv/bin/ruff" format --check .
+
+# Two workers of one thread each are faster than two that compete for the same cores.
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+exec "$venv/bin/python" -m pytest -n 2 --dist loadfile "$@"
