@@ -51,7 +51,6 @@ def load(kind: str) -> ctypes.CDLL | None:
         except (OSError, AttributeError, ImportError) as error:
             reasons.append(f"{path}: {error}")
             continue
-        logger.debug("loaded %s", path)
         return library
     found = "; ".join(reasons) if reasons else f"{sources.library_path(kind).name} was not built"
     logger.warning(

@@ -1,0 +1,1 @@
+"""Pure data: what a batch becomes before it meets a model; independent of models, tasks and criteria."""

@@ -1,0 +1,1 @@
+"""Layers of the encoders; independent of tasks and criteria."""

@@ -1,0 +1,1 @@
+"""Tasks; importing this registers them with fairseq."""

@@ -1,0 +1,140 @@
+"""States expansion (ExLM, section 4.2): each masked token, ``<s>`` and ``</s>`` becomes k states."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """Where everything of an expanded batch stands.
+
+    B sentences; N tokens of the longest sentence after the expansion; M targets of the sentence with the most;
+    L = k * M graph nodes. All tensors are int64 (``is_node``: bool) on the device of the tokens.
+
+    Attributes:
+        tokens: [B, N] token ids after the expansion, padded with the pad symbol.
+        positions: [B, N] first coordinate: the token's index in the original sentence; 0 on padding.
+        copies: [B, N] second coordinate: 1 ... k for the copies of an expanded token, 0 for others and padding.
+        is_node: [B, N] whether the token is a node of the graph, that is a copy of an expanded token.
+        lengths: [B] tokens of each expanded sentence.
+        node_positions: [B, L] index in the expanded sentence of each node; 0 on padding.
+        node_sources: [B, L] index in the original sentence of each node's token; 0 on padding.
+        node_lengths: [B] nodes of each sentence, k * ``target_lengths``.
+        targets: [B, M] the original tokens at the expanded positions, in order, padded with the pad symbol.
+        target_lengths: [B] targets of each sentence.
+        full: whether all sentences have N tokens, so that nothing is padding; a plain bool, known without a sync.
+    """
+
+    tokens: Tensor
+    positions: Tensor
+    copies: Tensor
+    is_node: Tensor
+    lengths: Tensor
+    node_positions: Tensor
+    node_sources: Tensor
+    node_lengths: Tensor
+    targets: Tensor
+    target_lengths: Tensor
+    full: bool
+
+    def gather_nodes(self, x: Tensor) -> Tensor:
+        """[B, N, d] values of the expanded tokens -> [B, L, d] those of the nodes (token 0's on padding)."""
+        return x.gather(1, self.node_positions[:, :, None].expand(-1, -1, x.shape[2]))
+
+    def node_mask(self) -> Tensor:
+        """[B, L] bool: True at nodes, False on padding."""
+        index = torch.arange(self.node_positions.shape[1], device=self.node_lengths.device)
+        return index < self.node_lengths[:, None]
+
+
+def expand_states(
+    tokens: Tensor,
+    masked: Tensor,
+    originals: Tensor,
+    k: int,
+    *,
+    bos: int,
+    eos: int,
+    pad: int,
+) -> StateLayout:
+    """Expands the masked tokens and every ``<s>`` and ``</s>`` of a right-padded batch to k states each.
+
+    A sentence that does not end in ``</s>`` gets one appended, so that its graph ends in a ``</s>`` node
+    (appendix P). There is one device-to-host sync; the arguments are not modified.
+
+    Args:
+        tokens: [B, T] int64, the model's input, padded on the right with ``pad``.
+        masked: [B, T] bool, the tokens to predict, whether replaced by ``<mask>``, by another token or kept.
+        originals: [B, T] int64, the tokens before masking; read where ``masked``.
+        k: states per expanded token, at least 1.
+        bos, eos, pad: ids of ``<s>``, ``</s>`` and the pad symbol.
+
+    Raises:
+        ValueError: if k < 1, shapes differ, or a sentence does not start with ``<s>``.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1 state per expanded token, got {k}")
+    if not (tokens.shape == masked.shape == originals.shape) or tokens.dim() != 2:
+        raise ValueError(
+            "tokens, masked and originals must be [B, T] alike, got "
+            f"{tuple(tokens.shape)}, {tuple(masked.shape)} and {tuple(originals.shape)}"
+        )
+    originals = torch.where(masked, originals, tokens)  # [B, T]
+    tokens, originals = _end_with_eos(tokens, originals, eos, pad)  # [B, T + 1]
+    masked = torch.nn.functional.pad(masked, (0, 1))
+    is_token = tokens != pad
+    expanded = ((originals == bos) | (originals == eos) | masked) & is_token
+
+    counts = torch.where(expanded, k, 1) * is_token  # states of each token
+    ends = counts.cumsum(1)  # where the next token's states begin
+    ranks = expanded.long().cumsum(1)  # how many expanded tokens there are up to here
+    lengths, target_lengths = ends[:, -1], ranks[:, -1]
+    starts_well = (originals[:, 0] == bos).all()
+    summary = torch.stack([lengths.max(), lengths.min(), target_lengths.max(), starts_well.long()])
+    N, shortest, M, good = summary.tolist()  # the one sync
+    if not good:
+        bad = int((originals[:, 0] != bos).nonzero()[0])
+        raise ValueError(
+            f"sentence {bad} of the batch starts with token {int(originals[bad, 0])}, not with <s> ({bos}), where "
+            "the graph of states begins; for fairseq's sentence_prediction pass --init-token 0"
+        )
+
+    # Expanded token n comes from the first original token whose states end after n.
+    index = torch.arange(N, device=tokens.device).expand(len(tokens), N).contiguous()
+    is_state = index < lengths[:, None]
+    source = torch.searchsorted(ends, index, right=True).clamp_(max=tokens.shape[1] - 1)  # [B, N]
+    is_node = expanded.gather(1, source) & is_state
+    first_state = (ends - counts).gather(1, source)
+
+    # Target m stands at the m-th expanded token; its k nodes follow each other.
+    order = torch.arange(1, M + 1, device=tokens.device).expand(len(tokens), M).contiguous()
+    has_target = order <= target_lengths[:, None]
+    target_source = torch.searchsorted(ranks, order).clamp_(max=tokens.shape[1] - 1) * has_target  # [B, M]
+    first_node = (ends - counts).gather(1, target_source)
+    copy = torch.arange(k, device=tokens.device)
+    node_positions = ((first_node[:, :, None] + copy) * has_target[:, :, None]).flatten(1)  # [B, M * k]
+    return StateLayout(
+        tokens=tokens.gather(1, source).masked_fill(~is_state, pad),
+        positions=source * is_state,
+        copies=(index - first_state + 1) * is_node,
+        is_node=is_node,
+        lengths=lengths,
+        node_positions=node_positions,
+        node_sources=target_source.repeat_interleave(k, dim=1),
+        node_lengths=target_lengths * k,
+        targets=originals.gather(1, target_source).masked_fill(~has_target, pad),
+        target_lengths=target_lengths,
+        full=shortest == N,
+    )
+
+
+def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int) -> tuple[Tensor, Tensor]:
+    """[B, T] -> [B, T + 1], with ``</s>`` after the last token of each sentence that does not end in one."""
+    tokens = torch.nn.functional.pad(tokens, (0, 1), value=pad)
+    originals = torch.nn.functional.pad(originals, (0, 1), value=pad)
+    lengths = (tokens != pad).sum(1, keepdim=True)  # [B, 1]
+    last = originals.gather(1, (lengths - 1).clamp_(min=0))
+    end = torch.where(last == eos, pad, eos)  # at the first free place
+    return tokens.scatter(1, lengths, end), originals.scatter(1, lengths, end)

@@ -1,0 +1,202 @@
+"""ExLM: a masked language model whose masked tokens are k states each, linked by a learned transition matrix."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from fairseq.models import register_model
+from fairseq.modules import PositionalEmbedding
+from fairseq.modules.transformer_sentence_encoder import init_bert_params
+from torch import Tensor, nn
+
+from fs_plugins.data.state_expansion import StateLayout, expand_states
+from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
+from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
+
+LINKS_FEATURES = ("feature", "position")
+
+
+@dataclass
+class StateGraph:
+    """The graph of states of a batch, before the step to the vocabulary.
+
+    Attributes:
+        node_states: [B, L, d] what the output matrix is applied to, at each node.
+        output_weight: [V, d]; output_bias: [V].
+        links: [B, L, L] float32 log-probabilities of the transitions, -inf where there is no edge.
+        layout: where nodes and targets stand.
+    """
+
+    node_states: Tensor
+    output_weight: Tensor
+    output_bias: Tensor
+    links: Tensor
+    layout: StateLayout
+
+    def logits(self) -> Tensor:
+        """[B, L, V] scores of the vocabulary at each node; for analysis, training needs only the targets'."""
+        return F.linear(self.node_states, self.output_weight, self.output_bias)
+
+
+class ExLMEncoder(RotaryRobertaEncoder):
+    """Expands the states, encodes them and links them."""
+
+    def __init__(self, args, dictionary):
+        super().__init__(args, dictionary)
+        d, H = args.encoder_embed_dim, args.encoder_attention_heads
+        self.k = args.ext_state_num
+        self.mask_idx = dictionary.index("<mask>")
+        self.links_feature = args.links_feature.split(":")
+        length = args.max_transition_length
+        self.max_transition_length = length if 0 <= length < args.max_positions else None
+        width = d * len(self.links_feature)
+        if "position" in self.links_feature:
+            self.link_positional = PositionalEmbedding(args.max_positions, d, dictionary.pad(), learned=True)
+        self.query_linear = nn.Linear(width, d)
+        self.key_linear = nn.Linear(width, d)
+        self.gate_linear = nn.Linear(width, H)
+        self.apply(init_bert_params)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        target: Tensor | None = None,
+        masked_tokens: Tensor | None = None,
+        **unused,
+    ):
+        """Encodes a batch of B sentences of T tokens.
+
+        Args:
+            src_tokens: [B, T] int64.
+            features_only: leave out LM head and transitions.
+            return_all_hiddens: return the layers' outputs in ``extra["inner_states"]``, each [N, B, d].
+            target: [B, T] int64, the original token where one is to be predicted, else pad. Without it the
+                ``<mask>`` tokens are expanded.
+
+        Returns:
+            A :class:`StateGraph`, or with ``features_only`` the features [B, N, d] of the N expanded tokens (the
+            first being the first state of ``<s>``); and a dict with ``inner_states`` and the ``layout``.
+        """
+        if masked_tokens is not None:
+            raise ValueError(
+                "ExLM is trained with --criterion nat_dag_loss_mlm; "
+                "the masked_lm criterion is for --arch p_roberta_base and its like"
+            )
+        dictionary = self.dictionary
+        masked = src_tokens.eq(self.mask_idx) if target is None else target.ne(dictionary.pad())
+        originals = src_tokens if target is None else target
+        layout = expand_states(
+            src_tokens,
+            masked,
+            originals,
+            self.k,
+            bos=dictionary.bos(),
+            eos=dictionary.eos(),
+            pad=dictionary.pad(),
+        )
+        if not features_only:
+            self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
+        is_token = None if layout.full else layout.tokens.ne(dictionary.pad())
+        x, hiddens = self.sentence_encoder(
+            layout.tokens, layout.positions, layout.copies, is_token, return_all_hiddens
+        )
+        extra = {"inner_states": hiddens, "layout": layout}
+        return (x if features_only else self.build_graph(x, layout)), extra
+
+    def build_graph(self, features: Tensor, layout: StateLayout) -> StateGraph:
+        """LM head and transitions at the nodes only: features [B, N, d] -> graph of L nodes."""
+        nodes = layout.gather_nodes(features)  # [B, L, d]
+        parts = []
+        for name in self.links_feature:
+            if name == "feature":
+                parts.append(nodes)
+            else:  # numbered over the whole expanded sentence, as fairseq numbers tokens: from pad + 1
+                rows = layout.node_positions + self.dictionary.pad() + 1
+                parts.append(F.embedding(rows, self.link_positional.weight, self.dictionary.pad()))
+        x = torch.cat(parts, dim=-1)
+        links = transition_log_probs(
+            self.query_linear(x),
+            self.key_linear(x),
+            self.gate_linear(x),
+            edge_mask(layout.node_lengths, x.shape[1], self.max_transition_length),
+        )
+        return StateGraph(
+            self.lm_head.transform(nodes), self.lm_head.weight, self.lm_head.bias, links, layout
+        )
+
+    def _check_length(self, expanded: int, tokens: int) -> None:
+        limit = self.args.max_positions
+        if expanded > limit:
+            raise ValueError(
+                f"a sentence of {tokens} tokens is {expanded} long after its expansion to k = {self.k} states, beyond "
+                f"--max-positions {limit}: --max-positions {expanded} would do for this batch, "
+                f"--max-positions {self.k * (tokens + 1)} for any of {tokens} tokens"
+            )
+
+
+@register_model("p_roberta_ext_denselink")
+class ExLMModel(RotaryRobertaModel):
+    """``--arch p_roberta_ext_denselink*``, ``exlm_*``: trained with ``--criterion nat_dag_loss_mlm``."""
+
+    encoder_class = ExLMEncoder
+
+    @staticmethod
+    def add_args(parser):
+        RotaryRobertaModel.add_args(parser)
+        parser.add_argument(
+            "--ext-state-num",
+            type=int,
+            metavar="K",
+            help="states of each expanded token (k of the paper; default 4)",
+        )
+        parser.add_argument(
+            "--links-feature",
+            metavar="A:B",
+            help="what transitions are computed from: feature, position or feature:position (default)",
+        )
+        parser.add_argument(
+            "--max-transition-length",
+            type=int,
+            metavar="N",
+            help="longest transition, in nodes; -1 (default) for any",
+        )
+
+    @classmethod
+    def check(cls, args) -> None:
+        super().check(args)
+        k = args.ext_state_num
+        if k < 1:
+            raise ValueError(f"--ext-state-num must be at least 1 state per masked token, got {k}")
+        features = args.links_feature.split(":")
+        if not set(features) <= set(LINKS_FEATURES) or len(set(features)) != len(features):
+            raise ValueError(
+                f"unknown --links-feature {args.links_feature!r}: it is one or both of "
+                f"{' and '.join(LINKS_FEATURES)}, joined by a colon, e.g. feature:position"
+            )
+        length = args.max_transition_length
+        if length != -1 and length < 2 * k - 1:
+            raise ValueError(
+                f"--max-transition-length {length} leaves sentences without a path from <s> to </s>: "
+                f"with k = {k} it must be at least {2 * k - 1}, or -1 for any length"
+            )
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        classification_head_name: str | None = None,
+        **kwargs,
+    ):
+        """As fairseq's RoBERTa, but the first output is a :class:`StateGraph` where that gives logits; see
+        ``ExLMEncoder.forward`` for the arguments. Classification heads read the first state of ``<s>``."""
+        return super().forward(
+            src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
+        )
+
+    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
+        """[B, L, V] (log-)probabilities of the vocabulary at each node."""
+        logits = net_output[0].logits().float()
+        return F.log_softmax(logits, dim=-1) if log_probs else F.softmax(logits, dim=-1)

@@ -1,0 +1,129 @@
+"""The vanilla masked language model of the paper: RoBERTa's heads on an encoder with rotary positions."""
+
+import logging
+
+import torch
+from fairseq import utils
+from fairseq.models import register_model
+from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
+from torch import Tensor, nn
+
+from fs_plugins.modules.encoder import RotaryEncoder
+from fs_plugins.modules.heads import StateLMHead
+
+logger = logging.getLogger(__name__)
+
+
+class RotaryRobertaEncoder(RobertaEncoder):
+    """Embedding, rotary encoder and LM head; the layout of the checkpoint is RoBERTa's."""
+
+    def build_encoder(self, args, dictionary, embed_tokens: nn.Embedding) -> RotaryEncoder:
+        return RotaryEncoder(args, embed_tokens)
+
+    def build_lm_head(self, embed_dim, output_dim, activation_fn, weight) -> StateLMHead:
+        return StateLMHead(embed_dim, output_dim, activation_fn, weight)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        masked_tokens: Tensor | None = None,
+        **unused,
+    ):
+        """Logits [B, T, V] (of ``masked_tokens`` only, [masked, V], where given), or features [B, T, d]; and a dict
+        with ``inner_states``."""
+        is_token = src_tokens.ne(self.dictionary.pad())
+        positions = torch.arange(src_tokens.shape[1], device=src_tokens.device).expand_as(src_tokens)
+        x, hiddens = self.sentence_encoder(
+            src_tokens, positions, torch.zeros_like(positions), is_token, return_all_hiddens
+        )
+        if not features_only:
+            x = self.lm_head(x, masked_tokens)
+        return x, {"inner_states": hiddens}
+
+    def extract_features(self, src_tokens: Tensor, return_all_hiddens: bool = False, **unused):
+        return self.forward(src_tokens, features_only=True, return_all_hiddens=return_all_hiddens)
+
+
+@register_model("p_roberta")
+class RotaryRobertaModel(RobertaModel):
+    """``--arch p_roberta*``, ``mlm_*``: trained with fairseq's ``masked_lm`` criterion."""
+
+    encoder_class = RotaryRobertaEncoder
+
+    @classmethod
+    def hub_models(cls):
+        return {}
+
+    @staticmethod
+    def add_args(parser):
+        """Flags have the names and meanings of fairseq's RoBERTa."""
+        add = parser.add_argument
+        add("--encoder-layers", type=int, metavar="N", help="number of layers")
+        add("--encoder-embed-dim", type=int, metavar="D", help="hidden size")
+        add("--encoder-ffn-embed-dim", type=int, metavar="F", help="hidden size of the feed-forward networks")
+        add("--encoder-attention-heads", type=int, metavar="H", help="number of attention heads")
+        add("--encoder-normalize-before", action="store_true", help="layer norm before each block (pre-norm)")
+        add("--max-positions", type=int, metavar="N", help="most tokens of a sentence, after any expansion")
+        activations = utils.get_available_activation_fns()
+        add("--activation-fn", choices=activations, help="activation function of the encoder")
+        add("--pooler-activation-fn", choices=activations, help="that of the classification heads")
+        add("--dropout", type=float, metavar="P", help="dropout probability")
+        add("--attention-dropout", type=float, metavar="P", help="that of the attention weights")
+        add("--activation-dropout", type=float, metavar="P", help="that after the activation function")
+        add("--pooler-dropout", type=float, metavar="P", help="that of the classification heads")
+        add("--untie-weights-roberta", action="store_true", help="an output matrix apart from the embedding")
+        add("--load-checkpoint-heads", action="store_true", help="(re-)register and load heads when loading")
+        add(
+            "--encoder-layerdrop",
+            type=float,
+            metavar="P",
+            help="probability of leaving out a layer in training",
+        )
+        add("--encoder-layers-to-keep", metavar="I,J,...", help="which layers to keep of a checkpoint")
+        add("--checkpoint-activations", action="store_true", help="recompute layers in the backward pass")
+
+    @classmethod
+    def build_model(cls, args, task):
+        """Builds a model from fairseq's arguments.
+
+        Raises:
+            ValueError: for combinations that cannot train, naming the flag and what would be right.
+        """
+        cls.check(args)
+        return cls(args, cls.encoder_class(args, task.source_dictionary))
+
+    @classmethod
+    def check(cls, args) -> None:
+        if getattr(args, "cpu", False) and getattr(args, "fp16", False):
+            raise ValueError("--fp16 needs a GPU: with --cpu leave out --fp16 (float32), or use --bf16")
+        for flag in ("encoder_layers", "encoder_embed_dim", "encoder_attention_heads", "max_positions"):
+            value = getattr(args, flag)
+            if value < 1:
+                raise ValueError(f"--{flag.replace('_', '-')} must be at least 1, got {value}")
+
+    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+        self._check_sizes(state_dict)
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+    def _check_sizes(self, state_dict) -> None:
+        """Refuses a checkpoint of another dictionary or number of positions by name, before torch does by shape."""
+        own = self.state_dict()
+        for key, what, way_out in (
+            (
+                "encoder.sentence_encoder.embed_tokens.weight",
+                "dictionary entries (with <mask>)",
+                "use the dict.txt that the checkpoint was trained with",
+            ),
+            (
+                "encoder.link_positional.weight",
+                "position rows (--max-positions + 2)",
+                "pass the --max-positions that the checkpoint was trained with",
+            ),
+        ):
+            if key not in state_dict or key not in own or len(state_dict[key]) == len(own[key]):
+                continue
+            raise ValueError(
+                f"the checkpoint has {len(state_dict[key]):,} {what}, this model {len(own[key]):,}: {way_out}"
+            )

@@ -1,0 +1,69 @@
+"""The transformer encoder that ExLM and the vanilla MLM share."""
+
+import torch
+from fairseq.modules import FairseqDropout, LayerDropModuleList, LayerNorm
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from fs_plugins.modules.encoder_layer import RotaryEncoderLayer
+from fs_plugins.modules.rotary import RotaryEmbedding
+
+
+class RotaryEncoder(nn.Module):
+    """Embedding (not scaled, no positions, no norm) -> dropout -> layers -> layer norm, with 2D RoPE.
+
+    ``args`` are the model's; ``embed_tokens`` is the embedding to use. Layer drop and activation checkpointing as
+    fairseq's encoders have them.
+    """
+
+    def __init__(self, args, embed_tokens: nn.Embedding):
+        super().__init__()
+        self.register_buffer("version", torch.tensor([3.0]))  # of the layout, as fairseq's encoders write it
+        self.embed_tokens = embed_tokens
+        self.dropout = FairseqDropout(args.dropout, module_name=self.__class__.__name__)
+        self.checkpoint_activations = args.checkpoint_activations
+        rot_emb = RotaryEmbedding(args.encoder_embed_dim // args.encoder_attention_heads)
+        layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
+        self.layers = (
+            LayerDropModuleList(args.encoder_layerdrop, layers)
+            if args.encoder_layerdrop > 0.0
+            else nn.ModuleList(layers)
+        )
+        self.emb_layer_norm_after = LayerNorm(args.encoder_embed_dim)
+
+    @property
+    def rot_emb(self) -> RotaryEmbedding:
+        """The rotary embedding of all layers."""
+        return self.layers[0].self_attn.rot_emb
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        copies: Tensor,
+        is_token: Tensor | None,
+        return_all_hiddens: bool = False,
+    ) -> tuple[Tensor, list[Tensor] | None]:
+        """Encodes a batch.
+
+        Args:
+            tokens: [B, N] int64.
+            positions, copies: [B, N] int64, the two coordinates of each token.
+            is_token: [B, N] bool, False on padding; None where there is none.
+            return_all_hiddens: also return the embedding and each layer's output.
+
+        Returns:
+            [B, N, d] features, and None or the list of [N, B, d] hidden states (fairseq's order).
+        """
+        x = self.dropout(self.embed_tokens(tokens))
+        rotation = self.rot_emb.tables(positions, copies, x.dtype)
+        attend = None if is_token is None else is_token[:, None, None, :]
+        hiddens = [x.transpose(0, 1)] if return_all_hiddens else None
+        for layer in self.layers:
+            if self.checkpoint_activations and self.training:
+                x = checkpoint(layer, x, rotation, attend, use_reentrant=False)
+            else:
+                x = layer(x, rotation, attend)
+            if hiddens is not None:
+                hiddens.append(x.transpose(0, 1))
+        return self.emb_layer_norm_after(x), hiddens

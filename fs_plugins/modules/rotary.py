@@ -1,0 +1,74 @@
+"""Two-dimensional rotary position embedding (ExLM, section 4.2)."""
+
+import torch
+from torch import Tensor, nn
+
+
+class RotaryEmbedding(nn.Module):
+    """Rotates the first half of each head by a token's first coordinate, the second half by its second.
+
+    Within a half of size h = head_dim / 2, dimension j is paired with j + h/2 and turned by
+    coordinate * 10000^(-2j/h). One instance serves all layers of an encoder; the frequencies are in the state dict
+    (``inv_freq``, [head_dim / 4] float32) and stay float32 when the model becomes half.
+
+    Raises:
+        ValueError: if head_dim is not divisible by 4.
+    """
+
+    def __init__(self, head_dim: int):
+        super().__init__()
+        if head_dim % 4 != 0:
+            raise ValueError(
+                f"the head size must be divisible by 4 for 2D RoPE, got {head_dim}: "
+                "choose --encoder-embed-dim / --encoder-attention-heads accordingly"
+            )
+        half = head_dim // 2
+        exponents = torch.arange(0, half, 2, dtype=torch.float64) / half
+        self.register_buffer("inv_freq", (10000.0**-exponents).float())
+
+    def _apply(self, fn, recurse=True):
+        exact = self.inv_freq
+        super()._apply(fn, recurse)
+        self.inv_freq = exact.to(self.inv_freq.device)  # angles in half precision would be off by whole steps
+        return self
+
+    def tables(self, positions: Tensor, copies: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cosines and sines for tokens at coordinates (``positions``, ``copies``), each [B, N] integer.
+
+        Returns:
+            Two tensors [B, N, 1, 1, 2, head_dim / 4] of ``dtype``, to be broadcast over (q, k) and heads.
+        """
+        coordinates = torch.stack([positions, copies], dim=-1)  # [B, N, 2]
+        angles = coordinates[..., None].float() * self.inv_freq  # [B, N, 2, head_dim / 4]
+        angles = angles[:, :, None, None]
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotates x [B, N, ..., head_dim] by the angles of ``RotaryEmbedding.tables``; same shape and dtype."""
+    return _Rotation.apply(x, cos, sin)
+
+
+class _Rotation(torch.autograd.Function):
+    """Keeps no activation: the gradient of a rotation is the rotation back."""
+
+    @staticmethod
+    def forward(ctx, x, cos, sin):
+        ctx.save_for_backward(cos, sin)
+        return _turn(x, cos, sin, 1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _turn(grad, *ctx.saved_tensors, -1), None, None
+
+
+def _turn(x: Tensor, cos: Tensor, sin: Tensor, direction: int) -> Tensor:
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    quarters = (2, 2, x.shape[-1] // 4)  # (coordinate, member of the pair, frequency)
+    a, b = x.unflatten(-1, quarters).unbind(-2)
+    out_a, out_b = out.unflatten(-1, quarters).unbind(-2)
+    torch.mul(a, cos, out=out_a)
+    out_a.addcmul_(b, sin, value=-direction)
+    torch.mul(b, cos, out=out_b)
+    out_b.addcmul_(a, sin, value=direction)
+    return out

@@ -1,0 +1,90 @@
+"""Transitions between states (ExLM, section 4.2, equation of E; multi-head with gates)."""
+
+import math
+
+import torch
+from torch import Tensor
+
+HEAD_CHUNK_BYTES = 64 * 2**20  # of one [B, heads, L, L] float32 tensor; a few are alive at a time
+
+
+def edge_mask(node_lengths: Tensor, L: int, max_transition_length: int | None = None) -> Tensor:
+    """[B, L, L] bool: whether node v has an edge to node u: v < u, u a node of the sentence, and u not more than
+    ``max_transition_length`` nodes after v, where that is given."""
+    index = torch.arange(L, device=node_lengths.device)
+    step = index[None, :] - index[:, None]
+    mask = step > 0
+    if max_transition_length is not None:
+        mask = mask & (step <= max_transition_length)
+    return mask & (index < node_lengths[:, None])[:, None, :]
+
+
+def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Tensor) -> Tensor:
+    """Log-probabilities of the transitions, a mixture of H heads.
+
+    E(v, u) = logsumexp over h of gates[v, h] + log-softmax over u of <queries_h(v), keys_h(u)> / sqrt(d / H),
+    the softmax over the edges of v only. No tensor over all of B, L, L and H is kept for the backward pass: it
+    works through the heads again.
+
+    Args:
+        queries, keys: [B, L, d].
+        gates: [B, L, H] scores of the heads, before their softmax.
+        edges: [B, L, L] bool, from :func:`edge_mask`.
+
+    Returns:
+        [B, L, L] float32; -inf where there is no edge, so that rows of nodes without a successor are all -inf.
+    """
+    H = gates.shape[-1]
+    with torch.autocast(device_type=queries.device.type, enabled=False):
+        log_gates = gates.float().log_softmax(-1)  # [B, L, H]
+        q, k = (t.unflatten(-1, (H, -1)).transpose(1, 2) for t in (queries, keys))  # [B, H, L, d / H]
+        return _HeadMixture.apply(q, k, log_gates.transpose(1, 2), edges)
+
+
+class _HeadMixture(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q: Tensor, k: Tensor, log_gates: Tensor, edges: Tensor) -> Tensor:
+        missing = ~edges
+        mixture = torch.full(edges.shape, -math.inf, device=q.device)
+        norms = q.new_empty(q.shape[:3], dtype=torch.float32)  # [B, H, L] log of each softmax's denominator
+        for heads in _head_chunks(q):
+            scores = _scores(q[:, heads], k[:, heads], missing)
+            total = torch.logsumexp(scores, dim=-1)
+            total.masked_fill_(total == -math.inf, math.inf)  # no successor: -inf - inf = -inf, never NaN
+            norms[:, heads] = total
+            scores.add_((log_gates[:, heads] - total)[..., None])
+            mixture = torch.logaddexp(mixture, torch.logsumexp(scores, dim=1))
+        ctx.save_for_backward(q, k, log_gates, missing, norms, mixture)
+        return mixture
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        q, k, log_gates, missing, norms, mixture = ctx.saved_tensors
+        grad = grad.masked_fill(missing, 0.0)[:, None]  # [B, 1, L, L]
+        mixture = mixture.masked_fill(missing, 0.0)[:, None]
+        grad_q, grad_k = torch.empty_like(q), torch.empty_like(k)
+        grad_gates = torch.empty_like(log_gates)
+        scale = q.shape[-1] ** -0.5
+        for heads in _head_chunks(q):
+            log_p = _scores(q[:, heads], k[:, heads], missing).sub_(norms[:, heads, :, None])
+            share = (
+                (log_p + log_gates[:, heads, :, None]).sub_(mixture).exp_().mul_(grad)
+            )  # by the head's part
+            grad_gates[:, heads] = share.sum(-1)
+            grad_scores = share.sub_(log_p.exp_().mul_(grad_gates[:, heads, :, None])).mul_(scale).to(q.dtype)
+            grad_q[:, heads] = grad_scores @ k[:, heads]
+            grad_k[:, heads] = grad_scores.transpose(2, 3) @ q[:, heads]
+        return grad_q, grad_k, grad_gates, None
+
+
+def _scores(q: Tensor, k: Tensor, missing: Tensor) -> Tensor:
+    """[B, h, L, L] float32 attention scores, -inf where there is no edge."""
+    scores = (q @ k.transpose(2, 3)).float()
+    return scores.mul_(q.shape[-1] ** -0.5).masked_fill_(missing[:, None], -math.inf)
+
+
+def _head_chunks(q: Tensor) -> list[slice]:
+    """Slices of the heads whose [B, heads, L, L] float32 tensor is within HEAD_CHUNK_BYTES (at least one head)."""
+    B, H, L, _ = q.shape
+    size = max(1, HEAD_CHUNK_BYTES // max(1, 4 * B * L * L))
+    return [slice(start, min(start + size, H)) for start in range(0, H, size)]
