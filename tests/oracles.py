@@ -45,8 +45,8 @@ def dag_log_prob(match: Tensor, links: Tensor, node_lengths: Tensor, target_leng
 def dag_posteriors(
     match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the log-probability, by enumeration: the probability, given the targets, of each (target, node)
-    pair [B, M, L] and of each edge [B, L, L]."""
+    """Gradients of the log-probability, by enumeration: the probability, given the targets, of each
+    (target, node) pair [B, M, L] and of each edge [B, L, L]."""
     node_posterior = torch.zeros(match.shape, dtype=torch.float64)
     edge_posterior = torch.zeros(links.shape, dtype=torch.float64)
     totals = dag_log_prob(match, links, node_lengths, target_lengths)
@@ -88,3 +88,28 @@ def random_graph(
     links = scores.masked_fill(~(forward & keep), -math.inf).log_softmax(-1)
     links = links.masked_fill(links.isnan(), -math.inf)  # nodes without a successor
     return match.to(dtype), links.to(dtype)
+
+
+def expand_sentence(
+    tokens: list[int], targets: list[int], k: int, *, bos: int, eos: int, pad: int
+) -> dict[str, list[int]]:
+    """States expansion of one unpadded sentence, token by token; the fields are those of StateLayout."""
+    originals = [t if t != pad else s for s, t in zip(tokens, targets, strict=True)]
+    tokens, targets = list(tokens), list(targets)
+    if originals[-1] != eos:
+        tokens, targets, originals = tokens + [eos], targets + [pad], originals + [eos]
+    layout = {name: [] for name in ("tokens", "positions", "copies", "is_node")}
+    layout |= {name: [] for name in ("node_positions", "node_sources", "targets")}
+    for i, (token, target, original) in enumerate(zip(tokens, targets, originals, strict=True)):
+        expanded = target != pad or original in (bos, eos)
+        if expanded:
+            layout["targets"].append(original)
+        for copy in range(1, k + 1) if expanded else [0]:
+            if expanded:
+                layout["node_positions"].append(len(layout["tokens"]))
+                layout["node_sources"].append(i)
+            layout["tokens"].append(token)
+            layout["positions"].append(i)
+            layout["copies"].append(copy)
+            layout["is_node"].append(int(expanded))
+    return layout

@@ -19,10 +19,10 @@ logger = logging.getLogger(__name__)
 class NatDagLossMLM(FairseqCriterion):
     """Negative log-likelihood of the targets under the graph of states, summed over all alignments.
 
-    The loss of a sentence is -log P(targets) / number of targets; the loss of a batch is the sum over its sentences,
-    and ``sample_size`` their number. Logged: ``loss`` in bits per target, averaged over sentences; ``ppl``;
-    ``targets`` and ``nodes`` per sentence; ``nonfinite``, the count of sentences whose log-likelihood is not finite
-    (0 in a healthy run), which are left out of the sum.
+    The loss of a sentence is -log P(targets) / number of targets; the loss of a batch is the sum over its
+    sentences, and ``sample_size`` their number. Logged: ``loss`` in bits per target, averaged over
+    sentences; ``ppl``; ``targets`` and ``nodes`` per sentence; ``nonfinite``, the count of sentences whose
+    log-likelihood is not finite (0 in a healthy run), which are left out of the sum.
     """
 
     @classmethod
@@ -30,12 +30,13 @@ class NatDagLossMLM(FairseqCriterion):
         return cls(task)
 
     def forward(self, model, sample, reduce=True):
-        """Returns the loss (summed over sentences, or [B] if not ``reduce``), the sample size and what to log."""
+        """Returns the loss (summed over sentences, or [B] if not ``reduce``), sample size and what to log."""
         graph, _ = model(**sample["net_input"], target=sample["target"])
         if not hasattr(graph, "links"):
             raise ValueError(
                 "--criterion nat_dag_loss_mlm needs a model with transitions (--arch exlm_base, "
-                f"p_roberta_ext_denselink_base, ...), not {type(model).__name__}; train that with --criterion masked_lm"
+                f"p_roberta_ext_denselink_base, ...), not {type(model).__name__}: "
+                "train that with --criterion masked_lm"
             )
         layout = graph.layout
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
@@ -75,8 +76,8 @@ class NatDagLossMLM(FairseqCriterion):
         metrics.log_scalar_sum("nonfinite", int(total["nonfinite"]), round=0)
         if total["nonfinite"] > 0:
             logger.warning(
-                "%d of %d sentences have a log-likelihood that is not finite and train nothing: with --fp16 or "
-                "--bf16 an overflow; else a diverged model (lower --lr or raise --warmup-updates)",
+                "%d of %d sentences have a log-likelihood that is not finite and train nothing: with --fp16 "
+                "or --bf16 an overflow; else a diverged model (lower --lr or raise --warmup-updates)",
                 int(total["nonfinite"]),
                 sentences,
             )

@@ -1,14 +1,14 @@
-"""The DAG op: log-probability of targets under a graph of states, summed over all alignments (ExLM, section 4.3).
+"""The DAG op: log-probability of targets under a graph of states, over all alignments (ExLM, section 4.3).
 
 Shapes, for B sentences with up to M targets and L nodes:
 
-=================  ==================  ==========================================================================
+=================  ==================  =====================================================================
 ``match``          [B, M, L] floating  log-probability that node u emits target i, log P_u(y_i)
-``links``          [B, L, L] floating  log-probability of the edge v -> u, log E(v, u); -inf where there is none;
-                                       read for v < u only
+``links``          [B, L, L] floating  log-probability of the edge v -> u, log E(v, u); -inf where there is
+                                       none; read for v < u only
 ``node_lengths``   [B] integer         n, nodes of each sentence, at most L
 ``target_lengths`` [B] integer         m, targets of each sentence, at most M
-=================  ==================  ==========================================================================
+=================  ==================  =====================================================================
 
 The recursion, on what is read of each sentence (indices from 0)::
 
@@ -16,9 +16,9 @@ The recursion, on what is read of each sentence (indices from 0)::
     f(i, u) = P_u(y_i) * sum over v < u of f(i - 1, v) E(v, u)
     result  = log f(m - 1, n - 1)
 
-A sentence that no path can produce (more targets than nodes, -inf on all paths) has -inf and zero gradients. Padding
-beyond n and m is never read and gets zero gradients. float32 and float64 are computed as such or better; half and
-bfloat16 inputs are computed in float32, and the result is float32.
+A sentence that no path can produce (more targets than nodes, -inf on all paths) has -inf and zero
+gradients. Padding beyond n and m is never read and gets zero gradients. float32 and float64 are computed as
+such or better; half and bfloat16 inputs are computed in float32, and the result is float32.
 """
 
 import ctypes
@@ -40,9 +40,9 @@ def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths:
         target_lengths: [B].
 
     Returns:
-        [B] log-probabilities (nats), float64 for float64 inputs, else float32. Differentiable once with respect to
-        ``match`` (the posterior probability that node u emits target i) and ``links`` (the posterior probability of
-        passing the edge).
+        [B] log-probabilities (nats), float64 for float64 inputs, else float32. Differentiable once with
+        respect to ``match`` (the posterior probability that node u emits target i) and ``links`` (the
+        posterior probability of passing the edge).
 
     Raises:
         TypeError: for dtypes other than floating match and links, and integer lengths.
@@ -57,8 +57,8 @@ def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, targe
     Arguments and errors are those of :func:`dag_loss`. Ties go to the earliest predecessor.
 
     Returns:
-        [B, L] int64: the index of the target that each node emits, -1 for nodes off the best path, and for all nodes
-        of a sentence without a path.
+        [B, L] int64: the index of the target that each node emits, -1 for nodes off the best path, and for
+        all nodes of a sentence without a path.
     """
     return _dag_best_alignment(*_prepare(match.detach(), links.detach(), node_lengths, target_lengths))
 
@@ -77,7 +77,8 @@ def _prepare(
     ):
         if tuple(tensor.shape) != shape:
             raise ValueError(
-                f"{name} must have shape {shape} to go with match {tuple(match.shape)}, got {tuple(tensor.shape)}"
+                f"{name} must have shape {shape} to go with match {tuple(match.shape)}, "
+                f"got {tuple(tensor.shape)}"
             )
         if tensor.device != match.device:
             raise ValueError(
@@ -155,7 +156,7 @@ def _library(device_type: str) -> ctypes.CDLL | None:
 
 
 def _call(compiled: ctypes.CDLL, name: str, which: int, match: Tensor, *tensors: Tensor) -> None:
-    """Calls the library's function for match's device on contiguous tensors, in the order of ``csrc/dag.h``."""
+    """Calls the library's function for match's device on contiguous tensors, in csrc/dag.h's order."""
     kind = match.device.type
     function = f"exlm_dag_{name}_{kind}"
     sizes = (library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32, *match.shape)

@@ -1,4 +1,4 @@
-"""States alignment in plain PyTorch: the oracle of the compiled op, and its stand-in where nothing could be compiled.
+"""States alignment in plain PyTorch: the compiled op's oracle, and its stand-in where nothing compiles.
 
 The same contract as :mod:`fs_plugins.custom_ops.dag_loss`, which documents shapes and errors; any device and
 floating-point type, differentiable by autograd, one step of Python per target.
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def dag_trellis(match: Tensor, links: Tensor) -> Tensor:
-    """[B, M, L]: log f(i, u), the log-probability that a path has emitted targets 0 .. i and stands at node u."""
+    """[B, M, L]: log f(i, u), that a path has emitted targets 0 .. i and stands at node u."""
     _, M, L = match.shape
     if M == 0 or L == 0:
         return match.new_empty(match.shape)

@@ -1,7 +1,8 @@
 """Loading of the compiled op: plain shared libraries with a C ABI (``csrc/dag.h``), called through ctypes.
 
-``pip install`` builds them beside this file. A clone whose libraries were built into an installed copy of the package
-(``pip install .`` and ``--user-dir fs_plugins`` from the clone) finds them there, if they come from the same sources.
+``pip install`` builds them beside this file. A clone whose libraries were built into an installed copy of
+the package (``pip install .`` and ``--user-dir fs_plugins`` from the clone) finds them there, if they come
+from the same sources.
 """
 
 import ctypes
@@ -43,7 +44,7 @@ _SIGNATURES = {
 
 @functools.cache
 def load(kind: str) -> ctypes.CDLL | None:
-    """The library for ``kind`` ("cpu" or "cuda"), or None, with one warning, where there is none that fits."""
+    """The library for ``kind`` ("cpu", "cuda"), or None, with one warning, where there is none that fits."""
     reasons = []
     for path in _candidates(kind):
         try:

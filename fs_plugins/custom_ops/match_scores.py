@@ -12,10 +12,10 @@ def match_scores(
 ) -> Tensor:
     """match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
 
-    Logits are computed for some nodes at a time, in one buffer that is reused in place; the backward pass computes
-    them again, unless all fitted into one buffer, which is then kept. So never more than ``chunk_bytes`` of logits
-    are alive (one node's at least). Matrix products are taken in the type of ``states`` (or autocast's), the softmax
-    in float32.
+    Logits are computed for some nodes at a time, in one buffer that is reused in place; the backward pass
+    computes them again, unless all fitted into one buffer, which is then kept. So never more than
+    ``chunk_bytes`` of logits are alive (one node's at least). Matrix products are taken in the type of
+    ``states`` (or autocast's), the softmax in float32.
 
     Args:
         states: [B, L, d] floating, outputs of the LM head's last layer norm.
@@ -32,8 +32,8 @@ def match_scores(
     B, L, d = states.shape
     if weight.shape[1:] != (d,) or bias.shape != weight.shape[:1] or targets.shape[:1] != (B,):
         raise ValueError(
-            f"states {tuple(states.shape)}, weight {tuple(weight.shape)}, bias {tuple(bias.shape)} and targets "
-            f"{tuple(targets.shape)} do not fit: they must be [B, L, d], [V, d], [V] and [B, M]"
+            f"states {tuple(states.shape)}, weight {tuple(weight.shape)}, bias {tuple(bias.shape)} and "
+            f"targets {tuple(targets.shape)} do not fit: they must be [B, L, d], [V, d], [V] and [B, M]"
         )
     device = states.device.type
     if torch.is_autocast_enabled(device):

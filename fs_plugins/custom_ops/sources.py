@@ -13,7 +13,8 @@ from pathlib import Path
 CSRC = Path(__file__).resolve().parent / "csrc"
 HEADER = "dag.h"
 
-# Each kind of library is compiled from one source, which includes the common header and its own dag_<kind>_*.h(.cuh).
+# Each kind of library is compiled from one source, which includes the common header and its own
+# dag_<kind>_*.h(.cuh).
 SOURCES = {"cpu": "dag_cpu.cpp", "cuda": "dag_cuda.cu"}
 
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")

@@ -10,13 +10,14 @@ from torch import Tensor
 class StateLayout:
     """Where everything of an expanded batch stands.
 
-    B sentences; N tokens of the longest sentence after the expansion; M targets of the sentence with the most;
-    L = k * M graph nodes. All tensors are int64 (``is_node``: bool) on the device of the tokens.
+    B sentences; N tokens of the longest sentence after the expansion; M targets of the sentence with the
+    most; L = k * M graph nodes. All tensors are int64 (``is_node``: bool) on the device of the tokens.
 
     Attributes:
         tokens: [B, N] token ids after the expansion, padded with the pad symbol.
         positions: [B, N] first coordinate: the token's index in the original sentence; 0 on padding.
-        copies: [B, N] second coordinate: 1 ... k for the copies of an expanded token, 0 for others and padding.
+        copies: [B, N] second coordinate: 1 ... k for the copies of an expanded token, 0 for others and
+            padding.
         is_node: [B, N] whether the token is a node of the graph, that is a copy of an expanded token.
         lengths: [B] tokens of each expanded sentence.
         node_positions: [B, L] index in the expanded sentence of each node; 0 on padding.
@@ -24,7 +25,8 @@ class StateLayout:
         node_lengths: [B] nodes of each sentence, k * ``target_lengths``.
         targets: [B, M] the original tokens at the expanded positions, in order, padded with the pad symbol.
         target_lengths: [B] targets of each sentence.
-        full: whether all sentences have N tokens, so that nothing is padding; a plain bool, known without a sync.
+        full: whether all sentences have N tokens, so that nothing is padding; a plain bool, known without a
+            sync.
     """
 
     tokens: Tensor
@@ -97,8 +99,8 @@ def expand_states(
     if not good:
         bad = int((originals[:, 0] != bos).nonzero()[0])
         raise ValueError(
-            f"sentence {bad} of the batch starts with token {int(originals[bad, 0])}, not with <s> ({bos}), where "
-            "the graph of states begins; for fairseq's sentence_prediction pass --init-token 0"
+            f"sentence {bad} of the batch starts with token {int(originals[bad, 0])}, not with <s> ({bos}), "
+            "where the graph of states begins; for fairseq's sentence_prediction pass --init-token 0"
         )
 
     # Expanded token n comes from the first original token whose states end after n.

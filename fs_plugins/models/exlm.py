@@ -1,4 +1,4 @@
-"""ExLM: a masked language model whose masked tokens are k states each, linked by a learned transition matrix."""
+"""ExLM: a masked language model whose masked tokens are k states each, linked by learned transitions."""
 
 from dataclasses import dataclass
 
@@ -76,8 +76,9 @@ class ExLMEncoder(RotaryRobertaEncoder):
                 ``<mask>`` tokens are expanded.
 
         Returns:
-            A :class:`StateGraph`, or with ``features_only`` the features [B, N, d] of the N expanded tokens (the
-            first being the first state of ``<s>``); and a dict with ``inner_states`` and the ``layout``.
+            A :class:`StateGraph`, or with ``features_only`` the features [B, N, d] of the N expanded tokens
+            (the first being the first state of ``<s>``); and a dict with ``inner_states`` and the
+            ``layout``.
         """
         if masked_tokens is not None:
             raise ValueError(
@@ -130,8 +131,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
         limit = self.args.max_positions
         if expanded > limit:
             raise ValueError(
-                f"a sentence of {tokens} tokens is {expanded} long after its expansion to k = {self.k} states, beyond "
-                f"--max-positions {limit}: --max-positions {expanded} would do for this batch, "
+                f"a sentence of {tokens} tokens is {expanded} long after its expansion to k = {self.k} states, "
+                f"beyond --max-positions {limit}: --max-positions {expanded} would do for this batch, "
                 f"--max-positions {self.k * (tokens + 1)} for any of {tokens} tokens"
             )
 

@@ -31,8 +31,8 @@ class RotaryRobertaEncoder(RobertaEncoder):
         masked_tokens: Tensor | None = None,
         **unused,
     ):
-        """Logits [B, T, V] (of ``masked_tokens`` only, [masked, V], where given), or features [B, T, d]; and a dict
-        with ``inner_states``."""
+        """Logits [B, T, V] (with ``masked_tokens`` [masked, V]) or features [B, T, d], and a dict with
+        ``inner_states``."""
         is_token = src_tokens.ne(self.dictionary.pad())
         positions = torch.arange(src_tokens.shape[1], device=src_tokens.device).expand_as(src_tokens)
         x, hiddens = self.sentence_encoder(
@@ -108,7 +108,7 @@ class RotaryRobertaModel(RobertaModel):
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def _check_sizes(self, state_dict) -> None:
-        """Refuses a checkpoint of another dictionary or number of positions by name, before torch does by shape."""
+        """Refuses a checkpoint of another dictionary or other positions before torch does, by shape."""
         own = self.state_dict()
         for key, what, way_out in (
             (

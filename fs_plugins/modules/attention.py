@@ -11,17 +11,10 @@ class RotarySelfAttention(nn.Module):
     """Multi-head self-attention whose queries and keys are rotated; scaled by head_dim^-0.5.
 
     The checkpoint keeps three projections; at run time they are one matrix product.
-
-    Raises:
-        ValueError: if embed_dim is not divisible by num_heads.
     """
 
     def __init__(self, embed_dim: int, num_heads: int, dropout: float, rot_emb: RotaryEmbedding):
         super().__init__()
-        if embed_dim % num_heads != 0:
-            raise ValueError(
-                f"--encoder-embed-dim {embed_dim} is not divisible by --encoder-attention-heads {num_heads}"
-            )
         self.num_heads = num_heads
         self.dropout = dropout
         self.q_proj = nn.Linear(embed_dim, embed_dim)

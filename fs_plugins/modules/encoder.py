@@ -12,8 +12,11 @@ from fs_plugins.modules.rotary import RotaryEmbedding
 class RotaryEncoder(nn.Module):
     """Embedding (not scaled, no positions, no norm) -> dropout -> layers -> layer norm, with 2D RoPE.
 
-    ``args`` are the model's; ``embed_tokens`` is the embedding to use. Layer drop and activation checkpointing as
-    fairseq's encoders have them.
+    ``args`` are the model's; ``embed_tokens`` is the embedding to use. Layer drop and activation
+    checkpointing as fairseq's encoders have them.
+
+    Raises:
+        ValueError: if the hidden size does not divide into heads of a size divisible by 4.
     """
 
     def __init__(self, args, embed_tokens: nn.Embedding):
@@ -22,7 +25,13 @@ class RotaryEncoder(nn.Module):
         self.embed_tokens = embed_tokens
         self.dropout = FairseqDropout(args.dropout, module_name=self.__class__.__name__)
         self.checkpoint_activations = args.checkpoint_activations
-        rot_emb = RotaryEmbedding(args.encoder_embed_dim // args.encoder_attention_heads)
+        head_dim, rest = divmod(args.encoder_embed_dim, args.encoder_attention_heads)
+        if rest:
+            raise ValueError(
+                f"--encoder-embed-dim {args.encoder_embed_dim} is not divisible by "
+                f"--encoder-attention-heads {args.encoder_attention_heads}"
+            )
+        rot_emb = RotaryEmbedding(head_dim)
         layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
         self.layers = (
             LayerDropModuleList(args.encoder_layerdrop, layers)

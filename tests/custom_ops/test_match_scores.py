@@ -1,0 +1,125 @@
+"""Match scores without the logits against log-softmax of all logits."""
+
+import pytest
+import torch
+
+from fs_plugins.custom_ops.match_scores import match_scores
+
+
+def plain(states, weight, bias, targets):
+    log_probs = torch.log_softmax(states @ weight.t() + bias, dim=-1)  # [B, L, V]
+    index = targets[:, None, :].expand(-1, states.shape[1], -1)  # [B, L, M]
+    return log_probs.gather(2, index).transpose(1, 2)
+
+
+def inputs(B=3, L=7, M=4, V=29, d=6, dtype=torch.float64, device="cpu"):
+    generator = torch.Generator().manual_seed(B * L + M)
+    states, weight = (torch.randn(*s, generator=generator, dtype=torch.float64) for s in ((B, L, d), (V, d)))
+    bias = torch.randn(V, generator=generator, dtype=torch.float64)
+    targets = torch.randint(V, (B, M), generator=generator)
+    leaves = [t.to(device=device, dtype=dtype).requires_grad_() for t in (states, weight, bias)]
+    return leaves, targets.to(device)
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def any_device(request):
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device: torch.cuda.is_available() is False")
+    return request.param
+
+
+@pytest.mark.parametrize("rows_per_chunk", [0, 1, 4, 20, 21, 100])
+@pytest.mark.parametrize("shape", [(3, 7, 4), (1, 1, 1), (2, 5, 9)])
+def test_equals_the_plain_way(any_device, shape, rows_per_chunk):
+    leaves, targets = inputs(*shape, device=any_device)
+    repeated = targets.clone()
+    repeated[:, -1] = repeated[:, 0]  # a token may be a target twice
+    for index in (targets, repeated):
+        chunk_bytes = 4 * 29 * rows_per_chunk
+        actual = match_scores(*leaves, index, chunk_bytes)
+        expected = plain(*leaves, index)
+        torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+        weights = torch.randn_like(expected)
+        gradients = torch.autograd.grad(actual, leaves, weights)
+        for one, other in zip(gradients, torch.autograd.grad(expected, leaves, weights), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("chunk_bytes", [4 * 29 * 5, 2**20])
+def test_gradcheck(chunk_bytes):
+    leaves, targets = inputs(2, 3, 2)
+    # the first backward pass may use kept logits, the second computes them again: equal to the last bits
+    assert torch.autograd.gradcheck(
+        lambda *t: match_scores(*t, targets, chunk_bytes), leaves, nondet_tol=1e-12
+    )
+
+
+@pytest.mark.parametrize("chunk_bytes", [4 * 29 * 5, 2**20])
+def test_backward_twice(chunk_bytes):
+    leaves, targets = inputs()
+    scores = match_scores(*leaves, targets, chunk_bytes)
+    weights = torch.randn_like(scores)
+    first = torch.autograd.grad(scores, leaves, weights, retain_graph=True)
+    second = torch.autograd.grad(scores, leaves, weights)
+    for one, other in zip(first, second, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half(any_device, dtype):
+    leaves, targets = inputs(dtype=torch.float32, device=any_device)
+    low = [t.detach().to(dtype).requires_grad_() for t in leaves]
+    expected = plain(*(t.detach().float().requires_grad_() for t in low), targets)
+    actual = match_scores(*low, targets)
+    assert actual.dtype == torch.float32
+    torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.05)
+    actual.sum().backward()
+    assert [t.grad.dtype for t in low] == [dtype] * 3
+
+
+def test_autocast(any_device):
+    leaves, targets = inputs(dtype=torch.float32, device=any_device)
+    with torch.autocast(any_device, dtype=torch.bfloat16):
+        actual = match_scores(*leaves, targets, 4 * 29 * 5)
+    assert actual.dtype == torch.float32
+    torch.testing.assert_close(actual, plain(*leaves, targets), rtol=0.02, atol=0.1)
+    actual.sum().backward()
+    assert all(t.grad.dtype == torch.float32 for t in leaves)
+
+
+def test_peaked_logits():
+    leaves, targets = inputs(dtype=torch.float32)
+    with torch.no_grad():
+        leaves[0].mul_(1e4)
+    actual = match_scores(*leaves, targets)
+    expected = plain(*(t.detach().double() for t in leaves), targets)
+    torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-2)
+    actual.sum().backward()
+    assert all(torch.isfinite(t.grad).all() for t in leaves)
+
+
+def test_one_chunk_of_logits_at_a_time():
+    """The largest tensors alive are a chunk of logits and the output matrix's gradient, not all logits."""
+    B, L, V, d = 2, 256, 4000, 8
+    leaves, targets = inputs(B, L, 5, V, d, dtype=torch.float32)
+    chunk_bytes, all_logits = 4 * V * 16, 4 * V * B * L
+    with torch.profiler.profile(profile_memory=True) as profile:
+        match_scores(*leaves, targets, chunk_bytes).sum().backward()
+    alive = peak = 0
+    for event in profile.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            alive += event.nbytes()
+            peak = max(peak, alive)
+    assert chunk_bytes < peak < 4 * chunk_bytes < all_logits / 7
+
+
+def test_targets_out_of_the_vocabulary_are_refused():
+    leaves, targets = inputs()
+    with pytest.raises((RuntimeError, IndexError), match="out of bounds"):
+        match_scores(*leaves, targets + 29)
+
+
+def test_bad_shapes():
+    leaves, targets = inputs()
+    with pytest.raises(ValueError, match=r"weight \(29, 5\)"):
+        match_scores(leaves[0], leaves[1][:, :5], leaves[2], targets)

@@ -1,0 +1,139 @@
+"""States expansion against the same thing done token by token."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fs_plugins.data.state_expansion import expand_states
+from tests import oracles
+
+BOS, PAD, EOS, UNK, MASK = 0, 1, 2, 3, 99
+SPECIAL = {"bos": BOS, "eos": EOS, "pad": PAD}
+
+
+def batch(sentences):
+    """Lists of (token, target) pairs -> right-padded tokens and targets [B, T]."""
+    T = max(len(s) for s in sentences)
+    padded = [s + [(PAD, PAD)] * (T - len(s)) for s in sentences]
+    pairs = torch.tensor(padded)
+    return pairs[..., 0], pairs[..., 1]
+
+
+def expand(tokens, targets, k):
+    return expand_states(tokens, targets.ne(PAD), targets, k, **SPECIAL)
+
+
+@st.composite
+def sentences(draw):
+    """A sentence as masked_lm makes it: masked, replaced and kept targets, <s> and </s> possibly among
+    them, </s> inside, and an end that may be cut off."""
+    length = draw(st.integers(0, 12))
+    middle = draw(st.lists(st.sampled_from([EOS, UNK, 5, 6, 7, 8]), min_size=length, max_size=length))
+    originals = [BOS, *middle, *([EOS] if draw(st.booleans()) else [])]
+    sentence = []
+    for original in originals:
+        fate = draw(st.sampled_from(["keep", "keep", "keep", "mask", "replace", "target"]))
+        shown = {"mask": MASK, "replace": 9}.get(fate, original)
+        sentence.append((shown, PAD if fate == "keep" else original))
+    return sentence
+
+
+@settings(deadline=None, max_examples=200)
+@given(batch_of=st.lists(sentences(), min_size=1, max_size=4), k=st.integers(1, 5))
+def test_equals_expansion_token_by_token(batch_of, k):
+    tokens, targets = batch(batch_of)
+    kept = tokens.clone(), targets.clone()
+    layout = expand(tokens, targets, k)
+    assert torch.equal(tokens, kept[0]) and torch.equal(targets, kept[1])  # the caller's batch is untouched
+    lengths = []
+    for b, sentence in enumerate(batch_of):
+        truth = oracles.expand_sentence([s for s, _ in sentence], [t for _, t in sentence], k, **SPECIAL)
+        n, nodes, m = len(truth["tokens"]), len(truth["node_positions"]), len(truth["targets"])
+        lengths.append(n)
+        assert (layout.lengths[b], layout.node_lengths[b], layout.target_lengths[b]) == (n, nodes, m)
+        for name, values in truth.items():
+            row = getattr(layout, name)[b].long().tolist()
+            assert row[: len(values)] == values, name
+            assert set(row[len(values) :]) <= {PAD if name in ("tokens", "targets") else 0}, name
+    assert layout.tokens.shape == (len(batch_of), max(lengths))
+    assert layout.node_positions.shape[1] == k * layout.targets.shape[1] == int(layout.node_lengths.max())
+    assert layout.full == (min(lengths) == max(lengths))
+    assert layout.node_mask().sum(1).tolist() == layout.node_lengths.tolist()
+
+
+def test_the_papers_example():
+    """``<s> This is <mask> </s>``: coordinates (i, 0) for words, (i, 1) ... (i, k) for states."""
+    tokens, targets = batch([[(BOS, PAD), (5, PAD), (6, PAD), (MASK, 7), (EOS, PAD)]])
+    layout = expand(tokens, targets, 2)
+    coordinates = list(zip(layout.positions[0].tolist(), layout.copies[0].tolist(), strict=True))
+    assert coordinates == [(0, 1), (0, 2), (1, 0), (2, 0), (3, 1), (3, 2), (4, 1), (4, 2)]
+    assert layout.tokens[0].tolist() == [BOS, BOS, 5, 6, MASK, MASK, EOS, EOS]
+    assert layout.targets[0].tolist() == [BOS, 7, EOS]
+    assert layout.node_positions[0].tolist() == [0, 1, 4, 5, 6, 7]
+    assert layout.node_sources[0].tolist() == [0, 0, 3, 3, 4, 4]
+
+
+def test_sentence_cut_off_gets_an_end():
+    tokens, targets = batch([[(BOS, PAD), (5, PAD), (MASK, 6)], [(BOS, PAD), (MASK, EOS)]])
+    layout = expand(tokens, targets, 3)
+    assert layout.tokens[0].tolist() == [BOS] * 3 + [5] + [MASK] * 3 + [EOS] * 3
+    assert layout.targets.tolist() == [[BOS, 6, EOS], [BOS, EOS, PAD]]  # a masked </s> is an end already
+
+
+def test_nothing_masked_expands_the_ends_only():
+    tokens, targets = batch([[(BOS, PAD), (5, PAD), (6, PAD), (EOS, PAD)]])
+    layout = expand(tokens, targets, 4)
+    assert layout.tokens[0].tolist() == [BOS] * 4 + [5, 6] + [EOS] * 4
+    assert layout.target_lengths.tolist() == [2]
+
+
+def test_gather_nodes():
+    tokens, targets = batch([[(BOS, PAD), (5, PAD), (MASK, 6), (EOS, PAD)], [(BOS, PAD), (EOS, PAD)]])
+    layout = expand(tokens, targets, 2)
+    x = torch.arange(2 * layout.tokens.shape[1]).view(2, -1, 1).expand(-1, -1, 3)
+    nodes = layout.gather_nodes(x)
+    assert nodes.shape == (2, 6, 3)
+    assert nodes[0, :, 0].tolist() == [0, 1, 3, 4, 5, 6]
+    assert (nodes[1, :4, 2] - x.shape[1]).tolist() == [0, 1, 2, 3]
+
+
+def test_one_sync_and_no_loop(monkeypatch):
+    """One .tolist() is all that leaves the device, whatever the batch's size."""
+    syncs = []
+
+    def counted(name):
+        original = getattr(torch.Tensor, name)
+
+        def method(self, *args):
+            syncs.append(name)
+            return original(self, *args)
+
+        return method
+
+    for name in ("tolist", "item", "__bool__", "__int__", "nonzero"):
+        monkeypatch.setattr(torch.Tensor, name, counted(name))
+    tokens, targets = batch([[(BOS, PAD), (MASK, 5), (EOS, PAD)]] * 7)
+    syncs.clear()
+    expand(tokens, targets, 4)
+    assert syncs == ["tolist"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "k", "says"),
+    [
+        ([[BOS, 5, EOS]], 0, "k must be at least 1 state per expanded token, got 0"),
+        ([[BOS, 5, EOS], [7, 5, EOS]], 2, r"sentence 1 of the batch starts with token 7, not with <s> \(0\)"),
+        ([[PAD, PAD, PAD]], 2, "sentence 0 of the batch starts with"),
+    ],
+)
+def test_bad_arguments(tokens, k, says):
+    tokens = torch.tensor(tokens)
+    with pytest.raises(ValueError, match=says):
+        expand(tokens, torch.full_like(tokens, PAD), k)
+
+
+def test_shapes_must_agree():
+    tokens = torch.zeros(2, 3, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"\(2, 3\), \(2, 4\)"):
+        expand_states(tokens, torch.zeros(2, 4, dtype=torch.bool), tokens, 2, **SPECIAL)

@@ -1,0 +1,231 @@
+"""The ExLM model: sizes, graphs, checkpoints, heads, errors."""
+
+import argparse
+import math
+
+import pytest
+import torch
+
+from fs_plugins.modules.transition_head import edge_mask
+from tests import builders
+
+WORDS = builders.dictionary(20)
+
+
+def total(model) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+@pytest.fixture
+def on_meta(monkeypatch):
+    """Builds models without memory: nothing is there to be initialised."""
+    for module in ("fairseq.models.roberta.model", "fs_plugins.models.exlm"):
+        monkeypatch.setattr(f"{module}.init_bert_params", lambda _: None)
+
+    def build(arch, symbols, **overrides):
+        with torch.device("meta"):
+            return builders.model(arch, symbols, **overrides)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("arch", "count"),
+    [
+        ("exlm_base", 128_255_589),
+        ("p_roberta_ext_denselink_base", 128_255_589),
+        ("exlm_large", 361_213_033),
+        ("p_roberta_ext_denselink_large", 361_213_033),
+    ],
+)
+def test_parameter_counts_of_the_paper(on_meta, arch, count):
+    symbols = builders.dictionary(50_265 - 5)
+    assert len(symbols) == 50_265
+    assert total(on_meta(arch, symbols, max_positions=2048)) == count
+
+
+def test_parameter_count_of_the_smiles_encoder(on_meta):
+    symbols = builders.dictionary(369 - 5)
+    model = on_meta("exlm_smiles", symbols)
+    transitions = ("link_positional", "query_linear", "key_linear", "gate_linear")
+    rest = [p.numel() for name, p in model.named_parameters() if name.split(".")[1] not in transitions]
+    assert sum(rest) == 50_503_281
+    assert total(on_meta("mlm_smiles", symbols)) == 50_503_281
+    assert model.encoder.k == 2
+
+
+def test_state_dict_has_the_published_layout():
+    names = set(builders.exlm(WORDS, encoder_layers=1).state_dict())
+    layer = "encoder.sentence_encoder.layers.0."
+    linear = [f"{layer}self_attn.{p}_proj" for p in ("q", "k", "v", "out")]
+    linear += [layer + n for n in ("self_attn_layer_norm", "fc1", "fc2", "final_layer_norm")]
+    linear += [
+        "encoder.sentence_encoder.emb_layer_norm_after",
+        "encoder.lm_head.dense",
+        "encoder.lm_head.layer_norm",
+    ]
+    linear += [f"encoder.{n}_linear" for n in ("query", "key", "gate")]
+    expected = {f"{name}.{part}" for name in linear for part in ("weight", "bias")}
+    expected |= {"encoder.sentence_encoder.version", "encoder.sentence_encoder.embed_tokens.weight"}
+    expected |= {layer + "self_attn.rot_emb.inv_freq", "encoder.link_positional.weight"}
+    assert names == expected | {"encoder.lm_head.weight", "encoder.lm_head.bias"}
+
+
+def test_graph_is_what_the_paper_defines():
+    """Features at the nodes, LM head on them, and E from [state ; position in the expanded sequence]."""
+    model = builders.exlm(WORDS, ext_state_num=3)
+    batch = builders.sample(WORDS, [builders.sentence(WORDS, 6, [2, 5]), builders.sentence(WORDS, 3, [1])])
+    arguments = {**batch["net_input"], "target": batch["target"]}
+    graph, extra = model(**arguments)
+    features, _ = model(**arguments, features_only=True)
+    layout, encoder = extra["layout"], model.encoder
+    b, n = 1, int(layout.node_lengths[1])
+    assert n == 9 and graph.node_states.shape == (2, 12, 32)
+    at = layout.node_positions[b, :n]
+    assert at.tolist() == [0, 1, 2, 3, 4, 5, 8, 9, 10]
+    nodes = features[b, at]
+    expected_logits = encoder.lm_head(nodes)
+    torch.testing.assert_close(graph.logits()[b, :n], expected_logits)
+    x = torch.cat([nodes, encoder.link_positional.weight[at + 2]], dim=-1)  # rows from pad + 1 = 2 on
+    q, k = (f(x).unflatten(-1, (4, 8)) for f in (encoder.query_linear, encoder.key_linear))
+    scores = torch.einsum("vhc,uhc->hvu", q, k) / math.sqrt(8)
+    edges = edge_mask(torch.tensor([n]), n)[0]
+    p = scores.masked_fill(~edges, -1e30).softmax(-1)  # [H, n, n]
+    gates = encoder.gate_linear(x).softmax(-1).t()
+    expected = (p * gates[:, :, None]).sum(0)[edges].log()
+    torch.testing.assert_close(graph.links[b, :n, :n][edges], expected)
+    assert (graph.links[b, :, n:] == -math.inf).all()
+
+
+def test_without_targets_the_mask_tokens_are_expanded():
+    model = builders.exlm(WORDS)
+    tokens, targets = builders.sentence(WORDS, 6, [2, 5])
+    with_targets, _ = model(tokens[None], target=targets[None])
+    without, extra = model(tokens[None])
+    torch.testing.assert_close(without.links, with_targets.links)
+    torch.testing.assert_close(without.logits(), with_targets.logits())
+    log_probs = model.get_normalized_probs((without, extra), log_probs=True)
+    assert log_probs.shape == (1, 16, len(WORDS))
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(1, 16))
+
+
+def test_vocabulary_is_computed_at_the_nodes_only():
+    model = builders.exlm(WORDS)
+    rows = []
+    model.encoder.lm_head.dense.register_forward_hook(lambda _, inputs, __: rows.append(inputs[0].shape))
+    tokens, targets = builders.sentence(WORDS, 40, [3])
+    model(tokens[None], target=targets[None])
+    assert rows == [(1, 12, 32)]
+
+
+def test_classification_head_reads_the_first_state():
+    model = builders.exlm(WORDS)
+    model.register_classification_head("h", num_classes=3)
+    tokens = torch.stack([builders.sentence(WORDS, 5, [], seed=s)[0] for s in (1, 2)])
+    features, _ = model(tokens, features_only=True)
+    assert features.shape[1] == 5 + 2 * 4
+    logits, _ = model(tokens, classification_head_name="h")
+    torch.testing.assert_close(logits, model.classification_heads["h"](features[:, :1]))
+
+
+def test_checkpoint_of_another_k_is_accepted():
+    model = builders.exlm(WORDS, ext_state_num=2)
+    model.load_state_dict(builders.exlm(WORDS, ext_state_num=4, seed=1).state_dict(), strict=True)
+
+
+def test_checkpoint_of_another_dictionary_is_refused():
+    state = builders.exlm(builders.dictionary(30)).state_dict()
+    with pytest.raises(ValueError, match=r"has 35 dictionary entries .*this model 25: use the dict.txt"):
+        builders.exlm(WORDS).load_state_dict(state)
+
+
+def test_checkpoint_of_other_positions_is_refused():
+    state = builders.exlm(WORDS, max_positions=512).state_dict()
+    with pytest.raises(ValueError, match=r"has 514 position rows .*this model 258: pass the --max-positions"):
+        builders.exlm(WORDS).load_state_dict(state)
+
+
+def test_classification_heads_are_loaded_from_a_checkpoint():
+    trained = builders.exlm(WORDS, seed=1)
+    trained.register_classification_head("h", num_classes=3)
+    model = builders.exlm(WORDS, load_checkpoint_heads=True)
+    state = trained.state_dict()
+    model.load_state_dict(state, strict=True)
+    assert torch.equal(
+        model.classification_heads["h"].dense.weight, trained.classification_heads["h"].dense.weight
+    )
+
+
+def test_untied_output_matrix():
+    tied, untied = builders.exlm(WORDS), builders.exlm(WORDS, untie_weights_roberta=True)
+    assert tied.encoder.lm_head.weight is tied.encoder.sentence_encoder.embed_tokens.weight
+    assert untied.encoder.lm_head.weight is not untied.encoder.sentence_encoder.embed_tokens.weight
+    assert total(untied) - total(tied) == len(WORDS) * 32
+
+
+@pytest.mark.parametrize("features", ["feature", "position", "position:feature"])
+def test_links_features(features):
+    model = builders.exlm(WORDS, links_feature=features)
+    tokens, targets = builders.sentence(WORDS, 5, [2])
+    graph, _ = model(tokens[None], target=targets[None])
+    assert model.encoder.query_linear.in_features == 32 * len(features.split(":"))
+    assert hasattr(model.encoder, "link_positional") == ("position" in features)
+    torch.testing.assert_close(graph.links.exp().sum(-1)[0, :-1], torch.ones(11))
+
+
+def test_shortest_allowed_transitions_leave_a_path():
+    for masks in ([], [2], [1, 2, 3]):
+        model = builders.exlm(WORDS, ext_state_num=3, max_transition_length=5)
+        batch = builders.sample(WORDS, [builders.sentence(WORDS, 4, masks)])
+        _, _, log = builders.criterion(WORDS)(model, batch)
+        assert log["nonfinite"] == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ({"ext_state_num": 0}, "--ext-state-num must be at least 1 state per masked token, got 0"),
+        ({"encoder_attention_heads": 16}, "divisible by 4 for 2D RoPE, got 2"),
+        (
+            {"encoder_attention_heads": 5},
+            "--encoder-embed-dim 32 is not divisible by --encoder-attention-heads 5",
+        ),
+        ({"encoder_attention_heads": 0}, "--encoder-attention-heads must be at least 1, got 0"),
+        ({"links_feature": "feature:sinus"}, "unknown --links-feature 'feature:sinus'.*feature and position"),
+        ({"links_feature": ""}, "unknown --links-feature ''"),
+        ({"links_feature": "feature:feature"}, "unknown --links-feature 'feature:feature'"),
+        ({"max_transition_length": 6}, "--max-transition-length 6 .* k = 4 it must be at least 7"),
+        ({"fp16": True, "cpu": True}, "--fp16 needs a GPU: with --cpu leave out --fp16"),
+    ],
+)
+def test_bad_flags(flags, says):
+    with pytest.raises(ValueError, match=says):
+        builders.exlm(WORDS, **flags)
+
+
+def test_expansion_beyond_max_positions():
+    model = builders.exlm(WORDS, max_positions=40)
+    tokens, targets = builders.sentence(WORDS, 20, [1, 2, 3, 4])
+
+    model(tokens[None], target=targets[None])  # 22 + 6 * 3 = 40 fit
+    tokens, targets = builders.sentence(WORDS, 20, [1, 2, 3, 4, 5])
+    says = (
+        r"22 tokens is 43 long .*--max-positions 40: --max-positions 43 would do .*--max-positions 92 for any"
+    )
+    with pytest.raises(ValueError, match=says):
+        model(tokens[None], target=targets[None])
+    model(tokens[None], target=targets[None], features_only=True)  # transitions alone need the positions
+
+
+def test_masked_lm_criterion_is_refused():
+    tokens, targets = builders.sentence(WORDS, 5, [2])
+    with pytest.raises(ValueError, match="--criterion nat_dag_loss_mlm"):
+        builders.exlm(WORDS)(tokens[None], masked_tokens=targets[None].ne(1))
+
+
+def test_architectures_leave_flags_alone():
+    args = argparse.Namespace(encoder_layers=7, ext_state_num=9)
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+
+    ARCH_CONFIG_REGISTRY["exlm_smiles"](args)
+    assert (args.encoder_layers, args.ext_state_num, args.encoder_embed_dim) == (7, 9, 768)

@@ -1,0 +1,81 @@
+"""The authors' release, recorded on fixed weights: the same checkpoint gives the same loss and gradients."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests import builders
+
+RECORD = Path(__file__).resolve().parents[3] / "shared" / "data" / "parity" / "authors_numbers.pt"
+
+
+@pytest.fixture(scope="module")
+def record():
+    if not RECORD.exists():
+        pytest.skip(
+            f"the recorded numbers are not beside the checkout: no {RECORD.name} in ../shared/data/parity"
+        )
+    return torch.load(RECORD, weights_only=True)
+
+
+def case(record, kind):
+    found = record["cases"].values() if isinstance(record["cases"], dict) else record["cases"]
+    return next(c for c in found if c["kind"] == kind)
+
+
+def build(record, recorded, arch):
+    symbols = builders.dictionary(record["symbols"][4:-1])
+    assert symbols.symbols == record["symbols"]
+    return symbols, builders.model(
+        arch,
+        symbols,
+        encoder_layers=recorded["layers"],
+        encoder_embed_dim=recorded["dim"],
+        encoder_ffn_embed_dim=recorded["ffn"],
+        encoder_attention_heads=recorded["heads"],
+        encoder_normalize_before=True,
+        max_positions=2048,
+        dropout=0.0,
+        attention_dropout=0.0,
+    )
+
+
+def assert_gradients_equal(model, recorded):
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    assert set(recorded["grads"]) == set(gradients)
+    for name, expected in recorded["grads"].items():
+        if name == "encoder.key_linear.bias":  # a softmax is blind to it: zero but for rounding
+            assert expected.norm() < 1e-6 and gradients[name].norm() < 1e-6
+            continue
+        assert (gradients[name] - expected).norm() < 1e-3 * expected.norm(), name
+
+
+def test_exlm(record):
+    recorded = case(record, "dag")
+    symbols, model = build(record, recorded, "p_roberta_ext_denselink_base")
+    model.register_classification_head("h", num_classes=3)
+    model.load_state_dict(recorded["state"], strict=True)
+    assert model.encoder.k == recorded["k"]
+    batch = {"net_input": {"src_tokens": recorded["src"]}, "target": recorded["tgt"], "ntokens": 1}
+    loss, sample_size, _ = builders.criterion(symbols)(model, batch)
+    loss = loss / sample_size
+    assert loss.item() == pytest.approx(float(recorded["loss"]), rel=1e-5)
+    loss.backward()
+    assert_gradients_equal(model, recorded)
+    unmasked = recorded["src"].masked_fill(recorded["src"] == symbols.index("<mask>"), 10)
+    logits, _ = model(unmasked, classification_head_name="h")
+    torch.testing.assert_close(logits, recorded["cls"], rtol=0, atol=1e-4)
+
+
+def test_vanilla_mlm(record):
+    recorded = case(record, "mlm")
+    symbols, model = build(record, recorded, "p_roberta_base")
+    model.load_state_dict(recorded["state"], strict=True)
+    masked = recorded["tgt"].ne(symbols.pad())
+    logits, _ = model(recorded["src"], masked_tokens=masked)
+    loss = F.cross_entropy(logits, recorded["tgt"][masked])
+    assert loss.item() == pytest.approx(float(recorded["loss"]), rel=1e-5)
+    loss.backward()
+    assert_gradients_equal(model, recorded)

@@ -1,0 +1,68 @@
+"""Self-attention against torch's own and against its definition."""
+
+import torch
+
+from fs_plugins.modules.attention import RotarySelfAttention
+from fs_plugins.modules.rotary import RotaryEmbedding, rotate
+
+
+def attention(d=32, heads=4, dropout=0.0):
+    torch.manual_seed(0)
+    return RotarySelfAttention(d, heads, dropout, RotaryEmbedding(d // heads)).double().eval()
+
+
+def coordinates(B, N):
+    return torch.arange(N).expand(B, N), torch.randint(0, 4, (B, N))
+
+
+def test_without_rotation_equals_torch_multihead_attention():
+    ours, B, N = attention(), 3, 7
+    theirs = torch.nn.MultiheadAttention(32, 4, batch_first=True).double().eval()
+    projections = ours.q_proj, ours.k_proj, ours.v_proj
+    theirs.in_proj_weight.data = torch.cat([p.weight for p in projections]).detach()
+    theirs.in_proj_bias.data = torch.cat([p.bias for p in projections]).detach()
+    theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
+    x = torch.randn(B, N, 32, dtype=torch.float64)
+    zeros = torch.zeros(B, N, dtype=torch.int64)
+    is_token = torch.arange(N) < torch.tensor([[7], [4], [1]])
+    rotation = ours.rot_emb.tables(zeros, zeros, x.dtype)
+    expected, _ = theirs(x, x, x, key_padding_mask=~is_token)
+    actual = ours(x, rotation, is_token[:, None, None])
+    torch.testing.assert_close(actual[is_token], expected[is_token])
+
+
+def test_equals_its_definition():
+    ours, B, N, heads = attention(), 2, 6, 4
+    x = torch.randn(B, N, 32, dtype=torch.float64)
+    rotation = ours.rot_emb.tables(*coordinates(B, N), x.dtype)
+    split = [p(x).unflatten(-1, (heads, 8))[:, :, None] for p in (ours.q_proj, ours.k_proj)]
+    q, k = (rotate(t, *rotation)[:, :, 0] for t in split)  # [B, N, H, 8]
+    weights = torch.einsum("bnhc,bmhc->bhnm", q * 8**-0.5, k).softmax(-1)
+    y = torch.einsum("bhnm,bmhc->bnhc", weights, ours.v_proj(x).unflatten(-1, (heads, 8))).flatten(2)
+    torch.testing.assert_close(ours(x, rotation, None), ours.out_proj(y))
+
+
+def test_padding_changes_nothing():
+    ours = attention()
+    x = torch.randn(1, 5, 32, dtype=torch.float64)
+    first, second = coordinates(1, 8)
+    alone = ours(x, ours.rot_emb.tables(first[:, :5], second[:, :5], x.dtype), None)
+    padded = torch.cat([x, torch.randn(1, 3, 32, dtype=torch.float64)], dim=1)
+    attend = (torch.arange(8) < 5)[None, None, None]
+    together = ours(padded, ours.rot_emb.tables(first, second, x.dtype), attend)[:, :5]
+    torch.testing.assert_close(together, alone)
+
+
+def test_dropout_is_for_training_only():
+    ours = attention(dropout=0.5)
+    x = torch.randn(1, 5, 32, dtype=torch.float64)
+    rotation = ours.rot_emb.tables(*coordinates(1, 5), x.dtype)
+    assert torch.equal(ours(x, rotation, None), ours(x, rotation, None))
+    ours.train()
+    assert not torch.equal(ours(x, rotation, None), ours(x, rotation, None))
+
+
+def test_checkpoint_keeps_three_projections():
+    names = set(attention().state_dict())
+    projections = {f"{p}_proj.{t}" for p in "qkv" for t in ("weight", "bias")}
+    assert names == projections | {"out_proj.weight", "out_proj.bias", "rot_emb.inv_freq"}

@@ -1,0 +1,123 @@
+"""The encoder: pre- and post-norm, layer drop, activation checkpointing."""
+
+import argparse
+
+import pytest
+import torch
+from torch import nn
+
+from fs_plugins.modules.encoder import RotaryEncoder
+
+ARGS = {
+    "encoder_layers": 3,
+    "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 24,
+    "encoder_attention_heads": 2,
+    "encoder_normalize_before": True,
+    "activation_fn": "gelu",
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "encoder_layerdrop": 0.0,
+    "checkpoint_activations": False,
+}
+
+
+def encoder(**changes):
+    torch.manual_seed(0)
+    return RotaryEncoder(argparse.Namespace(**{**ARGS, **changes}), nn.Embedding(11, 16, padding_idx=1))
+
+
+def batch():
+    tokens = torch.tensor([[0, 5, 6, 7, 2], [0, 8, 2, 1, 1]])
+    positions = torch.arange(5).expand(2, 5)
+    return tokens, positions, torch.zeros_like(positions), tokens.ne(1)
+
+
+def plain_layer(layer, x, rotation, attend, pre_norm):
+    """The layer by its definition."""
+
+    def attention(y):
+        return layer.self_attn(y, rotation, attend)
+
+    def feed_forward(y):
+        return layer.fc2(nn.functional.gelu(layer.fc1(y)))
+
+    if pre_norm:
+        x = x + attention(layer.self_attn_layer_norm(x))
+        return x + feed_forward(layer.final_layer_norm(x))
+    x = layer.self_attn_layer_norm(x + attention(x))
+    return layer.final_layer_norm(x + feed_forward(x))
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_equals_its_definition(pre_norm):
+    model = encoder(encoder_normalize_before=pre_norm).eval()
+    tokens, positions, copies, is_token = batch()
+    x = model.embed_tokens(tokens)
+    rotation = model.rot_emb.tables(positions, copies, x.dtype)
+    hiddens = [x]
+    for layer in model.layers:
+        x = plain_layer(layer, x, rotation, is_token[:, None, None], pre_norm)
+        hiddens.append(x)
+    features, states = model(tokens, positions, copies, is_token, return_all_hiddens=True)
+    torch.testing.assert_close(features, model.emb_layer_norm_after(x))
+    for actual, expected in zip(states, hiddens, strict=True):
+        torch.testing.assert_close(actual.transpose(0, 1), expected)
+
+
+def test_no_padding_needs_no_mask():
+    model = encoder().eval()
+    tokens, positions, copies, _ = (t[:1] for t in batch())
+    with_mask, _ = model(tokens, positions, copies, torch.ones_like(tokens, dtype=torch.bool))
+    torch.testing.assert_close(model(tokens, positions, copies, None)[0], with_mask)
+
+
+def gradients(model, seed):
+    torch.manual_seed(seed)
+    model.train()
+    features, _ = model(*batch())
+    features.square().sum().backward()
+    return features.detach(), [p.grad for p in model.parameters()]
+
+
+def test_activation_checkpointing_changes_nothing():
+    rates = {"dropout": 0.3, "attention_dropout": 0.2, "activation_dropout": 0.1}
+    plain, recomputed = encoder(**rates), encoder(**rates, checkpoint_activations=True)
+    recomputed.load_state_dict(plain.state_dict())
+    (x, grads), (y, other_grads) = gradients(plain, 3), gradients(recomputed, 3)
+    assert torch.equal(x, y)
+    for a, b in zip(grads, other_grads, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_layer_drop():
+    model = encoder(encoder_layerdrop=0.5)
+    calls = []
+    for i, layer in enumerate(model.layers._modules.values()):
+        layer.register_forward_hook(lambda *_, i=i: calls.append(i))
+    torch.manual_seed(0)
+    model.train()
+    for _ in range(50):
+        model(*batch())
+    assert 40 < len(calls) < 110  # 75 expected of 150
+    calls.clear()
+    model.eval()(*batch())
+    assert calls == [0, 1, 2]
+
+
+def test_state_dict_names_the_frequencies_of_each_layer():
+    names = [n for n in encoder().state_dict() if "inv_freq" in n]
+    assert names == [f"layers.{i}.self_attn.rot_emb.inv_freq" for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("d", "heads", "says"),
+    [
+        (30, 4, "--encoder-embed-dim 30 is not divisible by --encoder-attention-heads 4"),
+        (24, 4, "head size must be divisible by 4 for 2D RoPE, got 6"),
+    ],
+)
+def test_bad_head_sizes(d, heads, says):
+    with pytest.raises(ValueError, match=says):
+        encoder(encoder_embed_dim=d, encoder_attention_heads=heads)

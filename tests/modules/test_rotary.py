@@ -1,0 +1,65 @@
+"""2D RoPE against complex rotations in float64."""
+
+import pytest
+import torch
+
+from fs_plugins.modules.rotary import RotaryEmbedding, rotate
+
+
+def rotate_by_complex_numbers(x, first, second):
+    """x [N, head_dim], coordinates [N]: each half as complex numbers times e^(i * coordinate * frequency)."""
+    halves = []
+    for half, coordinate in zip(x.double().chunk(2, dim=-1), (first, second), strict=True):
+        h = half.shape[-1]
+        frequencies = torch.tensor([10000.0 ** (-2 * j / h) for j in range(h // 2)], dtype=torch.float64)
+        turned = torch.complex(half[:, : h // 2], half[:, h // 2 :])
+        turned = turned * torch.polar(torch.ones(1, dtype=torch.float64), coordinate[:, None] * frequencies)
+        halves.append(torch.cat([turned.real, turned.imag], dim=-1))
+    return torch.cat(halves, dim=-1)
+
+
+@pytest.mark.parametrize("head_dim", [4, 8, 12, 64])
+def test_equals_complex_rotation(head_dim):
+    N = 9
+    first, second = torch.randint(0, 500, (1, N)), torch.randint(0, 5, (1, N))
+    x = torch.randn(1, N, 2, 3, head_dim)
+    turned = rotate(x, *RotaryEmbedding(head_dim).tables(first, second, x.dtype))
+    for role in range(2):
+        for head in range(3):
+            expected = rotate_by_complex_numbers(x[0, :, role, head], first[0].double(), second[0].double())
+            torch.testing.assert_close(turned[0, :, role, head].double(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_gradient():
+    x = torch.randn(1, 3, 2, 1, 8, dtype=torch.float64, requires_grad=True)
+    rope = RotaryEmbedding(8)
+    tables = rope.tables(torch.tensor([[0, 7, 30]]), torch.tensor([[1, 0, 3]]), torch.float64)
+    assert torch.autograd.gradcheck(lambda x: rotate(x, *tables), x)
+
+
+def test_attention_scores_depend_on_differences_only():
+    rope, q, k = RotaryEmbedding(16), torch.randn(16).double(), torch.randn(16).double()
+
+    def score(i, c, j, e):
+        tables = rope.tables(torch.tensor([[i, j]]), torch.tensor([[c, e]]), torch.float64)
+        a, b = rotate(torch.stack([q, k]).view(1, 2, 1, 1, 16), *tables).flatten(2)[0]
+        return (a @ b).item()
+
+    assert score(3, 1, 10, 4) == pytest.approx(score(103, 2, 110, 5), abs=1e-4)
+    assert score(3, 1, 10, 4) != pytest.approx(score(3, 1, 10, 3), abs=1e-4)  # copies are told apart
+
+
+def test_state_dict_and_half_precision():
+    rope = RotaryEmbedding(64)
+    assert {name: tuple(t.shape) for name, t in rope.state_dict().items()} == {"inv_freq": (16,)}
+    exact = rope.inv_freq.clone()
+    rope.half()
+    assert rope.inv_freq.dtype == torch.float32 and torch.equal(rope.inv_freq, exact)
+    cos, _ = rope.tables(torch.tensor([[400]]), torch.tensor([[0]]), torch.float16)
+    assert cos.dtype == torch.float16
+    torch.testing.assert_close(cos[0, 0, 0, 0, 0].float(), (400 * exact).cos(), rtol=0, atol=1e-3)
+
+
+def test_head_size_must_be_divisible_by_4():
+    with pytest.raises(ValueError, match="must be divisible by 4 for 2D RoPE, got 6"):
+        RotaryEmbedding(6)

@@ -1,0 +1,84 @@
+"""Transitions against their formula, in float64 and by autograd."""
+
+import math
+
+import pytest
+import torch
+
+from fs_plugins.modules import transition_head
+from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
+
+
+def by_formula(queries, keys, gates, edges):
+    """E(v, u) = log sum over h of softmax(gates)[v, h] * softmax over the edges of v of the scaled scores."""
+    H = gates.shape[-1]
+    q, k = (t.unflatten(-1, (H, -1)) for t in (queries, keys))
+    scores = torch.einsum("bvhc,buhc->bvuh", q, k) / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~edges[..., None], -1e30)  # finite, so that autograd stays so too
+    mixture = (scores.softmax(2) * gates.softmax(-1)[:, :, None]).sum(-1)
+    return torch.where(edges, mixture.clamp(min=1e-300).log(), -math.inf)
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 5000, 2**26])
+@pytest.mark.parametrize("H", [1, 4])
+def test_equals_its_formula(monkeypatch, H, chunk_bytes):
+    monkeypatch.setattr(transition_head, "HEAD_CHUNK_BYTES", chunk_bytes)
+    torch.manual_seed(H)
+    B, L, d = 3, 13, 8
+    edges = edge_mask(torch.tensor([13, 8, 4]), L)
+    leaves = [torch.randn(B, L, n, dtype=torch.float32, requires_grad=True) for n in (d, d, H)]
+    links = transition_log_probs(*leaves, edges)
+    doubles = [t.detach().double().requires_grad_() for t in leaves]
+    expected = by_formula(*doubles, edges)
+    torch.testing.assert_close(links.double(), expected, rtol=1e-5, atol=1e-5)
+    weights = torch.randn(B, L, L).masked_fill(~edges, 0.0)
+    torch.where(edges, links, 0.0).mul(weights).sum().backward()
+    torch.where(edges, expected, 0.0).mul(weights.double()).sum().backward()
+    for single, double in zip(leaves, doubles, strict=True):
+        torch.testing.assert_close(single.grad.double(), double.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_are_distributions_over_later_nodes():
+    edges = edge_mask(torch.tensor([6, 3]), 6)
+    links = transition_log_probs(torch.randn(2, 6, 8), torch.randn(2, 6, 8), torch.randn(2, 6, 2), edges)
+    assert (links.exp().sum(-1)[edges.any(-1)] - 1).abs().max() < 1e-6
+    assert (links[~edges] == -math.inf).all()
+    assert not links.isnan().any()
+    assert edges[1].nonzero().tolist() == [[0, 1], [0, 2], [1, 2]]
+
+
+def test_rows_without_successor_have_no_gradient():
+    q = torch.randn(1, 4, 8, requires_grad=True)
+    links = transition_log_probs(
+        q, torch.randn(1, 4, 8), torch.randn(1, 4, 2), edge_mask(torch.tensor([3]), 4)
+    )
+    links.backward(torch.ones_like(links))
+    assert torch.isfinite(q.grad).all() and not q.grad[0, 2:].any()
+
+
+def test_extreme_scores_stay_finite():
+    q = (torch.randn(1, 8, 4) * 300).requires_grad_()
+    links = transition_log_probs(
+        q, torch.randn(1, 8, 4) * 300, torch.randn(1, 8, 2) * 100, edge_mask(torch.tensor([8]), 8)
+    )
+    assert torch.isfinite(links[0, :-1, -1]).all()
+    links.backward(torch.ones_like(links))
+    assert torch.isfinite(q.grad).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_gives_float32(dtype):
+    arguments = [torch.randn(2, 9, n) for n in (16, 16, 4)]
+    edges = edge_mask(torch.tensor([9, 9]), 9)
+    full = transition_log_probs(*arguments, edges)
+    leaves = [t.to(dtype).requires_grad_() for t in arguments]
+    low = transition_log_probs(*leaves, edges)
+    assert low.dtype == torch.float32
+    torch.testing.assert_close(low[edges], full[edges], rtol=0, atol=0.1)
+    low[edges].sum().backward()
+    assert all(t.grad.dtype == dtype for t in leaves)
+
+
+def test_max_transition_length():
+    mask = edge_mask(torch.tensor([5]), 5, max_transition_length=2)
+    assert mask[0].nonzero().tolist() == [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3], [2, 4], [3, 4]]
