@@ -187,8 +187,7 @@ class BuildOp(Command):
         )
 
     def get_source_files(self):
-        names = (self.sources.HEADER, *self.sources.SOURCES.values())
-        return [str(OP_FOLDER / "csrc" / name) for name in names if (self.sources.CSRC / name).exists()]
+        return sorted(str(path.relative_to(ROOT)) for path in self.sources.CSRC.iterdir())
 
     def get_outputs(self):
         targets = [Path(self.build_lib) / OP_FOLDER / name for name in self.sources.LIBRARIES.values()]

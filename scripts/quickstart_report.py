@@ -3,8 +3,8 @@
     fairseq-train --log-format json ... 2>&1 | python scripts/quickstart_report.py progress ...
     python scripts/quickstart_report.py table runs/quickstart
 
-"Bits per target" is ExLM's loss as its criterion logs it: the mean over sentences of -log2 P(targets), divided
-by the number of targets.
+"Bits per target" is ExLM's loss as its criterion logs it: the mean over sentences of -log2 P(targets), each
+divided by its number of targets.
 """
 
 from __future__ import annotations
