@@ -131,8 +131,9 @@ class ExLMEncoder(RotaryRobertaEncoder):
         limit = self.args.max_positions
         if expanded > limit:
             raise ValueError(
-                f"a sentence of {tokens} tokens is {expanded} long after its expansion to k = {self.k} states, "
-                f"beyond --max-positions {limit}: --max-positions {expanded} would do for this batch, "
+                f"a sentence of {tokens} tokens is {expanded} long after its expansion to k = {self.k} "
+                f"states, beyond --max-positions {limit}: "
+                f"--max-positions {expanded} would do for this batch, "
                 f"--max-positions {self.k * (tokens + 1)} for any of {tokens} tokens"
             )
 

@@ -96,8 +96,6 @@ class RotaryRobertaModel(RobertaModel):
 
     @classmethod
     def check(cls, args) -> None:
-        if getattr(args, "cpu", False) and getattr(args, "fp16", False):
-            raise ValueError("--fp16 needs a GPU: with --cpu leave out --fp16 (float32), or use --bf16")
         for flag in ("encoder_layers", "encoder_embed_dim", "encoder_attention_heads", "max_positions"):
             value = getattr(args, flag)
             if value < 1:

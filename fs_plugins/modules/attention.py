@@ -1,9 +1,9 @@
 """Self-attention with rotary positions."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fs_plugins.modules.lean_linear import packed_linear
 from fs_plugins.modules.rotary import RotaryEmbedding, rotate
 
 
@@ -30,12 +30,13 @@ class RotarySelfAttention(nn.Module):
             rotation: cosines and sines from ``RotaryEmbedding.tables``.
             attend: [B, 1, 1, N] bool, True at keys that may be attended to; None for all.
         """
-        projections = (self.q_proj, self.k_proj, self.v_proj)
-        weight = torch.cat([p.weight for p in projections])  # [3d, d]
-        bias = torch.cat([p.bias for p in projections])
-        qkv = F.linear(x, weight, bias).unflatten(-1, (3, self.num_heads, -1))  # [B, N, 3, H, head_dim]
+        qkv = packed_linear(x, self.q_proj, self.k_proj, self.v_proj)
+        qkv = qkv.unflatten(-1, (3, self.num_heads, -1))  # [B, N, 3, H, head_dim]
         qk = rotate(qkv[:, :, :2], *rotation)
-        q, k, v = (t.transpose(1, 2) for t in (qk[:, :, 0], qk[:, :, 1], qkv[:, :, 2]))  # [B, H, N, head_dim]
+        v = qkv[
+            :, :, 2
+        ].clone()  # a view would keep q and k before their rotation alive until the backward pass
+        q, k, v = (t.transpose(1, 2) for t in (qk[:, :, 0], qk[:, :, 1], v))  # [B, H, N, head_dim]
         dropout = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=attend, dropout_p=dropout)
         return self.out_proj(y.transpose(1, 2).flatten(2))

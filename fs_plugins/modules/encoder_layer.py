@@ -5,6 +5,7 @@ from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 
 from fs_plugins.modules.attention import RotarySelfAttention
+from fs_plugins.modules.lean_linear import gelu_linear
 from fs_plugins.modules.rotary import RotaryEmbedding
 
 
@@ -24,6 +25,7 @@ class RotaryEncoderLayer(nn.Module):
         self.fc1 = nn.Linear(d, args.encoder_ffn_embed_dim)
         self.fc2 = nn.Linear(args.encoder_ffn_embed_dim, d)
         self.final_layer_norm = LayerNorm(d)
+        self.is_gelu = args.activation_fn == "gelu"
         self.activation_fn = utils.get_activation_fn(args.activation_fn)
         self.dropout = FairseqDropout(args.dropout, module_name=self.__class__.__name__)
         self.activation_dropout = FairseqDropout(args.activation_dropout, module_name=self.__class__.__name__)
@@ -37,4 +39,7 @@ class RotaryEncoderLayer(nn.Module):
         return self.final_layer_norm(x + self.dropout(self.feed_forward(x)))
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        return self.fc2(self.activation_dropout(self.activation_fn(self.fc1(x))))
+        x = self.fc1(x)
+        if self.is_gelu and not (self.training and self.activation_dropout.p > 0.0):
+            return gelu_linear(x, self.fc2)
+        return self.fc2(self.activation_dropout(self.activation_fn(x)))
