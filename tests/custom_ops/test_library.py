@@ -1,0 +1,110 @@
+"""Loading of the compiled op, and what serves where there is none."""
+
+import logging
+import shutil
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fs_plugins.custom_ops import library, sources
+from fs_plugins.custom_ops.dag_loss import dag_best_alignment, dag_loss
+from tests import oracles
+
+
+@pytest.fixture
+def fresh(monkeypatch, tmp_path):
+    """The loader as in a new process, looking for its libraries in an empty folder."""
+    library.load.cache_clear()
+    monkeypatch.setattr(sources, "library_path", lambda kind: tmp_path / sources.LIBRARIES[kind])
+    monkeypatch.setattr(library, "sys", SimpleNamespace(path=["", str(tmp_path / "nowhere")]))
+    yield tmp_path
+    library.load.cache_clear()
+
+
+def values(seed=3):
+    match, links = oracles.random_graph(3, 4, 8, seed=seed, missing=0.2)
+    n, m = torch.tensor([8, 6, 3]), torch.tensor([4, 3, 4])
+    leaves = match.requires_grad_(), links.requires_grad_()
+    log_prob = dag_loss(*leaves, n, m)
+    gradients = torch.autograd.grad(log_prob, leaves, torch.tensor([1.0, -2.0, 1.0], dtype=torch.float64))
+    return log_prob.detach(), *gradients, dag_best_alignment(*leaves, n, m)
+
+
+def test_compiled_library_is_in_use():
+    assert library.load("cpu") is not None, "the op was not built: pip install -e . needs a C++ compiler"
+
+
+def test_plain_pytorch_serves_where_nothing_was_built(fresh, caplog):
+    library.load.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        plain = values()
+        values()
+    warnings = [r.getMessage() for r in caplog.records]
+    assert len(warnings) == 1
+    assert "No compiled DAG op for cpu" in warnings[0] and "pip install ." in warnings[0]
+    assert "apt-get install g++" in warnings[0]
+    torch.testing.assert_close(plain[0][2], torch.tensor(-torch.inf, dtype=torch.float64))
+
+
+def test_plain_pytorch_gives_the_same(fresh, monkeypatch):
+    plain = values()
+    monkeypatch.undo()
+    library.load.cache_clear()
+    for a, b in zip(plain, values(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def compile_stub(path, abi, source_hash):
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    code = f'extern "C" int exlm_dag_abi_version() {{ return {abi}; }}'
+    code += f'extern "C" const char* exlm_dag_source_hash() {{ return "{source_hash}"; }}'
+    command = ["g++", "-x", "c++", "-shared", "-fPIC", "-o", str(path), "-"]
+    subprocess.run(command, input=code, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("abi", "source_hash", "says"),
+    [
+        (library.ABI_VERSION, "0123456789abcdef", "built from other sources"),
+        (library.ABI_VERSION + 1, None, f"its ABI version is {library.ABI_VERSION + 1}"),
+        (library.ABI_VERSION, None, "exlm_dag_forward_cpu"),  # a function is missing
+    ],
+)
+def test_library_that_does_not_fit_is_refused(fresh, caplog, abi, source_hash, says):
+    compile_stub(fresh / sources.LIBRARIES["cpu"], abi, source_hash or sources.source_hash("cpu"))
+    with caplog.at_level(logging.WARNING):
+        assert library.load("cpu") is None
+    assert says in caplog.text
+
+
+def test_file_that_is_no_library_is_refused(fresh, caplog):
+    (fresh / sources.LIBRARIES["cpu"]).write_text("not a library")
+    with caplog.at_level(logging.WARNING):
+        assert library.load("cpu") is None
+    assert "No compiled DAG op" in caplog.text
+
+
+def test_library_of_an_installed_copy_is_found(fresh, monkeypatch):
+    """A clone whose op was compiled into site-packages by ``pip install .``."""
+    built = sources.CSRC.parent / sources.LIBRARIES["cpu"]
+    if not built.exists():
+        pytest.skip("the op is not beside its sources")
+    folder = fresh / "site-packages" / "fs_plugins" / "custom_ops"
+    folder.mkdir(parents=True)
+    shutil.copy(built, folder)
+    monkeypatch.setattr(library, "sys", SimpleNamespace(path=[str(fresh / "site-packages")]))
+    library.load.cache_clear()
+    assert library.load("cpu") is not None
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "says"),
+    [(-2, ValueError, "larger"), (-3, RuntimeError, "memory"), (700, RuntimeError, "700")],
+)
+def test_return_codes(code, error, says):
+    with pytest.raises(error, match=f"exlm_dag_forward_cpu.*{says}"):
+        library.check(code, "exlm_dag_forward_cpu")
+    library.check(0, "exlm_dag_forward_cpu")
