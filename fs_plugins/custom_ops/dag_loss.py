@@ -21,13 +21,11 @@ gradients. Padding beyond n and m is never read and gets zero gradients. float32
 such or better; half and bfloat16 inputs are computed in float32, and the result is float32.
 """
 
-import ctypes
-
 import torch
 from torch import Tensor
 
 from fs_plugins.custom_ops import library
-from fs_plugins.custom_ops.dag_reference import dag_best_alignment_reference, dag_loss_reference, dag_trellis
+from fs_plugins.custom_ops.dag_reference import dag_best_alignment_reference, dag_loss_reference
 
 
 def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
@@ -48,7 +46,8 @@ def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths:
         TypeError: for dtypes other than floating match and links, and integer lengths.
         ValueError: for shapes or devices that do not fit each other; on CPU, for lengths beyond L or M.
     """
-    return _dag_forward(*_prepare(match, links, node_lengths, target_lengths))[0]
+    arguments = _prepare(match, links, node_lengths, target_lengths)
+    return _dag_forward(*arguments)[0] if _compiled(match.device.type) else dag_loss_reference(*arguments)
 
 
 def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
@@ -60,7 +59,16 @@ def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, targe
         [B, L] int64: the index of the target that each node emits, -1 for nodes off the best path, and for
         all nodes of a sentence without a path.
     """
-    return _dag_best_alignment(*_prepare(match.detach(), links.detach(), node_lengths, target_lengths))
+    arguments = _prepare(match.detach(), links.detach(), node_lengths, target_lengths)
+    if _compiled(match.device.type):
+        return _dag_best_alignment(*arguments)
+    return dag_best_alignment_reference(*arguments)
+
+
+@torch.compiler.assume_constant_result
+def _compiled(device_type: str) -> bool:
+    """Whether there is a kernel for tensors of this device; if not, plain PyTorch serves."""
+    return device_type in ("cpu", "cuda") and library.load(device_type) is not None
 
 
 def _prepare(
@@ -103,15 +111,9 @@ def _dag_forward(
     match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
     """(log_prob [B], alpha [B, M, L]); alpha is kept for the backward pass."""
-    log_prob, alpha = _forward_outputs(match)
-    kind = match.device.type
-    compiled = _library(kind)
-    if compiled is None:
-        f = dag_trellis(match, links)
-        return dag_loss_reference(match, links, node_lengths, target_lengths, f), f.to(alpha.dtype, copy=True)
-    arguments = [t.contiguous() for t in (match, links, node_lengths, target_lengths)]
-    _call(compiled, "forward", library.PASS_FORWARD, match, *arguments, log_prob, alpha)
-    return log_prob, alpha
+    outputs = _forward_outputs(match)
+    _call("forward", library.PASS_FORWARD, match, links, node_lengths, target_lengths, *outputs)
+    return outputs
 
 
 @torch.library.custom_op("exlm::dag_backward", mutates_args=())
@@ -124,41 +126,29 @@ def _dag_backward(
     alpha: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """(grad_match [B, M, L], grad_links [B, L, L])."""
-    grad_match, grad_links = _backward_outputs(match, links)
-    compiled = _library(match.device.type)
-    if compiled is None:
-        with torch.enable_grad():
-            leaves = match.detach().requires_grad_(), links.detach().requires_grad_()
-            log_prob = dag_loss_reference(*leaves, node_lengths, target_lengths)
-            gradients = torch.autograd.grad(log_prob, leaves, grad_log_prob, allow_unused=True)
-        return tuple(
-            torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, gradients, strict=True)
-        )
-    inputs = (grad_log_prob.to(match.dtype), match, links, node_lengths, target_lengths, alpha)
-    arguments = [t.contiguous() for t in inputs]
-    _call(compiled, "backward", library.PASS_BACKWARD, match, *arguments, grad_match, grad_links)
-    return grad_match, grad_links
+    outputs = _backward_outputs(match, links)
+    inputs = match, links, node_lengths, target_lengths, alpha
+    _call("backward", library.PASS_BACKWARD, grad_log_prob.to(match.dtype), *inputs, *outputs)
+    return outputs
 
 
 @torch.library.custom_op("exlm::dag_best_alignment", mutates_args=())
 def _dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    compiled = _library(match.device.type)
-    if compiled is None:
-        return dag_best_alignment_reference(match, links, node_lengths, target_lengths)
+    """[B, L] int64."""
     alignment = _alignment_output(match)
-    arguments = [t.contiguous() for t in (match, links, node_lengths, target_lengths)]
-    _call(compiled, "best_alignment", library.PASS_ALIGNMENT, match, *arguments, alignment)
+    _call("best_alignment", library.PASS_ALIGNMENT, match, links, node_lengths, target_lengths, alignment)
     return alignment
 
 
-def _library(device_type: str) -> ctypes.CDLL | None:
-    return library.load(device_type) if device_type in ("cpu", "cuda") else None
-
-
-def _call(compiled: ctypes.CDLL, name: str, which: int, match: Tensor, *tensors: Tensor) -> None:
-    """Calls the library's function for match's device on contiguous tensors, in csrc/dag.h's order."""
+def _call(name: str, which: int, *tensors: Tensor) -> None:
+    """Calls the library's function on tensors in the order of csrc/dag.h; outputs must be contiguous."""
+    tensors = [t.contiguous() for t in tensors]
+    match = next(t for t in tensors if t.dim() == 3)
     kind = match.device.type
     function = f"exlm_dag_{name}_{kind}"
+    compiled = library.load(kind)
+    if compiled is None:
+        raise RuntimeError(f"{function}: there is no compiled library; call dag_loss or dag_best_alignment")
     sizes = (library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32, *match.shape)
     pointers = [t.data_ptr() for t in tensors]
     if kind == "cpu":
@@ -168,9 +158,8 @@ def _call(compiled: ctypes.CDLL, name: str, which: int, match: Tensor, *tensors:
             size = compiled.exlm_dag_workspace_cuda(which, *sizes)
             workspace = match.new_empty(size, dtype=torch.uint8) if size else None
             stream = torch.cuda.current_stream().cuda_stream
-            code = getattr(compiled, function)(
-                *sizes, *pointers, workspace.data_ptr() if size else None, stream
-            )
+            workspace_pointer = workspace.data_ptr() if size else None
+            code = getattr(compiled, function)(*sizes, *pointers, workspace_pointer, stream)
     library.check(code, f"{function} with match {tuple(match.shape)}")
 
 

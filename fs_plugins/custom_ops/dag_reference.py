@@ -10,32 +10,19 @@ import torch
 from torch import Tensor
 
 
-def dag_trellis(match: Tensor, links: Tensor) -> Tensor:
-    """[B, M, L]: log f(i, u), that a path has emitted targets 0 .. i and stands at node u."""
-    _, M, L = match.shape
+def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+    """Log-probability of each sentence's targets, over all alignments (section 4.3); see ``dag_loss``."""
+    B, M, L = match.shape
     if M == 0 or L == 0:
-        return match.new_empty(match.shape)
+        return match.new_full((B,), -math.inf)
     edges = links.masked_fill(~_forward_edges(L, links.device), -math.inf)
     first_node = torch.arange(L, device=match.device) == 0
-    alpha = torch.where(first_node, match[:, 0], -math.inf)
+    alpha = torch.where(first_node, match[:, 0], -math.inf)  # [B, L]: log f(0, u)
     rows = [alpha]
     for i in range(1, M):
         alpha = _log_sum_exp(alpha[:, :, None] + edges) + match[:, i]
         rows.append(alpha)
-    return torch.stack(rows, dim=1)
-
-
-def dag_loss_reference(
-    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor, trellis: Tensor | None = None
-) -> Tensor:
-    """Log-probability of each sentence's targets, summed over all alignments (section 4.3); see ``dag_loss``.
-
-    ``trellis`` saves computing :func:`dag_trellis` again.
-    """
-    B, M, L = match.shape
-    if M == 0 or L == 0:
-        return match.new_full((B,), -math.inf)
-    f = dag_trellis(match, links) if trellis is None else trellis
+    f = torch.stack(rows, dim=1)  # [B, M, L]
     last_target = (target_lengths - 1).clamp(min=0)
     last_node = (node_lengths - 1).clamp(min=0)
     log_prob = f[torch.arange(B, device=match.device), last_target, last_node]
