@@ -1,6 +1,13 @@
-"""What released fairseq (0.12) needs on current Python, NumPy and torch; each line says why."""
+"""What released fairseq (0.12) needs on current Python, NumPy and torch; errors where its own do not help."""
 
 import argparse
+import collections
+import functools
+import importlib.util
+import os
+import pickle
+import typing
+import warnings
 
 import numpy as np
 import torch
@@ -16,30 +23,143 @@ def apply() -> None:
     APPLIED = True
     restore_numpy_names()
     allow_checkpoint_classes()
-    silence_known_warnings()
+    explain_checkpoints()
     explain_missing_data()
+    check_precision()
+    silence_known_warnings()
+
+
+def wrap(owner, name: str):
+    """Decorator: puts a function in the place of ``owner.name`` and gives it that as its first argument."""
+    original = getattr(owner, name)
+
+    def put(function):
+        @functools.wraps(original)
+        def wrapper(*args, **kwargs):
+            return function(original, *args, **kwargs)
+
+        setattr(owner, name, wrapper)
+
+    return put
 
 
 def restore_numpy_names() -> None:
     """Aliases that NumPy 1.24 and 2 removed."""
     if not hasattr(np, "int"):
         np.int = int  # fairseq.data.data_utils: span masks and mask lengths
-    if not hasattr(np, "compat"):  # fairseq.data.token_block_dataset: --sample-break-mode eos
-        np.compat = argparse.Namespace(long=int)
+    if not hasattr(np, "compat"):
+        np.compat = argparse.Namespace(long=int)  # fairseq.data.token_block_dataset: --sample-break-mode eos
 
 
 def allow_checkpoint_classes() -> None:
-    """Since torch 2.6 ``torch.load`` takes tensors and plain containers only, and stays so here: these are the
-    harmless classes that fairseq's own checkpoints hold besides."""
-    from fairseq.data.dictionary import Dictionary
+    """Since torch 2.6 ``torch.load`` takes tensors and plain containers only, and stays so here: these are
+    the harmless classes that fairseq's own checkpoints hold besides."""
+    from fairseq.distributed.utils import _TensorPlaceholder
+    from omegaconf import AnyNode, DictConfig, ListConfig
+    from omegaconf.base import ContainerMetadata, Metadata
 
-    harmless = [argparse.Namespace, Dictionary]
-    torch.serialization.add_safe_globals(harmless)
+    # The flags of the model; in older checkpoints, as "args", of the whole run.
+    settings = [argparse.Namespace]
+    # A score that was computed with NumPy or scikit-learn, such as the best of a run.
+    scalar = np.float64(0).__reduce__()[0]
+    scores = [scalar, (scalar, "numpy.core.multiarray.scalar"), np.dtype]  # the second as NumPy 1 wrote it
+    scores += [type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64, np.bool_)]
+    # A resumed run on several workers: the first reads the file and sends the others what it holds, through
+    # torch.save and torch.load, with all flags as OmegaConf has them.
+    broadcast = [_TensorPlaceholder, DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, typing.Any]
+    broadcast += [collections.defaultdict, dict, list, int, float, str, bool]
+    torch.serialization.add_safe_globals([*settings, *scores, *broadcast])
 
 
-def silence_known_warnings() -> None:
-    """Deprecations inside fairseq that its users can do nothing about and that would flood the log."""
+def explain_checkpoints() -> None:
+    """Says what to do about a checkpoint that cannot be read; stops where --restore-file does not exist."""
+    from fairseq import checkpoint_utils
+
+    @wrap(checkpoint_utils, "load_checkpoint_to_cpu")
+    def load_checkpoint_to_cpu(original, path, *args, **kwargs):
+        try:
+            return original(path, *args, **kwargs)
+        except pickle.UnpicklingError as error:
+            raise pickle.UnpicklingError(
+                f"{path} holds Python objects that fairseq's own checkpoints do not; reading them can run "
+                "any code; torch's message above names the first. If you trust the file, read it once with "
+                'torch.load(..., weights_only=False) and torch.save its "model" and "args" or "cfg" anew'
+            ) from error
+        except RuntimeError as error:
+            if "PytorchStreamReader" not in str(error):
+                raise
+            raise RuntimeError(
+                f"{path} is cut short, or no checkpoint: if a run was stopped while it wrote it, resume from "
+                "the newest other one with --restore-file"
+            ) from error
+
+    @wrap(checkpoint_utils, "load_checkpoint")  # fairseq would train from scratch
+    def load_checkpoint(original, cfg, trainer, **kwargs):
+        path, folder = os.path.abspath(cfg.restore_file), os.path.abspath(cfg.save_dir)
+        # In the run's own folder it need not exist yet: the same command starts and resumes a run.
+        own = cfg.restore_file == "checkpoint_last.pt" or os.path.dirname(path) == folder
+        if not (own or trainer.checkpoint_suffix or "://" in cfg.restore_file or os.path.isfile(path)):
+            raise FileNotFoundError(f"--restore-file {cfg.restore_file}: there is no such file")
+        return original(cfg, trainer, **kwargs)
 
 
 def explain_missing_data() -> None:
-    """fairseq's ``masked_lm`` meets an empty split with a bare ``AssertionError``."""
+    """Says what to do about a split that is missing or empty ("cannot mmap an empty file", says fairseq)."""
+    from fairseq.data import data_utils
+    from fairseq.tasks.masked_lm import MaskedLMTask
+    from fairseq.tasks.sentence_prediction import SentencePredictionTask
+
+    def way_out(split: str) -> str:
+        flag = f"--{split}pref" if split in ("train", "valid", "test") else "--validpref"
+        make = f"fairseq-preprocess --only-source {flag} TEXT --srcdict DATA/dict.txt --destdir DATA makes it"
+        return make if split == "train" else f"{make}; --disable-validation and --valid-subset do without"
+
+    @wrap(data_utils, "load_indexed_dataset")
+    def load_indexed_dataset(original, path, *args, **kwargs):
+        if os.path.isfile(f"{path}.bin") and os.path.getsize(f"{path}.bin") == 0:
+            split = os.path.basename(path)
+            raise ValueError(f"the split {split!r} is empty ({path}.bin): {way_out(split)}")
+        return original(path, *args, **kwargs)
+
+    def load_dataset(original, task, split, *args, **kwargs):
+        try:
+            return original(task, split, *args, **kwargs)
+        except (FileNotFoundError, AssertionError) as error:
+            if "dataset" not in str(error).lower():
+                raise
+            raise FileNotFoundError(f"there is no split {split!r} ({error}): {way_out(split)}") from error
+
+    wrap(MaskedLMTask, "load_dataset")(load_dataset)
+    wrap(SentencePredictionTask, "load_dataset")(load_dataset)
+
+
+def check_precision() -> None:
+    """``--bf16`` means a TPU to fairseq, here a GPU or CPU too; ``--fp16`` without a GPU is refused."""
+    from fairseq import options
+
+    @wrap(options, "parse_args_and_arch")
+    def parse_args_and_arch(original, *args, **kwargs):
+        parsed = original(*args, **kwargs)
+        flags = parsed[0] if isinstance(parsed, tuple) else parsed
+        if getattr(flags, "fp16", False) and (getattr(flags, "cpu", False) or not torch.cuda.is_available()):
+            raise ValueError("--fp16 needs a GPU: with --cpu, or without one, leave it out or use --bf16")
+        if getattr(flags, "bf16", False) and importlib.util.find_spec("torch_xla") is None:
+            flags.tpu = False
+        return parsed
+
+
+def silence_known_warnings() -> None:
+    """What fairseq's own code, which its users cannot change, sets off on current versions."""
+    for message, category, module in (
+        # fairseq composes its configuration with the API of Hydra 1.0: a dozen lines at each start
+        (r"hydra\.experimental\.\w+\(\) is no longer experimental", UserWarning, r"hydra\.experimental"),
+        (r"\s*The version_base parameter is not specified", UserWarning, r"hydra\.experimental"),
+        (r"\s*In 'config': Usage of deprecated keyword in package header", UserWarning, r"hydra\.core"),
+        (r"\s*'config' is validated against ConfigStore schema", UserWarning, "sys"),
+        (r"\s*The strict flag in the compose API is deprecated", UserWarning, r"hydra\.compose"),
+        # torch 2.4 renamed them; in each training step, and with --amp
+        (r"`torch\.cuda\.amp\.(autocast|GradScaler)", FutureWarning, r"fairseq\."),
+        # fairseq always asks for pinned memory, on a CPU too
+        ("'pin_memory' argument is set as true but no accelerator", UserWarning, r"torch\.utils\.data"),
+    ):
+        warnings.filterwarnings("ignore", message, category, module)

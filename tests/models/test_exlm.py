@@ -195,7 +195,6 @@ def test_shortest_allowed_transitions_leave_a_path():
         ({"links_feature": ""}, "unknown --links-feature ''"),
         ({"links_feature": "feature:feature"}, "unknown --links-feature 'feature:feature'"),
         ({"max_transition_length": 6}, "--max-transition-length 6 .* k = 4 it must be at least 7"),
-        ({"fp16": True, "cpu": True}, "--fp16 needs a GPU: with --cpu leave out --fp16"),
     ],
 )
 def test_bad_flags(flags, says):
