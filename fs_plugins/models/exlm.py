@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fs_plugins.data.state_expansion import StateLayout, expand_states
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
+from fs_plugins.modules.encoder import RotaryEncoder
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
 LINKS_FEATURES = ("feature", "position")
@@ -23,14 +24,15 @@ class StateGraph:
     Attributes:
         node_states: [B, L, d] what the output matrix is applied to, at each node.
         output_weight: [V, d]; output_bias: [V].
-        links: [B, L, L] float32 log-probabilities of the transitions, -inf where there is no edge.
+        links: [B, L, L] float32 log-probabilities of the transitions, -inf where there is no edge; None where
+            they were not asked for.
         layout: where nodes and targets stand.
     """
 
     node_states: Tensor
     output_weight: Tensor
     output_bias: Tensor
-    links: Tensor
+    links: Tensor | None
     layout: StateLayout
 
     def logits(self) -> Tensor:
@@ -47,6 +49,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         self.k = args.ext_state_num
         self.mask_idx = dictionary.index("<mask>")
         self.links_feature = args.links_feature.split(":")
+        self.sparse_dag = args.sparse_dag
         length = args.max_transition_length
         self.max_transition_length = length if 0 <= length < args.max_positions else None
         width = d * len(self.links_feature)
@@ -57,12 +60,17 @@ class ExLMEncoder(RotaryRobertaEncoder):
         self.gate_linear = nn.Linear(width, H)
         self.apply(init_bert_params)
 
+    def build_encoder(self, args, dictionary, embed_tokens: nn.Embedding) -> RotaryEncoder:
+        self.rope_dimensions = args.rope_dimensions
+        return RotaryEncoder(args, embed_tokens, args.rope_dimensions)
+
     def forward(
         self,
         src_tokens: Tensor,
         features_only: bool = False,
         return_all_hiddens: bool = False,
         target: Tensor | None = None,
+        transitions: bool = True,
         masked_tokens: Tensor | None = None,
         **unused,
     ):
@@ -74,6 +82,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
             return_all_hiddens: return the layers' outputs in ``extra["inner_states"]``, each [N, B, d].
             target: [B, T] int64, the original token where one is to be predicted, else pad. Without it the
                 ``<mask>`` tokens are expanded.
+            transitions: whether to compute the graph's links.
 
         Returns:
             A :class:`StateGraph`, or with ``features_only`` the features [B, N, d] of the N expanded tokens
@@ -101,14 +110,29 @@ class ExLMEncoder(RotaryRobertaEncoder):
             self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
         is_token = None if layout.full else layout.tokens.ne(dictionary.pad())
         x, hiddens = self.sentence_encoder(
-            layout.tokens, layout.positions, layout.copies, is_token, return_all_hiddens
+            layout.tokens, self._coordinates(layout), is_token, return_all_hiddens
         )
         extra = {"inner_states": hiddens, "layout": layout}
-        return (x if features_only else self.build_graph(x, layout)), extra
+        return (x if features_only else self.build_graph(x, layout, transitions)), extra
 
-    def build_graph(self, features: Tensor, layout: StateLayout) -> StateGraph:
+    def _coordinates(self, layout: StateLayout) -> Tensor:
+        """[B, N, 2] (index in the original sentence, copy), or [B, N, 1] the index in the expanded one (the
+        paper's ablation without 2D RoPE)."""
+        if self.rope_dimensions == 2:
+            return torch.stack([layout.positions, layout.copies], dim=-1)
+        index = torch.arange(layout.tokens.shape[1], device=layout.tokens.device)
+        return index.expand_as(layout.tokens)[..., None]
+
+    def build_graph(self, features: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
         """LM head and transitions at the nodes only: features [B, N, d] -> graph of L nodes."""
         nodes = layout.gather_nodes(features)  # [B, L, d]
+        links = self._links(nodes, layout) if transitions else None
+        return StateGraph(
+            self.lm_head.transform(nodes), self.lm_head.weight, self.lm_head.bias, links, layout
+        )
+
+    def _links(self, nodes: Tensor, layout: StateLayout) -> Tensor:
+        """[B, L, L] from the nodes' states [B, L, d]."""
         parts = []
         for name in self.links_feature:
             if name == "feature":
@@ -117,15 +141,10 @@ class ExLMEncoder(RotaryRobertaEncoder):
                 rows = layout.node_positions + self.dictionary.pad() + 1
                 parts.append(F.embedding(rows, self.link_positional.weight, self.dictionary.pad()))
         x = torch.cat(parts, dim=-1)
-        links = transition_log_probs(
-            self.query_linear(x),
-            self.key_linear(x),
-            self.gate_linear(x),
-            edge_mask(layout.node_lengths, x.shape[1], self.max_transition_length),
-        )
-        return StateGraph(
-            self.lm_head.transform(nodes), self.lm_head.weight, self.lm_head.bias, links, layout
-        )
+        edges = edge_mask(layout.node_lengths, x.shape[1], self.max_transition_length)
+        if self.sparse_dag:
+            edges &= layout.node_sources[:, :, None] != layout.node_sources[:, None, :]
+        return transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
 
     def _check_length(self, expanded: int, tokens: int) -> None:
         limit = self.args.max_positions
@@ -163,6 +182,15 @@ class ExLMModel(RotaryRobertaModel):
             type=int,
             metavar="N",
             help="longest transition, in nodes; -1 (default) for any",
+        )
+        parser.add_argument(
+            "--rope-dimensions",
+            type=int,
+            choices=(1, 2),
+            help="2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)",
+        )
+        parser.add_argument(
+            "--sparse-dag", action="store_true", help="no transition between two states of one token"
         )
 
     @classmethod

@@ -35,9 +35,8 @@ class RotaryRobertaEncoder(RobertaEncoder):
         ``inner_states``."""
         is_token = src_tokens.ne(self.dictionary.pad())
         positions = torch.arange(src_tokens.shape[1], device=src_tokens.device).expand_as(src_tokens)
-        x, hiddens = self.sentence_encoder(
-            src_tokens, positions, torch.zeros_like(positions), is_token, return_all_hiddens
-        )
+        coordinates = torch.stack([positions, torch.zeros_like(positions)], dim=-1)  # (i, 0)
+        x, hiddens = self.sentence_encoder(src_tokens, coordinates, is_token, return_all_hiddens)
         if not features_only:
             x = self.lm_head(x, masked_tokens)
         return x, {"inner_states": hiddens}

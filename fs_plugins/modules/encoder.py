@@ -10,16 +10,18 @@ from fs_plugins.modules.rotary import RotaryEmbedding
 
 
 class RotaryEncoder(nn.Module):
-    """Embedding (not scaled, no positions, no norm) -> dropout -> layers -> layer norm, with 2D RoPE.
+    """Embedding (not scaled, no positions, no norm) -> dropout -> layers -> layer norm, with rotary
+    positions.
 
-    ``args`` are the model's; ``embed_tokens`` is the embedding to use. Layer drop and activation
+    ``args`` are the model's; ``embed_tokens`` is the embedding to use, ``rope_dimensions`` the number of
+    coordinates of a token. Layer drop and activation
     checkpointing as fairseq's encoders have them.
 
     Raises:
-        ValueError: if the hidden size does not divide into heads of a size divisible by 4.
+        ValueError: if the hidden size does not divide into heads of a size that can be rotated.
     """
 
-    def __init__(self, args, embed_tokens: nn.Embedding):
+    def __init__(self, args, embed_tokens: nn.Embedding, rope_dimensions: int = 2):
         super().__init__()
         self.register_buffer("version", torch.tensor([3.0]))  # of the layout, as fairseq's encoders write it
         self.embed_tokens = embed_tokens
@@ -31,7 +33,7 @@ class RotaryEncoder(nn.Module):
                 f"--encoder-embed-dim {args.encoder_embed_dim} is not divisible by "
                 f"--encoder-attention-heads {args.encoder_attention_heads}"
             )
-        rot_emb = RotaryEmbedding(head_dim)
+        rot_emb = RotaryEmbedding(head_dim, rope_dimensions)
         layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
         self.layers = (
             LayerDropModuleList(args.encoder_layerdrop, layers)
@@ -48,8 +50,7 @@ class RotaryEncoder(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        positions: Tensor,
-        copies: Tensor,
+        coordinates: Tensor,
         is_token: Tensor | None,
         return_all_hiddens: bool = False,
     ) -> tuple[Tensor, list[Tensor] | None]:
@@ -57,7 +58,7 @@ class RotaryEncoder(nn.Module):
 
         Args:
             tokens: [B, N] int64.
-            positions, copies: [B, N] int64, the two coordinates of each token.
+            coordinates: [B, N, rope_dimensions] int64, where each token stands.
             is_token: [B, N] bool, False on padding; None where there is none.
             return_all_hiddens: also return the embedding and each layer's output.
 
@@ -65,7 +66,7 @@ class RotaryEncoder(nn.Module):
             [B, N, d] features, and None or the list of [N, B, d] hidden states (fairseq's order).
         """
         x = self.dropout(self.embed_tokens(tokens))
-        rotation = self.rot_emb.tables(positions, copies, x.dtype)
+        rotation = self.rot_emb.tables(coordinates, x.dtype)
         attend = None if is_token is None else is_token[:, None, None, :]
         hiddens = [x.transpose(0, 1)] if return_all_hiddens else None
         for layer in self.layers:

@@ -12,7 +12,7 @@ def attention(d=32, heads=4, dropout=0.0):
 
 
 def coordinates(B, N):
-    return torch.arange(N).expand(B, N), torch.randint(0, 4, (B, N))
+    return torch.stack([torch.arange(N).expand(B, N), torch.randint(0, 4, (B, N))], dim=-1)
 
 
 def test_without_rotation_equals_torch_multihead_attention():
@@ -23,9 +23,9 @@ def test_without_rotation_equals_torch_multihead_attention():
     theirs.in_proj_bias.data = torch.cat([p.bias for p in projections]).detach()
     theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
     x = torch.randn(B, N, 32, dtype=torch.float64)
-    zeros = torch.zeros(B, N, dtype=torch.int64)
+    zeros = torch.zeros(B, N, 2, dtype=torch.int64)
     is_token = torch.arange(N) < torch.tensor([[7], [4], [1]])
-    rotation = ours.rot_emb.tables(zeros, zeros, x.dtype)
+    rotation = ours.rot_emb.tables(zeros, x.dtype)
     expected, _ = theirs(x, x, x, key_padding_mask=~is_token)
     actual = ours(x, rotation, is_token[:, None, None])
     torch.testing.assert_close(actual[is_token], expected[is_token])
@@ -34,7 +34,7 @@ def test_without_rotation_equals_torch_multihead_attention():
 def test_equals_its_definition():
     ours, B, N, heads = attention(), 2, 6, 4
     x = torch.randn(B, N, 32, dtype=torch.float64)
-    rotation = ours.rot_emb.tables(*coordinates(B, N), x.dtype)
+    rotation = ours.rot_emb.tables(coordinates(B, N), x.dtype)
     split = [p(x).unflatten(-1, (heads, 8))[:, :, None] for p in (ours.q_proj, ours.k_proj)]
     q, k = (rotate(t, *rotation)[:, :, 0] for t in split)  # [B, N, H, 8]
     weights = torch.einsum("bnhc,bmhc->bhnm", q * 8**-0.5, k).softmax(-1)
@@ -45,18 +45,18 @@ def test_equals_its_definition():
 def test_padding_changes_nothing():
     ours = attention()
     x = torch.randn(1, 5, 32, dtype=torch.float64)
-    first, second = coordinates(1, 8)
-    alone = ours(x, ours.rot_emb.tables(first[:, :5], second[:, :5], x.dtype), None)
+    places = coordinates(1, 8)
+    alone = ours(x, ours.rot_emb.tables(places[:, :5], x.dtype), None)
     padded = torch.cat([x, torch.randn(1, 3, 32, dtype=torch.float64)], dim=1)
     attend = (torch.arange(8) < 5)[None, None, None]
-    together = ours(padded, ours.rot_emb.tables(first, second, x.dtype), attend)[:, :5]
+    together = ours(padded, ours.rot_emb.tables(places, x.dtype), attend)[:, :5]
     torch.testing.assert_close(together, alone)
 
 
 def test_dropout_is_for_training_only():
     ours = attention(dropout=0.5)
     x = torch.randn(1, 5, 32, dtype=torch.float64)
-    rotation = ours.rot_emb.tables(*coordinates(1, 5), x.dtype)
+    rotation = ours.rot_emb.tables(coordinates(1, 5), x.dtype)
     assert torch.equal(ours(x, rotation, None), ours(x, rotation, None))
     ours.train()
     assert not torch.equal(ours(x, rotation, None), ours(x, rotation, None))

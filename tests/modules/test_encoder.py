@@ -30,8 +30,8 @@ def encoder(**changes):
 
 def batch():
     tokens = torch.tensor([[0, 5, 6, 7, 2], [0, 8, 2, 1, 1]])
-    positions = torch.arange(5).expand(2, 5)
-    return tokens, positions, torch.zeros_like(positions), tokens.ne(1)
+    coordinates = torch.stack([torch.arange(5).expand(2, 5), tokens % 3], dim=-1)
+    return tokens, coordinates, tokens.ne(1)
 
 
 def plain_layer(layer, x, rotation, attend, pre_norm):
@@ -53,14 +53,14 @@ def plain_layer(layer, x, rotation, attend, pre_norm):
 @pytest.mark.parametrize("pre_norm", [True, False])
 def test_equals_its_definition(pre_norm):
     model = encoder(encoder_normalize_before=pre_norm).eval()
-    tokens, positions, copies, is_token = batch()
+    tokens, coordinates, is_token = batch()
     x = model.embed_tokens(tokens)
-    rotation = model.rot_emb.tables(positions, copies, x.dtype)
+    rotation = model.rot_emb.tables(coordinates, x.dtype)
     hiddens = [x]
     for layer in model.layers:
         x = plain_layer(layer, x, rotation, is_token[:, None, None], pre_norm)
         hiddens.append(x)
-    features, states = model(tokens, positions, copies, is_token, return_all_hiddens=True)
+    features, states = model(tokens, coordinates, is_token, return_all_hiddens=True)
     torch.testing.assert_close(features, model.emb_layer_norm_after(x))
     for actual, expected in zip(states, hiddens, strict=True):
         torch.testing.assert_close(actual.transpose(0, 1), expected)
@@ -68,9 +68,9 @@ def test_equals_its_definition(pre_norm):
 
 def test_no_padding_needs_no_mask():
     model = encoder().eval()
-    tokens, positions, copies, _ = (t[:1] for t in batch())
-    with_mask, _ = model(tokens, positions, copies, torch.ones_like(tokens, dtype=torch.bool))
-    torch.testing.assert_close(model(tokens, positions, copies, None)[0], with_mask)
+    tokens, coordinates, _ = (t[:1] for t in batch())
+    with_mask, _ = model(tokens, coordinates, torch.ones_like(tokens, dtype=torch.bool))
+    torch.testing.assert_close(model(tokens, coordinates, None)[0], with_mask)
 
 
 def gradients(model, seed):
