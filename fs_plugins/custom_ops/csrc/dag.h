@@ -77,8 +77,9 @@ EXLM_API int exlm_dag_best_alignment_cpu(int dtype, int64_t B, int64_t M, int64_
                                          int num_threads);
 
 // ---- CUDA (dag_cuda.cu). Pointers are to device memory of the current device; stream is a cudaStream_t. Nothing is
-// allocated and nothing waits for the host: the caller brings `workspace` of the size asked for. alpha has the type of
-// the input.
+// allocated and nothing waits for the host: the caller brings `workspace` of the size asked for, at a multiple of 16
+// bytes. Lengths out of range count as a sentence without a path. alpha has the type of the input, and holds log f(i, u)
+// less the sum over j < i of the largest entry of row j, so that its entries stay small enough for float32.
 
 enum { EXLM_DAG_PASS_FORWARD = 0, EXLM_DAG_PASS_BACKWARD = 1, EXLM_DAG_PASS_ALIGNMENT = 2 };
 

@@ -1,0 +1,86 @@
+"""The op's CUDA kernels on the CPU: compiled as C++ against an emulation of the CUDA execution model.
+
+What this can show is that the kernels compute the right thing whatever the order of threads and blocks,
+that they read nothing that was not written, and (with sanitizers, ``sanitize.sh``) no address that is not
+theirs and nothing that no barrier orders. It says nothing about speed.
+"""
+
+import ctypes
+import shlex
+import subprocess
+from ctypes import c_int, c_uint, c_void_p
+from pathlib import Path
+
+from fs_plugins.custom_ops import library, sources
+
+FOLDER = Path(__file__).resolve().parent
+OPTIONS = "-std=c++17 -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-parameter -fPIC -shared"
+HOPPER, TURING = 232448, 65536  # bytes of shared memory that a block may have
+WORDS = {library.FLOAT32: 4, library.FLOAT64: 8}
+
+
+def build(compiler: str, target: Path, options: str = "-O2") -> "EmulatedKernels":
+    """Compiles the kernels and the emulation into the library `target`."""
+    command = [compiler, *shlex.split(OPTIONS), *shlex.split(options), f"-I{FOLDER}", f"-I{sources.CSRC}"]
+    command += [
+        "-x",
+        "c++",
+        str(sources.source_path("cuda")),
+        str(FOLDER / "emulation.cpp"),
+        "-o",
+        str(target),
+    ]
+    subprocess.run(command, check=True)
+    return EmulatedKernels(target)
+
+
+class EmulatedKernels:
+    """The library's CUDA functions under the names and with the arguments of the CPU library: the op can call
+    them on CPU tensors. Outputs and working memory are filled with NaN before each call."""
+
+    def __init__(self, path: Path):
+        self._library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in library._SIGNATURES["cuda"].items():
+            function = getattr(self._library, name)
+            function.restype, function.argtypes = result, arguments
+        self._library.exlm_emulation_set.argtypes = [c_int, c_uint]
+        self.set(HOPPER)
+
+    def set(self, shared_bytes: int, order: int = 0) -> None:
+        """Shared memory that a block may have (0: the kernels for any size serve), order of the threads."""
+        self._library.exlm_emulation_set(shared_bytes, order)
+
+    def exlm_dag_forward_cpu(self, dtype, B, M, L, match, links, n, m, log_prob, alpha, threads):
+        _poison((log_prob, B * WORDS[dtype]), (alpha, B * M * L * 8))
+        return self._library.exlm_dag_forward_cuda(
+            dtype, B, M, L, match, links, n, m, log_prob, alpha, None, None
+        )
+
+    def exlm_dag_backward_cpu(
+        self, dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, threads
+    ):
+        _poison((grad_match, B * M * L * WORDS[dtype]), (grad_links, B * L * L * WORDS[dtype]))
+        workspace = self._workspace(library.PASS_BACKWARD, dtype, B, M, L)
+        return self._library.exlm_dag_backward_cuda(
+            dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, workspace, None
+        )
+
+    def exlm_dag_best_alignment_cpu(self, dtype, B, M, L, match, links, n, m, alignment, threads):
+        _poison((alignment, B * L * 8))
+        workspace = self._workspace(library.PASS_ALIGNMENT, dtype, B, M, L)
+        return self._library.exlm_dag_best_alignment_cuda(
+            dtype, B, M, L, match, links, n, m, alignment, workspace, None
+        )
+
+    def _workspace(self, which: int, *sizes: int) -> c_void_p:
+        size = self._library.exlm_dag_workspace_cuda(which, *sizes)
+        self._held = ctypes.create_string_buffer(size + 16)
+        start = -(-ctypes.addressof(self._held) // 16) * 16
+        _poison((start, size))
+        return c_void_p(start)
+
+
+def _poison(*blocks: tuple[int, int]) -> None:
+    for address, size in blocks:
+        if size:
+            ctypes.memset(address, 0xFF, size)

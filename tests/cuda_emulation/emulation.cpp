@@ -1,0 +1,281 @@
+// The CUDA execution model on one CPU thread: see cuda_runtime.h.
+//
+// A fiber runs until it waits for its warp or its block. What the order of threads and blocks must not change can be
+// tested by changing it (exlm_emulation_set). Shared memory starts as NaN in every block. A barrier that some threads do
+// not reach, and lanes of one warp in different operations, stop the program. Under ThreadSanitizer each fiber is a thread
+// of its own, ordered by barriers alone, so that a missing one is reported as a race; this file itself is compiled
+// without it.
+#include "cuda_runtime.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#if defined(EMULATE_UNDER_TSAN)
+extern "C" {
+void* __tsan_get_current_fiber(void);
+void* __tsan_create_fiber(unsigned flags);
+void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+void __tsan_acquire(void* address);
+void __tsan_release(void* address);
+}
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace {
+
+constexpr int WARP_SIZE = 32;
+constexpr size_t STACK = 64 * 1024, POOL = 256 * 1024;
+
+alignas(1024) unsigned char pool[POOL];
+int shared_limit = 232448;  // of a Hopper GPU
+unsigned order_seed = 0;    // 0: threads and blocks in ascending order
+cudaError_t last_error = cudaSuccess;
+
+enum State { RUNS, WAITS_FOR_WARP, WAITS_FOR_BLOCK, DONE };
+
+struct Fiber {
+    ucontext_t context;  // to begin with; then jmp_buf, whose switch makes no system call
+    jmp_buf place;
+    bool begun = false;
+    std::unique_ptr<unsigned char[]> stack{new unsigned char[STACK]};
+    State state = DONE;
+    unsigned index = 0, parity = 0;
+    emulation::Operation operation = emulation::SYNCWARP;
+    void* tsan = nullptr;
+};
+
+struct Warp {
+    uint64_t values[2][WARP_SIZE];
+    int alive = 0, arrived = 0;
+};
+
+std::vector<std::unique_ptr<Fiber>> fibers;
+std::vector<Warp> warps;
+int alive = 0, arrived = 0;
+Fiber* current = nullptr;
+jmp_buf scheduler;
+[[maybe_unused]] void* scheduler_tsan = nullptr;
+const std::function<void()>* body = nullptr;
+
+[[noreturn]] void fail(const char* what) {
+    fprintf(stderr, "CUDA emulation: %s (block %u,%u, thread %u)\n", what, blockIdx.x, blockIdx.y, threadIdx.x);
+    abort();
+}
+
+Warp& warp_of(const Fiber& fiber) { return warps[fiber.index / WARP_SIZE]; }
+
+void order(void* barrier, bool leaving) {
+#if defined(EMULATE_UNDER_TSAN)
+    leaving ? __tsan_acquire(barrier) : __tsan_release(barrier);
+#else
+    (void)barrier, (void)leaving;
+#endif
+}
+
+__attribute__((noinline)) void switch_to(Fiber* fiber) {  // from the scheduler
+    current = fiber;
+    threadIdx = dim3(fiber->index);
+#if defined(EMULATE_UNDER_TSAN)
+    __tsan_switch_to_fiber(fiber->tsan, 1);
+#endif
+    if (_setjmp(scheduler) == 0) {
+        if (fiber->begun) _longjmp(fiber->place, 1);
+        fiber->begun = true;
+        setcontext(&fiber->context);
+    }
+    current = nullptr;
+}
+
+void give_way() {  // to the scheduler, until this fiber runs again
+    Fiber* const fiber = current;
+#if defined(EMULATE_UNDER_TSAN)
+    __tsan_switch_to_fiber(scheduler_tsan, 1);
+#endif
+    if (_setjmp(fiber->place) == 0) _longjmp(scheduler, 1);
+}
+
+void run_bodies() {  // of one block after the other
+    for (;;) {
+        order(&body, true);  // blocks are taken to be ordered: they share the addresses of shared memory
+        (*body)();
+        order(&body, false);
+        Fiber* const fiber = current;
+        if (warp_of(*fiber).arrived > 0) fail("a thread ends while its warp waits for it");
+        if (arrived > 0) fail("a thread ends while its block waits for it");
+        fiber->state = DONE;
+        --warp_of(*fiber).alive;
+        --alive;
+        give_way();
+    }
+}
+
+void release(State waiting, unsigned first, unsigned end) {
+    for (unsigned t = first; t < end; ++t) {
+        if (fibers[t]->state == waiting) fibers[t]->state = RUNS;
+    }
+}
+
+void run_block(unsigned threads) {
+    std::vector<unsigned> by_warp(threads / WARP_SIZE);
+    std::iota(by_warp.begin(), by_warp.end(), 0u);
+    if (order_seed == 1) std::reverse(by_warp.begin(), by_warp.end());
+    if (order_seed > 1) std::shuffle(by_warp.begin(), by_warp.end(), std::mt19937(order_seed));
+    order(&body, false);
+    warps.assign(threads / WARP_SIZE, Warp{});
+    alive = static_cast<int>(threads);
+    arrived = 0;
+    while (fibers.size() < threads) fibers.push_back(std::make_unique<Fiber>());
+    for (unsigned t = 0; t < threads; ++t) {
+        Fiber& fiber = *fibers[t];
+        fiber.index = t;
+        fiber.parity = 0;
+        fiber.state = RUNS;
+        ++warps[t / WARP_SIZE].alive;
+        if (!fiber.begun) {
+            getcontext(&fiber.context);
+            fiber.context.uc_stack.ss_sp = fiber.stack.get();
+            fiber.context.uc_stack.ss_size = STACK;
+            fiber.context.uc_link = nullptr;
+            makecontext(&fiber.context, run_bodies, 0);
+#if defined(EMULATE_UNDER_TSAN)
+            fiber.tsan = __tsan_create_fiber(0);
+#endif
+        }
+    }
+    while (alive > 0) {
+        bool progress = false;
+        for (const unsigned w : by_warp) {
+            for (bool again = true; again;) {
+                again = false;
+                for (unsigned j = 0; j < WARP_SIZE; ++j) {
+                    Fiber* const fiber = fibers[w * WARP_SIZE + (order_seed % 2 == 1 ? WARP_SIZE - 1 - j : j)].get();
+                    if (fiber->state != RUNS) continue;
+                    switch_to(fiber);
+                    again = progress = true;
+                }
+            }
+        }
+        if (!progress && alive > 0) fail("some threads wait for others that never come");
+    }
+    order(&body, true);
+}
+
+// Waits for all lanes of the warp, which must be in the same operation.
+void meet_warp(emulation::Operation operation, unsigned mask) {
+    if (mask != 0xffffffffu) fail("only whole warps are emulated");
+    Fiber* const fiber = current;
+    Warp& warp = warp_of(*fiber);
+    if (warp.alive != WARP_SIZE) fail("a warp operation after some lanes have ended");
+    fiber->operation = operation;
+    fiber->parity ^= 1;
+    const unsigned first = fiber->index / WARP_SIZE * WARP_SIZE;
+    if (operation == emulation::SYNCWARP) order(&warp, false);
+    fiber->state = WAITS_FOR_WARP;
+    if (++warp.arrived == WARP_SIZE) {
+        for (unsigned t = first; t < first + WARP_SIZE; ++t) {
+            if (fibers[t]->operation != operation) fail("lanes of a warp are in different operations");
+        }
+        warp.arrived = 0;
+        release(WAITS_FOR_WARP, first, first + WARP_SIZE);
+    } else {
+        give_way();
+    }
+    if (operation == emulation::SYNCWARP) order(&warp, true);
+}
+
+}  // namespace
+
+namespace emulation {
+
+int lane() { return static_cast<int>(current->index % WARP_SIZE); }
+
+// Two sets of slots take turns: a lane can be at most one operation ahead of the others.
+uint64_t exchange(Operation operation, unsigned mask, uint64_t value, int source) {
+    Fiber* const fiber = current;
+    warp_of(*fiber).values[fiber->parity ^ 1][lane()] = value;
+    meet_warp(operation, mask);
+    return warp_of(*fiber).values[fiber->parity][source % WARP_SIZE];
+}
+
+uint32_t vote(unsigned mask, bool value) {
+    Fiber* const fiber = current;
+    warp_of(*fiber).values[fiber->parity ^ 1][lane()] = value;
+    meet_warp(VOTE, mask);
+    uint32_t bits = 0;
+    for (int j = 0; j < WARP_SIZE; ++j) bits |= static_cast<uint32_t>(warp_of(*fiber).values[fiber->parity][j] != 0) << j;
+    return bits;
+}
+
+unsigned char* dynamic_shared() { return pool; }
+
+void launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
+    const bool good = grid.x >= 1 && grid.y >= 1 && grid.y <= 65535 && grid.z == 1 && block.x >= 1 && block.x <= 1024 &&
+                      block.y == 1 && block.z == 1 && shared_bytes <= static_cast<size_t>(shared_limit);
+    if (!good) {
+        last_error = cudaErrorInvalidValue;
+        return;
+    }
+    if (block.x % WARP_SIZE != 0) fail("only whole warps are emulated");
+#if defined(EMULATE_UNDER_TSAN)
+    scheduler_tsan = __tsan_get_current_fiber();
+#endif
+    body = &kernel;
+    blockDim = block;
+    gridDim = grid;
+    const uint64_t count = static_cast<uint64_t>(grid.x) * grid.y;
+    for (uint64_t j = 0; j < count; ++j) {
+        const uint64_t index = order_seed % 2 == 1 ? count - 1 - j : j;
+        blockIdx = dim3(static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x));
+#if defined(__SANITIZE_ADDRESS__)
+        __asan_unpoison_memory_region(pool, POOL);
+#endif
+        std::memset(pool, 0xff, shared_bytes);
+#if defined(__SANITIZE_ADDRESS__)
+        __asan_poison_memory_region(pool + shared_bytes, POOL - shared_bytes);
+#endif
+        run_block(block.x);
+    }
+}
+
+}  // namespace emulation
+
+void __syncthreads() {
+    Fiber* const fiber = current;
+    if (warp_of(*fiber).alive != WARP_SIZE || alive != static_cast<int>(blockDim.x)) {
+        fail("a block's barrier after some of its threads have ended");
+    }
+    order(&pool, false);
+    fiber->state = WAITS_FOR_BLOCK;
+    if (++arrived == alive) {
+        arrived = 0;
+        release(WAITS_FOR_BLOCK, 0, blockDim.x);
+    } else {
+        give_way();
+    }
+    order(&pool, true);
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = shared_limit, cudaSuccess; }
+
+cudaError_t cudaGetLastError() {
+    const cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+// Shared memory that a block may have, in bytes, and the order of threads and blocks: 0 ascending, else others.
+extern "C" __attribute__((visibility("default"))) void exlm_emulation_set(int limit, unsigned seed) {
+    shared_limit = limit;
+    order_seed = seed;
+}

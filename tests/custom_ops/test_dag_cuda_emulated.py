@@ -1,0 +1,271 @@
+"""The CUDA kernels on the CPU (``tests.cuda_emulation``): the cases of the op's own tests, and harder ones."""
+
+import math
+import shutil
+import subprocess
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fs_plugins.custom_ops import library
+from fs_plugins.custom_ops.dag_loss import dag_best_alignment, dag_loss
+from fs_plugins.custom_ops.dag_reference import dag_loss_reference
+from tests import cuda_emulation, oracles
+from tests.custom_ops import test_dag_best_alignment as alignment_cases
+from tests.custom_ops import test_dag_loss as cases
+from tests.custom_ops.test_dag_loss import gradients, lengths, peaked_graph
+
+COMPILER = shutil.which("g++")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ to compile the emulated kernels with")
+
+# shared memory of a block, order of threads and blocks
+ON_CHIP, ON_CHIP_REVERSED, ANY_SIZE = (cuda_emulation.HOPPER, 0), (cuda_emulation.HOPPER, 1), (0, 0)
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    target = tmp_path_factory.mktemp("emulation") / "libexlm_dag_emulated.so"
+    try:
+        return cuda_emulation.build(COMPILER, target)
+    except subprocess.CalledProcessError as error:
+        pytest.fail(f"the emulated kernels do not compile: {error}")
+
+
+@pytest.fixture
+def emulated(kernels, monkeypatch):
+    """The op calls the emulated kernels; the fixture chooses which and in which order."""
+    monkeypatch.setattr(library, "load", lambda kind: kernels)
+    kernels.set(*ON_CHIP)
+    return kernels.set
+
+
+@pytest.fixture(params=[ON_CHIP, ON_CHIP_REVERSED, ANY_SIZE], ids=["on_chip", "on_chip_reversed", "any_size"])
+def each(request, emulated):
+    emulated(*request.param)
+
+
+def truth(*arguments, weights=None):
+    """float64, by the reference."""
+    match, links, n, m = arguments
+    return gradients(dag_loss_reference, match.double(), links.double(), n, m, weights)
+
+
+def assert_close(actual, expected, rtol, atol):
+    """log_prob to rtol, gradients (posteriors of at most 1) to atol."""
+    torch.testing.assert_close(actual[0].double(), expected[0], rtol=rtol, atol=atol)
+    for a, b in zip(actual[1:], expected[1:], strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=0, atol=atol)
+
+
+# ---- The cases of the op's own tests.
+
+
+@pytest.mark.parametrize(("M", "L"), cases.SIZES)
+def test_equals_enumeration(each, M, L):
+    cases.test_equals_enumeration(dag_loss, "cpu", M, L)
+    cases.test_unit_potentials_count_paths(dag_loss, "cpu", M, L)
+
+
+@pytest.mark.parametrize(("M", "L", "seed"), cases.PEAKED)
+def test_peaked_inputs(each, M, L, seed):
+    cases.test_peaked_inputs_in_float32_against_float64(dag_loss, "cpu", M, L, seed)
+
+
+CASES = [
+    cases.test_probabilities_of_all_target_sequences_sum_to_one,
+    cases.test_gradcheck,
+    cases.test_only_path_runs_through_vanishing_edges,
+    cases.test_infeasible_sentences,
+    cases.test_padding_is_never_read,
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_case(each, case):
+    case(dag_loss, "cpu")
+
+
+def test_more_cases(each):
+    cases.test_nan_is_not_hidden(dag_loss, "cpu", "match")
+    cases.test_nan_is_not_hidden(dag_loss, "cpu", "links")
+    cases.test_gradient_is_linear_in_the_incoming_one("cpu")
+    alignment_cases.test_ties_go_to_the_earliest_predecessor(dag_best_alignment, "cpu")
+    alignment_cases.test_peaked_inputs(dag_best_alignment, "cpu")
+    alignment_cases.test_agrees_with_the_reference_at_real_sizes("cpu")
+
+
+def test_sentences_do_not_depend_on_their_batch(emulated):
+    cases.test_large_batch_uses_every_sentence_once("cpu")
+
+
+@pytest.mark.parametrize("way", [ON_CHIP, ANY_SIZE], ids=["on_chip", "any_size"])
+def test_drawn_graphs(emulated, way):
+    emulated(*way)
+
+    @settings(deadline=None, max_examples=60)
+    @given(data=st.data())
+    def draw(data):
+        B, L, M = (data.draw(st.integers(1, most)) for most in (2, 7, 7))
+        match, links = oracles.random_graph(
+            B,
+            M,
+            L,
+            seed=data.draw(st.integers(0, 10**6)),
+            scale=data.draw(st.sampled_from([0.1, 1.0, 30.0, 300.0])),
+            missing=data.draw(st.sampled_from([0.0, 0.3, 0.8])),
+        )
+        n = lengths(data.draw(st.lists(st.integers(0, L), min_size=B, max_size=B)))
+        m = lengths(data.draw(st.lists(st.integers(0, M), min_size=B, max_size=B)))
+        expected = oracles.dag_log_prob(match, links, n, m), *oracles.dag_posteriors(match, links, n, m)
+        assert_close(gradients(dag_loss, match, links, n, m), expected, rtol=1e-12, atol=1e-9)
+        match, links = match.float(), links.float()
+        assert_close(gradients(dag_loss, match, links, n, m), truth(match, links, n, m), rtol=1e-5, atol=2e-3)
+
+    draw()
+
+
+# ---- Sizes around those of warps, tiles and what fits on chip.
+
+SIZES = [
+    (2, 8),
+    (9, 9),
+    (5, 31),
+    (32, 32),
+    (7, 33),
+    (20, 63),
+    (21, 64),
+    (12, 65),
+    (21, 84),
+    (60, 127),
+    (4, 128),
+]
+SIZES += [(30, 129), (3, 257), (77, 316)]
+
+
+@pytest.mark.parametrize(("M", "L"), SIZES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_awkward_sizes(emulated, M, L, dtype):
+    match, links = oracles.random_graph(2, M, L, seed=M * L, dtype=dtype, missing=0.1)
+    n, m = lengths([L, max(M, L - L // 3)]), lengths([M, max(2, M - 3)])
+    expected = truth(match, links, n, m)
+    rtol, atol = (2e-6, 2e-5) if dtype == torch.float32 else (1e-12, 1e-11)
+    ways = [ON_CHIP, (cuda_emulation.TURING, 5), ANY_SIZE]
+    for way in ways:
+        emulated(*way)
+        assert_close(gradients(dag_loss, match, links, n, m), expected, rtol, atol)
+
+
+@pytest.mark.parametrize(("M", "L"), [(3, 400), (2, 1100)])
+def test_beyond_what_fits_on_chip(emulated, M, L):
+    match, links = oracles.random_graph(1, M, L, seed=L, dtype=torch.float32)
+    n, m = lengths([L]), lengths([M])
+    assert_close(gradients(dag_loss, match, links, n, m), truth(match, links, n, m), 2e-6, 2e-5)
+    best = alignment_cases.score_of(dag_best_alignment(match, links, n, m)[0], match[0], links[0])
+    alone = oracles.best_path(match[0], links[0], L, M)[0]
+    assert best == pytest.approx(alone, rel=1e-6)
+
+
+@pytest.mark.parametrize(("M", "L"), [(2, 3), (6, 33), (21, 84), (40, 129), (20, 200)])
+def test_best_alignment(each, M, L):
+    for dtype in (torch.float32, torch.float64):
+        match, links = oracles.random_graph(2, M, L, seed=M + L, dtype=dtype, missing=0.3)
+        n, m = lengths([L, L - 1]), lengths([M, max(2, M - 1)])
+        alignment = dag_best_alignment(match, links, n, m)
+        reference = alignment_cases.dag_best_alignment_reference(match.double(), links.double(), n, m)
+        for b in range(2):
+            score, expected = (
+                alignment_cases.score_of(path[b], match[b], links[b]) for path in (alignment, reference)
+            )
+            assert score == pytest.approx(expected, rel=1e-6 if dtype == torch.float32 else 1e-12)
+
+
+# ---- What the device alone can meet.
+
+
+def test_lengths_out_of_range_are_infeasible(each):
+    match, links = oracles.random_graph(6, 4, 40, seed=3, dtype=torch.float32)
+    n, m = lengths([41, 40, -1, 2**40, 40, 40]), lengths([4, 5, 4, 4, -(2**40), 4])
+    log_prob, grad_match, grad_links = gradients(dag_loss, match, links, n, m)
+    assert log_prob[:5].tolist() == [-math.inf] * 5 and torch.isfinite(log_prob[5])
+    assert not grad_match[:5].any() and not grad_links[:5].any() and grad_match[5].any()
+    alignment = dag_best_alignment(match, links, n, m)
+    assert (alignment[:5] == -1).all() and (alignment[5] >= 0).sum() == 4
+
+
+def test_empty_dimensions(each):
+    for B, M, L in ((0, 3, 4), (2, 0, 4), (2, 3, 0)):
+        match, links = torch.zeros(B, M, L), torch.zeros(B, L, L)
+        n, m = torch.full((B,), L), torch.full((B,), M)
+        log_prob, grad_match, grad_links = gradients(dag_loss, match, links, n, m)
+        assert log_prob.tolist() == [-math.inf] * B and not grad_match.any() and not grad_links.any()
+        assert (dag_best_alignment(match, links, n, m) == -1).all()
+
+
+def test_results_do_not_depend_on_the_order_of_threads(emulated):
+    """Bitwise: what a thread reads is always there, and sums are taken in one order."""
+    match, links = peaked_graph(21, 84, 7)
+    smooth = oracles.random_graph(4, 21, 84, seed=1, dtype=torch.float32)
+    n, m = lengths([84, 83, 84, 60]), lengths([21, 21, 20, 18])
+    for arguments in ((match, links, n, m), (*smooth, n, m)):
+        for shared in (cuda_emulation.HOPPER, 0):
+            emulated(shared, 0)
+            first = *gradients(dag_loss, *arguments), dag_best_alignment(*arguments)
+            for order in (1, 2, 3) if shared else (1,):
+                emulated(shared, order)
+                again = *gradients(dag_loss, *arguments), dag_best_alignment(*arguments)
+                assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+# ---- Numbers at the edge of the scaled sums.
+
+
+@pytest.mark.parametrize("scale", [3.0, 8.0, 20.0, 60.0])
+def test_sums_around_the_threshold(each, scale):
+    """Scores spread so that within one row some tiles' sums are ordinary, some underflow, and some mix."""
+    match, links = oracles.random_graph(2, 24, 100, seed=11, dtype=torch.float32, scale=scale, missing=0.2)
+    n, m = lengths([100, 90]), lengths([24, 22])
+    actual, expected = gradients(dag_loss, match, links, n, m), truth(match, links, n, m)
+    assert torch.isfinite(expected[0]).all()
+    assert_close(actual, expected, rtol=2e-6, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("shift", [-300.0, -100.0, 50.0, 300.0])
+def test_links_far_from_one(each, shift):
+    """Potentials need not be normalised: adding a constant to all links adds it m - 1 times to the result."""
+    match, links = oracles.random_graph(2, 9, 70, seed=12, dtype=torch.float32)
+    n, m = lengths([70, 41]), lengths([9, 8])
+    actual = gradients(dag_loss, match, links + shift, n, m)
+    assert_close(actual, truth(match, (links + shift), n, m), rtol=2e-6, atol=1e-3)
+
+
+def test_edges_that_underflow_carry_their_share(each):
+    """Two ways to the end, one through an edge of e^-150: it counts where it leads from the likelier node."""
+    match, links = torch.zeros(1, 3, 40), torch.full((1, 40, 40), -math.inf)
+    match[0, 1, 1], match[0, 1, 35] = 0.0, -150.0
+    links[0, 0, 1], links[0, 0, 35] = -1.0, -1.0
+    links[0, 1, 39], links[0, 35, 39] = -150.0, -0.5
+    actual = gradients(dag_loss, match, links, lengths([40]), lengths([3]))
+    expected = truth(match, links, lengths([40]), lengths([3]))
+    assert 0.3 < expected[2][0, 1, 39] < 0.7
+    assert_close(actual, expected, rtol=1e-6, atol=1e-5)
+
+
+def test_nan_off_all_paths_is_harmless(each):
+    match, links = oracles.random_graph(1, 4, 70, seed=13, dtype=torch.float32)
+    links[0, :, 5] = -math.inf  # no way to node 5
+    clean = gradients(dag_loss, match, links, lengths([70]), lengths([4]))
+    links[0, 5, 40:] = math.nan
+    match[0, 1:, 5] = math.nan
+    dirty = gradients(dag_loss, match, links, lengths([70]), lengths([4]))
+    assert_close(dirty, [t.double() for t in clean], rtol=1e-6, atol=1e-6)
+
+
+def test_large_and_small_incoming_gradients(each):
+    match, links = peaked_graph(21, 84, 3)
+    n, m, weights = lengths([84] * 4), lengths([21] * 4), torch.tensor([2.0**24, 1e-20, -3.0, 0.0])
+    one = gradients(dag_loss, match, links, n, m)
+    scaled = gradients(dag_loss, match, links, n, m, weights)
+    for a, b in zip(one[1:], scaled[1:], strict=True):
+        torch.testing.assert_close(b, a * weights[:, None, None], rtol=1e-6, atol=0)
