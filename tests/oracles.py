@@ -113,3 +113,14 @@ def expand_sentence(
             layout["copies"].append(copy)
             layout["is_node"].append(int(expanded))
     return layout
+
+
+def ctc_log_prob(target: list[float], blank: list[float]) -> float:
+    """Log-probability of one target by CTC, summed over all 2^k ways of emitting it or the blank at each
+    state: those count that collapse to the target alone, a single run of it."""
+    k, total = len(target), 0.0
+    for emits in itertools.product((False, True), repeat=k):
+        runs = sum(1 for here, before in zip(emits, (False, *emits[:-1]), strict=True) if here and not before)
+        if runs == 1:
+            total += math.exp(sum(t if emit else b for emit, t, b in zip(emits, target, blank, strict=True)))
+    return math.log(total)

@@ -1,87 +1,19 @@
 """States alignment as a criterion (ExLM, section 4.3)."""
 
-import logging
-import math
-
-import torch
-from fairseq import utils
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
-from fairseq.logging import metrics
 
+from fs_plugins.criterions.states_criterion import StatesCriterion
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.match_scores import match_scores
 
-logger = logging.getLogger(__name__)
-
 
 @register_criterion("nat_dag_loss_mlm", dataclass=FairseqDataclass)
-class NatDagLossMLM(FairseqCriterion):
-    """Negative log-likelihood of the targets under the graph of states, summed over all alignments.
+class NatDagLossMLM(StatesCriterion):
+    """The likelihood of a sentence's targets under its graph of states, summed over all alignments."""
 
-    The loss of a sentence is -log P(targets) / number of targets; the loss of a batch is the sum over its
-    sentences, and ``sample_size`` their number. Logged: ``loss`` in bits per target, averaged over
-    sentences; ``ppl``; ``targets`` and ``nodes`` per sentence; ``nonfinite``, the count of sentences whose
-    log-likelihood is not finite (0 in a healthy run), which are left out of the sum.
-    """
-
-    @classmethod
-    def build_criterion(cls, cfg, task):
-        return cls(task)
-
-    def forward(self, model, sample, reduce=True):
-        """Returns the loss (summed over sentences, or [B] if not ``reduce``), sample size and what to log."""
-        graph, _ = model(**sample["net_input"], target=sample["target"])
-        if not hasattr(graph, "links"):
-            raise ValueError(
-                "--criterion nat_dag_loss_mlm needs a model with transitions (--arch exlm_base, "
-                f"p_roberta_ext_denselink_base, ...), not {type(model).__name__}: "
-                "train that with --criterion masked_lm"
-            )
+    def log_probs(self, model, sample):
+        graph = self.graph(model, sample)
         layout = graph.layout
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
-        log_prob = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)  # [B]
-        finite = torch.isfinite(log_prob)
-        losses = torch.where(finite, -log_prob / layout.target_lengths, 0.0)
-        loss = losses.sum() if reduce else losses
-        sample_size = len(log_prob)
-        return (
-            loss,
-            sample_size,
-            {
-                "loss": loss.detach(),
-                "ntokens": sample["ntokens"],
-                "nsentences": sample_size,
-                "sample_size": sample_size,
-                "targets": layout.target_lengths.sum(),
-                "nodes": layout.node_lengths.sum(),
-                "nonfinite": (~finite).sum(),
-            },
-        )
-
-    @staticmethod
-    def reduce_metrics(logging_outputs) -> None:
-        """Aggregates the logging outputs of all workers and steps."""
-        total = {
-            key: sum(log.get(key, 0) for log in logging_outputs)
-            for key in ("loss", "sample_size", "targets", "nodes", "nonfinite")
-        }
-        sentences = total["sample_size"]
-        if sentences == 0:
-            return
-        metrics.log_scalar("loss", total["loss"] / sentences / math.log(2), sentences, round=3)
-        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["loss"].avg))
-        metrics.log_scalar("targets", total["targets"] / sentences, sentences, round=1)
-        metrics.log_scalar("nodes", total["nodes"] / sentences, sentences, round=1)
-        metrics.log_scalar_sum("nonfinite", int(total["nonfinite"]), round=0)
-        if total["nonfinite"] > 0:
-            logger.warning(
-                "%d of %d sentences have a log-likelihood that is not finite and train nothing: with --fp16 "
-                "or --bf16 an overflow; else a diverged model (lower --lr or raise --warmup-updates)",
-                int(total["nonfinite"]),
-                sentences,
-            )
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        return True
+        return dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths), layout

@@ -33,7 +33,8 @@ def mlm_architecture(args, size=BASE) -> None:
     """Everything that the flags leave open, for the vanilla MLM."""
     _set_size(args, size)
     if getattr(args, "max_positions", None) is None:
-        args.max_positions = getattr(args, "tokens_per_sample", None) or 512
+        length = getattr(args, "tokens_per_sample", None) or 512
+        args.max_positions = length * (getattr(args, "repeat_times", None) or 1)
     _set_defaults(
         args,
         dropout=0.1,

@@ -1,0 +1,71 @@
+"""Repeated tokens (Repeated MLM, section 3.1): each token of a sentence k times in a row."""
+
+import numpy as np
+import torch
+from fairseq.data import BaseWrapperDataset, FairseqDataset
+from torch import Tensor
+
+
+def repeat_tokens(tokens: Tensor, k: int) -> Tensor:
+    """[..., T] -> [..., k * T], each token k times in a row."""
+    return tokens.repeat_interleave(k, dim=-1)
+
+
+def corrupted_tokens(target: Tensor, k: int, pad: int) -> Tensor:
+    """Which tokens have lost their meaning: those whose k copies are all masked (appendix C).
+
+    Args:
+        target: [B, k * T] int64, the original token where a copy is masked, else ``pad``.
+        k: copies of each token.
+        pad: id of the pad symbol.
+
+    Returns:
+        [B, T] bool.
+    """
+    return target.ne(pad).unflatten(-1, (-1, k)).all(-1)
+
+
+class RepeatTokensDataset(BaseWrapperDataset):
+    """Each item of a dataset of token tensors, with every token k times in a row."""
+
+    def __init__(self, dataset, k: int):
+        super().__init__(dataset)
+        self.k = k
+
+    def __getitem__(self, index) -> Tensor:
+        return repeat_tokens(self.dataset[index], self.k)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.asarray(self.dataset.sizes) * self.k
+
+    def num_tokens(self, index):
+        return self.dataset.num_tokens(index) * self.k
+
+    def size(self, index):
+        return self.dataset.size(index) * self.k
+
+
+class RepeatInputDataset(BaseWrapperDataset):
+    """Batches of a classification dataset with every token of ``net_input.src_tokens`` k times in a row."""
+
+    def __init__(self, dataset, k: int):
+        super().__init__(dataset)
+        self.k = k
+
+    def collater(self, samples):
+        batch = self.dataset.collater(samples)
+        if not batch:
+            return batch
+        net_input = dict(batch["net_input"])
+        net_input["src_tokens"] = repeat_tokens(net_input["src_tokens"], self.k)
+        if torch.is_tensor(net_input.get("src_lengths")):
+            net_input["src_lengths"] = net_input["src_lengths"] * self.k
+        return {**batch, "net_input": net_input, "ntokens": batch["ntokens"] * self.k}
+
+    def num_tokens(self, index):
+        """With the copies, for --max-tokens; ``size`` and filtering stay without, for --max-positions / k."""
+        return self.dataset.num_tokens(index) * self.k
+
+    def batch_by_size(self, *args, **kwargs):
+        return FairseqDataset.batch_by_size(self, *args, **kwargs)

@@ -1,0 +1,97 @@
+"""The ablation without transitions against enumeration of CTC paths."""
+
+import math
+
+import pytest
+import torch
+
+from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM, ctc_log_probs
+from tests import builders, oracles
+
+WORDS = builders.dictionary(20)
+CRITERION = NatCtcLossMLM(builders.task(WORDS))
+SENTENCES = [
+    builders.sentence(WORDS, 6, [2, 3], seed=1),
+    builders.sentence(WORDS, 2, [], seed=2),
+    builders.sentence(WORDS, 9, [1], seed=3, end=False),
+]
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 7])
+def test_equals_enumeration_of_paths(k):
+    torch.manual_seed(k)
+    logits = torch.randn(2, 3, k, 5, dtype=torch.float64, requires_grad=True)
+    log_p = logits.log_softmax(-1)
+    actual = ctc_log_probs(log_p[..., 1], log_p[..., 0], torch.zeros(2, 3, dtype=torch.bool))
+    # by enumeration, differentiable: a single run from i to j, blanks around it
+    runs = [
+        log_p[..., :i, 0].sum(-1) + log_p[..., i:j, 1].sum(-1) + log_p[..., j:, 0].sum(-1)
+        for i in range(k)
+        for j in range(i + 1, k + 1)
+    ]
+    expected = torch.stack(runs).logsumexp(0)
+    torch.testing.assert_close(actual, expected)
+    for b in range(2):
+        for m in range(3):
+            truth = oracles.ctc_log_prob(log_p[b, m, :, 1].tolist(), log_p[b, m, :, 0].tolist())
+            assert actual[b, m].item() == pytest.approx(truth, abs=1e-10)
+    weights = torch.randn_like(expected)
+    gradients = (torch.autograd.grad(x, logits, weights, retain_graph=True)[0] for x in (actual, expected))
+    torch.testing.assert_close(*gradients)
+
+
+def test_target_that_is_the_blank_is_emitted_by_all_states():
+    log_p = torch.randn(1, 2, 3, 4).log_softmax(-1)
+    blank = torch.tensor([[True, False]])
+    actual = ctc_log_probs(log_p[..., 0], log_p[..., 0], blank)
+    assert actual[0, 0].item() == pytest.approx(log_p[0, 0, :, 0].sum().item())
+    assert torch.isfinite(actual).all()
+
+
+def test_loss_is_that_of_the_groups():
+    model = builders.exlm(WORDS, ext_state_num=3).double()
+    batch = builders.sample(WORDS, SENTENCES)
+    loss, sample_size, log = CRITERION(model, batch)
+    expected = 0.0
+    for tokens, targets in SENTENCES:
+        graph, _ = model(tokens[None], target=targets[None])
+        log_p = graph.logits()[0].log_softmax(-1)
+        y = graph.layout.targets[0].tolist()
+        groups = [
+            oracles.ctc_log_prob(
+                log_p[3 * m : 3 * m + 3, t].tolist(), log_p[3 * m : 3 * m + 3, WORDS.unk()].tolist()
+            )
+            for m, t in enumerate(y)
+        ]
+        expected -= sum(groups) / len(y)
+    assert loss.item() == pytest.approx(expected, rel=1e-10)
+    assert (sample_size, log["targets"], log["nodes"], log["nonfinite"]) == (3, 9, 27, 0)
+
+
+def test_one_state_is_the_vanilla_likelihood():
+    model = builders.exlm(WORDS, ext_state_num=1)
+    batch = builders.sample(WORDS, SENTENCES[:1])
+    graph, _ = model(**batch["net_input"], target=batch["target"])
+    nll = torch.nn.functional.cross_entropy(graph.logits()[0], graph.layout.targets[0])
+    assert CRITERION(model, batch)[0].item() == pytest.approx(nll.item(), rel=1e-5)
+
+
+def test_transitions_are_not_computed():
+    model = builders.exlm(WORDS)
+    loss, _, _ = CRITERION(model, builders.sample(WORDS, SENTENCES))
+    loss.backward()
+    assert model.encoder.query_linear.weight.grad is None
+    assert model.encoder.lm_head.dense.weight.grad is not None
+
+
+def test_unknown_word_as_target():
+    tokens, targets = builders.sentence(WORDS, 6, [2])
+    targets[2] = WORDS.unk()
+    loss, _, log = CRITERION(builders.exlm(WORDS), builders.sample(WORDS, [(tokens, targets)]))
+    assert math.isfinite(loss.item()) and log["nonfinite"] == 0
+
+
+def test_a_model_without_states_is_refused():
+    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
+    with pytest.raises(ValueError, match="NatCtcLossMLM needs a model with states.*--criterion masked_lm"):
+        CRITERION(model, builders.sample(WORDS, SENTENCES))

@@ -1,0 +1,246 @@
+"""Repeated MLM: batches, the corrupted proportion, fine-tuning."""
+
+import argparse
+import math
+
+import numpy as np
+import pytest
+import torch
+from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
+from fairseq.data import indexed_dataset
+from fairseq.logging import metrics
+from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+
+from fs_plugins.data.repeated_tokens import corrupted_tokens, repeat_tokens
+from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
+from fs_plugins.tasks.repeated_sentence_prediction import (
+    RepeatedSentencePredictionConfig,
+    RepeatedSentencePredictionTask,
+)
+from tests import builders
+
+WORDS = builders.dictionary(50)
+PAPER = {  # figure 4: k -> mask probabilities
+    1: (0.0225, 0.15, 0.387, 0.622, 0.789),
+    2: (0.15, 0.387, 0.622, 0.789),
+    4: (0.387, 0.622, 0.789),
+    8: (0.622, 0.789),
+}
+
+
+def write_split(folder, name, sentences, dictionary):
+    folder.mkdir(parents=True, exist_ok=True)
+    builder = indexed_dataset.make_builder(str(folder / f"{name}.bin"), "mmap", len(dictionary))
+    for sentence in sentences:
+        builder.add_item(torch.tensor(sentence))
+    builder.finalize(str(folder / f"{name}.idx"))
+    (folder / "dict.txt").write_text("".join(f"{s} 1\n" for s in dictionary.symbols[dictionary.nspecial :]))
+
+
+def words(rng, count):
+    return [*rng.integers(WORDS.nspecial, len(WORDS) - 1, count).tolist(), WORDS.eos()]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("corpus"), np.random.default_rng(1)
+    dictionary = builders.dictionary(50)
+    dictionary.symbols = dictionary.symbols[:-1]  # dict.txt has no <mask>
+    write_split(folder, "train", [words(rng, rng.integers(3, 30)) for _ in range(400)], dictionary)
+    return folder
+
+
+def load(task_class, config_class, corpus, **settings):
+    config = config_class(data=str(corpus), **{"tokens_per_sample": 64, "seed": 3, **settings})
+    task = task_class.setup_task(config)
+    task.load_dataset("train")
+    return task
+
+
+def batches(task, sentences=8, count=None):
+    iterator = task.get_batch_iterator(
+        task.dataset("train"),
+        max_sentences=sentences,
+        max_positions=task.max_positions(),
+        ignore_invalid_inputs=True,
+        seed=1,
+    ).next_epoch_itr(shuffle=False)
+    return [b for i, b in enumerate(iterator) if count is None or i < count]
+
+
+def equal(a, b):
+    if torch.is_tensor(a):
+        return torch.equal(a, b)
+    return all(equal(a[key], b[key]) for key in a) and a.keys() == b.keys() if isinstance(a, dict) else a == b
+
+
+@pytest.mark.parametrize("mode", ["none", "complete", "complete_doc", "eos"])
+def test_once_is_fairseqs_masked_lm(corpus, mode):
+    settings = {"sample_break_mode": mode, "random_token_prob": 0.2, "leave_unmasked_prob": 0.1}
+    ours = load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, repeat_times=1, **settings)
+    theirs = load(MaskedLMTask, MaskedLMConfig, corpus, **settings)
+    pairs = list(zip(batches(ours), batches(theirs), strict=True))
+    assert pairs and all(equal(a, b) for a, b in pairs)
+    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
+    losses = [
+        task.valid_step(batch, model, MaskedLmLoss(MaskedLmConfig(tpu=False), task))[0].item()
+        for task, batch in zip((ours, theirs), pairs[0], strict=True)
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_every_token_stands_k_times(corpus):
+    once = load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, repeat_times=1)
+    four = load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, repeat_times=4)
+    assert (once.max_positions(), four.max_positions()) == (64, 256)
+    for a, b in zip(batches(once), batches(four), strict=True):
+        originals = [
+            torch.where(x["target"].ne(WORDS.pad()), x["target"], x["net_input"]["src_tokens"])
+            for x in (a, b)
+        ]
+        assert torch.equal(originals[1], repeat_tokens(originals[0], 4))
+        assert torch.equal(b["net_input"]["src_lengths"], 4 * a["net_input"]["src_lengths"])
+        assert b["ntokens"] == 4 * a["ntokens"]
+        assert originals[1][:, :4].eq(WORDS.bos()).all()
+
+
+class NoModel(torch.nn.Module):
+    """A criterion's and model's place, where only batches are looked at."""
+
+    def forward(self, *_):
+        return torch.zeros(()), 1, {"loss": 0.0, "sample_size": 1}
+
+
+@pytest.mark.parametrize(("k", "p"), [(k, p) for k, rates in PAPER.items() for p in rates])
+def test_corrupted_proportion_is_that_of_the_paper(corpus, k, p):
+    """Figure 4, from real batches: p^k within 3 standard errors (appendix C's variance)."""
+    task = load(
+        RepeatedMaskedLMTask,
+        RepeatedMaskedLMConfig,
+        corpus,
+        repeat_times=k,
+        mask_prob=p,
+        leave_unmasked_prob=0.0,
+        random_token_prob=0.0,
+    )
+    logs = [task.valid_step(batch, NoModel().eval(), NoModel())[2] for batch in batches(task, 32)]
+    tokens = sum(int(log["original_tokens"]) for log in logs)
+    corrupted = sum(int(log["corrupted"]) for log in logs)
+    assert tokens > 6000
+    assert abs(corrupted / tokens - p**k) < 3 * math.sqrt(p**k * (1 - p**k) / tokens)
+    masked = sum(int(b["target"].ne(WORDS.pad()).sum()) for b in batches(task, 32))
+    assert masked / (tokens * k) == pytest.approx(p, abs=0.01)
+
+
+def test_corrupted_tokens_are_those_with_no_copy_left():
+    pad = WORDS.pad()
+    target = torch.tensor([[5, 5, pad, 6, 7, pad, pad, pad]])
+    assert corrupted_tokens(target, 2, pad).tolist() == [[True, False, False, False]]
+    assert corrupted_tokens(target, 1, pad).sum() == 4
+
+
+def test_corrupted_proportion_is_logged(corpus):
+    task = load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, repeat_times=2, mask_prob=0.5)
+    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
+    criterion = MaskedLmLoss(MaskedLmConfig(tpu=False), task)
+    logs = [task.valid_step(batch, model, criterion)[2] for batch in batches(task, 8, 3)]
+    with metrics.aggregate() as logged:
+        task.reduce_metrics(logs, criterion)
+    expected = sum(int(log["corrupted"]) for log in logs) / sum(int(log["original_tokens"]) for log in logs)
+    values = logged.get_smoothed_values()
+    assert values["corrupted"] == pytest.approx(expected, abs=1e-5) and "loss" in values
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"repeat_times": 0}, "--repeat-times must be at least 1, got 0"),
+        ({"mask_prob": 0.0}, "--mask-prob must be between 0 and 1, both excluded, got 0.0"),
+        ({"mask_prob": 1.0}, "--mask-prob must be between 0 and 1, both excluded, got 1.0"),
+    ],
+)
+def test_bad_settings(corpus, settings, says):
+    with pytest.raises(ValueError, match=says):
+        load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, **settings)
+
+
+@pytest.fixture(scope="module")
+def classification(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("classification"), np.random.default_rng(2)
+    dictionary = builders.dictionary(50)
+    dictionary.symbols = dictionary.symbols[:-1]
+    labels = builders.dictionary(["yes", "no"])
+    labels.symbols = labels.symbols[:-1]
+    lengths = rng.integers(3, 20, 60)
+    write_split(folder / "input0", "train", [words(rng, n) for n in lengths], dictionary)
+    write_split(folder / "label", "train", [[4 + int(n % 2), labels.eos()] for n in lengths], labels)
+    return folder
+
+
+def load_classification(task_class, config_class, folder, **settings):
+    config = config_class(data=str(folder), num_classes=2, init_token=WORDS.bos(), seed=3, **settings)
+    task = task_class.setup_task(config)
+    task.load_dataset("train")
+    return task
+
+
+def test_fine_tuning_repeats_the_input(classification):
+    theirs = load_classification(SentencePredictionTask, SentencePredictionConfig, classification)
+    ours = load_classification(
+        RepeatedSentencePredictionTask,
+        RepeatedSentencePredictionConfig,
+        classification,
+        repeat_times=3,
+        max_positions=30,
+    )
+    assert ours.max_positions() == 10
+    everything = {int(i): b for b in batches(theirs, 1) for i in b["id"]}
+    seen = 0
+    for batch in batches(ours, 4):
+        for row, i in enumerate(batch["id"].tolist()):
+            tokens = everything[i]["net_input"]["src_tokens"][0]
+            assert len(tokens) <= 10  # longer ones are filtered out, by their length before the repetition
+            assert torch.equal(
+                batch["net_input"]["src_tokens"][row, : 3 * len(tokens)], repeat_tokens(tokens, 3)
+            )
+            assert batch["net_input"]["src_tokens"][row, 3 * len(tokens) :].eq(WORDS.pad()).all()
+            assert batch["net_input"]["src_lengths"][row] == 3 * len(tokens)
+            assert torch.equal(batch["target"][row], everything[i]["target"][0])
+            seen += 1
+    assert seen == sum(b["net_input"]["src_lengths"].item() <= 10 for b in everything.values()) > 10
+
+
+def test_max_tokens_counts_the_copies(classification):
+    task = load_classification(
+        RepeatedSentencePredictionTask, RepeatedSentencePredictionConfig, classification, repeat_times=4
+    )
+    iterator = task.get_batch_iterator(task.dataset("train"), max_tokens=160, seed=1)
+    for batch in iterator.next_epoch_itr(shuffle=False):
+        assert batch["net_input"]["src_tokens"].numel() <= 160
+
+
+def test_fine_tuning_needs_a_sensible_k(classification):
+    with pytest.raises(ValueError, match="--repeat-times must be at least 1, got -1"):
+        load_classification(
+            RepeatedSentencePredictionTask, RepeatedSentencePredictionConfig, classification, repeat_times=-1
+        )
+
+
+def test_vanilla_mlm_loss_is_the_cross_entropy_of_the_masked_tokens(corpus):
+    task = load(MaskedLMTask, MaskedLMConfig, corpus)
+    batch = batches(task, 8, 1)[0]
+    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
+    loss, sample_size, _ = MaskedLmLoss(MaskedLmConfig(tpu=False), task)(model, batch)
+    logits, _ = model(batch["net_input"]["src_tokens"])
+    masked = batch["target"].ne(WORDS.pad())
+    expected = torch.nn.functional.cross_entropy(logits[masked], batch["target"][masked])
+    assert (loss / sample_size).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_max_positions_grow_with_k():
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+
+    args = argparse.Namespace(tokens_per_sample=512, repeat_times=8)
+    ARCH_CONFIG_REGISTRY["p_roberta_base"](args)
+    assert args.max_positions == 4096
