@@ -155,7 +155,7 @@ def silence_known_warnings() -> None:
         (r"hydra\.experimental\.\w+\(\) is no longer experimental", UserWarning, r"hydra\.experimental"),
         (r"\s*The version_base parameter is not specified", UserWarning, r"hydra\.experimental"),
         (r"\s*In 'config': Usage of deprecated keyword in package header", UserWarning, r"hydra\.core"),
-        (r"\s*'config' is validated against ConfigStore schema", UserWarning, "sys"),
+        (r"\s*'config' is validated against ConfigStore schema", UserWarning, ""),  # module: the caller's
         (r"\s*The strict flag in the compose API is deprecated", UserWarning, r"hydra\.compose"),
         # torch 2.4 renamed them; in each training step, and with --amp
         (r"`torch\.cuda\.amp\.(autocast|GradScaler)", FutureWarning, r"fairseq\."),

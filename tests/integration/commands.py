@@ -1,0 +1,172 @@
+"""fairseq's commands as the tests call them: in this process, which is fast, or each in one of its own."""
+
+import importlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.logging import progress_bar
+
+from fs_plugins import compat
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = ROOT / "fs_plugins"
+
+# A model that learns in seconds, and steps that are all logged.
+TINY_MODEL = ["--encoder-layers", 1, "--encoder-embed-dim", 32, "--encoder-ffn-embed-dim", 64]
+TINY_MODEL += ["--encoder-attention-heads", 2]
+OPTIMIZER = ["--optimizer", "adam", "--lr", 5e-3, "--lr-scheduler", "fixed", "--clip-norm", 0]
+QUIET = ["--cpu", "--num-workers", 0, "--log-format", "json", "--log-interval", 1, "--seed", 3]
+
+
+def pretraining(data, save_dir, *flags, arch="exlm_tiny", criterion="nat_dag_loss_mlm") -> list:
+    """The flags of a small pre-training run; ``flags`` come last and so win."""
+    return [
+        *(data, "--user-dir", PLUGIN, "--save-dir", save_dir, "--task", "masked_lm"),
+        *("--arch", arch, "--criterion", criterion, "--tokens-per-sample", 32, "--batch-size", 8),
+        *("--mask-prob", 0.15, "--leave-unmasked-prob", 0, "--random-token-prob", 0),
+        *("--disable-validation", "--no-epoch-checkpoints", "--max-update", 8),
+        *OPTIMIZER,
+        *QUIET,
+        *(TINY_MODEL if arch.endswith("_tiny") else []),
+        *flags,
+    ]
+
+
+@dataclass
+class Run:
+    """What a command logged: fairseq's json lines by their tag, and every other line."""
+
+    stats: dict[str, list[dict]] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def updates(self) -> list[dict]:
+        return self.stats.get("train_inner", [])
+
+    def values(self, name: str, tag: str = "train_inner") -> list[float]:
+        """The numbers logged under ``name``, in order; the values at the end of epochs are under TAG_NAME."""
+        found = [s.get(name, s.get(f"{tag}_{name}")) for s in self.stats.get(tag, [])]
+        return [float(value) for value in found]
+
+    def losses(self) -> dict[int, str]:
+        """Update -> its loss, to every digit of the log."""
+        return {int(s["num_updates"]): s["loss"] for s in self.updates}
+
+    def add(self, tag: str, message: str) -> None:
+        if message.startswith("{") and tag in ("train_inner", "train", "valid", "test"):
+            self.stats.setdefault(tag, []).append(json.loads(message))
+        else:
+            self.lines.append(message)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+class _Recorder(logging.Handler):
+    def __init__(self, run: Run):
+        super().__init__()
+        self.run = run
+
+    def emit(self, record):
+        self.run.add(record.name, record.getMessage())
+
+
+def forget_earlier_runs() -> None:
+    """What fairseq keeps in global variables, as one process is one run to it."""
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
+    for writer in progress_bar._tensorboard_writers.values():
+        writer.close()
+    progress_bar._tensorboard_writers.clear()
+
+
+def call(command: str, *flags) -> Run:
+    """Runs fairseq-COMMAND with ``flags`` in this process; its exceptions are the caller's."""
+    cli = importlib.import_module(f"fairseq_cli.{command}")
+    forget_earlier_runs()
+    run, root = Run(), logging.getLogger()
+    recorder, level, handlers, argv = _Recorder(run), root.level, root.handlers[:], sys.argv
+    root.handlers[:] = [recorder]
+    root.setLevel(logging.INFO)
+    sys.argv = [f"fairseq-{command}", *map(str, flags)]
+    try:
+        with warnings.catch_warnings(), mock.patch.object(cli, "reset_logging", create=True):
+            compat.silence_known_warnings()  # again, as pytest has filters of its own
+            cli.cli_main()
+    finally:
+        forget_earlier_runs()
+        sys.argv = argv
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    return run
+
+
+def says(error: BaseException) -> str:
+    """What Python prints when a command ends with ``error``, which includes the errors that led to it."""
+    return "".join(traceback.format_exception(error))
+
+
+def train(*flags) -> Run:
+    return call("train", *flags)
+
+
+def start(command: str, *flags, then: str = "", cwd=ROOT, **environment) -> subprocess.Popen:
+    """fairseq-COMMAND, and then some Python, in a process of its own, with both outputs in one pipe."""
+    code = f"from fairseq_cli.{command} import cli_main; cli_main(); {then}"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, flags)],
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def parse(output: str) -> Run:
+    """The log of a process: ``date | level | tag | message`` where fairseq's logging has a line."""
+    run = Run()
+    for line in output.splitlines():
+        parts = line.split(" | ", 3)
+        run.add(*parts[2:]) if len(parts) == 4 else run.lines.append(line)
+    return run
+
+
+def finish(*processes: subprocess.Popen, timeout: float = 100) -> list[Run]:
+    """Waits for processes that belong together; all must end well."""
+    runs = []
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=timeout)
+            assert process.returncode == 0, output
+            runs.append(parse(output))
+    finally:
+        for process in processes:
+            process.kill()
+    return runs
+
+
+def load_checkpoint(path) -> dict:
+    return checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def assert_same_model(path_a, path_b, tolerance: float | None = None) -> None:
+    """The tensors of two checkpoints are the same, bit by bit or within ``tolerance``."""
+    a, b = (load_checkpoint(path)["model"] for path in (path_a, path_b))
+    assert a.keys() == b.keys()
+    for name in a:
+        same = torch.equal(a[name], b[name]) if tolerance is None else None
+        if same is False or tolerance is not None and not torch.allclose(a[name], b[name], 0, tolerance):
+            worst = (a[name].float() - b[name].float()).abs().max()
+            pytest.fail(f"{name} differs by up to {worst:.3g}")

@@ -1,0 +1,73 @@
+"""A tiny corpus, binarised once by fairseq's own tools, and a checkpoint pre-trained on it."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.integration import commands
+
+WORDS = 300
+VOCABULARY = WORDS + 5  # with <s>, <pad>, </s>, <unk> and <mask>
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """The models here are so small that threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def sentence(rng: random.Random, topic: int) -> str:
+    """A walk over the words of one topic, each of which has few successors: there is something to learn."""
+    word, words = topic * 20 + rng.randrange(20), []
+    for _ in range(rng.randint(3, 20)):
+        words.append(f"w{word % WORDS}")
+        word = topic * 20 + (word * 7 + rng.choice((1, 1, 1, 2, 5))) % 20
+    return " ".join(words)
+
+
+def documents(rng: random.Random, count: int) -> str:
+    """Documents of one to six sentences, a line each, with an empty line after each document."""
+    return "".join(
+        "".join(sentence(rng, document % 15) + "\n" for _ in range(rng.randint(1, 6))) + "\n"
+        for document in range(count)
+    )
+
+
+def binarise(folder: Path, text: dict[str, str], *flags) -> Path:
+    """fairseq-preprocess of TEXT[split] into FOLDER/bin."""
+    folder.mkdir(parents=True, exist_ok=True)
+    prefixes = []
+    for split, lines in text.items():
+        (folder / split).write_text(lines, encoding="utf-8")
+        prefixes += [f"--{split}pref", folder / split]
+    commands.call(
+        "preprocess", "--only-source", "--workers", 1, "--destdir", folder / "bin", *prefixes, *flags
+    )
+    return folder / "bin"
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Path:
+    """The folder of a binarised corpus: 300 words, some 5,500 tokens, ``train`` and ``valid``."""
+    rng = random.Random(1)
+    folder = tmp_path_factory.mktemp("corpus")
+    dictionary = folder / "dict.txt"
+    dictionary.write_text("".join(f"w{i} {WORDS - i}\n" for i in range(WORDS)))
+    return binarise(
+        folder,
+        {"train": documents(rng, 120), "valid": documents(rng, 15)},
+        *("--srcdict", dictionary),
+    )
+
+
+@pytest.fixture(scope="session")
+def pretrained(corpus, tmp_path_factory) -> Path:
+    """The checkpoint of a few updates of ExLM on the corpus."""
+    folder = tmp_path_factory.mktemp("pretrained")
+    commands.train(*commands.pretraining(corpus, folder))
+    return folder / "checkpoint_last.pt"

@@ -1,0 +1,225 @@
+"""Pre-training from the command line: the authors' command, and the flags that fairseq's users know."""
+
+import math
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import options
+
+from fs_plugins.criterions import nat_dag_loss_mlm
+from fs_plugins.custom_ops.dag_loss import dag_loss
+from fs_plugins.modules.transition_head import edge_mask
+from tests.integration import commands
+from tests.integration.commands import pretraining, train
+from tests.integration.conftest import VOCABULARY
+
+BREAK_MODES = ["none", "complete", "complete_doc", "eos"]
+README = commands.ROOT.parent / "shared/paper/002_fb0b9ddee8afeb88.txt"
+
+# The command in the README of the authors' release.
+AUTHORS_COMMAND = """
+fairseq-train $datapath --user-dir fs_plugins --save-dir "${savepath}"
+    --task masked_lm --criterion nat_dag_loss_mlm --arch p_roberta_ext_denselink_base
+    --max-positions 2048 --encoder-normalize-before --ext-state-num 4
+    --mask-prob 0.15 --leave-unmasked-prob 0 --random-token-prob 0
+    --sample-break-mode none --tokens-per-sample 128
+    --optimizer adam --adam-betas '(0.9,0.98)' --adam-eps 1e-6 --clip-norm 0.0
+    --lr-scheduler polynomial_decay --lr 2e-3 --batch-size 64 --update-freq 32
+    --warmup-updates 1380 --total-num-update 23000 --max-update 23000
+    --dropout 0.1 --attention-dropout 0.1 --weight-decay 0.01
+    --fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50
+    --keep-interval-updates 100 --save-interval-updates 5000 --validate-interval-updates 5000
+    --no-epoch-checkpoints --save-interval 99999999 --validate-interval 99999999
+    --num-workers 8 --seed 1 --log-format simple --log-interval 10
+    --tensorboard-logdir "${savepath}/tsb"
+"""
+
+
+def authors_flags(**replaced) -> list[str]:
+    """The words of the authors' command after its name; ``replaced`` has other values for flags of it."""
+    words = shlex.split(AUTHORS_COMMAND)[1:]
+    for name, value in replaced.items():
+        words[words.index("--" + name.replace("_", "-")) + 1] = str(value)
+    return words
+
+
+def test_the_authors_command_is_the_one_of_their_release():
+    if not README.exists():
+        pytest.skip(f"the README of the authors' release is not at {README}")
+    text = README.read_text(encoding="utf-8").replace("\\\n", " ")
+    command = re.search(r"^fairseq-train.*?(?=>)", text, re.MULTILINE).group()
+    assert shlex.split(command) == shlex.split(AUTHORS_COMMAND)
+
+
+def test_the_authors_command_is_understood_word_by_word(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    args = options.parse_args_and_arch(options.get_training_parser(), authors_flags())
+    assert args.fp16 and not args.cpu
+    assert (args.encoder_layers, args.encoder_embed_dim, args.encoder_attention_heads) == (12, 768, 12)
+    assert (args.ext_state_num, args.max_positions, args.update_freq) == (4, 2048, [32])
+
+
+@cache
+def uniform_transitions_cost(targets: int, nodes: int) -> float:
+    """Bits per target of a sentence whose vocabulary costs nothing and whose transitions are all alike."""
+    edges = edge_mask(torch.tensor([nodes]), nodes)
+    links = torch.zeros(1, nodes, nodes, dtype=torch.float64).masked_fill(~edges, -math.inf).log_softmax(-1)
+    match = torch.zeros(1, targets, nodes, dtype=torch.float64)
+    links = links.masked_fill(~edges, -math.inf)  # the last node has no successor, not all alike
+    log_prob = dag_loss(match, links, torch.tensor([nodes]), torch.tensor([targets]))
+    return -log_prob.item() / targets / math.log(2)
+
+
+@pytest.mark.parametrize("mode", BREAK_MODES)
+def test_the_authors_command_learns(mode, corpus, tmp_path, monkeypatch, record_property):
+    """On a CPU, with a smaller model and batch, a shorter warm-up and 40 updates."""
+    sizes = []
+
+    def recorded(match, links, node_lengths, target_lengths):
+        sizes.append((target_lengths.tolist(), node_lengths.tolist()))
+        return dag_loss(match, links, node_lengths, target_lengths)
+
+    monkeypatch.setattr(nat_dag_loss_mlm, "dag_loss", recorded)
+    flags = authors_flags(
+        user_dir=commands.PLUGIN,
+        save_dir=tmp_path,
+        sample_break_mode=mode,
+        tokens_per_sample=32,
+        batch_size=8,
+        update_freq=1,
+        warmup_updates=10,
+        max_update=40,
+        num_workers=0,
+        log_format="json",
+        log_interval=1,
+        tensorboard_logdir=tmp_path / "tsb",
+    )
+    flags[flags.index("--fp16")] = "--cpu"
+    flags[0] = corpus
+    run = train(*flags, *commands.TINY_MODEL)
+
+    losses = run.values("loss")
+    assert len(losses) == 40 and all(map(math.isfinite, losses))
+    assert set(run.values("nonfinite")) == {0} and set(run.values("nonfinite", "train")) == {0}
+
+    targets, nodes = sizes[0]
+    assert nodes == [4 * M for M in targets]
+    cost = sum(map(uniform_transitions_cost, targets, nodes)) / len(targets)
+    difference = losses[0] - math.log2(VOCABULARY)
+    record_property("first loss - log2 V", round(difference, 3))
+    record_property("uniform transitions", round(cost, 3))
+    assert abs(difference - cost) < 1, f"first loss - log2 V = {difference:.3f}, transitions {cost:.3f}"
+    # Batches differ in length, so compare means.
+    assert sum(losses[-10:]) / 10 < sum(losses[:10]) / 10 - 1
+
+
+def test_a_batch_without_a_masked_token_trains(corpus, tmp_path):
+    """Its targets are ``<s>`` and ``</s>``."""
+    run = train(*pretraining(corpus, tmp_path, "--mask-prob", 1e-9, "--sample-break-mode", "eos"))
+    assert set(run.values("targets")) == {2} and set(run.values("nodes")) == {8}
+    assert set(run.values("nonfinite")) == {0}
+    assert run.values("loss")[-1] < run.values("loss")[0] - 1
+
+
+def test_targets_that_are_not_masks(corpus, tmp_path):
+    """The defaults of fairseq's task: a tenth of the targets replaced at random, a tenth kept."""
+    kept = ["--leave-unmasked-prob", 0.1, "--random-token-prob", 0.1]
+    run = train(*pretraining(corpus, tmp_path, *kept, "--max-update", 20))
+    assert set(run.values("nonfinite")) == {0}
+    assert run.values("loss")[-1] < run.values("loss")[0] - 1
+
+
+def test_span_masks(corpus, tmp_path):
+    """--mask-multiple-length takes another path through fairseq's masking, which needs what NumPy removed."""
+    run = train(*pretraining(corpus, tmp_path, "--mask-multiple-length", 3, "--mask-stdev", 1))
+    assert len(run.updates) == 8 and set(run.values("nonfinite")) == {0}
+
+
+@pytest.fixture(scope="module")
+def reference(corpus, tmp_path_factory):
+    """A run without any of the flags below, without dropout."""
+    folder = tmp_path_factory.mktemp("reference")
+    no_dropout = ["--dropout", 0, "--attention-dropout", 0]
+    return train(*pretraining(corpus, folder, *no_dropout)), folder / "checkpoint_last.pt"
+
+
+def test_checkpoint_activations_changes_nothing(reference, corpus, tmp_path):
+    no_dropout = ["--dropout", 0, "--attention-dropout", 0]
+    run = train(*pretraining(corpus, tmp_path, *no_dropout, "--checkpoint-activations"))
+    assert run.losses() == reference[0].losses()
+    commands.assert_same_model(tmp_path / "checkpoint_last.pt", reference[1], tolerance=1e-6)
+
+
+def test_checkpoint_activations_repeats_the_dropout(corpus, tmp_path):
+    """What is computed again in the backward pass drops the same units."""
+    runs = [
+        train(*pretraining(corpus, tmp_path / name, "--encoder-layers", 2, *flag))
+        for name, flag in (("plain", []), ("checkpointed", ["--checkpoint-activations"]))
+    ]
+    assert runs[0].losses() == runs[1].losses()
+    paths = [tmp_path / name / "checkpoint_last.pt" for name in ("plain", "checkpointed")]
+    commands.assert_same_model(*paths, tolerance=1e-5)
+
+
+def test_layerdrop_trains(corpus, tmp_path):
+    flags = ["--encoder-layerdrop", 0.5, "--encoder-layers", 4]
+    run = train(*pretraining(corpus, tmp_path / "dropped", *flags))
+    whole = train(*pretraining(corpus, tmp_path / "whole", "--encoder-layers", 4))
+    assert run.losses() != whole.losses()  # layers were left out
+    assert set(run.values("nonfinite")) == {0}
+    assert run.values("loss")[-1] < run.values("loss")[0] - 0.5
+
+
+@pytest.mark.parametrize(
+    ("arch", "criterion"), [("exlm_tiny", "nat_dag_loss_mlm"), ("mlm_tiny", "masked_lm")]
+)
+def test_untied_output_matrix_is_trained_and_saved_apart(arch, criterion, corpus, tmp_path):
+    flags = pretraining(corpus, tmp_path, "--untie-weights-roberta", arch=arch, criterion=criterion)
+    train(*flags)
+    model = commands.load_checkpoint(tmp_path / "checkpoint_last.pt")["model"]
+    output, embedding = (
+        model[f"encoder.{name}.weight"] for name in ("lm_head", "sentence_encoder.embed_tokens")
+    )
+    assert output.shape == embedding.shape and not torch.equal(output, embedding)
+    resumed = train(*flags, "--max-update", 10)
+    assert list(resumed.losses()) == [9, 10]
+
+
+def test_update_freq_adds_up_batches(corpus, tmp_path):
+    """Two batches of 8 count as one of 16 (of other sentences, as fairseq shuffles batches)."""
+    no_dropout = ["--dropout", 0, "--attention-dropout", 0]
+    run = train(*pretraining(corpus, tmp_path, *no_dropout, "--batch-size", 16))
+    halves = train(*pretraining(corpus, tmp_path / "2", *no_dropout, "--batch-size", 8, "--update-freq", 2))
+    assert set(run.values("bsz")) == set(halves.values("bsz")) == {16}
+    assert halves.values("loss")[0] == pytest.approx(run.values("loss")[0], abs=0.3)
+    assert halves.values("loss")[-1] < halves.values("loss")[0] - 1
+
+
+def test_tensorboard_gets_the_losses(corpus, tmp_path):
+    train(*pretraining(corpus, tmp_path, "--tensorboard-logdir", tmp_path / "tsb"))
+    files = list(Path(tmp_path / "tsb").rglob("events.out.tfevents.*"))
+    assert {file.parent.name for file in files} >= {"train_inner"}
+    assert any(b"loss" in file.read_bytes() and b"nonfinite" in file.read_bytes() for file in files)
+
+
+def test_bf16_trains_on_a_cpu_as_float32_does(reference, corpus, tmp_path):
+    no_dropout = ["--dropout", 0, "--attention-dropout", 0]
+    flags = pretraining(corpus, tmp_path, *no_dropout, "--bf16")
+    run = train(*flags)
+    assert run.values("loss") == pytest.approx(reference[0].values("loss"), abs=0.02)
+    assert run.losses() != reference[0].losses()
+    assert list(train(*flags, "--max-update", 10).losses()) == [9, 10]
+
+
+def test_the_log_is_free_of_warnings(corpus, tmp_path):
+    """Those that come from fairseq's own code are silenced, and there are none of ours."""
+    process = commands.start("train", *pretraining(corpus, tmp_path, "--num-workers", 1, "--amp"))
+    (run,) = commands.finish(process)
+    assert len(run.updates) == 8
+    # torch's own word on --amp without a GPU, which is a choice of this test
+    lines = [line for line in run.lines if "Warning" in line and "CUDA is not available" not in line]
+    assert lines == []

@@ -1,0 +1,131 @@
+"""Runs that are stopped, resumed and spread over workers: the same numbers as in one go."""
+
+import json
+import signal
+import socket
+
+import pytest
+import torch
+
+from tests.integration import commands
+from tests.integration.commands import load_checkpoint, pretraining, train
+
+NO_DROPOUT = ["--dropout", 0, "--attention-dropout", 0]
+
+
+def test_killed_in_mid_epoch_and_resumed_is_uninterrupted(corpus, tmp_path):
+    """To the last bit; with dropout, --update-freq 2, and on into the next epoch, with its other masks."""
+    flags = ["--batch-size", 4, "--update-freq", 2, "--dropout", 0.2, "--save-interval-updates", 4]
+    whole = train(*pretraining(corpus, tmp_path / "whole", *flags, "--max-update", 30))
+    per_epoch = sum(stats["epoch"] == 1 for stats in whole.updates)
+    assert 12 < per_epoch < 30
+
+    killed = commands.start(
+        "train", *pretraining(corpus, tmp_path / "killed", *flags, "--max-update", 10_000)
+    )
+    last = 0
+    for line in killed.stdout:
+        if '"num_updates"' in line and "train_inner" in line:
+            last = int(json.loads(line.split(" | ")[-1])["num_updates"])
+        if last >= 6:
+            killed.send_signal(signal.SIGKILL)
+            break
+    killed.stdout.read()
+    assert killed.wait(30) == -signal.SIGKILL
+
+    folder = tmp_path / "killed"
+    saved = load_checkpoint(folder / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
+    if saved >= per_epoch:
+        pytest.skip(
+            f"the machine was too slow to kill the run in its first epoch: it had saved update {saved}"
+        )
+    assert saved >= 4 and saved % 4 == 0
+
+    resumed = train(*pretraining(corpus, folder, *flags, "--max-update", 30))
+    assert resumed.losses() == {update: loss for update, loss in whole.losses().items() if update > saved}
+    assert resumed.values("gnorm") == whole.values("gnorm")[saved:]
+    paths = [tmp_path / name / "checkpoint_last.pt" for name in ("whole", "killed")]
+    commands.assert_same_model(*paths)
+    moments = [load_checkpoint(path)["last_optimizer_state"]["state"] for path in paths]
+    assert moments[0].keys() == moments[1].keys() and len(moments[0]) > 10
+    for key, state in moments[0].items():
+        assert all(
+            torch.equal(value, moments[1][key][name]) for name, value in state.items() if name != "step"
+        )
+
+
+def start_workers(*flags) -> list:
+    """Two data-parallel workers on this machine's CPU, as they are started by hand; the first one logs.
+
+    fairseq itself starts one process a GPU; its --ddp-backend pytorch_ddp insists on GPUs, too.
+    """
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    distributed = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
+    distributed += ["--distributed-init-method", f"tcp://localhost:{port}", "--ddp-backend", "legacy_ddp"]
+    return [
+        commands.start("train", *flags, *distributed, "--distributed-rank", rank, GLOO_SOCKET_IFNAME="lo")
+        for rank in (0, 1)
+    ]
+
+
+def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
+    """Gradients and so, with plain gradient descent, parameters; also when the two resume."""
+    flags = [*NO_DROPOUT, "--optimizer", "sgd", "--lr", 0.5, "--validate-interval-updates", 100]
+    paths = {name: tmp_path / name / "checkpoint_last.pt" for name in ("one", "two")}
+    one = {}
+    for updates in (1, 6):
+        one |= train(
+            *pretraining(corpus, tmp_path / "one", *flags, "--update-freq", 2, "--max-update", updates)
+        ).losses()
+        processes = start_workers(*pretraining(corpus, tmp_path / "two", *flags, "--max-update", updates))
+        two = commands.finish(*processes)[0]
+        # After one update of a learning rate of 0.5, half a gradient's difference is left.
+        commands.assert_same_model(*paths.values(), tolerance=5e-6 if updates == 1 else 1e-5)
+        assert two.updates, two.text
+        for update, loss in two.losses().items():
+            assert float(loss) == pytest.approx(float(one[update]), abs=1e-3)
+        assert set(two.values("nonfinite")) == {0} and set(two.values("bsz")) == {16}
+    assert list(two.losses()) == [2, 3, 4, 5, 6]  # resumed, not begun anew
+
+
+def validate(data, path) -> commands.Run:
+    """fairseq-validate, with no more flags than it needs."""
+    flags = ["--user-dir", commands.PLUGIN, "--task", "masked_lm", "--batch-size", 8, "--cpu"]
+    return commands.call("validate", data, "--path", path, *flags, "--log-format", "json")
+
+
+@pytest.mark.parametrize(
+    ("arch", "criterion"), [("exlm_tiny", "nat_dag_loss_mlm"), ("mlm_tiny", "masked_lm")]
+)
+def test_fairseq_validate_repeats_the_validation(arch, criterion, corpus, tmp_path):
+    flags = pretraining(corpus, tmp_path, arch=arch, criterion=criterion)
+    flags.remove("--disable-validation")
+    run = train(*flags)
+    validated = validate(corpus, tmp_path / "checkpoint_last.pt")
+    assert len(run.stats["valid"]) == len(validated.stats["valid"]) == 1
+    assert validated.stats["valid"][0]["valid_loss"] == run.stats["valid"][0]["valid_loss"]
+
+
+def test_a_checkpoint_trained_with_fp16_is_validated_on_a_cpu(corpus, pretrained, tmp_path):
+    state = torch.load(pretrained)
+    for flags in (vars(state["cfg"]["model"]), state["cfg"]["common"]):
+        flags.update(fp16=True, cpu=False)
+    torch.save(state, tmp_path / "gpu.pt")
+    runs = [validate(corpus, path) for path in (pretrained, tmp_path / "gpu.pt")]
+    assert runs[0].values("loss", "valid") == runs[1].values("loss", "valid") != []
+
+
+def test_from_pretrained_gives_features(corpus, pretrained):
+    from fs_plugins.models.exlm import ExLMModel
+
+    hub = ExLMModel.from_pretrained(str(pretrained.parent), pretrained.name, str(corpus), bpe=None)
+    hub.eval()
+    encode = hub.task.source_dictionary.encode_line
+    tokens = encode("<s> w1 w2 w3 </s>", append_eos=False, add_if_not_exist=False).long()
+    features = hub.extract_features(tokens)
+    assert features.shape == (1, 4 + 3 + 4, 32)  # <s> and </s> are four states each
+    assert features.isfinite().all()
+    (state,) = {key for key in hub.model.state_dict() if key.endswith("link_positional.weight")}
+    assert torch.equal(hub.model.state_dict()[state], load_checkpoint(pretrained)["model"][state])
