@@ -179,7 +179,8 @@ def classification(tmp_path_factory):
 
 
 def load_classification(task_class, config_class, folder, **settings):
-    config = config_class(data=str(folder), num_classes=2, init_token=WORDS.bos(), seed=3, **settings)
+    settings = {"num_classes": 2, "init_token": WORDS.bos(), "regression_target": False, **settings}
+    config = config_class(data=str(folder), seed=3, **settings)
     task = task_class.setup_task(config)
     task.load_dataset("train")
     return task
