@@ -96,10 +96,10 @@ void forward_sentence(const T* match, const T* links, Band band, int64_t M, int6
         if (top == NEG_INF) break;
         exp_row(previous, top, 1.0, v0, v1, weights);
         propagate(weights, edges, L, v0, v1, band.first(i), band.last(i), sums);
+        const bool any_tiny = log_row(top, TINY, band.first(i), band.last(i), sums, current);
         for (int64_t u = band.first(i); u <= band.last(i); ++u) {
-            const double log_sum =
-                sums[u] < TINY ? exact_log_sum(previous, links, L, v0, v1, u) : top + std::log(sums[u]);
-            current[u] = log_sum == NEG_INF ? NEG_INF : log_sum + static_cast<double>(match[i * L + u]);
+            if (any_tiny && sums[u] < TINY) current[u] = exact_log_sum(previous, links, L, v0, v1, u);
+            current[u] = current[u] == NEG_INF ? NEG_INF : current[u] + static_cast<double>(match[i * L + u]);
         }
     }
     *log_prob = static_cast<T>(alpha[(band.m - 1) * L + band.n - 1]);

@@ -6,9 +6,14 @@
 #include <cstring>
 #include <limits>
 
-// One binary serves every x86-64 processor: the loader picks the variant for the machine's vector unit.
+// One binary serves every x86-64 processor: the loader picks the variant for the machine's vector unit. (Variants by
+// level or feature: those by the name of a processor are picked on that very processor only.)
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
-#define EXLM_VECTORISED __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+#if __GNUC__ >= 12
+#define EXLM_VECTORISED __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define EXLM_VECTORISED __attribute__((target_clones("default", "avx2", "avx512f")))
+#endif
 #define EXLM_INLINE __attribute__((always_inline)) inline
 #else
 #define EXLM_VECTORISED
@@ -46,6 +51,45 @@ EXLM_INLINE double exp_inline(double x) {
     std::memcpy(&power, &bits, sizeof power);
     const double value = sum * power;
     return x < -708.0 ? 0.0 : (x > 709.0 ? std::numeric_limits<double>::infinity() : value);
+}
+
+// log(x) for x >= 1e-300 likewise: x = 2^k m with m in [sqrt(1/2), sqrt(2)), log(m) = 2 artanh((m - 1) / (m + 1)).
+EXLM_INLINE double log_inline(double x) {
+    uint64_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    const uint64_t shifted = bits + (0x3ff0000000000000ull - 0x3fe6a09e667f3bcdull);  // sqrt(1/2) becomes 1
+    const uint64_t exponent_bits = (shifted >> 52) | 0x4330000000000000ull;  // as the low bits of 2^52
+    const uint64_t mantissa_bits = (shifted & 0x000fffffffffffffull) + 0x3fe6a09e667f3bcdull;
+    double k, m;
+    std::memcpy(&k, &exponent_bits, sizeof k);
+    std::memcpy(&m, &mantissa_bits, sizeof m);
+    k -= 4503599627370496.0 + 1023.0;
+    const double t = (m - 1.0) / (m + 1.0), t2 = t * t;
+    double sum = 1.0 / 23.0;
+    sum = sum * t2 + 1.0 / 21.0;
+    sum = sum * t2 + 1.0 / 19.0;
+    sum = sum * t2 + 1.0 / 17.0;
+    sum = sum * t2 + 1.0 / 15.0;
+    sum = sum * t2 + 1.0 / 13.0;
+    sum = sum * t2 + 1.0 / 11.0;
+    sum = sum * t2 + 1.0 / 9.0;
+    sum = sum * t2 + 1.0 / 7.0;
+    sum = sum * t2 + 1.0 / 5.0;
+    sum = sum * t2 + 1.0 / 3.0;
+    return k * 6.93147180369123816490e-01 + (2.0 * t + (2.0 * t * t2 * sum + k * 1.90821492927058770002e-10));
+}
+
+// sums[j] = shift + log(sums[j]), j in first .. last, for sums of at least `least`; returns whether one is below.
+// NaN stays NaN, and infinity becomes NaN.
+EXLM_VECTORISED
+bool log_row(double shift, double least, int64_t first, int64_t last, const double* sums, double* out) {
+    double smallest = least;
+    for (int64_t j = first; j <= last; ++j) smallest = sums[j] < smallest ? sums[j] : smallest;
+    for (int64_t j = first; j <= last; ++j) {
+        out[j] = sums[j] < std::numeric_limits<double>::infinity() ? shift + log_inline(sums[j])
+                                                                   : std::numeric_limits<double>::quiet_NaN();
+    }
+    return smallest < least;
 }
 
 // out[j] = exp(sign * (in[j] - shift)), j in first .. last.
