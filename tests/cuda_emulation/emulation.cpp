@@ -126,6 +126,17 @@ void release(State waiting, unsigned first, unsigned end) {
     }
 }
 
+__attribute__((noinline)) void prepare(Fiber& fiber) {
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = STACK;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, run_bodies, 0);
+#if defined(EMULATE_UNDER_TSAN)
+    fiber.tsan = __tsan_create_fiber(0);
+#endif
+}
+
 void run_block(unsigned threads) {
     std::vector<unsigned> by_warp(threads / WARP_SIZE);
     std::iota(by_warp.begin(), by_warp.end(), 0u);
@@ -142,16 +153,7 @@ void run_block(unsigned threads) {
         fiber.parity = 0;
         fiber.state = RUNS;
         ++warps[t / WARP_SIZE].alive;
-        if (!fiber.begun) {
-            getcontext(&fiber.context);
-            fiber.context.uc_stack.ss_sp = fiber.stack.get();
-            fiber.context.uc_stack.ss_size = STACK;
-            fiber.context.uc_link = nullptr;
-            makecontext(&fiber.context, run_bodies, 0);
-#if defined(EMULATE_UNDER_TSAN)
-            fiber.tsan = __tsan_create_fiber(0);
-#endif
-        }
+        if (!fiber.begun) prepare(fiber);
     }
     while (alive > 0) {
         bool progress = false;

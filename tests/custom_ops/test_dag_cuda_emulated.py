@@ -1,4 +1,4 @@
-"""The CUDA kernels on the CPU (``tests.cuda_emulation``): the cases of the op's own tests, and harder ones."""
+"""The CUDA kernels on the CPU (``tests.cuda_emulation``): the cases of the op's own tests, and harder."""
 
 import math
 import shutil
@@ -229,6 +229,14 @@ def test_sums_around_the_threshold(each, scale):
     actual, expected = gradients(dag_loss, match, links, n, m), truth(match, links, n, m)
     assert torch.isfinite(expected[0]).all()
     assert_close(actual, expected, rtol=2e-6, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("scale", [60.0, 400.0, 2000.0])
+def test_sums_around_the_threshold_in_float64(each, scale):
+    match, links = oracles.random_graph(2, 24, 100, seed=11, scale=scale, missing=0.2)
+    n, m = lengths([100, 23]), lengths([24, 24])
+    assert_close(gradients(dag_loss, match, links, n, m), truth(match, links, n, m), rtol=1e-14, atol=1e-8)
+    assert (dag_best_alignment(match, links, n, m)[1] == -1).all()
 
 
 @pytest.mark.parametrize("shift", [-300.0, -100.0, 50.0, 300.0])

@@ -1,0 +1,162 @@
+"""What only a GPU can show of the DAG op: streams, graphs, no waiting for the host, repeatability, sizes."""
+
+import math
+
+import pytest
+import torch
+
+from fs_plugins.custom_ops import library
+from fs_plugins.custom_ops.dag_loss import dag_best_alignment, dag_loss
+from fs_plugins.custom_ops.dag_reference import dag_loss_reference
+from tests import oracles
+from tests.custom_ops.test_dag_best_alignment import score_of
+from tests.custom_ops.test_dag_loss import gradients, peaked_graph
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="no CUDA device: torch.cuda.is_available() is False"
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def built():
+    if library.load("cuda") is None:
+        pytest.skip("the CUDA op was not built: no libexlm_dag_cuda from these sources")
+
+
+def graph(B, M, L, dtype=torch.float32, seed=0, missing=0.1, device="cuda"):
+    """Arguments of dag_loss on the GPU: a whole sentence, and shorter ones."""
+    match, links = oracles.random_graph(B, M, L, seed=seed, dtype=dtype, missing=missing)
+    n = torch.tensor([L if b == 0 else max(M, L - b * L // (2 * B)) for b in range(B)])
+    m = torch.tensor([M if b == 0 else max(2, M - b) for b in range(B)])
+    return [t.to(device) for t in (match, links, n, m)]
+
+
+def results(arguments):
+    return *gradients(dag_loss, *arguments), dag_best_alignment(*arguments)
+
+
+# Below, at and beyond the edges of warps and of what fits on chip, which differs from GPU to GPU.
+SIZES = [(2, 2), (3, 9), (5, 31), (32, 32), (7, 33), (21, 84), (60, 127), (30, 129), (50, 193), (20, 225)]
+SIZES += [(20, 257), (77, 316), (40, 352), (40, 353), (9, 700), (5, 1100), (4, 4096)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize(("M", "L"), SIZES)
+def test_equals_the_cpu_op(M, L, dtype):
+    arguments = graph(3 if L < 1000 else 1, M, L, dtype, seed=L)
+    log_prob, *posteriors = gradients(dag_loss, *arguments)
+    match, links, n, m = (t.cpu() for t in arguments)
+    expected, *expected_posteriors = gradients(dag_loss, match.double(), links.double(), n, m)
+    single = dtype == torch.float32
+    torch.testing.assert_close(log_prob.cpu().double(), expected, rtol=2e-6 if single else 1e-12, atol=0)
+    for actual, truth in zip(posteriors, expected_posteriors, strict=True):
+        torch.testing.assert_close(actual.cpu().double(), truth, rtol=0, atol=5e-5 if single else 1e-10)
+    alignment = dag_best_alignment(*arguments).cpu()
+    best = dag_best_alignment(match.double(), links.double(), n, m)
+    for b in range(len(n)):
+        score = score_of(alignment[b], match[b], links[b])
+        assert score == pytest.approx(score_of(best[b], match[b], links[b]), rel=1e-6 if single else 1e-12)
+
+
+@pytest.mark.parametrize(("B", "M", "L"), [(64, 21, 84), (64, 77, 316), (2, 20, 1500)])
+def test_two_runs_are_bitwise_equal(B, M, L):
+    arguments = graph(B, M, L)
+    first = results(arguments)
+    for _ in range(5):
+        assert all(torch.equal(a, b) for a, b in zip(first, results(arguments), strict=True))
+
+
+def test_two_runs_on_peaked_graphs_are_bitwise_equal():
+    match, links = (t.cuda() for t in peaked_graph(77, 100, 5))
+    arguments = match, links, torch.full((4,), 100, device="cuda"), torch.full((4,), 77, device="cuda")
+    first = results(arguments)
+    assert all(torch.equal(a, b) for a, b in zip(first, results(arguments), strict=True))
+
+
+@pytest.mark.parametrize(("M", "L"), [(21, 84), (20, 1500)])
+def test_works_on_the_current_stream(M, L):
+    """On another stream, behind a kernel that takes long: the inputs are there only once that is done."""
+    arguments = graph(4, M, L)
+    expected = results(arguments)
+    late = [torch.zeros_like(t) for t in arguments]
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(200_000_000)
+        for empty, full in zip(late, arguments, strict=True):
+            empty.copy_(full)
+        actual = results(late)
+        assert not stream.query(), "the op waited for the device"
+    stream.synchronize()
+    assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
+
+
+@pytest.mark.parametrize(("M", "L"), [(21, 84), (77, 316), (6, 600)])
+def test_does_not_wait_for_the_device(M, L):
+    arguments = graph(4, M, L)
+    results(arguments)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        results(arguments)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize(("M", "L"), [(21, 84), (77, 316), (6, 600)])
+def test_can_be_captured_in_a_graph(M, L):
+    arguments, others = graph(4, M, L, seed=1), graph(4, M, L, seed=2)
+    leaves = [t.clone().requires_grad_() for t in arguments[:2]]
+
+    def step():
+        log_prob = dag_loss(*leaves, *arguments[2:])
+        return log_prob, *torch.autograd.grad(log_prob.sum(), leaves)
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        outputs = step()
+    for source in (arguments, others):
+        with torch.no_grad():
+            for leaf, value in zip(leaves, source[:2], strict=True):
+                leaf.copy_(value)
+        captured.replay()
+        expected = gradients(dag_loss, *source[:2], *arguments[2:])
+        assert all(torch.equal(a.detach(), b) for a, b in zip(outputs, expected, strict=True))
+
+
+def test_lengths_out_of_range_are_infeasible():
+    match, links = (t.cuda() for t in oracles.random_graph(6, 4, 40, seed=3, dtype=torch.float32))
+    n = torch.tensor([41, 40, -1, 2**40, 40, 40], device="cuda")
+    m = torch.tensor([4, 5, 4, 4, -(2**40), 4], device="cuda")
+    log_prob, grad_match, grad_links = gradients(dag_loss, match, links, n, m)
+    assert log_prob[:5].tolist() == [-math.inf] * 5 and torch.isfinite(log_prob[5])
+    assert not grad_match[:5].any() and not grad_links[:5].any()
+    assert (dag_best_alignment(match, links, n, m)[:5] == -1).all()
+
+
+@pytest.mark.parametrize("scale", [8.0, 60.0])
+def test_spread_scores(scale):
+    """float32 with sums that underflow, against float64 on the GPU."""
+    match, links, n, m = graph(4, 24, 100, seed=11)
+    match, links = match * scale, links * scale
+    log_prob, *posteriors = gradients(dag_loss, match, links, n, m)
+    expected, *truth = gradients(dag_loss_reference, match.double(), links.double(), n, m)
+    torch.testing.assert_close(log_prob.double(), expected, rtol=2e-6, atol=0)
+    for a, b in zip(posteriors, truth, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=0, atol=1e-4 * scale)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_works_on_the_device_of_its_inputs():
+    arguments = graph(2, 21, 84)
+    elsewhere = [t.to("cuda:1") for t in arguments]
+    assert torch.cuda.current_device() == 0
+    for a, b in zip(results(arguments), results(elsewhere), strict=True):
+        assert b.device.index == 1 and torch.equal(a.cpu(), b.cpu())
