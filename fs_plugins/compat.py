@@ -8,6 +8,7 @@ import os
 import pickle
 import typing
 import warnings
+import zipfile
 
 import numpy as np
 import torch
@@ -21,7 +22,8 @@ def apply() -> None:
     if APPLIED:
         return
     APPLIED = True
-    restore_numpy_names()
+    restore_numpy_name()
+    keep_last_batch()
     allow_checkpoint_classes()
     explain_checkpoints()
     explain_missing_data()
@@ -43,12 +45,24 @@ def wrap(owner, name: str):
     return put
 
 
-def restore_numpy_names() -> None:
-    """Aliases that NumPy 1.24 and 2 removed."""
-    if not hasattr(np, "int"):
-        np.int = int  # fairseq.data.data_utils: span masks and mask lengths
+def restore_numpy_name() -> None:
+    """``np.compat.long``, gone with NumPy 2: --sample-break-mode eos (fairseq.data.token_block_dataset)."""
     if not hasattr(np, "compat"):
-        np.compat = argparse.Namespace(long=int)  # fairseq.data.token_block_dataset: --sample-break-mode eos
+        np.compat = argparse.Namespace(long=int)
+
+
+def keep_last_batch() -> None:
+    """fairseq drops the last batch of a split if its size is no multiple of --required-batch-size-multiple
+    (8 by default): up to 7 sentences are never trained, validated or tested, a split of fewer is empty."""
+    from fairseq.data import data_utils
+
+    @wrap(data_utils, "batch_by_size")
+    def batch_by_size(original, indices, *args, **kwargs):
+        if len(indices) == 0:
+            return []
+        batches = original(indices, *args, **kwargs)
+        rest = np.asarray(indices)[sum(map(len, batches)) :]
+        return [*batches, rest] if len(rest) else batches
 
 
 def allow_checkpoint_classes() -> None:
@@ -85,8 +99,8 @@ def explain_checkpoints() -> None:
                 "any code; torch's message above names the first. If you trust the file, read it once with "
                 'torch.load(..., weights_only=False) and torch.save its "model" and "args" or "cfg" anew'
             ) from error
-        except RuntimeError as error:
-            if "PytorchStreamReader" not in str(error):
+        except (OSError, RuntimeError) as error:
+            if not os.path.isfile(path) or zipfile.is_zipfile(path):
                 raise
             raise RuntimeError(
                 f"{path} is cut short, or no checkpoint: if a run was stopped while it wrote it, resume from "

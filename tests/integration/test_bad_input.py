@@ -1,0 +1,107 @@
+"""Mistakes on the command line: each stops the run with an error that says what to change."""
+
+import re
+import shutil
+
+import pytest
+
+from tests.integration import commands
+from tests.integration.commands import pretraining, train
+from tests.integration.conftest import binarise
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--ext-state-num", 0], "--ext-state-num must be at least 1 state per masked token, got 0"),
+        (["--encoder-attention-heads", 16], "head size must be divisible by 4 .* got 2"),
+        (["--encoder-attention-heads", 5], "--encoder-embed-dim 32 .* --encoder-attention-heads 5"),
+        (
+            ["--links-feature", "feature:psition"],
+            "unknown --links-feature 'feature:psition'.*feature:position",
+        ),
+        (["--max-transition-length", 3], "--max-transition-length 3 .* must be at least 7"),
+        (["--fp16"], "--fp16 needs a GPU"),
+        (["--criterion", "masked_lm"], "ExLM is trained with --criterion nat_dag_loss_mlm"),
+        (["--arch", "mlm_tiny"], "needs a model with .*--arch exlm_base.*--criterion masked_lm"),
+    ],
+)
+def test_flags(flags, message, corpus, tmp_path):
+    with pytest.raises(Exception, match=message):
+        train(*pretraining(corpus, tmp_path, *flags))
+
+
+def test_fp16_where_there_is_no_gpu(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    flags = pretraining(corpus, tmp_path, "--fp16")
+    flags.remove("--cpu")
+    with pytest.raises(ValueError, match="--fp16 needs a GPU"):
+        train(*flags)
+
+
+def test_sentences_that_are_too_long_after_the_expansion(corpus, tmp_path):
+    """The message's own advice works."""
+    with pytest.raises(ValueError, match="is (\\d+) long after its expansion to k = 4 states") as caught:
+        train(*pretraining(corpus, tmp_path, "--max-positions", 40))
+    message = str(caught.value)
+    assert "beyond --max-positions 40" in message
+    enough = re.search(r"--max-positions (\d+) for any of 32 tokens", message)[1]
+    assert len(train(*pretraining(corpus, tmp_path, "--max-positions", enough)).updates) == 8
+
+
+def test_a_missing_split(corpus, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(corpus, data)
+    for file in data.glob("valid.*"):
+        file.unlink()
+    flags = pretraining(data, tmp_path / "save")
+    assert len(train(*flags).updates) == 8  # --disable-validation, which the message names
+    flags.remove("--disable-validation")
+    with pytest.raises(FileNotFoundError, match="there is no split 'valid'") as caught:
+        train(*flags)
+    message = str(caught.value)
+    assert f"{data}/valid" in message and "--disable-validation" in message and "--valid-subset" in message
+
+    # What else the message says to do, word by word.
+    command = re.search(
+        r"fairseq-preprocess (--only-source --validpref TEXT --srcdict \S+ --destdir \S+)", message
+    )
+    text = tmp_path / "text"
+    text.write_text("w1 w2 w3 w4\n" * 20)
+    words = command[1].replace("TEXT", str(text)).replace("DATA", str(data)).split()
+    commands.call("preprocess", *words)
+    assert "valid" in train(*flags, "--max-update", 9).stats
+
+
+def test_an_empty_split(corpus, tmp_path):
+    data = binarise(tmp_path, {"train": "", "valid": "w1 w2\n"}, "--srcdict", corpus / "dict.txt")
+    with pytest.raises(ValueError, match="the split 'train' is empty") as caught:
+        train(*pretraining(data, tmp_path / "save"))
+    assert f"{data}/train.bin" in str(caught.value)
+    assert "fairseq-preprocess --only-source --trainpref TEXT" in str(caught.value)
+    assert "--disable-validation" not in str(caught.value)
+
+
+def test_no_data_at_all(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"No such file .*{tmp_path}/nowhere/dict.txt"):
+        train(*pretraining(tmp_path / "nowhere", tmp_path / "save"))
+
+
+def test_a_save_dir_that_is_a_file(corpus, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=f"{tmp_path}/file"):
+        train(*pretraining(corpus, tmp_path / "file"))
+
+
+def test_a_truncated_checkpoint(corpus, pretrained, tmp_path):
+    (tmp_path / "checkpoint_last.pt").write_bytes(pretrained.read_bytes()[:50_000])
+    with pytest.raises(RuntimeError, match="checkpoint_last.pt is cut short.*--restore-file"):
+        train(*pretraining(corpus, tmp_path))
+
+
+def test_what_python_prints_ends_with_the_message(corpus, tmp_path):
+    """From a real command line: nothing of fairseq's hides it."""
+    process = commands.start("train", *pretraining(corpus, tmp_path, "--ext-state-num", 0))
+    output, _ = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert output.strip().endswith("--ext-state-num must be at least 1 state per masked token, got 0")

@@ -1,0 +1,156 @@
+"""What the plugin changes in fairseq, part by part; tests/integration shows that whole runs work."""
+
+import argparse
+import pickle
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils, options
+from fairseq.data import TokenBlockDataset, data_utils
+from fairseq.distributed.utils import _split_tensors_from_obj
+
+from fs_plugins import compat
+
+
+class Sentences(torch.utils.data.Dataset):
+    """Sentences of the given lengths."""
+
+    def __init__(self, *lengths):
+        self.sizes = np.array(lengths)
+
+    def __len__(self):
+        return len(self.sizes)
+
+    def __getitem__(self, index):
+        return torch.arange(self.sizes[index])
+
+
+def test_apply_does_nothing_the_second_time():
+    before = options.parse_args_and_arch, torch.serialization.get_safe_globals()
+    compat.apply()
+    assert before == (options.parse_args_and_arch, torch.serialization.get_safe_globals())
+
+
+def test_break_mode_eos_which_uses_a_name_that_numpy_removed():
+    data = Sentences(3, 4, 1)
+    blocks = TokenBlockDataset(data, data.sizes, None, pad=1, eos=2, break_mode="eos")
+    assert [len(block) for block in blocks] == [3, 4, 1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 20])
+@pytest.mark.parametrize("limits", [{"max_sentences": 8}, {"max_tokens": 60}])
+def test_batches_hold_every_sentence(count, limits):
+    sizes = np.full(count, 5)
+    batches = data_utils.batch_by_size(
+        np.arange(count)[::-1],
+        num_tokens_fn=None,
+        num_tokens_vec=sizes,
+        required_batch_size_multiple=8,
+        **limits,
+    )
+    assert [index for batch in batches for index in batch] == list(range(count))[::-1]
+    assert all(0 < len(batch) <= 8 for batch in batches)
+    assert all(len(batch) == 8 for batch in batches[:-1])
+
+
+def save(folder, **content):
+    """A checkpoint with what fairseq reads from any, and ``content``."""
+    path = folder / "checkpoint.pt"
+    history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 3}
+    state = {"args": None, "cfg": None, "model": {}, "optimizer_history": [history]}
+    state["extra_state"] = {"epoch": 1, "train_iterator": {"epoch": 1}}
+    torch.save({**state, **content}, path)
+    return path
+
+
+def read(path, *overrides):
+    with warnings.catch_warnings():
+        compat.silence_known_warnings()  # again, as pytest has filters of its own
+        return checkpoint_utils.load_checkpoint_to_cpu(str(path), *overrides)
+
+
+@pytest.mark.parametrize("score", [np.float64(0.5), np.float32(0.5), np.int64(3), np.bool_(True)])
+def test_scores_of_numpy_are_read(score, tmp_path):
+    loaded = read(save(tmp_path, best=score))["best"]
+    assert loaded == score and type(loaded) is type(score)
+
+
+def test_scores_as_numpy_1_wrote_them_are_read(tmp_path):
+    path = save(tmp_path, best=np.float64(0.5))
+    old = tmp_path / "old.pt"
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(old, "w") as target:
+        for name in source.namelist():
+            target.writestr(
+                name, source.read(name).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+            )
+    assert old.read_bytes() != path.read_bytes() and b"numpy.core.multiarray" in old.read_bytes()
+    assert read(old)["best"] == 0.5
+
+
+def test_flags_are_read_and_overridden_as_in_older_checkpoints(tmp_path):
+    path = save(tmp_path, args=argparse.Namespace(arch="roberta_base", adam_betas=(0.9, 0.98), lr=[1e-3]))
+    args = read(path, {"lr": [2e-3]})["args"]
+    assert (args.arch, args.adam_betas, args.lr) == ("roberta_base", (0.9, 0.98), [2e-3])
+
+
+def test_what_the_first_worker_sends_the_others_is_read(tmp_path):
+    """Configuration as OmegaConf, placeholders for tensors."""
+    flags = {"lr": [1e-3], "task": {"data": "bin", "seed": 1, "ratio": 0.5, "skip": True, "none": None}}
+    state = read(save(tmp_path, cfg={**flags, "model": argparse.Namespace(k=4)}, model={"w": torch.ones(2)}))
+    tensors = []
+    torch.save(_split_tensors_from_obj(state, tensors), tmp_path / "sent.pt")
+    received = torch.load(tmp_path / "sent.pt")
+    assert received["cfg"] == state["cfg"] and received["cfg"].task.data == "bin"
+    assert received["model"]["w"].index == 0 and torch.equal(tensors[0], torch.ones(2))
+
+
+class Foreign:
+    """Code that runs when the file is read without a check."""
+
+    ran = False
+
+    def __reduce__(self):
+        return setattr, (Foreign, "ran", True)
+
+
+def test_other_objects_are_refused_with_a_hint_and_nothing_runs(tmp_path):
+    path = save(tmp_path, extra=Foreign())
+    with pytest.raises(
+        pickle.UnpicklingError, match="checkpoint.pt holds Python objects .*If you trust"
+    ) as caught:
+        read(path)
+    assert "Weights only load failed" in str(caught.value.__cause__)
+    assert not Foreign.ran
+
+
+def test_errors_of_other_causes_stay_as_they_are(tmp_path):
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        read(tmp_path / "missing.pt")
+    torch.save([1, 2], tmp_path / "list.pt")
+    with pytest.raises(TypeError):
+        read(tmp_path / "list.pt")
+
+
+def test_only_the_warnings_of_others_are_silenced():
+    autocast = "`torch.cuda.amp.autocast(args...)` is deprecated."
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compat.silence_known_warnings()
+        for module in ("fairseq.tasks.fairseq_task", "fs_plugins.models.exlm", "mine"):
+            warnings.warn_explicit(autocast, FutureWarning, f"{module}.py", 1, module)
+        warnings.warn_explicit("something new", FutureWarning, "fairseq/x.py", 1, "fairseq.x")
+        warnings.warn_explicit("something new", UserWarning, "hydra/compose.py", 1, "hydra.compose")
+    assert [str(w.message) for w in caught] == [autocast, autocast, "something new", "something new"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "gpu", "tpu"),
+    [(["--bf16"], True, False), (["--memory-efficient-bf16"], False, False), (["--tpu"], False, True)],
+)
+def test_bf16_is_for_gpus_too(flags, gpu, tpu, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    args = options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", "exlm_tiny", *flags])
+    assert args.tpu == tpu and args.bf16 == (not tpu)
