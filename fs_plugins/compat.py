@@ -80,8 +80,8 @@ def allow_checkpoint_classes() -> None:
     scores += [type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64, np.bool_)]
     # A resumed run on several workers: the first reads the file and sends the others what it holds, through
     # torch.save and torch.load, with all flags as OmegaConf has them.
-    broadcast = [_TensorPlaceholder, DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, typing.Any]
-    broadcast += [collections.defaultdict, dict, list, int, float, str, bool]
+    broadcast = [_TensorPlaceholder, DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata]
+    broadcast += [(typing.Any, "typing.Any"), collections.defaultdict, dict, list, int, float, str, bool]
     torch.serialization.add_safe_globals([*settings, *scores, *broadcast])
 
 

@@ -143,7 +143,7 @@ def parse(output: str) -> Run:
     return run
 
 
-def finish(*processes: subprocess.Popen, timeout: float = 100) -> list[Run]:
+def finish(*processes: subprocess.Popen, timeout: float = 300) -> list[Run]:
     """Waits for processes that belong together; all must end well."""
     runs = []
     try:

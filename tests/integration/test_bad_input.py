@@ -102,6 +102,6 @@ def test_a_truncated_checkpoint(corpus, pretrained, tmp_path):
 def test_what_python_prints_ends_with_the_message(corpus, tmp_path):
     """From a real command line: nothing of fairseq's hides it."""
     process = commands.start("train", *pretraining(corpus, tmp_path, "--ext-state-num", 0))
-    output, _ = process.communicate(timeout=100)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 1
     assert output.strip().endswith("--ext-state-num must be at least 1 state per masked token, got 0")

@@ -32,7 +32,7 @@ def test_killed_in_mid_epoch_and_resumed_is_uninterrupted(corpus, tmp_path):
             killed.send_signal(signal.SIGKILL)
             break
     killed.stdout.read()
-    assert killed.wait(30) == -signal.SIGKILL
+    assert killed.wait(100) == -signal.SIGKILL
 
     folder = tmp_path / "killed"
     saved = load_checkpoint(folder / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
@@ -72,8 +72,11 @@ def start_workers(*flags) -> list:
 
 
 def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
-    """Losses and, with plain gradient descent, parameters. The two resume what one began, which takes what the
-    first reads from the file over to the other; at the end of an epoch, as each worker counts its own batches."""
+    """Losses and, with plain gradient descent, parameters.
+
+    The two resume what one began, which takes what the first reads from the file over to the other; at the end
+    of an epoch, since a position within one counts the batches of each worker.
+    """
     flags = [*NO_DROPOUT, "--optimizer", "sgd", "--lr", 0.1]
     alone = [*flags, "--update-freq", 2]
     begun = train(
