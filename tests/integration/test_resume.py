@@ -74,8 +74,8 @@ def start_workers(*flags) -> list:
 def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
     """Losses and, with plain gradient descent, parameters.
 
-    The two resume what one began, which takes what the first reads from the file over to the other; at the end
-    of an epoch, since a position within one counts the batches of each worker.
+    The two resume what one began, which takes what the first reads from the file over to the other. That is
+    at the end of an epoch, since a position within one counts the batches of each worker.
     """
     flags = [*NO_DROPOUT, "--optimizer", "sgd", "--lr", 0.1]
     alone = [*flags, "--update-freq", 2]
