@@ -25,6 +25,13 @@
 #define EXLM_SOURCE_HASH "unknown"
 #endif
 
+// PyTorch's own threads, where its OpenMP runtime is in the process: they wait for work by spinning, so that threads
+// beside them would share the processors with them. There is no need to link with it: the symbol is null without it.
+#if defined(__linux__) && defined(__GNUC__)
+#define EXLM_OPENMP_THREADS 1
+extern "C" __attribute__((weak)) void GOMP_parallel(void (*run)(void*), void* data, unsigned threads, unsigned flags);
+#endif
+
 namespace {
 
 constexpr double NEG_INF = -std::numeric_limits<double>::infinity();
@@ -224,6 +231,25 @@ void align_sentence(const T* match, const T* links, Band band, int64_t L, int64_
     }
 }
 
+// Calls run() on `count` threads, one of them this one.
+template <typename Run>
+void run_on_threads(int count, Run& run) {
+    if (count <= 1) return run();
+#if EXLM_OPENMP_THREADS
+    if (GOMP_parallel != nullptr) {
+        return GOMP_parallel([](void* data) { (*static_cast<Run*>(data))(); }, &run, static_cast<unsigned>(count), 0);
+    }
+#endif
+    std::vector<std::thread> threads;
+    try {
+        for (int t = 1; t < count; ++t) threads.emplace_back([&run] { run(); });
+    } catch (const std::system_error&) {
+        // fewer threads than asked for: the rest do the work
+    }
+    run();
+    for (auto& thread : threads) thread.join();
+}
+
 // Calls work(T*, Band, b, scratch) for every sentence b on up to num_threads threads, with T the dtype's type.
 // Exceptions become codes, as they must not cross the C boundary.
 template <typename Work>
@@ -252,14 +278,7 @@ int for_each_sentence(int dtype, int64_t B, int64_t M, int64_t L, const int64_t*
             failed = true;
         }
     };
-    std::vector<std::thread> threads;
-    try {
-        for (int64_t t = 1; t < std::min<int64_t>(B, num_threads); ++t) threads.emplace_back(run);
-    } catch (const std::system_error&) {
-        // fewer threads than asked for: the rest do the work
-    }
-    run();
-    for (auto& thread : threads) thread.join();
+    run_on_threads(static_cast<int>(std::min<int64_t>(B, num_threads)), run);
     return failed ? EXLM_DAG_NO_MEMORY : EXLM_DAG_OK;
 }
 
