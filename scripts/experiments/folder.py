@@ -1,0 +1,136 @@
+"""The folder of a study: what it was made with, and one folder a run.
+
+settings.json           size, data, configs: a folder never mixes two of them
+lock                    held while a grid runs
+data-bin/               smoke only, where no --data was given
+runs/KEY/run.json       settings, seed, commands, commit, versions, attempts (wall and CPU seconds)
+runs/KEY/train.log      fairseq's own log; metrics.jsonl: its figures
+runs/KEY/checkpoint.pt  the last one, without optimizer state; checkpoints/ while the run is not finished
+runs/KEY/train.json, entropy.json, probe.json, glue-TASK-sN.json: results, each there once its step is done
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER_SETTINGS = "{} holds experiments of other settings: choose another --output, or remove that folder\n"
+PACKAGES = ("torch", "fairseq-fixed", "numpy")
+
+
+class FolderError(Exception):
+    """The folder cannot serve; the message says why and what to do."""
+
+
+def write_json(path: Path, content) -> None:
+    """Whole or not at all: a killed writer leaves no half of a file."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def read_json(path: Path):
+    """None where there is no file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def fingerprint(paths) -> str:
+    """Of the contents of files, in their order."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(Path(path).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def configs_fingerprint() -> str:
+    script = ROOT / "scripts" / "pretrain_text.sh"
+    return fingerprint([*sorted((ROOT / "configs").rglob("*.flags")), script])
+
+
+def git_commit() -> str:
+    """With "+changes" where the tree has uncommitted ones; "unknown" outside a clone."""
+
+    def git(*command) -> str:
+        result = subprocess.run(
+            ["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True
+        )
+        return result.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def check_data(data: Path) -> None:
+    """Raises FolderError where a folder is not one of fairseq-preprocess with a train and a valid split."""
+    if not data.is_dir():
+        raise FolderError(f"--data {data}: there is no such folder")
+    for name in ("dict.txt", "train.bin", "valid.bin"):
+        if not (data / name).exists():
+            raise FolderError(
+                f"--data {data} has no {name}: give a folder that fairseq-preprocess --only-source made from "
+                "a train and a valid text"
+            )
+
+
+def prepare(output: Path, settings: dict) -> None:
+    """Makes the folder, or checks that the one there was made with the same settings.
+
+    GLUE may be added to a folder that had none; all else has to be the same.
+
+    Raises:
+        FolderError: if it cannot be written, or holds a study of other settings.
+    """
+    try:
+        (output / "runs").mkdir(parents=True, exist_ok=True)
+        (output / "lock").touch()
+    except OSError as error:
+        raise FolderError(f"--output {output} cannot be written: {error.strerror}") from None
+    there = read_json(output / "settings.json")
+    if there is not None:
+        names = settings.keys() | there.keys()
+        other = sorted(
+            n for n in names if there.get(n) != settings.get(n) and not (n == "glue" and not there.get(n))
+        )
+        if other:
+            lines = [f"  {n}: there {there.get(n)!r}, asked {settings.get(n)!r}" for n in other]
+            raise FolderError(OTHER_SETTINGS.format(output) + "\n".join(lines))
+    if there != settings:
+        write_json(output / "settings.json", settings)
+
+
+@contextmanager
+def locked(output: Path):
+    """Held as long as a grid runs, and given up however it ends.
+
+    Raises:
+        FolderError: if another one holds it.
+    """
+    import fcntl
+
+    with (output / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise FolderError(
+                f"another run_experiments.py is at work in {output}: wait until it is done"
+            ) from None
+        yield

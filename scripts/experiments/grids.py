@@ -1,0 +1,149 @@
+"""Which runs, and which measurements of them, each figure and table of the study needs.
+
+A run is one pre-training; the runs that several figures and tables share are the same :class:`Run`. The
+vanilla MLM is Repeated MLM with k = 1, which gives the batches and the loss of fairseq's ``masked_lm``
+exactly, and logs the corrupted proportion besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+MASK_RATIOS = (0.0225, 0.15, 0.387, 0.622, 0.789)
+# figures 3, 4, 5 and 8; the paper leaves the rest out, as too little of the semantics is corrupted to train
+REPEATED = {
+    1: MASK_RATIOS,
+    2: MASK_RATIOS[1:],
+    4: MASK_RATIOS[2:],
+    8: MASK_RATIOS[3:],
+}
+STATES = (2, 4, 8)  # k of ExLM in table 4 and figure 12
+TABLE4_RATIOS = (0.15, 0.387)
+FIGURE12_RATIOS = MASK_RATIOS[1:]  # the paper's text does not say which ratios its figure 12 has
+DEFAULT_K, DEFAULT_P = 4, 0.15
+LARGEST_K = 16
+
+# measurements of a run besides its training; "quality" is fine-tuning where GLUE is given, else the probe
+ENTROPY, QUALITY, QUALITY_MNLI = "entropy", "quality", "quality-mnli"
+
+
+@dataclass(frozen=True, order=True)
+class Run:
+    """One pre-training: all that tells it from the others of the same size and data."""
+
+    model: str
+    k: int
+    p: float
+    seed: int = 1
+    schedule: int = 1  # times as many updates as the others
+
+    def __post_init__(self):
+        if not 1 <= self.k <= LARGEST_K:
+            raise ValueError(f"k = {self.k}: give a whole number from 1 to {LARGEST_K}")
+        if not 0.0 < self.p < 1.0:
+            raise ValueError(f"p = {self.p:g}: give a share between 0 and 1, such as 0.15")
+
+    @property
+    def key(self) -> str:
+        """The name of the run's folder."""
+        longer = f"-x{self.schedule}" if self.schedule != 1 else ""
+        return f"{self.model}-k{self.k}-p{self.p:g}{longer}-s{self.seed}"
+
+    @property
+    def cost(self) -> float:
+        """Tokens of a sentence after repetition or expansion, over those before: a guess of its time."""
+        expansion = self.k if self.model == "repeated-mlm" else 1 + self.p * (self.k - 1)
+        return expansion * self.schedule
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table: its runs (for seed 1) and what is measured of them."""
+
+    title: str
+    runs: tuple[Run, ...]
+    measures: tuple[str, ...] = ()
+
+
+def _mlm(p: float = DEFAULT_P, **more) -> Run:
+    return Run("repeated-mlm", 1, p, **more)
+
+
+def _exlm(k: int = DEFAULT_K, p: float = DEFAULT_P, model: str = "exlm") -> Run:
+    return Run(model, k, p)
+
+
+_REPEATED = tuple(Run("repeated-mlm", k, p) for k, ratios in REPEATED.items() for p in ratios)
+_ABLATIONS = (_exlm(), _exlm(model="exlm-1d-rope"), _exlm(model="exlm-no-transitions"), _mlm())
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "figure3": Experiment("Repeated MLM: MNLI by k and p", _REPEATED, (QUALITY_MNLI,)),
+    "figure4": Experiment("Repeated MLM: corrupted semantics by k and p", _REPEATED),
+    "figure5": Experiment("Repeated MLM: entropy by k and p", _REPEATED, (ENTROPY,)),
+    "figure8": Experiment("Repeated MLM: four tasks by k and p", _REPEATED, (QUALITY,)),
+    "figure9": Experiment("Repeated MLM: training curves", _REPEATED),
+    "figure12": Experiment(
+        "Entropy of ExLM and MLM by p and k",
+        tuple(run for p in FIGURE12_RATIOS for run in (_mlm(p), *(_exlm(k, p) for k in STATES))),
+        (ENTROPY,),
+    ),
+    "table2": Experiment("Ablations", (*_ABLATIONS, _mlm(schedule=2)), (QUALITY,)),
+    "table4": Experiment(
+        "ExLM by k and p",
+        tuple(run for p in TABLE4_RATIOS for run in (_mlm(p), *(_exlm(k, p) for k in STATES))),
+        (QUALITY,),
+    ),
+    "table12": Experiment("Training time", (_mlm(), _exlm())),
+    "table13": Experiment(
+        "Sparse ExLM",
+        (_exlm(model="exlm-no-transitions"), _exlm(model="exlm-sparse"), _mlm(), _exlm()),
+        (QUALITY,),
+    ),
+}
+
+
+def expand(
+    names: Iterable[str], seeds: Iterable[int] = (1,), only: dict[str, str] | None = None
+) -> dict[Run, set[str]]:
+    """The runs that figures and tables need, each once, with everything that is measured of it.
+
+    Args:
+        names: of EXPERIMENTS, or "all".
+        seeds: of the pre-training; the first seed's runs come first.
+        only: field of :class:`Run` -> value; runs that differ are left out.
+
+    Raises:
+        ValueError: for an unknown figure or table, an unknown field, or where no run is left.
+    """
+    names = list(names)
+    for name in names:
+        if name != "all" and name not in EXPERIMENTS:
+            raise ValueError(f"unknown figure or table {name!r}: there are {', '.join(EXPERIMENTS)} and all")
+    wanted = list(EXPERIMENTS) if "all" in names else names
+    only = _check_filter(only or {})
+    runs: dict[Run, set[str]] = {}
+    for seed in seeds:
+        for name in wanted:
+            for run in EXPERIMENTS[name].runs:
+                run = Run(run.model, run.k, run.p, seed, run.schedule)
+                if all(getattr(run, name) == value for name, value in only.items()):
+                    runs.setdefault(run, set()).update(EXPERIMENTS[name].measures)
+    if not runs:
+        asked = ",".join(f"{name}={value}" for name, value in only.items())
+        raise ValueError(f"--only {asked} leaves no run of {', '.join(names)}")
+    return runs
+
+
+def _check_filter(only: dict[str, str]) -> dict:
+    types = {field.name: {"str": str, "int": int, "float": float}[field.type] for field in fields(Run)}
+    values = {}
+    for name, text in only.items():
+        if name not in types:
+            raise ValueError(f"--only {name}={text}: a run has {', '.join(types)}")
+        try:
+            values[name] = types[name](text)
+        except ValueError:
+            raise ValueError(f"--only {name}={text}: {name} is a number") from None
+    Run("any", values.get("k", 1), values.get("p", 0.5))  # the same limits as a run's
+    return values

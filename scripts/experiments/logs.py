@@ -1,0 +1,80 @@
+"""What fairseq writes with --log-format json, as records."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+_RECORD = re.compile(r"\| (train_inner|train|valid\w*) \| (\{.*\})\s*$")
+
+
+def read_records(lines: Iterable[str]) -> list[dict]:
+    """The figures of a log, in order: {"kind", "update", "loss", "ppl", ...}, numbers as numbers.
+
+    ``kind`` is ``train`` (the mean since the record before), ``epoch`` (the mean over an epoch), or the name
+    of a validation set. Where a resumed run repeats an update, the later record stands.
+    """
+    records: dict[tuple[str, int], dict] = {}
+    for line in lines:
+        found = _RECORD.search(line)
+        if found is None:
+            continue
+        try:
+            figures = json.loads(found[2])
+        except json.JSONDecodeError:  # a line cut short by a kill
+            continue
+        kind = {"train_inner": "train", "train": "epoch"}.get(found[1], found[1])
+        record = {"kind": kind}
+        for name, value in figures.items():
+            record[name.removeprefix(f"{found[1]}_")] = _number(value)
+        record["update"] = int(record.pop("num_updates"))
+        records[kind, record["update"]] = record
+    return list(records.values())
+
+
+def _number(value):
+    """fairseq's figures are strings; what JSON has no number for is null."""
+    if not isinstance(value, str):
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() and re.fullmatch(r"-?\d+", value) else number
+
+
+def read_log(path: Path) -> list[dict]:
+    """The records of a log file; none where there is no file."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        return read_records(lines)
+
+
+def training_seconds(records: list[dict]) -> float | None:
+    """Seconds in training steps, validation and saving aside: fairseq's ``train_wall`` over the epochs."""
+    seconds = [
+        record["train_wall"] for record in records if record["kind"] == "epoch" and "train_wall" in record
+    ]
+    return sum(seconds) if seconds else None
+
+
+def corruption(records: list[dict], k: int) -> tuple[float, int] | None:
+    """(proportion of tokens whose k copies were all masked, number of tokens) over the training's records.
+
+    The mean of each record counts as many tokens as its updates had (``wpb``, copies included).
+    """
+    total = corrupted = 0.0
+    before = 0
+    for record in (r for r in records if r["kind"] == "train"):
+        tokens = (record.get("wpb") or 0) * (record["update"] - before) / k
+        before = record["update"]
+        if record.get("corrupted") is not None:
+            total += tokens
+            corrupted += tokens * record["corrupted"]
+    return (corrupted / total, round(total)) if total else None

@@ -1,0 +1,257 @@
+"""The steps of a run, as commands: training, entropy, probe, fine-tuning; and what is kept of each."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments import logs
+from experiments.folder import ROOT, FolderError, write_json
+from experiments.grids import ENTROPY, QUALITY, QUALITY_MNLI, Run
+
+PROBE_RATIO = 0.15
+# GLUE task -> classes, and the validation sets of fairseq's preparation (valid1: MNLI mismatched)
+GLUE_TASKS = {"MNLI": (3, "valid,valid1"), "QNLI": (2, "valid"), "QQP": (2, "valid"), "RTE": (2, "valid")}
+WARMUP_SHARE = 0.06  # table 6
+EVALUATED_SENTENCES = {"smoke": 500, "small": 2000, "paper": 5000}
+
+
+@dataclass(frozen=True)
+class Study:
+    """What all runs of a folder share."""
+
+    output: Path
+    size: str
+    data: Path
+    glue: Path | None = None
+    finetune_seeds: tuple[int, ...] = (1, 2, 3)
+    extra_flags: tuple[str, ...] = ()
+
+    def folder(self, run: Run) -> Path:
+        return self.output / "runs" / run.key
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a run, done once its ``result`` is there."""
+
+    name: str
+    result: Path
+    log: Path
+    seed: int = 1
+
+    @property
+    def done(self) -> bool:
+        return self.result.exists()
+
+
+def steps_of(study: Study, run: Run, measures: set[str]) -> list[Step]:
+    folder = study.folder(run)
+
+    def step(name: str, log: str = "evaluation.log", seed: int = 1) -> Step:
+        return Step(name, folder / f"{name}.json", folder / log, seed)
+
+    steps = [step("train", "train.log", run.seed)]
+    if ENTROPY in measures:
+        steps.append(step("entropy"))
+    if {QUALITY, QUALITY_MNLI} & measures and study.glue is None:
+        steps.append(step("probe"))
+    elif study.glue is not None:
+        tasks = GLUE_TASKS if QUALITY in measures else ["MNLI"] if QUALITY_MNLI in measures else []
+        for task in tasks:
+            steps += [step(f"glue-{task}-s{s}", f"glue-{task}-s{s}.log", s) for s in study.finetune_seeds]
+    return steps
+
+
+def command_of(study: Study, run: Run, step: Step, gpu: str | None) -> list[str]:
+    """The command of a step.
+
+    Raises:
+        FolderError: if the fine-tuning data does not fit.
+    """
+    folder = study.folder(run)
+    python, checkpoint = sys.executable, str(folder / "checkpoint.pt")
+    sentences = ["--max-sentences", str(EVALUATED_SENTENCES[study.size])]
+    if step.name == "train":
+        return [*training(study, run), *([] if gpu is not None else ["--cpu"]), *study.extra_flags]
+    if step.name == "entropy":
+        script = str(ROOT / "scripts" / "analyse_entropy.py")
+        partial = str(step.result.with_name("entropy.partial.json"))
+        asked = ["--data", str(study.data), "--split", "valid", "--mask-prob", f"{run.p:g}", *sentences]
+        return [python, script, checkpoint, *asked, "--output", partial]
+    if step.name == "probe":
+        script = str(ROOT / "scripts" / "experiments" / "probe.py")
+        partial = str(step.result.with_name("probe.partial.json"))
+        return [
+            *(python, script, checkpoint, "--data", str(study.data), "--mask-prob"),
+            *(f"{share:g}" for share in probe_ratios(run)),
+            *(*sentences, "--output", partial),
+        ]
+    return finetuning(study, run, step, gpu)
+
+
+def probe_ratios(run: Run) -> list[float]:
+    """15% for all; besides, the model's own p where its tokens are not repeated."""
+    own = run.p if run.k == 1 or run.model != "repeated-mlm" else PROBE_RATIO
+    return sorted({PROBE_RATIO, own})
+
+
+def training(study: Study, run: Run) -> list[str]:
+    """pretrain_text.sh with all of the run's settings."""
+    command = [
+        *("bash", str(ROOT / "scripts" / "pretrain_text.sh"), run.model, study.size, str(study.data)),
+        *(str(study.folder(run) / "checkpoints"), "--k", str(run.k), "--p", f"{run.p:g}"),
+        *("--seed", str(run.seed)),
+    ]
+    if run.schedule != 1:
+        command += [
+            "--updates",
+            str(run.schedule * flag(training(study, Run(run.model, run.k, run.p)), "--max-update")),
+        ]
+    return command
+
+
+def shown(command: list[str]) -> list[str]:
+    """The whole fairseq-train command behind a command of pretrain_text.sh."""
+    import shlex
+
+    result = subprocess.run([*command, "--print"], capture_output=True, text=True)
+    if result.returncode:
+        raise FolderError(result.stderr.strip())
+    return shlex.split(result.stdout)
+
+
+def flag(command: list[str], name: str) -> int:
+    """The last value of a flag of the fairseq-train command behind a command."""
+    words = shown([*command, "--cpu"])
+    return int(words[len(words) - words[::-1].index(name)])
+
+
+def finetuning(study: Study, run: Run, step: Step, gpu: str | None) -> list[str]:
+    """fairseq-train on a GLUE task with table 6 (appendix B.2)."""
+    from fairseq.data import data_utils
+
+    task = step.name.split("-")[1]
+    data = study.glue / f"{task}-bin"
+    classes, subsets = GLUE_TASKS[task]
+    table = (ROOT / "configs" / "finetune" / "table6.flags").read_text(encoding="utf-8").splitlines()
+    flags = [word for line in table for word in line.split("#")[0].split()]
+    batch, epochs = (int(flags[flags.index(name) + 1]) for name in ("--batch-size", "--max-epoch"))
+    sentences = len(data_utils.load_indexed_dataset(str(data / "input0" / "train"), None))
+    updates = epochs * -(-sentences // batch)
+    pretraining = shown(training(study, run) + ["--cpu"])
+    model = []
+    for name in ("--arch", "--encoder-layers", "--encoder-embed-dim", "--encoder-ffn-embed-dim"):
+        model += _last(pretraining, name)
+    for name in ("--encoder-attention-heads", "--ext-state-num", "--rope-dimensions", "--max-positions"):
+        model += _last(pretraining, name)
+    model += [name for name in ("--encoder-normalize-before", "--sparse-dag") if name in pretraining]
+    repeated = run.model == "repeated-mlm" and run.k > 1
+    kind = (
+        ["repeated_sentence_prediction", "--repeat-times", str(run.k)]
+        if repeated
+        else ["sentence_prediction"]
+    )
+    return [
+        *(sys.executable, "-m", "fairseq_cli.train", str(data), "--user-dir", str(ROOT / "fs_plugins")),
+        *(
+            "--restore-file",
+            str(study.folder(run) / "checkpoint.pt"),
+            "--reset-optimizer",
+            "--reset-dataloader",
+        ),
+        *("--reset-meters", "--reset-lr-scheduler", "--task", *kind, "--criterion", "sentence_prediction"),
+        *(
+            "--num-classes",
+            str(classes),
+            "--init-token",
+            "0",
+            "--separator-token",
+            "2",
+            "--valid-subset",
+            subsets,
+        ),
+        *("--shorten-method", "truncate", "--find-unused-parameters", "--no-save", "--seed", str(step.seed)),
+        *("--save-dir", str(study.folder(run) / step.name), "--log-format", "json", "--log-interval", "100"),
+        *(*model, *flags, "--total-num-update", str(updates)),
+        *("--warmup-updates", str(round(WARMUP_SHARE * updates))),
+        *(["--fp16"] if gpu is not None else ["--cpu", "--num-workers", "0"]),
+    ]
+
+
+def _last(command: list[str], name: str) -> list[str]:
+    return [name, command[len(command) - command[::-1].index(name)]] if name in command else []
+
+
+def check_glue(glue: Path, data: Path) -> None:
+    """Raises FolderError unless GLUE was binarised in fairseq's layout with the pre-training's dictionary."""
+    for task in GLUE_TASKS:
+        dictionary = glue / f"{task}-bin" / "input0" / "dict.txt"
+        if not dictionary.exists():
+            raise FolderError(f"--glue {glue} has no {dictionary.relative_to(glue)}: see docs/experiments.md")
+        if dictionary.read_bytes() != (data / "dict.txt").read_bytes():
+            raise FolderError(
+                f"{dictionary} is not the dictionary of {data}: binarise GLUE with --srcdict of it"
+            )
+
+
+def finish(study: Study, run: Run, step: Step) -> None:
+    """Turns what a command left into the step's result.
+
+    Raises:
+        FolderError: if it left nothing of use.
+    """
+    folder = study.folder(run)
+    if step.name in ("entropy", "probe"):
+        partial = step.result.with_name(f"{step.name}.partial.json")
+        if not partial.exists():
+            raise FolderError(f"the command wrote no {partial.name}")
+        partial.replace(step.result)
+        return
+    records = logs.read_log(step.log)
+    if step.name == "train":
+        last = max((r["update"] for r in records), default=0)
+        if not (folder / "checkpoint.pt").exists():
+            source = folder / "checkpoints" / "checkpoint_last.pt"
+            if not source.exists():
+                raise FolderError(f"the training left no {source}")
+            drop_optimizer(source, folder / "checkpoint.pt")
+        with (folder / "metrics.jsonl").open("w", encoding="utf-8") as metrics:
+            import json
+
+            metrics.writelines(json.dumps(record) + "\n" for record in records)
+        corrupted = logs.corruption(records, run.k) if run.model == "repeated-mlm" else None
+        result = {
+            "updates": last,
+            "training_seconds": logs.training_seconds(records),
+            "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
+            "valid": next((r for r in reversed(records) if r["kind"] == "valid"), None),
+        }
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    else:
+        task = step.name.split("-")[1]
+        sets = GLUE_TASKS[task][1].split(",")
+        scores = {s: [r["accuracy"] for r in records if r["kind"] == s and "accuracy" in r] for s in sets}
+        if not all(scores.values()):
+            raise FolderError("the fine-tuning logged no accuracy")
+        result = {"task": task, "seed": step.seed, "best": {s: max(v) for s, v in scores.items()}}
+        result["last"] = {s: v[-1] for s, v in scores.items()}
+        shutil.rmtree(folder / step.name, ignore_errors=True)
+    write_json(step.result, result)
+
+
+def drop_optimizer(source: Path, target: Path) -> None:
+    """A copy of a checkpoint without what only going on with the training needs."""
+    import torch
+    from fairseq import checkpoint_utils
+
+    import fs_plugins  # noqa: F401  (what torch.load may load)
+
+    checkpoint = checkpoint_utils.load_checkpoint_to_cpu(str(source))
+    checkpoint["last_optimizer_state"] = None
+    partial = target.with_name(target.name + ".partial")
+    torch.save(checkpoint, partial)
+    partial.replace(target)

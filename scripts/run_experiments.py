@@ -1,0 +1,181 @@
+"""Runs the study of [MASK]: any of the paper's figures and tables, at three sizes.
+
+    python scripts/run_experiments.py all --size smoke --output runs/smoke
+    python scripts/run_experiments.py figure5 table2 --size small --data data-bin/wiki --output runs/small
+    python scripts/report_experiments.py runs/smoke
+
+The same command goes on where an interrupted one stopped; finished runs are skipped, and runs that several
+figures and tables share are done once. docs/experiments.md has the sizes and what the output folder holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from experiments import folder, steps
+from experiments.folder import ROOT, FolderError
+from experiments.grids import EXPERIMENTS, expand
+from experiments.runner import Grid, say
+
+SIZES = ("smoke", "small", "paper")
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise argparse.ArgumentTypeError(f"'{text}': give different whole numbers, such as 1,2,3")
+    return numbers
+
+
+def filters(text: str) -> dict[str, str]:
+    parts = dict(part.partition("=")[::2] for part in text.split(","))
+    if not all(parts.values()):
+        raise argparse.ArgumentTypeError(f"'{text}': give fields and values, such as k=4,p=0.15")
+    return parts
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    add = result.add_argument
+    add("names", nargs="+", metavar="NAME", help=f"{', '.join(EXPERIMENTS)}, or all")
+    add("--size", choices=SIZES, required=True, help="how large: configs/size/")
+    add("--output", type=Path, required=True, metavar="DIR", help="folder for the runs of one size")
+    add("--data", type=Path, metavar="DIR", help="of fairseq-preprocess (smoke: CPython's documentation)")
+    add("--glue", type=Path, metavar="DIR", help="binarised GLUE, to fine-tune on; without it, the probe")
+    add("--seeds", type=whole_numbers, default=(1,), metavar="1,2,3", help="of pre-training (default: 1)")
+    add(
+        "--finetune-seeds",
+        type=whole_numbers,
+        default=(1, 2, 3),
+        metavar="1,2,3",
+        help="of fine-tuning (default: 1,2,3)",
+    )
+    add("--gpus", type=whole_numbers, metavar="0,1", help="one run at a time on each (default: the CPU)")
+    add("--only", type=filters, default={}, metavar="k=4,p=0.15", help="only the runs with these settings")
+    add("--dry-run", action="store_true", help="show the commands and what is done already")
+    add("--flags", default="", metavar="'...'", help="more flags for every pre-training; they win")
+    return result
+
+
+def quickstart_data(output: Path) -> Path:
+    """The quickstart's corpus, binarised into the output folder, unless it is there."""
+    data = output / "data-bin"
+    if not (data / "complete").exists():
+        say("Making the corpus from CPython's documentation")
+        scripts = ROOT / "scripts"
+        binarise = ["-m", "fairseq_cli.preprocess", "--only-source", "--workers", "1", "--destdir", str(data)]
+        binarise += [
+            "--trainpref",
+            f"{output}/encoded/train.bpe",
+            "--validpref",
+            f"{output}/encoded/valid.bpe",
+        ]
+        for command in ([str(scripts / "quickstart_corpus.py"), str(output)], binarise):
+            made = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=ROOT)
+            if made.returncode:
+                raise FolderError(f"the corpus could not be made:\n{(made.stdout + made.stderr)[-2000:]}")
+        (data / "complete").touch()
+    return data
+
+
+def settings_of(args, data: Path) -> dict:
+    """What may not differ within an output folder."""
+    return {
+        "size": args.size,
+        "data": str(data),
+        "dictionary": folder.fingerprint([data / "dict.txt"]),
+        "tokens": sum((data / f"{split}.bin").stat().st_size for split in ("train", "valid")),
+        "configs": folder.configs_fingerprint(),
+        "flags": args.flags,
+        "glue": str(args.glue.resolve()) if args.glue else None,
+    }
+
+
+def show(grid: Grid) -> None:
+    """The commands of a dry run."""
+    for run in grid.runs:
+        for step in steps.steps_of(grid.study, run, grid.runs[run]):
+            say(f"# {run.key} {step.name}{' (finished)' if step.done else ''}")
+            say(shlex.join(steps.command_of(grid.study, run, step, grid.devices[0])))
+
+
+def run(args) -> int:
+    """The exit status.
+
+    Raises:
+        ValueError, FolderError: for what cannot be run, before anything is.
+    """
+    runs = expand(args.names, args.seeds, args.only)
+    output = args.output.resolve()
+    if ":" in str(output):
+        raise FolderError(f"--output {output}: fairseq takes a folder without ':' in its name")
+    if args.data is not None:
+        folder.check_data(args.data)
+    elif args.size != "smoke":
+        raise FolderError(
+            f"--size {args.size} needs --data, a folder made by fairseq-preprocess --only-source"
+        )
+    if args.glue is not None:
+        if args.data is None:
+            raise FolderError("--glue needs --data, the pre-training's data with the same dictionary")
+        steps.check_glue(args.glue, args.data)
+    data = args.data.resolve() if args.data else output / "data-bin"
+    glue = args.glue.resolve() if args.glue else None
+    study = steps.Study(output, args.size, data, glue, args.finetune_seeds, tuple(shlex.split(args.flags)))
+    grid = Grid(study, runs, [str(gpu) for gpu in args.gpus] if args.gpus else [None])
+    if args.dry_run and not (data / "dict.txt").exists():
+        raise FolderError("a dry run without --data needs the corpus: give --data, or run without --dry-run")
+    if args.dry_run:
+        show(grid)
+        return 0
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if not os.access(output, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise FolderError(f"--output {output} cannot be written: {error.strerror}") from None
+    with folder.locked(output):
+        there = folder.read_json(output / "settings.json")
+        if there and there["size"] != args.size:
+            raise FolderError(
+                folder.OTHER_SETTINGS.format(output) + f"  size: there {there['size']!r}, asked {args.size!r}"
+            )
+        if args.data is None:
+            quickstart_data(output)
+        folder.prepare(output, settings_of(args, data))
+        grid.execute()
+    for failed, step, text in grid.failures:
+        say(f"\n{failed.key}: {step.name} failed; the end of {step.log}:\n{text}")
+    if grid.failures:
+        say(f"\n{len(grid.failures)} failed: {', '.join(f'{r.key} ({s.name})' for r, s, _ in grid.failures)}")
+        say("The same command tries them again.")
+    say(f"Report: {Path(sys.executable).name} scripts/report_experiments.py {shlex.quote(str(args.output))}")
+    return 1 if grid.failures else 0
+
+
+def main(argv=None) -> int:
+    args = parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return run(args)
+    except (ValueError, FolderError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted: the same command goes on where it stopped", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,346 @@
+"""The runner expands the paper's grids, skips what is finished, survives kills, and says what is wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import run_experiments
+from experiments import folder, logs, runner, steps
+from experiments.grids import EXPERIMENTS, Run, expand
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Figure 4 of the paper, as it is printed.
+FIGURE_4 = {
+    (1, 0.0225): 2.25,
+    (1, 0.15): 15,
+    (1, 0.387): 38.7,
+    (1, 0.622): 62.2,
+    (1, 0.789): 78.9,
+    (2, 0.15): 2.25,
+    (2, 0.387): 15,
+    (2, 0.622): 38.7,
+    (2, 0.789): 62.2,
+    (4, 0.387): 2.25,
+    (4, 0.622): 15,
+    (4, 0.789): 38.7,
+    (8, 0.622): 2.25,
+    (8, 0.789): 15,
+}
+
+
+# ---- grids
+
+
+def test_repeated_mlm_has_the_14_runs_of_figure_4():
+    runs = list(expand(["figure4"]))
+    assert len(runs) == 14
+    assert {(run.k, run.p) for run in runs} == FIGURE_4.keys()
+    assert all(100 * run.p**run.k == pytest.approx(FIGURE_4[run.k, run.p], rel=0.02) for run in runs)
+
+
+def test_shared_runs_stand_once_with_all_their_measures():
+    runs = expand(["all"])
+    assert (
+        len(runs) == len({run.key for run in runs}) == 14 + 12 + 3 + 1
+    )  # repeated, ExLM by k and p, ablations, ++
+    vanilla = Run("repeated-mlm", 1, 0.15)
+    assert sum(vanilla in experiment.runs for experiment in EXPERIMENTS.values()) == 10
+    assert runs[vanilla] == {"entropy", "quality", "quality-mnli"}
+    assert runs[Run("exlm-sparse", 4, 0.15)] == {"quality"}
+
+
+def test_seeds_and_filters():
+    runs = expand(["table4"], seeds=(3, 5), only={"k": "4", "p": "0.15"})
+    assert [run.key for run in runs] == ["exlm-k4-p0.15-s3", "exlm-k4-p0.15-s5"]
+
+
+@pytest.mark.parametrize(
+    ("names", "only", "message"),
+    [
+        (["figure7"], {}, "unknown figure or table 'figure7'"),
+        (["all"], {"k": "17"}, "k = 17: give a whole number from 1 to 16"),
+        (["all"], {"k": "0"}, "k = 0"),
+        (["all"], {"p": "1.5"}, "p = 1.5: give a share between 0 and 1"),
+        (["all"], {"k": "four"}, "k is a number"),
+        (["all"], {"ratio": "1"}, "a run has model, k, p"),
+        (["figure4"], {"k": "3"}, "leaves no run"),
+    ],
+)
+def test_what_cannot_be_expanded(names, only, message):
+    with pytest.raises(ValueError, match=message):
+        expand(names, only=only)
+
+
+def test_the_quality_of_a_run_is_the_probe_or_fine_tuning():
+    study = steps.Study(Path("out"), "smoke", Path("data"))
+    run = Run("exlm", 4, 0.15)
+    assert [s.name for s in steps.steps_of(study, run, {"quality", "entropy"})] == [
+        "train",
+        "entropy",
+        "probe",
+    ]
+    study = steps.Study(Path("out"), "small", Path("data"), Path("glue"), finetune_seeds=(1, 2))
+    names = [s.name for s in steps.steps_of(study, run, {"quality-mnli"})]
+    assert names == ["train", "glue-MNLI-s1", "glue-MNLI-s2"]
+    assert len(steps.steps_of(study, run, {"quality-mnli", "quality"})) == 1 + 4 * 2
+
+
+# ---- logs
+
+
+def log_line(kind, **figures):
+    return f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps({k: str(v) for k, v in figures.items()})}\n"
+
+
+def test_a_resumed_log_is_one_curve():
+    lines = [
+        log_line("train_inner", loss=9.5, num_updates=10, wpb=100, corrupted=0.1),
+        log_line("train_inner", loss=9.0, num_updates=20, wpb=100, corrupted=0.2),
+        "Traceback\n",
+        log_line("train_inner", loss=8.5, num_updates=20, wpb=300, corrupted=0.3, ups="inf"),
+        log_line("train", train_loss=9.0, train_num_updates=20, train_train_wall=12),
+        log_line("valid1", valid1_accuracy=70.5, valid1_num_updates=20),
+        '2026 | INFO | train_inner | {"loss": "cut sh\n',
+    ]
+    records = logs.read_records(
+        line.replace("valid1_num", "num").replace("train_num", "num") for line in lines
+    )
+    assert [(r["kind"], r["update"]) for r in records] == [
+        ("train", 10),
+        ("train", 20),
+        ("epoch", 20),
+        ("valid1", 20),
+    ]
+    assert records[1] == {
+        "kind": "train",
+        "loss": 8.5,
+        "wpb": 300,
+        "corrupted": 0.3,
+        "ups": None,
+        "update": 20,
+    }
+    assert records[3]["accuracy"] == 70.5
+    assert logs.training_seconds(records) == 12
+    # k = 2: 10 x 100 / 2 tokens at 0.1 and 10 x 300 / 2 at 0.3
+    assert logs.corruption(records, 2) == (pytest.approx(0.25), 2000)
+
+
+@pytest.fixture
+def data(tmp_path):
+    made = tmp_path / "data-bin"
+    made.mkdir()
+    (made / "dict.txt").write_text("word 5\n")
+    for split in ("train", "valid"):
+        (made / f"{split}.bin").write_bytes(b"12")
+    return made
+
+
+# ---- a grid with a training that is over in no time
+
+FAKE_STEP = """
+import json, pathlib, shutil, sys, time
+save, command, template = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+save.mkdir(parents=True, exist_ok=True)
+state = save / "state"
+update = int(state.read_text()) if state.exists() else 0
+slow = (save.parents[2] / "slow").exists()
+if (save.parents[2] / f"fail-{save.parent.name}").exists():
+    print("the reason why"); sys.exit(3)
+print(f"starts at {update}", flush=True)
+while update < 10:
+    update += 1
+    state.write_text(str(update))
+    figures = {"loss": str(10 - update / 10), "num_updates": str(update), "wpb": "10", "corrupted": "0.15"}
+    print("2026 | INFO | train_inner | " + json.dumps(figures), flush=True)
+    if slow and update == 5:
+        time.sleep(60)
+shutil.copy(template, save / "checkpoint_last.pt")
+"""
+
+
+@pytest.fixture
+def study(tmp_path, data, monkeypatch):
+    """A study whose trainings are the script above; the commands of its runs stay those of the real one."""
+    script, template = tmp_path / "train.py", tmp_path / "template.pt"
+    script.write_text(FAKE_STEP)
+    template.write_bytes(b"weights")
+    output = tmp_path / "out"
+    (output / "runs").mkdir(parents=True)
+
+    def fake_command(study, run, step, gpu):
+        return [sys.executable, str(script), str(study.folder(run) / "checkpoints"), step.name, str(template)]
+
+    monkeypatch.setattr(runner, "command_of", fake_command)
+    monkeypatch.setattr(runner, "shown", lambda command: ["fairseq-train", "..."])
+    monkeypatch.setattr(
+        steps, "drop_optimizer", lambda source, target: target.write_bytes(source.read_bytes())
+    )
+    return steps.Study(output, "smoke", data)
+
+
+def grid_of(study, *names, only=None):
+    return runner.Grid(study, expand(names, only=only), [None])
+
+
+def test_finished_runs_are_kept_and_skipped(study, capsys):
+    grid = grid_of(study, "figure4", only={"k": "8"})
+    grid.execute()
+    assert grid.failures == []
+    run = Run("repeated-mlm", 8, 0.622)
+    folder_ = study.folder(run)
+    assert not (folder_ / "checkpoints").exists()
+    assert (folder_ / "checkpoint.pt").read_bytes() == b"weights"
+    result = json.loads((folder_ / "train.json").read_text())
+    assert result["updates"] == 10
+    assert result["corrupted"]["proportion"] == pytest.approx(0.15)
+    assert len((folder_ / "metrics.jsonl").read_text().splitlines()) == 10
+    record = json.loads((folder_ / "run.json").read_text())
+    assert (record["k"], record["p"], record["seed"]) == (8, 0.622, 1)
+    assert record["commands"]["fairseq-train"] == ["fairseq-train", "..."]
+    assert record["versions"]["torch"] and record["commit"]
+    assert record["attempts"][0]["exit_status"] == 0
+
+    capsys.readouterr()
+    again = grid_of(study, "figure4", only={"k": "8"})
+    again.execute()
+    assert "2 runs, 2 of them finished before" in capsys.readouterr().out
+    assert len(json.loads((folder_ / "run.json").read_text())["attempts"]) == 1
+
+
+def test_a_failing_run_does_not_stop_the_others(study):
+    (study.output / "fail-repeated-mlm-k8-p0.622-s1").touch()
+    grid = grid_of(study, "figure4", only={"k": "8"})
+    grid.execute()
+    [(run, step, text)] = grid.failures
+    assert (run.key, step.name) == ("repeated-mlm-k8-p0.622-s1", "train")
+    assert "the reason why" in text
+    assert (study.folder(Run("repeated-mlm", 8, 0.789)) / "train.json").exists()
+    (study.output / "fail-repeated-mlm-k8-p0.622-s1").unlink()
+    again = grid_of(study, "figure4", only={"k": "8"})
+    again.execute()
+    assert again.failures == [] and again.missing(run) == []
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from experiments import runner, steps
+from experiments.grids import expand
+output, script, template, data = map(Path, sys.argv[1:])
+runner.command_of = lambda study, run, step, gpu: [
+    sys.executable, str(script), str(study.folder(run) / "checkpoints"), step.name, str(template)]
+runner.shown = lambda command: []
+runner.Grid(steps.Study(output, "smoke", data), expand(["figure4"], only={"k": "8"}), [None]).execute()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux ends a child with its parent")
+def test_a_killed_grid_ends_its_training_and_goes_on(study, tmp_path, data):
+    (study.output / "slow").touch()
+    program = [sys.executable, "-c", KILLED, str(study.output), str(tmp_path / "train.py")]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}"}
+    process = subprocess.Popen([*program, str(tmp_path / "template.pt"), str(data)], env=environment)
+    log = study.folder(Run("repeated-mlm", 8, 0.622)) / "train.log"
+    state = log.parent / "checkpoints" / "state"
+    deadline = time.monotonic() + 8
+    while not (state.exists() and state.read_text() == "5") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert state.read_text() == "5"
+    while still_there(str(log.parent)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not still_there(str(log.parent)), "the training outlived its runner"
+
+    (study.output / "slow").unlink()
+    grid = grid_of(study, "figure4", only={"k": "8"})
+    grid.execute()
+    assert grid.failures == []
+    assert "starts at 5" in log.read_text()
+    result = json.loads((log.parent / "train.json").read_text())
+    assert result["updates"] == 10
+    attempts = json.loads((log.parent / "run.json").read_text())["attempts"]
+    assert [a.get("exit_status") for a in attempts] == [None, 0]
+
+
+def still_there(word: str) -> bool:
+    """Whether a process has the word in its command."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if word.encode() in path.read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+# ---- the command line
+
+
+def refusal(capsys, *arguments) -> str:
+    try:
+        code = run_experiments.main([str(a) for a in arguments])
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    return capsys.readouterr().err
+
+
+def test_what_the_command_refuses(tmp_path, data, capsys):
+    out = tmp_path / "out"
+    small = ("--size", "small", "--output", out)
+    assert "unknown figure or table 'table99'" in refusal(capsys, "table99", *small)
+    assert "give a whole number from 1 to 16" in refusal(capsys, "all", *small, "--only", "k=20")
+    assert "needs --data" in refusal(capsys, "all", *small)
+    assert "no such folder" in refusal(capsys, "all", *small, "--data", tmp_path / "nowhere")
+    assert "different whole numbers" in refusal(capsys, "all", *small, "--seeds", "1,1")
+    assert "invalid choice: 'huge'" in refusal(capsys, "all", "--size", "huge", "--output", out)
+    assert "has no MNLI-bin" in refusal(capsys, "all", *small, "--data", data, "--glue", tmp_path)
+    (data / "dict.txt").unlink()
+    assert "has no dict.txt" in refusal(capsys, "all", *small, "--data", data)
+    assert not out.exists()
+
+
+def test_an_output_folder_that_cannot_be_written(tmp_path, data, capsys):
+    (tmp_path / "file").touch()
+    place = ("--size", "small", "--data", data, "--output", tmp_path / "file" / "out")
+    assert "cannot be written" in refusal(capsys, "all", *place)
+
+
+def test_an_output_folder_of_other_settings(tmp_path, data, capsys):
+    out = tmp_path / "out"
+    folder.prepare(out, {"size": "small", "data": "here", "glue": None})
+    folder.prepare(out, {"size": "small", "data": "here", "glue": "added"})
+    with pytest.raises(folder.FolderError, match="other settings.*\n.*data: there 'here', asked 'there'"):
+        folder.prepare(out, {"size": "small", "data": "there", "glue": "added"})
+    message = refusal(capsys, "all", "--size", "paper", "--data", data, "--output", out)
+    assert "other settings" in message and "size: there 'small', asked 'paper'" in message
+
+
+def test_two_runners_in_one_folder(tmp_path):
+    folder.prepare(tmp_path, {})
+    with folder.locked(tmp_path), pytest.raises(folder.FolderError, match="another"), folder.locked(tmp_path):
+        pass
+
+
+def test_a_dry_run_shows_the_commands(tmp_path, data, capsys):
+    arguments = ["table12", "--size", "small", "--data", data, "--output", tmp_path / "out", "--dry-run"]
+    assert run_experiments.main([str(a) for a in arguments]) == 0
+    shown = capsys.readouterr().out
+    assert "pretrain_text.sh exlm small" in shown and "--k 4 --p 0.15 --seed 1" in shown
+    assert not (tmp_path / "out").exists()
+
+
+def test_evaluation_scripts_are_where_the_commands_say(tmp_path, data):
+    study = steps.Study(tmp_path, "smoke", data)
+    run = Run("repeated-mlm", 1, 0.387)
+    for step in steps.steps_of(study, run, {"entropy", "quality"})[1:]:
+        words = steps.command_of(study, run, step, None)
+        assert Path(words[1]).exists()
+    assert words[words.index("--mask-prob") + 1 :][:2] == ["0.15", "0.387"]
