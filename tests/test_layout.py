@@ -17,6 +17,7 @@ ALLOWED = {
     "models": {"modules", "data"},
     "criterions": {"custom_ops"},
     "custom_ops": set(),
+    "analysis": {"models", "modules", "data", "custom_ops", "tasks"},
 }
 
 

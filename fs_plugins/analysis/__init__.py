@@ -1,0 +1,19 @@
+"""What a trained model says: readings of a sentence with masks (appendix P), entropy (appendices E and Q.1).
+
+>>> from fs_plugins.analysis import load
+>>> load("checkpoints/exlm/checkpoint_best.pt").fill("This is <mask>.").best.text
+"""
+
+from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
+from fs_plugins.analysis.corpus_entropy import EntropyReport, measure_entropy
+from fs_plugins.analysis.explorer import Explorer, Filling, load
+
+__all__ = [
+    "Checkpoint",
+    "EntropyReport",
+    "Explorer",
+    "Filling",
+    "load",
+    "load_checkpoint",
+    "measure_entropy",
+]

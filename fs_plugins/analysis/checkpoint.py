@@ -1,0 +1,157 @@
+"""Checkpoints of this package's models, for analysis: model and dictionary, on a CPU or a GPU."""
+
+import argparse
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+from omegaconf import DictConfig
+
+from fs_plugins.models.exlm import ExLMModel
+from fs_plugins.models.mlm import RotaryRobertaModel
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Checkpoint:
+    """A trained model.
+
+    Attributes:
+        path: the file.
+        model: in evaluation mode, on ``device``.
+        dictionary: with ``<mask>``.
+        data: the folder of the dictionary.
+        cfg: the flags of the run, by group, as fairseq keeps them.
+        device: where the model is.
+    """
+
+    path: Path
+    model: RotaryRobertaModel
+    dictionary: Dictionary
+    data: Path
+    cfg: DictConfig
+    device: torch.device
+
+    @property
+    def arch(self) -> str:
+        return _name(self.cfg.model)
+
+    @property
+    def criterion(self) -> str:
+        return _name(self.cfg.criterion)
+
+    @property
+    def task(self) -> str:
+        return _name(self.cfg.task)
+
+    @property
+    def states(self) -> int | None:
+        """k, the states of each masked token; None for a model without."""
+        return self.model.encoder.k if isinstance(self.model, ExLMModel) else None
+
+
+def load_checkpoint(
+    path: str | os.PathLike, data: str | os.PathLike | None = None, device: str | None = None
+) -> Checkpoint:
+    """Reads a checkpoint of ``--arch p_roberta*``, ``mlm_*``, ``p_roberta_ext_denselink*`` or ``exlm_*``.
+
+    Args:
+        path: a file that fairseq-train saved; read with ``weights_only``, so that it cannot run code.
+        data: folder with the ``dict.txt`` of the training; by default the one that the checkpoint names,
+            also looked for beside the checkpoint and in the folders above it.
+        device: "cpu", "cuda", "cuda:1", ...; by default a GPU where there is one.
+
+    Raises:
+        FileNotFoundError: if there is no such file, or no dictionary.
+        ValueError: for another kind of model, a dictionary of another size, or a device that is not there.
+    """
+    path, target = Path(path), choose_device(device)
+    if not path.is_file():
+        what = "a folder: give a file in it" if path.is_dir() else "not there"
+        raise FileNotFoundError(f"the checkpoint {path} is {what}, such as checkpoint_best.pt")
+    try:
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+        state["model"]
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"{path} is not a checkpoint of fairseq-train ({error!r})") from error
+    cfg = state.get("cfg")
+    if cfg is None and state.get("args") is not None:
+        cfg = convert_namespace_to_omegaconf(state["args"])
+    if cfg is None:
+        raise ValueError(f"{path} has no flags of its run, neither 'cfg' nor 'args'")
+    arch = _name(cfg.model)
+    if not issubclass(ARCH_MODEL_REGISTRY.get(arch, object), RotaryRobertaModel):
+        raise ValueError(
+            f"{path} is a checkpoint of --arch {arch}: this reads those of p_roberta*, mlm_*, "
+            "p_roberta_ext_denselink* and exlm_*"
+        )
+    folder = find_dictionary(path, getattr(cfg.task, "data", None), data)
+    dictionary = Dictionary.load(str(folder / "dict.txt"))
+    dictionary.add_symbol("<mask>")
+    symbols = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = build_model(cfg.model, symbols)
+    try:
+        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    except ValueError as error:
+        raise ValueError(f"{error}; the one read is {folder / 'dict.txt'}") from error
+    logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder)
+    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target)
+
+
+def choose_device(name: str | None) -> torch.device:
+    """The device of that name; of None, a GPU where there is one.
+
+    Raises:
+        ValueError: if there is no such device.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"the device {name!r} is unknown: cpu, cuda, cuda:1, ...") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"the device {name!r} is not there (CUDA devices: {torch.cuda.device_count()}); use cpu"
+        )
+    return device
+
+
+def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLike | None) -> Path:
+    """The folder of dict.txt: the one given, or the one stored in the checkpoint.
+
+    A stored relative path is tried from here and from each folder above the checkpoint.
+
+    Raises:
+        FileNotFoundError: if none has a dict.txt; names those that were tried.
+    """
+    if given is not None:
+        tried = [Path(given)]
+    else:
+        first = Path((utils.split_paths(stored) if stored else [""])[0] or ".")
+        tried = [first, *(folder / first for folder in checkpoint.resolve().parents)]
+        tried = tried[:1] if first.is_absolute() or not stored else tried
+    for folder in tried:
+        if (folder / "dict.txt").is_file():
+            return folder
+    raise FileNotFoundError(
+        f"there is no dict.txt in {tried[0]}"
+        + (" or, from there, above the checkpoint" if len(tried) > 1 else "")
+        + ": give the folder with the dictionary of the training (--data)"
+    )
+
+
+def _name(group) -> str:
+    """``--arch``, ``--task``, ... of a group of flags, which fairseq keeps in several forms."""
+    for key in ("_name", "arch"):
+        value = getattr(group, key, None)
+        if value:
+            return str(value)
+    return str(group)

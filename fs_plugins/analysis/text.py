@@ -1,0 +1,209 @@
+"""Text to symbols of the dictionary and back: GPT-2 BPE, a HF tokenizer.json, or symbols between blanks."""
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq.data import Dictionary
+from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+
+MASK = "<mask>"
+
+
+class Codec(ABC):
+    """How a corpus was written in the symbols of its dictionary."""
+
+    name: str
+
+    @abstractmethod
+    def encode(self, text: str, first: bool) -> list[str]:
+        """The symbols of a piece of text; ``first`` if it is the start of the sentence."""
+
+    @abstractmethod
+    def decode(self, symbols: Sequence[str]) -> str:
+        """The text of symbols, with the blanks that they carry."""
+
+    def word(self, symbol: str) -> str:
+        """A symbol as a word to show: without its blank; ``##`` where it goes on with a word."""
+        text = self.decode([symbol])
+        shown = text.strip() or repr(text)[1:-1] or symbol
+        goes_on = not is_special(symbol) and not self.starts_word(symbol) and shown[0].isalnum()
+        return f"##{shown}" if goes_on else shown
+
+    def starts_word(self, symbol: str) -> bool:
+        """Whether there is a blank before the symbol."""
+        return True
+
+
+class Blanks(Codec):
+    """Symbols between blanks, as in data binarised without a BPE; SMILES tokens, for instance."""
+
+    name = "none"
+
+    def encode(self, text, first):
+        return text.split()
+
+    def decode(self, symbols):
+        return " ".join(symbols)
+
+
+class Gpt2Bpe(Codec):
+    """fairseq's GPT-2 BPE, whose symbols are the ids of encoder.json; nothing is downloaded."""
+
+    name = "gpt2"
+
+    def __init__(self, encoder_json: str | os.PathLike, vocab_bpe: str | os.PathLike):
+        for path in (encoder_json, vocab_bpe):
+            if not Path(path).is_file():
+                raise FileNotFoundError(f"there is no {path}: GPT-2 BPE needs encoder.json and vocab.bpe")
+        self.bpe = get_encoder(str(encoder_json), str(vocab_bpe))
+
+    def encode(self, text, first):
+        return [str(i) for i in self.bpe.encode(text)]
+
+    def starts_word(self, symbol):
+        return self.decode([symbol]).startswith(" ")
+
+    def decode(self, symbols):
+        text, run = "", []
+        for symbol in [*symbols, None]:
+            if symbol is not None and symbol.isdigit() and int(symbol) in self.bpe.decoder:
+                run.append(int(symbol))
+                continue
+            text += self.bpe.decode(run) if run else ""
+            text += f" {symbol}" if symbol is not None else ""
+            run = []
+        return text
+
+
+class HfTokenizer(Codec):
+    """A tokenizer.json of Hugging Face's tokenizers whose tokens are the dictionary's symbols."""
+
+    name = "tokenizer.json"
+    STARTS = ("Ġ", "▁")  # how byte-level BPEs and sentencepiece write a blank
+
+    def __init__(self, path: str | os.PathLike):
+        from tokenizers import Tokenizer
+
+        settings = Path(path).read_text(encoding="utf-8")
+        try:
+            self.tokenizer = Tokenizer.from_str(settings)
+        except Exception as error:  # the library raises Exception itself
+            raise ValueError(f"{path} is not a tokenizer.json of HF tokenizers: {error}") from error
+        self.inner = Tokenizer.from_str(json.dumps(_without_prefix(json.loads(settings))))
+        vocabulary = self.tokenizer.get_vocab()
+        self.marks_starts = any(token[0] in self.STARTS for token in vocabulary if len(token) > 1)
+
+    def encode(self, text, first):
+        tokenizer = self.tokenizer if first else self.inner
+        return tokenizer.encode(text, add_special_tokens=False).tokens
+
+    def starts_word(self, symbol):
+        return not self.marks_starts or symbol.startswith(self.STARTS)
+
+    def decode(self, symbols):
+        if self.tokenizer.decoder is None:
+            return " ".join(symbols)
+        text, run = "", []
+        for symbol in [*symbols, None]:
+            if symbol is not None and not is_special(symbol):
+                run.append(symbol)
+                continue
+            text += self.tokenizer.decoder.decode(run) if run else ""
+            text += f" {symbol}" if symbol is not None else ""
+            run = []
+        return text
+
+
+def is_special(symbol: str) -> bool:
+    """<s>, </s>, <pad>, <unk>, <mask>."""
+    return symbol in ("<s>", "</s>", "<pad>", "<unk>", MASK)
+
+
+def _without_prefix(settings):
+    """A tokenizer's settings, with no blank put before a text that does not start with one."""
+    if isinstance(settings, list):
+        return [_without_prefix(value) for value in settings]
+    if not isinstance(settings, dict):
+        return settings
+    changed = {"add_prefix_space": False, "prepend_scheme": "never"}
+    return {key: changed.get(key, _without_prefix(value)) for key, value in settings.items()}
+
+
+def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dictionary) -> Codec:
+    """The codec of a corpus.
+
+    Args:
+        source: "none"; a tokenizer.json; encoder.json and vocab.bpe; a folder that holds one of these; None
+            to look for them in the folder of the dictionary and the one above it, and else take "none".
+        data: folder of the dictionary.
+        dictionary: the dictionary.
+
+    Raises:
+        FileNotFoundError: if a file is not there.
+        ValueError: for another source, or if None is found where symbols are GPT-2 BPE's ids.
+    """
+    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source or [])
+    if paths == ["none"]:
+        return Blanks()
+    if paths and str(paths[0]) == "gpt2":
+        paths = paths[1:]
+    if not paths:
+        found = _codec_in(data) or _codec_in(data.resolve().parent)
+        if found is None and _looks_like_ids(dictionary):
+            raise ValueError(
+                f"the dictionary in {data} has GPT-2 BPE ids for symbols: "
+                "give the files of the BPE (--bpe encoder.json vocab.bpe)"
+            )
+        return found or Blanks()
+    if len(paths) == 1:
+        path = Path(paths[0])
+        if path.is_dir():
+            found = _codec_in(path)
+            if found is None:
+                raise FileNotFoundError(f"{path} has neither tokenizer.json nor encoder.json and vocab.bpe")
+            return found
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}: give a tokenizer.json, or none")
+        return HfTokenizer(path)
+    if len(paths) == 2:
+        return Gpt2Bpe(*paths)
+    raise ValueError(f"--bpe takes none, a tokenizer.json, or encoder.json and vocab.bpe; got {paths}")
+
+
+def _codec_in(folder: Path) -> Codec | None:
+    if (folder / "tokenizer.json").is_file():
+        return HfTokenizer(folder / "tokenizer.json")
+    if (folder / "encoder.json").is_file() and (folder / "vocab.bpe").is_file():
+        return Gpt2Bpe(folder / "encoder.json", folder / "vocab.bpe")
+    return None
+
+
+def _looks_like_ids(dictionary: Dictionary) -> bool:
+    symbols = dictionary.symbols[dictionary.nspecial : -1]
+    return len(symbols) > 1000 and sum(s.isdigit() for s in symbols) > 0.9 * len(symbols)
+
+
+def encode_with_masks(text: str, codec: Codec) -> list[str]:
+    """The symbols of a sentence with ``<mask>``s, one symbol each; a blank before one belongs to its word.
+
+    Raises:
+        ValueError: if there is no mask, or a symbol that is kept for the sentence's ends.
+    """
+    if MASK not in text:
+        hint = ": write it <mask>, not [MASK]" if "[mask]" in text.lower() else ""
+        raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. 'This is {MASK}.'")
+    symbols, pieces = [], text.split(MASK)
+    for i, piece in enumerate(pieces):
+        if i < len(pieces) - 1 and piece.endswith(" "):
+            piece = piece[:-1]
+        if piece:
+            symbols += codec.encode(piece, first=i == 0)
+        if i < len(pieces) - 1:
+            symbols.append(MASK)
+    reserved = [s for s in symbols if s in ("<s>", "</s>", "<pad>")]
+    if reserved:
+        raise ValueError(f"{reserved[0]} in {text!r}: the sentence is given <s> and </s>, leave them out")
+    return symbols

@@ -1,0 +1,104 @@
+"""Loading checkpoints: dictionary, device, and everything that is not one."""
+
+import os
+import shutil
+
+import pytest
+import torch
+
+from fs_plugins.analysis import load_checkpoint
+from tests import builders
+
+
+def test_what_a_checkpoint_says_of_its_training(pretrained, corpus):
+    loaded = load_checkpoint(pretrained, device="cpu")
+    assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_tiny", "nat_dag_loss_mlm", "masked_lm")
+    assert (loaded.states, loaded.data, loaded.device.type) == (3, corpus, "cpu")
+    assert not loaded.model.training
+    assert loaded.dictionary.index("<mask>") == len(loaded.dictionary) - 1
+
+
+def test_a_checkpoint_of_older_fairseq_has_args_instead_of_cfg(save_checkpoint, tmp_path, corpus):
+    state = torch.load(save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm"))
+    args = state["cfg"]["model"]
+    for name in ("task", "criterion"):
+        setattr(args, name, state["cfg"][name]["_name"])
+    args.data = str(corpus)
+    torch.save({**state, "args": args, "cfg": None}, tmp_path / "old.pt")
+    loaded = load_checkpoint(tmp_path / "old.pt")
+    assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_base", "nat_dag_loss_mlm", "masked_lm")
+
+
+def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, tmp_path, corpus):
+    state = torch.load(save_checkpoint("exlm_base"))
+    state["cfg"]["task"]["data"] = os.path.join("runs", "data-bin")
+    folder = tmp_path / "runs" / "checkpoints"
+    folder.mkdir(parents=True)
+    torch.save(state, folder / "checkpoint.pt")
+    with pytest.raises(FileNotFoundError, match=r"no dict.txt in runs/data-bin .*--data"):
+        load_checkpoint(folder / "checkpoint.pt")
+    shutil.copytree(corpus, tmp_path / "runs" / "data-bin")
+    assert load_checkpoint(folder / "checkpoint.pt").data == tmp_path / "runs" / "data-bin"
+    assert load_checkpoint(folder / "checkpoint.pt", corpus).data == corpus
+
+
+def test_another_dictionary(pretrained, tmp_path):
+    (tmp_path / "dict.txt").write_text("one 1\ntwo 1\n")
+    with pytest.raises(ValueError, match=r"checkpoint has 21 dictionary .* this model 7: .*dict.txt"):
+        load_checkpoint(pretrained, tmp_path)
+
+
+def test_no_dictionary(pretrained, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no dict.txt in .*: give the folder .*--data"):
+        load_checkpoint(pretrained, tmp_path)
+
+
+def test_no_such_file_and_a_folder(pretrained):
+    with pytest.raises(FileNotFoundError, match="nothing.pt is not there"):
+        load_checkpoint("nothing.pt")
+    with pytest.raises(FileNotFoundError, match="is a folder: give a file in it"):
+        load_checkpoint(pretrained.parent)
+
+
+def test_files_that_are_no_checkpoint(tmp_path, pretrained):
+    for what in ({"weights": torch.ones(1)}, [1, 2], {}):
+        torch.save(what, tmp_path / "other.pt")
+        with pytest.raises(ValueError, match="other.pt is not a checkpoint of fairseq-train"):
+            load_checkpoint(tmp_path / "other.pt")
+    (tmp_path / "cut.pt").write_bytes(pretrained.read_bytes()[:5000])
+    with pytest.raises(RuntimeError, match="cut.pt"):
+        load_checkpoint(tmp_path / "cut.pt")
+    state = torch.load(pretrained)
+    torch.save({**state, "cfg": None, "args": None}, tmp_path / "flagless.pt")
+    with pytest.raises(ValueError, match="no flags of its run"):
+        load_checkpoint(tmp_path / "flagless.pt")
+
+
+def test_another_architecture(save_checkpoint, tmp_path):
+    state = torch.load(save_checkpoint("p_roberta_base"))
+    state["cfg"]["model"]._name = state["cfg"]["model"].arch = "roberta_base"
+    torch.save(state, tmp_path / "roberta.pt")
+    with pytest.raises(ValueError, match="--arch roberta_base: this reads those of p_roberta"):
+        load_checkpoint(tmp_path / "roberta.pt")
+
+
+def test_devices_that_are_not_there(pretrained, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ValueError, match="'cuda' is not there .*CUDA devices: 0.* use cpu"):
+        load_checkpoint(pretrained, device="cuda")
+    with pytest.raises(ValueError, match="'gpu' is unknown"):
+        load_checkpoint(pretrained, device="gpu")
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_is_taken_where_there_is_one(pretrained):
+    assert load_checkpoint(pretrained).device.type == "cuda"
+    assert next(load_checkpoint(pretrained, device="cuda:0").model.parameters()).is_cuda
+
+
+def test_builders_and_checkpoints_agree(save_checkpoint):
+    loaded = load_checkpoint(save_checkpoint("exlm_base", seed=4))
+    fresh = builders.exlm(loaded.dictionary, seed=4)
+    name = "encoder.query_linear.weight"
+    assert torch.equal(loaded.model.state_dict()[name], fresh.state_dict()[name])

@@ -1,0 +1,152 @@
+"""Entropies against their definitions, token by token in float64, and posteriors against enumeration."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from fs_plugins.analysis.entropy import ClusteredMean, entropy_bits, exlm_entropy, mlm_entropy
+from fs_plugins.data.repeated_tokens import corrupted_tokens, repeat_tokens
+from tests import builders, oracles
+
+
+def entropy_of(probs) -> float:
+    """H in bits, one word after the other."""
+    return -math.fsum(p * math.log2(p) for p in probs.double().tolist() if p > 0)
+
+
+def spread(model, seed: int = 0):
+    """A model in float64 whose predictions are far from uniform."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        model.encoder.lm_head.bias.normal_(0, 1.5, generator=generator)
+        model.encoder.lm_head.layer_norm.weight.mul_(3.0)
+    return model.double()
+
+
+@pytest.mark.parametrize("V", [1, 2, 7, 50265])
+def test_the_uniform_distribution_has_log2_v_bits(V):
+    states, weight, bias = torch.zeros(3, 4), torch.ones(V, 4), torch.full((V,), 2.5)
+    bits = entropy_bits(states.double(), weight.double(), bias.double())
+    assert bits.tolist() == pytest.approx([math.log2(V)] * 3, abs=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-6)])
+@pytest.mark.parametrize("chunk_bytes", [1, 2000, 2**20])
+def test_entropy_by_its_definition(dtype, tolerance, chunk_bytes):
+    generator = torch.Generator().manual_seed(0)
+    states, weight = (torch.randn(*s, generator=generator).to(dtype) for s in ((4, 5, 8), (30, 8)))
+    bias = torch.randn(30, generator=generator).to(dtype)
+    bits = entropy_bits(states, weight, bias, chunk_bytes)
+    probs = (states.double() @ weight.double().t() + bias.double()).softmax(-1)
+    expected = torch.tensor([[entropy_of(p) for p in row] for row in probs], dtype=torch.float64)
+    assert bits.dtype == dtype and expected.std() > 0.3
+    torch.testing.assert_close(bits.double(), expected, atol=tolerance * 30, rtol=tolerance)
+
+
+def test_a_certain_prediction_has_no_entropy():
+    bias = torch.full((9,), -math.inf)
+    bias[3] = 0.0
+    assert entropy_bits(torch.zeros(2, 4), torch.zeros(9, 4), bias).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_mlm_and_repeated_mlm(k):
+    symbols = builders.dictionary(20)
+    model = spread(builders.model("p_roberta_base", symbols, **builders.SMALL))
+    d, T = symbols, 7
+    generator = torch.Generator().manual_seed(k)
+    tokens = torch.randint(d.nspecial, len(d) - 1, (3, T), generator=generator)
+    tokens[:, 0] = d.bos()
+    tokens[2, 5:] = d.pad()  # a shorter sentence
+    repeated = repeat_tokens(tokens, k)
+    masked = (torch.rand(3, k * T, generator=generator) < 0.75) & (repeated != d.pad())
+    target = torch.where(masked, repeated, d.pad())
+    source = torch.where(masked, d.index("<mask>"), repeated)
+    wanted = corrupted_tokens(target, k, d.pad())
+    assert 3 < wanted.sum() < 3 * T and (k == 1 or (masked.view(3, T, k).any(2) & ~wanted).any())
+    bits = mlm_entropy(model, source, target, wanted, k)
+    with torch.no_grad():
+        probs = model(source)[0].softmax(-1)  # [B, k T, V]
+    for b in range(3):
+        for t in range(T):
+            copies = range(k * t, k * t + k)
+            if all(target[b, j] != d.pad() for j in copies):
+                expected = sum(entropy_of(probs[b, j]) for j in copies) / k  # the paper's H_token
+                assert float(bits[b, t]) == pytest.approx(expected, abs=1e-10)
+            else:
+                assert bits[b, t] == 0
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_exlm_over_nodes_and_by_posterior(k, sparse):
+    symbols = builders.dictionary(20)
+    model = spread(builders.exlm(symbols, ext_state_num=k, sparse_dag=sparse))
+    with torch.no_grad():
+        model.encoder.query_linear.weight.mul_(8.0)  # transitions far from uniform, too
+    batch = builders.sample(
+        symbols,
+        [builders.sentence(symbols, 6, (2, 4)), builders.sentence(symbols, 4, (1,), seed=1, end=False)],
+    )
+    tokens, target = batch["net_input"]["src_tokens"], batch["target"]
+    states = exlm_entropy(model, tokens, target)
+    with torch.no_grad():
+        graph, _ = model(tokens, target=target)
+    probs, layout = graph.logits().softmax(-1), graph.layout
+    match = probs.log().gather(2, layout.targets[:, None].expand(-1, probs.shape[1], -1)).transpose(1, 2)
+    posterior, _ = oracles.dag_posteriors(match, graph.links, layout.node_lengths, layout.target_lengths)
+    assert states.finite.all()
+    for b in range(2):
+        bits = [entropy_of(p) for p in probs[b]]
+        for i in range(int(layout.target_lengths[b])):
+            own = range(k * i, k * i + k)
+            assert float(states.plain[b, i]) == pytest.approx(sum(bits[u] for u in own) / k, abs=1e-10)
+            weights = posterior[b, i, : int(layout.node_lengths[b])].tolist()
+            assert sum(weights) == pytest.approx(1)
+            weighted = sum(w * h for w, h in zip(weights, bits, strict=False))
+            assert float(states.posterior[b, i]) == pytest.approx(weighted, abs=1e-8)
+            assert float(states.own_share[b, i]) == pytest.approx(sum(weights[u] for u in own), abs=1e-8)
+            if sparse or k == 1:  # then a target has no node but its own
+                assert float(states.own_share[b, i]) == pytest.approx(1)
+            elif 0 < i < int(layout.target_lengths[b]) - 1:
+                assert abs(float(states.posterior[b, i] - states.plain[b, i])) > 1e-4
+
+
+def test_standard_errors_of_single_tokens_are_the_usual_ones():
+    values = np.random.default_rng(0).normal(size=200)
+    mean = ClusteredMean()
+    mean.add(torch.tensor(values)[:, None], torch.ones(200, 1, dtype=torch.bool))
+    result = mean.result()
+    assert result.mean == pytest.approx(values.mean())
+    assert result.standard_error == pytest.approx(values.std(ddof=1) / math.sqrt(200))
+    assert (result.tokens, result.sentences) == (200, 200)
+
+
+def test_standard_errors_take_sentences_as_clusters():
+    """Over 400 corpora of 60 sentences, whose tokens have most of their variation in common, the estimates
+    have the spread that the errors say; the naive error would be less than half of it."""
+    rng = np.random.default_rng(1)
+    means, errors, naive = [], [], []
+    for _ in range(400):
+        mean, everything = ClusteredMean(), []
+        for _ in range(60):
+            values = rng.normal() + 0.3 * rng.normal(size=rng.integers(1, 20))
+            mean.add(torch.tensor(values)[None], torch.ones(1, len(values), dtype=torch.bool))
+            everything += values.tolist()
+        result = mean.result()
+        means.append(result.mean)
+        errors.append(result.standard_error)
+        naive.append(np.std(everything, ddof=1) / math.sqrt(len(everything)))
+    assert np.mean(errors) == pytest.approx(np.std(means, ddof=1), rel=0.1)
+    assert np.mean(naive) < np.std(means, ddof=1) / 2
+
+
+def test_only_the_wanted_count_and_nothing_gives_nothing():
+    mean = ClusteredMean()
+    assert mean.result() is None
+    mean.add(torch.tensor([[1.0, 9.0], [5.0, 5.0]]), torch.tensor([[True, False], [False, False]]))
+    result = mean.result()
+    assert (result.mean, result.tokens, result.sentences) == (1.0, 1, 1)
+    assert math.isnan(result.standard_error)

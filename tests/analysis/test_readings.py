@@ -1,0 +1,147 @@
+"""Best and sampled readings against every path and every word of small graphs, one by one."""
+
+import itertools
+import math
+from collections import Counter
+
+import pytest
+import torch
+from scipy import stats
+
+from fs_plugins.analysis.readings import Path, StateGraphReader
+from tests import oracles
+
+BOS, EOS, V, L = 0, 1, 4, 6
+
+
+def graph(seed: int, nodes: int = L, missing: float = 0.0):
+    """words [L, V] and links [L, L], normalised, far from uniform."""
+    generator = torch.Generator().manual_seed(seed)
+    words = (2 * torch.randn(nodes, V, generator=generator, dtype=torch.float64)).log_softmax(-1)
+    _, links = oracles.random_graph(1, 2, nodes, seed=seed, scale=1.5, missing=missing)
+    return words, links[0]
+
+
+def readings(words, links, count=None) -> dict[tuple, float]:
+    """(path, words) -> its probability, of all of the graph or of those of ``count`` words."""
+    n, result = len(words), {}
+    for m in range(2, n + 1) if count is None else [count + 2]:
+        for path in oracles.paths(n, m):
+            transition = sum(float(links[u, v]) for u, v in itertools.pairwise(path))
+            if transition == -math.inf:
+                continue
+            for inner in itertools.product(range(V), repeat=m - 2):
+                emitted = sum(float(words[u, y]) for u, y in zip(path, (BOS, *inner, EOS), strict=True))
+                result[path, inner] = math.exp(transition + emitted)
+    return result
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize("seed", range(6))
+def test_best_reading_of_any_length(seed, missing):
+    words, links = graph(seed, missing=missing)
+    everything = readings(words, links)
+    if not everything:
+        with pytest.raises(ValueError, match="no path"):
+            StateGraphReader(words, links, BOS, EOS)
+        return
+    (nodes, inner), prob = max(everything.items(), key=lambda item: item[1])
+    assert StateGraphReader(words, links, BOS, EOS).best() == Path(
+        nodes, inner, pytest.approx(math.log(prob))
+    )
+
+
+@pytest.mark.parametrize("count", range(L - 1))
+@pytest.mark.parametrize("seed", range(4))
+def test_best_reading_of_a_length(seed, count):
+    words, links = graph(seed)
+    everything = readings(words, links, count)
+    (nodes, inner), prob = max(everything.items(), key=lambda item: item[1])
+    best = StateGraphReader(words, links, BOS, EOS).best_of(count)
+    assert best == Path(nodes, inner, pytest.approx(math.log(prob)))
+
+
+def test_no_reading_is_longer_than_the_graph():
+    reader = StateGraphReader(*graph(0), BOS, EOS)
+    assert reader.best_of(L - 1) is None
+    assert reader.sample(torch.Generator(), L - 1) is None
+    assert reader.length_log_prob(L + 1) == -math.inf
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_log_probs_are_sums_over_the_enumeration(seed):
+    words, links = graph(seed)
+    reader = StateGraphReader(words, links, BOS, EOS)
+    everything = readings(words, links)
+    by_words = Counter()
+    for (path, inner), prob in everything.items():
+        assert reader.path_log_prob(path, inner) == pytest.approx(math.log(prob))
+        by_words[inner] += prob
+    for inner, prob in itertools.islice(by_words.items(), 0, None, 7):
+        assert reader.words_log_prob(inner) == pytest.approx(math.log(prob))
+
+
+@pytest.mark.parametrize("dead_end", [False, True])
+def test_visits_and_lengths_are_those_of_the_paths(dead_end):
+    _, links = graph(3)
+    if dead_end:
+        links[3] = -math.inf
+    reader = StateGraphReader(torch.zeros(L, V), links, BOS, EOS)
+    visits, lengths = torch.zeros(L, dtype=torch.float64), Counter()
+    for m in range(2, L + 1):
+        for path in oracles.paths(L, m):
+            prob = math.exp(sum(float(links[u, v]) for u, v in itertools.pairwise(path)))
+            visits[list(path)] += prob
+            lengths[m] += prob
+    reach = sum(lengths.values())  # below 1 where nodes have no way on
+    assert (reach < 0.999) == dead_end
+    torch.testing.assert_close(reader.visits(), visits / reach)
+    for m in range(2, L + 1):
+        assert math.exp(reader.length_log_prob(m)) == pytest.approx(lengths[m] / reach, abs=1e-12)
+
+
+@pytest.mark.parametrize("dead_end", [False, True])
+@pytest.mark.parametrize("count", [None, 2])
+def test_samples_come_as_often_as_they_are_probable(count, dead_end):
+    """Chi-square of 4,000 samples over all readings, those expected less than 5 times taken together."""
+    words, links = graph(3)
+    if dead_end:
+        links[3] = -math.inf
+    exact = readings(words, links, count)
+    total, draws = sum(exact.values()), 4000
+    reader, generator = StateGraphReader(words, links, BOS, EOS), torch.Generator().manual_seed(1)
+    seen = Counter()
+    for _ in range(draws):
+        path = reader.sample(generator, count)
+        assert path.log_prob == pytest.approx(math.log(exact[path.nodes, path.words]))
+        seen[path.nodes, path.words] += 1
+    frequent = [key for key in exact if exact[key] / total * draws >= 5]
+    assert len(frequent) > 15
+    expected = [exact[key] / total * draws for key in frequent]
+    observed = [seen[key] for key in frequent]
+    expected.append(draws - sum(expected))
+    observed.append(draws - sum(observed))
+    assert stats.chisquare(observed, expected).pvalue > 0.001
+
+
+def test_the_same_seed_gives_the_same_samples():
+    reader = StateGraphReader(*graph(0), BOS, EOS)
+    draws = [
+        [reader.sample(g) for _ in range(10)] for g in (torch.Generator().manual_seed(s) for s in (5, 5, 6))
+    ]
+    assert draws[0] == draws[1] != draws[2]
+
+
+def test_a_dead_end_is_never_entered():
+    words, links = graph(0)
+    links[3] = -math.inf  # node 3 has no successor
+    reader = StateGraphReader(words, links, BOS, EOS)
+    generator = torch.Generator().manual_seed(1)
+    assert all(3 not in reader.sample(generator).nodes for _ in range(200))
+    assert float(reader.visits()[3]) == 0
+
+
+def test_shapes_that_do_not_fit():
+    words, links = graph(0)
+    with pytest.raises(ValueError, match=r"\(6, 4\).*\(5, 5\)"):
+        StateGraphReader(words, links[:5, :5], BOS, EOS)

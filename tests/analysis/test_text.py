@@ -1,0 +1,131 @@
+"""Sentences with masks, in symbols of the dictionary and back."""
+
+import json
+from pathlib import Path
+
+import pytest
+import quickstart_corpus
+
+from fs_plugins.analysis.text import Blanks, Gpt2Bpe, HfTokenizer, encode_with_masks, make_codec
+from tests import builders
+
+GPT2 = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2_bpe"
+LINES = ["This is great, and I'm very happy to see this.", "I see that this is very good news."] * 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer_json(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    quickstart_corpus.train_tokenizer(LINES, 400).save(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def small_gpt2(tmp_path_factory) -> Path:
+    """A BPE of bytes and two merges, in the files of GPT-2's."""
+    folder = tmp_path_factory.mktemp("gpt2")
+    letters = [*"abcdefghijklmnopqrstuvwxyz,.'", "Ġ", "i" + "s", "Ġ" + "is"]
+    (folder / "encoder.json").write_text(json.dumps({symbol: i for i, symbol in enumerate(letters)}))
+    (folder / "vocab.bpe").write_text("#version: 0.2\ni s\nĠ is\n")
+    return folder
+
+
+def test_symbols_between_blanks():
+    codec = Blanks()
+    assert encode_with_masks("C C <mask> N", codec) == ["C", "C", "<mask>", "N"]
+    assert encode_with_masks("<mask><mask> C <mask>", codec) == ["<mask>", "<mask>", "C", "<mask>"]
+    assert codec.decode(["C", "C", "N"]) == "C C N"
+    assert codec.word("Cl") == "Cl"
+
+
+def test_gpt2_bpe_masks_take_their_blank(small_gpt2):
+    codec = Gpt2Bpe(small_gpt2 / "encoder.json", small_gpt2 / "vocab.bpe")
+    blank, is_, a, comma = "29", "31", "0", "26"
+    assert codec.encode("a is", True) == [a, is_]
+    assert encode_with_masks("a <mask>, is", codec) == [a, "<mask>", comma, is_]
+    assert encode_with_masks("<mask> is", codec) == ["<mask>", is_]
+    assert encode_with_masks("<mask> <mask>", codec) == ["<mask>"] * 2
+    assert encode_with_masks("a  <mask>", codec) == [a, blank, "<mask>"]
+    assert codec.decode([a, is_, "<mask>", comma]) == "a is <mask>,"
+    assert [codec.word(s) for s in (is_, a, comma, "<unk>", "madeupword0000")] == [
+        *("is", "##a", ",", "<unk>", "madeupword0000")
+    ]
+
+
+@pytest.mark.skipif(not GPT2.is_dir(), reason=f"the GPT-2 BPE files are not at {GPT2}")
+def test_gpt2_bpe_of_the_papers_sentence():
+    codec = Gpt2Bpe(GPT2 / "encoder.json", GPT2 / "vocab.bpe")
+    symbols = encode_with_masks("This is <mask>, and I'm very <mask> to see this.", codec)
+    whole = codec.encode("This is great, and I'm very happy to see this.", True)
+    great, happy = codec.encode(" great happy", False)
+    assert symbols == ["<mask>" if s in (great, happy) else s for s in whole]
+    assert codec.decode(whole) == "This is great, and I'm very happy to see this."
+    assert codec.word(great) == "great"
+
+
+def test_hf_tokenizer_encodes_around_masks_as_the_whole_sentence(tokenizer_json):
+    codec = HfTokenizer(tokenizer_json)
+    for sentence, words in (
+        ("This is great, and I'm very happy to see this.", ("great", "happy")),
+        ("This is great, and I'm very happy to see this.", ("This", "great")),
+        ("I see that this is very good news.", ("is", "very")),
+    ):
+        whole = codec.encode(sentence, True)
+        masked = sentence
+        for word in words:
+            assert codec.encode(sentence, True).count("Ġ" + word) == 1
+            masked = " ".join(
+                "<mask>" + w[len(word) :] if w.rstrip(",.") == word else w for w in masked.split()
+            )
+        expected = ["<mask>" if s.removeprefix("Ġ") in words else s for s in whole]
+        assert encode_with_masks(masked, codec) == expected
+        assert codec.decode(whole).strip() == sentence
+    assert codec.word("Ġthis") == "this"
+    assert codec.word("g") == "##g"
+    assert codec.word(",") == ","
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("no blank to fill", "no <mask> in 'no blank to fill'"),
+        ("this is [MASK].", r"write it <mask>, not \[MASK\]"),
+        ("<s> <mask>", "<s> in .* leave them out"),
+        ("<mask> </s>", "</s> in .* leave them out"),
+    ],
+)
+def test_texts_that_cannot_be_filled(text, says):
+    with pytest.raises(ValueError, match=says):
+        encode_with_masks(text, Blanks())
+
+
+def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_path):
+    symbols = builders.dictionary()
+    data = tokenizer_json.parent / "data-bin"
+    data.mkdir()
+    assert make_codec(None, data, symbols).name == "tokenizer.json"
+    assert make_codec(None, small_gpt2, symbols).name == "gpt2"
+    assert make_codec(None, tmp_path, symbols).name == "none"
+    assert make_codec("none", data, symbols).name == "none"
+    assert make_codec(str(small_gpt2), data, symbols).name == "gpt2"
+    assert make_codec([small_gpt2 / "encoder.json", small_gpt2 / "vocab.bpe"], data, symbols).name == "gpt2"
+    assert make_codec([str(tokenizer_json)], tmp_path, symbols).name == "tokenizer.json"
+
+
+def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):
+    symbols = builders.dictionary()
+    with pytest.raises(FileNotFoundError, match="no file .*nothing.json"):
+        make_codec([str(tmp_path / "nothing.json")], tmp_path, symbols)
+    with pytest.raises(FileNotFoundError, match="neither tokenizer.json nor encoder.json"):
+        make_codec([str(tmp_path)], tmp_path, symbols)
+    with pytest.raises(FileNotFoundError, match="nothing.bpe: GPT-2 BPE needs"):
+        make_codec([small_gpt2 / "encoder.json", tmp_path / "nothing.bpe"], tmp_path, symbols)
+    with pytest.raises(ValueError, match="not a tokenizer.json"):
+        make_codec([str(small_gpt2 / "encoder.json")], tmp_path, symbols)
+    with pytest.raises(ValueError, match="--bpe takes"):
+        make_codec(["a", "b", "c"], tmp_path, symbols)
+
+
+def test_a_dictionary_of_ids_needs_its_bpe(tmp_path):
+    with pytest.raises(ValueError, match="GPT-2 BPE ids.*--bpe encoder.json vocab.bpe"):
+        make_codec(None, tmp_path, builders.dictionary([str(i) for i in range(2000)]))
