@@ -1,0 +1,123 @@
+"""What an ExLM makes of a sentence with masks (figures 7, 10 and 11 of the paper).
+
+    python scripts/explore.py checkpoints/exlm/checkpoint_best.pt \
+        "This is <mask>, and I'm very <mask> to see this." --bpe encoder.json vocab.bpe
+
+prints each state's most probable words, and the best and some sampled readings of the sentence; writes
+filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap) and graph.png
+(the states as a graph) into --output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import pickle
+import tempfile
+from pathlib import Path
+
+
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    add = parser.add_argument
+    add("checkpoint", type=Path, help="a checkpoint of exlm_* or p_roberta_ext_denselink*")
+    add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
+    add("--top", type=int, default=5, metavar="N", help="words to show for each state")
+    add("--samples", type=int, default=5, metavar="N", help="sampled readings to show, of each kind")
+    add("--seed", type=int, default=1, help="of the samples")
+    add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help="folder to write into")
+    add("--min-edge", type=float, default=0.1, metavar="P", help="least transition to draw in the graph")
+    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
+    add(
+        "--bpe",
+        nargs="+",
+        metavar="FILE",
+        help="how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a tokenizer.json, or none "
+        "for symbols between blanks (default: what lies beside the dictionary, else none)",
+    )
+    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
+    return parser.parse_args(argv)
+
+
+def check_output(folder: Path) -> None:
+    """Makes the folder, and fails before any work where nothing can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(f"cannot write into --output {folder}: {error.strerror or error}") from error
+
+
+def percent(p: float) -> str:
+    return f"{100 * p:.1f}%" if p >= 0.0995 else f"{100 * p:.2g}%"
+
+
+def describe(filling) -> str:
+    """The text that the terminal shows."""
+    lines = [
+        filling.text,
+        f"{filling.masks} mask{'s' * (filling.masks > 1)}, k = {filling.k}: {len(filling.nodes)} nodes",
+    ]
+    for symbol in filling.unknown:
+        lines.append(f"NOTE: {symbol!r} is not in the dictionary: the model reads <unk> there")
+    lines += [f"NOTE: {note}" for note in filling.notes]
+    lines += ["", f"node  {'state':<10} {'passed':>7}  most probable words"]
+    for node in filling.nodes:
+        words = "  ".join(f"{word.text} {percent(word.prob)}" for word in node.words)
+        state = f"{node.group}.{node.copy}"
+        lines.append(f"{node.index:>4}  {state:<10} {percent(node.visit_prob):>7}  {words}")
+    exactly = f"{filling.masks} word{'s' * (filling.masks > 1)}"
+    lines += ["", f"By the transitions, {percent(filling.length_prob)} of the paths have {exactly}."]
+    lines += ["", "  log P (nats) of", "    path all paths  reading [path]"]
+    for title, readings in (
+        (f"Best reading of {exactly}", [filling.best]),
+        ("Best reading of any number of words", [filling.best_free]),
+        (f"Sampled readings of {exactly}", filling.samples),
+        ("Sampled readings of any number of words", filling.samples_free),
+    ):
+        lines += [title] if readings else []
+        lines += [describe_reading(reading) for reading in readings]
+    return "\n".join(lines)
+
+
+def describe_reading(reading) -> str:
+    if reading is None:
+        return "    there is none: no path has so many nodes"
+    path = " ".join(map(str, reading.nodes))
+    return f"{reading.log_prob:8.2f} {reading.total_log_prob:9.2f}  {reading.text}  [{path}]"
+
+
+def run(args: argparse.Namespace) -> None:
+    check_output(args.output)
+    logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
+    from fs_plugins.analysis import load
+    from fs_plugins.analysis.plots import state_graph, transition_heatmap
+
+    explorer = load(args.checkpoint, data=args.data, bpe=args.bpe, device=args.device)
+    filling = explorer.fill(args.text, top=args.top, samples=args.samples, seed=args.seed)
+    print(describe(filling))
+    figures = {
+        "transitions.png": transition_heatmap(filling),
+        "graph.png": state_graph(filling, args.min_edge),
+    }
+    text = json.dumps(filling.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+    (args.output / "filling.json").write_text(text + "\n", encoding="utf-8")
+    for name, figure in figures.items():
+        figure.savefig(args.output / name)
+    print(f"\n{args.output}: filling.json, {', '.join(figures)}")
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse_arguments(argv)
+    try:
+        run(args)
+    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
+        raise SystemExit(f"error: {error}") from error
+
+
+if __name__ == "__main__":
+    main()
