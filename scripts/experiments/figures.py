@@ -61,7 +61,7 @@ def save_grids(path: Path, panels: list[tuple[str, Cells, int]]) -> None:
         draw_grid(place, panel[1], panel[0], digits=panel[2])
     for place in axes.flat[len(panels) :]:
         place.set_visible(False)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
@@ -92,7 +92,7 @@ def save_curves(path: Path, curves: dict[Run, list[dict]]) -> None:
     handles = [plt.Line2D([], [], color=colour[p], label=f"p = {percent(p)}") for p in MASK_RATIOS]
     handles += [plt.Line2D([], [], color="0.3", ls=dashes[k], label=f"k = {k}") for k in REPEATED]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
@@ -116,5 +116,5 @@ def save_lines(path: Path, panels: dict[str, dict[str, dict[float, Value]]], yla
         if place.get_legend_handles_labels()[0]:
             place.legend(fontsize=8)
     axes[0, 0].set_ylabel(ylabel)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=110)
     plt.close(figure)
