@@ -12,7 +12,7 @@ Trains a small ExLM on this machine's CPU and shows what it learned.
   text               the data: English from CPython's own documentation (default)
 
   --output DIR       where everything goes (default: runs/quickstart)
-  --updates N        updates of training (default: 1500)
+  --updates N        updates of training (default: 900)
   --k N              states for each masked token (default: 4)
   --mask-prob P      share of the tokens that are masked (default: 0.15)
   --seed N           seed of the weights, the masks and the order (default: 1)
@@ -30,7 +30,7 @@ fail() {
     exit 1
 }
 
-mode=text output=runs/quickstart updates=1500 k=4 mask_prob=0.15 seed=1 arch=exlm_tiny
+mode=text output=runs/quickstart updates=900 k=4 mask_prob=0.15 seed=1 arch=exlm_tiny
 
 if (($#)) && [[ $1 != -* ]]; then
     mode=$1
@@ -75,7 +75,7 @@ done
 # What each kind of data needs: the shape of its samples, and how to make data-bin.
 case $mode in
 text)
-    tokens_per_sample=128 batch_size=16 learning_rate=2e-3 warmup=100
+    tokens_per_sample=32 batch_size=64 learning_rate=3e-3 warmup=60
     make_corpus() {
         echo "Corpus: CPython's documentation topics and docstrings"
         "$python" scripts/quickstart_corpus.py "$output"

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-VOCABULARY = 4000
+VOCABULARY = 1000
 VALIDATION_SHARE = 0.08
 LEAST_WORDS = 6
 LEAST_PLAIN_SHARE = 0.8

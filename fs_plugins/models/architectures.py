@@ -9,7 +9,7 @@ from fs_plugins.models import exlm, mlm  # noqa: F401  (registers the models tha
 BASE = (12, 768, 3072, 12)
 LARGE = (24, 1024, 4096, 16)
 SMILES = (9, 768, 2048, 12)
-TINY = (4, 192, 768, 6)
+TINY = (2, 128, 512, 4)
 
 
 def _set_defaults(args, **defaults) -> None:
@@ -40,6 +40,7 @@ def mlm_architecture(args, size=BASE) -> None:
         dropout=0.1,
         attention_dropout=0.1,
         activation_dropout=0.0,
+        embedding_init_std=0.02,
         pooler_dropout=0.0,
         encoder_normalize_before=False,
         activation_fn="gelu",
@@ -64,6 +65,13 @@ def _prenorm(args) -> None:
     args.encoder_normalize_before = True
 
 
+def _tiny(args) -> None:
+    """Embeddings as large as what the layers add to them: at 0.02, without a norm after the embedding, the words
+    drown in it, and a small model takes thousands of updates to notice its context."""
+    _prenorm(args)
+    _set_defaults(args, embedding_init_std=0.2)
+
+
 @register_model_architecture("p_roberta", "p_roberta")
 @register_model_architecture("p_roberta", "p_roberta_base")
 def p_roberta_base(args):
@@ -83,7 +91,7 @@ def mlm_smiles(args):
 
 @register_model_architecture("p_roberta", "mlm_tiny")
 def mlm_tiny(args):
-    _prenorm(args)
+    _tiny(args)
     mlm_architecture(args, TINY)
 
 
@@ -120,5 +128,5 @@ def exlm_smiles(args):
 
 @register_model_architecture("p_roberta_ext_denselink", "exlm_tiny")
 def exlm_tiny(args):
-    _prenorm(args)
+    _tiny(args)
     exlm_architecture(args, TINY)

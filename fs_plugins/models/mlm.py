@@ -51,6 +51,12 @@ class RotaryRobertaModel(RobertaModel):
 
     encoder_class = RotaryRobertaEncoder
 
+    def __init__(self, args, encoder):
+        super().__init__(args, encoder)
+        embedding = encoder.sentence_encoder.embed_tokens
+        nn.init.normal_(embedding.weight, std=args.embedding_init_std)
+        nn.init.zeros_(embedding.weight[embedding.padding_idx])
+
     @classmethod
     def hub_models(cls):
         return {}
@@ -72,6 +78,7 @@ class RotaryRobertaModel(RobertaModel):
         add("--attention-dropout", type=float, metavar="P", help="that of the attention weights")
         add("--activation-dropout", type=float, metavar="P", help="that after the activation function")
         add("--pooler-dropout", type=float, metavar="P", help="that of the classification heads")
+        add("--embedding-init-std", type=float, metavar="S", help="standard deviation of initial embeddings")
         add("--untie-weights-roberta", action="store_true", help="an output matrix apart from the embedding")
         add("--load-checkpoint-heads", action="store_true", help="(re-)register and load heads when loading")
         add(
