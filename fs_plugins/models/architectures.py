@@ -66,7 +66,7 @@ def _prenorm(args) -> None:
 
 
 def _tiny(args) -> None:
-    """Embeddings as large as what the layers add to them: at 0.02, without a norm after the embedding, the words
+    """Embeddings as large as what the layers add to them: at 0.02, with no norm after the embedding, words
     drown in it, and a small model takes thousands of updates to notice its context."""
     _prenorm(args)
     _set_defaults(args, embedding_init_std=0.2)
