@@ -39,16 +39,17 @@ def test_a_resumed_log_is_one_curve():
     assert curve.valid == {10: 8.5}
     assert curve.speed == {10: 656.0, 20: 656.0, 30: 656.0}
     assert curve.seconds == 65
-    assert "NON-FINITE SENTENCES" in dict(report.summary_rows(curve, before=9.5, entropy=8.0))
+    assert "NON-FINITE SENTENCES" in dict(report.summary_rows(curve, before=9.5, entropy=8.0, words_only=7.5))
 
 
 def test_summary_says_what_changed():
     curve = report.read_curve([train_line(1500, 6.9, wall=252), valid_line(1500, 7.25)])
-    rows = dict(report.summary_rows(curve, before=12.0, entropy=8.0))
+    rows = dict(report.summary_rows(curve, before=12.0, entropy=8.0, words_only=7.5))
     assert rows["updates"] == "1,500"
     assert "7.25" in rows["validation bits per target, after"]
     assert "-4.75" in rows["validation bits per target, after"]
     assert "8.00" in rows["unigram entropy of the same targets"]
+    assert "7.50   (-0.25" in rows["  with <s> and </s> for free"]
     assert rows["minutes of training"] == "4.2"
     assert "NON-FINITE SENTENCES" not in rows
 
@@ -79,6 +80,12 @@ def test_graph_targets_are_masked_and_boundary_tokens():
     assert report.graph_targets([BOS, 99, EOS, 9, 7], [PAD, 5, PAD, 6, PAD], BOS, EOS, PAD) == [0, 5, 2, 6, 2]
     # A sentence that ends in </s>, itself masked: none is added.
     assert report.graph_targets([BOS, 5, 99], [PAD, PAD, EOS], BOS, EOS, PAD) == [0, 2]
+
+
+def test_entropy_with_the_ends_for_free():
+    targets = [0, 5, 6, 2, 0, 7, 8, 2]
+    assert report.unigram_entropy(targets) == pytest.approx(2.5)
+    assert report.words_only_entropy(targets, report.ENDS) == pytest.approx(2 * 4 / 8)
 
 
 def test_unigram_entropy():
