@@ -68,7 +68,7 @@ done
 one_of model "$model" "$configs/model"
 one_of size "$size" "$configs/size"
 one_of recipe "$recipe" "$configs/pretrain"
-[[ -e $data/dict.txt ]] || fail "$data/dict.txt is not there: DATA is a folder made by fairseq-preprocess --only-source"
+[[ -n $show || -e $data/dict.txt ]] || fail "$data/dict.txt is not there: DATA is a folder made by fairseq-preprocess --only-source"
 if [[ $model == mlm ]]; then
     [[ -z $k || $k == 1 ]] || fail "--k $k: the mlm has one state for each token; repeated-mlm and exlm have k"
     k=1

@@ -23,6 +23,7 @@ from experiments.folder import ROOT, FolderError
 from experiments.grids import EXPERIMENTS, expand
 from experiments.runner import Grid, say
 
+MODELS = {run.model for experiment in EXPERIMENTS.values() for run in experiment.runs}
 SIZES = ("smoke", "small", "paper")
 
 
@@ -96,7 +97,7 @@ def settings_of(args, data: Path) -> dict:
         "data": str(data),
         "dictionary": folder.fingerprint([data / "dict.txt"]),
         "tokens": sum((data / f"{split}.bin").stat().st_size for split in ("train", "valid")),
-        "configs": folder.configs_fingerprint(),
+        "configs": folder.configs_fingerprint(args.size, MODELS),
         "flags": args.flags,
         "glue": str(args.glue.resolve()) if args.glue else None,
     }
@@ -134,8 +135,6 @@ def run(args) -> int:
     glue = args.glue.resolve() if args.glue else None
     study = steps.Study(output, args.size, data, glue, args.finetune_seeds, tuple(shlex.split(args.flags)))
     grid = Grid(study, runs, [str(gpu) for gpu in args.gpus] if args.gpus else [None])
-    if args.dry_run and not (data / "dict.txt").exists():
-        raise FolderError("a dry run without --data needs the corpus: give --data, or run without --dry-run")
     if args.dry_run:
         show(grid)
         return 0

@@ -49,9 +49,22 @@ def fingerprint(paths) -> str:
     return digest.hexdigest()[:16]
 
 
-def configs_fingerprint() -> str:
-    script = ROOT / "scripts" / "pretrain_text.sh"
-    return fingerprint([*sorted((ROOT / "configs").rglob("*.flags")), script])
+def read_flags(path: Path) -> list[str]:
+    """The words of a flag file, without its comments."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [word for line in lines for word in line.split("#")[0].split()]
+
+
+def configs_fingerprint(size: str, models) -> str:
+    """Of the hyper-parameters that runs of a size depend on."""
+    names = [
+        "pretrain/table5",
+        "finetune/table6",
+        f"size/{size}",
+        *(f"model/{model}" for model in sorted(models)),
+    ]
+    words = [word for name in names for word in read_flags(ROOT / "configs" / f"{name}.flags")]
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
 
 
 def git_commit() -> str:

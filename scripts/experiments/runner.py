@@ -154,7 +154,7 @@ class Grid:
         with self._lock:
             self._children.add(child)
             if self._stopped:
-                child.terminate()
+                os.kill(child.pid, signal.SIGTERM)
         reported = time.monotonic()
         while True:
             pid, status, usage = os.wait4(child.pid, os.WNOHANG)
@@ -170,10 +170,11 @@ class Grid:
         return child.returncode, usage.ru_utime + usage.ru_stime
 
     def _stop(self) -> None:
+        # by os.kill: Popen would wait for the child first, whose status and CPU time _call is to get
         with self._lock:
             self._stopped = True
             for child in self._children:
-                child.send_signal(signal.SIGTERM)
+                os.kill(child.pid, signal.SIGTERM)
 
     def _failed(self, run: Run, step: Step, text: str) -> None:
         with self._lock:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments import logs
-from experiments.folder import ROOT, FolderError, write_json
+from experiments.folder import ROOT, FolderError, read_flags, write_json
 from experiments.grids import ENTROPY, QUALITY, QUALITY_MNLI, Run
 
 PROBE_RATIO = 0.15
@@ -137,12 +137,11 @@ def finetuning(study: Study, run: Run, step: Step, gpu: str | None) -> list[str]
     task = step.name.split("-")[1]
     data = study.glue / f"{task}-bin"
     classes, subsets = GLUE_TASKS[task]
-    table = (ROOT / "configs" / "finetune" / "table6.flags").read_text(encoding="utf-8").splitlines()
-    flags = [word for line in table for word in line.split("#")[0].split()]
+    flags = read_flags(ROOT / "configs" / "finetune" / "table6.flags")
     batch, epochs = (int(flags[flags.index(name) + 1]) for name in ("--batch-size", "--max-epoch"))
     sentences = len(data_utils.load_indexed_dataset(str(data / "input0" / "train"), None))
     updates = epochs * -(-sentences // batch)
-    pretraining = shown(training(study, run) + ["--cpu"])
+    pretraining = shown([*training(study, run), "--cpu", *study.extra_flags])
     model = []
     for name in ("--arch", "--encoder-layers", "--encoder-embed-dim", "--encoder-ffn-embed-dim"):
         model += _last(pretraining, name)

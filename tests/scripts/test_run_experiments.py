@@ -334,6 +334,9 @@ def test_a_dry_run_shows_the_commands(tmp_path, data, capsys):
     assert run_experiments.main([str(a) for a in arguments]) == 0
     shown = capsys.readouterr().out
     assert "pretrain_text.sh exlm small" in shown and "--k 4 --p 0.15 --seed 1" in shown
+    smoke = ["all", "--size", "smoke", "--output", tmp_path / "out", "--dry-run"]  # needs no data
+    assert run_experiments.main([str(a) for a in smoke]) == 0
+    assert "--updates 240" in capsys.readouterr().out  # the MLM with twice the updates
     assert not (tmp_path / "out").exists()
 
 
