@@ -72,7 +72,7 @@ def state_graph(filling: Filling, min_edge: float = 0.1, words: int = 3) -> Figu
 
     Nodes have the colour of their mask, stronger the more probably a path passes them, and a black frame if
     they are on the best reading. Edges are as wide and as dark as the transition is probable; those below
-    ``min_edge`` are left out, but for the strongest of each node.
+    ``min_edge`` are left out, but for the strongest of each node and those of the best reading.
     """
     if not 0.0 <= min_edge <= 1.0:
         raise ValueError(f"min_edge is a probability, 0 to 1, got {min_edge}")
@@ -104,8 +104,9 @@ def state_graph(filling: Filling, min_edge: float = 0.1, words: int = 3) -> Figu
         strongest = max(after, key=lambda v: filling.transitions[u.index][v.index], default=None)
         for v in after:
             p = filling.transitions[u.index][v.index]
-            if p >= min_edge or v is strongest:
-                _draw_edge(axes, u, v, place, boxes, p, (u.index, v.index) in steps)
+            on_best = (u.index, v.index) in steps
+            if p >= min_edge or v is strongest or on_best:
+                _draw_edge(axes, u, v, place, boxes, p, on_best)
     _title(
         figure,
         filling,
@@ -133,7 +134,7 @@ def _draw_node(axes, node: Node, at: tuple[float, float], words: int, on_best: b
     axes.text(x, y + 0.1, _cut(node.words[0].text, LONGEST_WORD), fontsize=11, fontweight="bold", **style)
     line = f"{100 * node.words[0].prob:.0f}%"
     if not _is_end(node):
-        line = "  ".join([line, *(_cut(word.text, 9) for word in node.words[1:words])])
+        line = " · ".join([line, *(_cut(word.text, 9) for word in node.words[1:words])])
     axes.text(x, y - 0.15, line, fontsize=7, color="#202020", **style)
     return box
 
@@ -179,7 +180,7 @@ def _left_out(filling: Filling, nodes: Sequence[Node]) -> str:
 
 
 def _label(node: Node, words: int) -> str:
-    return ", ".join(_cut(word.text, LONGEST_WORD) for word in node.words[: 1 if _is_end(node) else words])
+    return " · ".join(_cut(word.text, LONGEST_WORD) for word in node.words[: 1 if _is_end(node) else words])
 
 
 def _is_end(node: Node) -> bool:
