@@ -138,6 +138,15 @@ train() { # train UPDATES LOG FLAGS...
     }
 }
 
+newest_checkpoint() { # newest_checkpoint TARGET: copies the newest numbered checkpoint there
+    local candidate newest=
+    for candidate in "$output"/checkpoints/checkpoint_*_*.pt; do
+        [[ ! -e $candidate || $candidate -ot $newest ]] || newest=$candidate
+    done
+    rm -f "$1"
+    [[ -z $newest ]] || cp "$newest" "$1"
+}
+
 # The same weights as the training starts from, validated after one update with a learning rate of 0.
 if [[ ! -e $output/before.complete ]]; then
     echo "Validation before training"
@@ -148,7 +157,12 @@ fi
 
 if [[ ! -e $output/train.complete ]]; then
     echo "Training $arch, $updates updates of $batch_size samples of $tokens_per_sample tokens (log: $output/train.log)"
-    [[ ! -e $output/checkpoints/checkpoint_last.pt ]] || echo "  going on from the last checkpoint"
+    last=$output/checkpoints/checkpoint_last.pt
+    if [[ -e $last ]]; then
+        echo "  going on from the last checkpoint"
+        # fairseq copies it from the newest numbered one; killed in between, it is cut short.
+        "$python" -m zipfile -l "$last" >/dev/null 2>&1 || newest_checkpoint "$last"
+    fi
     trap 'echo; echo "interrupted: the same command goes on from the last checkpoint"; exit 130' INT
     train "$updates" "$output/train.log" "${schedule[@]}"
     touch "$output/train.complete"
