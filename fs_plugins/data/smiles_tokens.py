@@ -1,0 +1,66 @@
+r"""SMILES as tokens (section 5.1): the regular expression of Schwaller et al. (2018), "Found in Translation".
+
+Published, it stands in an ordinary Python string, where ``\\\\`` is the expression ``\\``: one backslash, half
+of the cis/trans bonds. Copied into a raw string it would ask for two, and every ``\`` be lost in silence. Here
+each alternative has its own line, and what no alternative takes is an error.
+
+Two alternatives are ours, for what RDKit reads and the published expression cannot take at all, so that nothing
+which it does tokenise comes out differently: ring bonds from 100 on, ``%(123)``, as one token, and the ``<`` of
+a dative bond ``<-`` (its mirror image ``->`` gives ``-`` and ``>``, as published).
+"""
+
+import re
+
+_TOKEN = re.compile(
+    r"""
+    \[ [^\]]+ \]                 # an atom in brackets, whole: [C@@H], [Na+], [13CH3:1]
+  | Br? | Cl? | [NOSPFI]         # atoms without brackets
+  | [bcnosp]                     # aromatic ones
+  | [*]                          # any atom
+  | [()]                         # branches
+  | [.]                          # parts that are not bonded
+  | [-=\#$:~/\\]                 # bonds; / and \ are cis and trans
+  | [+@?>]                       # what reactions and old dialects have outside of brackets
+  | %[0-9]{2} | [0-9]            # ring bonds
+  | %\([0-9]+\) | <              # not in the published expression, see above
+    """,
+    re.VERBOSE,
+)
+
+
+class SmilesTokenError(ValueError):
+    """A character of a SMILES that begins no token.
+
+    Attributes:
+        smiles: the whole string.
+        position: index of the character, from 0.
+        character: the character itself.
+    """
+
+    def __init__(self, smiles: str, position: int):
+        self.smiles, self.position, self.character = smiles, position, smiles[position]
+        super().__init__(smiles, position)
+
+    def __str__(self) -> str:
+        return (
+            f"no SMILES token begins with {self.character!r} at position {self.position} of {self.smiles!r}"
+        )
+
+
+def tokenize(smiles: str) -> list[str]:
+    """The tokens of a SMILES string; joined, they are the string again.
+
+    Only the form of single tokens is checked: whether they make a molecule is RDKit's to say.
+
+    Raises:
+        SmilesTokenError: where a character begins no token (white space too); it names the first one.
+    """
+    tokens = _TOKEN.findall(smiles)
+    if sum(map(len, tokens)) == len(
+        smiles
+    ):  # tokens don't overlap, so equal lengths mean nothing was skipped
+        return tokens
+    position = 0
+    while found := _TOKEN.match(smiles, position):
+        position = found.end()
+    raise SmilesTokenError(smiles, position)

@@ -1,0 +1,130 @@
+"""SMILES tokens: nothing is lost, and everything that RDKit accepts can be read."""
+
+import csv
+import gzip
+import itertools
+import random
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rdkit import Chem, RDLogger
+
+from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+COLUMNS = {"BACE": "mol"}
+
+
+def scan(smiles: str) -> list[str]:
+    """An independent tokenizer: by hand, a character at a time."""
+    tokens, i = [], 0
+    while i < len(smiles):
+        if smiles[i] == "[":
+            end = smiles.index("]", i) + 1
+        elif smiles.startswith("%(", i):
+            end = smiles.index(")", i) + 1
+        elif smiles[i] == "%":
+            end = i + 3
+        else:
+            end = i + (2 if smiles[i : i + 2] in ("Cl", "Br") else 1)
+        tokens.append(smiles[i:end])
+        i = end
+    return tokens
+
+
+@pytest.fixture
+def quiet():
+    RDLogger.DisableLog("rdApp.*")
+    yield
+    RDLogger.EnableLog("rdApp.error")
+
+
+@pytest.mark.parametrize(
+    ("smiles", "tokens"),
+    [
+        ("F/C=C\\Cl", ["F", "/", "C", "=", "C", "\\", "Cl"]),
+        ("BrB(c1ccs1)Cn", ["Br", "B", "(", "c", "1", "c", "c", "s", "1", ")", "C", "n"]),
+        ("C[C@@H](N)C(=O)[O-].[Na+]", [*"C", "[C@@H]", *"(N)C(=O)", "[O-]", ".", "[Na+]"]),
+        ("C%12CC%12", ["C", "%12", "C", "C", "%12"]),
+        ("C%(100)CC%(100)", ["C", "%(100)", "C", "C", "%(100)"]),
+        ("[NH3]->[Cu]<-[NH3]", ["[NH3]", "-", ">", "[Cu]", "<", "-", "[NH3]"]),
+        ("*C#N~P$I:o", [*"*C#N~P$I:o"]),
+        ("", []),
+    ],
+)
+def test_by_hand(smiles, tokens):
+    assert tokenize(smiles) == tokens
+
+
+@pytest.mark.parametrize(
+    ("smiles", "position", "character"),
+    [
+        ("CC O", 2, " "),
+        ("CCX", 2, "X"),
+        ("C[NH3", 1, "["),
+        ("C[]C", 1, "["),
+        ("C%1C", 1, "%"),
+        ("C]", 1, "]"),
+        ("ClLi", 2, "L"),
+        ("Cé", 1, "é"),
+        ("C\n", 1, "\n"),
+        ("C١", 1, "١"),  # a digit, but not of SMILES
+    ],
+)
+def test_the_error_names_the_first_character(smiles, position, character):
+    with pytest.raises(SmilesTokenError) as caught:
+        tokenize(smiles)
+    assert (caught.value.position, caught.value.character) == (position, character)
+    assert isinstance(caught.value, ValueError)
+    assert repr(character) in str(caught.value) and f"position {position} " in str(caught.value)
+
+
+@given(st.text(alphabet="CclBrNon[]()%0123=#/\\+-@<> .é", max_size=30))
+def test_lossless_or_an_error(text):
+    try:
+        tokens = tokenize(text)
+    except SmilesTokenError as error:
+        assert 0 <= error.position < len(text)
+        assert tokenize(text[: error.position]) is not None  # what stands before was fine
+    else:
+        assert "".join(tokens) == text
+        assert tokens == scan(text)
+
+
+def test_every_short_string_that_rdkit_accepts(quiet):
+    """All strings of one and two printable characters, alone and within a chain: but for blanks, after which
+    RDKit reads a name, there is no syntax of RDKit's that the tokens don't know."""
+    accepted = 0
+    for size in (1, 2):
+        for letters in itertools.product(string.printable[:94], repeat=size):
+            middle = "".join(letters)
+            for smiles in (middle, f"C{middle}", f"C{middle}C", f"C{middle}CC1"):
+                if Chem.MolFromSmiles(smiles) is not None:
+                    assert "".join(tokenize(smiles)) == smiles
+                    accepted += 1
+    assert accepted > 500
+
+
+def read_column(path: Path) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        if path.name.endswith(".csv.gz"):
+            column = COLUMNS.get(path.name.split(".")[0], "smiles")
+            return [row[column] for row in csv.DictReader(file)]
+        return file.read().split("\n")[:-1]
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="there is no ../shared/data beside this checkout")
+@pytest.mark.parametrize("folder", ["smiles", "moleculenet"])
+def test_real_molecules(folder, quiet):
+    files = sorted((DATA / folder).glob("*.gz"))
+    assert files
+    for path in files:
+        strings = read_column(path)
+        for smiles in random.Random(1).sample(strings, min(len(strings), 1000)):
+            if Chem.MolFromSmiles(smiles) is None:
+                continue
+            tokens = tokenize(smiles)
+            assert tokens == scan(smiles) and "".join(tokens) == smiles
