@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
         help="of fine-tuning (default: 1,2,3)",
     )
     add("--gpus", type=whole_numbers, metavar="0,1", help="one run at a time on each (default: the CPU)")
+    add("--jobs", type=int, default=1, metavar="N", help="runs at a time on the CPU (default: 1)")
     add("--only", type=filters, default={}, metavar="k=4,p=0.15", help="only the runs with these settings")
     add("--dry-run", action="store_true", help="show the commands and what is done already")
     add("--flags", default="", metavar="'...'", help="more flags for every pre-training; they win")
@@ -118,6 +119,8 @@ def run(args) -> int:
         ValueError, FolderError: for what cannot be run, before anything is.
     """
     runs = expand(args.names, args.seeds, args.only)
+    if args.jobs < 1 or (args.gpus and args.jobs > 1):
+        raise ValueError(f"--jobs {args.jobs}: give 1 or more; with --gpus, each GPU has one run at a time")
     output = args.output.resolve()
     if ":" in str(output):
         raise FolderError(f"--output {output}: fairseq takes a folder without ':' in its name")
@@ -134,7 +137,7 @@ def run(args) -> int:
     data = args.data.resolve() if args.data else output / "data-bin"
     glue = args.glue.resolve() if args.glue else None
     study = steps.Study(output, args.size, data, glue, args.finetune_seeds, tuple(shlex.split(args.flags)))
-    grid = Grid(study, runs, [str(gpu) for gpu in args.gpus] if args.gpus else [None])
+    grid = Grid(study, runs, [str(gpu) for gpu in args.gpus] if args.gpus else [None] * args.jobs)
     if args.dry_run:
         show(grid)
         return 0

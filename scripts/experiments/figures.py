@@ -65,30 +65,39 @@ def save_grids(path: Path, panels: list[tuple[str, Cells, int]]) -> None:
     plt.close(figure)
 
 
+# name in the log -> title
+CURVES = {
+    "loss": "training loss, bits a masked token",
+    "accuracy": "masked tokens predicted in training, %",
+    "ppl": "perplexity of training",
+}
+
+
 def save_curves(path: Path, curves: dict[Run, list[dict]]) -> None:
-    """Loss and perplexity over updates, a colour for each p and a dash for each k; then loss over p^k."""
-    figure, axes = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
+    """The paper's three curves over updates, a colour for each p, a dash for each k; then loss over p^k."""
+    figure, axes = plt.subplots(2, 2, figsize=(11, 8.4), layout="constrained")
+    axes = axes.flat
     dashes = dict(zip(REPEATED, ("-", "--", "-.", ":"), strict=True))
     palette = plt.get_cmap("viridis")
     colour = {p: palette(i / len(MASK_RATIOS)) for i, p in enumerate(MASK_RATIOS)}
     for run, records in curves.items():
         style = {"color": colour[run.p], "ls": dashes[run.k], "lw": 1.6}
-        for place, name in zip(axes, ("loss", "ppl"), strict=False):
+        for place, name in zip(axes, CURVES, strict=False):
             points = [(r["update"], r[name]) for r in records if r.get(name) is not None]
             place.plot(*zip(*points, strict=True), **style) if points else None
         last = next((r["loss"] for r in reversed(records) if r.get("loss") is not None), None)
         if last is not None:
-            axes[2].plot(100 * run.p**run.k, last, "o", color=colour[run.p])
-            axes[2].annotate(
+            axes[3].plot(100 * run.p**run.k, last, "o", color=colour[run.p])
+            axes[3].annotate(
                 f"k={run.k}", (100 * run.p**run.k, last), (4, 4), textcoords="offset points", size=8
             )
-    for place, name in zip(axes, ("training loss, bits a masked token", "perplexity"), strict=False):
+    for place, name in zip(axes, CURVES.values(), strict=False):
         place.set_xlabel("updates")
         place.set_title(name, fontsize=10)
-    axes[1].set_yscale("log")
-    axes[2].set_xscale("log")
-    axes[2].set_xlabel("corrupted semantics $p^k$, %")
-    axes[2].set_title("training loss at the end", fontsize=10)
+    axes[2].set_yscale("log")
+    axes[3].set_xscale("log")
+    axes[3].set_xlabel("corrupted semantics $p^k$, %")
+    axes[3].set_title("training loss at the end", fontsize=10)
     handles = [plt.Line2D([], [], color=colour[p], label=f"p = {percent(p)}") for p in MASK_RATIOS]
     handles += [plt.Line2D([], [], color="0.3", ls=dashes[k], label=f"k = {k}") for k in REPEATED]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)

@@ -35,7 +35,7 @@ _GUARD = (
 
 @dataclass
 class Grid:
-    """Runs with what is measured of them, to be done on devices (None: the CPU)."""
+    """Runs with what is measured of them, to be done on devices (None: the CPU; several share it)."""
 
     study: Study
     runs: dict[Run, set[str]]
@@ -142,6 +142,9 @@ class Grid:
         """(exit status, CPU seconds) of a command whose output goes to the end of the step's log."""
         environment = {**os.environ, "EXLM_PYTHON": sys.executable, "PYTHONUNBUFFERED": "1"}
         environment["CUDA_VISIBLE_DEVICES"] = "" if device is None else device
+        if device is None and len(self.devices) > 1:
+            # threads of several commands that wait for each other's cores cost more than they bring
+            environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // len(self.devices)))
         with step.log.open("ab") as log:
             child = subprocess.Popen(
                 [sys.executable, "-S", "-c", _GUARD, str(os.getpid()), *command],

@@ -171,13 +171,15 @@ def test_the_report_says_where_it_comes_from(study):
 def test_curves_are_drawn_from_the_metrics(study):
     run = Run("repeated-mlm", 1, 0.15)
     add_run(study, run, train=trained())
-    records = [{"kind": "train", "update": u, "loss": 9 - u / 10, "ppl": 500 - u} for u in (10, 20)]
+    records = [
+        {"kind": "train", "update": u, "loss": 9 - u / 10, "ppl": 500 - u, "accuracy": u} for u in (10, 20)
+    ]
     lines = [*records, {"kind": "valid", "update": 20, "loss": 7.5}]
     (study / "runs" / run.key / "metrics.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in lines)
     )
     assert Results(study).curves(run) == records
-    assert row(section(study, "Figure 9"), "1", "15%") == ["1", "15%", "20", "7.00", "480.0", ""]
+    assert row(section(study, "Figure 9"), "1", "15%") == ["1", "15%", "20", "7.00", "20.0", "480.0"]
 
 
 def test_a_folder_of_something_else(tmp_path, capsys):

@@ -144,7 +144,7 @@ def data(tmp_path):
 # ---- a grid with a training that is over in no time
 
 FAKE_STEP = """
-import json, pathlib, shutil, sys, time
+import json, os, pathlib, shutil, sys, time
 save, command, template = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 save.mkdir(parents=True, exist_ok=True)
 state = save / "state"
@@ -152,7 +152,14 @@ update = int(state.read_text()) if state.exists() else 0
 slow = (save.parents[2] / "slow").exists()
 if (save.parents[2] / f"fail-{save.parent.name}").exists():
     print("the reason why"); sys.exit(3)
-print(f"starts at {update}", flush=True)
+print(f"starts at {update}, threads {os.environ.get('OMP_NUM_THREADS')}", flush=True)
+if (save.parents[2] / "meet").exists():  # waits for another training at the same time
+    state.write_text("0")
+    deadline = time.monotonic() + 60
+    while len(list(save.parents[1].glob("*/checkpoints/state"))) < 2:
+        if time.monotonic() > deadline:
+            sys.exit(4)
+        time.sleep(0.05)
 while update < 10:
     update += 1
     state.write_text(str(update))
@@ -184,8 +191,8 @@ def study(tmp_path, data, monkeypatch):
     return steps.Study(output, "smoke", data)
 
 
-def grid_of(study, *names, only=None):
-    return runner.Grid(study, expand(names, only=only), [None])
+def grid_of(study, *names, only=None, jobs=1):
+    return runner.Grid(study, expand(names, only=only), [None] * jobs)
 
 
 def test_finished_runs_are_kept_and_skipped(study, capsys):
@@ -225,6 +232,16 @@ def test_a_failing_run_does_not_stop_the_others(study):
     again = grid_of(study, "figure4", only={"k": "8"})
     again.execute()
     assert again.failures == [] and again.missing(run) == []
+
+
+def test_two_at_a_time_share_the_cores(study, monkeypatch):
+    monkeypatch.setattr(runner.os, "cpu_count", lambda: 6)
+    (study.output / "meet").touch()
+    grid = grid_of(study, "figure4", only={"k": "8"}, jobs=2)
+    grid.execute()
+    assert grid.failures == [] and not any(grid.missing(run) for run in grid.runs)
+    for run in grid.runs:
+        assert "threads 3" in (study.folder(run) / "train.log").read_text()
 
 
 KILLED = """
@@ -299,6 +316,8 @@ def test_what_the_command_refuses(tmp_path, data, capsys):
     assert "give a whole number from 1 to 16" in refusal(capsys, "all", *small, "--only", "k=20")
     assert "needs --data" in refusal(capsys, "all", *small)
     assert "no such folder" in refusal(capsys, "all", *small, "--data", tmp_path / "nowhere")
+    for more in (("--jobs", 0), ("--jobs", 2, "--gpus", 0)):
+        assert f"--jobs {more[1]}: give 1 or more" in refusal(capsys, "all", *small, "--data", data, *more)
     assert "different whole numbers" in refusal(capsys, "all", *small, "--seeds", "1,1")
     assert "invalid choice: 'huge'" in refusal(capsys, "all", "--size", "huge", "--output", out)
     assert "has no MNLI-bin" in refusal(capsys, "all", *small, "--data", data, "--glue", tmp_path)

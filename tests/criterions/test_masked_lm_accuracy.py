@@ -1,0 +1,70 @@
+"""masked_lm with accuracy against fairseq's masked_lm and against predictions counted by hand."""
+
+import pytest
+import torch
+from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
+from fairseq.logging import metrics
+
+from fs_plugins.criterions.masked_lm_accuracy import MaskedLmAccuracy
+from tests import builders
+
+WORDS = builders.dictionary(12)
+
+
+def both():
+    return (cls(MaskedLmConfig(tpu=False), builders.task(WORDS)) for cls in (MaskedLmLoss, MaskedLmAccuracy))
+
+
+@pytest.fixture(scope="module")
+def mlm():
+    return builders.model("p_roberta_base", WORDS, **builders.SMALL)
+
+
+def batch(masks=((1, 4, 5), (3,), ())):
+    sentences = [builders.sentence(WORDS, 6 + i, mask, seed=i) for i, mask in enumerate(masks)]
+    return builders.sample(WORDS, sentences)
+
+
+def test_same_loss_gradient_and_figures_as_masked_lm(mlm):
+    results = []
+    for criterion in both():
+        mlm.zero_grad()
+        loss, sample_size, logged = criterion(mlm, batch())
+        loss.backward()
+        gradient = torch.cat([p.grad.flatten() for p in mlm.parameters() if p.grad is not None])
+        results.append((loss.detach(), sample_size, logged, gradient))
+    fairseqs, ours = results
+    assert torch.equal(ours[0], fairseqs[0])
+    assert torch.equal(ours[1], fairseqs[1])
+    assert torch.equal(ours[3], fairseqs[3])
+    assert {key: ours[2][key] for key in fairseqs[2]} == fairseqs[2]
+
+
+def test_counts_the_predictions_that_are_right(mlm):
+    sample = batch()
+    best = mlm(**sample["net_input"])[0].argmax(-1)
+    # what the model predicts at two of the four masked places, another word at the others
+    sample["target"][0, 1], sample["target"][1, 3] = best[0, 1], best[1, 3]
+    for b, t in ((0, 4), (0, 5)):
+        sample["target"][b, t] = WORDS.nspecial + int(best[b, t] == WORDS.nspecial)
+    _, criterion = both()
+    _, sample_size, logged = criterion(mlm, sample)
+    assert (int(sample_size), int(logged["right"])) == (4, 2)
+    with metrics.aggregate() as figures:
+        MaskedLmAccuracy.reduce_metrics([logged, {**logged, "right": 1}])
+    assert figures.get_smoothed_value("accuracy") == 37.5
+
+
+def test_no_masked_token_is_no_prediction(mlm):
+    _, criterion = both()
+    _, _, logged = criterion(mlm, batch(masks=((), ())))
+    assert int(logged["right"]) == 0
+
+
+def test_leaves_no_hook_behind(mlm):
+    _, criterion = both()
+    before = len(mlm._forward_hooks)
+    criterion(mlm, batch())
+    with pytest.raises(KeyError):
+        criterion(mlm, {"net_input": batch()["net_input"]})
+    assert len(mlm._forward_hooks) == before
