@@ -1,0 +1,1 @@
+"""Raw data to what fairseq reads: tokenisation, binarisation."""
