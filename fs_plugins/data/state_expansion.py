@@ -25,6 +25,8 @@ class StateLayout:
         node_lengths: [B] nodes of each sentence, k * ``target_lengths``.
         targets: [B, M] the original tokens at the expanded positions, in order, padded with the pad symbol.
         target_lengths: [B] targets of each sentence.
+        first_states: [B, T] index in the expanded sentence of each original token, or of its first state if
+            it is expanded; 0 on padding. A ``</s>`` that was appended is none of the T.
         full: whether all sentences have N tokens, so that nothing is padding; a plain bool, known without a
             sync.
     """
@@ -39,11 +41,17 @@ class StateLayout:
     node_lengths: Tensor
     targets: Tensor
     target_lengths: Tensor
+    first_states: Tensor
     full: bool
 
     def gather_nodes(self, x: Tensor) -> Tensor:
         """[B, N, d] values of the expanded tokens -> [B, L, d] those of the nodes (token 0's on padding)."""
         return x.gather(1, self.node_positions[:, :, None].expand(-1, -1, x.shape[2]))
+
+    def gather_tokens(self, x: Tensor) -> Tensor:
+        """[B, N, d] values of the expanded tokens -> [B, T, d] those of the original ones; of an expanded
+        token its first state's, on padding token 0's."""
+        return x.gather(1, self.first_states[:, :, None].expand(-1, -1, x.shape[2]))
 
     def node_mask(self) -> Tensor:
         """[B, L] bool: True at nodes, False on padding."""
@@ -84,6 +92,7 @@ def expand_states(
             f"{tuple(tokens.shape)}, {tuple(masked.shape)} and {tuple(originals.shape)}"
         )
     originals = torch.where(masked, originals, tokens)  # [B, T]
+    was_given = tokens != pad  # [B, T]
     tokens, originals = _end_with_eos(tokens, originals, eos, pad)  # [B, T + 1]
     masked = torch.nn.functional.pad(masked, (0, 1))
     is_token = tokens != pad
@@ -128,6 +137,7 @@ def expand_states(
         node_lengths=target_lengths * k,
         targets=originals.gather(1, target_source).masked_fill(~has_target, pad),
         target_lengths=target_lengths,
+        first_states=(ends - counts)[:, :-1] * was_given,
         full=shortest == N,
     )
 

@@ -220,11 +220,16 @@ class ExLMModel(RotaryRobertaModel):
         classification_head_name: str | None = None,
         **kwargs,
     ):
-        """As fairseq's RoBERTa, but the first output is a :class:`StateGraph` where that gives logits; see
-        ``ExLMEncoder.forward`` for the arguments. Classification heads read the first state of ``<s>``."""
+        """As the vanilla MLM, but the first output is a :class:`StateGraph` where that gives logits; see
+        ``ExLMEncoder.forward`` for the arguments. Heads read the first state of an expanded token:
+        classification heads that of the first ``<s>``, token heads one of each original token."""
         return super().forward(
             src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
         )
+
+    def token_features(self, src_tokens: Tensor, **kwargs):
+        features, extra = self.encoder(src_tokens, features_only=True, **kwargs)
+        return extra["layout"].gather_tokens(features), extra
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
         """[B, L, V] (log-)probabilities of the vocabulary at each node."""

@@ -9,7 +9,7 @@ from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
 from torch import Tensor, nn
 
 from fs_plugins.modules.encoder import RotaryEncoder
-from fs_plugins.modules.heads import StateLMHead
+from fs_plugins.modules.heads import StateLMHead, TokenHead
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +56,37 @@ class RotaryRobertaModel(RobertaModel):
         embedding = encoder.sentence_encoder.embed_tokens
         nn.init.normal_(embedding.weight, std=args.embedding_init_std)
         nn.init.zeros_(embedding.weight[embedding.padding_idx])
+        self.token_heads = nn.ModuleDict()
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        classification_head_name: str | None = None,
+        token_head_name: str | None = None,
+        **kwargs,
+    ):
+        """As fairseq's RoBERTa; with ``token_head_name``, the scores [B, T, outputs] that this head gives
+        each token, and a dict with ``inner_states``."""
+        if token_head_name is None:
+            return super().forward(
+                src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
+            )
+        features, extra = self.token_features(src_tokens, return_all_hiddens=return_all_hiddens, **kwargs)
+        return self.token_heads[token_head_name](features), extra
+
+    def token_features(self, src_tokens: Tensor, **kwargs):
+        """Features [B, T, d] of the tokens [B, T], whatever the encoder makes of these; and a dict with
+        ``inner_states``."""
+        return self.encoder(src_tokens, features_only=True, **kwargs)
+
+    def register_token_head(self, name: str, outputs: int) -> None:
+        """A head that gives each token ``outputs`` scores; its dropout is ``--pooler-dropout``."""
+        head = TokenHead(self.args.encoder_embed_dim, outputs, self.args.pooler_dropout)
+        nn.init.normal_(head.out_proj.weight, std=0.02)
+        nn.init.zeros_(head.out_proj.bias)
+        self.token_heads[name] = head
 
     @classmethod
     def hub_models(cls):
@@ -108,8 +139,31 @@ class RotaryRobertaModel(RobertaModel):
                 raise ValueError(f"--{flag.replace('_', '-')} must be at least 1, got {value}")
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+        self._check_encoder(state_dict)
         self._check_sizes(state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Besides fairseq's changes: token heads that only the checkpoint has are left out, with a warning;
+        those that only this model has stay as they were initialised."""
+        super().upgrade_state_dict_named(state_dict, name)
+        prefix = f"{name}." if name else ""
+        own = {f"{prefix}token_heads.{key}": value for key, value in self.token_heads.state_dict().items()}
+        for key in [key for key in state_dict if key.startswith(f"{prefix}token_heads.") and key not in own]:
+            logger.warning("this model has no such token head, left out of the checkpoint: %s", key)
+            del state_dict[key]
+        for key, value in own.items():
+            state_dict.setdefault(key, value)
+
+    def _check_encoder(self, state_dict) -> None:
+        """Refuses a checkpoint that has no encoder before torch lists every name that it misses."""
+        embedding = "encoder.sentence_encoder.embed_tokens.weight"
+        if not any(key in state_dict for key in (embedding, embedding.replace("encoder.", "decoder.", 1))):
+            names = ", ".join(list(state_dict)[:3]) or "nothing"
+            raise ValueError(
+                f"the checkpoint has no encoder: {embedding} is not in it, but {names}; "
+                "give one of --arch p_roberta*, mlm_*, p_roberta_ext_denselink* or exlm_*"
+            )
 
     def _check_sizes(self, state_dict) -> None:
         """Refuses a checkpoint of another dictionary or other positions before torch does, by shape."""

@@ -1,0 +1,100 @@
+"""Scores of each token: where they come from, and how checkpoints with and without such heads load."""
+
+import logging
+
+import pytest
+import torch
+
+from tests import builders
+from tests.data.test_token_positions import counted
+
+DICTIONARY = builders.dictionary(20)
+BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()
+PAIR = [BOS, 5, 6, 7, EOS, EOS, 8, 9, 10, 11, EOS]
+MODELS = [("p_roberta_base", {}), *(("exlm_base", {"ext_state_num": k}) for k in (1, 2, 4))]
+
+
+def make(arch, **options):
+    model = builders.model(arch, DICTIONARY, **{**builders.SMALL, **options})
+    model.register_token_head("span", 2)
+    return model.eval()
+
+
+def rows(*sentences):
+    T = max(map(len, sentences))
+    return torch.tensor([s + [PAD] * (T - len(s)) for s in sentences])
+
+
+@pytest.mark.parametrize(("arch", "options"), MODELS)
+def test_each_tokens_scores_are_those_of_its_first_state(arch, options):
+    model, k = make(arch, **options), options.get("ext_state_num", 1)
+    tokens = rows(PAIR, [BOS, 5, EOS, EOS, 12, EOS])
+    scores, _ = model(tokens, token_head_name="span")
+    assert scores.shape == (2, len(PAIR), 2)
+    features, _ = model(tokens, features_only=True)
+    for b, row in enumerate(tokens.tolist()):
+        sentence = [t for t in row if t != PAD]
+        for t, place in enumerate(counted(sentence, [False] * len(sentence), k)):
+            expected = model.token_heads["span"](features[b, place])
+            assert torch.allclose(scores[b, t], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("arch", "options"), MODELS)
+def test_a_changed_word_changes_its_own_scores_most(arch, options):
+    """Without attention between tokens, a token's features depend on that token alone: the mapping cannot be off by any."""
+    model = make(arch, **options, encoder_layers=1)
+    for block in model.encoder.sentence_encoder.layers:  # residual branches are silenced
+        for linear in (block.self_attn.out_proj, block.fc2):
+            torch.nn.init.zeros_(linear.weight)
+            torch.nn.init.zeros_(linear.bias)
+    before = model(rows(PAIR), token_head_name="span")[0]
+    for t in (1, 3, 6, 9):
+        changed = list(PAIR)
+        changed[t] = 20
+        after = model(rows(changed), token_head_name="span")[0]
+        assert (after != before).any(-1).nonzero()[:, 1].tolist() == [t]
+
+
+@pytest.mark.parametrize(("arch", "options"), MODELS)
+def test_batch_independence(arch, options):
+    model = make(arch, **options).double()
+    other = [BOS, 12, EOS, EOS, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, EOS]
+    for sentence in (PAIR, other, [BOS, 5, EOS, EOS, 6, EOS]):
+        alone = model(rows(sentence), token_head_name="span")[0][0]
+        together = model(rows(other, sentence, PAIR), token_head_name="span")[0][1]
+        assert torch.allclose(alone, together[: len(sentence)], rtol=0, atol=1e-12)
+
+
+def test_gradient_reaches_encoder_and_head():
+    model = make("exlm_base")
+    model(rows(PAIR), token_head_name="span")[0].square().sum().backward()
+    assert model.token_heads["span"].out_proj.weight.grad.abs().sum() > 0
+    assert model.encoder.sentence_encoder.embed_tokens.weight.grad[PAIR].abs().sum(1).min() > 0
+
+
+def test_a_model_without_heads_has_no_new_names():
+    assert not [name for name in builders.exlm(DICTIONARY).state_dict() if "token_heads" in name]
+
+
+def test_loading_adds_the_heads_that_a_checkpoint_lacks():
+    pretrained, model = builders.exlm(DICTIONARY, seed=1), make("exlm_base")
+    head = model.token_heads["span"].out_proj.weight.clone()
+    model.load_state_dict(pretrained.state_dict(), strict=True)
+    assert torch.equal(model.token_heads["span"].out_proj.weight, head)
+    for name, tensor in pretrained.state_dict().items():
+        assert torch.equal(model.state_dict()[name], tensor)
+
+
+def test_loading_restores_heads_and_leaves_out_unknown_ones(caplog):
+    tuned, again = make("exlm_base", seed=1), make("exlm_base", seed=2)
+    again.load_state_dict(tuned.state_dict(), strict=True)
+    assert torch.equal(again.token_heads["span"].out_proj.weight, tuned.token_heads["span"].out_proj.weight)
+    with caplog.at_level(logging.WARNING):
+        builders.exlm(DICTIONARY).load_state_dict(tuned.state_dict(), strict=True)
+    assert "token_heads.span.out_proj.weight" in caplog.text
+
+
+def test_a_checkpoint_without_the_encoder():
+    model = make("exlm_base")
+    with pytest.raises(ValueError, match="the checkpoint has no encoder: .*embed_tokens.weight is not in it"):
+        model.load_state_dict({"head.weight": torch.zeros(2)}, strict=True)
