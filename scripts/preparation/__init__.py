@@ -1,1 +1,1 @@
-"""Raw data to what fairseq reads: tokenisation, binarisation."""
+"""What the scripts prepare_*.py share: raw files to fairseq's binarised data."""
