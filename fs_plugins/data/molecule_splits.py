@@ -1,0 +1,99 @@
+"""Splits of a set of molecules into train, valid and test, 8:1:1 (appendix L, table 9)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+RATIO = (8, 1, 1)
+PARTS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers, ascending: int64 arrays. No row is in two parts, every row is in one."""
+
+    train: np.ndarray
+    valid: np.ndarray
+    test: np.ndarray
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return len(self.train), len(self.valid), len(self.test)
+
+
+def _split(parts: Sequence[Sequence[int]], rows: int) -> Split:
+    """Raises ValueError where a part of a non-empty set has no row."""
+    for name, part in zip(PARTS, parts, strict=True):
+        if len(part) == 0:
+            raise ValueError(f"the split of {rows:,} molecules leaves {name} empty")
+    return Split(*(np.sort(np.asarray(part, dtype=np.int64)) for part in parts))
+
+
+def scaffold_split(scaffolds: Sequence[str]) -> Split:
+    """No scaffold in two parts: rare ones are kept for validation and test.
+
+    Groups of one scaffold are taken the largest first; of equally large ones that which appears last in the
+    data (its first member has the highest row number) comes first, as DeepChem has it. Each goes to train if
+    train stays within 8/10 of the rows; else to valid if train and valid stay within 9/10; else to test. All
+    whole numbers, so the outcome depends on nothing but the scaffolds.
+
+    Args:
+        scaffolds: of each row, "" for none (which is a group, too).
+
+    Raises:
+        ValueError: if a part comes out empty, as with fewer than ten rows or one scaffold for all.
+    """
+    groups: dict[str, list[int]] = {}
+    for row, scaffold in enumerate(scaffolds):
+        groups.setdefault(scaffold, []).append(row)
+    rows, whole = len(scaffolds), sum(RATIO)
+    parts: tuple[list[int], ...] = ([], [], [])
+    train, valid, test = parts
+    for group in sorted(groups.values(), key=lambda group: (len(group), group[0]), reverse=True):
+        if whole * (len(train) + len(group)) <= RATIO[0] * rows:
+            train += group
+        elif whole * (len(train) + len(valid) + len(group)) <= (RATIO[0] + RATIO[1]) * rows:
+            valid += group
+        else:
+            test += group
+    try:
+        return _split(parts, rows)
+    except ValueError as error:
+        raise ValueError(
+            f"{error}: there are {len(groups):,} scaffolds, the largest of {max(map(len, groups.values()))} "
+            "molecules; use a random split or give one"
+            if groups
+            else str(error)
+        ) from error
+
+
+def random_split(rows: int, seed: int) -> Split:
+    """A permutation by ``seed``, cut at 8/10 and 9/10, rounded down.
+
+    NumPy's legacy generator, whose stream is frozen: the same split with every version.
+
+    Raises:
+        ValueError: if a part comes out empty (fewer than ten rows), or for a seed outside [0, 2^32).
+    """
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"the seed of a split must be from 0 to 2^32 - 1, got {seed}")
+    order = np.random.RandomState(seed).permutation(rows)
+    cuts = [rows * RATIO[0] // sum(RATIO), rows * (RATIO[0] + RATIO[1]) // sum(RATIO)]
+    return _split(np.split(order, cuts), rows)
+
+
+def given_split(names: Sequence[str]) -> Split:
+    """The part that each row names: train, valid (also validation, dev) or test; upper case counts as lower.
+
+    Raises:
+        ValueError: for another name, or an empty part.
+    """
+    known = {"validation": "valid", "val": "valid", "dev": "valid", **{part: part for part in PARTS}}
+    parts: dict[str, list[int]] = {part: [] for part in PARTS}
+    for row, name in enumerate(names):
+        part = known.get(name.strip().lower())
+        if part is None:
+            raise ValueError(f"row {row + 1} is in the part {name!r}: known are train, valid and test")
+        parts[part].append(row)
+    return _split(list(parts.values()), len(names))

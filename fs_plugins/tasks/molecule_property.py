@@ -1,0 +1,169 @@
+"""Prediction of molecular properties: MoleculeNet (section 5.1), or one's own data."""
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from fairseq.data import (
+    AppendTokenDataset,
+    Dictionary,
+    IdDataset,
+    NestedDictionaryDataset,
+    NumelDataset,
+    NumSamplesDataset,
+    PrependTokenDataset,
+    RightPadDataset,
+    SortDataset,
+    StripTokenDataset,
+    TruncateDataset,
+    data_utils,
+)
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import II, MISSING
+
+from fs_plugins.data.property_datasets import LabelsDataset, SplitSizeDataset, one_class_only, read_labels
+from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class MoleculePropertyConfig(FairseqDataclass):
+    data: str = field(default=MISSING, metadata={"help": "folder made by scripts/prepare_moleculenet.py"})
+    long_molecules: ChoiceEnum(["error", "truncate"]) = field(
+        default="error",
+        metadata={"help": "molecules of more tokens than --max-positions: stop, or read their start only"},
+    )
+    classification_head_name: str = II("criterion.classification_head_name")
+    best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
+    seed: int = II("common.seed")
+
+
+@register_task("molecule_property", dataclass=MoleculePropertyConfig)
+class MoleculePropertyTask(FairseqTask):
+    """Properties of molecules, several at once, classes or values, with missing labels.
+
+    A batch has ``net_input.src_tokens`` [B, T] (``<s>``, the SMILES' tokens, ``</s>``, padding), ``target``
+    [B, properties] float32 with NaN where there is no label, in the data's own units, ``id`` [B], the row in
+    the split, and ``split_size``. The model's classification head reads ``<s>`` (of ExLM its first state).
+    Checkpoints hold, as ``task_state["molecule_property"]``, the PropertyInfo and the dictionary's symbols:
+    all that prediction needs.
+
+    Raises:
+        FileNotFoundError, ValueError: if the folder's files are missing or don't fit each other.
+    """
+
+    cfg: MoleculePropertyConfig
+
+    def __init__(self, cfg: MoleculePropertyConfig, dictionary: Dictionary, folder: dict):
+        super().__init__(cfg)
+        self.dictionary = dictionary
+        self.folder = folder
+        self.properties = PropertyInfo.from_dict(folder)
+        self.positions = None
+        state = {**self.properties.to_dict(), "symbols": list(dictionary.symbols)}
+        self.state.merge_state_dict({"molecule_property": state})
+
+    @classmethod
+    def setup_task(cls, cfg: MoleculePropertyConfig, **kwargs):
+        folder = read_folder(cfg.data)
+        path = Path(cfg.data) / "dict.txt"
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is not there: prepare the data again")
+        dictionary = Dictionary.load(str(path))
+        if fingerprint(dictionary.symbols) != folder["dictionary"]:
+            raise ValueError(
+                f"{path} is not the dictionary that the molecules of {cfg.data} were binarised with: prepare "
+                "them again with the dict.txt of the pre-training"
+            )
+        dictionary.add_symbol("<mask>")
+        return cls(cfg, dictionary, folder)
+
+    def build_model(self, cfg, from_checkpoint=False):
+        model = super().build_model(cfg, from_checkpoint)
+        self.positions = model.max_positions()
+        model.register_classification_head(
+            self.cfg.classification_head_name, num_classes=len(self.properties.names)
+        )
+        return model
+
+    def load_dataset(self, split, combine=False, **kwargs):
+        tokens = self._tokens(split)
+        rows = len(tokens)
+        classification = not self.properties.regression
+        path = Path(self.cfg.data) / f"{split}.labels.npy"
+        labels = read_labels(path, rows, len(self.properties.names), classification)
+        if classification:
+            self._say_one_class(split, labels)
+        dataset = NestedDictionaryDataset(
+            {
+                "id": IdDataset(),
+                "net_input": {
+                    "src_tokens": RightPadDataset(tokens, pad_idx=self.dictionary.pad()),
+                    "src_lengths": NumelDataset(tokens),
+                },
+                "target": LabelsDataset(labels),
+                "nsentences": NumSamplesDataset(),
+                "ntokens": NumelDataset(tokens, reduce=True),
+                "split_size": SplitSizeDataset(rows),
+            },
+            sizes=[tokens.sizes],
+        )
+        with data_utils.numpy_seed(self.cfg.seed):
+            order = np.random.permutation(rows)
+        self.datasets[split] = SortDataset(dataset, sort_order=[order])
+        logger.info("%s: %d molecules, %d labels", split, rows, np.count_nonzero(~np.isnan(labels)))
+        return self.datasets[split]
+
+    def _tokens(self, split: str):
+        """``<s>``, tokens, ``</s>`` of each molecule, within the model's positions."""
+        path = str(Path(self.cfg.data) / split)
+        tokens = data_utils.load_indexed_dataset(path, self.dictionary)
+        if tokens is None:
+            raise FileNotFoundError(f"there is no split {split!r} in {self.cfg.data}: prepare the data again")
+        lengths = np.asarray(tokens.sizes) + 1  # </s> is there, <s> not yet
+        limit = self.positions
+        long = np.flatnonzero(lengths > limit) if limit is not None else []
+        if len(long):
+            worst = long[lengths[long].argmax()]
+            what = (
+                f"{len(long)} of the {len(lengths)} molecules of {split} have more tokens than the model's "
+                f"{limit} positions (row {worst + 1}: {lengths[worst]}, with <s> and </s>)"
+            )
+            if self.cfg.long_molecules == "error":
+                raise ValueError(f"{what}: --long-molecules truncate reads the start of each")
+            logger.warning("%s; the start of each is read", what)
+            eos = self.dictionary.eos()
+            tokens = TruncateDataset(StripTokenDataset(tokens, eos), limit - 2)
+            tokens = AppendTokenDataset(tokens, eos)
+        return PrependTokenDataset(tokens, self.dictionary.bos())
+
+    def _say_one_class(self, split: str, labels: np.ndarray) -> None:
+        """What the metrics leave out; an error where nothing is left to choose the best checkpoint by."""
+        single = one_class_only(labels)
+        names = [name for name, one in zip(self.properties.names, single, strict=True) if one]
+        if names:
+            shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            logger.warning(
+                "%s: %d of %d properties have no labels of both classes, and so no AUC: %s",
+                *(split, len(names), len(single), shown),
+            )
+        if single.all() and split.startswith("valid") and self.cfg.best_checkpoint_metric == "auc":
+            raise ValueError(
+                f"no property has labels of both classes in {split}: there is no AUC to choose the best "
+                "checkpoint by; split the data otherwise, or pass --best-checkpoint-metric loss"
+            )
+
+    def max_positions(self):
+        """What the model has; ``load_dataset`` has seen to it that no molecule is longer."""
+        return self.positions
+
+    @property
+    def source_dictionary(self):
+        return self.dictionary
+
+    @property
+    def target_dictionary(self):
+        return self.dictionary

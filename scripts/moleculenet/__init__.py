@@ -1,0 +1,1 @@
+"""What the scripts for molecular properties share."""
