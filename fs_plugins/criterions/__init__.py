@@ -1,5 +1,17 @@
 """Criteria; importing this registers them with fairseq, which never imports a plugin's criteria by itself."""
 
-from fs_plugins.criterions import masked_lm_accuracy, molecule_property, nat_ctc_loss_mlm, nat_dag_loss_mlm
+from fs_plugins.criterions import (
+    glue_prediction,
+    masked_lm_accuracy,
+    molecule_property,
+    nat_ctc_loss_mlm,
+    nat_dag_loss_mlm,
+)
 
-__all__ = ["masked_lm_accuracy", "molecule_property", "nat_ctc_loss_mlm", "nat_dag_loss_mlm"]
+__all__ = [
+    "glue_prediction",
+    "masked_lm_accuracy",
+    "molecule_property",
+    "nat_ctc_loss_mlm",
+    "nat_dag_loss_mlm",
+]
