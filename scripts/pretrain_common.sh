@@ -1,0 +1,128 @@
+# shellcheck shell=bash
+# What pretrain_text.sh and pretrain_smiles.sh share; to be sourced. Such a script
+#   1. defines usage, and sets models and sizes (folders of flag files), recipe, data_maker and k's default, k_default
+#   2. read_arguments "$@"   checks what is asked; sets model, size, data, save, k, p, updates, gpus, workers, show, extra, ...
+#   3. load_flags            puts the flag files' words into flags; value_of FLAG looks there
+#   4. adds to flags what depends on k and on the batch
+#   5. train                 runs fairseq-train, or shows the command
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+configs=$root/configs
+
+fail() {
+    printf 'error: %s\n' "$1" >&2
+    exit 2
+}
+
+one_of() { # one_of WHAT VALUE FOLDER: the file FOLDER/VALUE.flags has to be there
+    local known=("$3"/*.flags)
+    known=("${known[@]##*/}")
+    [[ $2 =~ ^[a-z0-9-]+$ && -e $3/$2.flags ]] || fail "unknown $1 '$2': there are ${known[*]%.flags}"
+}
+
+# shellcheck disable=SC2034,SC2154  # the variables are the script's
+read_arguments() {
+    local argument name devices
+    for argument; do
+        [[ $argument != -h && $argument != --help ]] || { usage && exit 0; }
+    done
+    (($# >= 4)) || fail "give MODEL, SIZE, DATA and SAVE; see --help"
+    model=$1 size=$2 data=$3 save=$4
+    shift 4
+
+    k='' p='' updates='' tokens_per_gpu=32768 gpus='' show='' extra=()
+    while (($#)); do
+        case $1 in
+        --k | --p | --updates | --recipe | --tokens-per-gpu | --gpus)
+            (($# > 1)) || fail "$1 needs a value; see --help"
+            name=${1#--}
+            printf -v "${name//-/_}" '%s' "$2"
+            shift
+            ;;
+        --cpu) gpus=0 ;;
+        --print) show=yes ;;
+        *) extra+=("$1") ;;
+        esac
+        shift
+    done
+
+    one_of model "$model" "$models"
+    one_of size "$size" "$sizes"
+    one_of recipe "$recipe" "$configs/pretrain"
+    [[ -n $show || -e $data/dict.txt ]] || fail "$data/dict.txt is not there: DATA is a folder made by $data_maker"
+    if [[ $model == mlm ]]; then
+        [[ -z $k || $k == 1 ]] || fail "--k $k: the mlm has one state for each token; $k_models"
+        k=1
+    fi
+    : "${k:=$k_default}"
+    [[ $k =~ ^([1-9]|1[0-6])$ ]] || fail "--k '$k': give a whole number from 1 to 16"
+    [[ -z $p || $p =~ ^0?\.[0-9]*[1-9][0-9]*$ ]] || fail "--p '$p': give a share between 0 and 1, such as 0.15"
+    [[ -z $updates || $updates =~ ^[1-9][0-9]*$ ]] || fail "--updates '$updates': give a whole number, 1 or more"
+    [[ $tokens_per_gpu =~ ^[1-9][0-9]*$ ]] || fail "--tokens-per-gpu '$tokens_per_gpu': give a whole number, 1 or more"
+    [[ -z $gpus || $gpus =~ ^[0-9]+$ ]] || fail "--gpus '$gpus': give a whole number"
+    if [[ -z $gpus && -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
+        IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"
+        gpus=${#devices[@]}
+    elif [[ -z $gpus ]]; then
+        gpus=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true)
+    fi
+    workers=$((gpus > 0 ? gpus : 1))
+}
+
+add_flags() { # the words of a flag file, without comments
+    local line words
+    while IFS= read -r line || [[ -n $line ]]; do
+        read -ra words <<<"${line%%#*}"
+        flags+=(${words[@]+"${words[@]}"})
+    done <"$1"
+}
+
+value_of() { # value_of FLAG: its last value
+    local i value=''
+    for ((i = 0; i < ${#flags[@]} - 1; i++)); do
+        [[ ${flags[i]} != "$1" ]] || value=${flags[i + 1]}
+    done
+    printf '%s' "$value"
+}
+
+load_flags() { # recipe, size and model, then what the options ask for
+    local total_updates
+    flags=()
+    add_flags "$configs/pretrain/$recipe.flags"
+    add_flags "$sizes/$size.flags"
+    add_flags "$models/$model.flags"
+    [[ -z $p ]] || flags+=(--mask-prob "$p")
+    [[ -z $updates ]] || flags+=(--max-update "$updates" --total-num-update "$updates")
+    # A short run would be over before the warm-up is.
+    total_updates=$(value_of --max-update)
+    if (($(value_of --warmup-updates) > total_updates / 2)); then
+        flags+=(--warmup-updates "$(((total_updates + 9) / 10))")
+    fi
+}
+
+expanded_length() { # expanded_length TOKENS: their number when masked ones have k states
+    local millionths
+    millionths=$(LC_ALL=C printf '%.0f' "$(value_of --mask-prob)e6")
+    printf '%d' "$(($1 + $1 * millionths * (k - 1) / 1000000))"
+}
+
+train() { # runs fairseq-train with flags and extra, or shows the command
+    local python=${EXLM_PYTHON:-} command
+    if ((gpus == 0)); then
+        flags+=(--cpu --num-workers 0)
+    else
+        flags+=(--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50)
+    fi
+    # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to go on from.
+    [[ -n $python || ! -x $root/.venv/bin/python ]] || python=$root/.venv/bin/python
+    command=(
+        "${python:-python3}" -m fairseq_cli.train "$data" --user-dir "$root/fs_plugins" --save-dir "$save"
+        --no-epoch-checkpoints --keep-interval-updates 1 --save-interval 1000000 --validate-interval 1000000
+        --log-format json "${flags[@]}" --distributed-world-size "$workers" ${extra[@]+"${extra[@]}"}
+    )
+    if [[ -n $show ]]; then
+        printf '%q ' "${command[@]}"
+        echo
+    else
+        exec "${command[@]}"
+    fi
+}
