@@ -60,6 +60,7 @@ def configs_fingerprint(size: str, models) -> str:
     names = [
         "pretrain/table5",
         "finetune/table6",
+        "finetune/recipe",
         f"size/{size}",
         *(f"model/{model}" for model in sorted(models)),
     ]

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -49,14 +49,29 @@ class Grid:
     _finished: int = 0
     _cpu_seconds: float = 0.0
 
+    # What a run consists of; another kind of grid has others (glue/sweep.py).
+
+    def steps(self, run: Run) -> list[Step]:
+        return steps_of(self.study, run, self.runs[run])
+
+    def command(self, run: Run, step: Step, device: str | None) -> list[str]:
+        return command_of(self.study, run, step, device)
+
+    def finish(self, run: Run, step: Step) -> None:
+        """Turns what a command left into the step's result."""
+        finish(self.study, run, step)
+
+    def cost(self, run: Run, step: Step) -> float:
+        return step_cost(run, step)
+
     def missing(self, run: Run) -> list[Step]:
-        return [step for step in steps_of(self.study, run, self.runs[run]) if not step.done]
+        return [step for step in self.steps(run) if not step.done]
 
     def execute(self) -> None:
         """Does all that is missing; ``failures`` then has the steps that failed and the end of their logs."""
         waiting: queue.Queue[Run] = queue.Queue()
         missing = {run: steps for run in self.runs if (steps := self.missing(run))}
-        self._cost = sum(step_cost(run, step) for run, steps in missing.items() for step in steps)
+        self._cost = sum(self.cost(run, step) for run, steps in missing.items() for step in steps)
         self._todo, self._start = len(missing), time.monotonic()
         say(f"{len(self.runs)} runs, {len(self.runs) - len(missing)} of them finished before")
         for run in missing:
@@ -91,7 +106,7 @@ class Grid:
                 except Exception as error:  # of one run: the others go on
                     self._failed(run, step, f"{type(error).__name__}: {error}")
                 with self._lock:
-                    self._cost_done += step_cost(run, step)
+                    self._cost_done += self.cost(run, step)
                 if self._stopped or not step.done:
                     break  # what is measured needs the training; the next start tries again
             with self._lock:
@@ -100,7 +115,7 @@ class Grid:
     def _do(self, run: Run, step: Step, device: str | None) -> None:
         folder = self.study.folder(run)
         folder.mkdir(parents=True, exist_ok=True)
-        command = command_of(self.study, run, step, device)
+        command = self.command(run, step, device)
         self._say(run, step, f"starts{'' if device is None else f' on GPU {device}'}")
         record = self._note_start(folder, run, step, command)
         start = time.monotonic()
@@ -115,20 +130,12 @@ class Grid:
         if code != 0:
             self._failed(run, step, end_of(step.log))
             return
-        finish(self.study, run, step)
+        self.finish(run, step)
         self._say(run, step, f"done in {clock(attempt['wall_seconds'])}")
 
     def _note_start(self, folder: Path, run: Run, step: Step, command: list[str]) -> dict:
         """run.json before a command starts: an attempt that is killed stays without an exit status."""
-        record = read_json(folder / "run.json") or {
-            "model": run.model,
-            "k": run.k,
-            "p": run.p,
-            "seed": run.seed,
-            "schedule": run.schedule,
-            "commands": {},
-            "attempts": [],
-        }
+        record = read_json(folder / "run.json") or {**asdict(run), "commands": {}, "attempts": []}
         record["commands"][step.name] = command
         if step.name == "train":
             record["commands"]["fairseq-train"] = shown(command)

@@ -137,7 +137,8 @@ def finetuning(study: Study, run: Run, step: Step, gpu: str | None) -> list[str]
     task = step.name.split("-")[1]
     data = study.glue / f"{task}-bin"
     classes, subsets = GLUE_TASKS[task]
-    flags = read_flags(ROOT / "configs" / "finetune" / "table6.flags")
+    configs = ROOT / "configs" / "finetune"
+    flags = [word for name in ("table6", "recipe") for word in read_flags(configs / f"{name}.flags")]
     batch, epochs = (int(flags[flags.index(name) + 1]) for name in ("--batch-size", "--max-epoch"))
     sentences = len(data_utils.load_indexed_dataset(str(data / "input0" / "train"), None))
     updates = epochs * -(-sentences // batch)

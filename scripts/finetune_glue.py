@@ -1,0 +1,168 @@
+"""Fine-tunes a pre-trained model on a GLUE task, and scores the best epoch's saved predictions.
+
+    bash scripts/finetune_glue.sh RTE checkpoints/exlm/checkpoint_best.pt glue-bin runs/rte \\
+        --lr 3e-5 --batch-size 16 --max-epoch 10 --warmup-proportion 0.06 --seed 1
+
+Architecture and sizes are the checkpoint's. Written are SAVE/train.log, SAVE/predictions/SPLIT.tsv (the
+prediction of each row), SAVE/result.json (scores of the whole development sets, from those files) and with
+--test SAVE/submission/, the files that gluebenchmark.com takes. An interrupted fine-tuning goes on where it
+stood; a finished one is not done again. Checkpoints are removed at the end unless --keep-checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from experiments.folder import FolderError, write_json
+from glue.checkpoints import check_dictionary, read_checkpoint
+from glue.files import GlueError
+from glue.grids import FLAGS, GRIDS, Point, points_of
+from glue.predictions import predict, save, scores_of, write_submission
+from glue.tasks import Task, task_named
+from glue.training import training_flags
+
+RESULT = "result.json"
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="finetune_glue.sh",
+        usage="%(prog)s TASK CHECKPOINT DATA SAVE [options] [fairseq-train's flags]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Environment: EXLM_PYTHON, the Python to train with; CUDA_VISIBLE_DEVICES.",
+        allow_abbrev=False,
+    )
+    add = result.add_argument
+    add("task", metavar="TASK", help="CoLA, SST-2, MRPC, STS-B, QQP, MNLI, QNLI or RTE")
+    add("checkpoint", type=Path, metavar="CHECKPOINT", help="of the pre-training")
+    add("data", type=Path, metavar="DATA", help="what prepare_glue.py made: the folder with TASK-bin")
+    add("save", type=Path, metavar="SAVE", help="folder to write to")
+    add("--recipe", choices=GRIDS, default="table11", help="where the hyper-parameters below are from")
+    for flag in FLAGS:
+        add(flag, metavar="N", help="default: the recipe's, the first value of its grid")
+    add("--seed", type=int, default=1, metavar="N", help="default: 1")
+    add("--init-from", type=Path, metavar="FILE", help="a fine-tuned checkpoint (of MNLI) to start from")
+    add("--test", action="store_true", help="predict the test sets too, for gluebenchmark.com")
+    add("--keep-checkpoint", action="store_true", help="keep SAVE/checkpoint_best.pt")
+    add("--cpu", action="store_true", help="train on the CPU (default: a GPU if there is one)")
+    add("--print", action="store_true", help="show fairseq-train's command instead of running it")
+    return result
+
+
+def point_of(args, task: Task) -> Point:
+    given = {name: getattr(args, flag[2:].replace("-", "_")) for flag, name in FLAGS.items()}
+    point, *_ = points_of(task, args.recipe, {name: value for name, value in given.items() if value})
+    return point
+
+
+def flags_of(args, task: Task, extra: list[str]) -> list[str]:
+    """The flags of fairseq-train.
+
+    Raises:
+        ValueError: for what cannot be trained; nothing is written then.
+    """
+    pretrained = read_checkpoint(args.checkpoint)
+    data = args.data / f"{task.name}-bin"
+    check_dictionary(pretrained, data)
+    start = args.checkpoint
+    if args.init_from is not None:
+        other = read_checkpoint(args.init_from)
+        if (other.flags, other.repeat) != (pretrained.flags, pretrained.repeat):
+            raise GlueError(f"--init-from {args.init_from} is a model of other sizes than {args.checkpoint}")
+        start = args.init_from
+    point = point_of(args, task)
+    return training_flags(task, pretrained, start, data, args.save, point, args.seed, args.cpu, tuple(extra))
+
+
+def log_as_fairseq() -> None:
+    form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
+    logging.basicConfig(format=form, datefmt="%Y-%m-%d %H:%M:%S", level="INFO", stream=sys.stdout, force=True)
+
+
+def train(flags: list[str]) -> None:
+    """fairseq-train in this process."""
+    from fairseq_cli.train import cli_main
+
+    sys.argv = ["fairseq-train", *flags]
+    cli_main()
+
+
+def finetune(args, task: Task, flags: list[str]) -> dict:
+    data, best = args.data / f"{task.name}-bin", args.save / "checkpoint_best.pt"
+    train([*flags, "--log-file", str(args.save / "train.log")])
+    if not best.is_file():
+        raise GlueError(f"the training left no {best}: see {args.save / 'train.log'}")
+    splits = [s for s in task.splits if (data / "input0" / f"{s}.idx").is_file() and s != "train"]
+    if not args.test:
+        splits = [split for split in splits if not split.startswith("test")]
+    elif not any(split.startswith("test") for split in splits):
+        raise GlueError(f"--test: {data} has no test set")
+    folder = args.save / "predictions"
+    folder.mkdir(exist_ok=True)
+    scores = {}
+    for split, predictions in predict(best, data, task, splits, args.cpu).items():
+        save(folder / f"{split}.tsv", predictions)
+        if predictions.targets is not None:
+            scores[split] = scores_of(folder / f"{split}.tsv", task)
+        else:
+            write_submission(args.save / "submission", task, split, predictions)
+    return {
+        "task": task.name,
+        "metric": task.metric,
+        "scores": scores,
+        "rows": {s: sum(1 for _ in (folder / f"{s}.tsv").open()) - 1 for s in scores},
+        "point": vars(point_of(args, task)),
+        "seed": args.seed,
+        "checkpoint": str(args.checkpoint),
+        "init_from": str(args.init_from) if args.init_from else None,
+        "command": ["fairseq-train", *flags],
+    }
+
+
+def shown(result: dict) -> str:
+    lines = []
+    for split, scores in result["scores"].items():
+        text = ", ".join(f"{name} {100 * value:.2f}" for name, value in scores.items())
+        lines.append(f"{result['task']} {split} ({result['rows'][split]:,} rows): {text}")
+    return "\n".join(lines)
+
+
+def main(argv=None) -> int:
+    args, extra = parser().parse_known_args(argv)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        task = task_named(args.task)
+        done = args.save / RESULT
+        if done.exists() and not args.print:
+            print(f"{done} is there: finished before\n{shown(json.loads(done.read_text()))}")
+            return 0
+        import torch
+
+        args.cpu = args.cpu or not torch.cuda.is_available()
+        flags = flags_of(args, task, extra)
+        if args.print:
+            print(shlex.join([sys.executable, "-m", "fairseq_cli.train", *flags]))
+            return 0
+        args.save.mkdir(parents=True, exist_ok=True)
+        log_as_fairseq()
+        result = finetune(args, task, flags)
+    except (ValueError, FolderError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for path in args.save.glob("checkpoint*.pt"):
+        if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:
+            path.unlink()
+    write_json(done, result)
+    print(shown(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
