@@ -1,9 +1,10 @@
 """Checkpoints of this package's models, for analysis: model and dictionary, on a CPU or a GPU."""
 
 import argparse
+import contextlib
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -11,7 +12,7 @@ from fairseq import checkpoint_utils, utils
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY, build_model
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
@@ -27,17 +28,19 @@ class Checkpoint:
         path: the file.
         model: in evaluation mode, on ``device``.
         dictionary: with ``<mask>``.
-        data: the folder of the dictionary.
+        data: the folder of the dictionary; None where the checkpoint holds it itself.
         cfg: the flags of the run, by group, as fairseq keeps them.
         device: where the model is.
+        task_state: what the task kept in the file, by name; empty for most tasks.
     """
 
     path: Path
     model: RotaryRobertaModel
     dictionary: Dictionary
-    data: Path
+    data: Path | None
     cfg: DictConfig
     device: torch.device
+    task_state: dict = field(default_factory=dict)
 
     @property
     def arch(self) -> str:
@@ -65,12 +68,14 @@ def load_checkpoint(
     Args:
         path: a file that fairseq-train saved; read with ``weights_only``, so that it cannot run code.
         data: folder with the ``dict.txt`` of the training; by default the one that the checkpoint names,
-            also looked for beside the checkpoint and in the folders above it.
+            also looked for beside the checkpoint and in the folders above it. Checkpoints of
+            ``--task molecule_property`` hold their dictionary.
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU where there is one.
 
     Raises:
         FileNotFoundError: if there is no such file, or no dictionary.
-        ValueError: for another kind of model, a dictionary of another size, or a device that is not there.
+        ValueError: for another kind of model, a dictionary of another size (or, where the checkpoint holds
+            its own, other symbols), or a device that is not there.
     """
     path, target = Path(path), choose_device(device)
     if not path.is_file():
@@ -92,17 +97,41 @@ def load_checkpoint(
             f"{path} is a checkpoint of --arch {arch}: this reads those of p_roberta*, mlm_*, "
             "p_roberta_ext_denselink* and exlm_*"
         )
-    folder = find_dictionary(path, getattr(cfg.task, "data", None), data)
-    dictionary = Dictionary.load(str(folder / "dict.txt"))
-    dictionary.add_symbol("<mask>")
+    task_state = state.get("task_state") or {}
+    dictionary, folder = _dictionary(path, cfg, task_state, data)
     symbols = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    with open_dict(cfg.model) if isinstance(cfg.model, DictConfig) else contextlib.nullcontext():
+        cfg.model.load_checkpoint_heads = True
     model = build_model(cfg.model, symbols)
     try:
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     except ValueError as error:
-        raise ValueError(f"{error}; the one read is {folder / 'dict.txt'}") from error
-    logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder)
-    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target)
+        raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
+    logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
+    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target, task_state)
+
+
+def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:
+    """The dictionary that a task kept in the checkpoint, or the one in a folder."""
+    held = next(
+        (kept["symbols"] for kept in task_state.values() if isinstance(kept, dict) and "symbols" in kept),
+        None,
+    )
+    asked = held is None or data is not None
+    folder = find_dictionary(path, getattr(cfg.task, "data", None), data) if asked else None
+    if folder is None:
+        dictionary = Dictionary()
+        for symbol in held[dictionary.nspecial :]:
+            dictionary.add_symbol(symbol)
+    else:
+        dictionary = Dictionary.load(str(folder / "dict.txt"))
+    dictionary.add_symbol("<mask>")
+    if held is not None and dictionary.symbols != held:
+        raise ValueError(
+            f"{folder / 'dict.txt'} is not the dictionary that {path} was trained with, which it "
+            "holds itself: leave out --data"
+        )
+    return dictionary, folder
 
 
 def choose_device(name: str | None) -> torch.device:

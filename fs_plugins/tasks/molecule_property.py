@@ -112,7 +112,7 @@ class MoleculePropertyTask(FairseqTask):
             sizes=[tokens.sizes],
         )
         with data_utils.numpy_seed(self.cfg.seed):
-            order = np.random.permutation(rows)
+            order = np.random.permutation(rows) if split == "train" else np.asarray(tokens.sizes)
         self.datasets[split] = SortDataset(dataset, sort_order=[order])
         logger.info("%s: %d molecules, %d labels", split, rows, np.count_nonzero(~np.isnan(labels)))
         return self.datasets[split]

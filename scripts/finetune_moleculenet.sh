@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# Fine-tunes a checkpoint on a set of MoleculeNet with table 8's hyper-parameters, and tests it; see --help.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+configs=$root/configs/finetune
+
+usage() {
+    cat <<'HELP'
+Fine-tunes a checkpoint on molecular properties, once for each seed, and tests the best epoch of each.
+
+    bash scripts/finetune_moleculenet.sh DATASET CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
+
+  DATASET     bace, bbbp, tox21, sider, muv, clintox or toxcast: whose hyper-parameters (configs/finetune/table8/);
+              for data of one's own that of the set most like it
+  CHECKPOINT  of exlm_*, mlm_*, p_roberta* or p_roberta_ext_denselink*, pre-trained on SMILES
+  DATA        a folder made by scripts/prepare_moleculenet.py with the dictionary of the pre-training
+  SAVE        the folder for the results: SAVE/seed-N/ has checkpoint_best.pt (by the validation set: highest
+              ROC-AUC, or lowest RMSE), train.log, valid and test.predictions.csv and metrics.json
+
+  --scratch        the same architecture, untrained
+  --seeds "A B"    (default: "1 2 3")
+  --epochs N       instead of table 8's; the warm-up stays the same share
+  --cpu            train on the CPU (default: one GPU where there is one)
+  --print          show fairseq-train's commands instead of running them
+  -h, --help       this text
+
+Flags of fairseq-train win over those of configs/. Seeds that are finished are skipped; one that was interrupted goes on
+from its last epoch. Molecules longer than the model's positions are read up to there (metrics.json counts them). When a
+seed is finished, what only going on with its training needs (checkpoint_last.pt) is removed.
+
+Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
+HELP
+}
+
+fail() {
+    printf 'error: %s\n' "$1" >&2
+    exit 2
+}
+
+for argument; do
+    [[ $argument != -h && $argument != --help ]] || { usage && exit 0; }
+done
+(($# >= 4)) || fail "give DATASET, CHECKPOINT, DATA and SAVE; see --help"
+dataset=$1 checkpoint=$2 data=$3 save=$4
+shift 4
+
+seeds='1 2 3' epochs='' scratch='' device='' show='' extra=()
+while (($#)); do
+    case $1 in
+    --seeds | --epochs)
+        (($# > 1)) || fail "$1 needs a value; see --help"
+        printf -v "${1#--}" '%s' "$2"
+        shift
+        ;;
+    --scratch) scratch=yes ;;
+    --cpu) device=cpu ;;
+    --print) show=yes ;;
+    --seed | --save-dir | --restore-file | --finetune-from-model) fail "$1 is set by this script; see --help" ;;
+    *) extra+=("$1") ;;
+    esac
+    shift
+done
+
+known=("$configs"/table8/*.flags)
+known=("${known[@]##*/}")
+[[ $dataset =~ ^[a-z0-9-]+$ && -e $configs/table8/$dataset.flags ]] ||
+    fail "unknown dataset '$dataset': there are hyper-parameters for ${known[*]%.flags}"
+[[ $seeds =~ ^\ *[0-9]+(\ +[0-9]+)*\ *$ ]] || fail "--seeds '$seeds': give whole numbers, such as \"1 2 3\""
+[[ -z $epochs || $epochs =~ ^[1-9][0-9]*$ ]] || fail "--epochs '$epochs': give a whole number, 1 or more"
+[[ -e $data/molecules.json ]] || fail "$data/molecules.json is not there: DATA is a folder made by scripts/prepare_moleculenet.py"
+[[ -f $checkpoint ]] || fail "the checkpoint $checkpoint is not there, or no file"
+checkpoint=$(realpath "$checkpoint") data=$(realpath "$data")
+if [[ -z $device ]] && ! { nvidia-smi -L 2>/dev/null || true; } | grep -q '^GPU'; then
+    device=cpu
+fi
+
+python=${EXLM_PYTHON:-}
+[[ -n $python || ! -x $root/.venv/bin/python ]] || python=$root/.venv/bin/python
+python=${python:-python3}
+
+flags=()
+add_flags() { # the words of a flag file, without comments
+    local line words
+    while IFS= read -r line || [[ -n $line ]]; do
+        read -ra words <<<"${line%%#*}"
+        flags+=(${words[@]+"${words[@]}"})
+    done <"$1"
+}
+add_flags "$configs/table8.flags"
+add_flags "$configs/table8/$dataset.flags"
+[[ -z $epochs ]] || flags+=(--max-epoch "$epochs")
+flags+=(${extra[@]+"${extra[@]}"})
+
+value_of() { # value_of FLAG: its last value
+    local i value=''
+    for ((i = 0; i < ${#flags[@]} - 1; i++)); do
+        [[ ${flags[i]} != "$1" ]] || value=${flags[i + 1]}
+    done
+    printf '%s' "$value"
+}
+
+# Checks that checkpoint and data fit; what it prints: molecules, metric, the model's flags
+planned=$("$python" "$root/scripts/moleculenet/plan.py" "$checkpoint" "$data") || exit 2
+read -r molecules metric model <<<"$planned"
+read -ra model <<<"$model"
+
+batch=$(value_of --batch-size) ratio=$(value_of --warmup-ratio)
+updates=$(($(value_of --max-epoch) * ((molecules + batch - 1) / batch)))
+millionths=$(LC_ALL=C printf '%.0f' "${ratio}e6")
+kept=()
+for ((i = 0; i < ${#flags[@]}; i++)); do # fairseq knows no --warmup-ratio
+    if [[ ${flags[i]} == --warmup-ratio ]]; then
+        i=$((i + 1))
+    else
+        kept+=("${flags[i]}")
+    fi
+done
+schedule=(--total-num-update "$updates" --warmup-updates "$((updates * millionths / 1000000))")
+best=(--best-checkpoint-metric "$metric")
+[[ $metric != auc ]] || best+=(--maximize-best-checkpoint-metric)
+start=()
+[[ -n $scratch ]] || start=(--finetune-from-model "$checkpoint")
+if [[ $device == cpu ]]; then
+    place=(--cpu --num-workers 0)
+else
+    place=(--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50)
+fi
+
+for seed in $seeds; do
+    folder=$save/seed-$seed
+    command=(
+        "$python" -m fairseq_cli.train "$data" --user-dir "$root/fs_plugins" --save-dir "$folder"
+        --task molecule_property --criterion molecule_property --long-molecules truncate
+        ${start[@]+"${start[@]}"} "${model[@]}" "${schedule[@]}" "${best[@]}"
+        --find-unused-parameters --distributed-world-size 1 --no-epoch-checkpoints
+        --log-format json "${place[@]}" "${kept[@]}" --seed "$seed"
+    )
+    if [[ -n $show ]]; then
+        printf '%q ' "${command[@]}"
+        echo
+        continue
+    fi
+    mkdir -p "$folder"
+    settings=$(printf '%q ' "${command[@]:1}")
+    if [[ -e $folder/command.txt && $(<"$folder/command.txt") != "$settings" ]]; then
+        fail "$folder holds a run of other settings (command.txt): choose another SAVE, or remove that folder"
+    fi
+    printf '%s\n' "$settings" >"$folder/command.txt"
+    if [[ -e $folder/metrics.json ]]; then
+        echo "seed $seed: finished before, $folder/metrics.json"
+        continue
+    fi
+    echo "seed $seed: training, log in $folder/train.log"
+    "${command[@]}" >>"$folder/train.log" 2>&1 || {
+        tail -n 5 "$folder/train.log" >&2
+        fail "the training of seed $seed failed: $folder/train.log says why"
+    }
+    test=("$python" "$root/scripts/moleculenet/evaluate.py" "$folder/checkpoint_best.pt" "$data" "$folder" --seed "$seed" --truncate)
+    [[ $device != cpu ]] || test+=(--device cpu)
+    printf 'seed %s: ' "$seed"
+    "${test[@]}"
+    rm -f "$folder/checkpoint_last.pt"
+done
