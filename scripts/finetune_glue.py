@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -136,7 +135,6 @@ def shown(result: dict) -> str:
 
 def main(argv=None) -> int:
     args, extra = parser().parse_known_args(argv)
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         task = task_named(args.task)
         done = args.save / RESULT

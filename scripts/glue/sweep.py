@@ -1,0 +1,143 @@
+"""Table 11's grid search as runs: each a fine-tuning of one point with one seed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from experiments.folder import ROOT, FolderError, read_json
+from experiments.runner import Grid
+from experiments.steps import Step
+
+from glue.grids import FLAGS, Point
+from glue.tasks import TASKS
+
+FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
+STEP = "finetune"
+RESULT = "result.json"
+
+
+@dataclass(frozen=True, order=True)
+class Finetuning:
+    """One fine-tuning of a sweep."""
+
+    task: str
+    lr: str
+    batch: str
+    epochs: str
+    warmup: str
+    seed: int
+
+    @property
+    def point(self) -> Point:
+        return Point(self.lr, self.batch, self.epochs, self.warmup)
+
+    @property
+    def key(self) -> str:
+        """The name of the run's folder."""
+        return f"{self.task}-{self.point.key}-s{self.seed}"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What all fine-tunings of a folder share.
+
+    Attributes:
+        output: the folder. checkpoint: the pre-trained model. data: the folder with TASK-bin.
+        init_from: a checkpoint of MNLI, for FROM_MNLI; or None.
+        extra: more flags for fairseq-train.
+    """
+
+    output: Path
+    checkpoint: Path
+    data: Path
+    init_from: Path | None = None
+    extra: tuple[str, ...] = ()
+
+    def folder(self, run: Finetuning) -> Path:
+        return self.output / "runs" / run.key
+
+    def starts_from(self, task: str) -> Path | None:
+        return self.init_from if task in FROM_MNLI else None
+
+
+class SweepGrid(Grid):
+    """The runner of the study of [MASK], with a Sweep for study and Finetunings for runs."""
+
+    def steps(self, run: Finetuning) -> list[Step]:
+        folder = self.study.folder(run)
+        return [Step(STEP, folder / RESULT, folder / f"{STEP}.log", run.seed)]
+
+    def command(self, run: Finetuning, step: Step, device: str | None) -> list[str]:
+        study, point = self.study, asdict(run.point)
+        start = study.starts_from(run.task)
+        return [
+            *("bash", str(ROOT / "scripts" / "finetune_glue.sh"), run.task, str(study.checkpoint)),
+            *(str(study.data), str(study.folder(run))),
+            *(word for flag, name in FLAGS.items() for word in (flag, point[name])),
+            *("--seed", str(run.seed)),
+            *(["--init-from", str(start)] if start else []),
+            *(["--cpu"] if device is None else []),
+            *study.extra,
+        ]
+
+    def finish(self, run: Finetuning, step: Step) -> None:
+        if not step.done:
+            raise FolderError(f"the command wrote no {step.result}")
+
+    def cost(self, run: Finetuning, step: Step) -> float:
+        """Sentences read, in units of 10,000: a guess of its time."""
+        return (1 + rows_in(self.study.data, run.task) * int(run.epochs)) / 10_000
+
+
+def rows_in(data: Path, task: str) -> int:
+    """Rows of a task's training set.
+
+    Raises:
+        FolderError: if the task was not prepared.
+    """
+    path = data / f"{task}-bin" / "summary.json"
+    if not path.is_file():
+        raise FolderError(f"there is no {path}: prepare {task} with scripts/prepare_glue.py")
+    return json.loads(path.read_text())["train"]["kept"]
+
+
+def runs_of(points: dict[str, list[Point]], seeds: list[int]) -> dict[Finetuning, set[str]]:
+    """The runs of each task's points, the first seed's first."""
+    return {
+        Finetuning(task, **asdict(point), seed=seed): set()
+        for seed in seeds
+        for task, found in points.items()
+        for point in found
+    }
+
+
+def result_of(sweep: Sweep, run: Finetuning) -> dict | None:
+    """What a finished run wrote, else None."""
+    return read_json(sweep.folder(run) / RESULT)
+
+
+def dev_score(result: dict) -> float:
+    """The metric of table 3 on the development set; of MNLI, on the matched one."""
+    return result["scores"]["valid"][result["metric"]]
+
+
+def best_point(sweep: Sweep, task: str, points: list[Point], seeds: list[int]) -> Point | None:
+    """The point that scored best with the first seed; of equals, the first. None where none is done."""
+    scores = {}
+    for point in points:
+        run = Finetuning(task, **asdict(point), seed=seeds[0])
+        if (result := result_of(sweep, run)) is not None:
+            scores[point] = dev_score(result)
+    return max(scores, key=scores.get) if scores else None
+
+
+def scores_over_seeds(sweep: Sweep, task: str, point: Point, seeds: list[int]) -> dict[str, list[float]]:
+    """split -> the metric of each finished seed."""
+    found: dict[str, list[float]] = {}
+    for seed in seeds:
+        result = result_of(sweep, Finetuning(task, **asdict(point), seed=seed))
+        for split, scores in (result["scores"] if result else {}).items():
+            found.setdefault(split, []).append(scores[TASKS[task].metric])
+    return found
