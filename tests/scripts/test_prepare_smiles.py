@@ -1,0 +1,285 @@
+"""Molecules to data-bin: what is good is kept in order, what is bad is told with its place."""
+
+import csv
+import gzip
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import prepare_smiles
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+from lmdb_files import write_lmdb
+from preparation import readers
+from preparation.smiles import is_validation
+from rdkit import Chem
+
+from fs_plugins.data.smiles_tokens import tokenize
+
+SCRIPT = Path(prepare_smiles.__file__)
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+FILES = ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "rejected.tsv")
+MOLECULES = ["CCO", "F/C=C\\F", "C[N+](C)(C)C.[Cl-]", "c1ccccc1Br", "N[C@@H](C)C(=O)O", "C#N", "OCC"]
+
+
+def prepare(output, *arguments, workers=1):
+    prepare_smiles.main([str(output), *map(str, arguments), "--workers", str(workers)])
+
+
+def read_split(output: Path, split: str) -> list[str]:
+    """The molecules of a split as strings again; every one ends in </s>."""
+    dictionary = Dictionary.load(str(output / "dict.txt"))
+    found = []
+    for ids in MMapIndexedDataset(str(output / split)):
+        assert ids[-1] == dictionary.eos()
+        found.append("".join(dictionary[i] for i in ids[:-1]))
+    return found
+
+
+def rejected(output: Path) -> list[tuple[str, str, str]]:
+    with (output / "rejected.tsv").open(newline="") as file:
+        rows = list(csv.reader(file, dialect="excel-tab"))
+    assert rows[0] == ["file", "line", "reason", "input"]
+    return [tuple(row) for row in rows[1:]]
+
+
+def contents(output: Path) -> dict[str, bytes]:
+    return {name: (output / name).read_bytes() for name in FILES}
+
+
+def write(path: Path, lines, packed=False) -> Path:
+    content = "\n".join([*lines, ""]).encode(errors="surrogateescape")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    return path
+
+
+@pytest.fixture
+def valid(tmp_path):
+    return write(tmp_path / "valid.txt", ["CC", "CN"])
+
+
+@pytest.mark.parametrize("kind", ["txt", "txt.gz", "smi", "csv", "csv.gz", "lmdb"])
+def test_every_kind_of_file(kind, valid, tmp_path):
+    path = tmp_path / f"train.{kind}"
+    if kind == "lmdb":
+        write_lmdb(path, [pickle.dumps({"smi": smiles}) for smiles in MOLECULES])
+    elif kind.startswith("csv"):
+        rows = ['id,"smiles",name', *(f'{i},{smiles},"a ""b"",\nc"' for i, smiles in enumerate(MOLECULES))]
+        write(path, rows, packed=kind.endswith("gz"))
+    elif kind == "smi":
+        write(path, [f"{smiles}\tname {smiles}" for smiles in MOLECULES])
+    else:
+        write(path, MOLECULES, packed=kind.endswith("gz"))
+    prepare(tmp_path / "out", "--train", path, "--valid", valid)
+    assert read_split(tmp_path / "out", "train") == MOLECULES
+    assert read_split(tmp_path / "out", "valid") == ["CC", "CN"]
+    assert rejected(tmp_path / "out") == []
+    dictionary = Dictionary.load(str(tmp_path / "out" / "dict.txt"))
+    everything = [token for smiles in [*MOLECULES, "CC", "CN"] for token in tokenize(smiles)]
+    assert sorted(dictionary.symbols[4:]) == sorted(set(everything))
+    assert dictionary.count[dictionary.index("C")] == everything.count("C")
+
+
+def test_bad_lines_are_told_and_cost_no_good_ones(valid, tmp_path, capsys):
+    bad = ["", "C1CC", "CN(C)(C)(C)C", "CCO ethanol", "\udcff", "Hello", "c1cccc1"]
+    lines = [line for pair in zip(MOLECULES, bad, strict=True) for line in pair]
+    path = write(tmp_path / "a.txt", lines)
+    prepare(tmp_path / "out", "--train", path, "--valid", valid)
+    assert read_split(tmp_path / "out", "train") == MOLECULES
+    found = rejected(tmp_path / "out")
+    assert [(file, line) for file, line, *_ in found] == [(str(path), str(2 * i + 2)) for i in range(7)]
+    reasons = [reason for _, _, reason, _ in found]
+    assert reasons[0] == "empty line"
+    assert reasons[1] == "unparsable SMILES: not a SMILES string"
+    assert "valence" in reasons[2] and reasons[2].startswith("unparsable SMILES: ")
+    assert reasons[3] == "unparsable SMILES: white space in the SMILES"
+    assert reasons[4] == "not UTF-8: byte 0xff"
+    assert reasons[6].startswith("unparsable SMILES: ") and "kekulize" in reasons[6]
+    assert [text for *_, text in found] == ["", *bad[1:4], "\\xff", *bad[5:]]
+    shown = capsys.readouterr().out
+    assert "rejected: 7 (5 x unparsable SMILES, 1 x empty line, 1 x not UTF-8; see " in shown
+
+
+def test_rows_of_csv_that_lack_the_column(valid, tmp_path):
+    path = write(tmp_path / "a.csv", ["x,mol", "1,CCO", "2", "", "3,OCC"])
+    prepare(tmp_path / "out", "--train", path, "--valid", valid, "--column", "mol", "--overwrite")
+    assert read_split(tmp_path / "out", "train") == ["CCO", "OCC"]
+    assert [row[1:] for row in rejected(tmp_path / "out")] == [
+        ("3", "missing column: the row has 1 of 2 fields", "2"),
+        ("4", "empty line", ""),
+    ]
+
+
+def test_values_of_lmdb_that_cannot_be_read(valid, tmp_path):
+    values = [
+        pickle.dumps({"smi": "CCO"}),
+        b"junk",
+        pickle.dumps({"smiles": "C"}),
+        pickle.dumps({"smi": "X"}),
+    ]
+    path = write_lmdb(tmp_path / "a.lmdb", values)
+    prepare(tmp_path / "out", "--train", path, "--valid", valid)
+    assert read_split(tmp_path / "out", "train") == ["CCO"]
+    found = [(line, reason.split(":")[0]) for _, line, reason, _ in rejected(tmp_path / "out")]
+    assert found == [
+        ("1", "not a readable value"),
+        ("2", "no string under 'smi'"),
+        ("3", "unparsable SMILES"),
+    ]
+
+
+def test_canonical(valid, tmp_path):
+    path = write(tmp_path / "a.txt", ["OCC", "C1=CC=CC=C1", "C(C)O"])
+    prepare(tmp_path / "out", "--train", path, "--valid", valid, "--canonical")
+    assert read_split(tmp_path / "out", "train") == ["CCO", "c1ccccc1", "CCO"]
+
+
+def test_a_given_dictionary_and_a_limit(valid, tmp_path):
+    given = tmp_path / "given.txt"
+    given.write_text("O 5\nC 3\nN 1\n")
+    path = write(tmp_path / "a.txt", ["CCO", "CCBr", "C" * 8, "C" * 9])
+    prepare(tmp_path / "out", "--train", path, "--valid", valid, "--dictionary", given, "--max-tokens", 10)
+    assert read_split(tmp_path / "out", "train") == ["CCO", "C" * 8]
+    assert (tmp_path / "out" / "dict.txt").read_bytes() == given.read_bytes()
+    assert [row[1:3] for row in rejected(tmp_path / "out")] == [
+        ("2", "unknown token: 'Br' is not in the dictionary"),
+        ("4", "too long: 11 tokens with <s> and </s>"),
+    ]
+
+
+def test_split_by_hash(tmp_path):
+    """Each molecule once, in the order of the file, and the same string always in the same split."""
+    molecules = ["C" * i + "O" * j for i in range(1, 40) for j in range(1, 40)]
+    path = write(tmp_path / "a.txt", [*molecules, *molecules[:100]])
+    prepare(tmp_path / "out", "--train", path, "--valid-share", 0.1)
+    train, valid = (read_split(tmp_path / "out", split) for split in ("train", "valid"))
+    assert sorted([*train, *valid]) == sorted([*molecules, *molecules[:100]])
+    assert not set(train) & set(valid)
+    assert train == [m for m in [*molecules, *molecules[:100]] if not is_validation(m, 0.1)]
+    assert 0.07 < len(valid) / len(molecules) < 0.14
+
+
+@pytest.mark.slow
+def test_workers_and_kills_change_nothing(valid, tmp_path):
+    chosen = random.Random(1)
+    lines = [
+        "C" * chosen.randrange(1, 30) + chosen.choice(["O", "", "[Na+]", "!", "Cl"]) for _ in range(10_000)
+    ]
+    path, lmdb_path = write(tmp_path / "a.txt.gz", lines, packed=True), tmp_path / "b.lmdb"
+    write_lmdb(lmdb_path, [pickle.dumps({"smi": line}) for line in lines[:5000]])
+    arguments = ["--train", path, lmdb_path, "--valid", valid]
+    prepare(tmp_path / "one", *arguments)
+    prepare(tmp_path / "two", *arguments, workers=2)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+    killed = tmp_path / "killed"
+    call = [sys.executable, str(SCRIPT), str(killed), *map(str, arguments), "--workers", "2"]
+    run = subprocess.Popen(call, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    for _ in range(1200):
+        if list(killed.glob("parts/*.npz")):
+            break
+        time.sleep(0.02)
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    assert list(killed.glob("parts/*.npz")) and not (killed / "dict.txt").exists()
+    time.sleep(0.5)  # for the lock to go
+    prepare(killed, *arguments)
+    assert contents(killed) == contents(tmp_path / "one")
+
+
+def refused(output, *arguments) -> str:
+    with pytest.raises(SystemExit) as caught:
+        prepare(output, *arguments)
+    assert str(caught.value.code).startswith("error: ")
+    return caught.value.code
+
+
+def test_what_is_refused_before_work_starts(valid, tmp_path):
+    out, nothing = tmp_path / "out", tmp_path / "nothing.txt"
+    table = write(tmp_path / "a.csv", ["mol,y", "CCO,1"])
+    assert f"{nothing}: there is no such file" in refused(out, "--train", nothing)
+    nothing.touch()
+    assert f"{nothing} is empty" in refused(out, "--train", nothing)
+    packed = tmp_path / "empty.txt.gz"
+    packed.write_bytes(gzip.compress(b""))
+    assert f"{packed} is empty" in refused(out, "--train", packed)
+    message = refused(out, "--train", table)
+    assert "has no column 'smiles': name one of 'mol', 'y' with --column" in message
+    assert "no column 'z'" in refused(out, "--train", table, "--column", "z")
+    odd = write(tmp_path / "a.sdf", ["CCO"])
+    assert "read from .txt, .smi, .csv, .lmdb" in refused(out, "--train", odd)
+    named = write(tmp_path / "named.txt.gz", ["CCO"])
+    assert "is named .gz but is not gzip" in refused(out, "--train", named)
+    broken = tmp_path / "broken.lmdb"
+    broken.write_bytes(b"CCO\n")
+    assert "not an LMDB file" in refused(out, "--train", broken)
+    assert "not both" in refused(out, "--train", valid, "--valid", valid, "--valid-share", 0.1)
+    assert "more than once" in refused(out, "--train", valid, "--valid", valid)
+    assert "between 0 and 1" in refused(out, "--train", valid, "--valid-share", 1)
+    assert "--max-tokens 2" in refused(out, "--train", valid, "--max-tokens", 2)
+    assert "no such file" in refused(out, "--train", valid, "--dictionary", tmp_path / "no")
+    assert "is no dict.txt" in refused(out, "--train", valid, "--dictionary", table)
+    assert not out.exists()
+
+
+def test_a_gzip_file_that_is_cut_short(valid, tmp_path):
+    path = write(tmp_path / "a.txt.gz", MOLECULES * 5000, packed=True)
+    os.truncate(path, path.stat().st_size - 20)
+    assert "broken or cut short gzip file" in refused(tmp_path / "out", "--train", path, "--valid", valid)
+    assert not (tmp_path / "out" / "dict.txt").exists()
+    content = bytearray(gzip.compress(b"CCO\n" * 100_000))
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    message = refused(tmp_path / "out", "--train", path, "--valid", valid, "--overwrite")
+    assert "broken or cut short gzip file" in message
+
+
+def test_a_quotation_mark_that_is_never_closed(valid, tmp_path):
+    path = write(tmp_path / "a.csv", ["smiles", "CCO", '"CC', *["C"] * 100_000])
+    assert "line 3: field larger than field limit" in refused(
+        tmp_path / "out", "--train", path, "--valid", valid
+    )
+
+
+def test_a_folder_made_with_other_settings(valid, tmp_path):
+    path = write(tmp_path / "a.txt", MOLECULES)
+    out = tmp_path / "out"
+    prepare(out, "--train", path, "--valid", valid)
+    before = contents(out)
+    message = refused(out, "--train", path, "--valid", valid, "--canonical")
+    assert "canonical: there False, asked True" in message and "--overwrite" in message
+    assert contents(out) == before
+    prepare(out, "--train", path, "--valid", valid, "--canonical", "--overwrite")
+    assert read_split(out, "train") == [Chem.MolToSmiles(Chem.MolFromSmiles(m)) for m in MOLECULES]
+
+
+def test_nothing_good(tmp_path):
+    path = write(tmp_path / "a.txt", ["X", "Y"])
+    message = refused(tmp_path / "out", "--train", path)
+    assert "nothing is left for train and valid. Rejected: 2 x unparsable SMILES" in message
+
+
+def test_blocks_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "BLOCK_BYTES", 100)
+    path = write(tmp_path / "a.txt", ["C" * 30] * 10)
+    blocks = list(readers.blocks_of(path, None))
+    assert [len(block.payload) for block in blocks] == [4, 4, 2]
+    assert sum(block.weight for block in blocks) == path.stat().st_size
+    assert len({block.identity for block in blocks}) == 3
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="there is no ../shared/data beside this checkout")
+def test_real_files(tmp_path):
+    """BACE's 1,513 molecules, by a column of another name, and Tox21's, of which 8 are no longer valid."""
+    folder = DATA / "moleculenet"
+    prepare(tmp_path / "bace", "--train", folder / "BACE.csv.gz", "--column", "mol", "--valid-share", 0.1)
+    assert sum(len(read_split(tmp_path / "bace", split)) for split in ("train", "valid")) == 1513
+    prepare(tmp_path / "tox", "--train", folder / "Tox21.csv.gz", "--valid-share", 0.1)
+    assert sum(len(read_split(tmp_path / "tox", split)) for split in ("train", "valid")) == 7831 - 8
+    assert len(rejected(tmp_path / "tox")) == 8
