@@ -132,8 +132,8 @@ for seed in $seeds; do
         "$python" -m fairseq_cli.train "$data" --user-dir "$root/fs_plugins" --save-dir "$folder"
         --task molecule_property --criterion molecule_property --long-molecules truncate
         ${start[@]+"${start[@]}"} "${model[@]}" "${schedule[@]}" "${best[@]}"
-        --find-unused-parameters --distributed-world-size 1 --no-epoch-checkpoints
-        --log-format json "${place[@]}" "${kept[@]}" --seed "$seed"
+        --find-unused-parameters --distributed-world-size 1 --required-batch-size-multiple 1
+        --no-epoch-checkpoints --log-format json "${place[@]}" "${kept[@]}" --seed "$seed"
     )
     if [[ -n $show ]]; then
         printf '%q ' "${command[@]}"

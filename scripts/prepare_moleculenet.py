@@ -217,7 +217,7 @@ def describe(args: argparse.Namespace, description: dict) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
-    logging.basicConfig(level=logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, force=True)  # fairseq has set its own
     try:
         print(describe(args, prepare(args)))
     except (InputError, OSError) as error:

@@ -129,7 +129,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--truncate", action="store_true", help="read the start of molecules longer than the positions")
     add("--device", help="cpu, cuda, ... (default: a GPU where there is one)")
     args = parser.parse_args(argv)
-    logging.basicConfig(level=logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, force=True)  # fairseq has set its own
     try:
         result = evaluate(args.checkpoint, args.data, args.output, args.seed, args.truncate, args.device)
     except (InputError, ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
