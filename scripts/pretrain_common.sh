@@ -48,7 +48,7 @@ read_arguments() {
     one_of model "$model" "$models"
     one_of size "$size" "$sizes"
     one_of recipe "$recipe" "$configs/pretrain"
-    [[ -n $show || -e $data/dict.txt ]] || fail "$data/dict.txt is not there: DATA is a folder made by $data_maker"
+    [[ -n $show || -e ${data%%:*}/dict.txt ]] || fail "${data%%:*}/dict.txt is not there: DATA is a folder made by $data_maker"
     if [[ $model == mlm ]]; then
         [[ -z $k || $k == 1 ]] || fail "--k $k: the mlm has one state for each token; $k_models"
         k=1
@@ -65,7 +65,32 @@ read_arguments() {
     elif [[ -z $gpus ]]; then
         gpus=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true)
     fi
-    workers=$((gpus > 0 ? gpus : 1))
+    find_workers
+}
+
+# How many processes train together. Alone, a script starts one a GPU; where RANK and its like are set, as torchrun and
+# the SLURM example of docs/data.md do, it is itself one of WORLD_SIZE processes, on this machine or several.
+# shellcheck disable=SC2034
+find_workers() {
+    local name
+    workers=$((gpus > 0 ? gpus : 1)) distributed=()
+    [[ -n ${RANK:-}${WORLD_SIZE:-} ]] || return 0
+    for name in RANK WORLD_SIZE MASTER_ADDR MASTER_PORT; do
+        [[ -n ${!name:-} ]] || fail "RANK or WORLD_SIZE is set, but not $name: processes that train together need all of \
+RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (and LOCAL_RANK), as torchrun sets them"
+    done
+    for name in RANK WORLD_SIZE MASTER_PORT LOCAL_RANK; do
+        [[ ${!name:-0} =~ ^[0-9]+$ ]] || fail "$name='${!name}': it has to be a whole number"
+    done
+    ((RANK < WORLD_SIZE)) || fail "RANK=$RANK: with WORLD_SIZE=$WORLD_SIZE it is 0 to $((WORLD_SIZE - 1))"
+    workers=$WORLD_SIZE
+    ((workers > 1)) || return 0
+    distributed=(--distributed-rank "$RANK" --distributed-init-method "tcp://$MASTER_ADDR:$MASTER_PORT" --distributed-no-spawn)
+    if ((gpus > 0)); then
+        distributed+=(--device-id "$((${LOCAL_RANK:-$RANK} % gpus))")
+    else
+        distributed+=(--distributed-backend gloo --ddp-backend legacy_ddp)
+    fi
 }
 
 add_flags() { # the words of a flag file, without comments
@@ -117,7 +142,8 @@ train() { # runs fairseq-train with flags and extra, or shows the command
     command=(
         "${python:-python3}" -m fairseq_cli.train "$data" --user-dir "$root/fs_plugins" --save-dir "$save"
         --no-epoch-checkpoints --keep-interval-updates 1 --save-interval 1000000 --validate-interval 1000000
-        --log-format json "${flags[@]}" --distributed-world-size "$workers" ${extra[@]+"${extra[@]}"}
+        --log-format json "${flags[@]}" --distributed-world-size "$workers"
+        ${distributed[@]+"${distributed[@]}"} ${extra[@]+"${extra[@]}"}
     )
     if [[ -n $show ]]; then
         printf '%q ' "${command[@]}"

@@ -1,11 +1,11 @@
 """Table 3's GLUE for one pre-trained model: the grid search of table 11, then the seeds of the best point.
 
-    python scripts/run_glue.py checkpoints/exlm/checkpoint_best.pt --data glue-bin --output runs/exlm --gpus 0,1
+    python scripts/run_glue.py checkpoints/exlm/checkpoint_best.pt --data glue-bin --output runs/exlm
     python scripts/report_glue.py ExLM=runs/exlm MLM=runs/mlm
 
 Each task's grid is run with the first seed; the point that scores best on the development set is then run
-with the other seeds, and counts with the median of all. The same command goes on where an interrupted one stopped, and
-skips what is finished. docs/glue.md has the rest.
+with the other seeds, and counts with the median of all. The same command goes on where an interrupted one
+stopped, and skips what is finished. docs/glue.md has the rest.
 """
 
 from __future__ import annotations

@@ -23,6 +23,13 @@ def command(data, *arguments) -> list[str]:
     return result.stdout.split()
 
 
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """Not one of several processes, whatever the tests are run under."""
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def last(words, flag):
     return words[len(words) - words[::-1].index(flag)]
 
@@ -32,8 +39,6 @@ def data(tmp_path):
     made = tmp_path / "data-bin"
     made.mkdir()
     (made / "dict.txt").write_text("word 5\n")
-    for split in ("train", "valid"):
-        (made / f"{split}.bin").write_bytes(b"12")
     return made
 
 
@@ -55,6 +60,68 @@ def test_paper_size_is_table_5(data):
     assert 4 * int(last(words, "--batch-size")) * int(last(words, "--update-freq")) == 4096
 
 
+# Table 10 of the paper, as it is printed (10K, 125K).
+TABLE_10 = {
+    "--lr": "5e-4",
+    "--lr-scheduler": "polynomial_decay",
+    "--ext-state-num": "4",
+    "--warmup-updates": "10000",
+    "--max-update": "125000",
+    "--total-num-update": "125000",
+    "--dropout": "0.1",
+    "--attention-dropout": "0.1",
+    "--activation-dropout": "0",
+    "--adam-betas": r"\(0.9\,0.98\)",
+    "--mask-prob": "0.15",
+    "--activation-fn": "gelu",
+    "--weight-decay": "0.01",
+    "--clip-norm": "0.0",
+}
+SIZES_10 = {"base": ("12", "12", "768", "3072"), "large": ("24", "16", "1024", "4096")}
+SIZE_FLAGS = (
+    *("--encoder-layers", "--encoder-attention-heads"),
+    *("--encoder-embed-dim", "--encoder-ffn-embed-dim"),
+)
+
+
+@pytest.mark.parametrize("size", ["base", "large"])
+@pytest.mark.parametrize("model", ["exlm", "mlm"])
+def test_base_and_large_are_table_10(data, model, size):
+    words = command(data, model, size, "--gpus", 8)
+    expected = {flag: value for flag, value in TABLE_10.items() if model == "exlm" or "state" not in flag}
+    assert {flag: last(words, flag) for flag in expected} == expected
+    assert tuple(last(words, flag) for flag in SIZE_FLAGS) == SIZES_10[size]
+    assert last(words, "--tokens-per-sample") == "512"
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 2, 4, 16, 64])
+def test_the_batch_of_table_10_whatever_the_gpus(data, gpus):
+    words = command(data, "exlm", "base", "--gpus", gpus)
+    workers = int(last(words, "--distributed-world-size"))
+    assert workers == max(gpus, 1)
+    assert workers * int(last(words, "--batch-size")) * int(last(words, "--update-freq")) == 2048
+
+
+def test_one_of_many_processes(data, monkeypatch):
+    for name, value in {"RANK": 13, "WORLD_SIZE": 16, "LOCAL_RANK": 5, "MASTER_PORT": 2950}.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(AssertionError, match="RANK or WORLD_SIZE is set, but not MASTER_ADDR"):
+        command(data, "exlm", "base", "--gpus", 8)
+    monkeypatch.setenv("MASTER_ADDR", "node1")
+    words = command(data, "exlm", "base", "--gpus", 8)
+    assert last(words, "--distributed-init-method") == "tcp://node1:2950"
+    assert (last(words, "--distributed-rank"), last(words, "--distributed-world-size")) == ("13", "16")
+    assert "--distributed-no-spawn" in words and last(words, "--device-id") == "5"
+    assert 16 * int(last(words, "--batch-size")) * int(last(words, "--update-freq")) == 2048
+    # a scheduler may show each process its own GPU alone
+    assert last(command(data, "exlm", "base", "--gpus", 1), "--device-id") == "0"
+    on_cpus = command(data, "exlm", "base", "--cpu")
+    assert last(on_cpus, "--distributed-backend") == "gloo" and "--device-id" not in on_cpus
+    monkeypatch.setenv("RANK", "16")
+    with pytest.raises(AssertionError, match="RANK=16: with WORLD_SIZE=16 it is 0 to 15"):
+        command(data, "exlm", "base", "--gpus", 8)
+
+
 def test_model_flags_and_what_is_given_wins(data):
     words = command(data, "exlm-sparse", "smoke", "--k", 2, "--cpu", "--updates", 10, "--seed", 7)
     assert "--sparse-dag" in words and "--cpu" in words and "--fp16" not in words
@@ -70,7 +137,7 @@ def test_model_flags_and_what_is_given_wins(data):
     ("arguments", "message"),
     [
         (["bert", "smoke"], "unknown model 'bert': there are exlm"),
-        (["exlm", "huge"], "unknown size 'huge': there are paper small smoke"),
+        (["exlm", "huge"], "unknown size 'huge': there are base large paper small smoke"),
         (["exlm", "smoke", "--k", "17"], "whole number from 1 to 16"),
         (["exlm", "smoke", "--k", "0"], "whole number from 1 to 16"),
         (["exlm", "smoke", "--p", "1.5"], "share between 0 and 1"),
