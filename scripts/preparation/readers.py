@@ -65,7 +65,7 @@ def check_input(path: Path, column: str | None) -> None:
         return
     if path.stat().st_size == 0:
         raise PreparationError(f"{path} is empty")
-    with _opened(path) as (file, _):
+    with opened(path) as (file, _):
         if kind == ".csv":
             _find_column(path, next(_rows(path, file), (1, []))[1], column)
         elif not file.readline():
@@ -82,7 +82,7 @@ def blocks_of(path: Path, column: str | None) -> Iterator[Block]:
     if kind == ".lmdb":
         yield from _lmdb_blocks(path)
         return
-    with _opened(path) as (file, raw):
+    with opened(path) as (file, raw):
         records = _csv_records(path, file, column) if kind == ".csv" else _line_records(file, kind)
         before, held, size = 0, [], 0
         for record in records:
@@ -143,7 +143,7 @@ def _lmdb_blocks(path: Path) -> Iterator[Block]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """The content of a file, unpacked if it is gzip, and the file itself, whose place is the progress."""
     with open(path, "rb", buffering=0) as raw:
         packed = raw.read(2) == b"\x1f\x8b"
