@@ -1,14 +1,18 @@
 """What released fairseq (0.12) needs on current Python, NumPy and torch; errors where its own do not help."""
 
 import argparse
+import atexit
 import collections
 import functools
 import importlib.util
 import os
 import pickle
+import time
 import typing
 import warnings
+import weakref
 import zipfile
+from queue import Empty
 
 import numpy as np
 import torch
@@ -24,6 +28,7 @@ def apply() -> None:
     APPLIED = True
     restore_numpy_name()
     keep_last_batch()
+    end_loading_at_exit()
     allow_checkpoint_classes()
     explain_checkpoints()
     explain_missing_data()
@@ -63,6 +68,30 @@ def keep_last_batch() -> None:
         batches = original(indices, *args, **kwargs)
         rest = np.asarray(indices)[sum(map(len, batches)) :]
         return [*batches, rest] if len(rest) else batches
+
+
+def end_loading_at_exit() -> None:
+    """fairseq prepares batches in a daemon thread. One that is inside of torch when Python ends aborts the
+    process: now and then a training that reached --max-update ends with exit status 134."""
+    from fairseq.data import iterators
+
+    running = weakref.WeakSet()
+
+    @wrap(iterators.BackgroundConsumer, "run")
+    def run(original, consumer):
+        running.add(consumer)
+        return original(consumer)
+
+    @atexit.register
+    def end() -> None:
+        for consumer in list(running):
+            consumer._max_len = 0  # ends after the batch it is at
+            deadline = time.monotonic() + 30  # a disk that no longer answers must not keep us
+            while consumer.is_alive() and time.monotonic() < deadline:
+                try:
+                    consumer._queue.get_nowait()  # it may be waiting for room
+                except Empty:
+                    consumer.join(0.01)
 
 
 def allow_checkpoint_classes() -> None:

@@ -2,6 +2,8 @@
 
 import argparse
 import pickle
+import subprocess
+import sys
 import warnings
 import zipfile
 
@@ -70,6 +72,31 @@ def read(path, *overrides):
     with warnings.catch_warnings():
         compat.silence_known_warnings()  # again, as pytest has filters of its own
         return checkpoint_utils.load_checkpoint_to_cpu(str(path), *overrides)
+
+
+ENDS_WHILE_LOADING = """
+import torch
+import fs_plugins
+from fairseq.data.iterators import BufferedIterator
+
+class Endless:
+    def __len__(self):
+        return 1_000_000
+
+    def __iter__(self):
+        while True:
+            yield [torch.randn(200, 200) @ torch.randn(200, 200) for _ in range(5)]
+
+next({})
+print("end")
+"""
+
+
+@pytest.mark.parametrize("size", [1, 1000], ids=["waiting for room", "at work"])
+def test_python_ends_while_batches_are_prepared(size):
+    script = ENDS_WHILE_LOADING.format(f"BufferedIterator({size}, Endless())")
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout) == (0, "end\n"), ended.stderr
 
 
 @pytest.mark.parametrize("score", [np.float64(0.5), np.float32(0.5), np.int64(3), np.bool_(True)])
