@@ -1,0 +1,116 @@
+"""Scaffold, random and given splits; the sizes of table 9 on the real files."""
+
+import csv
+import gzip
+import random
+from collections import defaultdict
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fs_plugins.data.molecule_splits import given_split, random_split, scaffold_split
+from fs_plugins.data.molecules import murcko_scaffold, parse_molecule
+
+REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "moleculenet"
+
+# name, SMILES column, rows, table 9. Table 9's rows of BACE and Tox21 add up to one less than their rows.
+TABLE_9 = [
+    ("BACE", "mol", 1513, (1210, 151, 151), 1),
+    ("BBBP", "smiles", 2039, (1631, 204, 204), 0),
+    ("ClinTox", "smiles", 1478, (1182, 148, 148), 0),
+    ("Tox21", "smiles", 7831, (6264, 783, 783), 1),
+    ("ToxCast", "smiles", 8576, (6860, 858, 858), 0),
+    ("SIDER", "smiles", 1427, (1141, 143, 143), 0),
+    pytest.param("MUV", "smiles", 93087, (74469, 9309, 9309), 0, marks=pytest.mark.slow),
+]
+
+
+def deepchem(scaffolds):
+    """DeepChem's rule, told in another way: exact fractions, and the groups sorted by an explicit key."""
+    groups = defaultdict(list)
+    for row, scaffold in enumerate(scaffolds):
+        groups[scaffold].append(row)
+    order = sorted(groups.values(), key=lambda g: (-len(g), -g[0]))
+    train, valid, test = set(), set(), set()
+    for group in order:
+        if len(train | set(group)) <= Fraction(8, 10) * len(scaffolds):
+            train |= set(group)
+        elif len(train | valid | set(group)) <= Fraction(9, 10) * len(scaffolds):
+            valid |= set(group)
+        else:
+            test |= set(group)
+    return train, valid, test
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scaffold_split_against_the_rule(seed):
+    rng = random.Random(seed)
+    scaffolds = [f"s{int(rng.expovariate(0.05))}" for _ in range(rng.randint(40, 400))]
+    split = scaffold_split(scaffolds)
+    parts = split.train, split.valid, split.test
+    assert [set(part.tolist()) for part in parts] == list(deepchem(scaffolds))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(scaffolds)))
+    for part in parts:
+        assert part.dtype == np.int64 and (np.diff(part) > 0).all()
+    kinds = [{scaffolds[i] for i in part} for part in parts]
+    assert not (kinds[0] & kinds[1] or kinds[0] & kinds[2] or kinds[1] & kinds[2])
+
+
+def test_scaffold_split_by_hand():
+    """Ten rows: 8 may be in train, 9 in train and valid."""
+    # a (4), c (2, later in the data than b), b (2); then e, later than d, to valid
+    split = scaffold_split(list("aaaabbccde"))
+    assert (split.valid.tolist(), split.test.tolist()) == ([9], [8])
+    # a (6) to train; b (3) would make 9 there, with valid too: valid; c still fits into train, d is over
+    with pytest.raises(ValueError, match="leaves test empty"):
+        scaffold_split(list("aaaaaabbbc"))
+    # a (5); c (3, later than b), 8 in train; b (2) is over both cuts
+    with pytest.raises(ValueError, match="leaves valid empty"):
+        scaffold_split(list("aaaaabbccc"))
+
+
+def test_a_part_without_molecules_is_an_error():
+    with pytest.raises(ValueError, match="leaves train empty: there are 1 scaffolds, the largest of 20"):
+        scaffold_split(["a"] * 20)
+    with pytest.raises(ValueError, match="leaves train empty"):
+        scaffold_split([])
+    with pytest.raises(ValueError, match="leaves valid empty"):
+        random_split(4, 1)
+
+
+def test_random_split():
+    one, same, other = random_split(1513, 1), random_split(1513, 1), random_split(1513, 2)
+    assert one.sizes == (1210, 151, 152)
+    assert sorted(np.concatenate([one.train, one.valid, one.test]).tolist()) == list(range(1513))
+    assert one.test.tolist() == same.test.tolist() != other.test.tolist()
+    # the stream of NumPy's legacy generator is frozen: these rows come out on every machine
+    assert random_split(20, 7).test.tolist() == sorted(np.random.RandomState(7).permutation(20)[18:].tolist())
+    with pytest.raises(ValueError, match="got -1"):
+        random_split(20, -1)
+
+
+def test_given_split():
+    split = given_split(["Train", "test", "VALID", "train", "dev", "validation"])
+    assert [part.tolist() for part in (split.train, split.valid, split.test)] == [[0, 3], [2, 4, 5], [1]]
+    with pytest.raises(ValueError, match="row 2 is in the part 'holdout'"):
+        given_split(["train", "holdout"])
+    with pytest.raises(ValueError, match="leaves test empty"):
+        given_split(["train", "valid"])
+
+
+@pytest.mark.parametrize(("name", "column", "rows", "paper", "not_in_table"), TABLE_9)
+def test_sizes_of_table_9(name, column, rows, paper, not_in_table):
+    path = REAL / f"{name}.csv.gz"
+    if not path.exists():
+        pytest.skip(f"the real data is not here: {path}")
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        smiles = [row[column] for row in csv.DictReader(file)]
+    assert len(smiles) == rows == sum(paper) + not_in_table
+    scaffolds = [murcko_scaffold(parse_molecule(s, allow_valence=name == "Tox21")) for s in smiles]
+    split = scaffold_split(scaffolds)
+    # the one molecule that table 9 does not count is in the test set: what train and valid leave
+    assert split.sizes == (paper[0], paper[1], paper[2] + not_in_table)
+    kinds = [{scaffolds[i] for i in part} for part in (split.train, split.valid, split.test)]
+    assert not (kinds[0] & kinds[1] or kinds[0] & kinds[2] or kinds[1] & kinds[2])

@@ -1,0 +1,54 @@
+"""Reading molecules: what RDKit takes, its reasons, canonical forms and scaffolds."""
+
+import pytest
+from rdkit import Chem
+
+from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
+
+# of Tox21: six bonds on aluminium
+ALUMINIUM = "CC(=O)O[AlH3](O)OC(C)=O"
+
+
+@pytest.mark.parametrize(
+    ("smiles", "reason"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("C C", "white space"),
+        ("C(", "not a SMILES"),
+        ("hello", "not a SMILES"),
+        ("C(C)(C)(C)(C)C", "valence for atom # 0 C, 5"),
+        ("c1cccc1", "kekulize"),
+        (ALUMINIUM, "valence .* Al"),
+    ],
+)
+def test_the_reason_is_told(smiles, reason):
+    with pytest.raises(ValueError, match=reason):
+        parse_molecule(smiles)
+
+
+def test_valence_can_be_allowed_and_nothing_else():
+    molecule = parse_molecule(ALUMINIUM, allow_valence=True)
+    assert molecule.GetNumAtoms() == 10
+    assert canonical_smiles(molecule, ALUMINIUM) == ALUMINIUM  # RDKit could not read its own output
+    assert murcko_scaffold(molecule) == ""
+    with pytest.raises(ValueError, match="kekulize"):
+        parse_molecule("c1cccc1", allow_valence=True)
+    with pytest.raises(ValueError, match="not a SMILES"):
+        parse_molecule("C(", allow_valence=True)
+
+
+def test_canonical_form_is_the_same_molecule():
+    kekulised = "[O-][N+](=O)C1=CC=C(Cl)C=C1"
+    canonical = canonical_smiles(parse_molecule(kekulised), kekulised)
+    assert canonical == "O=[N+]([O-])c1ccc(Cl)cc1"
+    assert Chem.MolToInchiKey(Chem.MolFromSmiles(canonical)) == Chem.MolToInchiKey(
+        Chem.MolFromSmiles(kekulised)
+    )
+
+
+def test_scaffold_keeps_rings_linkers_and_chirality():
+    assert murcko_scaffold(parse_molecule("CCc1ccc(CCC2CCNCC2)cc1")) == "c1ccc(CCC2CCNCC2)cc1"
+    assert murcko_scaffold(parse_molecule("CCCC")) == ""
+    left, right = (murcko_scaffold(parse_molecule(f"CN1CC[C{at}H]2CCCC[C@@H]21")) for at in ("@", "@@"))
+    assert left != right and "@" in left
