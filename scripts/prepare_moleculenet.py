@@ -77,7 +77,7 @@ def read_source(args: argparse.Namespace) -> reading.Table:
     known = KNOWN.get(args.dataset)
     classification = args.kind == "classification"
     if args.source.is_dir():
-        from moleculenet.lmdb import read_lmdbs
+        from moleculenet.lmdbs import read_lmdbs
 
         names = args.label_columns or (list(known.labels) if known else [])
         return read_lmdbs(args.source, names, classification)

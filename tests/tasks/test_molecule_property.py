@@ -1,0 +1,162 @@
+"""The task: batches, heads, what checkpoints hold, and bad data."""
+
+import argparse
+import json
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import make_builder
+
+from fs_plugins.data.property_info import PropertyInfo, fingerprint, label_scale
+from fs_plugins.tasks.molecule_property import MoleculePropertyConfig, MoleculePropertyTask
+from tests import builders
+
+NAMES = ["a", "b", "c"]
+NAN = float("nan")
+
+
+def write_folder(folder, splits, kind="classification", words=8):
+    """A folder as scripts/prepare_moleculenet.py makes it; splits: name -> [(token numbers, labels)]."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dictionary = Dictionary()
+    for i in range(words):
+        dictionary.add_symbol(f"w{i}")
+    dictionary.save(str(folder / "dict.txt"))
+    for name, rows in splits.items():
+        builder = make_builder(str(folder / f"{name}.bin"), "mmap", vocab_size=len(dictionary))
+        for tokens, _ in rows:
+            builder.add_item(torch.tensor([4 + t for t in tokens] + [dictionary.eos()]))
+        builder.finalize(str(folder / f"{name}.idx"))
+        np.save(folder / f"{name}.labels.npy", np.array([labels for _, labels in rows], np.float32))
+    mean, std = label_scale(np.array([labels for _, labels in splits["train"]]), kind)
+    info = PropertyInfo(kind, tuple(NAMES[: len(mean)]), mean, std)
+    text = {"version": 1, "dictionary": fingerprint(dictionary.symbols), **info.to_dict()}
+    (folder / "molecules.json").write_text(json.dumps(text))
+    return folder
+
+
+ROWS = [([0, 1, 2], [0, 1, NAN]), ([3], [1, NAN, NAN]), ([4, 5, 6, 7, 0], [0, 0, NAN])]
+
+
+def config(folder, **options):
+    options = {"classification_head_name": "property", "best_checkpoint_metric": "auc", "seed": 1, **options}
+    cfg = MoleculePropertyConfig(data=str(folder))
+    for name, value in options.items():
+        setattr(cfg, name, value)
+    return cfg
+
+
+def task(folder, **options):
+    return MoleculePropertyTask.setup_task(config(folder, **options))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_folder(tmp_path / "data", {"train": ROWS, "valid": ROWS})
+
+
+def model_of(setup, arch="exlm_tiny", positions=64):
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+
+    args = argparse.Namespace(arch=arch, max_positions=positions, encoder_layers=1, encoder_embed_dim=16)
+    args.encoder_ffn_embed_dim, args.encoder_attention_heads = 16, 2
+    ARCH_CONFIG_REGISTRY[arch](args)
+    torch.manual_seed(0)
+    return setup.build_model(args).eval()
+
+
+def test_a_batch(folder):
+    setup = task(folder)
+    dataset = setup.load_dataset("train")
+    batch = dataset.collater([dataset[i] for i in (2, 0)])
+    bos, pad, eos = setup.dictionary.bos(), setup.dictionary.pad(), setup.dictionary.eos()
+    wanted = [[bos, 8, 9, 10, 11, 4, eos], [bos, 4, 5, 6, eos, pad, pad]]
+    assert batch["net_input"]["src_tokens"].tolist() == wanted
+    assert batch["net_input"]["src_lengths"].tolist() == [7, 5]
+    assert batch["target"].dtype == torch.float32
+    torch.testing.assert_close(batch["target"], torch.tensor([[0, 0, NAN], [0, 1, NAN]]), equal_nan=True)
+    assert batch["id"].tolist() == [2, 0] and batch["split_size"] == 3
+    assert (batch["nsentences"], batch["ntokens"]) == (2, 12)
+    assert sorted(dataset.ordered_indices().tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("arch", ["exlm_tiny", "mlm_tiny"])
+def test_the_head_reads_the_first_state(folder, arch):
+    setup = task(folder)
+    model = model_of(setup, arch)
+    dataset = setup.load_dataset("train")
+    batch = dataset.collater([dataset[i] for i in range(3)])
+    outputs, _ = model(**batch["net_input"], features_only=True, classification_head_name="property")
+    features, _ = model(**batch["net_input"], features_only=True)
+    assert outputs.shape == (3, 3)
+    torch.testing.assert_close(outputs, model.classification_heads["property"](features[:, :1]))
+    alone = dataset.collater([dataset[1]])["net_input"]
+    torch.testing.assert_close(
+        model(**alone, features_only=True, classification_head_name="property")[0], outputs[1:2]
+    )
+
+
+def test_checkpoints_hold_what_prediction_needs(folder):
+    held = task(folder).state_dict()["molecule_property"]
+    assert held["symbols"] == builders.dictionary(8).symbols
+    info = PropertyInfo.from_dict(held)
+    assert info.names == ("a", "b", "c") and not info.regression and info.canonical
+
+
+def test_regression_has_the_scale_of_the_training_labels(tmp_path):
+    rows = [([i], [10.0 + 2 * i, NAN if i else 5.0]) for i in range(4)]
+    folder = write_folder(tmp_path / "data", {"train": rows}, "regression")
+    info = task(folder).properties
+    assert info.mean == (13.0, 5.0)
+    assert info.std == (pytest.approx(np.std([10, 12, 14, 16])), 1.0)  # one label has no spread
+
+
+def test_long_molecules_stop_or_are_cut(folder, caplog):
+    setup = task(folder)
+    model_of(setup, positions=6)
+    with pytest.raises(ValueError, match=r"1 of the 3 .* train .* 6 positions \(row 3: 7, .*truncate"):
+        setup.load_dataset("train")
+    setup = task(folder, long_molecules="truncate")
+    model_of(setup, positions=6)
+    dataset = setup.load_dataset("train")
+    assert dataset[2]["net_input.src_tokens"].tolist() == [0, 8, 9, 10, 11, 2]
+    assert dataset[0]["net_input.src_tokens"].tolist() == [0, 4, 5, 6, 2]
+    assert "the start of each is read" in caplog.text
+    indices = dataset.ordered_indices()
+    assert len(setup.filter_indices_by_size(indices, dataset, setup.max_positions())) == 3
+
+
+def test_properties_without_both_classes_are_named(folder, caplog):
+    task(folder).load_dataset("valid")
+    assert "valid: 1 of 3 properties have no labels of both classes, and so no AUC: c" in caplog.text
+
+
+def test_no_auc_to_choose_by(tmp_path):
+    rows = [([i], [1.0, NAN]) for i in range(3)]
+    folder = write_folder(tmp_path / "data", {"train": [([0], [1.0, 0.0])], "valid": rows})
+    with pytest.raises(ValueError, match="no property has labels of both classes in valid"):
+        task(folder).load_dataset("valid")
+    assert len(task(folder, best_checkpoint_metric="loss").load_dataset("valid")) == 3
+
+
+def test_files_that_do_not_fit(folder):
+    with pytest.raises(FileNotFoundError, match="there is no split 'test'"):
+        task(folder).load_dataset("test")
+    np.save(folder / "valid.labels.npy", np.zeros((3, 2), np.float32))
+    with pytest.raises(ValueError, match=r"shape \(3, 2\), the split 3 molecules with 3 properties"):
+        task(folder).load_dataset("valid")
+    np.save(folder / "valid.labels.npy", np.full((3, 3), -1, np.float32))
+    with pytest.raises(ValueError, match="has the label -1: a class is 0, 1 or NaN"):
+        task(folder).load_dataset("valid")
+    (folder / "valid.labels.npy").unlink()
+    with pytest.raises(FileNotFoundError, match="valid.labels.npy is not there"):
+        task(folder).load_dataset("valid")
+    dictionary = folder / "dict.txt"
+    dictionary.write_text("".join(reversed(dictionary.read_text().splitlines(keepends=True))))
+    with pytest.raises(ValueError, match="not the dictionary that the molecules .* were binarised with"):
+        task(folder)
+    (folder / "molecules.json").unlink()
+    with pytest.raises(FileNotFoundError, match="prepare_moleculenet.py makes such a folder"):
+        task(folder)
