@@ -25,6 +25,9 @@ from experiments.runner import Grid, say
 
 MODELS = {run.model for experiment in EXPERIMENTS.values() for run in experiment.runs}
 SIZES = ("smoke", "small", "paper")
+# what makes a run that run, or what the runner has an option for
+NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
+NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 
 
 def whole_numbers(text: str) -> tuple[int, ...]:
@@ -66,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, default=1, metavar="N", help="runs at a time on the CPU (default: 1)")
     add("--only", type=filters, default={}, metavar="k=4,p=0.15", help="only the runs with these settings")
     add("--dry-run", action="store_true", help="show the commands and what is done already")
+    add("--updates", type=int, metavar="N", help="of each pre-training (default: the size's; MLM++: twice)")
     add("--flags", default="", metavar="'...'", help="more flags for every pre-training; they win")
     return result
 
@@ -100,6 +104,7 @@ def settings_of(args, data: Path) -> dict:
         "tokens": sum((data / f"{split}.bin").stat().st_size for split in ("train", "valid")),
         "configs": folder.configs_fingerprint(args.size, MODELS),
         "flags": args.flags,
+        "updates": args.updates,
         "glue": str(args.glue.resolve()) if args.glue else None,
     }
 
@@ -121,6 +126,13 @@ def run(args) -> int:
     runs = expand(args.names, args.seeds, args.only)
     if args.jobs < 1 or (args.gpus and args.jobs > 1):
         raise ValueError(f"--jobs {args.jobs}: give 1 or more; with --gpus, each GPU has one run at a time")
+    if args.updates is not None and args.updates < 1:
+        raise ValueError(f"--updates {args.updates}: give a whole number, 1 or more")
+    if taken := NOT_IN_FLAGS & {word.partition("=")[0] for word in shlex.split(args.flags)}:
+        raise ValueError(
+            f"--flags: {', '.join(sorted(taken))} would hold for runs that differ in it; the runner sets it "
+            "for each (see --updates, --only and --seeds)"
+        )
     output = args.output.resolve()
     if ":" in str(output):
         raise FolderError(f"--output {output}: fairseq takes a folder without ':' in its name")
@@ -136,7 +148,8 @@ def run(args) -> int:
         steps.check_glue(args.glue, args.data)
     data = args.data.resolve() if args.data else output / "data-bin"
     glue = args.glue.resolve() if args.glue else None
-    study = steps.Study(output, args.size, data, glue, args.finetune_seeds, tuple(shlex.split(args.flags)))
+    flags = tuple(shlex.split(args.flags))
+    study = steps.Study(output, args.size, data, glue, args.finetune_seeds, flags, args.updates)
     grid = Grid(study, runs, [str(gpu) for gpu in args.gpus] if args.gpus else [None] * args.jobs)
     if args.dry_run:
         show(grid)

@@ -29,6 +29,7 @@ class Study:
     glue: Path | None = None
     finetune_seeds: tuple[int, ...] = (1, 2, 3)
     extra_flags: tuple[str, ...] = ()
+    updates: int | None = None  # of a run, in place of the size's
 
     def folder(self, run: Run) -> Path:
         return self.output / "runs" / run.key
@@ -106,11 +107,9 @@ def training(study: Study, run: Run) -> list[str]:
         *(str(study.folder(run) / "checkpoints"), "--k", str(run.k), "--p", f"{run.p:g}"),
         *("--seed", str(run.seed)),
     ]
-    if run.schedule != 1:
-        command += [
-            "--updates",
-            str(run.schedule * flag(training(study, Run(run.model, run.k, run.p)), "--max-update")),
-        ]
+    if run.schedule != 1 or study.updates is not None:
+        updates = study.updates or flag(training(study, Run(run.model, run.k, run.p)), "--max-update")
+        command += ["--updates", str(run.schedule * updates)]
     return command
 
 

@@ -321,6 +321,8 @@ def test_what_the_command_refuses(tmp_path, data, capsys):
     assert "different whole numbers" in refusal(capsys, "all", *small, "--seeds", "1,1")
     assert "invalid choice: 'huge'" in refusal(capsys, "all", "--size", "huge", "--output", out)
     assert "has no MNLI-bin" in refusal(capsys, "all", *small, "--data", data, "--glue", tmp_path)
+    message = refusal(capsys, "all", *small, "--data", data, "--flags", "--lr 1e-3 --max-update=7")
+    assert "--max-update would hold for runs that differ in it" in message
     (data / "dict.txt").unlink()
     assert "has no dict.txt" in refusal(capsys, "all", *small, "--data", data)
     assert not out.exists()
@@ -356,6 +358,9 @@ def test_a_dry_run_shows_the_commands(tmp_path, data, capsys):
     smoke = ["all", "--size", "smoke", "--output", tmp_path / "out", "--dry-run"]  # needs no data
     assert run_experiments.main([str(a) for a in smoke]) == 0
     assert "--updates 240" in capsys.readouterr().out  # the MLM with twice the updates
+    assert run_experiments.main([str(a) for a in (*smoke, "--updates", "30")]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("--updates 60") == 1 and "--updates 30" in shown
     assert not (tmp_path / "out").exists()
 
 
