@@ -2,7 +2,7 @@
 
 paragraphs    a paragraph a line, an empty line between documents
 wikiextractor <doc ...> ... </doc> as WikiExtractor writes it: a paragraph a line, the title first
-json          {"text": "..."}, a document a line, as WikiExtractor --json writes it; a paragraph a line of "text"
+json          {"text": "..."}, a document a line, as WikiExtractor --json writes it, a paragraph a line of it
 books         a document a file; paragraphs are lines, or where there are empty lines, what is between those
 
 Reading only finds out where documents begin and end; decoding and cleaning is the encoder's work

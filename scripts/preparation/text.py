@@ -18,7 +18,7 @@ from preparation.documents import BOOKS, JSON, WIKIEXTRACTOR, Piece
 
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
-_INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001f\u007f\u00ad\u200b-\u200f\u202a-\u202e\u2060\ufeff]")
+_INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001f\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]")
 Line = tuple[int, str]
 
 
