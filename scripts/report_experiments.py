@@ -17,7 +17,7 @@ from pathlib import Path
 from experiments import figures
 from experiments.folder import FolderError
 from experiments.grids import EXPERIMENTS, FIGURE12_RATIOS, REPEATED, STATES, Run
-from experiments.results import PAPER, Results, Value
+from experiments.results import PAPER, Results, Value, corrupted_share
 from experiments.steps import GLUE_TASKS
 
 COLUMNS = (*GLUE_TASKS, "Avg")
@@ -62,6 +62,11 @@ def grid_table(paper: figures.Cells, ours: dict[tuple[int, float], Value | None]
     return markdown_table(["k", "p", "p^k", "paper", "ours"], rows)
 
 
+def standard_errors(percent: float, share: float, tokens: int) -> str:
+    """How far a measured percentage is from a share, in standard errors of as many independent draws."""
+    return f"{(percent / 100 - share) / math.sqrt(share * (1 - share) / tokens):+.1f}"
+
+
 class Report:
     def __init__(self, results: Results):
         self.results = results
@@ -103,25 +108,22 @@ class Report:
         ours = {key: value and value[0] for key, value in measured.items()}
         rows = []
         for (k, p), found in measured.items():
-            expected = p**k
-            row = [
-                str(k),
-                figures.percent(p),
-                f"{100 * expected:.3f}",
-                text_of(paper.get((k, p)), 2),
-                "",
-                "",
-                "",
-            ]
+            row = [str(k), figures.percent(p), f"{100 * p**k:.3f}", text_of(paper.get((k, p)), 2), *[""] * 5]
             if found:
                 value, tokens = found
-                error = 100 * math.sqrt(expected * (1 - expected) / tokens)
-                apart = (value.mean - 100 * expected) / error
-                row[4:] = [value.text(3), f"{tokens:,}", f"{apart:+.1f}"]
+                row[5:8] = [value.text(3), f"{tokens:,}", standard_errors(value.mean, p**k, tokens)]
+                if length := self.results.tokens_per_sample(self.repeated(k, p)):
+                    expected = corrupted_share(k, p, length)
+                    row[4], row[8] = f"{100 * expected:.3f}", standard_errors(value.mean, expected, tokens)
             rows.append(row)
-        head = ["k", "p", "p^k, %", "paper, %", "measured, %", "tokens", "standard errors apart"]
+        head = ["k", "p", "p^k, %", "paper, %", "expected, %", "measured, %", "tokens"]
+        head += ["standard errors from p^k", "from expected"]
+        note = (
+            "Expected: fairseq masks a fixed number of a sample's positions, so all copies of a token are "
+            "masked a little less often than p^k, the less so the longer the samples.\n"
+        )
         panels = [("paper: corrupted semantics, %", paper, 2), ("ours: measured in training, %", ours, 2)]
-        return f"{self.picture('figure4', panels)}\n{markdown_table(head, rows)}"
+        return f"{note}\n{self.picture('figure4', panels)}\n{markdown_table(head, rows)}"
 
     def figure5(self) -> str:
         paper = paper_cells(PAPER["figure5"]["grid"])

@@ -73,6 +73,9 @@ CURVES = {
 }
 
 
+MARKERS = dict(zip(REPEATED, "os^D", strict=True))  # of k, where there is a point for each run
+
+
 def save_curves(path: Path, curves: dict[Run, list[dict]]) -> None:
     """The paper's three curves over updates, a colour for each p, a dash for each k; then loss over p^k."""
     figure, axes = plt.subplots(2, 2, figsize=(11, 8.4), layout="constrained")
@@ -87,19 +90,20 @@ def save_curves(path: Path, curves: dict[Run, list[dict]]) -> None:
             place.plot(*zip(*points, strict=True), **style) if points else None
         last = next((r["loss"] for r in reversed(records) if r.get("loss") is not None), None)
         if last is not None:
-            axes[3].plot(100 * run.p**run.k, last, "o", color=colour[run.p])
-            axes[3].annotate(
-                f"k={run.k}", (100 * run.p**run.k, last), (4, 4), textcoords="offset points", size=8
-            )
+            axes[3].plot(100 * run.p**run.k, last, MARKERS[run.k], color=colour[run.p])
     for place, name in zip(axes, CURVES.values(), strict=False):
         place.set_xlabel("updates")
         place.set_title(name, fontsize=10)
     axes[2].set_yscale("log")
     axes[3].set_xscale("log")
-    axes[3].set_xlabel("corrupted semantics $p^k$, %")
+    axes[3].set_xticks([100 * p for p in MASK_RATIOS], [percent(p) for p in MASK_RATIOS])
+    axes[3].minorticks_off()
+    axes[3].set_xlabel("corrupted semantics $p^k$")
     axes[3].set_title("training loss at the end", fontsize=10)
     handles = [plt.Line2D([], [], color=colour[p], label=f"p = {percent(p)}") for p in MASK_RATIOS]
-    handles += [plt.Line2D([], [], color="0.3", ls=dashes[k], label=f"k = {k}") for k in REPEATED]
+    handles += [
+        plt.Line2D([], [], color="0.3", ls=dashes[k], marker=MARKERS[k], label=f"k = {k}") for k in REPEATED
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)
     figure.savefig(path, dpi=110)
     plt.close(figure)

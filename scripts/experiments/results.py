@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -34,6 +35,21 @@ def over_seeds(numbers: Iterable[float]) -> Value | None:
         return None
     spread = statistics.stdev(numbers) if len(numbers) > 1 else None
     return Value(statistics.fmean(numbers), spread, len(numbers))
+
+
+def corrupted_share(k: int, p: float, tokens: int) -> float:
+    """Share of the tokens of a sample whose k copies are all masked, to be expected from fairseq's masking.
+
+    It masks a fixed number of the N = k * ``tokens`` positions, p N rounded up or down at random: copies of a
+    token are drawn without replacement. Less than p^k, by about k (k - 1) (1 - p) / (2 p N) of it.
+    """
+    positions = k * tokens
+    low, above = divmod(p * positions, 1)
+
+    def all_masked(masks: float) -> float:
+        return math.prod(max(0.0, masks - i) / (positions - i) for i in range(k))
+
+    return (1 - above) * all_masked(low) + above * all_masked(low + 1)
 
 
 class Results:
@@ -87,6 +103,12 @@ class Results:
         found = [measured for measured in found if measured]
         value = over_seeds(100 * measured["proportion"] for measured in found)
         return (value, sum(measured["tokens"] for measured in found)) if value else None
+
+    def tokens_per_sample(self, run: Run) -> int | None:
+        """Tokens of a pre-training sample, before repetition."""
+        command = self.records[run]["commands"].get("fairseq-train", [])
+        found = [command[i + 1] for i, word in enumerate(command[:-1]) if word == "--tokens-per-sample"]
+        return int(found[-1]) if found else None
 
     def entropy(self, run: Run | None, name: str = "entropy") -> Value | None:
         """Bits: ``entropy`` (plain mean), or ``entropy_posterior``."""

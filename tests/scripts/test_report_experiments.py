@@ -2,11 +2,12 @@
 
 import json
 import math
+from itertools import combinations
 
 import pytest
 import report_experiments
 from experiments.grids import EXPERIMENTS, REPEATED, Run
-from experiments.results import PAPER, Results, over_seeds
+from experiments.results import PAPER, Results, corrupted_share, over_seeds
 
 
 def add_run(output, run, **results):
@@ -106,7 +107,27 @@ def test_numbers_appear_where_they_should(study):
     assert row(section(study, "Figure 5"), "2", "15%")[-1] == ""
     apart = (0.152 - 0.387**2) / math.sqrt(0.387**2 * (1 - 0.387**2) / 20_000)
     measured = row(section(study, "Figure 4"), "2", "38.7%")
-    assert measured[3:] == ["15.00", "15.200 ± 0.000", "20,000", f"{apart:+.1f}"]
+    assert measured[3:] == ["15.00", "", "15.200 ± 0.000", "20,000", f"{apart:+.1f}", ""]
+
+
+def test_what_masking_without_replacement_leads_to_expect(study):
+    # 3 tokens twice, 2.4 of 6 positions masked: 2 or 3 of them, all equally likely
+    both = [
+        sum({0, 1} <= set(masks) for masks in combinations(range(6), m)) / math.comb(6, m) for m in (2, 3)
+    ]
+    assert corrupted_share(2, 0.4, 3) == pytest.approx(0.6 * both[0] + 0.4 * both[1], rel=1e-12)
+    assert corrupted_share(1, 0.15, 512) == pytest.approx(0.15, rel=1e-12)
+    assert corrupted_share(4, 0.387, 10**7) == pytest.approx(0.387**4, rel=1e-6)
+    assert corrupted_share(8, 0.02, 4) == 0.0  # never 8 masks
+    run = Run("repeated-mlm", 2, 0.15)
+    add_run(study, run, train=trained(corrupted=corrupted_share(2, 0.15, 32)))
+    record = study / "runs" / run.key / "run.json"
+    content = json.loads(record.read_text())
+    content["commands"]["fairseq-train"] = ["--tokens-per-sample", "512", "--tokens-per-sample", "32"]
+    record.write_text(json.dumps(content))
+    cells = row(section(study, "Figure 4"), "2", "15%")
+    assert cells[4] == cells[5] == f"{100 * corrupted_share(2, 0.15, 32):.3f}"
+    assert cells[8] in ("+0.0", "-0.0") and float(cells[7]) < 0
 
 
 def test_tables_of_methods_and_time(study):
