@@ -19,17 +19,33 @@ from pathlib import Path
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("checkpoint", type=Path, help="a checkpoint of exlm_* or p_roberta_ext_denselink*")
     add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
-    add("--top", type=int, default=5, metavar="N", help="words to show for each state")
-    add("--samples", type=int, default=5, metavar="N", help="sampled readings to show, of each kind")
-    add("--seed", type=int, default=1, help="of the samples")
-    add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help="folder to write into")
-    add("--min-edge", type=float, default=0.1, metavar="P", help="least transition to draw in the graph")
+    add("--top", type=int, default=5, metavar="N", help="words to show for each state (default: %(default)s)")
+    add(
+        "--samples",
+        type=int,
+        default=5,
+        metavar="N",
+        help="sampled readings to show, of each kind (default: %(default)s)",
+    )
+    add("--seed", type=int, default=1, help="of the samples (default: %(default)s)")
+    add(
+        "--output",
+        type=Path,
+        default=Path("outputs/explore"),
+        metavar="DIR",
+        help="folder to write into (default: %(default)s)",
+    )
+    add(
+        "--min-edge",
+        type=float,
+        default=0.1,
+        metavar="P",
+        help="least transition to draw in the graph (default: %(default)s)",
+    )
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     add(
         "--bpe",
