@@ -7,13 +7,14 @@ usage() {
     cat <<'HELP'
 Trains a small ExLM on this machine's CPU and shows what it learned.
 
-    bash scripts/quickstart.sh [text] [options]
+    bash scripts/quickstart.sh [text | smiles] [options]
 
   text               the data: English from CPython's own documentation (default)
+  smiles             the molecules that RDKit ships, written as SMILES; the model is then fine-tuned on a property
 
-  --output DIR       where everything goes (default: runs/quickstart)
-  --updates N        updates of training (default: 900)
-  --k N              states for each masked token (default: 4)
+  --output DIR       where everything goes (default: runs/quickstart; of smiles: runs/quickstart-smiles)
+  --updates N        updates of training (default: 900; of smiles: 600)
+  --k N              states for each masked token (default: 4; of smiles: 2)
   --mask-prob P      share of the tokens that are masked (default: 0.15)
   --seed N           seed of the weights, the masks and the order (default: 1)
   --arch NAME        architecture (default: exlm_tiny)
@@ -21,7 +22,8 @@ Trains a small ExLM on this machine's CPU and shows what it learned.
 
 The first run makes .venv (see scripts/setup_env.sh). A run that was interrupted goes on where it stood when the same
 command is given again; a finished one shows its table. The folder then holds table.txt, curve.png, train.log, the
-corpus, the tokenizer, fairseq's binarised data-bin and the checkpoints.
+corpus, the tokenizer, fairseq's binarised data-bin and the checkpoints; of smiles also property.txt, property.png
+and the fine-tuned models in finetune/.
 HELP
 }
 
@@ -30,7 +32,7 @@ fail() {
     exit 1
 }
 
-mode=text output=runs/quickstart updates=900 k=4 mask_prob=0.15 seed=1 arch=exlm_tiny
+mode=text output='' updates='' k='' mask_prob=0.15 seed=1 arch=exlm_tiny
 
 if (($#)) && [[ $1 != -* ]]; then
     mode=$1
@@ -65,24 +67,63 @@ while (($#)); do
     esac
 done
 
+# What each kind of data needs: the shape of its samples, how to make data-bin, and what follows the training.
+case $mode in
+text)
+    : "${output:=runs/quickstart}" "${updates:=900}" "${k:=4}"
+    tokens_per_sample=32 break_mode=none batch_size=64 learning_rate=3e-3 warmup=60
+    make_data() {
+        echo "Corpus: CPython's documentation topics and docstrings"
+        "$python" scripts/quickstart_corpus.py "$output"
+        rm -rf "$output/data-bin"
+        "$python" -m fairseq_cli.preprocess --only-source --workers 1 --destdir "$output/data-bin" \
+            --trainpref "$output/encoded/train.bpe" --validpref "$output/encoded/valid.bpe" >"$output/preprocess.log" 2>&1 ||
+            { tail -n 20 "$output/preprocess.log" && fail "fairseq-preprocess failed: the end of its log is above"; }
+    }
+    apply_model() { :; }
+    ;;
+smiles)
+    : "${output:=runs/quickstart-smiles}" "${updates:=600}" "${k:=2}"
+    tokens_per_sample=256 break_mode=eos batch_size=64 learning_rate=3e-3 warmup=60
+    property_epochs=8
+    make_data() {
+        echo "Corpus: molecules that RDKit ships"
+        "$python" scripts/quickstart_molecules.py corpus "$output"
+        "$python" scripts/prepare_smiles.py "$output/data-bin" --overwrite --workers 1 \
+            --train "$output/corpus/train.smi" --valid "$output/corpus/valid.smi" >"$output/prepare.log" 2>&1 ||
+            { tail -n 20 "$output/prepare.log" && fail "the molecules could not be prepared: see above"; }
+    }
+    apply_model() {
+        local name flags
+        if [[ ! -e $output/property/molecules.json ]]; then
+            rm -rf "$output/property"
+            "$python" scripts/prepare_moleculenet.py logP "$output/property.csv" "$output/property" \
+                --dict "$output/data-bin/dict.txt" --kind regression --label-columns logP \
+                --split given --split-column split >"$output/property.log" 2>&1 ||
+                { tail -n 20 "$output/property.log" && fail "the property could not be prepared: see above"; }
+        fi
+        echo "Fine-tuning on Crippen's logP, $property_epochs epochs: pre-trained, and from scratch"
+        for name in pretrained scratch; do
+            flags=(--cpu --seeds "$seed" --epochs "$property_epochs" --batch-size 32 --lr 1e-3)
+            [[ $name == pretrained ]] || flags+=(--scratch)
+            EXLM_PYTHON=$python bash scripts/finetune_moleculenet.sh bbbp "$output/checkpoints/checkpoint_last.pt" \
+                "$output/property" "$output/finetune/$name" "${flags[@]}" >"$output/finetune-$name.log" 2>&1 ||
+                { tail -n 20 "$output/finetune-$name.log" && fail "the fine-tuning failed: see above"; }
+        done
+        echo
+        "$python" scripts/quickstart_molecules.py table "$output"
+        echo "picture: $output/property.png   table: $output/property.txt"
+    }
+    ;;
+*) fail "'$mode': the quickstart has no such data; there are 'text' and 'smiles'. See --help" ;;
+esac
+
 [[ -n $output && $output != *:* ]] || fail "--output '$output': fairseq takes a folder without ':' in its name"
 [[ $updates =~ ^[1-9][0-9]*$ ]] || fail "--updates '$updates': give a whole number, 1 or more"
 [[ $k =~ ^[1-9][0-9]*$ ]] || fail "--k '$k': give a whole number, 1 or more"
 [[ $seed =~ ^[0-9]+$ ]] || fail "--seed '$seed': give a whole number, 0 or more"
 [[ $mask_prob =~ ^0?\.[0-9]*[1-9][0-9]*$ ]] || fail "--mask-prob '$mask_prob': give a share between 0 and 1, such as 0.15"
 [[ $arch =~ ^(exlm|p_roberta_ext_denselink)_ ]] || fail "--arch '$arch': give an ExLM, such as exlm_tiny or exlm_base"
-
-# What each kind of data needs: the shape of its samples, and how to make data-bin.
-case $mode in
-text)
-    tokens_per_sample=32 batch_size=64 learning_rate=3e-3 warmup=60
-    make_corpus() {
-        echo "Corpus: CPython's documentation topics and docstrings"
-        "$python" scripts/quickstart_corpus.py "$output"
-    }
-    ;;
-*) fail "'$mode': the quickstart has no such data; there is 'text'. See --help" ;;
-esac
 
 bash scripts/setup_env.sh
 python=${EXLM_VENV:-.venv}/bin/python
@@ -96,7 +137,7 @@ mask_prob=$mask_prob
 seed=$seed
 updates=$updates
 tokens_per_sample=$tokens_per_sample
-sample_break_mode=none"
+sample_break_mode=$break_mode"
 if [[ ! -e $output/settings ]]; then
     printf '%s\n' "$settings" >"$output/settings"
 elif [[ $(<"$output/settings") != "$settings" ]]; then
@@ -105,17 +146,13 @@ elif [[ $(<"$output/settings") != "$settings" ]]; then
 fi
 
 if [[ ! -e $output/data-bin/complete ]]; then
-    make_corpus
-    rm -rf "$output/data-bin"
-    "$python" -m fairseq_cli.preprocess --only-source --workers 1 --destdir "$output/data-bin" \
-        --trainpref "$output/encoded/train.bpe" --validpref "$output/encoded/valid.bpe" >"$output/preprocess.log" 2>&1 ||
-        { tail -n 20 "$output/preprocess.log" && fail "fairseq-preprocess failed: the end of its log is above"; }
+    make_data
     touch "$output/data-bin/complete"
 fi
 
 model=(
     --user-dir fs_plugins --cpu --seed "$seed"
-    --task masked_lm --tokens-per-sample "$tokens_per_sample" --sample-break-mode none --mask-prob "$mask_prob"
+    --task masked_lm --tokens-per-sample "$tokens_per_sample" --sample-break-mode "$break_mode" --mask-prob "$mask_prob"
     --arch "$arch" --ext-state-num "$k" --criterion nat_dag_loss_mlm
     --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-6 --clip-norm 1.0 --weight-decay 0.01
     --batch-size "$batch_size" --num-workers 0 --log-format json --log-interval 10
@@ -156,7 +193,7 @@ if [[ ! -e $output/before.complete ]]; then
 fi
 
 if [[ ! -e $output/train.complete ]]; then
-    echo "Training $arch, $updates updates of $batch_size samples of $tokens_per_sample tokens (log: $output/train.log)"
+    echo "Training $arch, $updates updates of $batch_size samples of up to $tokens_per_sample tokens (log: $output/train.log)"
     last=$output/checkpoints/checkpoint_last.pt
     if [[ -e $last ]]; then
         echo "  going on from the last checkpoint"
@@ -172,3 +209,4 @@ echo
 "$python" scripts/quickstart_report.py table "$output" 2>"$output/table.log" ||
     { tail -n 20 "$output/table.log" >&2 && fail "the table could not be made: the end of its log is above"; }
 echo "curve: $output/curve.png   table: $output/table.txt   log: $output/train.log"
+apply_model

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+CORPORA = {"text": "CPython's documentation", "smiles": "the molecules that RDKit ships"}
 ENDS = (0, 2)  # <s> and </s> in every dictionary of fairseq's
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})\s*$")
@@ -220,7 +221,7 @@ def table(output: Path) -> None:
     rows = summary_rows(curve, before_bits, entropy, words_only)
     width = max(len(name) for name, _ in rows)
     text = "\n".join(
-        [f"ExLM on CPython's documentation: {title}", "", *(f"  {n:<{width}}  {v}" for n, v in rows)]
+        [f"ExLM on {CORPORA[settings['mode']]}: {title}", "", *(f"  {n:<{width}}  {v}" for n, v in rows)]
     )
     (output / "table.txt").write_text(text + "\n", encoding="utf-8")
     draw(curve, before_bits, entropy, words_only, title, output / "curve.png")
