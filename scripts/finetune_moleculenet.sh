@@ -25,7 +25,7 @@ Fine-tunes a checkpoint on molecular properties, once for each seed, and tests t
   -h, --help       this text
 
 Flags of fairseq-train win over those of configs/. Seeds that are finished are skipped; one that was interrupted goes on
-from its last epoch. Molecules longer than the model's positions are read up to there (metrics.json counts them). When a
+from its last epoch. Molecules of more than 512 tokens are read up to there (metrics.json counts them). When a
 seed is finished, what only going on with its training needs (checkpoint_last.pt) is removed.
 
 Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
@@ -130,7 +130,7 @@ for seed in $seeds; do
     folder=$save/seed-$seed
     command=(
         "$python" -m fairseq_cli.train "$data" --user-dir "$root/fs_plugins" --save-dir "$folder"
-        --task molecule_property --criterion molecule_property --long-molecules truncate
+        --task molecule_property --criterion molecule_property
         ${start[@]+"${start[@]}"} "${model[@]}" "${schedule[@]}" "${best[@]}"
         --find-unused-parameters --distributed-world-size 1 --required-batch-size-multiple 1
         --no-epoch-checkpoints --log-format json "${place[@]}" "${kept[@]}" --seed "$seed"

@@ -52,6 +52,8 @@ class MoleculeModel:
         allowed = info is not None and info.allow_valence
         self.allow_valence = allow_valence if allow_valence is not None else allowed
         self.limit = checkpoint.model.max_positions()
+        asked = getattr(checkpoint.cfg.task, "tokens_per_molecule", None) if held else None
+        self.limit = min(self.limit, asked or self.limit)
 
     @property
     def head(self) -> str:
@@ -96,7 +98,7 @@ class MoleculeModel:
         """
         if len(tokens) <= self.limit:
             return tokens, remark
-        what = f"{len(tokens)} tokens with <s> and </s>, the model has {self.limit} positions"
+        what = f"{len(tokens)} tokens with <s> and </s>, the model reads up to {self.limit}"
         if not self.truncate:
             raise ValueError(what)
         return torch.cat([tokens[: self.limit - 1], tokens[-1:]]), "; ".join(filter(None, [remark, what]))

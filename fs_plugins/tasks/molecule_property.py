@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Optional
 
 import numpy as np
 from fairseq.data import (
@@ -32,9 +33,13 @@ logger = logging.getLogger(__name__)
 @dataclass
 class MoleculePropertyConfig(FairseqDataclass):
     data: str = field(default=MISSING, metadata={"help": "folder made by scripts/prepare_moleculenet.py"})
+    tokens_per_molecule: Optional[int] = field(  # noqa: UP045  (fairseq makes flags of this form only)
+        default=None,
+        metadata={"help": "most tokens of a molecule, with <s> and </s> (default: --max-positions)"},
+    )
     long_molecules: ChoiceEnum(["error", "truncate"]) = field(
         default="error",
-        metadata={"help": "molecules of more tokens than --max-positions: stop, or read their start only"},
+        metadata={"help": "molecules of more tokens: stop, or read their start only"},
     )
     classification_head_name: str = II("criterion.classification_head_name")
     best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
@@ -62,7 +67,9 @@ class MoleculePropertyTask(FairseqTask):
         self.dictionary = dictionary
         self.folder = folder
         self.properties = PropertyInfo.from_dict(folder)
-        self.positions = None
+        self.positions = cfg.tokens_per_molecule
+        if self.positions is not None and self.positions < 3:
+            raise ValueError(f"--tokens-per-molecule must be at least 3, got {self.positions}")
         state = {**self.properties.to_dict(), "symbols": list(dictionary.symbols)}
         self.state.merge_state_dict({"molecule_property": state})
 
@@ -83,7 +90,7 @@ class MoleculePropertyTask(FairseqTask):
 
     def build_model(self, cfg, from_checkpoint=False):
         model = super().build_model(cfg, from_checkpoint)
-        self.positions = model.max_positions()
+        self.positions = min(model.max_positions(), self.cfg.tokens_per_molecule or model.max_positions())
         model.register_classification_head(
             self.cfg.classification_head_name, num_classes=len(self.properties.names)
         )
@@ -129,8 +136,9 @@ class MoleculePropertyTask(FairseqTask):
         if len(long):
             worst = long[lengths[long].argmax()]
             what = (
-                f"{len(long)} of the {len(lengths)} molecules of {split} have more tokens than the model's "
-                f"{limit} positions (row {worst + 1}: {lengths[worst]}, with <s> and </s>)"
+                f"{len(long)} of the {len(lengths)} molecules of {split} have more than the {limit} "
+                f"tokens that --max-positions and --tokens-per-molecule allow (row {worst + 1}: "
+                f"{lengths[worst]}, with <s> and </s>)"
             )
             if self.cfg.long_molecules == "error":
                 raise ValueError(f"{what}: --long-molecules truncate reads the start of each")
@@ -157,7 +165,7 @@ class MoleculePropertyTask(FairseqTask):
             )
 
     def max_positions(self):
-        """What the model has; ``load_dataset`` has seen to it that no molecule is longer."""
+        """What model and flags allow; ``load_dataset`` has seen to it that no molecule is longer."""
         return self.positions
 
     @property

@@ -113,6 +113,7 @@ TABLE_8 = {
 }
 
 
+@pytest.mark.slow
 def test_hyper_parameters_are_table_8(pretrained, data):
     dataset = "sider"
     result = finetune(dataset, pretrained[0]["exlm"], data, "save", "--print", "--cpu")
@@ -142,6 +143,7 @@ def test_flag_files_are_table_8(dataset):
     assert set(flags) == set(names)
 
 
+@pytest.mark.slow
 def test_results_of_each_seed(finetuned, data):
     aucs = []
     for seed in (1, 2):
@@ -173,6 +175,7 @@ def test_results_of_each_seed(finetuned, data):
     assert aucs[0] != aucs[1]
 
 
+@pytest.mark.slow
 def test_finished_seeds_are_skipped_and_other_settings_refused(finetuned, pretrained, data):
     flags = ("--seeds", "1 2", "--epochs", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
     before = (finetuned / "seed-1" / "metrics.json").stat().st_mtime_ns

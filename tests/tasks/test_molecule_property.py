@@ -116,7 +116,7 @@ def test_regression_has_the_scale_of_the_training_labels(tmp_path):
 def test_long_molecules_stop_or_are_cut(folder, caplog):
     setup = task(folder)
     model_of(setup, positions=6)
-    with pytest.raises(ValueError, match=r"1 of the 3 .* train .* 6 positions \(row 3: 7, .*truncate"):
+    with pytest.raises(ValueError, match=r"1 of the 3 .* train .* the 6 tokens .*\(row 3: 7, .*truncate"):
         setup.load_dataset("train")
     setup = task(folder, long_molecules="truncate")
     model_of(setup, positions=6)
@@ -126,6 +126,15 @@ def test_long_molecules_stop_or_are_cut(folder, caplog):
     assert "the start of each is read" in caplog.text
     indices = dataset.ordered_indices()
     assert len(setup.filter_indices_by_size(indices, dataset, setup.max_positions())) == 3
+
+
+def test_tokens_per_molecule(folder):
+    setup = task(folder, long_molecules="truncate", tokens_per_molecule=4)
+    model_of(setup, positions=6)
+    dataset = setup.load_dataset("train")
+    assert [dataset[i]["net_input.src_tokens"].tolist() for i in (0, 1)] == [[0, 4, 5, 2], [0, 7, 2]]
+    with pytest.raises(ValueError, match="tokens-per-molecule must be at least 3, got 2"):
+        task(folder, tokens_per_molecule=2)
 
 
 def test_properties_without_both_classes_are_named(folder, caplog):
