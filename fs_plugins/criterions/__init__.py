@@ -6,6 +6,7 @@ from fs_plugins.criterions import (
     molecule_property,
     nat_ctc_loss_mlm,
     nat_dag_loss_mlm,
+    squad2,
 )
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "molecule_property",
     "nat_ctc_loss_mlm",
     "nat_dag_loss_mlm",
+    "squad2",
 ]

@@ -83,6 +83,24 @@ class Bpe:
         """Ids of the BPE for each text, no special tokens added."""
         return [e.ids for e in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
+    def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], np.ndarray]]:
+        """Ids of the BPE for each text, and [n, 2] int32 where each token begins and ends, in characters.
+
+        White space at the edges of a token is not counted to it: one of white space alone has no characters
+        (it ends where it begins). A character whose bytes are spread over several tokens is of each of them.
+        """
+        encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [
+            (e.ids, np.array([_trimmed(text, *span) for span in e.offsets], np.int32).reshape(-1, 2))
+            for text, e in zip(texts, encodings, strict=True)
+        ]
+
+
+def _trimmed(text: str, begin: int, end: int) -> tuple[int, int]:
+    piece = text[begin:end]
+    begin += len(piece) - len(piece.lstrip())
+    return begin, begin + len(piece.strip())
+
 
 def _gpt2(encoder_json: Path, vocab_bpe: Path):
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -164,7 +182,16 @@ class TextEncoder:
         Raises:
             UnknownTokenError: if the dictionary does not know a token, unless that is allowed.
         """
-        encoded = [self._ids[ids] for ids in (np.asarray(e, np.int64) for e in self.bpe.encode(texts))]
+        return self._known(texts, self.bpe.encode(texts))
+
+    def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """As :meth:`encode`, with the offsets of :meth:`Bpe.encode_with_offsets`."""
+        encoded = self.bpe.encode_with_offsets(texts)
+        ids = self._known(texts, [ids for ids, _ in encoded])
+        return [(own, offsets) for own, (_, offsets) in zip(ids, encoded, strict=True)]
+
+    def _known(self, texts: Sequence[str], bpe_ids: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        encoded = [self._ids[np.asarray(ids, np.int64)] for ids in bpe_ids]
         for index, ids in enumerate(encoded):
             if (ids >= 0).all():
                 continue

@@ -41,7 +41,7 @@ def test_each_tokens_scores_are_those_of_its_first_state(arch, options):
 
 @pytest.mark.parametrize(("arch", "options"), MODELS)
 def test_a_changed_word_changes_its_own_scores_most(arch, options):
-    """Without attention between tokens, a token's features depend on that token alone: the mapping cannot be off by any."""
+    """Without attention a token's features are its own alone: the mapping cannot be off by one."""
     model = make(arch, **options, encoder_layers=1)
     for block in model.encoder.sentence_encoder.layers:  # residual branches are silenced
         for linear in (block.self_attn.out_proj, block.fc2):

@@ -1,0 +1,75 @@
+"""SQuAD 2.0 (section 5.2) as a loss: where the answer begins and ends, or that there is none."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from torch import Tensor
+
+IGNORED = -1  # the label of windows whose answer is unknown
+
+
+@register_criterion("squad2", dataclass=FairseqDataclass)
+class Squad2Criterion(FairseqCriterion):
+    """Cross entropy of the answer's first and of its last token, each over the tokens of the window's context
+    and ``<s>``, which stands for no answer (as in BERT); the mean of both, summed over windows.
+
+    Logged: ``loss`` in bits, averaged over windows, and ``span_accuracy``, the percentage of windows both of
+    whose ends have the highest score. ``sample_size`` is the number of windows with a label.
+    """
+
+    def __init__(self, task):
+        super().__init__(task)
+        self.head_name = task.head_name
+
+    @classmethod
+    def build_criterion(cls, cfg, task):
+        return cls(task)
+
+    def span_scores(self, model, sample) -> tuple[Tensor, Tensor]:
+        """Scores [B, T] float32 of each token as first and as last of the answer, -inf where it cannot be."""
+        scores, _ = model(**sample["net_input"], token_head_name=self.head_name)  # [B, T, 2]
+        scores = scores.float().masked_fill(~sample["allowed"][:, :, None], -math.inf)
+        return scores[:, :, 0], scores[:, :, 1]
+
+    def forward(self, model, sample, reduce=True):
+        """Returns the loss (summed over windows, or [B] if not ``reduce``), sample size and what to log. In
+        evaluation the ``span_scores`` are among these; it is for the task to take them out."""
+        scores = self.span_scores(model, sample)
+        target = sample["target"]
+        losses = sum(
+            F.cross_entropy(scores[i], target[:, i], ignore_index=IGNORED, reduction="none") for i in (0, 1)
+        )
+        losses = losses / 2
+        labelled = target[:, 0] != IGNORED
+        right = torch.stack([scores[i].argmax(1) == target[:, i] for i in (0, 1)]).all(0) & labelled
+        sample_size = labelled.sum()
+        logging_output = {
+            "loss": losses.detach().sum(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["nsentences"],
+            "sample_size": sample_size,
+            "right": right.sum(),
+        }
+        if not self.training:
+            logging_output["span_scores"] = scores
+        return losses.sum() if reduce else losses, sample_size, logging_output
+
+    @staticmethod
+    def reduce_metrics(logging_outputs) -> None:
+        """Aggregates the logging outputs of all workers and steps."""
+        total = {
+            key: sum(float(log.get(key, 0)) for log in logging_outputs)
+            for key in ("loss", "sample_size", "right")
+        }
+        windows = total["sample_size"]
+        if windows > 0:
+            metrics.log_scalar("loss", total["loss"] / windows / math.log(2), windows, round=3)
+            metrics.log_scalar("span_accuracy", 100 * total["right"] / windows, windows, round=1)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True

@@ -1,0 +1,134 @@
+"""Scores of tokens to answers: the best spans of each window, and over the windows of each question.
+
+The score of a span is the sum of the scores of its first and its last token; that of no answer is the sum of
+both at ``<s>`` (Devlin et al., 2019). A question's best answer is the best span of all its windows. The score
+of no answer is that of the window where it is least; ``null odds`` are this less the score of the best span.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fs_plugins.data import squad_metrics
+from fs_plugins.data.squad_windows import SquadDataset
+
+
+def best_spans(start: Tensor, end: Tensor, longest: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The n best spans of each window, of at most ``longest`` tokens; the place of ``<s>`` is in none.
+
+    Args:
+        start, end: [B, T] scores of being the first and the last token, -inf where that is not allowed.
+        longest: most tokens of a span.
+        n: spans to give.
+
+    Returns:
+        Scores [B, n] in descending order, first tokens [B, n] and last tokens [B, n]; -inf where a window has
+        fewer spans.
+    """
+    B, T = start.shape
+    longest = min(longest, T)
+    start = start.clone()
+    start[:, 0] = -math.inf
+    ends = torch.nn.functional.pad(end, (0, longest - 1), value=-math.inf).unfold(1, longest, 1)
+    spans = (start[:, :, None] + ends).flatten(1)  # [B, T * longest]: first token, tokens after it
+    found = min(n, spans.shape[1])
+    scores, which = spans.topk(found, dim=1)
+    first = which // longest
+    last = first + which % longest
+    pad = (0, n - found)
+    return (
+        torch.nn.functional.pad(scores, pad, value=-math.inf),
+        torch.nn.functional.pad(first, pad),
+        torch.nn.functional.pad(last.clamp(max=T - 1), pad),
+    )
+
+
+def window_answers(start: Tensor, end: Tensor, ids: Tensor, longest: int, n: int = 1) -> np.ndarray:
+    """What of a batch's scores is needed for answers.
+
+    Args:
+        start, end, longest, n: as in :func:`best_spans`.
+        ids: [B] of the windows.
+
+    Returns:
+        [B * n, 5] float64: window, score of no answer, score of the span, its first and its last token.
+    """
+    start, end = start.float(), end.float()
+    scores, first, last = best_spans(start, end, longest, n)
+    null = (start[:, 0] + end[:, 0])[:, None].expand_as(scores)
+    window = ids[:, None].expand_as(scores)
+    columns = [x.double() for x in (window, null, scores, first, last)]
+    return torch.stack(columns, dim=-1).flatten(0, 1).cpu().numpy()
+
+
+class AnswerTable:
+    """Collects :func:`window_answers` of a split, whatever their order, and makes predictions of them."""
+
+    def __init__(self, dataset: SquadDataset, n_best: int = 20):
+        self.dataset = dataset
+        self.n_best = n_best
+        self.null: dict[int, dict[int, float]] = {}  # question -> window -> score of no answer
+        self.spans: dict[int, dict[tuple[int, int], float]] = {}  # question -> characters -> score
+
+    def add(self, rows: np.ndarray) -> None:
+        """Adds rows of :func:`window_answers`."""
+        for window, null, score, first, last in rows.tolist():
+            question = int(self.dataset.windows.question[int(window)])
+            self.null.setdefault(question, {})[int(window)] = null
+            spans = self.spans.setdefault(question, {})
+            if score > -math.inf:
+                place = self.dataset.character_span(int(window), int(first), int(last))
+                spans[place] = max(score, spans.get(place, -math.inf))
+
+    @property
+    def windows(self) -> int:
+        """Windows that were added."""
+        return sum(map(len, self.null.values()))
+
+    def ranked(self, question: int) -> list[tuple[str, float]]:
+        """The n best answers of a question with their scores, of several with one text the best."""
+        context = self.dataset.split.squad.contexts[self.dataset.split.squad.questions[question].context]
+        texts: dict[str, float] = {}
+        for (begin, end), score in sorted(self.spans[question].items(), key=lambda item: (-item[1], item[0])):
+            texts.setdefault(context[begin:end], score)
+        return list(texts.items())[: self.n_best]
+
+    def best(self, question: int) -> tuple[str, float]:
+        """The best answer of a question, and its null odds; "" and inf if there is no span at all."""
+        ranked = self.ranked(question)
+        if not ranked:
+            return "", math.inf
+        return ranked[0][0], min(self.null[question].values()) - ranked[0][1]
+
+    def evaluate(self, threshold: float = 0.0) -> dict[str, float]:
+        """:func:`squad_metrics.evaluate` of the questions whose windows were added."""
+        questions = self.dataset.split.squad.questions
+        best = {questions[q].id: self.best(q) for q in sorted(self.null)}
+        golds = {questions[q].id: [answer.text for answer in questions[q].answers] for q in self.null}
+        answers = {name: text for name, (text, _) in best.items()}
+        odds = {name: value for name, (_, value) in best.items()}
+        return squad_metrics.evaluate(answers, golds, odds, threshold)
+
+    def predictions(self, threshold: float = 0.0) -> tuple[dict, dict, dict]:
+        """What the official tools read and write.
+
+        Returns:
+            Question id -> answer, "" for none; id -> the n best and no answer, whose text is "", each with
+            ``text``, ``score`` and ``probability`` (among these); id -> null odds.
+        """
+        answers, n_best, null_odds = {}, {}, {}
+        for q in sorted(self.null):
+            name = self.dataset.split.squad.questions[q].id
+            text, odds = self.best(q)
+            answers[name] = "" if odds > threshold else text
+            null_odds[name] = odds
+            entries = [("", min(self.null[q].values())), *self.ranked(q)]
+            entries.sort(key=lambda entry: -entry[1])
+            weights = [math.exp(score - entries[0][1]) for _, score in entries]
+            n_best[name] = [
+                {"text": text, "score": score, "probability": weight / sum(weights)}
+                for (text, score), weight in zip(entries, weights, strict=True)
+            ]
+        return answers, n_best, null_odds

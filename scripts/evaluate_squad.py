@@ -1,0 +1,88 @@
+#!/usr/bin/env python
+"""Exact match and F1 of predictions on SQuAD, by the official rules, under the official names.
+
+    python scripts/evaluate_squad.py predictions.json dev-v2.0.json
+    python scripts/evaluate_squad.py best_answers.json dev-v2.0.json -n null_odds.json -t 0
+
+The two files may come in either order. With --na-prob-file (-n), a question is taken as unanswerable where
+its number is above --na-prob-thresh (-t), and the best threshold is reported too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from fs_plugins.data.squad import gold_answers, read_squad  # noqa: E402
+from fs_plugins.data.squad_metrics import evaluate  # noqa: E402
+
+
+def read_table(path: Path, kind: type | tuple, what: str) -> dict:
+    """Question id -> value, of a JSON file.
+
+    Raises:
+        FileNotFoundError: if it is not there.
+        ValueError: if it is something else.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        table = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(table, dict):
+        raise ValueError(f"{path} is not a table of question ids and {what}")
+    wrong = [name for name, value in table.items() if not isinstance(value, kind)]
+    if wrong:
+        raise ValueError(f"{path}: question {wrong[0]} has {table[wrong[0]]!r:.40} for {what}")
+    return table
+
+
+def is_gold(path: Path) -> bool:
+    """Whether it is a SQuAD file: compressed, or with "data" at the top."""
+    if not path.is_file() or path.suffix == ".gz":
+        return path.suffix == ".gz"
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError:
+        return False
+    return isinstance(value, dict) and isinstance(value.get("data"), list)
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("predictions", type=Path, help='question id -> answer, "" for none')
+    add("gold", type=Path, help="SQuAD JSON, plain or .gz")
+    add("--out-file", "-o", type=Path, help="write the measures there too")
+    add("--na-prob-file", "-n", type=Path, help="question id -> how likely there is no answer")
+    add("--na-prob-thresh", "-t", type=float, default=1.0, help="no answer above it (default: %(default)s)")
+    args = parser.parse_args(argv)
+    try:
+        predictions, gold = args.predictions, args.gold
+        if is_gold(predictions) and not is_gold(gold):
+            predictions, gold = gold, predictions
+        answers = read_table(predictions, str, "answers")
+        odds = None if args.na_prob_file is None else read_table(args.na_prob_file, (int, float), "numbers")
+        golds = gold_answers(read_squad([gold]))
+        strangers = [name for name in answers if name not in golds]
+        if strangers:
+            print(f"warning: {len(strangers)} predictions for questions that {gold} lacks", file=sys.stderr)
+        result = json.dumps(evaluate(answers, golds, odds, args.na_prob_thresh), indent=2)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(result)
+    if args.out_file is not None:
+        args.out_file.write_text(result + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

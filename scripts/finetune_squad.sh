@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Fine-tunes one checkpoint on SQuAD 2.0 with the hyper-parameters of configs/; see --help.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+    cat <<'HELP'
+Fine-tunes a pre-trained model on SQuAD 2.0, answers the validation questions and measures exact match and F1.
+
+    bash scripts/finetune_squad.sh CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
+
+  CHECKPOINT  of a pre-training: ExLM, its ablations, or the vanilla MLM; its architecture is read from it
+  DATA        a folder made by scripts/prepare_squad.py, with train and valid
+  SAVE        the folder for the results, SAVE/seedN of each seed; a run that was interrupted goes on from there
+
+  --seeds A,B,...     one run with each (default: 1; the paper: five, of which it reports the median)
+  --lr X, --batch N, --epochs N, --warmup-ratio R
+                      of the paper's grid (default: those of configs/finetune/squad2.flags)
+  --window N          longest input in tokens (default: 512, or the length of the pre-training if that is less)
+  --stride N          from one window of a context to the next (default: 128 of 512, else in proportion)
+  --tokens-per-gpu N  tokens of a step on each GPU (default: 32768)
+  --cpu, --gpus N     what to train on (default: the visible GPUs, else the CPU)
+  --print             show fairseq-train's commands instead of running them
+  -h, --help          this text
+
+SAVE/seedN holds checkpoint_best.pt (by F1 on valid), train.log, predictions.json, nbest_predictions.json,
+null_odds.json, best_answers.json and scores.json; a seed that has scores.json is not run again. Flags of
+fairseq-train win over those of configs/.
+
+Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
+HELP
+}
+
+fail() {
+    printf 'error: %s\n' "$1" >&2
+    exit 2
+}
+
+for argument; do
+    [[ $argument != -h && $argument != --help ]] || { usage && exit 0; }
+done
+(($# >= 3)) || fail "give CHECKPOINT, DATA and SAVE; see --help"
+checkpoint=$1 data=$2 save=$3
+shift 3
+[[ $checkpoint != -* && $data != -* && $save != -* ]] || fail "give CHECKPOINT, DATA and SAVE first; see --help"
+
+seeds=1 lr='' batch='' epochs='' warmup_ratio='' window='' stride='' tokens_per_gpu=32768 gpus='' show='' extra=()
+while (($#)); do
+    case $1 in
+    --seeds | --lr | --batch | --epochs | --warmup-ratio | --window | --stride | --tokens-per-gpu | --gpus)
+        (($# > 1)) || fail "$1 needs a value; see --help"
+        name=${1#--}
+        printf -v "${name//-/_}" '%s' "$2"
+        shift
+        ;;
+    --cpu) gpus=0 ;;
+    --print) show=yes ;;
+    *) extra+=("$1") ;;
+    esac
+    shift
+done
+
+[[ -f $checkpoint ]] || fail "there is no checkpoint $checkpoint"
+for file in dict.txt train.npz train.json valid.npz valid.json; do
+    [[ -f $data/$file ]] || fail "$data/$file is not there: DATA is a folder made by scripts/prepare_squad.py"
+done
+[[ $seeds =~ ^[0-9]+(,[0-9]+)*$ ]] || fail "--seeds '$seeds': give whole numbers, such as 1,2,3"
+for name in batch epochs window stride tokens_per_gpu; do
+    [[ -z ${!name} || ${!name} =~ ^[1-9][0-9]*$ ]] ||
+        fail "--${name//_/-} '${!name}': give a whole number, 1 or more"
+done
+[[ -z $gpus || $gpus =~ ^[0-9]+$ ]] || fail "--gpus '$gpus': give a whole number"
+if [[ -z $gpus && -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
+    IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"
+    gpus=${#devices[@]}
+elif [[ -z $gpus ]]; then
+    gpus=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true)
+fi
+workers=$((gpus > 0 ? gpus : 1))
+
+flags=()
+while IFS= read -r line || [[ -n $line ]]; do # the words of the flag file, without comments
+    read -ra words <<<"${line%%#*}"
+    flags+=(${words[@]+"${words[@]}"})
+done <"$root/configs/finetune/squad2.flags"
+[[ -z $lr ]] || flags+=(--lr "$lr")
+[[ -z $batch ]] || flags+=(--batch-size "$batch")
+[[ -z $epochs ]] || flags+=(--max-epoch "$epochs")
+[[ -z $warmup_ratio ]] || flags+=(--warmup-ratio "$warmup_ratio")
+[[ -z $window ]] || flags+=(--window-tokens "$window" --doc-stride "${stride:-$(((window + 3) / 4))}" --exact-window)
+[[ -z $stride || -n $window ]] || fail "--stride is given together with --window"
+
+python=${EXLM_PYTHON:-}
+[[ -n $python || ! -x $root/.venv/bin/python ]] || python=$root/.venv/bin/python
+python=${python:-python3}
+
+planned=$("$python" "$root/scripts/squad/plan.py" "$checkpoint" "$data" "${flags[@]}" \
+    --workers "$workers" --tokens-per-gpu "$tokens_per_gpu") || exit 2
+flags=()
+while IFS= read -r word; do
+    flags+=("$word")
+done <<<"$planned"
+
+device=()
+if ((gpus == 0)); then
+    flags+=(--cpu --num-workers 0)
+    device=(--device cpu)
+else
+    flags+=(--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50)
+fi
+# the LM head and the transitions are not computed
+((workers == 1)) || flags+=(--find-unused-parameters)
+flags+=(--distributed-world-size "$workers")
+
+folders=()
+IFS=, read -ra seeds <<<"$seeds"
+for seed in "${seeds[@]}"; do
+    folder=$save/seed$seed
+    folders+=("$folder")
+    # fairseq takes --finetune-from-model where the folder has no checkpoint_last.pt to go on from
+    command=(
+        "$python" -m fairseq_cli.train "$data" --user-dir "$root/fs_plugins" --save-dir "$folder"
+        --task squad2 --criterion squad2 --finetune-from-model "$checkpoint"
+        --best-checkpoint-metric f1 --maximize-best-checkpoint-metric
+        --no-epoch-checkpoints --save-interval-updates 1000 --keep-interval-updates 1
+        --log-format json --log-interval 50 --seed "$seed" "${flags[@]}" ${extra[@]+"${extra[@]}"}
+    )
+    if [[ -n $show ]]; then
+        printf '%q ' "${command[@]}"
+        echo
+        continue
+    fi
+    [[ ! -f $folder/scores.json ]] || continue
+    mkdir -p "$folder"
+    "${command[@]}" 2>&1 | tee -a "$folder/train.log"
+    "$python" "$root/scripts/predict_squad.py" "$folder/checkpoint_best.pt" "$data" ${device[@]+"${device[@]}"}
+done
+[[ -n $show ]] || "$python" "$root/scripts/squad/summary.py" "${folders[@]}"

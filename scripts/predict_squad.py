@@ -1,0 +1,136 @@
+#!/usr/bin/env python
+"""Answers of a model that was fine-tuned with --task squad2, and their exact match and F1.
+
+    python scripts/predict_squad.py checkpoint_best.pt squad-bin --split valid --output runs/squad/seed1
+
+writes predictions.json (question id -> answer, "" for none), nbest_predictions.json, null_odds.json,
+best_answers.json (the best answer even where none is given) and scores.json. Windows are as in training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
+
+import fs_plugins  # noqa: E402, F401  (models, tasks and what fairseq needs on current Python)
+from fs_plugins.analysis.checkpoint import choose_device  # noqa: E402
+from fs_plugins.data.squad_answers import AnswerTable, window_answers  # noqa: E402
+from fs_plugins.tasks.squad2 import Squad2Task  # noqa: E402
+
+
+def load(path: Path, data: str):
+    """The fine-tuned model, its task and its criterion.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it was not fine-tuned with --task squad2, or with another dictionary than the data's.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no checkpoint {path}")
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(path), {"data": str(data)})
+    if not isinstance(state, dict) or state.get("cfg") is None or "model" not in state:
+        raise ValueError(f"{path} is not a checkpoint of fairseq-train")
+    cfg = state["cfg"]
+    name = getattr(cfg.task, "_name", None)
+    if name != "squad2":
+        raise ValueError(
+            f"{path} is a checkpoint of --task {name}: fine-tune it with scripts/finetune_squad.sh"
+        )
+    task = tasks.setup_task(cfg.task)
+    model = task.build_model(cfg.model, from_checkpoint=True)
+    model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    return model.eval(), task, task.build_criterion(cfg.criterion).eval()
+
+
+@torch.no_grad()
+def answer(
+    model, task: Squad2Task, criterion, split: str, *, n_best=20, batch_size=32, device="cpu"
+) -> AnswerTable:
+    """The answers to all questions of a split, whatever the batch size."""
+    task.load_dataset(split)
+    dataset = task.dataset(split)
+    table, order = AnswerTable(dataset, n_best), dataset.ordered_indices()
+    model.to(device)
+    for begin in range(0, len(order), batch_size):
+        batch = dataset.collater([dataset[i] for i in order[begin : begin + batch_size]])
+        batch = utils.move_to_cuda(batch, device) if torch.device(device).type == "cuda" else batch
+        start, end = criterion.span_scores(model, batch)
+        table.add(window_answers(start, end, batch["id"], task.cfg.max_answer_tokens, n_best))
+    return table
+
+
+def write(folder: Path, name: str, value) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f".{name}.part"
+    part.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    os.replace(part, folder / name)
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("checkpoint", type=Path)
+    add("data", help="folder made by scripts/prepare_squad.py")
+    add("--split", default="valid", help="default: %(default)s")
+    add("--output", type=Path, help="folder to write into (default: that of the checkpoint)")
+    add(
+        "--n-best",
+        type=int,
+        default=20,
+        metavar="N",
+        help="answers in nbest_predictions.json (default: %(default)s)",
+    )
+    add(
+        "--threshold", type=float, help="no answer where the null odds are above it (default: the training's)"
+    )
+    add("--batch-size", type=int, default=32, metavar="N", help="windows at a time (default: %(default)s)")
+    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
+    args = parser.parse_args(argv)
+    try:
+        for flag in ("n_best", "batch_size"):
+            if getattr(args, flag) < 1:
+                raise ValueError(f"--{flag.replace('_', '-')} must be at least 1, got {getattr(args, flag)}")
+        device = choose_device(args.device)
+        model, task, criterion = load(args.checkpoint, args.data)
+        table = answer(
+            model, task, criterion, args.split, n_best=args.n_best, batch_size=args.batch_size, device=device
+        )
+    except (ValueError, OSError, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
+    folder = args.output or args.checkpoint.parent
+    predictions, n_best, null_odds = table.predictions(threshold)
+    questions = table.dataset.split.squad.questions
+    write(folder, "predictions.json", predictions)
+    write(folder, "nbest_predictions.json", n_best)
+    write(folder, "null_odds.json", null_odds)
+    write(folder, "best_answers.json", {questions[q].id: table.best(q)[0] for q in sorted(table.null)})
+    scores = table.evaluate(threshold)
+    write(
+        folder,
+        "scores.json",
+        {**scores, "threshold": threshold, "split": args.split, "windows": table.windows},
+    )
+    print(
+        f"{args.checkpoint}, {args.split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
+        f"{threshold:g}; "
+        f"EM {scores['best_exact']:.2f} at {scores['best_exact_thresh']:.3f} and F1 {scores['best_f1']:.2f} "
+        f"at {scores['best_f1_thresh']:.3f}, the best on these {scores['total']:,} questions"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

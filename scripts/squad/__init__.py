@@ -1,0 +1,1 @@
+"""What scripts/finetune_squad.sh asks Python."""
