@@ -12,6 +12,7 @@ stood; a finished one is not done again. Checkpoints are removed at the end unle
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import shlex
@@ -80,9 +81,24 @@ def flags_of(args, task: Task, extra: list[str]) -> list[str]:
     return training_flags(task, pretrained, start, data, args.save, point, args.seed, args.cpu, tuple(extra))
 
 
+FORM = ("%(asctime)s | %(levelname)s | %(name)s | %(message)s", "%Y-%m-%d %H:%M:%S")
+
+
 def log_as_fairseq() -> None:
-    form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
-    logging.basicConfig(format=form, datefmt="%Y-%m-%d %H:%M:%S", level="INFO", stream=sys.stdout, force=True)
+    logging.basicConfig(format=FORM[0], datefmt=FORM[1], level="INFO", stream=sys.stdout, force=True)
+
+
+@contextlib.contextmanager
+def logging_to(path: Path):
+    """The log goes to a file too; a run that goes on adds to it. (fairseq's --log-file has no dates.)"""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter(*FORM))
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
 
 
 def train(flags: list[str]) -> None:
@@ -95,7 +111,8 @@ def train(flags: list[str]) -> None:
 
 def finetune(args, task: Task, flags: list[str]) -> dict:
     data, best = args.data / f"{task.name}-bin", args.save / "checkpoint_best.pt"
-    train([*flags, "--log-file", str(args.save / "train.log")])
+    with logging_to(args.save / "train.log"):
+        train(flags)
     if not best.is_file():
         raise GlueError(f"the training left no {best}: see {args.save / 'train.log'}")
     splits = [s for s in task.splits if (data / "input0" / f"{s}.idx").is_file() and s != "train"]

@@ -1,0 +1,228 @@
+"""From raw files to table 3's numbers: text and GLUE prepared, pre-trained, fine-tuned, scored, submitted."""
+
+import csv
+import json
+import logging
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import finetune_glue
+import prepare_glue
+import prepare_text
+import pytest
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+from tests.integration import commands
+from tests.scripts.test_bpe import write_gpt2
+
+SCRIPT = commands.ROOT / "scripts" / "finetune_glue.sh"
+WORDS = ["the", "inn", "thin", "thing", "then", "nine", "tin", "hint", "tint", "ninth"]
+GOOD, BAD = WORDS[:5], WORDS[5:]
+
+
+def phrase(rng: random.Random, words: list[str]) -> str:
+    return " ".join(rng.choice(words) for _ in range(rng.randint(3, 8)))
+
+
+def glue_files(folder: Path) -> None:
+    """SST-2, MNLI and STS-B whose labels follow from the words."""
+    rng = random.Random(5)
+    contents = {}
+    for split, size in (("train", 200), ("dev", 61)):
+        rows = [(label, phrase(rng, GOOD if label else BAD)) for label in rng.choices((0, 1), k=size)]
+        contents["SST-2", split] = "sentence\tlabel\n" + "".join(f"{t}\t{label}\n" for label, t in rows)
+        shares = [rng.randint(0, 5) for _ in range(size)]
+        texts = [" ".join(rng.choices(GOOD, k=s) + rng.choices(BAD, k=5 - s)) for s in shares]
+        rows = [f"{i}\t{t}\tthe\t{s}.000" for i, (s, t) in enumerate(zip(shares, texts, strict=True))]
+        contents["STS-B", split] = "index\tsentence1\tsentence2\tscore\n" + "".join(r + "\n" for r in rows)
+    tests = [phrase(rng, GOOD if i % 2 else BAD) for i in range(20)]
+    contents["SST-2", "test"] = "index\tsentence\n" + "".join(f"{i + 3}\t{t}\n" for i, t in enumerate(tests))
+    contents["STS-B", "test"] = "index\tsentence1\tsentence2\n0\tthe inn\ttin\n1\thint\ttin\n"
+    names = ("contradiction", "neutral", "entailment")
+    for split, size in (("train", 90), ("dev_matched", 31), ("dev_mismatched", 23), ("test_matched", 4)):
+        rows = [
+            f"{phrase(rng, WORDS[3 * i :])}\t{phrase(rng, WORDS[: i + 2])}\t{name}"
+            for name, i in ((n, names.index(n)) for n in rng.choices(names, k=size))
+        ]
+        contents["MNLI", split] = "sentence1\tsentence2\tgold_label\n" + "".join(r + "\n" for r in rows)
+    for (task, split), content in contents.items():
+        (folder / task).mkdir(parents=True, exist_ok=True)
+        (folder / task / f"{split}.tsv").write_text(content)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """glue-bin and a pre-trained checkpoint, both made by the scripts."""
+    place = tmp_path_factory.mktemp("glue")
+    bpe = write_gpt2(
+        place / "bpe", [("t", "h"), ("th", "e"), ("i", "n"), ("Ġ", "t"), ("in", "n"), ("Ġt", "in")]
+    )
+    rng = random.Random(6)
+    text = "\n\n".join("\n".join(phrase(rng, WORDS) for _ in range(4)) for _ in range(60))
+    (place / "text.txt").write_text(text + "\n")
+    arguments = ["--train", place / "text.txt", "--bpe", bpe, "--workers", 1, "--valid-share", 0.2]
+    prepare_text.main([str(a) for a in (place / "data-bin", *arguments)])
+    glue_files(place / "glue")
+    assert (
+        prepare_glue.main([str(a) for a in (place / "glue", place / "bin", "--data", place / "data-bin")])
+        == 0
+    )
+    flags = ("--ext-state-num", 2, "--max-positions", 130, "--max-update", 20)
+    commands.train(*commands.pretraining(place / "data-bin", place / "pretrained", *flags))
+    return place
+
+
+def arguments(place, task: str, save: str, *flags) -> list:
+    return [task, place / "pretrained/checkpoint_last.pt", place / "bin", place / save, "--cpu", *flags]
+
+
+@pytest.fixture
+def finetune(place, capsys, monkeypatch):
+    """finetune_glue.py in this process; what it says, and its log in ``SAVE/train.log``."""
+
+    def call(task: str, save: str, *flags, code: int = 0) -> str:
+        commands.forget_earlier_runs()
+        monkeypatch.setattr(sys, "argv", sys.argv)
+        monkeypatch.setattr(finetune_glue, "log_as_fairseq", lambda: None)
+        root = logging.getLogger()
+        monkeypatch.setattr(root, "handlers", root.handlers[:])
+        root.setLevel(logging.INFO)
+        assert finetune_glue.main(list(map(str, arguments(place, task, save, *flags)))) == code
+        commands.forget_earlier_runs()
+        said = capsys.readouterr()
+        return said.out + said.err
+
+    level = logging.getLogger().level
+    yield call
+    logging.getLogger().setLevel(level)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def columns(path: Path, *names: str) -> list[list[str]]:
+    return [[row[name] for row in rows_of(path)] for name in names]
+
+
+LEARN = ("--lr", "3e-3", "--batch-size", "16", "--max-epoch", "4")
+
+
+@pytest.mark.slow
+def test_classes_scored_and_submitted(place, finetune):
+    shown = finetune("SST-2", "sst", *LEARN, "--test", "--seed", 2)
+    result = json.loads((place / "sst/result.json").read_text())
+    predicted, truth = columns(place / "sst/predictions/valid.tsv", "prediction", "label")
+    assert truth == [row["label"] for row in rows_of(place / "glue/SST-2/dev.tsv")]
+    assert result["scores"]["valid"]["accuracy"] == pytest.approx(accuracy_score(truth, predicted), abs=1e-12)
+    assert result["scores"]["valid"]["accuracy"] > 0.9 and result["seed"] == 2
+    assert f"SST-2 valid (61 rows): accuracy {100 * accuracy_score(truth, predicted):.2f}" in shown
+    # the best epoch's, as the training saw it over the whole set
+    run = commands.parse((place / "sst/train.log").read_text())
+    best = max(run.values("score", "valid"))
+    assert 100 * result["scores"]["valid"]["accuracy"] == pytest.approx(best, abs=1e-4)  # of 6 digits
+    submission = rows_of(place / "sst/submission/SST-2.tsv")
+    assert [row["index"] for row in submission] == [str(i + 3) for i in range(20)]
+    assert sum(row["prediction"] == str(i % 2) for i, row in enumerate(submission)) >= 18
+    assert not list((place / "sst").glob("*.pt"))
+    assert "finished before" in finetune("SST-2", "sst", *LEARN)
+
+
+@pytest.mark.slow
+def test_regression(place, finetune):
+    finetune("STS-B", "sts", *LEARN, "--test")
+    scores = json.loads((place / "sts/result.json").read_text())["scores"]["valid"]
+    predicted, truth = columns(place / "sts/predictions/valid.tsv", "prediction", "label")
+    predicted, truth = ([float(value) for value in column] for column in (predicted, truth))
+    assert truth == [float(row["score"]) for row in rows_of(place / "glue/STS-B/dev.tsv")]
+    assert scores["spearman"] == pytest.approx(spearmanr(predicted, truth).statistic, abs=1e-12)
+    assert scores["pearson"] == pytest.approx(pearsonr(predicted, truth).statistic, abs=1e-12)
+    assert scores["spearman"] > 0.5
+    [submitted] = columns(place / "sts/submission/STS-B.tsv", "prediction")
+    submitted = [float(value) for value in submitted]
+    assert len(submitted) == 2 and all(0 <= value <= 5 for value in submitted)
+
+
+@pytest.mark.slow
+def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
+    flags = ("--lr", "2e-3", "--batch-size", "16", "--max-epoch", "2", "--keep-checkpoint", "--test")
+    finetune("MNLI", "mnli", *flags)
+    result = json.loads((place / "mnli/result.json").read_text())
+    for split, file, size in (("valid", "dev_matched", 31), ("valid1", "dev_mismatched", 23)):
+        predicted, truth = columns(place / f"mnli/predictions/{split}.tsv", "prediction", "label")
+        assert truth == [row["gold_label"] for row in rows_of(place / f"glue/MNLI/{file}.tsv")]
+        assert result["rows"][split] == size
+        assert result["scores"][split]["accuracy"] == pytest.approx(
+            accuracy_score(truth, predicted), abs=1e-12
+        )
+    submitted = rows_of(place / "mnli/submission/MNLI-m.tsv")
+    assert [row["index"] for row in submitted] == ["0", "1", "2", "3"]
+    assert {row["prediction"] for row in submitted} <= {"contradiction", "neutral", "entailment"}
+
+    model = place / "mnli/checkpoint_best.pt"
+    one = ("--lr", "0", "--max-epoch", "1", "--keep-checkpoint")
+    finetune("SST-2", "after-mnli", *one, "--init-from", model)
+    before, after = (
+        commands.load_checkpoint(p)["model"] for p in (model, place / "after-mnli/checkpoint_best.pt")
+    )
+    assert (
+        "classification_heads.sst2.dense.weight" in after
+        and "classification_heads.mnli.dense.weight" not in after
+    )
+    encoder = [name for name in before if name.startswith("encoder.")]
+    assert encoder and all((before[name] == after[name]).all() for name in encoder)
+    assert json.loads((place / "after-mnli/result.json").read_text())["init_from"] == str(model)
+
+
+@pytest.mark.slow
+def test_an_interrupted_fine_tuning_goes_on(place, finetune):
+    flags = (*LEARN[:4], "--max-epoch", "6")
+    command = ["bash", str(SCRIPT), *map(str, arguments(place, "SST-2", "cut", *flags))]
+    environment = {**os.environ, "EXLM_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if "Saved checkpoint" in line and "(epoch 2 " in line:
+            process.kill()
+    process.wait()
+    process.stdout.close()
+    assert (place / "cut/checkpoint_last.pt").exists() and not (place / "cut/result.json").exists()
+    finetune("SST-2", "cut", *flags)
+    run = commands.parse((place / "cut/train.log").read_text())
+    epochs = [int(stats["epoch"]) for stats in run.stats["valid"]]
+    assert sorted(set(epochs)) == list(range(1, 7)) and epochs.count(1) == 1
+
+
+def test_what_is_refused(place, finetune, capsys):
+    assert "unknown task 'WNLI'" in finetune("WNLI", "x", code=2)
+    assert "RTE-bin" in finetune("RTE", "x", code=2)
+    other = place / "other/SST-2-bin/input0"
+    other.mkdir(parents=True, exist_ok=True)
+    (other / "dict.txt").write_text("a 1\nb 1\n")
+    asked = ["SST-2", place / "pretrained/checkpoint_last.pt", place / "other", place / "x", "--print"]
+    assert finetune_glue.main(list(map(str, asked))) == 2
+    assert "prepare GLUE with the dict.txt of its pre-training" in capsys.readouterr().err
+    assert not (place / "x").exists()
+
+
+def test_f1_and_matthews_of_the_libraries_agree_with_saved_files(tmp_path):
+    from glue.predictions import Predictions, save, scores_of
+    from glue.tasks import TASKS
+
+    rng = random.Random(8)
+    names = [str(rng.randint(0, 1)) for _ in range(1003)]
+    truth = [name if rng.random() < 0.7 else str(1 - int(name)) for name in names]
+    logits = [[rng.gauss(0, 1), rng.gauss(0, 1)] for _ in names]
+    save(tmp_path / "v.tsv", Predictions(list(map(str, range(1003))), names, truth, logits))
+    assert scores_of(tmp_path / "v.tsv", TASKS["CoLA"])["matthews"] == pytest.approx(
+        matthews_corrcoef(truth, names), abs=1e-12
+    )
+    assert scores_of(tmp_path / "v.tsv", TASKS["QQP"])["f1"] == pytest.approx(
+        f1_score(truth, names, pos_label="1"), abs=1e-12
+    )
+    [kept] = columns(tmp_path / "v.tsv", "output1")
+    assert [float(value) for value in kept] == [pair[1] for pair in logits]  # to the last bit
