@@ -92,11 +92,12 @@ def load(folder: str | os.PathLike, name: str) -> TokenizedSquad:
         ValueError: if it is damaged, or was made with another dictionary than the folder's.
     """
     npz, texts_file = Path(folder) / f"{name}.npz", Path(folder) / f"{name}.json"
+    flag = f"--{name}" if name in ("train", "valid") else f"--split {name}"
     for path in (npz, texts_file):
         if not path.is_file():
             raise FileNotFoundError(
                 f"there is no split {name!r} in {folder} ({path.name} is not there): "
-                f"scripts/prepare_squad.py --{name} FILE makes it"
+                f"scripts/prepare_squad.py {flag} FILE makes it"
             )
     try:
         texts = json.loads(texts_file.read_bytes())

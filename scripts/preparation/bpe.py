@@ -18,6 +18,7 @@ HF_FILE = "tokenizer.json"
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 MASK = "<mask>"
+BLANKS = "Ġ▁"  # how byte-level BPEs and sentencepiece write a blank
 
 
 class BpeError(ValueError):
@@ -90,13 +91,16 @@ class Bpe:
         (it ends where it begins). A character whose bytes are spread over several tokens is of each of them.
         """
         encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [
-            (e.ids, np.array([_trimmed(text, *span) for span in e.offsets], np.int32).reshape(-1, 2))
-            for text, e in zip(texts, encodings, strict=True)
-        ]
+        results = []
+        for text, e in zip(texts, encodings, strict=True):
+            spans = [_trimmed(text, *span, token) for span, token in zip(e.offsets, e.tokens, strict=True)]
+            results.append((e.ids, np.array(spans, np.int32).reshape(-1, 2)))
+        return results
 
 
-def _trimmed(text: str, begin: int, end: int) -> tuple[int, int]:
+def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:
+    if not token.strip(BLANKS):  # also a blank put before the text, which the library gives a character
+        return begin, begin
     piece = text[begin:end]
     begin += len(piece) - len(piece.lstrip())
     return begin, begin + len(piece.strip())

@@ -1,0 +1,101 @@
+"""Reading SQuAD files, and what is wrong with them."""
+
+import gzip
+import json
+
+import pytest
+
+from fs_plugins.data.squad import Answer, gold_answers, read_squad
+
+CONTEXT = "Rollo ruled in 911. Rollo’s son ruled after Rollo."
+
+
+def squad_json(*questions, context=CONTEXT):
+    return {
+        "version": "v2.0",
+        "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
+    }
+
+
+def question(name="q1", answers=(("911", 15),), **more):
+    listed = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": name, "question": "When?", "answers": listed, "is_impossible": not listed, **more}
+
+
+def write(path, value):
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path
+
+
+def test_plain_and_compressed_and_several_files(tmp_path):
+    first = write(tmp_path / "a.json", squad_json(question(), question("q2", ())))
+    second = tmp_path / "b.json.gz"
+    without_flag = question("q3", [("Rollo", 0), ("911", 15)])
+    del without_flag["is_impossible"]  # as in version 1.1
+    second.write_bytes(gzip.compress(json.dumps(squad_json(without_flag)).encode()))
+    squad = read_squad([first, second])
+    assert [q.id for q in squad.questions] == ["q1", "q2", "q3"]
+    assert [q.context for q in squad.questions] == [0, 0, 1] and squad.contexts == [CONTEXT] * 2
+    assert gold_answers(squad) == {"q1": ["911"], "q2": [], "q3": ["Rollo", "911"]}
+    assert not squad.not_in_context and not squad.moved
+
+
+def test_an_answer_elsewhere_is_taken_at_its_nearest_place(tmp_path, caplog):
+    path = write(tmp_path / "a.json", squad_json(question(answers=[("Rollo", 22)])))
+    squad = read_squad([path])
+    assert squad.questions[0].answers == (Answer("Rollo", 20),) and squad.moved == ["q1"]
+    assert "1 of 1 questions have an answer that is not at its answer_start" in caplog.text
+    for given, expected in ((1, 0), (9, 0), (11, 20), (33, 44), (-4, 0), (900, 44)):
+        write(path, squad_json(question(answers=[("Rollo", given)])))
+        assert read_squad([path]).questions[0].answers[0].start == expected
+
+
+def test_an_answer_that_is_not_there_is_counted_and_fatal_only_if_asked(tmp_path, caplog):
+    path = write(tmp_path / "a.json", squad_json(question("odd", [("1066", 3)]), question("q2")))
+    squad = read_squad([path])
+    assert squad.not_in_context == ["odd"] and squad.questions[0].answers == (Answer("1066", -1),)
+    assert gold_answers(squad)["odd"] == ["1066"]  # it still counts in evaluation
+    assert "1 of 2 questions have an answer that is not in their context: odd" in caplog.text
+    with pytest.raises(ValueError, match="1 questions have an answer that is not in their context: odd"):
+        read_squad([path], strict=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{not json", "a.json is not JSON, plain or .gz"),
+        ("\x1f", "a.json is not JSON"),
+        ([1], "the file has no 'data' that is a list"),
+        ({"data": [{}]}, "an article has no 'paragraphs' that is a list"),
+        ({"data": [{"paragraphs": [{"qas": []}]}]}, "a paragraph has no 'context' that is a str"),
+        (squad_json({"question": "?"}), "has no 'id' that is a str"),
+        (squad_json({"id": "q1", "question": "?"}), "question q1 has no 'answers' that is a list"),
+        (
+            squad_json(question(answers=[("911", "15")])),
+            "an answer to question q1 has no 'answer_start' that is a int",
+        ),
+        (squad_json(question(), question()), "question q1 is there twice"),
+        (squad_json(question(), context=" \n"), "the context of question q1 is empty"),
+        (squad_json(question(question=" ")), "the text of question q1 is empty"),
+        (squad_json(question(is_impossible=True)), "q1 is is_impossible, yet has answers"),
+        (
+            squad_json(question(answers=(), is_impossible=False)),
+            "q1 is not is_impossible, yet has no answers",
+        ),
+        (squad_json(), "there are no questions in"),
+    ],
+)
+def test_what_is_refused(tmp_path, content, says):
+    with pytest.raises(ValueError, match=says):
+        read_squad([write(tmp_path / "a.json", content)])
+
+
+def test_damaged_gzip_missing_file_and_the_same_file_twice(tmp_path):
+    path = write(tmp_path / "a.json", squad_json(question()))
+    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(path.read_bytes())[:-9])
+    with pytest.raises(ValueError, match="cut.json.gz is not JSON"):
+        read_squad([tmp_path / "cut.json.gz"])
+    with pytest.raises(FileNotFoundError, match="there is no file .*b.json"):
+        read_squad([tmp_path / "b.json"])
+    with pytest.raises(ValueError, match="q1 is there twice, in .*a.json and in .*a.json"):
+        read_squad([path, path])

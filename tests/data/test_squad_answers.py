@@ -1,0 +1,97 @@
+"""Best spans against enumeration, and answers over the windows of a question."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fs_plugins.data.squad_answers import AnswerTable, best_spans, window_answers
+from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_windows
+from tests.data.squad_cases import DICTIONARY, sentence, split_of
+
+
+@settings(deadline=None, max_examples=150)
+@given(T=st.integers(1, 9), longest=st.integers(1, 11), n=st.integers(1, 6), seed=st.integers(0, 999))
+def test_best_spans_equal_enumeration(T, longest, n, seed):
+    generator = torch.Generator().manual_seed(seed)
+    start, end = torch.randn(2, 3, T, generator=generator)
+    allowed = torch.rand(3, T, generator=generator) < 0.7
+    start, end = (x.masked_fill(~allowed, -math.inf) for x in (start, end))
+    kept = start.clone(), end.clone()
+    scores, first, last = best_spans(start, end, longest, n)
+    assert torch.equal(start, kept[0]) and torch.equal(end, kept[1])
+    assert scores.shape == first.shape == last.shape == (3, n)
+    for b in range(3):
+        spans = [
+            (float(start[b, s] + end[b, e]), s, e)
+            for s in range(1, T)
+            for e in range(s, min(T, s + longest))
+            if allowed[b, s] and allowed[b, e]
+        ]
+        spans = sorted(spans, reverse=True)[:n]
+        found = [
+            (float(x), int(s), int(e))
+            for x, s, e in zip(scores[b], first[b], last[b], strict=True)
+            if x > -math.inf
+        ]
+        assert found == spans
+
+
+def table(contexts, questions, sizes, **options):
+    split = split_of(contexts, questions)
+    return AnswerTable(SquadDataset(split, make_windows(split, sizes), sizes, DICTIONARY, "valid"), **options)
+
+
+def test_a_question_of_several_windows_by_hand():
+    """10 words, windows of 6 by steps of 4: words 0-5 and 4-9; the context begins at 4."""
+    answers = table([sentence(10)], [("q", "w50", 0, [(4, 5)])], WindowSizes(11, 4, 8, 3), n_best=3)
+    answers.add(np.array([[0, 1.5, 2.0, 8, 9], [0, 1.5, 1.0, 4, 4], [0, 1.5, 0.5, 5, 5]]))
+    answers.add(np.array([[1, 2.5, 3.0, 4, 5], [1, 2.5, 2.5, 9, 9], [1, 2.5, -math.inf, 0, 0]]))
+    # the same span, words 4 and 5, has 2.0 in the one and 3.0 in the other window
+    assert answers.ranked(0) == [("w4 w5", 3.0), ("w9", 2.5), ("w0", 1.0)]
+    assert answers.best(0) == ("w4 w5", 1.5 - 3.0)  # no answer: the least of both windows
+    assert answers.windows == 2
+    predictions, n_best, odds = answers.predictions()
+    assert predictions == {"q": "w4 w5"} and odds == {"q": -1.5}
+    assert answers.predictions(threshold=-2)[0] == {"q": ""}
+    assert [entry["text"] for entry in n_best["q"]] == ["w4 w5", "w9", "", "w0"]
+    assert sum(entry["probability"] for entry in n_best["q"]) == pytest.approx(1)
+    ratio = n_best["q"][0]["probability"] / n_best["q"][2]["probability"]
+    assert ratio == pytest.approx(math.exp(1.5))
+    assert answers.evaluate()["exact"] == 100
+
+
+def test_equal_texts_at_two_places_are_one_answer():
+    answers = table(["w1 w2 w1"], [("q", "w50", 0, [(0, 0)])], WindowSizes(16, 8, 8, 3))
+    answers.add(np.array([[0, 0.0, 1.0, 4, 4], [0, 0.0, 2.0, 6, 6], [0, 0.0, 1.5, 5, 5]]))
+    assert answers.ranked(0) == [("w1", 2.0), ("w2", 1.5)]
+
+
+def test_no_span_at_all_is_no_answer():
+    answers = table(["w1 w2"], [("q", "w50", 0, [])], WindowSizes(16, 8, 8, 3))
+    answers.add(np.array([[0, -7.0, -math.inf, 0, 0]]))
+    assert answers.best(0) == ("", math.inf)
+    assert answers.predictions()[0] == {"q": ""} and answers.evaluate()["exact"] == 100
+
+
+def test_the_order_of_windows_and_batches_changes_nothing():
+    questions = [(f"q{i}", "w50", 0, [(i, i + 1)] if i % 3 else []) for i in range(7)]
+    sizes = WindowSizes(11, 2, 8, 3)
+    whole, parts = (table([sentence(20)], questions, sizes, n_best=4) for _ in range(2))
+    data, generator = whole.dataset, torch.Generator().manual_seed(1)
+    scores = torch.randn(len(data), 2, 11, generator=generator)
+
+    def rows(indices):
+        batch = data.collater([data[i] for i in indices])
+        T = batch["allowed"].shape[1]
+        both = scores[batch["id"], :, :T].masked_fill(~batch["allowed"][:, None], -math.inf)
+        return window_answers(both[:, 0], both[:, 1], batch["id"], sizes.answer, 4)
+
+    whole.add(rows(range(len(data))))
+    for i in torch.randperm(len(data), generator=generator).tolist():
+        parts.add(rows([i]))
+    assert whole.predictions() == parts.predictions()
+    assert whole.evaluate() == parts.evaluate()

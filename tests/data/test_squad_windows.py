@@ -1,0 +1,146 @@
+"""Windows against enumeration; layout, labels and batches."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fs_plugins.data.squad import Answer
+from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, answer_tokens, make_windows
+from tests.data.squad_cases import DICTIONARY, sentence, split_of, words
+
+BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()
+
+
+def dataset(split, sizes, **options):
+    return SquadDataset(split, make_windows(split, sizes), sizes, DICTIONARY, "valid", **options)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    length=st.integers(1, 60),
+    question=st.integers(1, 9),
+    room=st.integers(1, 20),
+    stride=st.integers(1, 25),
+    answer=st.tuples(st.integers(0, 59), st.integers(0, 6)),
+)
+def test_windows_cover_the_context_and_labels_point_at_the_answer(length, question, room, stride, answer):
+    first = answer[0] % length
+    last = min(first + answer[1], length - 1)
+    split = split_of([sentence(length)], [("q", sentence(question), 0, [(first, last)])])
+    sizes = WindowSizes(question + 4 + room, stride, 64, 1)
+    windows = make_windows(split, sizes)
+    covered = [list(range(b, e)) for b, e in zip(windows.begin, windows.end, strict=True)]
+    assert sorted({i for window in covered for i in window}) == list(range(length))
+    assert all(len(window) <= room for window in covered) and covered[-1][-1] == length - 1
+    steps = np.diff(windows.begin)
+    assert (steps == min(stride, room)).all()
+    data, held = dataset(split, sizes), 0
+    for w, window in enumerate(covered):
+        item = data[w]
+        context = words(split.squad.contexts[0])[0][window]
+        asked = words(split.squad.questions[0].text)[0]
+        assert item["tokens"].tolist() == [BOS, *asked, EOS, EOS, *context, EOS]
+        assert data.size(w) == len(item["tokens"]) <= sizes.window
+        assert item["allowed"].tolist() == [True] + [False] * (question + 2) + [True] * len(window) + [False]
+        if first in window and last in window:
+            held += 1
+            begin, end = data.character_span(w, *item["label"].tolist())
+            assert split.squad.contexts[0][begin:end] == split.squad.questions[0].answers[0].text
+        else:
+            assert item["label"].tolist() == [0, 0]
+    assert windows.outside == ([] if held else ["q"])
+
+
+def test_layout_is_that_of_fairseqs_sentence_pairs():
+    """Question and context as sentence_prediction puts input0 and input1 together."""
+    from fairseq.data import ConcatSentencesDataset, PrependTokenDataset
+
+    split = split_of([sentence(5, 20)], [("q", sentence(3), 0, [])])
+    pair = [
+        [torch.tensor([*words(text)[0].tolist(), EOS])] for text in (sentence(3), sentence(5, 20))
+    ]  # as binarised: a sentence and </s>
+    datasets = [_Sentences(rows) for rows in pair]
+    expected = ConcatSentencesDataset(
+        PrependTokenDataset(datasets[0], BOS), PrependTokenDataset(datasets[1], EOS)
+    )[0]
+    assert dataset(split, WindowSizes(64, 16, 64, 3))[0]["tokens"].tolist() == expected.tolist()
+
+
+class _Sentences(list):
+    @property
+    def sizes(self):
+        return np.array([len(row) for row in self])
+
+    supports_prefetch = False
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "expected"),
+    [
+        ("w1", 3, (1, 1)),
+        ("w1 w2", 3, (1, 2)),
+        (" w1 ", 2, (1, 1)),  # white space at the edges is not of the answer
+        ("1 w", 4, (1, 2)),  # parts of tokens: the whole tokens
+        ("w9", 99, None),
+    ],
+)
+def test_answer_tokens(text, start, expected):
+    assert answer_tokens(words("w0 w1 w2")[1], text, start) == expected
+
+
+def test_white_space_alone_is_no_answer():
+    split = split_of(["w1  w2"], [("q", "w5", 0, [(0, 2)])])
+    item = dataset(split, WindowSizes(32, 8, 8, 3))[0]
+    assert item["allowed"].tolist() == [True, False, False, False, True, False, True, False]
+    assert item["label"].tolist() == [4, 6]
+
+
+def test_long_questions_are_cut_and_named():
+    split = split_of([sentence(20)], [("long", sentence(12), 0, [(3, 4)]), ("short", "w1", 0, [])])
+    sizes = WindowSizes(30, 8, 5, 4)
+    windows = make_windows(split, sizes)
+    assert windows.cut_questions == ["long"]
+    assert dataset(split, sizes)[0]["tokens"].tolist()[:8] == [BOS, *words(sentence(5))[0], EOS, EOS]
+
+
+def test_a_window_too_short_for_its_question():
+    split = split_of([sentence(20)], [("fits", "w1", 0, []), ("wide", sentence(12), 0, [])])
+    with pytest.raises(ValueError, match="question wide of 12 tokens leaves 4 of the 20 tokens of a window"):
+        make_windows(split, WindowSizes(20, 8, 64, 5))
+    make_windows(split, WindowSizes(20, 8, 64, 4))
+    with pytest.raises(ValueError, match="the stride size must be at least 1 token, got 0"):
+        WindowSizes(20, 0)
+
+
+def test_unknown_answers_train_nothing_but_are_evaluated():
+    split = split_of([sentence(9)], [("odd", "w1", 0, [Answer("elsewhere", -1)]), ("q", "w2", 0, [(1, 2)])])
+    sizes = WindowSizes(32, 8, 8, 4)
+    assert make_windows(split, sizes).labels.tolist() == [[-1, -1], [5, 6]]
+    assert [dataset(split, sizes)[i]["id"] for i in range(2)] == [0, 1]
+    training = dataset(split, sizes, labelled_only=True)
+    assert len(training) == 1 and training[0]["id"] == 1
+
+
+def test_batches():
+    split = split_of(
+        [sentence(9), sentence(30, 10)],
+        [(f"q{i}", sentence(1 + i % 3), i % 2, [(i % 5, i % 5 + 1)]) for i in range(40)],
+    )
+    sizes = WindowSizes(24, 6, 8, 4)
+    for options in ({}, {"shuffle": True, "seed": 3}):
+        data = dataset(split, sizes, **options)
+        order = data.ordered_indices()
+        assert sorted(order) == list(range(len(data)))
+    assert order.tolist() == data.ordered_indices().tolist()
+    assert order.tolist() != dataset(split, sizes, shuffle=True, seed=4).ordered_indices().tolist()
+    batch = data.collater([data[i] for i in (0, 5, 20)])
+    tokens, lengths = batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"]
+    assert batch["allowed"].shape == tokens.shape and batch["allowed"].dtype == torch.bool
+    for row, i in enumerate((0, 5, 20)):
+        n = lengths[row]
+        assert torch.equal(tokens[row, :n], data[i]["tokens"]) and (tokens[row, n:] == PAD).all()
+        assert not batch["allowed"][row, n:].any()
+    assert batch["ntokens"] == lengths.sum() and batch["nsentences"] == 3 and batch["split"] == "valid"
+    assert data.collater([]) == {}

@@ -1,0 +1,179 @@
+"""Offsets against the bytes of the tokens, what is written and read back, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from preparation.bpe import Bpe, dictionary_of
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import scripts.prepare_squad as prepare_squad
+from fs_plugins.data import squad_tokens
+from tests.data.test_squad import CONTEXT, question, squad_json, write
+
+TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\nand\u3000a wide one, \u200b none"]
+
+
+def train_bpe(folder, prefix_space):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator([*TEXTS, *TEXTS], trainer)
+    folder.mkdir(exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bpe_folder(tmp_path_factory):
+    folder = train_bpe(tmp_path_factory.mktemp("bpe"), prefix_space=False)
+    (folder / "dict.txt").write_text(dictionary_of(Bpe(folder)))
+    return folder
+
+
+@pytest.fixture(scope="module", params=["gpt2 files", "tokenizer.json", "with a blank before the text"])
+def bpe(request, bpe_folder, tmp_path_factory):
+    if request.param == "tokenizer.json":
+        return Bpe(bpe_folder)
+    if request.param != "gpt2 files":
+        return Bpe(train_bpe(tmp_path_factory.mktemp("prefixed"), prefix_space=True))
+    folder = tmp_path_factory.mktemp("gpt2")
+    model = json.loads((bpe_folder / "tokenizer.json").read_text())["model"]
+    (folder / "encoder.json").write_text(json.dumps(model["vocab"]))
+    merges = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
+    (folder / "vocab.bpe").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
+    return Bpe(folder)
+
+
+def byte_of_letter():
+    """GPT-2's alphabet: printable Latin-1 letters stand for themselves, the others follow from 256 on."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in plain]
+    return {**{chr(b): b for b in plain}, **{chr(256 + i): b for i, b in enumerate(others)}}
+
+
+BYTES = byte_of_letter()
+
+
+def offsets_by_bytes(text, tokens):
+    """Walks through the text's bytes: a token is of every character that it has a byte of, blanks aside."""
+    owner = [i for i, character in enumerate(text) for _ in character.encode("utf-8")]
+    at, found = 0, []
+    for n, token in enumerate(tokens):
+        size = len(token)
+        if n == 0 and BYTES[token[0]] == 32 and not text.startswith(" "):
+            size -= 1  # the blank that the tokenizer put before the text
+        characters = owner[at : at + size]
+        at += size
+        inside = [i for i in characters if not text[i].isspace()]
+        found.append((inside[0], inside[-1] + 1) if inside else None)
+    assert at == len(owner)
+    return found
+
+
+TEXT = st.text(st.sampled_from("ab '’é漢😀\u0301\u3000\u200b\n\t.\"“"), max_size=30)
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=TEXT)
+def test_offsets_equal_counting_bytes(bpe, text):
+    ((ids, offsets),) = bpe.encode_with_offsets([text])
+    assert ids == bpe.encode([text])[0]
+    expected = offsets_by_bytes(text, [bpe.tokenizer.id_to_token(i) for i in ids])
+    assert offsets.shape == (len(ids), 2) and offsets.dtype == np.int32
+    for (begin, end), truth in zip(offsets.tolist(), expected, strict=True):
+        assert (begin, end) == truth if truth else begin == end
+
+
+def prepare(folder, bpe_folder, *flags, **files):
+    splits = [word for name, file in files.items() for word in (f"--{name}", str(file))]
+    return prepare_squad.main([str(folder), "--data", str(bpe_folder), *splits, *flags])
+
+
+def test_written_and_read_back(tmp_path, bpe_folder, capsys):
+    text = "Rollo’s 漢字"
+    files = {
+        "train": write(
+            tmp_path / "a.json", squad_json(question(), question("q2", ()), question("q3", [("1066", 0)]))
+        ),
+        "valid": write(
+            tmp_path / "b.json", squad_json(question(question=f" {text} "), context=TEXTS[1] + " 911")
+        ),
+    }
+    assert prepare(tmp_path / "out", bpe_folder, **files) == 0
+    said = capsys.readouterr().out
+    assert "train: 3 questions (1 without an answer)" in said and "an answer not in its context: q3" in said
+    bpe, out = Bpe(bpe_folder), tmp_path / "out"
+    split = squad_tokens.load(out, "valid")
+    assert split.squad.contexts == [TEXTS[1] + " 911"] and split.squad.questions[0].text == f" {text} "
+    ids, offsets = bpe.encode_with_offsets(split.squad.contexts)[0]
+    symbols = (out / "dict.txt").read_text().splitlines()
+    written = [symbols[i - 4].rsplit(" ", 1)[0] for i in split.context_tokens[0]]
+    assert written == [bpe.symbols[i] for i in ids]
+    assert np.array_equal(split.context_offsets[0], offsets)
+    asked = [symbols[i - 4].rsplit(" ", 1)[0] for i in split.question_tokens[0]]
+    assert asked == [bpe.symbols[i] for i in bpe.encode([text])[0]]
+    train = squad_tokens.load(out, "train")
+    assert [answer.start for q in train.squad.questions for answer in q.answers] == [15, -1]
+    assert train.squad.not_in_context == ["q3"]
+    assert not list(out.glob(".*"))
+
+
+@pytest.mark.parametrize("damage", ["npz", "json", "other", "dict.txt"])
+def test_damaged_data(tmp_path, bpe_folder, damage):
+    out = tmp_path / "out"
+    two = squad_json(question(), question("q2", ()))
+    assert prepare(out, bpe_folder, train=write(tmp_path / "a.json", two)) == 0
+    assert prepare(out, bpe_folder, valid=write(tmp_path / "b.json", squad_json(question()))) == 0
+    if damage == "dict.txt":
+        (out / damage).write_text("a 1\n")
+        says = "was made with another dictionary than"
+    elif damage == "other":  # the one file of one split, the other of another
+        (out / "train.json").write_bytes((out / "valid.json").read_bytes())
+        says = r"is damaged .*\(1, 2\) in the one file, \(1, 1\) in the other"
+    else:
+        path = out / f"train.{damage}"
+        path.write_bytes(path.read_bytes()[:-50])
+        says = "is damaged"
+    with pytest.raises(ValueError, match=says):
+        squad_tokens.load(out, "train")
+    with pytest.raises(
+        FileNotFoundError, match=r"no split 'test' in .*prepare_squad.py --split test FILE makes it"
+    ):
+        squad_tokens.load(out, "test")
+
+
+def test_what_is_refused(tmp_path, bpe_folder, capsys):
+    good = write(tmp_path / "a.json", squad_json(question()))
+
+    def says(*flags, **files):
+        assert prepare(tmp_path / "out", bpe_folder, *flags, **files) == 2
+        return capsys.readouterr().err
+
+    assert "give --train, --valid or --split" in says()
+    assert "question q1 is there twice" in says("--train", str(good), str(good))
+    odd = write(tmp_path / "odd.json", squad_json(question("odd", [("1066", 0)])))
+    assert "not in their context: odd" in says("--strict", train=odd)
+    other = tmp_path / "other.txt"
+    other.write_text("Zzz 1\n")
+    flags = [str(tmp_path / "out"), "--dict", str(other), "--bpe", str(bpe_folder), "--train", str(good)]
+    assert prepare_squad.main(flags) == 2
+    assert "'Zzz' is no token of" in capsys.readouterr().err
+    assert prepare(tmp_path / "out", bpe_folder, train=good) == 0
+    small = tmp_path / "small.txt"
+    small.write_text("".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200]))
+    flags[2] = str(small)
+    capsys.readouterr()
+    assert prepare_squad.main(flags) == 2
+    assert "dict.txt is not" in capsys.readouterr().err
+    flags[0] = str(tmp_path / "elsewhere")
+    assert prepare_squad.main(flags) == 2
+    said = capsys.readouterr().err
+    assert (
+        "does not know the token" in said and "the context 'Rollo ruled" in said and "--allow-unknown" in said
+    )
+    assert prepare_squad.main([*flags, "--allow-unknown"]) == 0
