@@ -1,0 +1,62 @@
+"""Trains a small byte-level BPE on text, for models that a vocabulary of 50,000 would be too much for.
+
+    python scripts/train_bpe.py bpe/ wiki.txt.gz books/ --vocabulary 8000
+    python scripts/prepare_text.py data-bin/text --train wiki.txt.gz books/ --bpe bpe/
+
+reads what prepare_text.py reads, and writes bpe/tokenizer.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from preparation.blocks import PreparationError, Rejection, write_atomically
+from preparation.documents import blocks_of, files_in, layout_of
+from preparation.text import paragraphs_of
+from quickstart_corpus import train_tokenizer
+
+LEAST_VOCABULARY = 300  # 256 bytes and some merges
+
+
+def paragraphs(files: list[tuple[Path, bool]], megabytes: float) -> Iterator[str]:
+    """Clean paragraphs, of each file as much as the limit's share for it."""
+    rejections: list[Rejection] = []  # prepare_text.py lists them
+    for path, in_folder in files:
+        layout, left = layout_of(path, in_folder), megabytes * 1e6 / len(files)
+        for block in blocks_of(path, layout):
+            for piece in block.payload.pieces:
+                for _, text in paragraphs_of(piece, layout, rejections)[0]:
+                    left -= len(text)
+                    yield text
+            if left <= 0:
+                break
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("output", type=Path, help="the folder to write tokenizer.json into")
+    parser.add_argument("text", type=Path, nargs="+", metavar="PATH", help="files and folders of text")
+    parser.add_argument("--vocabulary", type=int, default=8000, metavar="N", help="tokens (default: 8000)")
+    parser.add_argument(
+        "--megabytes", type=float, default=50, metavar="N", help="read that much in all (default: 50)"
+    )
+    args = parser.parse_args(arguments)
+    try:
+        if args.vocabulary < LEAST_VOCABULARY or args.megabytes <= 0:
+            raise PreparationError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
+        tokenizer = train_tokenizer(paragraphs(files_in(args.text), args.megabytes), args.vocabulary)
+        args.output.mkdir(parents=True, exist_ok=True)
+        content = tokenizer.to_str(pretty=True).encode()
+        write_atomically(args.output / "tokenizer.json", lambda file: file.write(content))
+        print(f"{args.output / 'tokenizer.json'}: {tokenizer.get_vocab_size():,} tokens")
+    except PreparationError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
