@@ -19,6 +19,7 @@ from preparation.documents import BOOKS, JSON, WIKIEXTRACTOR, Piece
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
 _INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001f\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]")
+COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
 Line = tuple[int, str]
 
 
@@ -49,12 +50,20 @@ class TextBlockEncoder:
         encoder: BPE and dictionary.
         valid_sources: files whose documents are for validation. valid_share: the share of the others' that
             are, chosen by hash. shards: into how many parts the training set is put, by hash; splits are then
-            "shard0/train" and so on, and "shard0/valid".
+            "shard0/train" and so on, and "shard0/valid". max_tokens: longer paragraphs become several
+            sentences of at most so many tokens, ``</s>`` not counted.
     """
 
-    def __init__(self, encoder: TextEncoder, valid_sources: frozenset[str], valid_share: float, shards: int):
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        valid_sources: frozenset[str],
+        valid_share: float,
+        shards: int = 1,
+        max_tokens: int | None = None,
+    ):
         self.encoder, self.valid_sources = encoder, valid_sources
-        self.valid_share, self.shards = valid_share, shards
+        self.valid_share, self.shards, self.max_tokens = valid_share, shards, max_tokens
         self.separator = np.array([encoder.eos], np.int64)
 
     def __call__(self, block: Block) -> EncodedBlock:
@@ -62,7 +71,7 @@ class TextBlockEncoder:
         texts: list[Line] = []
         places: list[tuple[str, int | None]] = []  # (split, index into texts; None: the end of a document)
         rejections: list[Rejection] = []
-        counts = dict.fromkeys(("documents", "paragraphs", "empty paragraphs", "empty documents"), 0)
+        counts = dict.fromkeys(COUNTED, 0)
         for piece in block.payload.pieces:
             split = self._split(block.source, piece.key)
             if piece.fault:
@@ -85,9 +94,14 @@ class TextBlockEncoder:
         ids = self._encode(block.source, texts)
         splits: dict[str, list[np.ndarray]] = {}
         for split, index in places:
-            sentence = self.separator if index is None else np.append(ids[index], self.separator)
-            splits.setdefault(split, []).append(sentence)
+            sentences = [self.separator] if index is None else self._sentences(ids[index])
+            counts["paragraphs cut"] += len(sentences) > 1
+            splits.setdefault(split, []).extend(sentences)
         return EncodedBlock(splits, rejections, counts=counts)
+
+    def _sentences(self, ids: np.ndarray) -> list[np.ndarray]:
+        limit = self.max_tokens or max(len(ids), 1)
+        return [np.append(ids[i : i + limit], self.separator) for i in range(0, max(len(ids), 1), limit)]
 
     def _split(self, source: str, key: bytes) -> str:
         share = 1.0 if source in self.valid_sources else self.valid_share
