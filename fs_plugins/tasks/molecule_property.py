@@ -29,6 +29,8 @@ from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder
 
 logger = logging.getLogger(__name__)
 
+LENGTH_GROUP = 8  # tokens
+
 
 @dataclass
 class MoleculePropertyConfig(FairseqDataclass):
@@ -40,6 +42,10 @@ class MoleculePropertyConfig(FairseqDataclass):
     long_molecules: ChoiceEnum(["error", "truncate"]) = field(
         default="error",
         metadata={"help": "molecules of more tokens: stop, or read their start only"},
+    )
+    group_by_length: bool = field(
+        default=False,
+        metadata={"help": "train on batches of molecules of about the same length: less padding, faster"},
     )
     classification_head_name: str = II("criterion.classification_head_name")
     best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
@@ -119,8 +125,12 @@ class MoleculePropertyTask(FairseqTask):
             sizes=[tokens.sizes],
         )
         with data_utils.numpy_seed(self.cfg.seed):
-            order = np.random.permutation(rows) if split == "train" else np.asarray(tokens.sizes)
-        self.datasets[split] = SortDataset(dataset, sort_order=[order])
+            order = [np.random.permutation(rows)]
+        if split != "train":
+            order.append(np.asarray(tokens.sizes))  # nothing is learned from the order: less padding
+        elif self.cfg.group_by_length:
+            order.append(np.asarray(tokens.sizes) // LENGTH_GROUP)
+        self.datasets[split] = SortDataset(dataset, sort_order=order)
         logger.info("%s: %d molecules, %d labels", split, rows, np.count_nonzero(~np.isnan(labels)))
         return self.datasets[split]
 
