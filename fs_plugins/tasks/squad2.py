@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import meters, metrics
@@ -17,8 +18,9 @@ from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_window
 
 logger = logging.getLogger(__name__)
 
-# names of :func:`squad_metrics.evaluate` -> names in the log, in percent
+# names of :func:`squad_metrics.evaluate` -> names in the log
 LOGGED = {
+    "total": "questions",
     "exact": "em",
     "f1": "f1",
     "best_exact": "em_swept",
@@ -67,6 +69,7 @@ class Squad2Task(FairseqTask):
         super().__init__(cfg)
         self.dictionary = dictionary
         self.head_name = cfg.head_name
+        self.answers: list[tuple[str, np.ndarray]] = []  # of validation steps, until they are logged
         self.window_sizes = WindowSizes(
             cfg.window_tokens, cfg.doc_stride, cfg.max_question_tokens, cfg.max_answer_tokens
         )
@@ -144,25 +147,32 @@ class Squad2Task(FairseqTask):
         loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
         start, end = logging_output.pop("span_scores")
         rows = window_answers(start, end, sample["id"], self.cfg.max_answer_tokens)
-        return loss, sample_size, {**logging_output, "answers": rows, "split": sample["split"]}
-
-    def logging_outputs_can_be_summed(self, criterion) -> bool:
-        """Those of training only."""
-        return criterion.training
+        self.answers.append(from_all_workers(sample["split"], rows))
+        return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
-        parts = [(log["split"], log["answers"]) for log in logging_outputs if "answers" in log]
-        if not parts:
-            return
-        dataset = self.datasets[parts[0][0]]
-        metrics.log_custom(
-            lambda: AnswersMeter(dataset, self.cfg.null_threshold),
-            "_answers",
-            np.concatenate([rows for _, rows in parts]),
-        )
-        for name, logged in LOGGED.items():
-            metrics.log_derived(logged, lambda meters, name=name: meters["_answers"].score(name))
+        answers, self.answers = self.answers, []
+        for split, rows in answers:
+            dataset = self.datasets[split]
+            metrics.log_custom(lambda: AnswersMeter(dataset, self.cfg.null_threshold), "_answers", rows)  # noqa: B023
+        if answers:
+            for name, logged in LOGGED.items():
+                metrics.log_derived(logged, lambda meters, name=name: meters["_answers"].score(name))
+
+
+def from_all_workers(split: str, rows: np.ndarray) -> tuple[str, np.ndarray]:
+    """The split that is validated, and the rows of all workers' batches.
+
+    fairseq's own way, logging outputs that are not summed, does not work without a GPU. A worker that has run
+    out of batches repeats one of the training set, which is left out here; the first worker runs out last.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return split, rows
+    parts = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(parts, (split, rows))
+    first = parts[0][0]
+    return first, np.concatenate([rows for name, rows in parts if name == first])
 
 
 class AnswersMeter(meters.Meter):

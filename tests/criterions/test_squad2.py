@@ -1,0 +1,89 @@
+"""The loss of SQuAD against cross entropy written out in float64."""
+
+import argparse
+import math
+
+import pytest
+import torch
+
+import fs_plugins  # noqa: F401
+from fs_plugins.criterions.squad2 import Squad2Criterion
+
+
+class Scores(torch.nn.Module):
+    """A model that gives the scores it is told."""
+
+    def __init__(self, scores):
+        super().__init__()
+        self.scores = torch.nn.Parameter(scores)
+
+    def forward(self, src_tokens, token_head_name):
+        assert token_head_name == "span"
+        return self.scores, {}
+
+
+def make_sample(allowed, target):
+    tokens = torch.zeros(allowed.shape, dtype=torch.int64)
+    return {
+        "net_input": {"src_tokens": tokens},
+        "allowed": allowed,
+        "target": torch.tensor(target),
+        "nsentences": len(allowed),
+        "ntokens": tokens.numel(),
+    }
+
+
+@pytest.fixture
+def case():
+    torch.manual_seed(1)
+    allowed = torch.tensor([[1, 0, 0, 1, 1, 1], [1, 0, 1, 1, 0, 0], [1, 0, 1, 1, 1, 0]], dtype=torch.bool)
+    scores = torch.randn(3, 6, 2)
+    scores[~allowed] = 50.0  # what is not allowed must not matter
+    return Scores(scores), make_sample(allowed, [[3, 5], [0, 0], [-1, -1]])
+
+
+def criterion():
+    return Squad2Criterion(argparse.Namespace(head_name="span"))
+
+
+def test_loss_and_gradient(case):
+    model, sample = case
+    expected = 0.0
+    for b, (first, last) in enumerate(sample["target"].tolist()[:2]):  # the third has no label
+        for column, label in enumerate((first, last)):
+            row = model.scores[b, :, column].double()[sample["allowed"][b]].tolist()
+            right = float(model.scores[b, label, column].double())
+            expected += (math.log(sum(math.exp(x) for x in row)) - right) / 2
+    loss, size, log = criterion()(model, sample)
+    assert size == 2 and loss.item() == pytest.approx(expected, rel=1e-6)
+    assert log["loss"] == loss and "span_scores" not in log
+    loss.backward()
+    assert torch.isfinite(model.scores.grad).all()
+    assert not model.scores.grad[2].any() and not model.scores.grad[~sample["allowed"]].any()
+    each, _, _ = criterion()(model, sample, reduce=False)
+    assert each.shape == (3,) and each.sum().item() == pytest.approx(expected, rel=1e-6) and each[2] == 0
+
+
+def test_evaluation_gives_the_scores_out(case):
+    model, sample = case
+    _, _, log = criterion().eval()(model, sample)
+    for column, scores in enumerate(log["span_scores"]):
+        assert torch.equal(scores[sample["allowed"]], model.scores[:, :, column][sample["allowed"]])
+        assert (scores[~sample["allowed"]] == -math.inf).all()
+
+
+def test_right_needs_both_ends(case):
+    model, sample = case
+    with torch.no_grad():
+        model.scores.zero_()
+        model.scores[0, 3, 0] = model.scores[0, 5, 1] = 9.0
+        model.scores[1, 0, 0] = model.scores[1, 2, 1] = 9.0  # its end is not <s>
+    assert criterion()(model, sample)[2]["right"] == 1
+
+
+def test_half_precision_is_summed_in_float32(case):
+    model, sample = case
+    exact = criterion()(model, sample)[0]
+    model.scores.data = model.scores.data.half()
+    loss, _, _ = criterion()(model, sample)
+    assert loss.dtype == torch.float32 and loss.item() == pytest.approx(exact.item(), rel=1e-3)

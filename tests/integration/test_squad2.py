@@ -1,0 +1,179 @@
+"""Fine-tuning on SQuAD through fairseq-train and the scripts, with answers that a tiny model can memorise."""
+
+import json
+import random
+import shutil
+import socket
+
+import pytest
+
+from fs_plugins.data import squad_tokens
+from scripts import predict_squad
+from tests.data.squad_cases import split_of
+from tests.integration import commands
+from tests.integration.commands import says, train
+from tests.integration.conftest import WORDS
+
+QUESTIONS = 12
+
+
+@pytest.fixture(scope="module")
+def squad_data(corpus, tmp_path_factory):
+    """Contexts of 30 words, each with three questions, of which one has no answer; valid is train."""
+    folder, rng = tmp_path_factory.mktemp("squad"), random.Random(5)
+    shutil.copy(corpus / "dict.txt", folder)
+    contexts = [" ".join(f"w{rng.randrange(60)}" for _ in range(30)) for _ in range(QUESTIONS // 3)]
+    questions = []
+    for i in range(QUESTIONS):
+        first = rng.randrange(26)
+        answers = [] if i % 3 == 2 else [(first, first + rng.randrange(3))]
+        questions.append((f"q{i}", f"w{i} w{59 - i} w{i + 20}", i // 3, answers))
+    split = split_of(contexts, questions)
+    split.settings["dictionary"] = squad_tokens.dictionary_hash(folder)
+    for name in ("train", "valid"):
+        squad_tokens.save(split, folder, name)
+    return folder
+
+
+def finetuning(data, save_dir, *flags, arch="exlm_tiny") -> list:
+    return [
+        *(
+            data,
+            "--user-dir",
+            commands.PLUGIN,
+            "--save-dir",
+            save_dir,
+            "--task",
+            "squad2",
+            "--criterion",
+            "squad2",
+        ),
+        *("--arch", arch, "--max-positions", 2048, "--window-tokens", 27, "--doc-stride", 10),
+        *("--max-answer-tokens", 4, "--best-checkpoint-metric", "f1", "--maximize-best-checkpoint-metric"),
+        *("--dropout", 0, "--attention-dropout", 0, "--batch-size", 8, "--no-epoch-checkpoints"),
+        *commands.OPTIMIZER,
+        *commands.QUIET,
+        *commands.TINY_MODEL,
+        *flags,
+    ]
+
+
+@pytest.fixture(scope="module", params=["exlm_tiny", "mlm_tiny"])
+def memorised(request, squad_data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    # the question has to be told apart from the context by what is in it
+    flags = ["--max-epoch", 100, "--validate-interval", 10, "--encoder-embed-dim", 64, "--lr", 3e-3]
+    return folder, train(*finetuning(squad_data, folder, *flags, arch=request.param))
+
+
+def test_a_tiny_model_memorises_a_handful_of_questions(memorised):
+    _, run = memorised
+    f1, em = run.values("f1", "valid"), run.values("em", "valid")
+    assert f1[-1] == em[-1] == 100 and f1[0] < 100
+    assert run.values("f1_swept", "valid")[-1] == 100
+    assert run.values("f1_no_answer", "valid")[-1] == run.values("f1_has_answer", "valid")[-1] == 100
+
+
+def test_predictions_of_the_best_checkpoint(memorised, squad_data, tmp_path):
+    folder, _ = memorised
+    flags = [
+        str(folder / "checkpoint_best.pt"),
+        str(squad_data),
+        "--output",
+        str(tmp_path),
+        "--device",
+        "cpu",
+    ]
+    results = []
+    for batch_size in ("1", "5", "64"):
+        assert predict_squad.main([*flags, "--batch-size", batch_size]) == 0
+        names = ("predictions", "nbest_predictions", "null_odds", "best_answers", "scores")
+        results.append({name: json.loads((tmp_path / f"{name}.json").read_text()) for name in names})
+    squad = squad_tokens.load(squad_data, "valid").squad
+    golds = {q.id: q.answers[0].text if q.answers else "" for q in squad.questions}
+    for result in results:  # whatever the batch
+        assert result["predictions"] == golds
+        assert result["scores"]["exact"] == result["scores"]["best_f1"] == 100
+        odds = result["null_odds"]
+        assert odds == pytest.approx(results[0]["null_odds"], abs=1e-4)
+        assert {
+            name: "" if odds[name] > 0 else text for name, text in result["best_answers"].items()
+        } == golds
+        assert all(entries[0]["text"] == golds[name] for name, entries in result["nbest_predictions"].items())
+
+
+def test_starts_from_a_pretrained_checkpoint_and_resumes(squad_data, pretrained, tmp_path):
+    flags = ["--finetune-from-model", pretrained, "--lr", 0]
+    train(*finetuning(squad_data, tmp_path, *flags, "--max-epoch", 1))
+    before, after = (
+        commands.load_checkpoint(p)["model"] for p in (pretrained, tmp_path / "checkpoint_last.pt")
+    )
+    assert all((after[name] == tensor).all() for name, tensor in before.items())
+    assert set(after) - set(before) == {"token_heads.span.out_proj.weight", "token_heads.span.out_proj.bias"}
+    resumed = train(*finetuning(squad_data, tmp_path, *flags, "--max-epoch", 2))
+    assert [stats["epoch"] for stats in resumed.stats["valid"]] == [2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memorised", ["exlm_tiny"], indirect=True)
+def test_two_workers_measure_what_one_does(squad_data, memorised, tmp_path):
+    """Each sees half of the windows, and those of a question may be with both. With other windows than those
+    of the training the model errs; the one update changes nothing."""
+    folder, _ = memorised
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    flags = [
+        *("--restore-file", folder / "checkpoint_best.pt", "--reset-optimizer", "--reset-dataloader"),
+        *("--reset-meters", "--lr", 0, "--max-update", 1, "--encoder-embed-dim", 64, "--batch-size", 5),
+        *("--window-tokens", 15, "--doc-stride", 3),
+    ]
+    alone = train(*finetuning(squad_data, tmp_path / "alone", *flags)).stats["valid"][-1]
+    distributed = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
+    distributed += ["--distributed-init-method", f"tcp://localhost:{port}", "--ddp-backend", "legacy_ddp"]
+    run = finetuning(squad_data, tmp_path / "two", *flags, *distributed)
+    workers = [
+        commands.start("train", *run, "--distributed-rank", rank, GLOO_SOCKET_IFNAME="lo") for rank in (0, 1)
+    ]
+    together = commands.finish(*workers)[0].stats["valid"][-1]
+    names = [f"valid_{name}" for name in ("questions", "em", "f1", "em_swept", "f1_swept", "span_accuracy")]
+    assert {name: together[name] for name in names} == {name: alone[name] for name in names}
+    assert float(alone["valid_questions"]) == QUESTIONS and float(alone["valid_f1"]) < 100
+
+
+def test_the_split_has_to_be_there(squad_data, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no split 'test' in .*--split test FILE makes it"):
+        train(*finetuning(squad_data, tmp_path, "--valid-subset", "test", "--max-update", 1))
+    with pytest.raises(FileNotFoundError, match=r"no .*dict.txt: scripts/prepare_squad.py makes the data"):
+        train(*finetuning(tmp_path, tmp_path, "--max-update", 1))
+
+
+def test_windows_longer_than_the_model(squad_data, tmp_path):
+    with pytest.raises(ValueError, match="--window-tokens 27 is more than the model's --max-positions 20"):
+        train(*finetuning(squad_data, tmp_path, "--max-positions", 20))
+
+
+def test_another_model_or_dictionary(squad_data, pretrained, tmp_path):
+    with pytest.raises(ValueError, match="RobertaModel has no heads for single tokens"):
+        flags = [flag for flag in finetuning(squad_data, tmp_path) if flag != "exlm_tiny"]
+        flags.insert(flags.index("--arch") + 1, "roberta_base")
+        train(*flags)
+    other = tmp_path / "other"
+    shutil.copytree(squad_data, other)
+    (other / "dict.txt").write_text("".join(f"w{i} 1\n" for i in range(WORDS - 9)))
+    with pytest.raises(ValueError, match="was made with another dictionary"):
+        train(*finetuning(other, tmp_path / "save", "--finetune-from-model", pretrained))
+    split = squad_tokens.load(squad_data, "train")
+    split.settings["dictionary"] = squad_tokens.dictionary_hash(other)
+    for name in ("train", "valid"):
+        squad_tokens.save(split, other, name)
+    with pytest.raises(Exception, match="Cannot load model parameters") as caught:
+        train(*finetuning(other, tmp_path / "save", "--finetune-from-model", pretrained))
+    assert f"this model {WORDS - 9 + 5}" in says(caught.value)
+
+
+def test_what_prediction_refuses(squad_data, pretrained, capsys):
+    assert predict_squad.main([str(pretrained), str(squad_data)]) == 2
+    assert "is a checkpoint of --task masked_lm: fine-tune it" in capsys.readouterr().err
+    assert predict_squad.main(["none.pt", str(squad_data)]) == 2
+    assert "there is no checkpoint none.pt" in capsys.readouterr().err
