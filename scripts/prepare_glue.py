@@ -17,7 +17,7 @@ from pathlib import Path
 from glue.binarise import binarise
 from glue.files import LISTED, GlueError
 from glue.tasks import TASKS, Task, task_named
-from preparation.bpe import Bpe, BpeError, TextEncoder
+from preparation.bpe import Bpe, BpeError, TextEncoder, find_files
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,9 +69,24 @@ def encoder_of(args) -> TextEncoder:
         raise BpeError("give the pre-training's dictionary: either --data DIR or --dict FILE")
     if args.bpe is None and args.data is None:
         raise BpeError("--dict needs --bpe, the BPE that the dictionary was made with")
+    if args.data is not None and args.bpe is not None:
+        check_same(args.data, args.bpe)
     place = args.bpe[0] if args.bpe and len(args.bpe) == 1 else args.bpe or args.data
     bpe = Bpe(place)
     return TextEncoder(bpe, args.dict or args.data / "dict.txt", args.allow_unknown)
+
+
+def check_same(data: Path, given: list[str]) -> None:
+    """Raises BpeError if --bpe is another BPE than the one that prepare_text.py left with the data."""
+    try:
+        kept = find_files(data)
+    except BpeError:
+        return
+    for ours, theirs in zip(kept, found := find_files(given[0] if len(given) == 1 else given), strict=False):
+        if len(kept) != len(found) or ours.read_bytes() != theirs.read_bytes():
+            raise BpeError(
+                f"--bpe {theirs} is not the BPE that {data} was made with, {ours}: leave --bpe out"
+            )
 
 
 def described(split: str, found: dict) -> str:

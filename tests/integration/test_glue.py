@@ -206,6 +206,10 @@ def test_what_is_refused(place, finetune, capsys):
     asked = ["SST-2", place / "pretrained/checkpoint_last.pt", place / "other", place / "x", "--print"]
     assert finetune_glue.main(list(map(str, asked))) == 2
     assert "prepare GLUE with the dict.txt of its pre-training" in capsys.readouterr().err
+    lines = (place / "data-bin/dict.txt").read_text().splitlines(keepends=True)
+    (other / "dict.txt").write_text("".join([lines[1], lines[0], *lines[2:]]))  # as long, in another order
+    assert finetune_glue.main(list(map(str, asked))) == 2
+    assert "dict.txt, line 1: '1', where the checkpoint's dictionary" in capsys.readouterr().err
     assert not (place / "x").exists()
 
 

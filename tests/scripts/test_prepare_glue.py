@@ -197,8 +197,14 @@ def test_what_is_refused(vocabulary, tmp_path, capsys):
     assert "no folder of a task" in refused(capsys, vocabulary, out, "--data", vocabulary)
     assert "has no train.tsv" in refused(capsys, glue, out, "--data", vocabulary, "--tasks", "CoLA")
     other = write_gpt2(tmp_path / "other", [("q", "u")])
-    error = refused(capsys, glue, out, "--data", vocabulary, "--bpe", other)
+    error = refused(capsys, glue, out, "--dict", vocabulary / "dict.txt", "--bpe", other)
     assert "is no token of" in error and "give the BPE that the dictionary was made with" in error
+    # as large, with ids in another order: only the files themselves tell
+    swapped = write_gpt2(tmp_path / "swapped", [("i", "n"), ("t", "h")])
+    error = refused(capsys, glue, out, "--data", vocabulary, "--bpe", swapped)
+    assert "is not the BPE that" in error and "leave --bpe out" in error
+    assert prepare(glue, out, "--data", vocabulary, "--bpe", vocabulary, "--tasks", "RTE") == 0
+    capsys.readouterr()
     (tmp_path / "few.txt").write_text("".join(f"{i} 1\n" for i in range(40)))
     asked = (glue, out, "--dict", tmp_path / "few.txt", "--bpe", vocabulary)
     assert "train.tsv, line 2: " in (error := refused(capsys, *asked)) and "does not know the token" in error
