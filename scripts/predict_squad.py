@@ -106,6 +106,9 @@ def main(argv=None) -> int:
         table = answer(
             model, task, criterion, args.split, n_best=args.n_best, batch_size=args.batch_size, device=device
         )
+    except EOFError:
+        print(f"error: {args.checkpoint} is empty, or cut short", file=sys.stderr)
+        return 2
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -148,6 +148,9 @@ def main() -> int:
     args, others = parser().parse_known_args()
     try:
         words = plan(args)
+    except EOFError:
+        print(f"error: {args.checkpoint} is empty, or cut short", file=sys.stderr)
+        return 2
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
