@@ -49,6 +49,12 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         help="an existing dict.txt (default: one of all BPE tokens)",
     )
     add("--layout", choices=(AUTO, *LAYOUTS), default=AUTO, help="of all files (default: as each begins)")
+    add(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="cut longer paragraphs (for --sample-break-mode complete*)",
+    )
     add("--shards", type=int, default=1, metavar="N", help="cut the training set into N folders for fairseq")
     add("--workers", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: %(default)s")
     add("--overwrite", action="store_true", help="begin anew where the folder holds something else")
@@ -66,6 +72,8 @@ def check_arguments(args: argparse.Namespace) -> None:
         )
     if args.workers < 1:
         raise PreparationError(f"--workers {args.workers}: give 1 or more")
+    if args.max_tokens is not None and args.max_tokens < 1:
+        raise PreparationError(f"--max-tokens {args.max_tokens}: give 1 or more")
     if not 1 <= args.shards <= 1000:
         raise PreparationError(f"--shards {args.shards}: give a number from 1 to 1000")
     if ":" in str(args.output):
@@ -96,6 +104,7 @@ def settings_of(args: argparse.Namespace, encoder: TextEncoder, files: dict[str,
         "valid_share": args.valid_share,
         "layout": args.layout,
         "shards": args.shards,
+        "max_tokens": args.max_tokens,
         "bpe": [digest(path) for path in encoder.bpe.files],
         "dictionary": digest(args.dictionary),
         "block": [BLOCK_BYTES, PIECE_BYTES],
@@ -129,7 +138,8 @@ def show(args: argparse.Namespace, result: dict) -> None:
     for split in splits_of(args.shards):
         print(f"{split}: {result[split]['sentences']:,} sentences, {result[split]['tokens']:,} tokens")
     print(
-        f"{result['documents']:,} documents, {result['paragraphs']:,} paragraphs; left out as empty: "
+        f"{result['documents']:,} documents, {result['paragraphs']:,} paragraphs "
+        f"({result['paragraphs cut']:,} cut); left out as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
     total = sum(result["rejected"].values())
@@ -164,7 +174,7 @@ def main(arguments: list[str] | None = None) -> None:
             args.output,
             settings_of(args, encoder, named),
             lambda: (block for path, layout in layouts.items() for block in blocks_of(path, layout)),
-            TextBlockEncoder(encoder, valid, args.valid_share, args.shards),
+            TextBlockEncoder(encoder, valid, args.valid_share, args.shards, args.max_tokens),
             splits=splits_of(args.shards),
             dictionary=args.dictionary,
             workers=args.workers,

@@ -1,16 +1,19 @@
 """scripts/pretrain_text.sh trains; on two processes as on one that takes twice the steps an update."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
 
+import prepare_text
 import pytest
 import torch
 from fairseq import tasks, utils
 
 from fs_plugins.analysis.checkpoint import load_checkpoint
 from tests.integration import commands
+from tests.scripts.test_bpe import write_gpt2
 
 SCRIPT = commands.ROOT / "scripts" / "pretrain_text.sh"
 # of a batch of 16 sentences; without dropout, whose random numbers are each process's own
@@ -55,6 +58,25 @@ def valid_loss(path, corpus) -> float:
             loss, size, _ = criterion(checkpoint.model, utils.move_to_cpu(batch))
         total, sentences = total + loss.item(), sentences + size
     return total / sentences
+
+
+@pytest.mark.parametrize("mode", ["none", "complete", "complete_doc", "eos"])
+def test_prepared_text_trains_in_every_sample_break_mode(mode, tmp_path):
+    """With paragraphs longer than a sample, which --max-tokens has cut to what one can hold with <s>."""
+    rng = random.Random(7)
+    bpe = write_gpt2(tmp_path / "bpe", [("t", "h"), ("i", "n")])
+    text = (" ".join(rng.choices(["the", "inn", "thin"], k=rng.randint(2, 30))) for _ in range(60))
+    (tmp_path / "text.txt").write_text("".join(f"{t}\n" + "\n" * (i % 3 == 0) for i, t in enumerate(text)))
+    arguments = ["--train", tmp_path / "text.txt", "--bpe", bpe, "--valid-share", "0.2", "--workers", "1"]
+    asked = (tmp_path / "data-bin", *arguments, "--max-tokens", 30)
+    prepare_text.main([str(a) for a in asked])
+    flags = ("--sample-break-mode", mode, "--max-update", 2, "--max-positions", 200)
+    flags = commands.pretraining(tmp_path / "data-bin", tmp_path / "s", *flags)
+    flags.remove("--disable-validation")
+    run = commands.train(*flags)
+    assert len(run.updates) == 2 and set(run.values("nonfinite")) == {0}
+    assert "will be skipped" not in run.text
+    assert max(run.values("wpb")) <= 8 * 32
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import statistics
 import sys
 from pathlib import Path
 
+import finetune_glue
 import pytest
 import report_glue
 import run_glue
@@ -204,6 +205,21 @@ def test_what_is_refused(place, capsys):
 def test_a_run_knows_its_point():
     run = Finetuning("RTE", "2e-5", "16", "10", "0.06", 3)
     assert run.key == "RTE-lr2e-5-b16-e10-w0.06-s3" and run.point == Point("2e-5", "16", "10", "0.06")
+
+
+def test_its_command_is_understood():
+    study = Sweep(Path("out"), Path("c.pt"), Path("bin"), Path("mnli.pt"), ("--update-freq", "2"))
+    for task, start in (("RTE", Path("mnli.pt")), ("CoLA", None)):
+        run = Finetuning(task, "2e-5", "16", "10", "0.06", 3)
+        for device in (None, "1"):
+            grid = SweepGrid(study, {run: set()}, [device])
+            bash, script, *words = grid.command(run, grid.steps(run)[0], device)
+            assert bash == "bash" and Path(script).is_file()
+            args, extra = finetune_glue.parser().parse_known_args(words)
+            assert (args.task, args.seed, args.init_from) == (task, 3, start)
+            assert (args.checkpoint, args.data, args.cpu) == (Path("c.pt"), Path("bin"), device is None)
+            assert args.save == Path("out/runs") / run.key and extra == ["--update-freq", "2"]
+            assert finetune_glue.point_of(args, TASKS[task]) == run.point
 
 
 def test_scores_of_a_saved_file(tmp_path):

@@ -212,6 +212,7 @@ def test_what_is_refused(bpe, tmp_path):
     assert "not both" in refusal(*asked, "--valid", source, "--valid-share", 0.1)
     assert "--valid-share 1.5" in refusal(*asked, "--valid-share", 1.5)
     assert "give 1 or more" in refusal(*asked, "--workers", 0)
+    assert "--max-tokens 0: give 1 or more" in refusal(*asked, "--max-tokens", 0)
     assert "without ':'" in refusal(tmp_path / "a:b", *asked[1:])
     assert "has neither" in refusal(out, "--bpe", tmp_path, "--train", source)
     other = write_gpt2(tmp_path / "other", [("q", "u")])
@@ -235,6 +236,18 @@ def test_shards_hold_the_corpus_once(bpe, tmp_path):
     found = [sentences(out / f"shard{i}", "train", bpe) for i in range(2)]
     assert all(found) and sorted(found[0] + found[1]) == sorted(expected())
     assert sentences(out / "shard0", "valid", bpe) == ["v", ""]
+
+
+@pytest.mark.parametrize("limit", [1, 7, 10, 1000])
+def test_long_paragraphs_are_cut_and_nothing_is_lost(limit, bpe, tmp_path):
+    texts = ["q" * n for n in (1, 9, 10, 11, 20, 21)]  # a token each
+    source = write(tmp_path / "a.txt", "\n".join(texts) + "\n")
+    valid = write(tmp_path / "v.txt", "v\n")
+    out = prepare(tmp_path / "out", bpe, "--train", source, "--valid", valid, "--max-tokens", limit)
+    wanted = [t[i : i + limit] for t in texts for i in range(0, len(t), limit)]
+    assert sentences(out, "train", bpe) == [*wanted, ""]
+    result = json.loads((out / "prepared.json").read_text())["result"]
+    assert result["paragraphs cut"] == sum(len(t) > limit for t in texts)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
