@@ -170,10 +170,10 @@ def write_table(output: Path) -> None:
         f"Crippen's logP of {len(values['test'])} test molecules, from {len(values['train'])} labelled ones",
         "",
     ]
-    lines.append(f"  {'':<30} {'RMSE':>6} {'MAE':>6} {'R2':>6}")
+    lines.append(f"  {'':<32} {'RMSE':>6} {'MAE':>6} {'R2':>6}")
     for name, model in models.items():
-        lines.append(f"  {name:<30} {model.rmse:>6.3f} {model.mae:>6.3f} {model.explained:>6.3f}")
-    lines.append(f"  {'the mean, whatever the molecule':<30} {constant_error(values):>6.3f}")
+        lines.append(f"  {name:<32} {model.rmse:>6.3f} {model.mae:>6.3f} {model.explained:>6.3f}")
+    lines.append(f"  {'the mean, whatever the molecule':<32} {constant_error(values):>6.3f}")
     text = "\n".join(lines)
     (output / "property.txt").write_text(text + "\n")
     draw(models["pre-trained"], output / "property.png")
