@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Fine-tunes a checkpoint on a set of MoleculeNet with table 8's hyper-parameters, and tests it; see --help.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-configs=$root/configs/finetune
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+configs=$configs/finetune
 
 usage() {
     cat <<'HELP'
@@ -32,11 +33,6 @@ Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else pytho
 HELP
 }
 
-fail() {
-    printf 'error: %s\n' "$1" >&2
-    exit 2
-}
-
 for argument; do
     [[ $argument != -h && $argument != --help ]] || { usage && exit 0; }
 done
@@ -61,10 +57,7 @@ while (($#)); do
     shift
 done
 
-known=("$configs"/table8/*.flags)
-known=("${known[@]##*/}")
-[[ $dataset =~ ^[a-z0-9-]+$ && -e $configs/table8/$dataset.flags ]] ||
-    fail "unknown dataset '$dataset': there are hyper-parameters for ${known[*]%.flags}"
+one_of dataset "$dataset" "$configs/table8"
 [[ $seeds =~ ^\ *[0-9]+(\ +[0-9]+)*\ *$ ]] || fail "--seeds '$seeds': give whole numbers, such as \"1 2 3\""
 [[ -z $epochs || $epochs =~ ^[1-9][0-9]*$ ]] || fail "--epochs '$epochs': give a whole number, 1 or more"
 [[ -e $data/molecules.json ]] || fail "$data/molecules.json is not there: DATA is a folder made by scripts/prepare_moleculenet.py"
@@ -74,30 +67,11 @@ if [[ -z $device ]] && ! { nvidia-smi -L 2>/dev/null || true; } | grep -q '^GPU'
     device=cpu
 fi
 
-python=${EXLM_PYTHON:-}
-[[ -n $python || ! -x $root/.venv/bin/python ]] || python=$root/.venv/bin/python
-python=${python:-python3}
-
-flags=()
-add_flags() { # the words of a flag file, without comments
-    local line words
-    while IFS= read -r line || [[ -n $line ]]; do
-        read -ra words <<<"${line%%#*}"
-        flags+=(${words[@]+"${words[@]}"})
-    done <"$1"
-}
+find_python
 add_flags "$configs/table8.flags"
 add_flags "$configs/table8/$dataset.flags"
 [[ -z $epochs ]] || flags+=(--max-epoch "$epochs")
 flags+=(${extra[@]+"${extra[@]}"})
-
-value_of() { # value_of FLAG: its last value
-    local i value=''
-    for ((i = 0; i < ${#flags[@]} - 1; i++)); do
-        [[ ${flags[i]} != "$1" ]] || value=${flags[i + 1]}
-    done
-    printf '%s' "$value"
-}
 
 # Checks that checkpoint and data fit; what it prints: molecules, metric, the model's flags
 planned=$("$python" "$root/scripts/moleculenet/plan.py" "$checkpoint" "$data") || exit 2

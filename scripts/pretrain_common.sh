@@ -5,19 +5,8 @@
 #   3. load_flags            puts the flag files' words into flags; value_of FLAG looks there
 #   4. adds to flags what depends on k and on the batch
 #   5. train                 runs fairseq-train, or shows the command
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-configs=$root/configs
-
-fail() {
-    printf 'error: %s\n' "$1" >&2
-    exit 2
-}
-
-one_of() { # one_of WHAT VALUE FOLDER: the file FOLDER/VALUE.flags has to be there
-    local known=("$3"/*.flags)
-    known=("${known[@]##*/}")
-    [[ $2 =~ ^[a-z0-9-]+$ && -e $3/$2.flags ]] || fail "unknown $1 '$2': there are ${known[*]%.flags}"
-}
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # shellcheck disable=SC2034,SC2154  # the variables are the script's
 read_arguments() {
@@ -93,25 +82,8 @@ RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (and LOCAL_RANK), as torchrun sets th
     fi
 }
 
-add_flags() { # the words of a flag file, without comments
-    local line words
-    while IFS= read -r line || [[ -n $line ]]; do
-        read -ra words <<<"${line%%#*}"
-        flags+=(${words[@]+"${words[@]}"})
-    done <"$1"
-}
-
-value_of() { # value_of FLAG: its last value
-    local i value=''
-    for ((i = 0; i < ${#flags[@]} - 1; i++)); do
-        [[ ${flags[i]} != "$1" ]] || value=${flags[i + 1]}
-    done
-    printf '%s' "$value"
-}
-
 load_flags() { # recipe, size and model, then what the options ask for
     local total_updates
-    flags=()
     add_flags "$configs/pretrain/$recipe.flags"
     add_flags "$sizes/$size.flags"
     add_flags "$models/$model.flags"
@@ -131,16 +103,16 @@ expanded_length() { # expanded_length TOKENS: their number when masked ones have
 }
 
 train() { # runs fairseq-train with flags and extra, or shows the command
-    local python=${EXLM_PYTHON:-} command
+    local command
     if ((gpus == 0)); then
         flags+=(--cpu --num-workers 0)
     else
         flags+=(--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50)
     fi
     # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to go on from.
-    [[ -n $python || ! -x $root/.venv/bin/python ]] || python=$root/.venv/bin/python
+    find_python
     command=(
-        "${python:-python3}" -m fairseq_cli.train "$data" --user-dir "$root/fs_plugins" --save-dir "$save"
+        "$python" -m fairseq_cli.train "$data" --user-dir "$root/fs_plugins" --save-dir "$save"
         --no-epoch-checkpoints --keep-interval-updates 1 --save-interval 1000000 --validate-interval 1000000
         --log-format json "${flags[@]}" --distributed-world-size "$workers"
         ${distributed[@]+"${distributed[@]}"} ${extra[@]+"${extra[@]}"}

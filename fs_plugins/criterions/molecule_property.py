@@ -104,10 +104,16 @@ class MoleculePropertyCriterion(FairseqCriterion):
             metrics.log_scalar("labels", labels, total["nsentences"], round=2)
         if not any("scores" in log for log in logging_outputs):
             return
-        for key in ("scores", "targets", "labelled"):
-            metrics.log_scalar_sum(f"_{key}", sum(log[key].cpu() for log in logging_outputs if key in log))
+        tables = {
+            key: sum(log[key].cpu() for log in logging_outputs if key in log)
+            for key in ("scores", "targets", "labelled")
+        }
+        # Named by their size: fairseq also adds up all splits of --valid-subset, in one place for all.
+        rows = len(tables["scores"])
+        for key, table in tables.items():
+            metrics.log_scalar_sum(f"_{key}_{rows}", table)
         for name in ("auc", "scored_properties") if bits else ("rmse", "mae", "scored_properties"):
-            metrics.log_derived(name, _metric(name, regression=not bits))
+            metrics.log_derived(name, _metric(name, rows, regression=not bits))
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
@@ -122,12 +128,12 @@ def _in_their_rows(values: Tensor, ids: Tensor, split_size: int) -> Tensor:
     return table
 
 
-def _metric(name: str, regression: bool):
+def _metric(name: str, rows: int, regression: bool):
     """What fairseq calls with the meters once the split is through."""
 
     def compute(meters) -> float:
         scores, targets, labelled = (
-            meters[f"_{key}"].sum.numpy() for key in ("scores", "targets", "labelled")
+            meters[f"_{key}_{rows}"].sum.numpy() for key in ("scores", "targets", "labelled")
         )
         targets = np.where(labelled > 0, targets, np.nan)
         return round(summarise(scores, targets, regression).get(name, math.nan), 6)

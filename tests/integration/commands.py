@@ -64,7 +64,7 @@ class Run:
         return {int(s["num_updates"]): s["loss"] for s in self.updates}
 
     def add(self, tag: str, message: str) -> None:
-        if message.startswith("{") and tag in ("train_inner", "train", "valid", "test"):
+        if message.startswith("{") and tag.startswith(("train", "valid", "test")):
             self.stats.setdefault(tag, []).append(json.loads(message))
         else:
             self.lines.append(message)

@@ -62,6 +62,16 @@ def test_two_workers_measure_the_whole_split(tmp_path):
     assert int(logged["valid_scored_properties"]) == expected["scored_properties"] == 2
 
 
+def test_several_splits_are_measured_apart(tmp_path):
+    splits = {"train": rows(32, 1), "valid": rows(13, 2), "test": rows(9, 3), "test1": rows(9, 4)}
+    data = write_folder(tmp_path / "data", splits, words=WORDS)
+    run = train(*flags(data, tmp_path, "--valid-subset", "valid,test,test1"))
+    for split in ("valid", "test", "test1"):
+        logged = run.stats[split][-1]
+        expected = measured(tmp_path / "checkpoint_last.pt", splits[split])
+        assert float(logged[f"{split}_auc"]) == pytest.approx(expected["auc"], abs=1e-5)
+
+
 def test_goes_on_where_it_stood_and_keeps_the_best(tmp_path):
     splits = {"train": rows(60, 3), "valid": rows(30, 4)}
     data = write_folder(tmp_path / "data", splits, words=WORDS)

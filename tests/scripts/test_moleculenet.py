@@ -188,7 +188,7 @@ def test_finished_seeds_are_skipped_and_other_settings_refused(finetuned, pretra
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({0: "esol"}, "unknown dataset 'esol': there are hyper-parameters for bace bbbp"),
+        ({0: "esol"}, "unknown dataset 'esol': there are bace bbbp"),
         ({1: "no.pt"}, "the checkpoint no.pt is not there"),
         ({2: "nowhere"}, "nowhere/molecules.json is not there: DATA is a folder made by"),
         ({4: "--seeds", 5: "one"}, "--seeds 'one': give whole numbers"),

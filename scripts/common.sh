@@ -1,0 +1,39 @@
+# shellcheck shell=bash
+# What the scripts that call fairseq-train share; to be sourced.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+configs=$root/configs # shellcheck disable=SC2034
+
+fail() {
+    printf 'error: %s\n' "$1" >&2
+    exit 2
+}
+
+one_of() { # one_of WHAT VALUE FOLDER: the file FOLDER/VALUE.flags has to be there
+    local known=("$3"/*.flags)
+    known=("${known[@]##*/}")
+    [[ $2 =~ ^[a-z0-9-]+$ && -e $3/$2.flags ]] || fail "unknown $1 '$2': there are ${known[*]%.flags}"
+}
+
+find_python() { # sets python: EXLM_PYTHON, else .venv's, else python3
+    python=${EXLM_PYTHON:-}
+    [[ -n $python || ! -x $root/.venv/bin/python ]] || python=$root/.venv/bin/python
+    python=${python:-python3}
+}
+
+flags=()
+
+add_flags() { # adds the words of a flag file to flags, without comments
+    local line words
+    while IFS= read -r line || [[ -n $line ]]; do
+        read -ra words <<<"${line%%#*}"
+        flags+=(${words[@]+"${words[@]}"})
+    done <"$1"
+}
+
+value_of() { # value_of FLAG: its last value in flags
+    local i value=''
+    for ((i = 0; i < ${#flags[@]} - 1; i++)); do
+        [[ ${flags[i]} != "$1" ]] || value=${flags[i + 1]}
+    done
+    printf '%s' "$value"
+}
