@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fine-tunes one checkpoint on SQuAD 2.0 with the hyper-parameters of configs/; see --help.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
     cat <<'HELP'
@@ -29,11 +30,6 @@ fairseq-train win over those of configs/.
 
 Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
 HELP
-}
-
-fail() {
-    printf 'error: %s\n' "$1" >&2
-    exit 2
 }
 
 for argument; do
@@ -78,11 +74,7 @@ elif [[ -z $gpus ]]; then
 fi
 workers=$((gpus > 0 ? gpus : 1))
 
-flags=()
-while IFS= read -r line || [[ -n $line ]]; do # the words of the flag file, without comments
-    read -ra words <<<"${line%%#*}"
-    flags+=(${words[@]+"${words[@]}"})
-done <"$root/configs/finetune/squad2.flags"
+add_flags "$configs/finetune/squad2.flags"
 [[ -z $lr ]] || flags+=(--lr "$lr")
 [[ -z $batch ]] || flags+=(--batch-size "$batch")
 [[ -z $epochs ]] || flags+=(--max-epoch "$epochs")
@@ -90,10 +82,7 @@ done <"$root/configs/finetune/squad2.flags"
 [[ -z $window ]] || flags+=(--window-tokens "$window" --doc-stride "${stride:-$(((window + 3) / 4))}" --exact-window)
 [[ -z $stride || -n $window ]] || fail "--stride is given together with --window"
 
-python=${EXLM_PYTHON:-}
-[[ -n $python || ! -x $root/.venv/bin/python ]] || python=$root/.venv/bin/python
-python=${python:-python3}
-
+find_python
 planned=$("$python" "$root/scripts/squad/plan.py" "$checkpoint" "$data" "${flags[@]}" \
     --workers "$workers" --tokens-per-gpu "$tokens_per_gpu") || exit 2
 flags=()

@@ -245,9 +245,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.command == "progress":
         with args.log.open("a", encoding="utf-8") as log:
-            signal.signal(
-                signal.SIGINT, signal.SIG_IGN
-            )  # what fairseq still says on Ctrl-C belongs in the log
+            # what fairseq still says on Ctrl-C belongs in the log
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             sys.stdin.reconfigure(errors="replace")
             show_progress(sys.stdin, sys.stdout, log, args.updates)
     else:

@@ -42,9 +42,8 @@ class MoleculePropertyCriterion(FairseqCriterion):
 
     def forward(self, model, sample, reduce=True):
         """Returns the loss (summed, or [B] if not ``reduce``), sample size and what to log."""
-        outputs, _ = model(
-            **sample["net_input"], features_only=True, classification_head_name=self.head
-        )  # [B, properties]
+        # [B, properties]
+        outputs, _ = model(**sample["net_input"], features_only=True, classification_head_name=self.head)
         outputs, labels = outputs.float(), sample["target"].float()
         labelled = ~torch.isnan(labels)
         losses = self.losses(outputs, labels, labelled)

@@ -27,9 +27,8 @@ class NatCtcLossMLM(StatesCriterion):
         B, M = layout.targets.shape
         blank = layout.targets.new_full((B, 1), self.blank)
         wanted = torch.cat([layout.targets, blank], dim=1)
-        match = match_scores(
-            graph.node_states, graph.output_weight, graph.output_bias, wanted
-        )  # [B, M + 1, L]
+        # [B, M + 1, L]
+        match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, wanted)
         states = match.unflatten(2, (M, -1))  # [B, M + 1, M, k]: node L = (target, copy)
         own = states[:, :M].diagonal(dim1=1, dim2=2).transpose(1, 2)  # [B, M, k]
         log_probs = ctc_log_probs(own, states[:, M], layout.targets == self.blank)

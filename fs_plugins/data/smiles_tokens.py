@@ -56,9 +56,8 @@ def tokenize(smiles: str) -> list[str]:
         SmilesTokenError: where a character begins no token (white space too); it names the first one.
     """
     tokens = _TOKEN.findall(smiles)
-    if sum(map(len, tokens)) == len(
-        smiles
-    ):  # tokens don't overlap, so equal lengths mean nothing was skipped
+    # tokens don't overlap, so equal lengths mean that nothing was skipped
+    if sum(map(len, tokens)) == len(smiles):
         return tokens
     position = 0
     while found := _TOKEN.match(smiles, position):

@@ -68,9 +68,8 @@ class _HeadMixture(torch.autograd.Function):
         scale = q.shape[-1] ** -0.5
         for heads in _head_chunks(q):
             log_p = _scores(q[:, heads], k[:, heads], missing).sub_(norms[:, heads, :, None])
-            share = (
-                (log_p + log_gates[:, heads, :, None]).sub_(mixture).exp_().mul_(grad)
-            )  # by the head's part
+            # by the head's part
+            share = (log_p + log_gates[:, heads, :, None]).sub_(mixture).exp_().mul_(grad)
             grad_gates[:, heads] = share.sum(-1)
             grad_scores = share.sub_(log_p.exp_().mul_(grad_gates[:, heads, :, None])).mul_(scale).to(q.dtype)
             grad_q[:, heads] = grad_scores @ k[:, heads]

@@ -44,7 +44,9 @@ class Sweep:
     """What all fine-tunings of a folder share.
 
     Attributes:
-        output: the folder. checkpoint: the pre-trained model. data: the folder with TASK-bin.
+        output: the folder.
+        checkpoint: the pre-trained model.
+        data: the folder with TASK-bin.
         init_from: a checkpoint of MNLI, for FROM_MNLI; or None.
         extra: more flags for fairseq-train.
     """

@@ -41,10 +41,11 @@ class Block:
     """Consecutive input of one file; pickled on its way to a worker.
 
     Attributes:
-        source: the file, as rejected.tsv names it. payload: what the encoder reads: a list of Records, or
-        what it needs to fetch them from the file itself. identity: bytes that differ whenever the payload's
-        content does; parts are recognised by it. weight: the block's share of the progress, in bytes of
-        input.
+        source: the file, as rejected.tsv names it.
+        payload: what the encoder reads: a list of Records, or what it needs to fetch them from the file
+            itself.
+        identity: bytes that differ whenever the payload's content does; parts are recognised by it.
+        weight: the block's share of the progress, in bytes of input.
     """
 
     source: str
@@ -59,12 +60,11 @@ class EncodedBlock:
 
     Attributes:
         splits: {split: sentences}, each an integer array [T] of token ids with the end-of-sentence symbol, in
-        the
-            order of the input. An array of that symbol alone, or an empty one, is an empty sentence, and is
-            kept.
-        rejections: what was left out and why, in the order of the input. symbols: the tokens that the ids
-        stand for, this block's own: id i is ``symbols[i]``, and the dictionary
-            is made of all blocks' symbols. None where ids are those of a given dictionary.
+            the order of the input. An array of that symbol alone, or an empty one, is an empty sentence, and
+            is kept.
+        rejections: what was left out and why, in the order of the input.
+        symbols: the tokens that the ids stand for, this block's own: id i is ``symbols[i]``, and the
+            dictionary is made of all blocks' symbols. None where ids are those of a given dictionary.
         counts: anything else worth adding up over all blocks and telling the user, by name.
     """
 

@@ -33,8 +33,10 @@ class Piece:
     """A document, or a part of one that is long.
 
     Attributes:
-        key: of the document, by which it is put into a split. lines: (number from 1, content without the line
-        end). first, last: whether this is the document's beginning and end. fault: what is wrong with it.
+        key: of the document, by which it is put into a split.
+        lines: (number from 1, content without the line end).
+        first, last: whether this is the document's beginning and end.
+        fault: what is wrong with it.
     """
 
     key: bytes

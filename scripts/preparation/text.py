@@ -48,10 +48,12 @@ class TextBlockEncoder:
 
     Args:
         encoder: BPE and dictionary.
-        valid_sources: files whose documents are for validation. valid_share: the share of the others' that
-            are, chosen by hash. shards: into how many parts the training set is put, by hash; splits are then
-            "shard0/train" and so on, and "shard0/valid". max_tokens: longer paragraphs become several
-            sentences of at most so many tokens, ``</s>`` not counted.
+        valid_sources: files whose documents are for validation.
+        valid_share: the share of the others' that are, chosen by hash.
+        shards: into how many parts the training set is put, by hash; splits are then "shard0/train" and so
+            on, and "shard0/valid".
+        max_tokens: longer paragraphs become several sentences of at most so many tokens, ``</s>`` not
+            counted.
     """
 
     def __init__(

@@ -255,6 +255,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills by /proc")
+@pytest.mark.slow
 def test_killed_and_started_again_gives_the_same_bytes(bpe, tmp_path):
     lines = (f"The thing {i} in the inn of {i * i}.\n" + ("\n" if i % 7 == 0 else "") for i in range(60_000))
     source = write(tmp_path / "a.txt", "".join(lines))

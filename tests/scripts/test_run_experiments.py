@@ -46,9 +46,8 @@ def test_repeated_mlm_has_the_14_runs_of_figure_4():
 
 def test_shared_runs_stand_once_with_all_their_measures():
     runs = expand(["all"])
-    assert (
-        len(runs) == len({run.key for run in runs}) == 14 + 12 + 3 + 1
-    )  # repeated, ExLM by k and p, ablations, ++
+    # repeated, ExLM by k and p, ablations, ++
+    assert len(runs) == len({run.key for run in runs}) == 14 + 12 + 3 + 1
     vanilla = Run("repeated-mlm", 1, 0.15)
     assert sum(vanilla in experiment.runs for experiment in EXPERIMENTS.values()) == 10
     assert runs[vanilla] == {"entropy", "quality", "quality-mnli"}
