@@ -20,12 +20,12 @@ import sys
 from pathlib import Path
 
 from experiments.folder import FolderError, write_json
-from glue.checkpoints import check_dictionary, read_checkpoint
+from finetuning.checkpoints import read_checkpoint
 from glue.files import GlueError
 from glue.grids import FLAGS, GRIDS, Point, points_of
 from glue.predictions import predict, save, scores_of, write_submission
 from glue.tasks import Task, task_named
-from glue.training import training_flags
+from glue.training import check_data, training_flags
 
 RESULT = "result.json"
 
@@ -70,7 +70,7 @@ def flags_of(args, task: Task, extra: list[str]) -> list[str]:
     """
     pretrained = read_checkpoint(args.checkpoint)
     data = args.data / f"{task.name}-bin"
-    check_dictionary(pretrained, data)
+    check_data(pretrained, data)
     start = args.checkpoint
     if args.init_from is not None:
         other = read_checkpoint(args.init_from)

@@ -25,7 +25,8 @@ for folder in (str(ROOT), str(ROOT / "scripts")):
 
 import numpy as np  # noqa: E402
 import rdkit  # noqa: E402
-from moleculenet import checkpoints, encoding, reading, writing  # noqa: E402
+from finetuning.checkpoints import CheckpointError, check_dictionary, read_checkpoint  # noqa: E402
+from moleculenet import encoding, reading, writing  # noqa: E402
 from moleculenet.datasets import KNOWN  # noqa: E402
 from moleculenet.reading import InputError  # noqa: E402
 
@@ -132,6 +133,7 @@ def prepare(args: argparse.Namespace) -> dict:
 
     Raises:
         InputError: for input that cannot be used.
+        CheckpointError: for a checkpoint that does not fit it.
     """
     known = KNOWN.get(args.dataset)
     args.split = args.split or ("given" if args.source.is_dir() else "scaffold")
@@ -142,9 +144,10 @@ def prepare(args: argparse.Namespace) -> dict:
         dictionary = writing.read_dictionary(args.dict)
         positions = None
         if args.checkpoint is not None:
-            state, cfg = checkpoints.read_state(args.checkpoint)
-            checkpoints.check_dictionary(args.checkpoint, state, cfg, dictionary)
-            positions = getattr(cfg.model, "max_positions", None)
+            pretrained = read_checkpoint(args.checkpoint)
+            file, symbols = writing.dictionary_symbols(args.dict)
+            check_dictionary(pretrained, symbols, file, writing.OTHER_DICTIONARY)
+            positions = pretrained.max_positions
         table = read_source(args)
         molecules, report = encoding.encode(
             table,
@@ -220,7 +223,7 @@ def main(argv: list[str] | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, force=True)  # fairseq has set its own
     try:
         print(describe(args, prepare(args)))
-    except (InputError, OSError) as error:
+    except (InputError, CheckpointError, OSError) as error:
         raise SystemExit(f"error: {error}") from error
 
 

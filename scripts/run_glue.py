@@ -19,10 +19,11 @@ from pathlib import Path
 from experiments import folder
 from experiments.folder import FolderError
 from experiments.runner import say
-from glue.checkpoints import check_dictionary, read_checkpoint
+from finetuning.checkpoints import read_checkpoint
 from glue.grids import FLAGS, GRIDS, Point, points_of
 from glue.sweep import FROM_MNLI, Sweep, SweepGrid, best_point, rows_in, runs_of
 from glue.tasks import TASKS, task_named
+from glue.training import check_data
 from run_experiments import filters, whole_numbers
 
 
@@ -86,7 +87,7 @@ def check(args, sweep: Sweep, tasks: list[str]) -> None:
     pretrained = read_checkpoint(sweep.checkpoint)
     for task in tasks:
         rows_in(sweep.data, task)
-        check_dictionary(pretrained, sweep.data / f"{task}-bin")
+        check_data(pretrained, sweep.data / f"{task}-bin")
     if sweep.init_from is not None:
         read_checkpoint(sweep.init_from)
 

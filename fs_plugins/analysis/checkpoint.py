@@ -44,15 +44,15 @@ class Checkpoint:
 
     @property
     def arch(self) -> str:
-        return _name(self.cfg.model)
+        return name_of(self.cfg.model)
 
     @property
     def criterion(self) -> str:
-        return _name(self.cfg.criterion)
+        return name_of(self.cfg.criterion)
 
     @property
     def task(self) -> str:
-        return _name(self.cfg.task)
+        return name_of(self.cfg.task)
 
     @property
     def states(self) -> int | None:
@@ -78,6 +78,29 @@ def load_checkpoint(
             its own, other symbols), or a device that is not there.
     """
     path, target = Path(path), choose_device(device)
+    state, cfg = read_state(path)
+    task_state = state.get("task_state") or {}
+    dictionary, folder = _dictionary(path, cfg, task_state, data)
+    symbols = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    with open_dict(cfg.model) if isinstance(cfg.model, DictConfig) else contextlib.nullcontext():
+        cfg.model.load_checkpoint_heads = True
+    model = build_model(cfg.model, symbols)
+    try:
+        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    except ValueError as error:
+        raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
+    arch = name_of(cfg.model)
+    logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
+    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target, task_state)
+
+
+def read_state(path: Path) -> tuple[dict, DictConfig]:
+    """What fairseq-train saved, and the flags of the run by group; no model is built.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is no checkpoint, or of another kind of model.
+    """
     if not path.is_file():
         what = "a folder: give a file in it" if path.is_dir() else "not there"
         raise FileNotFoundError(f"the checkpoint {path} is {what}, such as checkpoint_best.pt")
@@ -91,32 +114,26 @@ def load_checkpoint(
         cfg = convert_namespace_to_omegaconf(state["args"])
     if cfg is None:
         raise ValueError(f"{path} has no flags of its run, neither 'cfg' nor 'args'")
-    arch = _name(cfg.model)
+    arch = name_of(cfg.model)
     if not issubclass(ARCH_MODEL_REGISTRY.get(arch, object), RotaryRobertaModel):
         raise ValueError(
             f"{path} is a checkpoint of --arch {arch}: this reads those of p_roberta*, mlm_*, "
             "p_roberta_ext_denselink* and exlm_*"
         )
-    task_state = state.get("task_state") or {}
-    dictionary, folder = _dictionary(path, cfg, task_state, data)
-    symbols = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    with open_dict(cfg.model) if isinstance(cfg.model, DictConfig) else contextlib.nullcontext():
-        cfg.model.load_checkpoint_heads = True
-    model = build_model(cfg.model, symbols)
-    try:
-        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
-    except ValueError as error:
-        raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
-    logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
-    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target, task_state)
+    return state, cfg
+
+
+def held_symbols(task_state: dict) -> list[str] | None:
+    """The dictionary's symbols, special ones too, where the task kept them in the checkpoint; else None."""
+    return next(
+        (kept["symbols"] for kept in task_state.values() if isinstance(kept, dict) and "symbols" in kept),
+        None,
+    )
 
 
 def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:
     """The dictionary that a task kept in the checkpoint, or the one in a folder."""
-    held = next(
-        (kept["symbols"] for kept in task_state.values() if isinstance(kept, dict) and "symbols" in kept),
-        None,
-    )
+    held = held_symbols(task_state)
     asked = held is None or data is not None
     folder = find_dictionary(path, getattr(cfg.task, "data", None), data) if asked else None
     if folder is None:
@@ -177,7 +194,7 @@ def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLi
     )
 
 
-def _name(group) -> str:
+def name_of(group) -> str:
     """``--arch``, ``--task``, ... of a group of flags, which fairseq keeps in several forms."""
     for key in ("_name", "arch"):
         value = getattr(group, key, None)

@@ -6,13 +6,24 @@ import math
 from pathlib import Path
 
 from experiments.folder import ROOT, read_flags
+from finetuning.checkpoints import Pretrained, check_dictionary, read_symbols
 
-from glue.checkpoints import Pretrained
 from glue.files import GlueError
 from glue.grids import CONFIGS, Point
 from glue.tasks import REGRESSION, Task
 
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
+
+
+OTHER_DICTIONARY = "prepare GLUE with the dict.txt of its pre-training"
+
+
+def check_data(pretrained: Pretrained, data: Path) -> None:
+    """Raises ValueError unless the dictionary of TASK-bin is the checkpoint's."""
+    dictionary = data / "input0" / "dict.txt"
+    if not dictionary.is_file():
+        raise GlueError(f"there is no {dictionary}: give a folder that scripts/prepare_glue.py made")
+    check_dictionary(pretrained, read_symbols(dictionary), dictionary, OTHER_DICTIONARY)
 
 
 def sentences_in(data: Path, split: str) -> int:

@@ -16,8 +16,10 @@ for folder in (str(ROOT), str(ROOT / "scripts")):
     if folder not in sys.path:
         sys.path.insert(0, folder)
 
+from finetuning.checkpoints import CheckpointError, check_dictionary, read_checkpoint  # noqa: E402
+
 from fs_plugins.data.property_info import PropertyInfo, read_folder  # noqa: E402
-from moleculenet import checkpoints, writing  # noqa: E402
+from moleculenet import writing  # noqa: E402
 from moleculenet.reading import InputError  # noqa: E402
 
 
@@ -25,22 +27,24 @@ def plan(checkpoint: Path, data: Path) -> tuple[int, str, list[str], list[str]]:
     """Training molecules, the metric, the model's flags, and warnings.
 
     Raises:
-        InputError: if one of them cannot be used, or they don't fit each other.
+        InputError: if the data cannot be used.
+        CheckpointError: if the checkpoint cannot be used, or does not fit the data.
     """
     try:
         folder = read_folder(data)
         info = PropertyInfo.from_dict(folder)
     except (FileNotFoundError, ValueError) as error:
         raise InputError(str(error)) from error
-    state, cfg = checkpoints.read_state(checkpoint)
-    compared = checkpoints.check_dictionary(checkpoint, state, cfg, writing.read_dictionary(data))
+    pretrained = read_checkpoint(checkpoint)
+    file, symbols = writing.dictionary_symbols(data)
+    compared = check_dictionary(pretrained, symbols, file, writing.OTHER_DICTIONARY)
     warnings = []
     if compared == "size":
         warnings.append(
             "the dictionary of the pre-training is not where the checkpoint says: only its size was compared"
         )
     rows = folder["sizes"]["train"]["molecules"]
-    return rows, "rmse" if info.regression else "auc", checkpoints.model_flags(cfg), warnings
+    return rows, "rmse" if info.regression else "auc", list(pretrained.flags), warnings
 
 
 def main() -> None:
@@ -48,7 +52,7 @@ def main() -> None:
         raise SystemExit("error: give a checkpoint and a data folder")
     try:
         rows, metric, flags, warnings = plan(*map(Path, sys.argv[1:]))
-    except InputError as error:
+    except (InputError, CheckpointError) as error:
         raise SystemExit(f"error: {error}") from error
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)

@@ -24,9 +24,12 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
+from finetuning.checkpoints import plain_symbols
 
 from moleculenet.encoding import Encoded, Report
 from moleculenet.reading import InputError
+
+OTHER_DICTIONARY = "prepare the data with the dict.txt of its pre-training"
 
 
 @contextmanager
@@ -70,6 +73,17 @@ def read_dictionary(path: Path) -> Dictionary:
     if len(dictionary) == dictionary.nspecial:
         raise InputError(f"{path} is empty: --dict is the dict.txt of the pre-training")
     return dictionary
+
+
+def dictionary_symbols(path: Path) -> tuple[Path, list[str]]:
+    """The dict.txt that ``read_dictionary`` takes, and its symbols without the special ones and <mask>.
+
+    Raises:
+        InputError: as ``read_dictionary``.
+    """
+    dictionary = read_dictionary(path)
+    symbols = plain_symbols(dictionary.symbols, dictionary.nspecial)
+    return path / "dict.txt" if path.is_dir() else path, symbols
 
 
 def write_split(folder: Path, name: str, molecules: Sequence[Encoded], dictionary: Dictionary) -> dict:

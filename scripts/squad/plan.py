@@ -16,19 +16,22 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+for folder in (str(ROOT), str(ROOT / "scripts")):
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
 
-from fairseq.models import ARCH_MODEL_REGISTRY  # noqa: E402
+from finetuning.checkpoints import (  # noqa: E402
+    Pretrained,
+    check_dictionary,
+    read_checkpoint,
+    read_symbols,
+)
 
 import fs_plugins  # noqa: E402, F401  (models, tasks and what fairseq needs on current Python)
-from fs_plugins.analysis.checkpoint import Checkpoint, find_dictionary, load_checkpoint  # noqa: E402
 from fs_plugins.data import squad_tokens  # noqa: E402
 from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows  # noqa: E402
 
-# flags of a model that fine-tuning decides
-OWN = {"dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "max_positions"}
-OWN |= {"load_checkpoint_heads", "checkpoint_activations", "encoder_layers_to_keep"}
+OTHER_DICTIONARY = "make the data anew with scripts/prepare_squad.py --dict, the dict.txt of its pre-training"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,44 +57,10 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def check_dictionary(checkpoint: Checkpoint, data: str) -> None:
-    """Compares the data's dictionary with that of the pre-training, where that is still at hand.
-
-    Raises:
-        ValueError: if they differ.
-    """
-    try:
-        own = find_dictionary(checkpoint.path, getattr(checkpoint.cfg.task, "data", None), None)
-    except FileNotFoundError:
-        return
-    if (own / "dict.txt").read_bytes() != (Path(data) / "dict.txt").read_bytes():
-        raise ValueError(
-            f"{data}/dict.txt is not {own / 'dict.txt'}, which {checkpoint.path} was trained with: "
-            f"make the data anew with scripts/prepare_squad.py --dict {own / 'dict.txt'}"
-        )
-
-
-def model_flags(checkpoint: Checkpoint) -> list[str]:
-    """The flags that build the checkpoint's model."""
-    known = argparse.ArgumentParser()
-    ARCH_MODEL_REGISTRY[checkpoint.arch].add_args(known)
-    flags = ["--arch", checkpoint.arch]
-    for name, default in vars(known.parse_args([])).items():
-        value = getattr(checkpoint.cfg.model, name, None)
-        if name in OWN or value is None:
-            continue
-        flag = f"--{name.replace('_', '-')}"
-        if default is False:
-            flags += [flag] if value else []
-        else:
-            flags += [flag, str(value)]
-    return flags
-
-
-def window_sizes(args, checkpoint: Checkpoint) -> WindowSizes:
+def window_sizes(args, pretrained: Pretrained) -> WindowSizes:
     """Windows as asked for, cut to the length of the pre-training: the model knows no farther positions."""
     window, stride = args.window_tokens, args.doc_stride
-    trained = getattr(checkpoint.cfg.task, "tokens_per_sample", None) or window
+    trained = pretrained.tokens_per_sample or window
     if not args.exact_window and trained < window:
         stride = max(1, stride * trained // window)
         window = trained
@@ -103,7 +72,8 @@ def plan(args) -> list[str]:
 
     Raises:
         FileNotFoundError: if checkpoint or data are not there.
-        ValueError: if they do not belong together, or a number makes no sense.
+        CheckpointError: if the checkpoint cannot be used, or does not belong to the data.
+        ValueError: if a number makes no sense.
     """
     for name in ("batch_size", "max_epoch", "workers", "tokens_per_gpu"):
         if getattr(args, name) < 1:
@@ -114,9 +84,9 @@ def plan(args) -> list[str]:
         raise ValueError(f"a batch of {args.batch_size} windows cannot be split over {args.workers} GPUs")
     if not (Path(args.data) / "dict.txt").is_file():
         raise FileNotFoundError(f"there is no {args.data}/dict.txt: scripts/prepare_squad.py makes the data")
-    checkpoint = load_checkpoint(args.checkpoint, args.data, "cpu")
-    check_dictionary(checkpoint, args.data)
-    sizes = window_sizes(args, checkpoint)
+    pretrained, dictionary = read_checkpoint(Path(args.checkpoint)), Path(args.data) / "dict.txt"
+    check_dictionary(pretrained, read_symbols(dictionary), dictionary, OTHER_DICTIONARY)
+    sizes = window_sizes(args, pretrained)
     windows = make_windows(squad_tokens.load(args.data, "train"), sizes)
     count = int((windows.labels[:, 0] != NO_LABEL).sum())
 
@@ -125,8 +95,8 @@ def plan(args) -> list[str]:
     while share % 2 == 0 and share * sizes.window > args.tokens_per_gpu:
         share, steps = share // 2, steps * 2
     updates = math.ceil(math.ceil(math.ceil(count / share) / args.workers) / steps) * args.max_epoch
-    positions = checkpoint.cfg.model.max_positions
-    if checkpoint.states is None:  # rotary positions have no weights, so that an MLM may have more of them
+    positions = pretrained.max_positions
+    if not pretrained.expands:  # rotary positions have no weights, so that an MLM may have more of them
         positions = max(positions, sizes.window)
     flags = {
         "--max-positions": positions,
@@ -141,17 +111,14 @@ def plan(args) -> list[str]:
         "--warmup-updates": round(args.warmup_ratio * updates),
         "--total-num-update": updates,
     }
-    return [*model_flags(checkpoint), *(str(word) for pair in flags.items() for word in pair)]
+    return [*pretrained.flags, *(str(word) for pair in flags.items() for word in pair)]
 
 
 def main() -> int:
     args, others = parser().parse_known_args()
     try:
         words = plan(args)
-    except EOFError:
-        print(f"error: {args.checkpoint} is empty, or cut short", file=sys.stderr)
-        return 2
-    except (ValueError, OSError, RuntimeError) as error:
+    except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print("\n".join([*others, *words]))

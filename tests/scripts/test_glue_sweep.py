@@ -98,7 +98,7 @@ def place(tmp_path, monkeypatch):
 
     monkeypatch.setattr(SweepGrid, "command", command)
     monkeypatch.setattr(run_glue, "read_checkpoint", lambda path: None)
-    monkeypatch.setattr(run_glue, "check_dictionary", lambda pretrained, data: None)
+    monkeypatch.setattr(run_glue, "check_data", lambda pretrained, data: None)
     return tmp_path
 
 

@@ -235,32 +235,32 @@ def test_unimol_lmdbs(dictionary, tmp_path):
 def test_the_dictionary_is_the_checkpoints(source, dictionary, tmp_path, monkeypatch):
     import argparse
 
-    from moleculenet import checkpoints
+    from finetuning.checkpoints import EMBEDDINGS
+
+    from fs_plugins.analysis import checkpoint
 
     words = Dictionary.load(str(dictionary))
     rows = torch.zeros(len(words) + 1, 4)
-    state = {"model": {checkpoints.EMBEDDING: rows}}
+    state = {"model": {EMBEDDINGS[0]: rows}}
     cfg = argparse.Namespace(
         model=argparse.Namespace(arch="exlm_tiny", max_positions=6),
         task=argparse.Namespace(data=str(tmp_path / "bin")),
     )
-    monkeypatch.setattr(checkpoints, "read_state", lambda path: (state, cfg))
+    monkeypatch.setattr(checkpoint, "read_state", lambda path: (state, cfg))
     flags = ("--checkpoint", tmp_path / "c.pt")
     said = prepare(source(rows_of()), dictionary, tmp_path / "one", *flags)["remarks"]
     assert said == ["the longest molecule has 11 tokens, the checkpoint 6 positions: fine-tuning needs "
                     "--long-molecules truncate"]  # fmt: skip
-    state["model"][checkpoints.EMBEDDING] = rows[1:]
+    state["model"][EMBEDDINGS[0]] = rows[1:]
     message = refused(source(rows_of()), dictionary, tmp_path / "two", *flags)
-    assert (
-        f"has {len(words)} dictionary entries (with <mask>), the data's dictionary {len(words) + 1}"
-        in message
-    )
-    state["model"][checkpoints.EMBEDDING] = rows
+    assert f"has {len(words) + 1} entries (with <mask>), the dictionary of the checkpoint" in message
+    assert f"c.pt {len(words)}: prepare the data with the dict.txt of its pre-training" in message
+    state["model"][EMBEDDINGS[0]] = rows
     (tmp_path / "bin").mkdir()
     lines = dictionary.read_text().splitlines()
     (tmp_path / "bin" / "dict.txt").write_text("\n".join([*lines[1:], lines[0]]) + "\n")
     message = refused(source(rows_of()), dictionary, tmp_path / "three", *flags)
-    assert "is not that of the checkpoint" in message and "entry 4 is" in message
+    assert "line 1: " in message and "where the checkpoint's dictionary" in message
 
 
 def test_known_sets_have_their_columns(tmp_path, dictionary, source):

@@ -1,0 +1,178 @@
+"""What a fine-tuning has to know of a checkpoint before it starts: architecture, dictionary, lengths."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MASK = "<mask>"
+EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
+# flags that make a model what it is; dropout and the like are the fine-tuning's
+VALUES = (
+    *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
+    *("max_positions", "activation_fn", "pooler_activation_fn", "embedding_init_std"),
+    *("ext_state_num", "links_feature", "max_transition_length", "rope_dimensions"),
+)
+SWITCHES = ("encoder_normalize_before", "untie_weights_roberta", "sparse_dag")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be fine-tuned on the data; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A checkpoint to start from.
+
+    Attributes:
+        flags: --arch and sizes, with which fairseq-train builds the checkpoint's model.
+        entries: of its dictionary, ``<mask>`` counted.
+        symbols: of its dictionary, special ones and ``<mask>`` left out; None where it is not to be found.
+        dictionary: where ``symbols`` are from.
+        repeat: copies of each token (Repeated MLM), else 1.
+        expands: whether it is an ExLM, which makes several states of a token.
+        max_positions: most tokens of a sentence, after any expansion.
+        tokens_per_sample: tokens of a sample of its pre-training.
+    """
+
+    path: Path
+    flags: tuple[str, ...]
+    entries: int
+    symbols: list[str] | None = None
+    dictionary: str = ""
+    repeat: int = 1
+    expands: bool = False
+    max_positions: int | None = None
+    tokens_per_sample: int | None = None
+
+
+def read_checkpoint(path: Path) -> Pretrained:
+    """Reads what fine-tuning needs of a checkpoint; builds no model.
+
+    Raises:
+        CheckpointError: if it is not there, broken, or not of this package's models.
+    """
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    from fs_plugins.analysis import checkpoint
+    from fs_plugins.models.exlm import ExLMModel
+
+    try:
+        state, cfg = checkpoint.read_state(path)
+    except EOFError:
+        raise CheckpointError(f"{path} is empty, or cut short") from None
+    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
+        raise CheckpointError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+    arch = checkpoint.name_of(cfg.model)
+    entries = next((len(state["model"][name]) for name in EMBEDDINGS if name in state["model"]), None)
+    if entries is None:
+        raise CheckpointError(f"{path} is no checkpoint of ExLM or of the MLM: it has no {EMBEDDINGS[0]}")
+    symbols, place = _own_symbols(path, state, cfg, entries)
+    return Pretrained(
+        path=path,
+        flags=tuple(_model_flags(arch, cfg.model)),
+        entries=entries,
+        symbols=symbols,
+        dictionary=place,
+        repeat=int(getattr(cfg.task, "repeat_times", None) or 1),
+        expands=issubclass(ARCH_MODEL_REGISTRY[arch], ExLMModel),
+        max_positions=getattr(cfg.model, "max_positions", None),
+        tokens_per_sample=getattr(cfg.task, "tokens_per_sample", None),
+    )
+
+
+def _model_flags(arch: str, model) -> list[str]:
+    """--arch and sizes; of those that a checkpoint names, what its architecture knows."""
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    parser = argparse.ArgumentParser()
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    known = vars(parser.parse_args([]))
+    flags = ["--arch", arch]
+    for name in VALUES:
+        if name in known and getattr(model, name, None) is not None:
+            flags += [f"--{name.replace('_', '-')}", str(getattr(model, name))]
+    switches = [name for name in SWITCHES if name in known and getattr(model, name, False)]
+    return flags + [f"--{name.replace('_', '-')}" for name in switches]
+
+
+def _own_symbols(path: Path, state: dict, cfg, entries: int) -> tuple[list[str] | None, str]:
+    """(symbols, where from): what the checkpoint holds itself, or the dict.txt that it names."""
+    from fairseq.data import Dictionary
+
+    from fs_plugins.analysis.checkpoint import find_dictionary, held_symbols
+
+    held = held_symbols(state.get("task_state") or {})
+    if held is not None:
+        symbols, place = plain_symbols(held, Dictionary().nspecial), "in itself"
+    else:
+        try:
+            file = find_dictionary(path, getattr(cfg.task, "data", None), None) / "dict.txt"
+            symbols, place = read_symbols(file), str(file)
+        except (FileNotFoundError, CheckpointError):
+            return None, ""
+    # a folder may have been filled anew since: of another size, it says nothing
+    return (symbols, place) if entries_of(symbols) == entries else (None, "")
+
+
+def plain_symbols(symbols: Sequence[str], special: int) -> list[str]:
+    """Without the first ``special`` ones and ``<mask>``."""
+    return [symbol for symbol in symbols[special:] if symbol != MASK]
+
+
+def read_symbols(path: Path) -> list[str]:
+    """The symbols of a dict.txt, without the special ones and ``<mask>``.
+
+    Raises:
+        FileNotFoundError: if it is not there.
+        CheckpointError: if it is no dictionary.
+    """
+    from fairseq.data import Dictionary
+
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path}")
+    try:
+        dictionary = Dictionary.load(str(path))
+    except (ValueError, RuntimeError, UnicodeError) as error:
+        raise CheckpointError(f"{path} is no dictionary of fairseq: {error}") from error
+    return plain_symbols(dictionary.symbols, dictionary.nspecial)
+
+
+def entries_of(symbols: Sequence[str]) -> int:
+    """Rows of the embedding for a dictionary of these symbols: the special ones and ``<mask>`` besides."""
+    from fairseq.data import Dictionary
+
+    return Dictionary().nspecial + len(symbols) + 1
+
+
+def check_dictionary(pretrained: Pretrained, symbols: Sequence[str], place: Path, way_out: str) -> str:
+    """Compares the data's dictionary with the checkpoint's.
+
+    Args:
+        symbols: of the data's dictionary, as ``read_symbols`` has them.
+        place: the file that they are from.
+        way_out: the end of the message, what to do if they differ.
+
+    Returns:
+        What was compared: "symbols", or "size" where the checkpoint's own are not to be found.
+
+    Raises:
+        CheckpointError: if they differ.
+    """
+    if entries_of(symbols) != pretrained.entries:
+        raise CheckpointError(
+            f"{place} has {entries_of(symbols):,} entries (with <mask>), the dictionary of the checkpoint "
+            f"{pretrained.path} {pretrained.entries:,}: {way_out}"
+        )
+    if pretrained.symbols is None:
+        return "size"
+    for number, (ours, theirs) in enumerate(zip(symbols, pretrained.symbols, strict=True), 1):
+        if ours != theirs:
+            raise CheckpointError(
+                f"{place}, line {number}: {ours!r}, where the checkpoint's dictionary "
+                f"({pretrained.dictionary}) has {theirs!r}, though both are as long: {way_out}"
+            )
+    return "symbols"
