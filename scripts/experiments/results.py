@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from glue.tasks import TASKS
+
 from experiments.folder import FolderError, read_json
 from experiments.grids import Run
 from experiments.steps import GLUE_TASKS, PROBE_RATIO
@@ -133,7 +135,7 @@ class Results:
             means = [self.glue(run, name) for name in GLUE_TASKS]
             return Value(statistics.fmean(v.mean for v in means), None, 1) if all(means) else None
         name, _, half = task.partition("-")
-        sets = {"m": ["valid"], "mm": ["valid1"]}.get(half, GLUE_TASKS[name][1].split(","))
+        sets = {"m": ("valid",), "mm": ("valid1",)}.get(half, TASKS[name].valid_splits)
         numbers = []
         for sibling in self.siblings(run):
             for path in sorted((self.output / "runs" / sibling.key).glob(f"glue-{name}-s*.json")):

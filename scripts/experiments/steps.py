@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from glue.grids import points_of
+from glue.tasks import TASKS, Task
+from glue.training import finetuning_command
+
 from experiments import logs
-from experiments.folder import ROOT, FolderError, read_flags, write_json
+from experiments.folder import ROOT, FolderError, read_json, write_json
 from experiments.grids import ENTROPY, QUALITY, QUALITY_MNLI, Run
 
 PROBE_RATIO = 0.15
-# GLUE task -> classes, and the validation sets of fairseq's preparation (valid1: MNLI mismatched)
-GLUE_TASKS = {"MNLI": (3, "valid,valid1"), "QNLI": (2, "valid"), "QQP": (2, "valid"), "RTE": (2, "valid")}
-WARMUP_SHARE = 0.06  # table 6
+GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of this study
 EVALUATED_SENTENCES = {"smoke": 500, "small": 2000, "paper": 5000}
 
 
@@ -61,18 +64,14 @@ def steps_of(study: Study, run: Run, measures: set[str]) -> list[Step]:
     if {QUALITY, QUALITY_MNLI} & measures and study.glue is None:
         steps.append(step("probe"))
     elif study.glue is not None:
-        tasks = GLUE_TASKS if QUALITY in measures else ["MNLI"] if QUALITY_MNLI in measures else []
+        tasks = GLUE_TASKS if QUALITY in measures else ("MNLI",) if QUALITY_MNLI in measures else ()
         for task in tasks:
             steps += [step(f"glue-{task}-s{s}", f"glue-{task}-s{s}.log", s) for s in study.finetune_seeds]
     return steps
 
 
 def command_of(study: Study, run: Run, step: Step, gpu: str | None) -> list[str]:
-    """The command of a step.
-
-    Raises:
-        FolderError: if the fine-tuning data does not fit.
-    """
+    """The command of a step."""
     folder = study.folder(run)
     python, checkpoint = sys.executable, str(folder / "checkpoint.pt")
     sentences = ["--max-sentences", str(EVALUATED_SENTENCES[study.size])]
@@ -115,8 +114,6 @@ def training(study: Study, run: Run) -> list[str]:
 
 def shown(command: list[str]) -> list[str]:
     """The whole fairseq-train command behind a command of pretrain_text.sh."""
-    import shlex
-
     result = subprocess.run([*command, "--print"], capture_output=True, text=True)
     if result.returncode:
         raise FolderError(result.stderr.strip())
@@ -130,71 +127,36 @@ def flag(command: list[str], name: str) -> int:
 
 
 def finetuning(study: Study, run: Run, step: Step, gpu: str | None) -> list[str]:
-    """fairseq-train on a GLUE task with table 6 (appendix B.2)."""
-    from fairseq.data import data_utils
-
-    task = step.name.split("-")[1]
-    data = study.glue / f"{task}-bin"
-    classes, subsets = GLUE_TASKS[task]
-    configs = ROOT / "configs" / "finetune"
-    flags = [word for name in ("table6", "recipe") for word in read_flags(configs / f"{name}.flags")]
-    batch, epochs = (int(flags[flags.index(name) + 1]) for name in ("--batch-size", "--max-epoch"))
-    sentences = len(data_utils.load_indexed_dataset(str(data / "input0" / "train"), None))
-    updates = epochs * -(-sentences // batch)
-    pretraining = shown([*training(study, run), "--cpu", *study.extra_flags])
-    model = []
-    for name in ("--arch", "--encoder-layers", "--encoder-embed-dim", "--encoder-ffn-embed-dim"):
-        model += _last(pretraining, name)
-    for name in ("--encoder-attention-heads", "--ext-state-num", "--rope-dimensions", "--max-positions"):
-        model += _last(pretraining, name)
-    model += [name for name in ("--encoder-normalize-before", "--sparse-dag") if name in pretraining]
-    repeated = run.model == "repeated-mlm" and run.k > 1
-    kind = (
-        ["repeated_sentence_prediction", "--repeat-times", str(run.k)]
-        if repeated
-        else ["sentence_prediction"]
-    )
-    return [
-        *(sys.executable, "-m", "fairseq_cli.train", str(data), "--user-dir", str(ROOT / "fs_plugins")),
-        *(
-            "--restore-file",
-            str(study.folder(run) / "checkpoint.pt"),
-            "--reset-optimizer",
-            "--reset-dataloader",
-        ),
-        *("--reset-meters", "--reset-lr-scheduler", "--task", *kind, "--criterion", "sentence_prediction"),
-        *(
-            "--num-classes",
-            str(classes),
-            "--init-token",
-            "0",
-            "--separator-token",
-            "2",
-            "--valid-subset",
-            subsets,
-        ),
-        *("--shorten-method", "truncate", "--find-unused-parameters", "--no-save", "--seed", str(step.seed)),
-        *("--save-dir", str(study.folder(run) / step.name), "--log-format", "json", "--log-interval", "100"),
-        *(*model, *flags, "--total-num-update", str(updates)),
-        *("--warmup-updates", str(round(WARMUP_SHARE * updates))),
-        *(["--fp16"] if gpu is not None else ["--cpu", "--num-workers", "0"]),
-    ]
+    """finetune_glue.sh with table 6 (appendix B.2), as run_glue.py --grid table6 has it."""
+    task = glue_task(step)
+    [point] = points_of(task, "table6")
+    folder = study.folder(run)
+    places = (folder / "checkpoint.pt", study.glue, folder / step.name)
+    return finetuning_command(task.name, *places, point, step.seed, cpu=gpu is None)
 
 
-def _last(command: list[str], name: str) -> list[str]:
-    return [name, command[len(command) - command[::-1].index(name)]] if name in command else []
+def glue_task(step: Step) -> Task:
+    """The task of a step named glue-TASK-sSEED."""
+    return TASKS[step.name.split("-")[1]]
 
 
 def check_glue(glue: Path, data: Path) -> None:
-    """Raises FolderError unless GLUE was binarised in fairseq's layout with the pre-training's dictionary."""
+    """Raises FolderError unless GLUE was prepared with the pre-training's dictionary, and is whole."""
     for task in GLUE_TASKS:
-        dictionary = glue / f"{task}-bin" / "input0" / "dict.txt"
+        inputs = glue / f"{task}-bin" / "input0"
+        dictionary = inputs / "dict.txt"
         if not dictionary.exists():
             raise FolderError(f"--glue {glue} has no {dictionary.relative_to(glue)}: see docs/experiments.md")
         if dictionary.read_bytes() != (data / "dict.txt").read_bytes():
             raise FolderError(
-                f"{dictionary} is not the dictionary of {data}: binarise GLUE with --srcdict of it"
+                f"{dictionary} is not the dictionary of {data}: prepare GLUE with "
+                f"scripts/prepare_glue.py --data {data}"
             )
+        for split in ("train", *TASKS[task].valid_splits):
+            if not (inputs / f"{split}.idx").exists():
+                raise FolderError(
+                    f"--glue {glue} has no {split} set of {task}: prepare it with scripts/prepare_glue.py"
+                )
 
 
 def finish(study: Study, run: Run, step: Step) -> None:
@@ -231,13 +193,15 @@ def finish(study: Study, run: Run, step: Step) -> None:
         }
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     else:
-        task = step.name.split("-")[1]
-        sets = GLUE_TASKS[task][1].split(",")
-        scores = {s: [r["accuracy"] for r in records if r["kind"] == s and "accuracy" in r] for s in sets}
-        if not all(scores.values()):
-            raise FolderError("the fine-tuning logged no accuracy")
-        result = {"task": task, "seed": step.seed, "best": {s: max(v) for s, v in scores.items()}}
-        result["last"] = {s: v[-1] for s, v in scores.items()}
+        task = glue_task(step)
+        found = read_json(folder / step.name / "result.json")
+        if found is None or not set(task.valid_splits) <= found["scores"].keys():
+            raise FolderError(f"the fine-tuning left no scores of {' and '.join(task.valid_splits)}")
+        result = {"task": task.name, "seed": step.seed, "command": found["command"]}
+        # in percent: of the epoch that was best on the first set, and of the last one
+        result["best"] = {s: 100 * found["scores"][s][task.metric] for s in task.valid_splits}
+        last = {r["kind"]: r["score"] for r in records if "score" in r}
+        result["last"] = {s: last[s] for s in task.valid_splits if s in last}
         shutil.rmtree(folder / step.name, ignore_errors=True)
     write_json(step.result, result)
 

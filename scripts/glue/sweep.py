@@ -6,12 +6,13 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments.folder import ROOT, FolderError, read_json
+from experiments.folder import FolderError, read_json
 from experiments.runner import Grid
 from experiments.steps import Step
 
-from glue.grids import FLAGS, Point
+from glue.grids import Point
 from glue.tasks import TASKS
+from glue.training import finetuning_command
 
 FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
 STEP = "finetune"
@@ -72,17 +73,18 @@ class SweepGrid(Grid):
         return [Step(STEP, folder / RESULT, folder / f"{STEP}.log", run.seed)]
 
     def command(self, run: Finetuning, step: Step, device: str | None) -> list[str]:
-        study, point = self.study, asdict(run.point)
-        start = study.starts_from(run.task)
-        return [
-            *("bash", str(ROOT / "scripts" / "finetune_glue.sh"), run.task, str(study.checkpoint)),
-            *(str(study.data), str(study.folder(run))),
-            *(word for flag, name in FLAGS.items() for word in (flag, point[name])),
-            *("--seed", str(run.seed)),
-            *(["--init-from", str(start)] if start else []),
-            *(["--cpu"] if device is None else []),
-            *study.extra,
-        ]
+        study = self.study
+        return finetuning_command(
+            run.task,
+            study.checkpoint,
+            study.data,
+            study.folder(run),
+            run.point,
+            run.seed,
+            cpu=device is None,
+            start=study.starts_from(run.task),
+            extra=study.extra,
+        )
 
     def finish(self, run: Finetuning, step: Step) -> None:
         if not step.done:

@@ -9,7 +9,7 @@ from experiments.folder import ROOT, read_flags
 from finetuning.checkpoints import Pretrained, check_dictionary, read_symbols
 
 from glue.files import GlueError
-from glue.grids import CONFIGS, Point
+from glue.grids import CONFIGS, FLAGS, Point
 from glue.tasks import REGRESSION, Task
 
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
@@ -49,6 +49,33 @@ def updates_of(sentences: int, point: Point) -> tuple[int, int]:
 def head_of(task: Task) -> str:
     """The classification head's name: one a task, so that MNLI's is left behind on the way to RTE."""
     return task.name.lower().replace("-", "")
+
+
+def finetuning_command(
+    task: str,
+    checkpoint: Path,
+    data: Path,
+    save: Path,
+    point: Point,
+    seed: int,
+    cpu: bool,
+    start: Path | None = None,
+    extra: tuple[str, ...] = (),
+) -> list[str]:
+    """The command of finetune_glue.sh for one point, by which every grid fine-tunes.
+
+    Args:
+        data: the folder with TASK-bin.
+        start: a checkpoint of MNLI to start from, or None for ``checkpoint``.
+    """
+    return [
+        *("bash", str(ROOT / "scripts" / "finetune_glue.sh"), task, str(checkpoint), str(data), str(save)),
+        *(word for flag, name in FLAGS.items() for word in (flag, getattr(point, name))),
+        *("--seed", str(seed)),
+        *(["--init-from", str(start)] if start else []),
+        *(["--cpu"] if cpu else []),
+        *extra,
+    ]
 
 
 def training_flags(

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import finetune_glue
 import prepare_glue
 import prepare_text
 import pytest
+from experiments import runner, steps
+from experiments.grids import QUALITY_MNLI, Run
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
@@ -195,6 +198,29 @@ def test_an_interrupted_fine_tuning_goes_on(place, finetune):
     run = commands.parse((place / "cut/train.log").read_text())
     epochs = [int(stats["epoch"]) for stats in run.stats["valid"]]
     assert sorted(set(epochs)) == list(range(1, 7)) and epochs.count(1) == 1
+
+
+@pytest.mark.slow
+def test_the_study_of_mask_fine_tunes_alike(place, finetune, tmp_path, monkeypatch):
+    """run_experiments.py --glue against finetune_glue.sh with table 6: the same flags, the same scores."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    study = steps.Study(tmp_path, "smoke", place / "data-bin", place / "bin", finetune_seeds=(3,))
+    run = Run("exlm", 2, 0.15)
+    study.folder(run).mkdir(parents=True)
+    shutil.copy(place / "pretrained/checkpoint_last.pt", study.folder(run) / "checkpoint.pt")
+    (study.folder(run) / "train.json").write_text("{}")
+    grid = runner.Grid(study, {run: {QUALITY_MNLI}}, [None])
+    grid.execute()
+    assert grid.failures == []
+    found = json.loads((study.folder(run) / "glue-MNLI-s3.json").read_text())
+    finetune("MNLI", "alone", "--recipe", "table6", "--seed", "3")
+    alone = json.loads((place / "alone/result.json").read_text())
+    places = {str(study.folder(run) / "checkpoint.pt"): str(place / "pretrained/checkpoint_last.pt")}
+    places[str(study.folder(run) / "glue-MNLI-s3")] = str(place / "alone")
+    assert [places.get(word, word) for word in found["command"]] == alone["command"]
+    scores = {split: 100 * score["accuracy"] for split, score in alone["scores"].items()}
+    assert found["best"] == pytest.approx(scores, abs=1e-9) and found["last"].keys() == scores.keys()
+    assert not (study.folder(run) / "glue-MNLI-s3").exists()
 
 
 def test_what_is_refused(place, finetune, capsys):

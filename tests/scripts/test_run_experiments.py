@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import run_experiments
-from experiments import folder, logs, runner, steps
+from experiments import folder, runner, steps
 from experiments.grids import EXPERIMENTS, Run, expand
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,44 +90,13 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning():
     assert len(steps.steps_of(study, run, {"quality-mnli", "quality"})) == 1 + 4 * 2
 
 
-# ---- logs
+# The hyper-parameters of a study without --glue: a change here would make folders of earlier runs useless.
+FINGERPRINTS = {"smoke": "23b22d0914f34851", "small": "41a13b0e808af599", "paper": "5ab774185ded91f9"}
 
 
-def log_line(kind, **figures):
-    return f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps({k: str(v) for k, v in figures.items()})}\n"
-
-
-def test_a_resumed_log_is_one_curve():
-    lines = [
-        log_line("train_inner", loss=9.5, num_updates=10, wpb=100, corrupted=0.1),
-        log_line("train_inner", loss=9.0, num_updates=20, wpb=100, corrupted=0.2),
-        "Traceback\n",
-        log_line("train_inner", loss=8.5, num_updates=20, wpb=300, corrupted=0.3, ups="inf"),
-        log_line("train", train_loss=9.0, train_num_updates=20, train_train_wall=12),
-        log_line("valid1", valid1_accuracy=70.5, valid1_num_updates=20),
-        '2026 | INFO | train_inner | {"loss": "cut sh\n',
-    ]
-    records = logs.read_records(
-        line.replace("valid1_num", "num").replace("train_num", "num") for line in lines
-    )
-    assert [(r["kind"], r["update"]) for r in records] == [
-        ("train", 10),
-        ("train", 20),
-        ("epoch", 20),
-        ("valid1", 20),
-    ]
-    assert records[1] == {
-        "kind": "train",
-        "loss": 8.5,
-        "wpb": 300,
-        "corrupted": 0.3,
-        "ups": None,
-        "update": 20,
-    }
-    assert records[3]["accuracy"] == 70.5
-    assert logs.training_seconds(records) == 12
-    # k = 2: 10 x 100 / 2 tokens at 0.1 and 10 x 300 / 2 at 0.3
-    assert logs.corruption(records, 2) == (pytest.approx(0.25), 2000)
+@pytest.mark.parametrize("size", FINGERPRINTS)
+def test_folders_of_earlier_runs_can_be_gone_on_with(size):
+    assert folder.configs_fingerprint(size, run_experiments.MODELS) == FINGERPRINTS[size]
 
 
 @pytest.fixture
@@ -153,9 +122,9 @@ if (save.parents[2] / f"fail-{save.parent.name}").exists():
     print("the reason why"); sys.exit(3)
 print(f"starts at {update}, threads {os.environ.get('OMP_NUM_THREADS')}", flush=True)
 if (save.parents[2] / "meet").exists():  # waits for another training at the same time
-    state.write_text("0")
+    (save.parent / "here").touch()  # which stays when the other one is done, unlike its checkpoints
     deadline = time.monotonic() + 60
-    while len(list(save.parents[1].glob("*/checkpoints/state"))) < 2:
+    while len(list(save.parents[1].glob("*/here"))) < 2:
         if time.monotonic() > deadline:
             sys.exit(4)
         time.sleep(0.05)
