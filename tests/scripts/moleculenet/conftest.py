@@ -1,0 +1,63 @@
+"""Tiny pre-trained checkpoints, data and a fine-tuning, made once for all tests of this folder."""
+
+import prepare_moleculenet
+import pytest
+import torch
+
+from fs_plugins.data.smiles_tokens import tokenize
+from tests.integration import commands
+from tests.integration.conftest import binarise
+from tests.scripts.moleculenet.toys import STREAM, finetune, molecules
+
+
+@pytest.fixture(scope="package", autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="package")
+def pretrained(tmp_path_factory):
+    """{"exlm": checkpoint, "mlm": checkpoint} after two updates, and the folder of their dictionary."""
+    folder = tmp_path_factory.mktemp("pretrained")
+    text = "".join(" ".join(tokenize(smiles)) + "\n" for smiles in molecules(60) + ["[nH]1cccc1", "C/C=C\\C"])
+    data = binarise(folder, {"train": text})
+    checkpoints = {}
+    for kind, criterion in (("exlm", "nat_dag_loss_mlm"), ("mlm", "masked_lm")):
+        save = folder / kind
+        flags = ("--sample-break-mode", "eos", "--max-positions", 128, "--max-update", 2)
+        commands.train(*commands.pretraining(data, save, *flags, arch=f"{kind}_tiny", criterion=criterion))
+        checkpoints[kind] = save / "checkpoint_last.pt"
+    return checkpoints, data
+
+
+@pytest.fixture(scope="package")
+def data(pretrained, tmp_path_factory):
+    """100 molecules: whether there is a hetero-aromatic ring, and a second property with missing labels."""
+    folder = tmp_path_factory.mktemp("data")
+    rows = []
+    for i, smiles in enumerate(molecules(100)):
+        rows.append(f"{smiles},{int('n' in smiles or 'c1cco' in smiles)},{'' if i % 3 else i % 2}")
+    (folder / "set.csv").write_text("smiles,ring,other\n" + "\n".join(rows) + "\n")
+    argv = ["bbbp", folder / "set.csv", folder / "bin", "--dict", pretrained[1], "--label-columns"]
+    prepare_moleculenet.main(list(map(str, [*argv, "ring", "other", "--split", "random"])))
+    return folder / "bin"
+
+
+@pytest.fixture(scope="package")
+def finetuned(pretrained, data, tmp_path_factory):
+    """The folder of a fine-tuning of the ExLM with two seeds."""
+    save = tmp_path_factory.mktemp("finetuned")
+    flags = ("--seeds", "1 2", "--epochs", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
+    result = finetune("bbbp", pretrained[0]["exlm"], data, save, *flags)
+    assert result.returncode == 0, result.stderr + result.stdout
+    return save
+
+
+@pytest.fixture
+def stream(tmp_path):
+    path = tmp_path / "molecules.csv"
+    path.write_text("id,smiles\n" + "".join(f"{i},{smiles}\n" for i, smiles in enumerate(STREAM)))
+    return path

@@ -1,0 +1,60 @@
+"""Embeddings of molecules, as NumPy arrays and Parquet."""
+
+import sys
+
+import embed_molecules
+import numpy as np
+import pytest
+import torch
+
+from fs_plugins.analysis.checkpoint import load_checkpoint
+from fs_plugins.data.smiles_tokens import tokenize
+from tests.scripts.moleculenet.toys import BAD, STREAM
+
+
+@pytest.mark.parametrize("kind", ["exlm", "mlm"])
+def test_embeddings_against_each_molecule_alone(pretrained, stream, tmp_path, kind):
+    checkpoint = pretrained[0][kind]
+    loaded = load_checkpoint(checkpoint, device="cpu")
+    for pooling in ("first", "mean"):
+        out = tmp_path / f"{pooling}.npy"
+        argv = [str(checkpoint), str(stream), "--output", str(out), "--pooling", pooling, "--device", "cpu"]
+        embed_molecules.main(argv)
+        found = np.load(out)
+        assert found.shape == (8, 32) and found.dtype == np.float32
+        for number, (smiles, vector) in enumerate(zip(STREAM, found, strict=True), start=1):
+            if number in BAD:
+                assert np.isnan(vector).all()
+                continue
+            words = [loaded.dictionary.index(token) for token in tokenize(smiles)]
+            tokens = torch.tensor([[0, *words, 2]])
+            with torch.no_grad():
+                states = loaded.model(tokens, features_only=True)[0][0]
+            k = (states.shape[0] - len(words)) // 2  # states of <s> and of </s>
+            wanted = states[0] if pooling == "first" else states[k:-k].mean(0)
+            np.testing.assert_allclose(vector, wanted.numpy(), atol=2e-5)
+        remarks = (tmp_path / f"{pooling}.npy.remarks.tsv").read_text().splitlines()[1:]
+        assert [int(line.split("\t")[0]) for line in remarks] == [2, 4, 5, 7]
+
+
+def test_parquet(pretrained, stream, tmp_path, monkeypatch):
+    argv = [
+        str(pretrained[0]["exlm"]),
+        str(stream),
+        "--output",
+        str(tmp_path / "m.parquet"),
+        "--device",
+        "cpu",
+    ]
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pyarrow", None)
+        patch.setitem(sys.modules, "pyarrow.parquet", None)
+        with pytest.raises(SystemExit, match="needs pyarrow"):
+            embed_molecules.main(argv)
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    embed_molecules.main(argv)
+    embed_molecules.main([*argv[:3], str(tmp_path / "m.npy"), *argv[4:]])
+    table = parquet.read_table(tmp_path / "m.parquet").to_pydict()
+    assert table["smiles"] == STREAM
+    for vector, wanted in zip(table["embedding"], np.load(tmp_path / "m.npy"), strict=True):
+        assert np.isnan(wanted).all() if vector is None else np.allclose(vector, wanted)

@@ -1,0 +1,143 @@
+"""A fine-tuning of two seeds: its metrics, going on with it, and predictions of its checkpoints.
+
+In one file, as what runs files on several workers would train for each.
+"""
+
+import json
+
+import embed_molecules
+import numpy as np
+import predict_molecules
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from fs_plugins.analysis.checkpoint import load_checkpoint
+from fs_plugins.analysis.molecules import MoleculeModel
+from tests.scripts.moleculenet.toys import BAD, STREAM, finetune, molecules, read_csv
+
+
+@pytest.mark.slow
+def test_results_of_each_seed(finetuned, data):
+    aucs = []
+    for seed in (1, 2):
+        folder = finetuned / f"seed-{seed}"
+        metrics = json.loads((folder / "metrics.json").read_text())
+        assert (metrics["seed"], metrics["dataset"], metrics["model"]) == (seed, "bbbp", "exlm_tiny")
+        best = 0.0
+        for line in (folder / "train.log").read_text().splitlines():
+            if "| valid |" in line and '"valid_auc"' in line:
+                best = max(best, float(json.loads(line.split(" | ", 3)[3])["valid_auc"]))
+        assert metrics["valid"]["auc"] == pytest.approx(best, abs=2e-6)  # that of the best checkpoint
+        for split in ("valid", "test"):
+            rows = read_csv(folder / f"{split}.predictions.csv")
+            scores = []
+            for name in ("ring", "other"):
+                labelled = [row for row in rows if row[f"{name} (label)"] != ""]
+                truth = [int(row[f"{name} (label)"]) for row in labelled]
+                found = metrics[split]["properties"][name]["auc"]
+                if len(set(truth)) == 2:
+                    scores.append(roc_auc_score(truth, [float(row[name]) for row in labelled]))
+                    assert found == pytest.approx(scores[-1], abs=1e-9)
+                else:
+                    assert found is None
+            assert metrics[split]["scored_properties"] == len(scores) > 0
+            assert metrics[split]["auc"] == pytest.approx(np.mean(scores), abs=1e-9)
+            assert metrics[split]["molecules"] == len(rows) == 10
+        aucs.append(metrics["test"]["auc"])
+        assert not (folder / "checkpoint_last.pt").exists() and (folder / "checkpoint_best.pt").exists()
+    assert aucs[0] != aucs[1]
+
+
+@pytest.mark.slow
+def test_finished_seeds_are_skipped_and_other_settings_refused(finetuned, pretrained, data):
+    flags = ("--seeds", "1 2", "--epochs", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
+    before = (finetuned / "seed-1" / "metrics.json").stat().st_mtime_ns
+    again = finetune("bbbp", pretrained[0]["exlm"], data, finetuned, *flags)
+    assert again.returncode == 0 and again.stdout.count("finished before") == 2
+    assert (finetuned / "seed-1" / "metrics.json").stat().st_mtime_ns == before
+    other = finetune("bbbp", pretrained[0]["exlm"], data, finetuned, *flags, "--dropout", "0.3")
+    assert other.returncode == 2 and "a run of other settings" in other.stderr
+
+
+@pytest.mark.slow
+def test_predictions_of_a_stream(finetuned, stream, tmp_path, capsys):
+    checkpoint = finetuned / "seed-1" / "checkpoint_best.pt"
+    predict_molecules.main([str(checkpoint), str(stream), "--device", "cpu"])
+    rows = read_csv(tmp_path / "molecules.predictions.csv")
+    assert [row["smiles"] for row in rows] == STREAM
+    for number, row in enumerate(rows, start=1):
+        if number in BAD:
+            assert row["ring"] == row["other"] == "" and BAD[number] in row["remark"]
+        else:
+            assert 0 < float(row["ring"]) < 1
+    assert rows[6]["remark"] == "unknown tokens [Si]" and rows[0]["remark"] == ""
+    assert rows[0] == rows[7]
+    assert "8 molecules, 3 of them could not be read" in capsys.readouterr().out
+    # plain text, a window of two molecules and batches of one give the same
+    text = tmp_path / "molecules.smi"
+    text.write_text("".join(f"{smiles} name-{i}\n" if smiles else "\n" for i, smiles in enumerate(STREAM)))
+    output = tmp_path / "b.csv"
+    flags = ["--device", "cpu", "--batch-tokens", "1", "--output", str(output)]
+    predict_molecules.main([str(checkpoint), str(text), *flags])
+    for one, other in zip(rows, read_csv(output), strict=True):
+        assert one["remark"] == other["remark"] and one["smiles"] == other["smiles"]
+        if one["ring"]:
+            assert float(one["ring"]) == pytest.approx(float(other["ring"]), abs=2e-6)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+@pytest.mark.slow
+def test_predictions_are_those_of_the_evaluation(finetuned, tmp_path):
+    folder = finetuned / "seed-2"
+    evaluated = read_csv(folder / "test.predictions.csv")
+    path = tmp_path / "test.smi"
+    path.write_text("".join(row["smiles"] + "\n" for row in evaluated))
+    predict_molecules.main([str(folder / "checkpoint_best.pt"), str(path), "--device", "cpu"])
+    for one, other in zip(evaluated, read_csv(tmp_path / "test.predictions.csv"), strict=True):
+        for name in ("ring", "other"):
+            assert float(one[name]) == pytest.approx(float(other[name]), abs=2e-6)
+
+
+@pytest.mark.slow
+def test_windows_keep_the_order(finetuned):
+    loaded = load_checkpoint(finetuned / "seed-1" / "checkpoint_best.pt", device="cpu")
+    strings = molecules(40) + ["C("] + molecules(5)
+    whole = list(MoleculeModel(loaded).predict(strings))
+    taken = 0
+
+    def counted():
+        nonlocal taken
+        for string in strings:
+            taken += 1
+            yield string
+
+    results = MoleculeModel(loaded, window=7, batch_tokens=50).predict(counted())
+    first = next(results)
+    assert taken == 7  # no more is read than is needed
+    for (one, remark), (other, same) in zip(whole, [first, *results], strict=True):
+        assert remark == same
+        assert one is None if other is None else np.allclose(one, other, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_what_prediction_and_embedding_refuse(pretrained, finetuned, stream, tmp_path):
+    fine = str(finetuned / "seed-1" / "checkpoint_best.pt")
+    for script, argv, message in (
+        (predict_molecules, [str(pretrained[0]["mlm"]), str(stream)], "predicts no properties"),
+        (
+            predict_molecules,
+            [fine, str(stream), "--smiles-column", "mol"],
+            "no column 'mol'",
+        ),
+        (predict_molecules, [fine, str(tmp_path / "no.csv")], "is not there"),
+        (predict_molecules, [fine, str(stream), "--output", str(stream)], "is the file of the molecules"),
+        (predict_molecules, [str(tmp_path / "no.pt"), str(stream)], "no.pt is not there"),
+        (
+            embed_molecules,
+            [fine, str(stream), "--output", str(tmp_path / "a.csv")],
+            "end in .npy or .parquet",
+        ),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            script.main([*argv, "--device", "cpu"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["molecules.csv"]
