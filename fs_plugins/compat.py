@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import os
 import pickle
+import re
 import time
 import typing
 import warnings
@@ -118,23 +119,29 @@ def explain_checkpoints() -> None:
     """Says what to do about a checkpoint that cannot be read; stops where --restore-file does not exist."""
     from fairseq import checkpoint_utils
 
+    cut_short = (
+        "{} is cut short, or no checkpoint: if a run was stopped while it wrote it, resume from the newest "
+        "other one with --restore-file"
+    )
+
     @wrap(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         try:
             return original(path, *args, **kwargs)
         except pickle.UnpicklingError as error:
+            if "Unsupported operand" in str(error) and not zipfile.is_zipfile(path):  # such as a text file
+                raise RuntimeError(cut_short.format(path)) from error
+            refused = re.search(r"GLOBAL (\S+)", str(error))
+            found = f" ({refused[1]})" if refused else ""
             raise pickle.UnpicklingError(
-                f"{path} holds Python objects that fairseq's own checkpoints do not; reading them can run "
-                "any code; torch's message above names the first. If you trust the file, read it once with "
+                f"{path} holds Python objects{found} that fairseq's own checkpoints do not; reading them can "
+                "run any code. If you trust the file, read it once with "
                 'torch.load(..., weights_only=False) and torch.save its "model" and "args" or "cfg" anew'
             ) from error
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, EOFError) as error:
             if not os.path.isfile(path) or zipfile.is_zipfile(path):
                 raise
-            raise RuntimeError(
-                f"{path} is cut short, or no checkpoint: if a run was stopped while it wrote it, resume from "
-                "the newest other one with --restore-file"
-            ) from error
+            raise RuntimeError(cut_short.format(path)) from error
 
     @wrap(checkpoint_utils, "load_checkpoint")  # fairseq would train from scratch
     def load_checkpoint(original, cfg, trainer, **kwargs):

@@ -9,6 +9,7 @@ scripts/finetune_moleculenet.sh writes: SAVE/seed-N/{valid,test}.predictions.csv
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -18,7 +19,7 @@ for folder in (str(ROOT), str(ROOT / "scripts")):
         sys.path.insert(0, folder)
 
 import numpy as np  # noqa: E402
-from moleculenet.evaluate import SPLITS, read_split, split_metrics, write_predictions  # noqa: E402
+from moleculenet.evaluate import SPLITS, read_split, rows_sha256, split_metrics, write_predictions  # noqa: E402
 from moleculenet.reading import InputError  # noqa: E402
 from moleculenet.writing import write_json  # noqa: E402
 from rdkit.Chem import rdFingerprintGenerator  # noqa: E402
@@ -66,6 +67,20 @@ def fit_and_predict(
     return {split: forest.predict_proba(rows)[:, 1] for split, rows in wanted.items()}
 
 
+def refuse_others(path: Path, settings: dict) -> None:
+    """Raises InputError if the results in ``path`` are of other settings or data than ``settings``."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        other = {key: found.get(key) for key, value in settings.items() if found.get(key) != value}
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{path} is damaged ({error!r}): remove it") from error
+    if other:
+        shown = ", ".join(f"{key} {value}, now {settings[key]}" for key, value in other.items())
+        raise InputError(
+            f"{path} is of other settings or data ({shown}): choose another SAVE, or remove {path.parent}"
+        )
+
+
 def run(args: argparse.Namespace) -> None:
     folder = read_folder(args.data)
     info = PropertyInfo.from_dict(folder)
@@ -74,9 +89,13 @@ def run(args: argparse.Namespace) -> None:
         split: fingerprints([row[1] for row in rows], info.allow_valence, args.radius, args.bits)
         for split, (rows, _) in tables.items()
     }
+    settings = {"dataset": folder["dataset"], "model": "random forest", "kind": info.kind}
+    settings |= {"trees": args.trees, "radius": args.radius, "bits": args.bits, "split": folder["split"]}
+    settings["train_rows_sha256"] = rows_sha256(*tables["train"])
     for seed in args.seeds:
         target = args.save / f"seed-{seed}"
         if (target / "metrics.json").exists():
+            refuse_others(target / "metrics.json", settings)
             print(f"seed {seed}: finished before, {target / 'metrics.json'}")
             continue
         columns = [
@@ -97,10 +116,9 @@ def run(args: argparse.Namespace) -> None:
             predictions = np.stack([column[split] for column in columns], axis=1)
             rows, labels = tables[split]
             metrics[split] = split_metrics(predictions, labels, info)
+            metrics[split]["rows_sha256"] = rows_sha256(rows, labels)
             write_predictions(target / f"{split}.predictions.csv", rows, predictions, labels, info.names)
-        result = {"dataset": folder["dataset"], "model": "random forest", "kind": info.kind, "seed": seed}
-        result |= {"trees": args.trees, "radius": args.radius, "bits": args.bits}
-        write_json(target / "metrics.json", {**result, "split": folder["split"], **metrics})
+        write_json(target / "metrics.json", {**settings, "seed": seed, **metrics})
         metric = "rmse" if info.regression else "auc"
         print(f"seed {seed}: " + ", ".join(f"{s} {metric} {metrics[s].get(metric)}" for s in SPLITS))
 

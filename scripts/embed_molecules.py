@@ -52,7 +52,7 @@ def write_npy(partial: Path, remarks: Path, vectors, rows: int, width: int) -> t
             array[written] = np.nan if vector is None else vector
             written += 1
             if remark:
-                file.write(f"{written}\t{smiles}\t{' '.join(remark.split())}\n")
+                file.write(f"{written}\t{' '.join(smiles.split())}\t{' '.join(remark.split())}\n")
             bad += vector is None
             remarked += vector is not None and bool(remark)
     if written != rows:

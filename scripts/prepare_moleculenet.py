@@ -114,9 +114,10 @@ def check_classes(parts: dict[str, np.ndarray], names: list[str]) -> list[str]:
     remarks = []
     for part, labels in parts.items():
         single = one_class_only(labels)
-        if part == "train" and single.all():
+        if single.all() and part == "train":
             raise InputError(
-                "the training set has labels of one class only, for every property: there is nothing to learn"
+                "the training set has labels of one class only, or none, for every property: there is "
+                "nothing to learn; split the data otherwise (--split random --seed N, or --split given)"
             )
         if single.any():
             shown = [name for name, one in zip(names, single, strict=True) if one]
@@ -126,6 +127,44 @@ def check_classes(parts: dict[str, np.ndarray], names: list[str]) -> list[str]:
                 f"(no ROC-AUC there): {', '.join(shown[:5])}{more}"
             )
     return remarks
+
+
+def check_values(parts: dict[str, np.ndarray], names: list[str]) -> list[str]:
+    """``check_classes`` for a regression: what to say of properties without any label.
+
+    Raises:
+        InputError: if no property has a label in the training set.
+    """
+    remarks = []
+    for part, labels in parts.items():
+        without = np.isnan(labels).all(0)
+        if without.all() and part == "train":
+            raise InputError("the training set has no label at all: are the columns right? (--label-columns)")
+        if without.any():
+            shown = [name for name, none in zip(names, without, strict=True) if none]
+            remarks.append(
+                f"{part}: {len(shown)} of {len(names)} properties have no label: {', '.join(shown[:5])}"
+            )
+    return remarks
+
+
+def repeated_molecules(parts: dict[str, list[encoding.Encoded]]) -> list[str]:
+    """What to say of molecules that occur more than once, compared by RDKit's canonical SMILES."""
+    places: dict[str, list[str]] = {}
+    for part, molecules in parts.items():
+        for molecule in molecules:
+            places.setdefault(molecule.canonical, []).append(part)
+    repeated = [where for where in places.values() if len(where) > 1]
+    if not repeated:
+        return []
+    apart = sum(len(set(where)) > 1 for where in repeated)
+    leak = sum("test" in where and "train" in where for where in repeated)
+    remark = f"{len(repeated)} molecules occur more than once (same canonical SMILES)"
+    if apart:
+        remark += (
+            f", {apart} of them in more than one part, {leak} in both train and test: its metrics flatter"
+        )
+    return [remark]
 
 
 def prepare(args: argparse.Namespace) -> dict:
@@ -140,6 +179,8 @@ def prepare(args: argparse.Namespace) -> dict:
     if args.source.is_dir() and args.split != "given":
         raise InputError("LMDBs are split already: leave out --split, or give it as given")
     allow = args.valence == "allow" if args.valence else bool(known and known.allow_valence)
+    if not 0 <= args.max_unknown <= 1:
+        raise InputError(f"--max-unknown {args.max_unknown}: give a share from 0 to 1")
     with writing.new_folder(args.output) as folder:
         dictionary = writing.read_dictionary(args.dict)
         positions = None
@@ -161,7 +202,8 @@ def prepare(args: argparse.Namespace) -> dict:
         split = split_molecules(args.split, molecules, args.seed)
         parts = {name: [molecules[i] for i in getattr(split, name)] for name in molecule_splits.PARTS}
         labels = {name: np.array([m.row.labels for m in rows], np.float32) for name, rows in parts.items()}
-        remarks = check_classes(labels, table.names) if args.kind == "classification" else []
+        check = check_classes if args.kind == "classification" else check_values
+        remarks = [*check(labels, table.names), *repeated_molecules(parts)]
         mean, std = label_scale(labels["train"], args.kind)
         info = PropertyInfo(args.kind, tuple(table.names), mean, std, args.smiles == "canonical", allow)
         sizes = {name: writing.write_split(folder, name, rows, dictionary) for name, rows in parts.items()}
@@ -225,6 +267,8 @@ def main(argv: list[str] | None = None) -> None:
         print(describe(args, prepare(args)))
     except (InputError, CheckpointError, OSError) as error:
         raise SystemExit(f"error: {error}") from error
+    except KeyboardInterrupt:
+        raise SystemExit("\ninterrupted: nothing was written") from None
 
 
 if __name__ == "__main__":

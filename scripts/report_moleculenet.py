@@ -13,6 +13,7 @@ import json
 import os
 import statistics
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 PAPER = Path(__file__).resolve().parent / "moleculenet" / "paper_numbers.json"
@@ -44,8 +45,8 @@ def read_results(name: str, folder: Path) -> list[dict]:
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
             key = (result["dataset"], result["seed"])
-            result["valid"], result["test"], result["kind"]  # noqa: B018
-        except (ValueError, KeyError, TypeError) as error:
+            result["test"].get("auc"), result["valid"].get("auc"), result["kind"]  # noqa: B018
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ReportError(f"{path} is no result of a fine-tuning: {error!r}") from error
         if key in seen:
             raise ReportError(f"{name}: seed {key[1]} of {key[0]} is in {seen[key]} and in {path}")
@@ -95,6 +96,7 @@ def classification_table(models: dict[str, list[dict]], wanted_seeds: int) -> li
         whole = all(scores[column] for column in paper["columns"])
         averages = [statistics.mean(scores[column]) for column in paper["columns"]] if whole else []
         lines.append(row(name, [*cells, cell([statistics.mean(averages)], 100, 1) if whole else "-"]))
+    remarks += comparability(models, paper["columns"])
     lines.append(row("*the paper:*", [""] * (len(columns) + 1)))
     for name, numbers in paper["rows"].items():
         values = dict(zip(paper["columns"], numbers, strict=True))
@@ -113,7 +115,33 @@ def regression_table(models: dict[str, list[dict]]) -> list[str]:
             if result["test"].get("rmse") is not None:
                 scores[result["dataset"]].append(result["test"]["rmse"])
         lines.append(row(name, [cell(scores[column], 1, 3) for column in columns]))
-    return ["", "RMSE in the units of the labels, test set.", "", *lines]
+    return ["", "RMSE in the units of the labels, test set.", "", *lines, *notes(comparability(models))]
+
+
+def comparability(models: dict[str, list[dict]], paper: Sequence[str] = ()) -> list[str]:
+    """What to say where numbers of one column are not of the same molecules.
+
+    Args:
+        paper: the sets that stand beside the paper's numbers, which are of scaffold splits (or of Uni-Mol's
+            files, which are split already).
+    """
+    remarks, tests = [], defaultdict(dict)
+    whole = all("rows_sha256" in r["test"] for results in models.values() for r in results)
+    for name, results in models.items():
+        for result in results:
+            split = result.get("split") or {}
+            kind, seed = split.get("kind"), split.get("seed")
+            shown = f"{kind} split" + ("" if seed is None else f" {seed}")
+            rows = result["test"]["rows_sha256"] if whole else (shown, result["test"].get("molecules"))
+            tests[result["dataset"]].setdefault(rows, []).append(f"{name} (seed {result['seed']}, {shown})")
+            remark = f"{name}, {result['dataset']}: a random split, the paper's are by scaffold"
+            if kind == "random" and result["dataset"] in paper and remark not in remarks:
+                remarks.append(remark)
+    for dataset, groups in tests.items():
+        if len(groups) > 1:
+            one, other = [members[0] for members in groups.values()][:2]
+            remarks.append(f"{dataset}: not all results are of the same test molecules: {one}, but {other}")
+    return remarks
 
 
 def notes(remarks: list[str]) -> list[str]:
@@ -149,6 +177,8 @@ def main(argv: list[str] | None = None) -> None:
         text = report(models, args.seeds)
         if args.output is None:
             print(text, end="")
+        elif args.output.is_dir():
+            raise ReportError(f"--output {args.output} is a folder: name a file")
         else:
             args.output.parent.mkdir(parents=True, exist_ok=True)
             partial = args.output.with_name(args.output.name + ".partial")

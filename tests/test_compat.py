@@ -181,3 +181,10 @@ def test_bf16_is_for_gpus_too(flags, gpu, tpu, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     args = options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", "exlm_tiny", *flags])
     assert args.tpu == tpu and args.bf16 == (not tpu)
+
+
+@pytest.mark.parametrize("content", [b"", b"C1CCCCC1\nCCO\n"])
+def test_what_is_no_checkpoint_is_told(content, tmp_path):
+    (tmp_path / "text.pt").write_bytes(content)
+    with pytest.raises(RuntimeError, match="text.pt is cut short, or no checkpoint"):
+        read(tmp_path / "text.pt")

@@ -29,12 +29,15 @@ def read_labels(path: str | Path, rows: int, properties: int, classification: bo
     """[rows, properties] float32 of a .npy file.
 
     Raises:
-        FileNotFoundError, ValueError: if there is no such file or its contents don't fit.
+        FileNotFoundError, ValueError: if there is no such file, it is damaged, or its contents don't fit.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there: prepare the data again")
-    labels = np.load(path, allow_pickle=False)
+    try:
+        labels = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is damaged ({error}): prepare the data again") from error
     if labels.shape != (rows, properties):
         raise ValueError(
             f"{path} has labels of shape {labels.shape}, the split {rows} molecules with {properties} "

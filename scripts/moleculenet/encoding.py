@@ -13,12 +13,14 @@ from moleculenet.reading import InputError, Row, Table
 
 @dataclass
 class Encoded:
-    """A molecule that can be used: its row, SMILES and tokens as the model gets them, and its scaffold."""
+    """A molecule that can be used: its row, SMILES and tokens as the model gets them, its scaffold and, to
+    find it again, RDKit's canonical SMILES."""
 
     row: Row
     smiles: str
     tokens: list[str]
     scaffold: str
+    canonical: str
 
 
 @dataclass
@@ -67,7 +69,8 @@ def encode(
     for row in table.rows:
         try:
             molecule = parse_molecule(row.smiles, allow_valence)
-            smiles = canonical_smiles(molecule, row.smiles) if canonical else row.smiles
+            standard = canonical_smiles(molecule, row.smiles)
+            smiles = standard if canonical else row.smiles
             tokens = tokenize(smiles)
         except ValueError as error:
             report.entries.append((row.line, row.part, "skipped", str(error), row.smiles))
@@ -84,7 +87,8 @@ def encode(
             if skip_unknown:
                 continue
             report.unknown += unknown
-        molecules.append(Encoded(row, smiles, tokens, murcko_scaffold(molecule) if scaffolds else ""))
+        scaffold = murcko_scaffold(molecule) if scaffolds else ""
+        molecules.append(Encoded(row, smiles, tokens, scaffold, standard))
     if affected > max_unknown * max(1, len(table.rows)):
         named = ", ".join(f"{token} ({count})" for token, count in unknown_tokens.most_common(15))
         raise InputError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
 import logging
 import math
@@ -40,10 +41,20 @@ SPLITS = ("valid", "test")
 
 def read_split(data: Path, split: str, info: PropertyInfo) -> tuple[list[list[str]], np.ndarray]:
     """The rows (line, SMILES) and labels [N, properties] of a split."""
-    with (data / f"{split}.tsv").open(encoding="utf-8") as file:
+    path = data / f"{split}.tsv"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there: prepare the data again")
+    with path.open(encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file][1:]
     path = data / f"{split}.labels.npy"
     return rows, read_labels(path, len(rows), len(info.names), not info.regression)
+
+
+def rows_sha256(rows: list[list[str]], labels: np.ndarray) -> str:
+    """Which rows of the source a split has, and their labels: equal for results that can be compared."""
+    digest = hashlib.sha256("\n".join(row[0] for row in rows).encode())
+    digest.update(labels.astype("<f4").tobytes())
+    return digest.hexdigest()
 
 
 def split_metrics(predictions: np.ndarray, labels: np.ndarray, info: PropertyInfo) -> dict:
@@ -98,12 +109,18 @@ def evaluate(
     for split in SPLITS:
         rows, labels = read_split(data, split, info)
         tokens = data_utils.load_indexed_dataset(str(data / split), loaded.dictionary)
+        if tokens is None or len(tokens) != len(rows):
+            raise InputError(
+                f"{data} has {len(tokens or ())} tokenised molecules of {split} ({split}.bin and .idx), but "
+                f"{len(rows)} in {split}.tsv: prepare the data again"
+            )
         read = [model.shorten(torch.cat([bos, tokens[i].long()])) for i in range(len(rows))]
         outputs = np.stack(model.run([item for item, _ in read], model.outputs)).astype(np.float64)
         # the metrics of classes are those of logits: probabilities of sure predictions round to the same 1.0
         values = outputs * info.std + info.mean if info.regression else outputs
         shown = values if info.regression else 1 / (1 + np.exp(-outputs))
         metrics[split] = split_metrics(values, labels, info)
+        metrics[split]["rows_sha256"] = rows_sha256(rows, labels)
         metrics[split]["truncated"] = sum(bool(remark) for _, remark in read)
         write_predictions(output / f"{split}.predictions.csv", rows, shown, labels, info.names)
     result = {

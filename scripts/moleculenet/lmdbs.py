@@ -25,7 +25,10 @@ def read_lmdbs(folder: Path, names: Sequence[str], classification: bool = True) 
     Raises:
         InputError: if a file is missing or broken, or labels are not as they should be.
     """
-    names, table = list(names), None
+    names = list(names)
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"--label-columns has {repeated[0]!r} more than once: name each property once")
+    table = Table(names)
     try:
         for part in PARTS:
             with LmdbFile(folder / f"{part}.lmdb") as file:
@@ -36,21 +39,18 @@ def read_lmdbs(folder: Path, names: Sequence[str], classification: bool = True) 
                         molecule = decode_value(value)
                         smiles = smiles_of(molecule)
                     except LmdbValueError as error:
-                        if table is None:
-                            raise InputError(f"{where}: {error}") from error
                         table.skipped.append((number, "", str(error), part))
                         continue
                     cells = _labels(molecule, where, classification)
-                    if table is None:
-                        names = names or [f"property-{i + 1}" for i in range(len(cells))]
-                        table = Table(names)
+                    if not names:
+                        names += [f"property-{i + 1}" for i in range(len(cells))]
                     if len(cells) != len(names):
                         raise InputError(f"{where}: {len(cells)} labels where {len(names)} are expected")
                     row = Row(number, smiles, labels_of(cells, names, where, classification), part)
                     table.rows.append(row)
     except PreparationError as error:
         raise InputError(str(error)) from error
-    if table is None:
+    if not table.rows and not table.skipped:
         raise InputError(f"the files in {folder} are empty")
     return table
 

@@ -16,8 +16,10 @@ for folder in (str(ROOT), str(ROOT / "scripts")):
     if folder not in sys.path:
         sys.path.insert(0, folder)
 
+import numpy as np  # noqa: E402
 from finetuning.checkpoints import CheckpointError, check_dictionary, read_checkpoint  # noqa: E402
 
+from fs_plugins.data.property_datasets import one_class_only, read_labels  # noqa: E402
 from fs_plugins.data.property_info import PropertyInfo, read_folder  # noqa: E402
 from moleculenet import writing  # noqa: E402
 from moleculenet.reading import InputError  # noqa: E402
@@ -33,8 +35,19 @@ def plan(checkpoint: Path, data: Path) -> tuple[int, str, list[str], list[str]]:
     try:
         folder = read_folder(data)
         info = PropertyInfo.from_dict(folder)
-    except (FileNotFoundError, ValueError) as error:
+        sizes = {part: folder["sizes"][part]["molecules"] for part in ("train", "valid", "test")}
+        for part, rows in sizes.items():
+            path = data / f"{part}.labels.npy"
+            labels = read_labels(path, rows, len(info.names), not info.regression)
+            useless = np.isnan(labels).all(0) if info.regression else one_class_only(labels)
+            if part != "test" and useless.all():
+                what = "labels" if info.regression else "labels of both classes"
+                use = "nothing can be learned" if part == "train" else "there is no best epoch to choose"
+                raise InputError(f"no property has {what} in {part} of {data}, so {use}: split it otherwise")
+    except (OSError, ValueError) as error:
         raise InputError(str(error)) from error
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{data}/molecules.json is damaged ({error!r}): prepare the data again") from error
     pretrained = read_checkpoint(checkpoint)
     file, symbols = writing.dictionary_symbols(data)
     compared = check_dictionary(pretrained, symbols, file, writing.OTHER_DICTIONARY)
@@ -43,8 +56,7 @@ def plan(checkpoint: Path, data: Path) -> tuple[int, str, list[str], list[str]]:
         warnings.append(
             "the dictionary of the pre-training is not where the checkpoint says: only its size was compared"
         )
-    rows = folder["sizes"]["train"]["molecules"]
-    return rows, "rmse" if info.regression else "auc", list(pretrained.flags), warnings
+    return sizes["train"], "rmse" if info.regression else "auc", list(pretrained.flags), warnings
 
 
 def main() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 MISSING = ("", "nan")
+UNREADABLE = (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
 
 
 class InputError(ValueError):
@@ -56,20 +58,32 @@ def open_text(path: Path):
     return opener(path, "rt", encoding="utf-8-sig", newline="")
 
 
+def unreadable(path: Path, error: Exception) -> str:
+    """What to say of a file whose reading ended with one of UNREADABLE."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"{path} is not in UTF-8 (byte {error.object[error.start]:#04x}): save it as UTF-8"
+    return f"{path} is a broken or cut short gzip file ({error}): download or copy it again"
+
+
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of each line of a CSV file, empty lines (no cells) included.
 
     Raises:
         InputError: if it is not there, packed or encoded otherwise, or no CSV.
     """
+    end = 0
     try:
         with open_text(path) as file:
-            reader, end = csv.reader(file, strict=True), 0
+            reader = csv.reader(file, strict=True)
             for cells in reader:
                 yield end + 1, cells
                 end = reader.line_num
-    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as CSV in UTF-8: {error}") from error
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {end + 1}: {error}; is there a quotation mark too many, or too few?"
+        ) from error
+    except UNREADABLE as error:
+        raise InputError(unreadable(path, error)) from error
 
 
 def column_of(header: Sequence[str], name: str, path: Path) -> int:
@@ -112,9 +126,9 @@ def labels_of(cells: Sequence, names: Sequence[str], where: str, classification:
             labels.append(label_of(str(cell), classification))
         except ValueError as error:
             wanted = (
-                "0, 1 or empty (--kind regression takes any number)"
+                "0, 1 or empty (--kind regression takes any number; --label-columns names the labels)"
                 if classification
-                else "a number, or empty"
+                else "a number, or empty (--label-columns names the labels)"
             )
             raise InputError(f"{where}, {name}: the label {cell!r} is not {wanted}") from error
     return labels
@@ -145,6 +159,8 @@ def read_csv(
     names = list(label_columns) or [name for name in header if name not in other]
     if not names:
         raise InputError(f"{path} has no column of labels beside {smiles_column!r}")
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"--label-columns has {repeated[0]!r} more than once: name each column once")
     at = [column_of(header, name, path) for name in names]
     table = Table(names)
     for line, cells in lines:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from moleculenet.reading import InputError, column_of, csv_rows, open_text
+from moleculenet.reading import UNREADABLE, InputError, column_of, csv_rows, open_text, unreadable
 
 CAUGHT = (InputError, ValueError, OSError, RuntimeError, pickle.UnpicklingError)
 
@@ -63,8 +63,8 @@ def smiles_of(path: Path, column: str) -> Iterator[str]:
             with open_text(path) as file:
                 for line in file:
                     yield (line.split() or [""])[0]
-        except (UnicodeDecodeError, EOFError) as error:
-            raise InputError(f"{path} cannot be read as text in UTF-8: {error}") from error
+        except UNREADABLE as error:
+            raise InputError(unreadable(path, error)) from error
         return
     lines = csv_rows(path)
     try:
@@ -73,7 +73,12 @@ def smiles_of(path: Path, column: str) -> Iterator[str]:
         raise InputError(f"{path} is empty") from None
     at = column_of([cell.strip() for cell in header], column, path)
     for _, cells in lines:
-        yield cells[at].strip() if at < len(cells) else ""
+        if at and any(cell.strip() for cell in cells[len(header) :]):
+            # A comma too many before the SMILES moves them: what stands in their place may be a molecule, but
+            # another. The whole row is none, and is told as such.
+            yield ",".join(cells)
+        else:
+            yield cells[at].strip() if at < len(cells) else ""
 
 
 def beside(smiles: Iterable[str], function) -> Iterator[tuple]:
@@ -108,7 +113,12 @@ def default_output(args: argparse.Namespace, ending: str) -> Path:
         raise InputError(f"--output {output} is a folder: name a file")
     if output.exists() and args.molecules.exists() and output.samefile(args.molecules):
         raise InputError(f"--output {output} is the file of the molecules: choose another")
-    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot make the folder {output.parent} ({error.strerror}): name another --output"
+        ) from error
     return output
 
 

@@ -182,7 +182,7 @@ def test_gzip_byte_order_mark_and_windows_line_ends(dictionary, tmp_path):
         ([f"{s},1" for s in MOLECULES], "smiles,label", (), "labels of one class only"),
         (["C(,1", "D,0"], "smiles,label", (), "no molecule that could be read; the first, line 2"),
         (rows_of(CARBONS), "smiles,label", (), "leaves train empty: there are 1 scaffolds"),
-        (['"CCO,1'], "smiles,label", (), "cannot be read as CSV"),
+        (['"CCO,1'], "smiles,label", (), "line 2: unexpected end of data"),
     ],
 )
 def test_what_is_refused(source, dictionary, tmp_path, rows, header, flags, message):
