@@ -85,7 +85,12 @@ def encoder_of(args: argparse.Namespace) -> TextEncoder:
     bpe = Bpe(args.bpe[0] if len(args.bpe) == 1 else args.bpe)
     if args.dictionary is None:
         args.dictionary = args.output / BPE_DICTIONARY
-        args.output.mkdir(parents=True, exist_ok=True)
+        try:
+            args.output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PreparationError(
+                f"cannot make the folder {args.output} ({error.strerror}): choose another for the result"
+            ) from error
         text = dictionary_of(bpe).encode()
         write_atomically(args.dictionary, lambda file: file.write(text))
     return TextEncoder(bpe, args.dictionary)

@@ -108,7 +108,12 @@ def _opened(output: Path, settings: dict, overwrite: bool) -> Iterator[Path]:
     """The folder of the parts, locked, with these settings and no others."""
     parts_folder = output / "parts"
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PreparationError(
+                f"cannot make the folder {output} ({error.strerror}): choose another for the result"
+            ) from error
         with open(output / ".lock", "w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

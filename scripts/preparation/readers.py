@@ -171,7 +171,7 @@ def _line_records(file: BinaryIO, kind: str) -> Iterator[Record]:
 def _rows(path: Path, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
     """Rows of a CSV file, each with the number of its first line; bytes that are no UTF-8 survive."""
     text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
-    rows = csv.reader(text)
+    rows = csv.reader(text, strict=True)  # else a quotation mark too many swallows the rows up to the next
     while True:
         first = rows.line_num + 1
         try:

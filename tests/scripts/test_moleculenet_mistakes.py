@@ -8,6 +8,7 @@ import pickle
 import baseline_moleculenet
 import numpy as np
 import prepare_moleculenet
+import prepare_smiles
 import pytest
 import report_moleculenet
 from moleculenet import plan, reading, streaming
@@ -201,3 +202,18 @@ def test_report_tells_of_other_test_molecules(tmp_path, capsys):
     )
     with pytest.raises(SystemExit, match="is no result of a fine-tuning"):
         report_moleculenet.main(models)
+
+
+@pytest.mark.parametrize("where", ["file", "file/below"])
+def test_a_folder_that_cannot_be_made(where, tmp_path):
+    (tmp_path / "file").write_text("here")
+    (tmp_path / "a.txt").write_text("CCO\n" * 5)
+    with pytest.raises(SystemExit, match="cannot make the folder .*file"):
+        prepare_smiles.main([str(tmp_path / where), "--train", str(tmp_path / "a.txt"), "--workers", "1"])
+
+
+def test_an_open_quote_swallows_no_rows_of_the_corpus(tmp_path):
+    rows = [f"{i},{smiles}" for i, smiles in enumerate(MOLECULES)]
+    source = write(tmp_path / "a.csv", [*rows[:3], '"x,CCO', *rows[3:]], "id,smiles")
+    with pytest.raises(SystemExit, match="a.csv, line 5: .*quotation mark"):
+        prepare_smiles.main([str(tmp_path / "out"), "--train", str(source), "--workers", "1"])
