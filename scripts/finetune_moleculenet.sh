@@ -100,6 +100,9 @@ else
     place=(--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50)
 fi
 
+# What the commands don't show: the data (molecules.json has its hashes) and the weights.
+inputs="# molecules.json $(cksum <"$data/molecules.json"), checkpoint $(cksum <"$checkpoint")"
+
 for seed in $seeds; do
     folder=$save/seed-$seed
     command=(
@@ -114,10 +117,10 @@ for seed in $seeds; do
         echo
         continue
     fi
-    mkdir -p "$folder"
-    settings=$(printf '%q ' "${command[@]:1}")
+    mkdir -p "$folder" 2>/dev/null && [[ -w $folder ]] || fail "$folder cannot be made, or not be written to: choose another SAVE"
+    settings=$(printf '%q ' "${command[@]:1}")$'\n'$inputs
     if [[ -e $folder/command.txt && $(<"$folder/command.txt") != "$settings" ]]; then
-        fail "$folder holds a run of other settings (command.txt): choose another SAVE, or remove that folder"
+        fail "$folder holds a run of other settings, data or weights (command.txt): choose another SAVE, or remove that folder"
     fi
     printf '%s\n' "$settings" >"$folder/command.txt"
     if [[ -e $folder/metrics.json ]]; then

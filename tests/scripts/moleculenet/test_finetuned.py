@@ -57,6 +57,16 @@ def test_finished_seeds_are_skipped_and_other_settings_refused(finetuned, pretra
     assert (finetuned / "seed-1" / "metrics.json").stat().st_mtime_ns == before
     other = finetune("bbbp", pretrained[0]["exlm"], data, finetuned, *flags, "--dropout", "0.3")
     assert other.returncode == 2 and "a run of other settings" in other.stderr
+    information = data / "molecules.json"
+    content = information.read_bytes()
+    try:
+        information.write_bytes(content + b"\n")
+        other = finetune("bbbp", pretrained[0]["exlm"], data, finetuned, *flags)
+    finally:
+        information.write_bytes(content)
+    assert other.returncode == 2 and "a run of other settings, data or weights" in other.stderr
+    taken = finetune("bbbp", pretrained[0]["exlm"], data, finetuned / "seed-1" / "metrics.json", *flags)
+    assert taken.returncode == 2 and "cannot be made, or not be written to" in taken.stderr
 
 
 @pytest.mark.slow
