@@ -62,8 +62,6 @@ def read_checkpoint(path: Path) -> Pretrained:
 
     try:
         state, cfg = checkpoint.read_state(path)
-    except EOFError:
-        raise CheckpointError(f"{path} is empty, or cut short") from None
     except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
         raise CheckpointError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
     arch = checkpoint.name_of(cfg.model)

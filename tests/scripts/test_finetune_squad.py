@@ -84,7 +84,7 @@ def test_trains_predicts_and_does_not_repeat(pretrained, squad_data, tmp_path): 
         (["--batch", "0"], "--batch '0': give a whole number"),
         (["--stride", "8"], "--stride is given together with --window"),
         (["--lr"], "--lr needs a value"),
-        ([], "model.pt is empty, or cut short"),
+        ([], "model.pt is cut short, or no checkpoint"),
     ],
 )
 def test_what_is_refused_at_once(tmp_path, flags, says):

@@ -105,7 +105,7 @@ def test_what_is_no_checkpoint_of_ours(save, tmp_path):
     assert "is a folder: give a file in it" in refusal(tmp_path)
     whole = save()
     (tmp_path / "empty.pt").write_bytes(b"")
-    assert "empty.pt is empty, or cut short" in refusal(tmp_path / "empty.pt")
+    assert "empty.pt is cut short, or no checkpoint" in refusal(tmp_path / "empty.pt")
     (tmp_path / "cut.pt").write_bytes(whole.read_bytes()[:500])
     assert "cut.pt" in refusal(tmp_path / "cut.pt")
     assert "is a checkpoint of --arch roberta_base: this reads" in refusal(save("roberta_base"))
