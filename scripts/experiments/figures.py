@@ -43,7 +43,7 @@ def draw_grid(axes, cells: Cells, title: str, *, digits: int) -> None:
                 axes.text(column, row, f"{value:.{digits}f}", ha="center", va="center", fontsize=10)
     axes.set_xlim(-0.5, len(MASK_RATIOS) - 0.5)
     axes.set_ylim(len(REPEATED) - 0.5, -0.5)
-    axes.set_xticks(range(len(MASK_RATIOS)), [percent(p) for p in MASK_RATIOS])
+    axes.set_xticks(range(len(MASK_RATIOS)), [percent(p) for p in MASK_RATIOS], fontsize=7)
     axes.set_yticks(range(len(REPEATED)), [str(k) for k in REPEATED])
     axes.set_xlabel("p")
     axes.set_ylabel("k")
