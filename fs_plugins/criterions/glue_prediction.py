@@ -12,6 +12,8 @@ from fairseq.criterions.sentence_prediction import (
 from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 
+from fs_plugins.criterions.model_outputs import recorded_outputs
+
 METRICS = ("accuracy", "matthews", "f1", "spearman", "pearson")
 REGRESSION_METRICS = ("spearman", "pearson")
 
@@ -89,13 +91,8 @@ class GluePredictionCriterion(SentencePredictionCriterion):
         """Returns the loss, the number of sentences, and what to log: in validation, each prediction."""
         if model.training:
             return super().forward(model, sample, reduce)
-        outputs = []
-        # The loss is the parent's, which keeps the model's output to itself.
-        handle = model.register_forward_hook(lambda module, inputs, output: outputs.append(output[0]))
-        try:
+        with recorded_outputs(model) as outputs:
             loss, sample_size, logging_output = super().forward(model, sample, reduce)
-        finally:
-            handle.remove()
         [logits] = outputs
         predictions = logits.view(-1).double() if self.regression_target else logits.argmax(dim=1)
         targets = sample["target"].view(-1).to(predictions.dtype)

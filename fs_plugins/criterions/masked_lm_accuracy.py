@@ -4,6 +4,8 @@ from fairseq.criterions import register_criterion
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.logging import metrics
 
+from fs_plugins.criterions.model_outputs import recorded_outputs
+
 
 @register_criterion("masked_lm_accuracy", dataclass=MaskedLmConfig)
 class MaskedLmAccuracy(MaskedLmLoss):
@@ -13,13 +15,8 @@ class MaskedLmAccuracy(MaskedLmLoss):
     """
 
     def forward(self, model, sample, reduce=True):
-        outputs = []
-        # the logits of the one forward pass that masked_lm makes
-        hook = model.register_forward_hook(lambda module, given, output: outputs.append(output[0].detach()))
-        try:
+        with recorded_outputs(model) as outputs:  # the logits of the one forward pass that masked_lm makes
             loss, sample_size, logging_output = super().forward(model, sample, reduce)
-        finally:
-            hook.remove()
         target = sample["target"]
         masked = target.ne(self.padding_idx)
         # Where no token is masked masked_lm has logits of other tokens, which count for nothing.

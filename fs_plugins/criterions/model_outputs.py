@@ -1,0 +1,17 @@
+"""What a model gave in a criterion's forward pass, where a parent criterion keeps it to itself."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+
+@contextmanager
+def recorded_outputs(model: nn.Module) -> Iterator[list[Tensor]]:
+    """Within the context, the list gets the first output of each forward pass of ``model``, detached."""
+    outputs: list[Tensor] = []
+    hook = model.register_forward_hook(lambda module, given, output: outputs.append(output[0].detach()))
+    try:
+        yield outputs
+    finally:
+        hook.remove()
