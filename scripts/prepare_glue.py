@@ -17,7 +17,7 @@ from pathlib import Path
 from glue.binarise import binarise
 from glue.files import LISTED, GlueError
 from glue.tasks import TASKS, Task, task_named
-from preparation.bpe import Bpe, BpeError, TextEncoder, find_files
+from preparation.encoder_arguments import add_encoder_arguments, encoder_of
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,23 +27,10 @@ def parser() -> argparse.ArgumentParser:
     add = result.add_argument
     add("glue", type=Path, metavar="GLUE", help="folder of the tasks' folders")
     add("output", type=Path, metavar="OUTPUT", help="folder to write TASK-bin into")
-    add(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="the pre-training's data: dict.txt, and the BPE if there",
-    )
-    add("--dict", type=Path, metavar="FILE", help="the pre-training's dictionary, instead of --data")
-    add(
-        "--bpe",
-        nargs="+",
-        metavar="FILE",
-        help="encoder.json vocab.bpe, tokenizer.json, or a folder of these",
-    )
+    add_encoder_arguments(result)
     add("--tasks", nargs="+", metavar="TASK", help=f"of {', '.join(TASKS)} (default: those that are there)")
     add("--train-rows", type=positive, metavar="N", help="draw N rows of each training set, to try things")
     add("--skip-broken", action="store_true", help="leave out training rows of a wrong number of columns")
-    add("--allow-unknown", action="store_true", help="tokens that the dictionary lacks become <unk>")
     return result
 
 
@@ -62,31 +49,6 @@ def tasks_of(args) -> list[Task]:
     if not found:
         raise GlueError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
     return found
-
-
-def encoder_of(args) -> TextEncoder:
-    if (args.data is None) == (args.dict is None):
-        raise BpeError("give the pre-training's dictionary: either --data DIR or --dict FILE")
-    if args.bpe is None and args.data is None:
-        raise BpeError("--dict needs --bpe, the BPE that the dictionary was made with")
-    if args.data is not None and args.bpe is not None:
-        check_same(args.data, args.bpe)
-    place = args.bpe[0] if args.bpe and len(args.bpe) == 1 else args.bpe or args.data
-    bpe = Bpe(place)
-    return TextEncoder(bpe, args.dict or args.data / "dict.txt", args.allow_unknown)
-
-
-def check_same(data: Path, given: list[str]) -> None:
-    """Raises BpeError if --bpe is another BPE than the one that prepare_text.py left with the data."""
-    try:
-        kept = find_files(data)
-    except BpeError:
-        return
-    for ours, theirs in zip(kept, found := find_files(given[0] if len(given) == 1 else given), strict=False):
-        if len(kept) != len(found) or ours.read_bytes() != theirs.read_bytes():
-            raise BpeError(
-                f"--bpe {theirs} is not the BPE that {data} was made with, {ours}: leave --bpe out"
-            )
 
 
 def described(split: str, found: dict) -> str:

@@ -22,7 +22,8 @@ for folder in (ROOT, ROOT / "scripts"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from preparation.bpe import Bpe, BpeError, TextEncoder, UnknownTokenError  # noqa: E402
+from preparation.bpe import TextEncoder, UnknownTokenError  # noqa: E402
+from preparation.encoder_arguments import add_encoder_arguments, encoder_of  # noqa: E402
 
 from fs_plugins.data import squad_tokens  # noqa: E402
 from fs_plugins.data.squad import Squad, read_squad  # noqa: E402
@@ -34,19 +35,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add = result.add_argument
     add("output", type=Path, help="the folder to write into")
-    add(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="the pre-training's data: dict.txt, and the BPE if it is there",
-    )
-    add("--dict", type=Path, metavar="FILE", help="the pre-training's dictionary, instead of --data")
-    add(
-        "--bpe",
-        nargs="+",
-        metavar="FILE",
-        help="encoder.json vocab.bpe, tokenizer.json, or a folder of these",
-    )
+    add_encoder_arguments(result)
     for split in ("train", "valid"):
         add(
             f"--{split}",
@@ -57,7 +46,6 @@ def parser() -> argparse.ArgumentParser:
         )
     add("--split", nargs="+", action="append", default=[], metavar="NAME FILE", help="another split")
     add("--strict", action="store_true", help="an answer that is not in its context is an error")
-    add("--allow-unknown", action="store_true", help="tokens that the dictionary lacks become <unk>")
     return result
 
 
@@ -71,15 +59,6 @@ def splits_of(args) -> dict[str, list[Path]]:
     if not splits:
         raise ValueError("give --train, --valid or --split, and SQuAD files")
     return splits
-
-
-def encoder_of(args) -> TextEncoder:
-    if (args.data is None) == (args.dict is None):
-        raise BpeError("give the pre-training's dictionary: either --data DIR or --dict FILE")
-    if args.bpe is None and args.data is None:
-        raise BpeError("--dict needs --bpe, the BPE that the dictionary was made with")
-    place = args.bpe[0] if args.bpe and len(args.bpe) == 1 else args.bpe or args.data
-    return TextEncoder(Bpe(place), args.dict or args.data / "dict.txt", args.allow_unknown)
 
 
 def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> squad_tokens.TokenizedSquad:
