@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # What the scripts that call fairseq-train share; to be sourced.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-configs=$root/configs # shellcheck disable=SC2034
+# shellcheck disable=SC2034
+configs=$root/configs
 
 fail() {
     printf 'error: %s\n' "$1" >&2
@@ -20,7 +21,26 @@ find_python() { # sets python: EXLM_PYTHON, else .venv's, else python3
     python=${python:-python3}
 }
 
+count_gpus() { # sets gpus, unless --gpus or --cpu did: those that are visible
+    local devices
+    [[ -z $gpus || $gpus =~ ^[0-9]+$ ]] || fail "--gpus '$gpus': give a whole number"
+    if [[ -z $gpus && -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
+        IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"
+        gpus=${#devices[@]}
+    elif [[ -z $gpus ]]; then
+        gpus=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true)
+    fi
+}
+
 flags=()
+
+add_device_flags() { # the precision on GPUs, or what the CPU needs, by gpus
+    if ((gpus == 0)); then
+        flags+=(--cpu --num-workers 0)
+    else
+        flags+=(--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50)
+    fi
+}
 
 add_flags() { # adds the words of a flag file to flags, without comments
     local line words

@@ -65,13 +65,7 @@ for name in batch epochs window stride tokens_per_gpu; do
     [[ -z ${!name} || ${!name} =~ ^[1-9][0-9]*$ ]] ||
         fail "--${name//_/-} '${!name}': give a whole number, 1 or more"
 done
-[[ -z $gpus || $gpus =~ ^[0-9]+$ ]] || fail "--gpus '$gpus': give a whole number"
-if [[ -z $gpus && -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
-    IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"
-    gpus=${#devices[@]}
-elif [[ -z $gpus ]]; then
-    gpus=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true)
-fi
+count_gpus
 workers=$((gpus > 0 ? gpus : 1))
 
 add_flags "$configs/finetune/squad2.flags"
@@ -90,13 +84,9 @@ while IFS= read -r word; do
     flags+=("$word")
 done <<<"$planned"
 
+add_device_flags
 device=()
-if ((gpus == 0)); then
-    flags+=(--cpu --num-workers 0)
-    device=(--device cpu)
-else
-    flags+=(--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50)
-fi
+((gpus > 0)) || device=(--device cpu)
 # the LM head and the transitions are not computed
 ((workers == 1)) || flags+=(--find-unused-parameters)
 flags+=(--distributed-world-size "$workers")

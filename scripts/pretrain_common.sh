@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # shellcheck disable=SC2034,SC2154  # the variables are the script's
 read_arguments() {
-    local argument name devices
+    local argument name
     for argument; do
         [[ $argument != -h && $argument != --help ]] || { usage && exit 0; }
     done
@@ -47,13 +47,7 @@ read_arguments() {
     [[ -z $p || $p =~ ^0?\.[0-9]*[1-9][0-9]*$ ]] || fail "--p '$p': give a share between 0 and 1, such as 0.15"
     [[ -z $updates || $updates =~ ^[1-9][0-9]*$ ]] || fail "--updates '$updates': give a whole number, 1 or more"
     [[ $tokens_per_gpu =~ ^[1-9][0-9]*$ ]] || fail "--tokens-per-gpu '$tokens_per_gpu': give a whole number, 1 or more"
-    [[ -z $gpus || $gpus =~ ^[0-9]+$ ]] || fail "--gpus '$gpus': give a whole number"
-    if [[ -z $gpus && -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
-        IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"
-        gpus=${#devices[@]}
-    elif [[ -z $gpus ]]; then
-        gpus=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true)
-    fi
+    count_gpus
     find_workers
 }
 
@@ -104,11 +98,7 @@ expanded_length() { # expanded_length TOKENS: their number when masked ones have
 
 train() { # runs fairseq-train with flags and extra, or shows the command
     local command
-    if ((gpus == 0)); then
-        flags+=(--cpu --num-workers 0)
-    else
-        flags+=(--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50)
-    fi
+    add_device_flags
     # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to go on from.
     find_python
     command=(
