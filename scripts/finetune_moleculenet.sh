@@ -40,7 +40,7 @@ done
 dataset=$1 checkpoint=$2 data=$3 save=$4
 shift 4
 
-seeds='1 2 3' epochs='' scratch='' device='' show='' extra=()
+seeds='1 2 3' epochs='' scratch='' gpus='' show='' extra=()
 while (($#)); do
     case $1 in
     --seeds | --epochs)
@@ -49,7 +49,7 @@ while (($#)); do
         shift
         ;;
     --scratch) scratch=yes ;;
-    --cpu) device=cpu ;;
+    --cpu) gpus=0 ;;
     --print) show=yes ;;
     --seed | --save-dir | --restore-file | --finetune-from-model) fail "$1 is set by this script; see --help" ;;
     *) extra+=("$1") ;;
@@ -63,14 +63,13 @@ one_of dataset "$dataset" "$configs/table8"
 [[ -e $data/molecules.json ]] || fail "$data/molecules.json is not there: DATA is a folder made by scripts/prepare_moleculenet.py"
 [[ -f $checkpoint ]] || fail "the checkpoint $checkpoint is not there, or no file"
 checkpoint=$(realpath "$checkpoint") data=$(realpath "$data")
-if [[ -z $device ]] && ! { nvidia-smi -L 2>/dev/null || true; } | grep -q '^GPU'; then
-    device=cpu
-fi
+count_gpus
 
 find_python
 add_flags "$configs/table8.flags"
 add_flags "$configs/table8/$dataset.flags"
 [[ -z $epochs ]] || flags+=(--max-epoch "$epochs")
+add_device_flags
 flags+=(${extra[@]+"${extra[@]}"})
 
 # Checks that checkpoint and data fit; what it prints: molecules, metric, the model's flags
@@ -94,11 +93,6 @@ best=(--best-checkpoint-metric "$metric")
 [[ $metric != auc ]] || best+=(--maximize-best-checkpoint-metric)
 start=()
 [[ -n $scratch ]] || start=(--finetune-from-model "$checkpoint")
-if [[ $device == cpu ]]; then
-    place=(--cpu --num-workers 0)
-else
-    place=(--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50)
-fi
 
 # What the commands don't show: the data (molecules.json has its hashes) and the weights.
 inputs="# molecules.json $(cksum <"$data/molecules.json"), checkpoint $(cksum <"$checkpoint")"
@@ -110,7 +104,7 @@ for seed in $seeds; do
         --task molecule_property --criterion molecule_property
         ${start[@]+"${start[@]}"} "${model[@]}" "${schedule[@]}" "${best[@]}"
         --find-unused-parameters --distributed-world-size 1 --required-batch-size-multiple 1
-        --no-epoch-checkpoints --log-format json "${place[@]}" "${kept[@]}" --seed "$seed"
+        --no-epoch-checkpoints --log-format json "${kept[@]}" --seed "$seed"
     )
     if [[ -n $show ]]; then
         printf '%q ' "${command[@]}"
@@ -133,7 +127,7 @@ for seed in $seeds; do
         fail "the training of seed $seed failed: $folder/train.log says why"
     }
     test=("$python" "$root/scripts/moleculenet/evaluate.py" "$folder/checkpoint_best.pt" "$data" "$folder" --seed "$seed" --truncate)
-    [[ $device != cpu ]] || test+=(--device cpu)
+    ((gpus > 0)) || test+=(--device cpu)
     printf 'seed %s: ' "$seed"
     "${test[@]}"
     rm -f "$folder/checkpoint_last.pt"

@@ -1,5 +1,7 @@
 """finetune_moleculenet.sh: table 8's flags, what it refuses; the training itself is in test_finetuned.py."""
 
+import os
+
 import pytest
 from finetuning.checkpoints import CheckpointError
 from moleculenet import plan
@@ -41,6 +43,24 @@ def test_hyper_parameters_are_table_8(pretrained, data):
     assert last(words, "--finetune-from-model") == str(pretrained[0]["exlm"])
     scratch = finetune(dataset, pretrained[0]["exlm"], data, "save", "--print", "--cpu", "--scratch")
     assert "--finetune-from-model" not in scratch.stdout and "--encoder-embed-dim 32" in scratch.stdout
+
+
+@pytest.mark.parametrize(
+    ("visible", "flags", "half_precision"),
+    [("0", (), True), ("", (), False), (None, (), True), ("0", ("--cpu",), False)],
+)
+def test_device(visible, flags, half_precision, pretrained, data, tmp_path, monkeypatch):
+    one_gpu = tmp_path / "nvidia-smi"
+    one_gpu.write_text("#!/bin/sh\necho GPU 0: of a test\n")
+    one_gpu.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    result = finetune("bbbp", pretrained[0]["exlm"], data, "save", "--print", "--seeds", "1", *flags)
+    words = result.stdout.split()
+    assert ("--fp16" in words) == half_precision and ("--cpu" in words) != half_precision
 
 
 @pytest.mark.parametrize("dataset", sorted(TABLE_8))
