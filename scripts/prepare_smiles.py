@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import sys
 from pathlib import Path
 
@@ -21,7 +20,10 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # fs_plugins, wher
 
 from preparation.binarise import binarise, input_state
 from preparation.blocks import PreparationError
+from preparation.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected
 from preparation.readers import BLOCK_BYTES, BLOCK_RECORDS, DEFAULT_COLUMN, blocks_of, check_input
+
+VALID_SHARE = 0.01
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -32,32 +34,16 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     add("output", type=Path, help="the folder to make: train, valid, dict.txt, rejected.tsv")
     add("--train", type=Path, nargs="+", required=True, metavar="FILE", help="molecules to train on")
     add("--valid", type=Path, nargs="+", default=[], metavar="FILE", help="molecules to validate on")
-    add(
-        "--valid-share",
-        type=float,
-        metavar="S",
-        help="without --valid: the share of --train that is for validation, chosen by hash (default: 0.01)",
-    )
     add("--column", metavar="NAME", help=f"the column of .csv files (default: {DEFAULT_COLUMN})")
     add("--canonical", action="store_true", help="write each molecule as RDKit writes it")
     add("--dictionary", type=Path, metavar="FILE", help="an existing dict.txt; other tokens are rejected")
     add("--max-tokens", type=int, metavar="N", help="reject longer molecules; <s> and </s> count too")
-    add("--workers", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: %(default)s")
-    add("--overwrite", action="store_true", help="begin anew where the folder holds something else")
+    add_corpus_arguments(parser, VALID_SHARE)
     return parser.parse_args(arguments)
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    if args.valid and args.valid_share is not None:
-        raise PreparationError("give --valid or --valid-share, not both")
-    if args.valid_share is None:
-        args.valid_share = 0.0 if args.valid else 0.01
-    elif not 0 < args.valid_share < 1:
-        raise PreparationError(
-            f"--valid-share {args.valid_share}: give a share between 0 and 1, such as 0.01"
-        )
-    if args.workers < 1:
-        raise PreparationError(f"--workers {args.workers}: give 1 or more")
+    check_corpus_arguments(args, VALID_SHARE)
     if args.max_tokens is not None and args.max_tokens < 3:
         raise PreparationError(
             f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3"
@@ -106,10 +92,7 @@ def show(output: Path, result: dict) -> None:
     for split in ("train", "valid"):
         print(f"{split}: {result[split]['sentences']:,} molecules, {result[split]['tokens']:,} tokens")
     print(f"dictionary: {result['symbols']:,} symbols")
-    rejected = result["rejected"]
-    total = sum(rejected.values())
-    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in rejected.items())
-    print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))
+    show_rejected(result["rejected"], output)
 
 
 def main(arguments: list[str] | None = None) -> None:

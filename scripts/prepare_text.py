@@ -20,6 +20,7 @@ from pathlib import Path
 from preparation.binarise import binarise, input_state
 from preparation.blocks import PreparationError, write_atomically
 from preparation.bpe import Bpe, BpeError, TextEncoder, dictionary_of
+from preparation.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected
 from preparation.documents import BLOCK_BYTES, LAYOUTS, PIECE_BYTES, blocks_of, files_in, layout_of
 
 VALID_SHARE = 0.005
@@ -35,12 +36,6 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     add("output", type=Path, help="the folder to make: train, valid, dict.txt, the BPE, rejected.tsv")
     add("--train", type=Path, nargs="+", required=True, metavar="PATH", help="files and folders to train on")
     add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help="those to validate on")
-    add(
-        "--valid-share",
-        type=float,
-        metavar="S",
-        help=f"without --valid: share of the documents for validation, by hash (default: {VALID_SHARE})",
-    )
     add("--bpe", nargs="+", required=True, metavar="FILE", help="encoder.json vocab.bpe, or tokenizer.json")
     add(
         "--dictionary",
@@ -56,22 +51,12 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         help="cut longer paragraphs (for --sample-break-mode complete*)",
     )
     add("--shards", type=int, default=1, metavar="N", help="cut the training set into N folders for fairseq")
-    add("--workers", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: %(default)s")
-    add("--overwrite", action="store_true", help="begin anew where the folder holds something else")
+    add_corpus_arguments(parser, VALID_SHARE)
     return parser.parse_args(arguments)
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    if args.valid and args.valid_share is not None:
-        raise PreparationError("give --valid or --valid-share, not both")
-    if args.valid_share is None:
-        args.valid_share = 0.0 if args.valid else VALID_SHARE
-    elif not 0 < args.valid_share < 1:
-        raise PreparationError(
-            f"--valid-share {args.valid_share}: give a share between 0 and 1, such as 0.005"
-        )
-    if args.workers < 1:
-        raise PreparationError(f"--workers {args.workers}: give 1 or more")
+    check_corpus_arguments(args, VALID_SHARE)
     if args.max_tokens is not None and args.max_tokens < 1:
         raise PreparationError(f"--max-tokens {args.max_tokens}: give 1 or more")
     if not 1 <= args.shards <= 1000:
@@ -147,9 +132,7 @@ def show(args: argparse.Namespace, result: dict) -> None:
         f"({result['paragraphs cut']:,} cut); left out as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
-    total = sum(result["rejected"].values())
-    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
-    print(f"rejected: {total:,}" + (f" ({reasons}; see {args.output / 'rejected.tsv'})" if total else ""))
+    show_rejected(result["rejected"], args.output)
     if args.shards > 1:
         print(f"data: {':'.join(str(args.output / f'shard{i}') for i in range(args.shards))}")
 
