@@ -1,6 +1,7 @@
 """Molecules to data-bin: what is good is kept in order, what is bad is told with its place."""
 
 import csv
+import fcntl
 import gzip
 import os
 import pickle
@@ -188,7 +189,8 @@ def test_workers_and_kills_change_nothing(valid, tmp_path):
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     assert list(killed.glob("parts/*.npz")) and not (killed / "dict.txt").exists()
-    time.sleep(0.5)  # for the lock to go
+    with (killed / ".lock").open("w") as lock:  # the workers end once they see that the run has
+        fcntl.flock(lock, fcntl.LOCK_EX)
     prepare(killed, *arguments)
     assert contents(killed) == contents(tmp_path / "one")
 
