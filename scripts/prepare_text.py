@@ -15,17 +15,17 @@ import argparse
 import hashlib
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 from preparation.binarise import binarise, input_state
-from preparation.blocks import PreparationError, write_atomically
-from preparation.bpe import Bpe, BpeError, TextEncoder, dictionary_of
+from preparation.blocks import PreparationError, explained, write_atomically
+from preparation.bpe import GPT2_FILES, HF_FILE, Bpe, BpeError, TextEncoder, dictionary_of
 from preparation.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected
 from preparation.documents import BLOCK_BYTES, LAYOUTS, PIECE_BYTES, blocks_of, files_in, layout_of
 
 VALID_SHARE = 0.005
 AUTO = "auto"
-BPE_DICTIONARY = "bpe.dict.txt"  # of all tokens, until dict.txt is there
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -65,19 +65,13 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise PreparationError(f"{args.output}: fairseq takes a folder without ':' in its name")
 
 
-def encoder_of(args: argparse.Namespace) -> TextEncoder:
-    """The BPE with the dictionary, which is written to the output folder where none is given."""
+def encoder_of(args: argparse.Namespace, scratch: Path) -> TextEncoder:
+    """The BPE with the dictionary, which is written to a folder of this run's own where none is given: the
+    output folder may be another run's."""
     bpe = Bpe(args.bpe[0] if len(args.bpe) == 1 else args.bpe)
     if args.dictionary is None:
-        args.dictionary = args.output / BPE_DICTIONARY
-        try:
-            args.output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise PreparationError(
-                f"cannot make the folder {args.output} ({error.strerror}): choose another for the result"
-            ) from error
-        text = dictionary_of(bpe).encode()
-        write_atomically(args.dictionary, lambda file: file.write(text))
+        args.dictionary = scratch / "dict.txt"
+        args.dictionary.write_text(dictionary_of(bpe), encoding="utf-8")
     return TextEncoder(bpe, args.dictionary)
 
 
@@ -115,10 +109,10 @@ def copy(source: Path, target: Path) -> None:
 
 
 def finish(args: argparse.Namespace, encoder: TextEncoder) -> None:
-    """The BPE beside the dictionary, for what comes after; a dictionary in each shard."""
-    for path in encoder.bpe.files:
-        copy(path, args.output / path.name)
-    (args.output / BPE_DICTIONARY).unlink(missing_ok=True)
+    """The BPE beside the dictionary, by the names that fine-tuning looks for; a dictionary in each shard."""
+    names = (HF_FILE,) if len(encoder.bpe.files) == 1 else GPT2_FILES
+    for path, name in zip(encoder.bpe.files, names, strict=True):
+        copy(path, args.output / name)
     if args.shards > 1:
         for i in range(args.shards):
             copy(args.output / "dict.txt", args.output / f"shard{i}" / "dict.txt")
@@ -137,42 +131,47 @@ def show(args: argparse.Namespace, result: dict) -> None:
         print(f"data: {':'.join(str(args.output / f'shard{i}') for i in range(args.shards))}")
 
 
+def prepare(args: argparse.Namespace, scratch: Path) -> None:
+    files = {"train": files_in(args.train), "valid": files_in(args.valid)}
+    both = {path.resolve() for path, _ in files["train"]} & {p.resolve() for p, _ in files["valid"]}
+    if both:
+        raise PreparationError(f"{min(both)} is given both to --train and to --valid")
+    layouts = {
+        path: layout_of(path, in_folder) if args.layout == AUTO else args.layout
+        for paths in files.values()
+        for path, in_folder in paths
+    }
+    encoder = encoder_of(args, scratch)
+    from preparation.text import TextBlockEncoder
+
+    valid = frozenset(str(path) for path, _ in files["valid"])
+    named = {split: [path for path, _ in paths] for split, paths in files.items()}
+    result = binarise(
+        args.output,
+        settings_of(args, encoder, named),
+        lambda: (block for path, layout in layouts.items() for block in blocks_of(path, layout)),
+        TextBlockEncoder(encoder, valid, args.valid_share, args.shards, args.max_tokens),
+        splits=splits_of(args.shards),
+        dictionary=args.dictionary,
+        workers=args.workers,
+        total_weight=sum(path.stat().st_size for path in layouts),
+        overwrite=args.overwrite,
+    )
+    finish(args, encoder)
+    show(args, result)
+
+
 def main(arguments: list[str] | None = None) -> None:
     args = parse_arguments(arguments)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
     try:
         check_arguments(args)
-        files = {"train": files_in(args.train), "valid": files_in(args.valid)}
-        both = {path.resolve() for path, _ in files["train"]} & {p.resolve() for p, _ in files["valid"]}
-        if both:
-            raise PreparationError(f"{min(both)} is given both to --train and to --valid")
-        layouts = {
-            path: layout_of(path, in_folder) if args.layout == AUTO else args.layout
-            for paths in files.values()
-            for path, in_folder in paths
-        }
-        encoder = encoder_of(args)
-        for split in splits_of(args.shards):
-            (args.output / split).parent.mkdir(parents=True, exist_ok=True)
-        from preparation.text import TextBlockEncoder
-
-        valid = frozenset(str(path) for path, _ in files["valid"])
-        named = {split: [path for path, _ in paths] for split, paths in files.items()}
-        result = binarise(
-            args.output,
-            settings_of(args, encoder, named),
-            lambda: (block for path, layout in layouts.items() for block in blocks_of(path, layout)),
-            TextBlockEncoder(encoder, valid, args.valid_share, args.shards, args.max_tokens),
-            splits=splits_of(args.shards),
-            dictionary=args.dictionary,
-            workers=args.workers,
-            total_weight=sum(path.stat().st_size for path in layouts),
-            overwrite=args.overwrite,
-        )
-        finish(args, encoder)
-        show(args, result)
+        with tempfile.TemporaryDirectory() as scratch:
+            prepare(args, Path(scratch))
     except (PreparationError, BpeError) as error:
         sys.exit(f"error: {error}")
+    except OSError as error:
+        sys.exit(f"error: {explained(error, Path(error.filename or args.output))}")
     except KeyboardInterrupt:
         sys.exit("\ninterrupted: the same command goes on where it stood")
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from preparation.blocks import PreparationError, Rejection, write_atomically
+from preparation.blocks import PreparationError, Rejection, explained, write_atomically
 from preparation.documents import blocks_of, files_in, layout_of
 from preparation.text import paragraphs_of
 from quickstart_corpus import train_tokenizer
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     args = parser.parse_args(arguments)
     try:
-        if args.vocabulary < LEAST_VOCABULARY or args.megabytes <= 0:
+        if args.vocabulary < LEAST_VOCABULARY or not args.megabytes > 0:
             raise PreparationError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
         tokenizer = train_tokenizer(paragraphs(files_in(args.text), args.megabytes), args.vocabulary)
         args.output.mkdir(parents=True, exist_ok=True)
@@ -56,6 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{args.output / 'tokenizer.json'}: {tokenizer.get_vocab_size():,} tokens")
     except PreparationError as error:
         sys.exit(f"error: {error}")
+    except OSError as error:
+        sys.exit(f"error: {explained(error, Path(error.filename or args.output))}")
 
 
 if __name__ == "__main__":

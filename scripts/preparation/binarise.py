@@ -130,7 +130,7 @@ def _opened(output: Path, settings: dict, overwrite: bool) -> Iterator[Path]:
                 write_atomically(parts_folder / "settings.json", lambda file: file.write(text.encode()))
             yield parts_folder
     except OSError as error:
-        raise explained(error, output / FINISHED) from error
+        raise explained(error, Path(error.filename or output / FINISHED)) from error
 
 
 def _clear(output: Path) -> None:
@@ -138,15 +138,19 @@ def _clear(output: Path) -> None:
     for name in (FINISHED, "dict.txt"):
         (output / name).unlink(missing_ok=True)
     shutil.rmtree(output / "parts", ignore_errors=True)
-    for path in [*output.glob("*.bin"), *output.glob("*.idx"), output / "rejected.tsv"]:
-        path.unlink(missing_ok=True)
+    for pattern in ("*.bin", "*.idx", "shard*/*.bin", "shard*/*.idx", "shard*/dict.txt", "rejected.tsv"):
+        for path in output.glob(pattern):
+            path.unlink()
 
 
 def _check_settings(output: Path, settings: dict) -> None:
     for path, inner in ((output / FINISHED, "settings"), (output / "parts" / "settings.json", None)):
         if path.exists():
-            there = json.loads(path.read_text())
-            there = there[inner] if inner else there
+            try:
+                there = json.loads(path.read_text())
+                there = there[inner] if inner else there
+            except (ValueError, KeyError, TypeError) as error:
+                raise PreparationError(f"{path} is damaged ({error}): begin anew with --overwrite") from None
             if there != settings:
                 raise PreparationError(
                     f"{output} was {'made' if inner else 'begun'} with other settings:\n"
@@ -212,6 +216,7 @@ def _merge_all(output: Path, paths: list[Path], splits: tuple[str, ...], given: 
         raise PreparationError(
             f"nothing is left for {' and '.join(empty)}. Rejected: {why or 'nothing'}"
             + (f" (see {output / 'rejected.tsv'})" if rejected else "")
+            + ": give more, or with --overwrite another --valid or --valid-share"
         )
     if given:
         write_atomically(output / "dict.txt", lambda file: file.write(given.read_bytes()))

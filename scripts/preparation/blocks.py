@@ -6,6 +6,7 @@ on who works on what. A block is small (some thousands of records): a pool holds
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable
@@ -82,7 +83,7 @@ def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
     """Calls ``write`` with a binary file, which gets its name only when all of it is on the disk.
 
     Raises:
-        PreparationError: if the disk is full.
+        PreparationError: if the disk is full, or does not let it.
     """
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -94,14 +95,18 @@ def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
     except OSError as error:
         raise explained(error, path) from error
     finally:
-        fresh.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a file system that cannot be written to holds none either
+            fresh.unlink(missing_ok=True)
 
 
-def explained(error: OSError, path: Path) -> Exception:
-    """The error of a full disk as one that says what to do; any other as it is."""
+def explained(error: OSError, path: Path) -> PreparationError:
+    """What the system says of a file, with what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return PreparationError(
             f"no space left on the disk of {path.parent} ({error.strerror}). Nothing half-written counts: "
             "make room, and the same command goes on where it stood"
         )
-    return error
+    return PreparationError(
+        f"{path}: {error.strerror or error}. Nothing half-written counts: mend that, and the same command "
+        "goes on where it stood; or choose another folder for the result"
+    )

@@ -116,7 +116,7 @@ def _gpt2(encoder_json: Path, vocab_bpe: Path):
     if not isinstance(vocabulary, dict) or not all(isinstance(i, int) for i in vocabulary.values()):
         raise BpeError(f"{encoder_json} is not the encoder.json of a GPT-2 BPE: no table of tokens and ids")
     merges = []
-    for number, line in enumerate(vocab_bpe.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(_text_of(vocab_bpe).split("\n"), 1):
         pair = tuple(line.split())
         if not pair or (number == 1 and line.startswith("#version")):
             continue
@@ -222,7 +222,7 @@ def read_dictionary(path: Path) -> list[str]:
     if not path.is_file():
         raise BpeError(f"there is no {path}: give the folder of the pre-training's data")
     symbols = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"), 1):
+    for number, line in enumerate(_text_of(path).removesuffix("\n").split("\n"), 1):
         parts = line.rsplit(" ", 1)
         if len(parts) != 2 or not parts[1].isdigit():
             raise BpeError(f"{path}, line {number}: {line!r} is not a symbol and its count")
@@ -235,9 +235,25 @@ def read_dictionary(path: Path) -> list[str]:
     return symbols
 
 
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BpeError(f"{path} is no text in UTF-8 ({error.reason} at byte {error.start})") from None
+
+
 def dictionary_of(bpe: Bpe) -> str:
-    """The text of a dict.txt with every token of a BPE, filled up as fairseq does it."""
+    """The text of a dict.txt with every token of a BPE, filled up as fairseq does it.
+
+    Raises:
+        BpeError: for a token that no line of a dict.txt can hold.
+    """
     symbols = [symbol for symbol in bpe.symbols if symbol is not None and symbol not in (*SPECIAL, MASK)]
+    for symbol in symbols:
+        if "\n" in symbol or "\r" in symbol:
+            raise BpeError(
+                f"{bpe.name} has the token {symbol!r}, and a dict.txt a token a line: give another BPE"
+            )
     padding = -(len(symbols) + len(SPECIAL)) % PADDING_FACTOR
     symbols += [f"madeupword{i:04d}" for i in range(padding)]
     return "".join(f"{symbol} 1\n" for symbol in symbols)

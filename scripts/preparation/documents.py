@@ -91,10 +91,12 @@ def layout_of(path: Path, in_folder: bool) -> str:
     with opened(path) as (file, _):
         start = file.read(4096)
     if b"\0" in start:
-        raise PreparationError(f"{path} is no text file: there is a zero byte in it")
+        raise PreparationError(
+            f"{path} is no text file: there is a zero byte in it (UTF-16, or packed twice?)"
+        )
     start = start.removeprefix(_BOM).lstrip()
     if not start:
-        raise PreparationError(f"{path} is empty, or begins with nothing but white space")
+        raise PreparationError(f"{path} is empty, or begins with nothing but white space: leave it out")
     if start.startswith(b"<doc "):
         return WIKIEXTRACTOR
     if start.startswith(b"{"):

@@ -80,6 +80,7 @@ def write_split(prefix: Path, split: str, parts: Callable[[], Iterator[Part]], d
             places, start = sentence_places(part.split(split)[1], dtype().itemsize, start)
             file.write(places.tobytes())
 
+    prefix.parent.mkdir(exist_ok=True)  # of a shard
     write_atomically(prefix.with_name(f"{prefix.name}.bin"), write_tokens)
     write_atomically(prefix.with_name(f"{prefix.name}.idx"), write_index)
     return sentences, total

@@ -149,7 +149,7 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if path.name.endswith(".gz") and not packed:
-            raise PreparationError(f"{path} is named .gz but is not gzip")
+            raise PreparationError(f"{path} is named .gz but is not gzip: rename or fetch it again")
         file = io.BufferedReader(gzip.GzipFile(fileobj=raw) if packed else raw, 1 << 18)
         try:
             yield file, raw

@@ -19,6 +19,7 @@ from preparation.documents import BOOKS, JSON, WIKIEXTRACTOR, Piece
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
 _INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001f\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # what JSON can write, and no text can hold
 COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
 Line = tuple[int, str]
 
@@ -162,7 +163,12 @@ def _json_lines(piece: Piece, rejections: list[Rejection]) -> list[Line]:
     title, lines = document.get("title"), text.split("\n")
     if lines and isinstance(title, str) and lines[0].strip() == title.strip():
         lines = lines[1:]
-    return [(number, one) for one in lines]
+    found = [(number, one) for one in lines if not _SURROGATE.search(one)]
+    for one in lines:
+        if half := _SURROGATE.search(one):
+            reason = f"half a character: \\u{ord(half[0]):x} without its other half"
+            rejections.append(Rejection(str(number), reason, one[:200]))
+    return found
 
 
 def _without_title(lines: list[Line]) -> list[Line]:
