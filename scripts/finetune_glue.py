@@ -19,13 +19,19 @@ import shlex
 import sys
 from pathlib import Path
 
-from experiments.folder import FolderError, write_json
-from finetuning.checkpoints import read_checkpoint
+from experiments.folder import FolderError, check_settings, locked, write_json
 from glue.files import GlueError
 from glue.grids import FLAGS, GRIDS, Point, points_of
 from glue.predictions import predict, save, scores_of, write_submission
 from glue.tasks import Task, task_named
-from glue.training import check_data, training_flags
+from glue.training import (
+    check_data,
+    data_fingerprint,
+    file_state,
+    read_start,
+    sentences_in,
+    training_flags,
+)
 
 RESULT = "result.json"
 
@@ -68,17 +74,43 @@ def flags_of(args, task: Task, extra: list[str]) -> list[str]:
     Raises:
         ValueError: for what cannot be trained; nothing is written then.
     """
-    pretrained = read_checkpoint(args.checkpoint)
-    data = args.data / f"{task.name}-bin"
+    pretrained = read_start(args.checkpoint, args.init_from)
+    data, start = args.data / f"{task.name}-bin", args.init_from or args.checkpoint
     check_data(pretrained, data)
-    start = args.checkpoint
-    if args.init_from is not None:
-        other = read_checkpoint(args.init_from)
-        if (other.flags, other.repeat) != (pretrained.flags, pretrained.repeat):
-            raise GlueError(f"--init-from {args.init_from} is a model of other sizes than {args.checkpoint}")
-        start = args.init_from
     point = point_of(args, task)
     return training_flags(task, pretrained, start, data, args.save, point, args.seed, args.cpu, tuple(extra))
+
+
+def settings_of(args, task: Task, extra: list[str]) -> dict:
+    """What may not differ where a fine-tuning goes on, or was finished before."""
+    return {
+        "task": task.name,
+        "checkpoint": file_state(args.checkpoint),
+        "data": data_fingerprint(args.data / f"{task.name}-bin"),
+        "init_from": file_state(args.init_from) if args.init_from else None,
+        "point": vars(point_of(args, task)),
+        "seed": args.seed,
+        "flags": extra,
+    }
+
+
+def check_save(args, settings: dict) -> None:
+    """Raises FolderError where SAVE holds another run, or a finished one that lacks what is asked for."""
+    recorded, done = (args.save / "settings.json").exists(), (args.save / RESULT).exists()
+    if not recorded and not done and any(args.save.glob("*.pt")):
+        raise FolderError(f"{args.save} holds checkpoints of another run: choose another SAVE")
+    if recorded or not done:
+        check_settings(args.save, settings)
+    lacking = []
+    if args.test and not any((args.save / "submission").glob("*.tsv")):
+        lacking.append("--test")
+    if args.keep_checkpoint and not (args.save / "checkpoint_best.pt").exists():
+        lacking.append("--keep-checkpoint")
+    if done and lacking:
+        raise FolderError(
+            f"{args.save} was finished without {' and '.join(lacking)}, and its checkpoints are removed: "
+            "choose another SAVE"
+        )
 
 
 FORM = ("%(asctime)s | %(levelname)s | %(name)s | %(message)s", "%Y-%m-%d %H:%M:%S")
@@ -134,6 +166,7 @@ def finetune(args, task: Task, flags: list[str]) -> dict:
         "metric": task.metric,
         "scores": scores,
         "rows": {s: sum(1 for _ in (folder / f"{s}.tsv").open()) - 1 for s in scores},
+        "data": {"train_rows": sentences_in(data, "train"), "fingerprint": data_fingerprint(data)},
         "point": vars(point_of(args, task)),
         "seed": args.seed,
         "checkpoint": str(args.checkpoint),
@@ -154,10 +187,6 @@ def main(argv=None) -> int:
     args, extra = parser().parse_known_args(argv)
     try:
         task = task_named(args.task)
-        done = args.save / RESULT
-        if done.exists() and not args.print:
-            print(f"{done} is there: finished before\n{shown(json.loads(done.read_text()))}")
-            return 0
         import torch
 
         args.cpu = args.cpu or not torch.cuda.is_available()
@@ -166,15 +195,24 @@ def main(argv=None) -> int:
             print(shlex.join([sys.executable, "-m", "fairseq_cli.train", *flags]))
             return 0
         args.save.mkdir(parents=True, exist_ok=True)
-        log_as_fairseq()
-        result = finetune(args, task, flags)
+        with locked(args.save):
+            check_save(args, settings_of(args, task, extra))
+            done = args.save / RESULT
+            if done.exists():
+                print(f"{done} is there: finished before\n{shown(json.loads(done.read_text()))}")
+                return 0
+            log_as_fairseq()
+            result = finetune(args, task, flags)
+            write_json(done, result)  # before the checkpoints go: whenever this ends, nothing is lost
+            for path in args.save.glob("checkpoint*.pt"):
+                if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:
+                    path.unlink()
     except (ValueError, FolderError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    for path in args.save.glob("checkpoint*.pt"):
-        if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:
-            path.unlink()
-    write_json(done, result)
+    except KeyboardInterrupt:
+        print("\ninterrupted: the same command goes on where it stood", file=sys.stderr)
+        return 130
     print(shown(result))
     return 0
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from glue.binarise import binarise
 from glue.files import LISTED, GlueError
 from glue.tasks import TASKS, Task, task_named
+from preparation.blocks import PreparationError, explained, locked
 from preparation.encoder_arguments import add_encoder_arguments, encoder_of
 
 
@@ -70,17 +71,24 @@ def main(argv=None) -> int:
     args = parser().parse_args(argv)
     try:
         tasks, encoder = tasks_of(args), encoder_of(args)
-        args.output.mkdir(parents=True, exist_ok=True)
-        for task in tasks:
-            summary = binarise(task, args.glue, args.output, encoder, args.skip_broken, args.train_rows)
-            print(f"{task.name} -> {args.output / task.name}-bin")
-            for split, found in summary.items():
-                print(described(split, found), flush=True)
+        with locked(args.output):
+            for task in tasks:
+                summary = binarise(task, args.glue, args.output, encoder, args.skip_broken, args.train_rows)
+                print(f"{task.name} -> {args.output / task.name}-bin")
+                for split, found in summary.items():
+                    print(described(split, found), flush=True)
         if encoder.unknown:
             print(f"{encoder.unknown:,} tokens are unknown to {encoder.dictionary_path} and became <unk>")
-    except (ValueError, OSError) as error:
+    except (ValueError, PreparationError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        place = Path(error.filename or args.output / "TASK-bin")
+        print(f"error: {explained(error, place)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted: give the same command again", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from experiments.folder import FolderError, read_json
 from glue.grids import Point, points_of
 from glue.sweep import Finetuning as Run
-from glue.sweep import Sweep, best_point, result_of, scores_over_seeds
+from glue.sweep import Sweep, best_point, result_of, scores_of_points, scores_over_seeds
 from glue.tasks import TASKS
 
 PAPER = json.loads(Path(__file__).with_name("glue").joinpath("table3.json").read_text(encoding="utf-8"))
@@ -38,6 +38,8 @@ class TaskScore:
     train_rows: int
     official_train: int
     init_from: str | None
+    points: int  # of the grid
+    finished: int  # of these, with the first seed
 
     @property
     def whole(self) -> bool:
@@ -74,8 +76,11 @@ class Model:
         if not scores:
             return None
         first = result_of(self.sweep, Run(name, **vars(point), seed=self.seeds[0]))
-        summary = read_json(self.sweep.data / f"{name}-bin" / "summary.json") or {}
-        train = summary.get("train", {}).get("kept", 0)
+        if "data" in first:
+            train = first["data"]["train_rows"]
+        else:  # of before that was recorded
+            summary = read_json(self.sweep.data / f"{name}-bin" / "summary.json") or {}
+            train = summary.get("train", {}).get("kept", 0)
         return TaskScore(
             point,
             [100 * value for value in scores],
@@ -84,6 +89,8 @@ class Model:
             train,
             task.official["train"],
             first["init_from"],
+            len(points),
+            len(scores_of_points(self.sweep, name, points, self.seeds)),
         )
 
 
@@ -108,6 +115,8 @@ def table3(models: list[Model]) -> str:
                 marks += "" if score.whole else "†"
                 marks += "‡" if score.init_from else ""
                 marks += "" if len(score.scores) == len(model.seeds) else f" ({len(score.scores)} seeds)"
+                if score.finished < score.points:
+                    marks += f" ({score.finished} of {score.points} points)"
             notes |= {mark for mark in marks if mark in "†‡"}
             cells.append("" if score is None else cell(score.median) + marks)
         medians = [found[column].median for column in MEAN_COLUMNS if found[column]]
@@ -168,8 +177,12 @@ def main(argv=None) -> int:
     try:
         models = []
         for given in args.folders:
-            name, _, path = given.rpartition("=")
-            models.append(Model(name or Path(path).name, Path(path)))
+            name, _, path = given.partition("=")
+            if Path(given).is_dir() or not path:
+                name, path = Path(given).name, given
+            models.append(Model(name, Path(path)))
+        if len({model.name for model in models}) < len(models):
+            raise FolderError("two models have one name: give each its own by NAME=DIR")
         text = text_of(models)
         if args.output is None:
             print(text)
@@ -177,7 +190,7 @@ def main(argv=None) -> int:
             partial = args.output.with_name(args.output.name + ".partial")
             partial.write_text(text, encoding="utf-8")
             partial.replace(args.output)
-    except (FolderError, OSError) as error:
+    except (FolderError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

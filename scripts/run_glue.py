@@ -19,11 +19,10 @@ from pathlib import Path
 from experiments import folder
 from experiments.folder import FolderError
 from experiments.runner import say
-from finetuning.checkpoints import read_checkpoint
 from glue.grids import FLAGS, GRIDS, Point, points_of
-from glue.sweep import FROM_MNLI, Sweep, SweepGrid, best_point, rows_in, runs_of
+from glue.sweep import FROM_MNLI, Sweep, SweepGrid, best_point, check_results, rows_in, runs_of
 from glue.tasks import TASKS, task_named
-from glue.training import check_data
+from glue.training import check_data, file_state, read_start
 from run_experiments import filters, whole_numbers
 
 
@@ -65,13 +64,10 @@ def tasks_of(args) -> list[str]:
 def settings_of(args, sweep: Sweep) -> dict:
     """What may not differ within an output folder."""
 
-    def state(path: Path) -> list:
-        return [str(path), path.stat().st_size, path.stat().st_mtime_ns]
-
     return {
-        "checkpoint": state(sweep.checkpoint),
+        "checkpoint": file_state(sweep.checkpoint),
         "data": str(sweep.data),
-        "init_from": state(sweep.init_from) if sweep.init_from else None,
+        "init_from": file_state(sweep.init_from) if sweep.init_from else None,
         "grid": args.grid,
         "only": args.only,
         "flags": args.flags,
@@ -84,12 +80,11 @@ def check(args, sweep: Sweep, tasks: list[str]) -> None:
         raise ValueError(f"--jobs {args.jobs}: give 1 or more; with --gpus, each GPU has one run at a time")
     if ":" in str(sweep.output):
         raise FolderError(f"--output {sweep.output}: fairseq takes a folder without ':' in its name")
-    pretrained = read_checkpoint(sweep.checkpoint)
+    pretrained = read_start(sweep.checkpoint, sweep.init_from)
     for task in tasks:
         rows_in(sweep.data, task)
         check_data(pretrained, sweep.data / f"{task}-bin")
-    if sweep.init_from is not None:
-        read_checkpoint(sweep.init_from)
+        check_results(sweep, task)
 
 
 def execute(sweep: Sweep, points: dict[str, list[Point]], seeds: list[int], devices: list) -> list:

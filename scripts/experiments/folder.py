@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-OTHER_SETTINGS = "{} holds experiments of other settings: choose another --output, or remove that folder\n"
+OTHER_SETTINGS = "{} holds experiments of other settings: choose another folder, or remove that one\n"
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 
 
@@ -118,6 +118,15 @@ def prepare(output: Path, settings: dict) -> None:
         (output / "lock").touch()
     except OSError as error:
         raise FolderError(f"--output {output} cannot be written: {error.strerror}") from None
+    check_settings(output, settings)
+
+
+def check_settings(output: Path, settings: dict) -> None:
+    """Writes SETTINGS.json into a folder, or compares with the one that is there.
+
+    Raises:
+        FolderError: if they differ.
+    """
     there = read_json(output / "settings.json")
     if there is not None:
         names = settings.keys() | there.keys()
@@ -133,7 +142,7 @@ def prepare(output: Path, settings: dict) -> None:
 
 @contextmanager
 def locked(output: Path):
-    """Held as long as a grid runs, and given up however it ends.
+    """Held as long as a run goes on, and given up however it ends.
 
     Raises:
         FolderError: if another one holds it.
@@ -144,7 +153,5 @@ def locked(output: Path):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise FolderError(
-                f"another run_experiments.py is at work in {output}: wait until it is done"
-            ) from None
+            raise FolderError(f"another run is at work in {output}: wait until it is done") from None
         yield

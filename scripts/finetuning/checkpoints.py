@@ -16,6 +16,8 @@ VALUES = (
     *("max_positions", "activation_fn", "pooler_activation_fn", "embedding_init_std"),
     *("ext_state_num", "links_feature", "max_transition_length", "rope_dimensions"),
 )
+CLASSIFICATION_TASKS = ("sentence_prediction", "repeated_sentence_prediction")
+FINETUNING_TASKS = (*CLASSIFICATION_TASKS, "squad2", "molecule_property")
 SWITCHES = ("encoder_normalize_before", "untie_weights_roberta", "sparse_dag")
 
 
@@ -36,6 +38,8 @@ class Pretrained:
         expands: whether it is an ExLM, which makes several states of a token.
         max_positions: most tokens of a sentence, after any expansion.
         tokens_per_sample: tokens of a sample of its pre-training.
+        task: --task that it was trained with.
+        classes: --num-classes of it; None where that task has none.
     """
 
     path: Path
@@ -47,6 +51,8 @@ class Pretrained:
     expands: bool = False
     max_positions: int | None = None
     tokens_per_sample: int | None = None
+    task: str = ""
+    classes: int | None = None
 
 
 def read_checkpoint(path: Path) -> Pretrained:
@@ -79,7 +85,18 @@ def read_checkpoint(path: Path) -> Pretrained:
         expands=issubclass(ARCH_MODEL_REGISTRY[arch], ExLMModel),
         max_positions=getattr(cfg.model, "max_positions", None),
         tokens_per_sample=getattr(cfg.task, "tokens_per_sample", None),
+        task=checkpoint.name_of(cfg.task),
+        classes=getattr(cfg.task, "num_classes", None),
     )
+
+
+def check_not_finetuned(found: Pretrained, way_out: str = "") -> None:
+    """Raises CheckpointError for a fine-tuned model: its scores would pass for the pre-training's."""
+    if found.task in FINETUNING_TASKS:
+        raise CheckpointError(
+            f"{found.path} was fine-tuned (--task {found.task}): give the checkpoint of the pre-training"
+            f"{way_out}"
+        )
 
 
 def _model_flags(arch: str, model) -> list[str]:

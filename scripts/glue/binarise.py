@@ -42,7 +42,8 @@ def binarise(
         split -> {"file", "rows", "official", "kept", "skipped_lines", "empty_sentences", "tokens"}.
 
     Raises:
-        GlueError: for a file that cannot be read, or none for training or validation.
+        GlueError: for a file that cannot be read, none for training or validation, or a TASK-bin that is
+            something else.
     """
     folder = source / task.name if (source / task.name).is_dir() else source
     files = {split: path for split in task.splits if (path := file_of(folder, task, split))}
@@ -50,6 +51,8 @@ def binarise(
         if split not in files:
             raise GlueError(f"{folder} has no {task.splits[split]}.tsv, nor one in .gz: it is {task.name}'s?")
     target, partial = output / f"{task.name}-bin", output / f"{task.name}-bin.partial"
+    if target.exists() and not (target / SUMMARY).is_file():
+        raise GlueError(f"{target} is not prepare_glue.py's: choose another OUTPUT, or remove it")
     shutil.rmtree(partial, ignore_errors=True)
     for part in _parts(task):
         (partial / part).mkdir(parents=True)

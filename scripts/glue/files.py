@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from preparation.blocks import PreparationError
+from preparation.readers import opened
+
 from glue.tasks import Task
 
+LONGEST_SHOWN = 300  # characters of a header
 LISTED = 5  # of the skipped lines, how many are named
 MRPC_RAW = {"train": "msr_paraphrase_train.txt", "valid": "msr_paraphrase_train.txt"}
 MRPC_RAW["test"] = "msr_paraphrase_test.txt"
@@ -47,27 +50,22 @@ class Report:
     skipped: list[int] = field(default_factory=list)
 
 
-def open_text(path: Path):
-    """A file, gunzipped if its name says so, as lines of bytes."""
-    return gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
-
-
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """(number from 1, line), split at line feeds alone: other line ends may stand within a sentence.
 
     Raises:
-        GlueError: for what is not UTF-8, or a damaged .gz file.
+        GlueError: for what is not UTF-8, or damaged gzip.
     """
     number = 0
     try:
-        with open_text(path) as file:
+        with opened(path) as (file, _):
             for number, line in enumerate(file, 1):
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise GlueError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise GlueError(f"{path}: damaged after line {number} ({error}): fetch it again") from None
+    except PreparationError as error:
+        raise GlueError(f"after line {number}, {error}") from None
 
 
 def find_file(folder: Path, names: tuple[str, ...]) -> Path | None:
@@ -109,10 +107,18 @@ def read_split(path: Path, task: Task, split: str, skip_broken: bool, report: Re
     """
     if is_raw_mrpc(path) and split != "test":
         dev = _mrpc_dev_ids(path)
+        missing = set(dev)
         for row, fields in _read(path, task, split, skip_broken, report):
-            if ((fields["#1 ID"], fields["#2 ID"]) in dev) == (split == "valid"):
+            pair = fields["#1 ID"], fields["#2 ID"]
+            missing.discard(pair)
+            if (pair in dev) == (split == "valid"):
                 report.rows += 1
                 yield row
+        if missing:
+            raise GlueError(
+                f"{path} lacks {len(missing)} of the {len(dev)} pairs of its {' or '.join(MRPC_DEV_IDS)}, "
+                f"such as {' '.join(min(missing))}: fetch both anew"
+            )
         return
     for row, _ in _read(path, task, split, skip_broken, report):
         report.rows += 1
@@ -133,6 +139,8 @@ def _read(path, task, split, skip_broken, report) -> Iterator[tuple[Row, dict[st
             if skip_broken and split == "train":
                 report.skipped.append(number)
                 continue
+            if not line:
+                raise GlueError(f"{path}, line {number} is empty: remove it")
             way_out = " (or leave such rows out: --skip-broken)" if split == "train" else ""
             raise GlueError(
                 f"{path}, line {number}: {len(fields)} columns, where there should be {len(columns)}: was it "
@@ -150,11 +158,11 @@ def _read(path, task, split, skip_broken, report) -> Iterator[tuple[Row, dict[st
 
 
 def _check_header(path: Path, task: Task, columns: list[str], labelled: bool) -> None:
+    shown = ", ".join(columns)
+    shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
     for column in (*task.sentences, *([task.label] if labelled else [])):
         if column not in columns:
-            raise GlueError(
-                f"{path}, line 1: no column {column!r}, which {task.name} has; there are {', '.join(columns)}"
-            )
+            raise GlueError(f"{path}, line 1: no column {column!r}, which {task.name} has; there are {shown}")
 
 
 def check_label(path: Path, number: int, task: Task, label: str) -> str:

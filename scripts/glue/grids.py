@@ -67,6 +67,18 @@ def read_grid(path: Path) -> list[Point]:
     ]
 
 
+def _check_value(name: str, value: str) -> None:
+    """Raises ValueError for what no fine-tuning can have."""
+    if not _NUMBER.fullmatch(value):
+        raise ValueError(f"{name}={value}: give a number")
+    if name in ("batch", "epochs") and not (value.isdigit() and int(value) > 0):
+        raise ValueError(f"{name}={value}: give a whole number, 1 or more")
+    if name == "warmup" and float(value) >= 1:
+        raise ValueError(f"{name}={value}: give a share of the updates, such as 0.06")
+    if name == "lr" and float(value) == 0:
+        raise ValueError(f"{name}={value}: give a number above 0")
+
+
 def points_of(task: Task, grid: str = "table11", only: dict[str, str] | None = None) -> list[Point]:
     """The points of a task's grid.
 
@@ -76,7 +88,7 @@ def points_of(task: Task, grid: str = "table11", only: dict[str, str] | None = N
             have is taken instead of the grid's.
 
     Raises:
-        ValueError: for an unknown grid or name, or a value that is no number.
+        ValueError: for an unknown grid or name, or a value that cannot be.
     """
     if grid == "table6":
         words = (CONFIGS / "table6.flags").read_text(encoding="utf-8").splitlines()
@@ -90,8 +102,7 @@ def points_of(task: Task, grid: str = "table11", only: dict[str, str] | None = N
     for name, value in (only or {}).items():
         if name not in FLAGS.values():
             raise ValueError(f"{name}={value}: a fine-tuning has {', '.join(FLAGS.values())}")
-        if not _NUMBER.fullmatch(value):
-            raise ValueError(f"{name}={value}: give a number")
+        _check_value(name, value)
         kept = [point for point in points if float(getattr(point, name)) == float(value)]
         points = kept or list(dict.fromkeys(Point(**{**vars(point), name: value}) for point in points))
     return points

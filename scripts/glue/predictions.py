@@ -37,7 +37,7 @@ def predict(checkpoint: Path, data: Path, task: Task, splits: list[str], cpu: bo
     """Predictions of a checkpoint of a fine-tuning, in full precision.
 
     Raises:
-        GlueError: if a split is not there, or the checkpoint is of another task.
+        GlueError: if a split is not there, the checkpoint is of another task, or an output is not finite.
     """
     from fairseq import checkpoint_utils, utils
 
@@ -65,6 +65,11 @@ def predict(checkpoint: Path, data: Path, task: Task, splits: list[str], cpu: bo
                 logits[row] = values
         if missing := sum(values is None for values in logits):
             raise GlueError(f"{missing} rows of {data}'s {split} set were not predicted")
+        if broken := sum(not bool(values.isfinite().all()) for values in logits):
+            raise GlueError(
+                f"{checkpoint} gives {broken} of the {len(logits)} rows of the {split} set no finite output: "
+                "its training diverged, give it a lower --lr"
+            )
         found[split] = _named(task, fairseq_task, data, split, torch.stack(logits))
     return found
 

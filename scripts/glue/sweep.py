@@ -12,7 +12,7 @@ from experiments.steps import Step
 
 from glue.grids import Point
 from glue.tasks import TASKS
-from glue.training import finetuning_command
+from glue.training import data_fingerprint, finetuning_command
 
 FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
 STEP = "finetune"
@@ -107,6 +107,18 @@ def rows_in(data: Path, task: str) -> int:
     return json.loads(path.read_text())["train"]["kept"]
 
 
+def check_results(sweep: Sweep, task: str) -> None:
+    """Raises FolderError where a task's finished runs were fine-tuned on other data than are there now."""
+    found = sorted((sweep.output / "runs").glob(f"{task}-lr*/{RESULT}"))
+    there = data_fingerprint(sweep.data / f"{task}-bin") if found else ""
+    for path in found:
+        if read_json(path).get("data", {"fingerprint": there})["fingerprint"] != there:
+            raise FolderError(
+                f"{path.parent} was fine-tuned on other data than {sweep.data / task}-bin holds now: choose "
+                f"another --output, or remove the runs of {task}"
+            )
+
+
 def runs_of(points: dict[str, list[Point]], seeds: list[int]) -> dict[Finetuning, set[str]]:
     """The runs of each task's points, the first seed's first."""
     return {
@@ -118,8 +130,16 @@ def runs_of(points: dict[str, list[Point]], seeds: list[int]) -> dict[Finetuning
 
 
 def result_of(sweep: Sweep, run: Finetuning) -> dict | None:
-    """What a finished run wrote, else None."""
-    return read_json(sweep.folder(run) / RESULT)
+    """What a finished run wrote, else None.
+
+    Raises:
+        FolderError: if it is damaged.
+    """
+    path = sweep.folder(run) / RESULT
+    try:
+        return read_json(path)
+    except ValueError as error:
+        raise FolderError(f"{path} is damaged ({error}): remove it, and run_glue.py makes it anew") from None
 
 
 def dev_score(result: dict) -> float:
@@ -127,13 +147,19 @@ def dev_score(result: dict) -> float:
     return result["scores"]["valid"][result["metric"]]
 
 
-def best_point(sweep: Sweep, task: str, points: list[Point], seeds: list[int]) -> Point | None:
-    """The point that scored best with the first seed; of equals, the first. None where none is done."""
+def scores_of_points(sweep: Sweep, task: str, points: list[Point], seeds: list[int]) -> dict[Point, float]:
+    """The score with the first seed of each point that is finished."""
     scores = {}
     for point in points:
         run = Finetuning(task, **asdict(point), seed=seeds[0])
         if (result := result_of(sweep, run)) is not None:
             scores[point] = dev_score(result)
+    return scores
+
+
+def best_point(sweep: Sweep, task: str, points: list[Point], seeds: list[int]) -> Point | None:
+    """The point that scored best with the first seed; of equals, the first. None where none is done."""
+    scores = scores_of_points(sweep, task, points, seeds)
     return max(scores, key=scores.get) if scores else None
 
 

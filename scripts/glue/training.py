@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from experiments.folder import ROOT, read_flags
-from finetuning.checkpoints import Pretrained, check_dictionary, read_symbols
+from experiments.folder import ROOT, fingerprint, read_flags
+from finetuning.checkpoints import (
+    CLASSIFICATION_TASKS,
+    Pretrained,
+    check_dictionary,
+    check_not_finetuned,
+    read_checkpoint,
+    read_symbols,
+)
 
 from glue.files import GlueError
 from glue.grids import CONFIGS, FLAGS, Point
-from glue.tasks import REGRESSION, Task
+from glue.tasks import REGRESSION, TASKS, Task
 
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
 
@@ -18,12 +25,57 @@ BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
 OTHER_DICTIONARY = "prepare GLUE with the dict.txt of its pre-training"
 
 
+def read_start(checkpoint: Path, init_from: Path | None) -> Pretrained:
+    """The pre-trained model of a fine-tuning.
+
+    Args:
+        init_from: a model fine-tuned on MNLI to start from, of the same pre-training's kind; or None.
+
+    Raises:
+        ValueError: if one of them is not what it is given for.
+    """
+    pretrained = read_checkpoint(checkpoint)
+    check_not_finetuned(pretrained, ", and one of MNLI by --init-from")
+    if init_from is None:
+        return pretrained
+    other = read_checkpoint(init_from)
+    classes = len(TASKS["MNLI"].labels)
+    if other.task not in CLASSIFICATION_TASKS or other.classes != classes:
+        outputs = (
+            f"with {other.classes} classes" if other.task in CLASSIFICATION_TASKS else f"by {other.task}"
+        )
+        raise GlueError(
+            f"--init-from {init_from} was trained {outputs}, not on MNLI, which has {classes}: give the "
+            "checkpoint_best.pt of finetune_glue.sh MNLI ... --keep-checkpoint"
+        )
+    kinds = [(model.flags, model.repeat, model.entries) for model in (other, pretrained)]
+    if kinds[0] != kinds[1]:
+        raise GlueError(f"--init-from {init_from} is a model of other sizes than {checkpoint}")
+    if other.symbols is not None and pretrained.symbols is not None:
+        check_dictionary(
+            pretrained, other.symbols, Path(other.dictionary), "both have to be of one pre-training"
+        )
+    return pretrained
+
+
 def check_data(pretrained: Pretrained, data: Path) -> None:
-    """Raises ValueError unless the dictionary of TASK-bin is the checkpoint's."""
+    """Raises ValueError unless TASK-bin can be read, and its dictionary is the checkpoint's."""
+    if ":" in str(data):
+        raise GlueError(f"{data}: fairseq takes a folder without ':' in its name")
     dictionary = data / "input0" / "dict.txt"
     if not dictionary.is_file():
         raise GlueError(f"there is no {dictionary}: give a folder that scripts/prepare_glue.py made")
     check_dictionary(pretrained, read_symbols(dictionary), dictionary, OTHER_DICTIONARY)
+
+
+def data_fingerprint(data: Path) -> str:
+    """Of all that is in TASK-bin: what was fine-tuned on other data is not taken for a result of these."""
+    return fingerprint(sorted(path for path in data.rglob("*") if path.is_file()))
+
+
+def file_state(path: Path) -> list:
+    """A checkpoint as settings have it."""
+    return [str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns]
 
 
 def sentences_in(data: Path, split: str) -> int:

@@ -27,7 +27,6 @@ end-of-sentence symbol, as from fairseq-preprocess; that is the encoder's to add
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import sys
@@ -39,7 +38,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from preparation import merge
-from preparation.blocks import Block, Encoder, PreparationError, explained, write_atomically
+from preparation.blocks import Block, Encoder, PreparationError, explained, locked, write_atomically
 from preparation.parts import has_fingerprint, part_fingerprint
 from preparation.pool import Job, run_jobs
 
@@ -108,19 +107,7 @@ def _opened(output: Path, settings: dict, overwrite: bool) -> Iterator[Path]:
     """The folder of the parts, locked, with these settings and no others."""
     parts_folder = output / "parts"
     try:
-        try:
-            output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise PreparationError(
-                f"cannot make the folder {output} ({error.strerror}): choose another for the result"
-            ) from error
-        with open(output / ".lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise PreparationError(
-                    f"another run is writing to {output}: wait for it, or end it"
-                ) from None
+        with locked(output):
             if overwrite:
                 _clear(output)
             _check_settings(output, settings)

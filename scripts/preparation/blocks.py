@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,6 +80,27 @@ class EncodedBlock:
 Encoder = Callable[[Block], EncodedBlock]
 
 
+@contextlib.contextmanager
+def locked(output: Path) -> Iterator[None]:
+    """Makes a folder, and holds it for this run.
+
+    Raises:
+        PreparationError: if it cannot be made, or another run holds it.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PreparationError(
+            f"cannot make the folder {output} ({error.strerror}): choose another for the result"
+        ) from error
+    with open(output / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PreparationError(f"another run is writing to {output}: wait for it, or end it") from None
+        yield
+
+
 def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
     """Calls ``write`` with a binary file, which gets its name only when all of it is on the disk.
 
@@ -104,9 +126,9 @@ def explained(error: OSError, path: Path) -> PreparationError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return PreparationError(
             f"no space left on the disk of {path.parent} ({error.strerror}). Nothing half-written counts: "
-            "make room, and the same command goes on where it stood"
+            "make room, and give the same command again"
         )
     return PreparationError(
-        f"{path}: {error.strerror or error}. Nothing half-written counts: mend that, and the same command "
-        "goes on where it stood; or choose another folder for the result"
+        f"{path}: {error.strerror or error}. Nothing half-written counts: mend that, and give the same "
+        "command again, or choose another folder for the result"
     )

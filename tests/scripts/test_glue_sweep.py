@@ -97,7 +97,7 @@ def place(tmp_path, monkeypatch):
         return [sys.executable, str(script), str(folder), run.task, run.lr, str(run.seed), *start]
 
     monkeypatch.setattr(SweepGrid, "command", command)
-    monkeypatch.setattr(run_glue, "read_checkpoint", lambda path: None)
+    monkeypatch.setattr(run_glue, "read_start", lambda checkpoint, init_from: None)
     monkeypatch.setattr(run_glue, "check_data", lambda pretrained, data: None)
     return tmp_path
 

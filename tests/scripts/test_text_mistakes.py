@@ -90,7 +90,9 @@ def test_what_the_system_refuses(code, asked, monkeypatch):
     monkeypatch.setattr(os, "fsync", refused)
     message = refusal(*asked)
     assert (
-        os.strerror(code) in message and "settings.json" in message and "the same command goes on" in message
+        os.strerror(code) in message
+        and "settings.json" in message
+        and "give the same command again" in message
     )
 
 
