@@ -32,6 +32,21 @@ count_gpus() { # sets gpus, unless --gpus or --cpu did: those that are visible
     fi
 }
 
+claim_folder() { # claim_folder FOLDER SETTINGS: makes it and holds it for this run; refuses one of other SETTINGS
+    mkdir -p "$1" 2>/dev/null && [[ -w $1 ]] || fail "$1 cannot be made, or not be written to: choose another SAVE"
+    if command -v flock >/dev/null; then
+        exec 9>"$1/lock"
+        flock -n 9 || fail "another run is at work in $1: wait for it, or end it"
+    fi
+    if [[ -e $1/command.txt ]]; then
+        [[ $(<"$1/command.txt") == "$2" ]] ||
+            fail "$1 holds a run of other settings, data or weights (command.txt): choose another SAVE, or remove that folder"
+    elif [[ ! -e $1/train.log ]] && compgen -G "$1/*.pt" >/dev/null; then
+        fail "$1 holds checkpoints of another run: choose another SAVE"
+    fi
+    printf '%s\n' "$2" >"$1/command.txt.part" && mv "$1/command.txt.part" "$1/command.txt"
+}
+
 flags=()
 
 add_device_flags() { # the precision on GPUs, or what the CPU needs, by gpus

@@ -38,7 +38,7 @@ def read_table(path: Path, kind: type | tuple, what: str) -> dict:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(table, dict):
         raise ValueError(f"{path} is not a table of question ids and {what}")
-    wrong = [name for name, value in table.items() if not isinstance(value, kind)]
+    wrong = [name for name, value in table.items() if not isinstance(value, kind) or value != value]  # NaN
     if wrong:
         raise ValueError(f"{path}: question {wrong[0]} has {table[wrong[0]]!r:.40} for {what}")
     return table
@@ -62,9 +62,12 @@ def main(argv=None) -> int:
     add("gold", type=Path, help="SQuAD JSON, plain or .gz")
     add("--out-file", "-o", type=Path, help="write the measures there too")
     add("--na-prob-file", "-n", type=Path, help="question id -> how likely there is no answer")
-    add("--na-prob-thresh", "-t", type=float, default=1.0, help="no answer above it (default: %(default)s)")
+    add("--na-prob-thresh", "-t", type=float, help="no answer above it (default: 1.0)")
     args = parser.parse_args(argv)
     try:
+        threshold = 1.0 if args.na_prob_thresh is None else args.na_prob_thresh
+        if threshold != threshold or (args.na_prob_thresh is not None and args.na_prob_file is None):
+            raise ValueError(f"--na-prob-thresh {threshold}: give a number, and --na-prob-file")
         predictions, gold = args.predictions, args.gold
         if is_gold(predictions) and not is_gold(gold):
             predictions, gold = gold, predictions
@@ -74,13 +77,13 @@ def main(argv=None) -> int:
         strangers = [name for name in answers if name not in golds]
         if strangers:
             print(f"warning: {len(strangers)} predictions for questions that {gold} lacks", file=sys.stderr)
-        result = json.dumps(evaluate(answers, golds, odds, args.na_prob_thresh), indent=2)
+        result = json.dumps(evaluate(answers, golds, odds, threshold), indent=2)
+        if args.out_file is not None:
+            args.out_file.write_text(result + "\n")
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(result)
-    if args.out_file is not None:
-        args.out_file.write_text(result + "\n")
     return 0
 
 

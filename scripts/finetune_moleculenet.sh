@@ -111,12 +111,7 @@ for seed in $seeds; do
         echo
         continue
     fi
-    mkdir -p "$folder" 2>/dev/null && [[ -w $folder ]] || fail "$folder cannot be made, or not be written to: choose another SAVE"
-    settings=$(printf '%q ' "${command[@]:1}")$'\n'$inputs
-    if [[ -e $folder/command.txt && $(<"$folder/command.txt") != "$settings" ]]; then
-        fail "$folder holds a run of other settings, data or weights (command.txt): choose another SAVE, or remove that folder"
-    fi
-    printf '%s\n' "$settings" >"$folder/command.txt"
+    claim_folder "$folder" "$(printf '%q ' "${command[@]:1}")"$'\n'"$inputs"
     if [[ -e $folder/metrics.json ]]; then
         echo "seed $seed: finished before, $folder/metrics.json"
         continue

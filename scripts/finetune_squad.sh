@@ -25,8 +25,8 @@ Fine-tunes a pre-trained model on SQuAD 2.0, answers the validation questions an
   -h, --help          this text
 
 SAVE/seedN holds checkpoint_best.pt (by F1 on valid), train.log, predictions.json, nbest_predictions.json,
-null_odds.json, best_answers.json and scores.json; a seed that has scores.json is not run again. Flags of
-fairseq-train win over those of configs/.
+null_odds.json, best_answers.json and scores.json; a seed that has scores.json is not run again, and one with other
+settings, data or weights (command.txt) is refused. Flags of fairseq-train win over those of configs/.
 
 Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
 HELP
@@ -51,6 +51,7 @@ while (($#)); do
         ;;
     --cpu) gpus=0 ;;
     --print) show=yes ;;
+    --seed | --save-dir | --restore-file | --finetune-from-model) fail "$1 is set by this script; see --help" ;;
     *) extra+=("$1") ;;
     esac
     shift
@@ -60,11 +61,16 @@ done
 for file in dict.txt train.npz train.json valid.npz valid.json; do
     [[ -f $data/$file ]] || fail "$data/$file is not there: DATA is a folder made by scripts/prepare_squad.py"
 done
+[[ $data != *:* ]] || fail "$data: fairseq takes a folder without ':' in its name"
 [[ $seeds =~ ^[0-9]+(,[0-9]+)*$ ]] || fail "--seeds '$seeds': give whole numbers, such as 1,2,3"
+[[ -z $(tr , '\n' <<<"$seeds" | sort | uniq -d) ]] || fail "--seeds '$seeds': give each seed once"
+number='^([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$'
+[[ -z $lr || $lr =~ $number && ${lr%%[eE]*} == *[1-9]* ]] || fail "--lr '$lr': give a number above 0, such as 3e-5"
 for name in batch epochs window stride tokens_per_gpu; do
     [[ -z ${!name} || ${!name} =~ ^[1-9][0-9]*$ ]] ||
         fail "--${name//_/-} '${!name}': give a whole number, 1 or more"
 done
+checkpoint=$(realpath "$checkpoint") data=$(realpath "$data")
 count_gpus
 workers=$((gpus > 0 ? gpus : 1))
 
@@ -91,6 +97,11 @@ device=()
 ((workers == 1)) || flags+=(--find-unused-parameters)
 flags+=(--distributed-world-size "$workers")
 
+# What the commands don't show: the data and the weights
+if [[ -z $show ]]; then
+    inputs="# data $(cat "$data"/{dict.txt,train.npz,train.json,valid.npz,valid.json} | cksum), checkpoint $(cksum <"$checkpoint")"
+fi
+
 folders=()
 IFS=, read -ra seeds <<<"$seeds"
 for seed in "${seeds[@]}"; do
@@ -109,8 +120,8 @@ for seed in "${seeds[@]}"; do
         echo
         continue
     fi
+    claim_folder "$folder" "$(printf '%q ' "${command[@]:1}")"$'\n'"$inputs"
     [[ ! -f $folder/scores.json ]] || continue
-    mkdir -p "$folder"
     "${command[@]}" 2>&1 | tee -a "$folder/train.log"
     "$python" "$root/scripts/predict_squad.py" "$folder/checkpoint_best.pt" "$data" ${device[@]+"${device[@]}"}
 done

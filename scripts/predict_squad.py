@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -21,12 +22,15 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
+from fairseq import tasks, utils  # noqa: E402
+from omegaconf import open_dict  # noqa: E402
 
 import fs_plugins  # noqa: E402, F401  (models, tasks and what fairseq needs on current Python)
-from fs_plugins.analysis.checkpoint import choose_device  # noqa: E402
+from fs_plugins.analysis.checkpoint import choose_device, read_state  # noqa: E402
 from fs_plugins.data.squad_answers import AnswerTable, window_answers  # noqa: E402
 from fs_plugins.tasks.squad2 import Squad2Task  # noqa: E402
+
+SCORES = "scores.json"
 
 
 def load(path: Path, data: str):
@@ -38,15 +42,14 @@ def load(path: Path, data: str):
     """
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {path}")
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(path), {"data": str(data)})
-    if not isinstance(state, dict) or state.get("cfg") is None or "model" not in state:
-        raise ValueError(f"{path} is not a checkpoint of fairseq-train")
-    cfg = state["cfg"]
+    state, cfg = read_state(path)
     name = getattr(cfg.task, "_name", None)
     if name != "squad2":
         raise ValueError(
             f"{path} is a checkpoint of --task {name}: fine-tune it with scripts/finetune_squad.sh"
         )
+    with open_dict(cfg):
+        cfg.task.data = str(data)
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model, from_checkpoint=True)
     model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
@@ -77,6 +80,27 @@ def write(folder: Path, name: str, value) -> None:
     os.replace(part, folder / name)
 
 
+def check_replaced(path: Path, scores: dict) -> None:
+    """Raises ValueError where the scores of a fine-tuning, which its table reads, are of something else."""
+    there = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else scores
+    for name in ("split", "threshold", "total", "windows"):
+        if there.get(name) != scores[name]:
+            raise ValueError(
+                f"{path} is of {name} {there.get(name)}, this of {scores[name]}: give another --output"
+            )
+
+
+def write_all(folder: Path, table: AnswerTable, scores: dict) -> None:
+    """The scores last: they mark the folder as whole."""
+    predictions, n_best, null_odds = table.predictions(scores["threshold"])
+    questions = table.dataset.split.squad.questions
+    write(folder, "predictions.json", predictions)
+    write(folder, "nbest_predictions.json", n_best)
+    write(folder, "null_odds.json", null_odds)
+    write(folder, "best_answers.json", {questions[q].id: table.best(q)[0] for q in sorted(table.null)})
+    write(folder, SCORES, scores)
+
+
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
@@ -101,31 +125,28 @@ def main(argv=None) -> int:
         for flag in ("n_best", "batch_size"):
             if getattr(args, flag) < 1:
                 raise ValueError(f"--{flag.replace('_', '-')} must be at least 1, got {getattr(args, flag)}")
+        if args.threshold is not None and math.isnan(args.threshold):
+            raise ValueError("--threshold nan: give a number")
         device = choose_device(args.device)
         model, task, criterion = load(args.checkpoint, args.data)
         table = answer(
             model, task, criterion, args.split, n_best=args.n_best, batch_size=args.batch_size, device=device
         )
+        threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
+        scores = table.evaluate(threshold) | {
+            "threshold": threshold,
+            "split": args.split,
+            "windows": table.windows,
+        }
+        if args.output is None:
+            check_replaced(args.checkpoint.parent / SCORES, scores)
+        write_all(args.output or args.checkpoint.parent, table, scores)
     except EOFError:
         print(f"error: {args.checkpoint} is empty, or cut short", file=sys.stderr)
         return 2
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
-    folder = args.output or args.checkpoint.parent
-    predictions, n_best, null_odds = table.predictions(threshold)
-    questions = table.dataset.split.squad.questions
-    write(folder, "predictions.json", predictions)
-    write(folder, "nbest_predictions.json", n_best)
-    write(folder, "null_odds.json", null_odds)
-    write(folder, "best_answers.json", {questions[q].id: table.best(q)[0] for q in sorted(table.null)})
-    scores = table.evaluate(threshold)
-    write(
-        folder,
-        "scores.json",
-        {**scores, "threshold": threshold, "split": args.split, "windows": table.windows},
-    )
     print(
         f"{args.checkpoint}, {args.split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
         f"{threshold:g}; "

@@ -22,6 +22,7 @@ for folder in (ROOT, ROOT / "scripts"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
+from preparation.blocks import PreparationError, explained, locked  # noqa: E402
 from preparation.bpe import TextEncoder, UnknownTokenError  # noqa: E402
 from preparation.encoder_arguments import add_encoder_arguments, encoder_of  # noqa: E402
 
@@ -102,34 +103,43 @@ def copy_dictionary(source: Path, folder: Path) -> None:
     os.replace(part, target)
 
 
+def write(output: Path, splits: dict[str, Squad], encoder: TextEncoder) -> None:
+    """The splits into the folder, and what came of each on the screen."""
+    copy_dictionary(encoder.dictionary_path, output)
+    settings = {
+        "dictionary": squad_tokens.dictionary_hash(output),
+        "bpe": [str(path) for path in encoder.bpe.files],
+    }
+    for name, squad in splits.items():
+        split = tokenise(squad, encoder, settings)
+        squad_tokens.save(split, output, name)
+        unanswerable = sum(not question.answers for question in squad.questions)
+        print(
+            f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
+            f"{len(squad.contexts):,} contexts of {len(split.context_tokens.values):,} tokens"
+        )
+        for ids, what in (
+            (squad.not_in_context, "not in its context"),
+            (squad.moved, "not at its answer_start, and taken at its nearest occurrence"),
+        ):
+            if ids:
+                print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
+    if encoder.unknown:
+        print(f"  {encoder.unknown:,} tokens are unknown to the dictionary and became <unk>")
+
+
 def main(argv=None) -> int:
     args = parser().parse_args(argv)
     try:
         splits, encoder = splits_of(args), encoder_of(args)
         read = {name: read_squad(files, args.strict) for name, files in splits.items()}
-        copy_dictionary(encoder.dictionary_path, args.output)
-        settings = {
-            "dictionary": squad_tokens.dictionary_hash(args.output),
-            "bpe": [str(path) for path in encoder.bpe.files],
-        }
-        for name, squad in read.items():
-            split = tokenise(squad, encoder, settings)
-            squad_tokens.save(split, args.output, name)
-            unanswerable = sum(not question.answers for question in squad.questions)
-            print(
-                f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
-                f"{len(squad.contexts):,} contexts of {len(split.context_tokens.values):,} tokens"
-            )
-            for ids, what in (
-                (squad.not_in_context, "not in its context"),
-                (squad.moved, "not at its answer_start, and taken at its nearest occurrence"),
-            ):
-                if ids:
-                    print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
-        if encoder.unknown:
-            print(f"  {encoder.unknown:,} tokens are unknown to the dictionary and became <unk>")
-    except (ValueError, OSError) as error:
+        with locked(args.output):
+            write(args.output, read, encoder)
+    except (ValueError, PreparationError, FileNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {explained(error, Path(error.filename or args.output / 'dict.txt'))}", file=sys.stderr)
         return 2
     return 0
 

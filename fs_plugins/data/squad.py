@@ -4,11 +4,15 @@ import gzip
 import json
 import logging
 import os
+import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # what JSON can write, and no text can hold
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def _load(path: Path):
     try:
         data = path.read_bytes()
         return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except (ValueError, EOFError, OSError) as error:  # ValueError: of json, and of the decoding to text
+    except (ValueError, EOFError, OSError, zlib.error) as error:  # ValueError: of json, and of the decoding
         raise ValueError(f"{path} is not JSON, plain or .gz: {error}") from error
 
 
@@ -109,6 +113,11 @@ def _member(container, key: str, kind: type, path: Path, where: str):
         raise ValueError(
             f"{path} is not a SQuAD JSON (data, paragraphs, context and qas, id, question and answers): "
             f"{where} has no {key!r} that is a {kind.__name__}"
+        )
+    if kind is str and (half := _SURROGATE.search(value)):
+        raise ValueError(
+            f"{path}: the {key!r} of {where} has half a character, \\u{ord(half[0]):x} without its other "
+            "half: remove it"
         )
     return value
 

@@ -73,7 +73,17 @@ class AnswerTable:
         self.spans: dict[int, dict[tuple[int, int], float]] = {}  # question -> characters -> score
 
     def add(self, rows: np.ndarray) -> None:
-        """Adds rows of :func:`window_answers`."""
+        """Adds rows of :func:`window_answers`.
+
+        Raises:
+            ValueError: if a score is no number.
+        """
+        name = self.dataset.name
+        if (broken := np.isnan(rows[:, 1:3]).any(1)).any():
+            raise ValueError(
+                f"{len(set(rows[broken, 0]))} windows of {name} have scores that are no numbers: the "
+                "training diverged, give it a lower --lr"
+            )
         for window, null, score, first, last in rows.tolist():
             question = int(self.dataset.windows.question[int(window)])
             self.null.setdefault(question, {})[int(window)] = null

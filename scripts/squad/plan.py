@@ -23,6 +23,7 @@ for folder in (str(ROOT), str(ROOT / "scripts")):
 from finetuning.checkpoints import (  # noqa: E402
     Pretrained,
     check_dictionary,
+    check_not_finetuned,
     read_checkpoint,
     read_symbols,
 )
@@ -85,8 +86,14 @@ def plan(args) -> list[str]:
     if not (Path(args.data) / "dict.txt").is_file():
         raise FileNotFoundError(f"there is no {args.data}/dict.txt: scripts/prepare_squad.py makes the data")
     pretrained, dictionary = read_checkpoint(Path(args.checkpoint)), Path(args.data) / "dict.txt"
+    check_not_finetuned(pretrained)
     check_dictionary(pretrained, read_symbols(dictionary), dictionary, OTHER_DICTIONARY)
     sizes = window_sizes(args, pretrained)
+    if pretrained.expands and sizes.window > pretrained.max_positions:
+        raise ValueError(
+            f"windows of {sizes.window} tokens are longer than the checkpoint's {pretrained.max_positions} "
+            "positions: give a shorter --window"
+        )
     windows = make_windows(squad_tokens.load(args.data, "train"), sizes)
     count = int((windows.labels[:, 0] != NO_LABEL).sum())
 
