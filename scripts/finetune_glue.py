@@ -29,6 +29,7 @@ from glue.training import (
     data_fingerprint,
     file_state,
     read_start,
+    rows_cut,
     sentences_in,
     training_flags,
 )
@@ -166,6 +167,7 @@ def finetune(args, task: Task, flags: list[str]) -> dict:
         "metric": task.metric,
         "scores": scores,
         "rows": {s: sum(1 for _ in (folder / f"{s}.tsv").open()) - 1 for s in scores},
+        "cut": {split: rows_cut(data, split, flags) for split in ("train", *splits)},
         "data": {"train_rows": sentences_in(data, "train"), "fingerprint": data_fingerprint(data)},
         "point": vars(point_of(args, task)),
         "seed": args.seed,
@@ -179,7 +181,9 @@ def shown(result: dict) -> str:
     lines = []
     for split, scores in result["scores"].items():
         text = ", ".join(f"{name} {100 * value:.2f}" for name, value in scores.items())
-        lines.append(f"{result['task']} {split} ({result['rows'][split]:,} rows): {text}")
+        cut, limit = result.get("cut", {}).get(split, (0, 0))
+        shortened = f", {cut:,} of them cut to {limit} tokens" if cut else ""
+        lines.append(f"{result['task']} {split} ({result['rows'][split]:,} rows{shortened}): {text}")
     return "\n".join(lines)
 
 

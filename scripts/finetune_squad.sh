@@ -120,7 +120,8 @@ for seed in "${seeds[@]}"; do
         echo
         continue
     fi
-    claim_folder "$folder" "$(printf '%q ' "${command[@]:1}")"$'\n'"$inputs"
+    # the folder's own name aside, which depends on where the script is called
+    claim_folder "$folder" "$(printf '%q ' "${command[@]:1}" | sed "s| --save-dir [^ ]* | |")"$'\n'"$inputs"
     [[ ! -f $folder/scores.json ]] || continue
     "${command[@]}" 2>&1 | tee -a "$folder/train.log"
     "$python" "$root/scripts/predict_squad.py" "$folder/checkpoint_best.pt" "$data" ${device[@]+"${device[@]}"}

@@ -40,6 +40,7 @@ class TaskScore:
     init_from: str | None
     points: int  # of the grid
     finished: int  # of these, with the first seed
+    cut: tuple[int, int]  # rows that are cut, and the tokens they are cut to
 
     @property
     def whole(self) -> bool:
@@ -91,6 +92,7 @@ class Model:
             first["init_from"],
             len(points),
             len(scores_of_points(self.sweep, name, points, self.seeds)),
+            tuple(first.get("cut", {}).get(split, (0, 0))),
         )
 
 
@@ -148,7 +150,8 @@ def details(model: Model) -> str:
                 ", ".join(f"{value:.2f}" for value in score.scores),
                 str(score.point),
                 f"{score.train_rows:,} of {score.official_train:,}",
-                f"{score.rows:,} of {score.official:,}",
+                f"{score.rows:,} of {score.official:,}"
+                + (f", {score.cut[0]:,} cut to {score.cut[1]} tokens" if score.cut[0] else ""),
                 "MNLI's" if score.init_from else "pre-trained",
             ]
         )

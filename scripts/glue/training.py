@@ -22,6 +22,7 @@ from glue.tasks import REGRESSION, TASKS, Task
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
 
 
+LONGEST = 512  # tokens of a row that an MLM reads at least, whatever its pre-training's samples were
 OTHER_DICTIONARY = "prepare GLUE with the dict.txt of its pre-training"
 
 
@@ -48,14 +49,21 @@ def read_start(checkpoint: Path, init_from: Path | None) -> Pretrained:
             f"--init-from {init_from} was trained {outputs}, not on MNLI, which has {classes}: give the "
             "checkpoint_best.pt of finetune_glue.sh MNLI ... --keep-checkpoint"
         )
-    kinds = [(model.flags, model.repeat, model.entries) for model in (other, pretrained)]
-    if kinds[0] != kinds[1]:
+    if kind_of(other) != kind_of(pretrained):
         raise GlueError(f"--init-from {init_from} is a model of other sizes than {checkpoint}")
     if other.symbols is not None and pretrained.symbols is not None:
         check_dictionary(
             pretrained, other.symbols, Path(other.dictionary), "both have to be of one pre-training"
         )
     return pretrained
+
+
+def kind_of(model: Pretrained) -> tuple:
+    """What a model and one that was fine-tuned from it have in common."""
+    flags = list(model.flags)
+    if "--max-positions" in flags:
+        flags[flags.index("--max-positions") + 1] = str(positions_of(model))
+    return flags, model.repeat, model.entries
 
 
 def check_data(pretrained: Pretrained, data: Path) -> None:
@@ -90,6 +98,27 @@ def sentences_in(data: Path, split: str) -> int:
     if dataset is None:
         raise GlueError(f"{data} has no {split} set: give a folder that scripts/prepare_glue.py made")
     return len(dataset)
+
+
+def positions_of(pretrained: Pretrained) -> int:
+    """--max-positions. Rotary positions have no weights: an MLM may have more than its pre-training had, else
+    it would lose what an ExLM, whose positions count its states, gets to read."""
+    own = pretrained.max_positions or 0
+    return own if pretrained.expands else max(own, LONGEST * pretrained.repeat)
+
+
+def rows_cut(data: Path, split: str, flags: list[str]) -> tuple[int, int]:
+    """(rows that are cut, tokens that they are cut to) in a split of TASK-bin, by fairseq-train's flags."""
+    from fairseq.data import data_utils
+
+    values = dict(zip(flags, flags[1:], strict=False))  # of a flag that is there twice, the last
+    limit = int(values["--max-positions"]) // int(values.get("--repeat-times", 1))
+    parts = sorted(data.glob("input[01]"))
+    datasets = [
+        data_utils.load_indexed_dataset(str(part / split), None) for part in parts
+    ]  # sizes go with them
+    lengths = sum(dataset.sizes for dataset in datasets) + len(parts)  # <s>, and </s> between two sentences
+    return int((lengths > limit).sum()), limit
 
 
 def updates_of(sentences: int, point: Point) -> tuple[int, int]:
@@ -170,6 +199,7 @@ def training_flags(
         *("--maximize-best-checkpoint-metric", "--no-epoch-checkpoints", "--log-format", "json"),
         *("--log-interval", "100", "--required-batch-size-multiple", "1", "--seed", str(seed)),
         *pretrained.flags,
+        *("--max-positions", str(positions_of(pretrained))),
         *read_flags(CONFIGS / "recipe.flags"),
         *("--lr", point.lr, "--batch-size", point.batch, "--max-epoch", point.epochs),
         *("--total-num-update", str(updates), "--warmup-updates", str(warmup)),

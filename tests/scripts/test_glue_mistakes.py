@@ -11,14 +11,16 @@ import pytest
 import report_glue
 import torch
 from experiments.folder import locked as held
+from fairseq.data import data_utils
+from finetuning.checkpoints import read_checkpoint
 from glue.files import GlueError
 from glue.grids import points_of
 from glue.predictions import predict
 from glue.tasks import TASKS
-from glue.training import read_start
+from glue.training import positions_of, read_start, rows_cut
 from preparation.blocks import locked
 
-from tests.scripts.test_finetuning_checkpoints import save  # noqa: F401
+from tests.scripts.test_finetuning_checkpoints import SIZES, save  # noqa: F401
 from tests.scripts.test_glue_sweep import keys, place, sweep_of  # noqa: F401
 from tests.scripts.test_prepare_glue import LABELLED, lines, prepare, refused, vocabulary, write_task  # noqa: F401
 
@@ -111,6 +113,32 @@ def test_a_model_is_what_it_is_given_for(save, tmp_path):  # noqa: F811
         read_start(plain, plain)
     with pytest.raises(ValueError, match="other.pt is a model of other sizes than"):
         read_start(plain, other)
+
+
+def test_an_mlm_reads_rows_as_long_as_an_exlm(save, tmp_path, monkeypatch):  # noqa: F811
+    fine = {"_name": "sentence_prediction", "num_classes": 3}
+    assert positions_of(read_checkpoint(save())) == 16
+    mlm = save("mlm_tiny").rename(tmp_path / "mlm.pt")
+    assert positions_of(read_checkpoint(mlm)) == 512
+    assert positions_of(read_checkpoint(save("mlm_tiny", task={"repeat_times": 3}))) == 3 * 512
+    monkeypatch.setitem(SIZES, "max_positions", 512)  # as a fine-tuning on MNLI leaves it
+    mnli = save("mlm_tiny", task=fine).rename(tmp_path / "mnli.pt")
+    assert read_start(mlm, mnli).max_positions == 16
+
+
+def test_rows_that_are_cut_are_counted(asked):
+    assert prepare(*asked) == 0
+    data = asked[1] / "RTE-bin"
+    parts = [data_utils.load_indexed_dataset(str(data / f"input{i}" / "train"), None) for i in (0, 1)]
+    lengths = [1 + len(parts[0][i]) + 1 + len(parts[1][i]) for i in range(2)]
+    assert lengths[0] != lengths[1]
+    for limit, cut in ((max(lengths), 0), (max(lengths) - 1, 1), (min(lengths) - 1, 2)):
+        assert rows_cut(data, "train", ["--max-positions", "9", "--max-positions", str(limit)]) == (
+            cut,
+            limit,
+        )
+    repeated = ["--repeat-times", "3", "--max-positions", str(3 * max(lengths) - 1)]
+    assert rows_cut(data, "train", repeated) == (1, max(lengths) - 1)
 
 
 @pytest.mark.parametrize(
