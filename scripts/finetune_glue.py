@@ -35,6 +35,7 @@ from glue.training import (
 )
 
 RESULT = "result.json"
+OWN = ("--save-dir", "--restore-file", "--finetune-from-model")  # of fairseq-train's flags
 
 
 def parser() -> argparse.ArgumentParser:
@@ -75,6 +76,8 @@ def flags_of(args, task: Task, extra: list[str]) -> list[str]:
     Raises:
         ValueError: for what cannot be trained; nothing is written then.
     """
+    if taken := [word for word in extra if word.split("=")[0] in OWN]:
+        raise GlueError(f"{taken[0]} is set by this script; see --help")
     pretrained = read_start(args.checkpoint, args.init_from)
     data, start = args.data / f"{task.name}-bin", args.init_from or args.checkpoint
     check_data(pretrained, data)

@@ -234,6 +234,16 @@ def test_the_result_is_written_before_checkpoints_go(finetune, tmp_path, monkeyp
     assert "finished before" in finetune()
 
 
+@pytest.mark.parametrize(
+    "flag", [["--restore-file", "x.pt"], ["--save-dir=x"], ["--finetune-from-model", "x"]]
+)
+def test_flags_that_are_the_scripts_own(flag, tmp_path, capsys):
+    asked = ["RTE", "model.pt", "bin", str(tmp_path / "save"), "--cpu", *flag]
+    assert finetune_glue.main(asked) == 2
+    assert f"{flag[0]} is set by this script" in capsys.readouterr().err
+    assert not (tmp_path / "save").exists()
+
+
 def test_two_runs_in_one_folder(finetune, tmp_path):
     (tmp_path / "save").mkdir()
     with held(tmp_path / "save"):
