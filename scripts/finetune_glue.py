@@ -145,7 +145,7 @@ def train(flags: list[str]) -> None:
     cli_main()
 
 
-def finetune(args, task: Task, flags: list[str]) -> dict:
+def finetune(args, task: Task, flags: list[str], fingerprint: str) -> dict:
     data, best = args.data / f"{task.name}-bin", args.save / "checkpoint_best.pt"
     with logging_to(args.save / "train.log"):
         train(flags)
@@ -171,7 +171,7 @@ def finetune(args, task: Task, flags: list[str]) -> dict:
         "scores": scores,
         "rows": {s: sum(1 for _ in (folder / f"{s}.tsv").open()) - 1 for s in scores},
         "cut": {split: rows_cut(data, split, flags) for split in ("train", *splits)},
-        "data": {"train_rows": sentences_in(data, "train"), "fingerprint": data_fingerprint(data)},
+        "data": {"train_rows": sentences_in(data, "train"), "fingerprint": fingerprint},
         "point": vars(point_of(args, task)),
         "seed": args.seed,
         "checkpoint": str(args.checkpoint),
@@ -203,13 +203,14 @@ def main(argv=None) -> int:
             return 0
         args.save.mkdir(parents=True, exist_ok=True)
         with locked(args.save):
-            check_save(args, settings_of(args, task, extra))
+            settings = settings_of(args, task, extra)
+            check_save(args, settings)
             done = args.save / RESULT
             if done.exists():
                 print(f"{done} is there: finished before\n{shown(json.loads(done.read_text()))}")
                 return 0
             log_as_fairseq()
-            result = finetune(args, task, flags)
+            result = finetune(args, task, flags, settings["data"])
             write_json(done, result)  # before the checkpoints go: whenever this ends, nothing is lost
             for path in args.save.glob("checkpoint*.pt"):
                 if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:

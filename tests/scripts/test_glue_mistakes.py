@@ -167,7 +167,7 @@ def finetune(tmp_path, capsys, monkeypatch):
     (data / "summary.json").write_text("{}")
     (tmp_path / "model.pt").write_text("weights")
 
-    def trained(args, task, flags):
+    def trained(args, task, flags, fingerprint):
         for name in ("best", "last"):
             (args.save / f"checkpoint_{name}.pt").write_text("weights")
         if args.test:
@@ -205,7 +205,7 @@ def test_a_finished_run_is_not_taken_for_another(finetune, tmp_path):
 
 
 def test_an_interrupted_run_goes_on_with_its_own_settings(finetune, tmp_path, monkeypatch):
-    def stopped(args, task, flags):
+    def stopped(args, task, flags, fingerprint):
         (args.save / "checkpoint_last.pt").write_text("half")
         raise KeyboardInterrupt
 
