@@ -17,8 +17,10 @@ import json
 import os
 import platform
 import subprocess
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
+
+import locking
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_SETTINGS = "{} holds experiments of other settings: choose another folder, or remove that one\n"
@@ -140,18 +142,10 @@ def check_settings(output: Path, settings: dict) -> None:
         write_json(output / "settings.json", settings)
 
 
-@contextmanager
-def locked(output: Path):
-    """Held as long as a run goes on, and given up however it ends.
+def locked(output: Path) -> AbstractContextManager[None]:
+    """Holds a folder as long as a run goes on.
 
     Raises:
-        FolderError: if another one holds it.
+        FolderError: if another run holds it, or nothing can be written there.
     """
-    import fcntl
-
-    with (output / "lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise FolderError(f"another run is at work in {output}: wait until it is done") from None
-        yield
+    return locking.locked(output / "lock", FolderError)

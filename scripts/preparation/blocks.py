@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import locking
 import numpy as np
 
 
@@ -80,8 +80,7 @@ class EncodedBlock:
 Encoder = Callable[[Block], EncodedBlock]
 
 
-@contextlib.contextmanager
-def locked(output: Path) -> Iterator[None]:
+def locked(output: Path) -> contextlib.AbstractContextManager[None]:
     """Makes a folder, and holds it for this run.
 
     Raises:
@@ -93,12 +92,7 @@ def locked(output: Path) -> Iterator[None]:
         raise PreparationError(
             f"cannot make the folder {output} ({error.strerror}): choose another for the result"
         ) from error
-    with open(output / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PreparationError(f"another run is writing to {output}: wait for it, or end it") from None
-        yield
+    return locking.locked(output / ".lock", PreparationError)
 
 
 def write_atomically(path: Path, write: Callable[[Any], None]) -> None:

@@ -72,7 +72,7 @@ def test_dev_ids_of_another_file(vocabulary, tmp_path, capsys):  # noqa: F811
 
 def test_two_at_once_and_what_is_not_ours(asked, capsys):
     with locked(asked[1]):
-        assert "another run is writing" in refused(capsys, *asked)
+        assert "another run is at work" in refused(capsys, *asked)
     other = asked[1] / "RTE-bin" / "mine.txt"
     other.parent.mkdir()
     other.write_text("mine")

@@ -217,7 +217,7 @@ def test_data_of_another_program_are_not_replaced(source, tmp_path):
 def test_two_runs_at_once(source, tmp_path):
     run = start(tmp_path / "out", source, 1, tmp_path / "log")
     until(lambda: (tmp_path / "out" / "parts").exists(), "the first run")
-    with pytest.raises(PreparationError, match="another run is writing"):
+    with pytest.raises(PreparationError, match="another run is at work"):
         prepare(tmp_path / "out", source, 1, WordEncoder())
     assert run.wait() == 0, run.stderr.read()
 

@@ -279,7 +279,7 @@ def test_killed_and_started_again_gives_the_same_bytes(bpe, tmp_path):
             prepare_text.main([str(a) for a in command[2:-1]] + ["1"])
             break
         except SystemExit as stop:
-            assert "another run is writing" in str(stop)
+            assert "another run is at work" in str(stop)
             time.sleep(0.1)
     assert files_of(output) == whole
 

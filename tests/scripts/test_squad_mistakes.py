@@ -63,7 +63,7 @@ def test_two_at_once_and_a_full_disk(tmp_path, bpe_folder, capsys, monkeypatch):
     gold = write(tmp_path / "gold.json", squad_json(question()))
     with locked(tmp_path / "out"):
         assert prepare(tmp_path / "out", bpe_folder, valid=gold) == 2
-    assert "another run is writing to" in capsys.readouterr().err
+    assert "another run is at work in" in capsys.readouterr().err
 
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

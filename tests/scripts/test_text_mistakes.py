@@ -35,7 +35,7 @@ def test_a_second_run_with_another_bpe_changes_nothing(asked, bpe, tmp_path, mon
     merge = binarise._merge_all
 
     def interfered(*arguments):
-        assert "another run is writing" in refusal(asked[0], "--bpe", other, *asked[3:])
+        assert "another run is at work" in refusal(asked[0], "--bpe", other, *asked[3:])
         return merge(*arguments)
 
     monkeypatch.setattr(binarise, "_merge_all", interfered)
