@@ -24,12 +24,11 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, MISSING
 
+from fs_plugins.data.length_order import length_keys
 from fs_plugins.data.property_datasets import LabelsDataset, SplitSizeDataset, one_class_only, read_labels
 from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder
 
 logger = logging.getLogger(__name__)
-
-LENGTH_GROUP = 8  # tokens
 
 
 @dataclass
@@ -126,10 +125,7 @@ class MoleculePropertyTask(FairseqTask):
         )
         with data_utils.numpy_seed(self.cfg.seed):
             order = [np.random.permutation(rows)]
-        if split != "train":
-            order.append(np.asarray(tokens.sizes))  # nothing is learned from the order: less padding
-        elif self.cfg.group_by_length:
-            order.append(np.asarray(tokens.sizes) // LENGTH_GROUP)
+        order += length_keys(tokens.sizes, split, self.cfg.group_by_length)
         self.datasets[split] = SortDataset(dataset, sort_order=order)
         logger.info("%s: %d molecules, %d labels", split, rows, np.count_nonzero(~np.isnan(labels)))
         return self.datasets[split]

@@ -3,19 +3,19 @@
 from dataclasses import dataclass, field
 
 from fairseq.tasks import register_task
-from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fs_plugins.data.repeated_tokens import RepeatInputDataset
+from fs_plugins.tasks.glue import GlueConfig, GlueTask
 
 
 @dataclass
-class RepeatedSentencePredictionConfig(SentencePredictionConfig):
+class RepeatedSentencePredictionConfig(GlueConfig):
     repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
 
 
 @register_task("repeated_sentence_prediction", dataclass=RepeatedSentencePredictionConfig)
-class RepeatedSentencePredictionTask(SentencePredictionTask):
-    """fairseq's ``sentence_prediction`` with every token of the input k times in a row.
+class RepeatedSentencePredictionTask(GlueTask):
+    """The task ``glue`` with every token of the input k times in a row.
 
     ``--max-positions`` counts tokens with their copies, as in pre-training (512 k): sentences of more than
     max-positions / k tokens are left out or, with --shorten-method truncate, cut to that.

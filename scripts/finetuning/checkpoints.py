@@ -16,7 +16,7 @@ VALUES = (
     *("max_positions", "activation_fn", "pooler_activation_fn", "embedding_init_std"),
     *("ext_state_num", "links_feature", "max_transition_length", "rope_dimensions"),
 )
-CLASSIFICATION_TASKS = ("sentence_prediction", "repeated_sentence_prediction")
+CLASSIFICATION_TASKS = ("glue", "sentence_prediction", "repeated_sentence_prediction")
 FINETUNING_TASKS = (*CLASSIFICATION_TASKS, "squad2", "molecule_property")
 SWITCHES = ("encoder_normalize_before", "untie_weights_roberta", "sparse_dag")
 

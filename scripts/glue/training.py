@@ -185,7 +185,7 @@ def training_flags(
     if not valid:
         raise GlueError(f"{data} has no valid set: give a folder that scripts/prepare_glue.py made")
     updates, warmup = updates_of(sentences_in(data, "train"), point)
-    kind = ["sentence_prediction"]
+    kind = ["glue"]
     if pretrained.repeat > 1:
         kind = ["repeated_sentence_prediction", "--repeat-times", str(pretrained.repeat)]
     return [

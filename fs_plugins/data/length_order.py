@@ -1,0 +1,22 @@
+"""The order of rows by their length, so that a batch holds little padding."""
+
+import numpy as np
+
+LENGTH_GROUP = 8  # tokens
+
+
+def length_keys(lengths: np.ndarray, split: str, group_by_length: bool) -> list[np.ndarray]:
+    """What a split's rows are sorted by, before a random order decides.
+
+    Args:
+        lengths: [rows], tokens.
+        group_by_length: whether the training set's rows are grouped too: a batch then has rows of about one
+            length, and is no longer a random draw. Of other splits nothing is learned: they always are.
+
+    Returns:
+        Keys as ``SortDataset`` takes them, the last of which counts first: none or one array [rows].
+    """
+    lengths = np.asarray(lengths)
+    if split != "train":
+        return [lengths]
+    return [lengths // LENGTH_GROUP] if group_by_length else []
