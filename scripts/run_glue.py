@@ -47,7 +47,12 @@ def parser() -> argparse.ArgumentParser:
     add("--init-from", type=Path, metavar="FILE", help=f"a checkpoint of MNLI, for {', '.join(FROM_MNLI)}")
     add("--gpus", type=whole_numbers, metavar="0,1", help="one run at a time on each (default: the CPU)")
     add("--jobs", type=int, default=1, metavar="N", help="runs at a time on the CPU (default: 1)")
-    add("--flags", default="", metavar="'...'", help="more flags for every fine-tuning; they win")
+    add(
+        "--flags",
+        default="",
+        metavar="'...'",
+        help="more flags for every fine-tuning; they win (a single one: --flags=--group-by-length)",
+    )
     add("--dry-run", action="store_true", help="show the commands of the grid and what is done already")
     return result
 
