@@ -31,6 +31,7 @@ def apply() -> None:
     keep_last_batch()
     end_loading_at_exit()
     allow_checkpoint_classes()
+    leave_validation_meters()
     explain_checkpoints()
     explain_missing_data()
     check_precision()
@@ -113,6 +114,16 @@ def allow_checkpoint_classes() -> None:
     broadcast = [_TensorPlaceholder, DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata]
     broadcast += [(typing.Any, "typing.Any"), collections.defaultdict, dict, list, int, float, str, bool]
     torch.serialization.add_safe_globals([*settings, *scores, *broadcast])
+
+
+def leave_validation_meters() -> None:
+    """Resumes without the meters of past validations, which nothing reads: fairseq cannot make a plugin's,
+    and tensors in them are on the CPU where the next validation's may be on the GPU."""
+    from fairseq.logging import metrics
+
+    @wrap(metrics, "load_state_dict")
+    def load_state_dict(original, state):
+        return original({name: meters for name, meters in state.items() if name != "valid"})
 
 
 def explain_checkpoints() -> None:

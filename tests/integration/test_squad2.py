@@ -114,6 +114,18 @@ def test_starts_from_a_pretrained_checkpoint_and_resumes(squad_data, pretrained,
     assert [stats["epoch"] for stats in resumed.stats["valid"]] == [2]
 
 
+def test_goes_on_in_the_middle_of_an_epoch(squad_data, tmp_path):
+    flags = ["--validate-interval-updates", 1, "--save-interval-updates", 1, "--lr", 1e-3]
+    train(*finetuning(squad_data, tmp_path / "halves", *flags, "--max-update", 2))
+    state = commands.load_checkpoint(tmp_path / "halves" / "checkpoint_last.pt")["extra_state"]
+    assert state["train_iterator"]["iterations_in_epoch"] == 2  # and not the end of one
+    resumed = train(*finetuning(squad_data, tmp_path / "halves", *flags, "--max-update", 3))
+    whole = train(*finetuning(squad_data, tmp_path / "whole", *flags, "--max-update", 3))
+    assert resumed.stats["valid"][-1]["valid_num_updates"] == "3"
+    for name in ("valid_loss", "valid_f1", "valid_questions"):
+        assert resumed.stats["valid"][-1][name] == whole.stats["valid"][-1][name]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("memorised", ["exlm_tiny"], indirect=True)
 def test_two_workers_measure_what_one_does(squad_data, memorised, tmp_path):
