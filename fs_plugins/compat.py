@@ -31,7 +31,7 @@ def apply() -> None:
     keep_last_batch()
     end_loading_at_exit()
     allow_checkpoint_classes()
-    leave_validation_meters()
+    mend_meters_of_resumed_runs()
     explain_checkpoints()
     explain_missing_data()
     check_precision()
@@ -116,14 +116,18 @@ def allow_checkpoint_classes() -> None:
     torch.serialization.add_safe_globals([*settings, *scores, *broadcast])
 
 
-def leave_validation_meters() -> None:
+def mend_meters_of_resumed_runs() -> None:
     """Resumes without the meters of past validations, which nothing reads: fairseq cannot make a plugin's,
-    and tensors in them are on the CPU where the next validation's may be on the GPU."""
+    and tensors in them are on the CPU where the next validation's may be on the GPU. Starts the stopwatch of
+    ``wall``, which stands still otherwise: seconds since this process began to train."""
     from fairseq.logging import metrics
 
     @wrap(metrics, "load_state_dict")
     def load_state_dict(original, state):
-        return original({name: meters for name, meters in state.items() if name != "valid"})
+        original({name: meters for name, meters in state.items() if name != "valid"})
+        wall = metrics.get_meter("default", "wall")
+        if wall is not None:
+            wall.start()
 
 
 def explain_checkpoints() -> None:

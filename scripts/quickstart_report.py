@@ -37,6 +37,7 @@ class Curve:
     speed: dict[int, float] = field(default_factory=dict)  # targets per second
     nonfinite: dict[int, float] = field(default_factory=dict)
     seconds: float = 0.0  # of training and validation, over all runs up to the last point
+    wall: float = 0.0  # of these, the last run's
 
     def add(self, kind: str, record: dict) -> None:
         if kind == "valid":
@@ -45,7 +46,9 @@ class Curve:
         update = int(record["num_updates"])
         self.train[update] = float(record["loss"])
         self.nonfinite[update] = float(record.get("nonfinite", 0))
-        self.seconds = float(record["wall"])
+        wall = float(record["wall"])
+        self.seconds += wall if wall < self.wall else wall - self.wall  # a resumed run counts from 0 again
+        self.wall = wall
         # Sentences and targets per sentence are means per update; ups is updates per second.
         speed = float(record["ups"]) * float(record["bsz"]) * float(record.get("targets", 0))
         if math.isfinite(speed):

@@ -13,6 +13,7 @@ import torch
 from fairseq import checkpoint_utils, options
 from fairseq.data import TokenBlockDataset, data_utils
 from fairseq.distributed.utils import _split_tensors_from_obj
+from fairseq.logging import metrics
 
 from fs_plugins import compat
 
@@ -56,6 +57,23 @@ def test_batches_hold_every_sentence(count, limits):
     assert [index for batch in batches for index in batch] == list(range(count))[::-1]
     assert all(0 < len(batch) <= 8 for batch in batches)
     assert all(len(batch) == 8 for batch in batches[:-1])
+
+
+def test_meters_of_a_resumed_run():
+    metrics.reset()
+    metrics.log_start_time("wall", priority=790, round=0)
+    with metrics.aggregate("train"):
+        metrics.log_scalar("loss", 2.0)
+    with metrics.aggregate("valid"):
+        metrics.log_concat_tensor("rows", torch.ones(3))
+    state = metrics.state_dict()
+    assert {"default", "train", "valid"} <= set(state)
+    metrics.reset()
+    metrics.load_state_dict(state)
+    assert metrics.get_smoothed_value("train", "loss") == 2
+    assert metrics.get_meter("valid", "rows") is None
+    assert metrics.get_meter("default", "wall").elapsed_time > 0  # it runs
+    metrics.reset()
 
 
 def save(folder, **content):

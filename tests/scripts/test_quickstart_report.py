@@ -31,14 +31,14 @@ def test_a_resumed_log_is_one_curve():
         valid_line(10, 8.5),
         train_line(20, 8.0, wall=40),
         "Traceback (most recent call last):\n",
-        train_line(20, 7.5, wall=45, ups=float("inf")),
-        train_line(30, 7.0, wall=65, nonfinite=1),
+        train_line(20, 7.5, wall=5, ups=float("inf")),
+        train_line(30, 7.0, wall=25, nonfinite=1),
     ]
     curve = report.read_curve(lines)
     assert curve.train == {10: 9.0, 20: 7.5, 30: 7.0}
     assert curve.valid == {10: 8.5}
     assert curve.speed == {10: 656.0, 20: 656.0, 30: 656.0}
-    assert curve.seconds == 65
+    assert curve.seconds == 40 + 25
     assert "NON-FINITE SENTENCES" in dict(report.summary_rows(curve, before=9.5, entropy=8.0, words_only=7.5))
 
 
