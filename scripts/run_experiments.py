@@ -47,6 +47,11 @@ def filters(text: str) -> dict[str, str]:
     return parts
 
 
+MORE_FLAGS = (
+    "more flags for every {}; they win (a single one: --flags=--NAME)"  # argparse: no value begins with -
+)
+
+
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
@@ -70,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
     add("--only", type=filters, default={}, metavar="k=4,p=0.15", help="only the runs with these settings")
     add("--dry-run", action="store_true", help="show the commands and what is done already")
     add("--updates", type=int, metavar="N", help="of each pre-training (default: the size's; MLM++: twice)")
-    add("--flags", default="", metavar="'...'", help="more flags for every pre-training; they win")
+    add("--flags", default="", metavar="'...'", help=MORE_FLAGS.format("pre-training"))
     return result
 
 

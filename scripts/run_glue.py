@@ -23,7 +23,7 @@ from glue.grids import FLAGS, GRIDS, Point, points_of
 from glue.sweep import FROM_MNLI, Sweep, SweepGrid, best_point, check_results, rows_in, runs_of
 from glue.tasks import TASKS, task_named
 from glue.training import check_data, file_state, read_start
-from run_experiments import filters, whole_numbers
+from run_experiments import MORE_FLAGS, filters, whole_numbers
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,12 +47,7 @@ def parser() -> argparse.ArgumentParser:
     add("--init-from", type=Path, metavar="FILE", help=f"a checkpoint of MNLI, for {', '.join(FROM_MNLI)}")
     add("--gpus", type=whole_numbers, metavar="0,1", help="one run at a time on each (default: the CPU)")
     add("--jobs", type=int, default=1, metavar="N", help="runs at a time on the CPU (default: 1)")
-    add(
-        "--flags",
-        default="",
-        metavar="'...'",
-        help="more flags for every fine-tuning; they win (a single one: --flags=--group-by-length)",
-    )
+    add("--flags", default="", metavar="'...'", help=MORE_FLAGS.format("fine-tuning"))
     add("--dry-run", action="store_true", help="show the commands of the grid and what is done already")
     return result
 
