@@ -10,23 +10,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-for folder in (str(ROOT), str(ROOT / "scripts")):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+import plugin_path  # noqa: F401  (fs_plugins)
+import numpy as np
+from moleculenet.evaluate import SPLITS, read_split, rows_sha256, split_metrics, write_predictions
+from moleculenet.reading import InputError
+from moleculenet.writing import write_json
+from rdkit.Chem import rdFingerprintGenerator
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-import numpy as np  # noqa: E402
-from moleculenet.evaluate import SPLITS, read_split, rows_sha256, split_metrics, write_predictions  # noqa: E402
-from moleculenet.reading import InputError  # noqa: E402
-from moleculenet.writing import write_json  # noqa: E402
-from rdkit.Chem import rdFingerprintGenerator  # noqa: E402
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor  # noqa: E402
-
-from fs_plugins.data.molecules import parse_molecule  # noqa: E402
-from fs_plugins.data.property_info import PropertyInfo, read_folder  # noqa: E402
+from fs_plugins.data.molecules import parse_molecule
+from fs_plugins.data.property_info import PropertyInfo, read_folder
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:

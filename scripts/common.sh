@@ -32,19 +32,35 @@ count_gpus() { # sets gpus, unless --gpus or --cpu did: those that are visible
     fi
 }
 
-claim_folder() { # claim_folder FOLDER SETTINGS: makes it and holds it for this run; refuses one of other SETTINGS
+refuse_own_flag() { # refuse_own_flag FLAG: of fairseq-train's, which the fine-tuning scripts set themselves
+    case ${1%%=*} in
+    --seed | --save-dir | --restore-file | --finetune-from-model) fail "${1%%=*} is set by this script; see --help" ;;
+    esac
+}
+
+claim_folder() { # claim_folder FOLDER INPUTS WORD...: makes it and holds it for this run; refuses one of another command or INPUTS
+    local settings='' word i words=("${@:3}")
+    for ((i = 0; i < ${#words[@]}; i++)); do
+        if [[ ${words[i]} == --save-dir ]]; then
+            i=$((i + 1)) # the folder's own name depends on where the script is called
+        else
+            printf -v word '%q ' "${words[i]}"
+            settings+=$word
+        fi
+    done
+    settings+=$'\n'$2
     mkdir -p "$1" 2>/dev/null && [[ -w $1 ]] || fail "$1 cannot be made, or not be written to: choose another SAVE"
     if command -v flock >/dev/null; then
         exec 9>"$1/lock"
         flock -n 9 || fail "another run is at work in $1: wait for it, or end it"
     fi
     if [[ -e $1/command.txt ]]; then
-        [[ $(<"$1/command.txt") == "$2" ]] ||
+        [[ $(<"$1/command.txt") == "$settings" ]] ||
             fail "$1 holds a run of other settings, data or weights (command.txt): choose another SAVE, or remove that folder"
     elif [[ ! -e $1/train.log ]] && compgen -G "$1/*.pt" >/dev/null; then
         fail "$1 holds checkpoints of another run: choose another SAVE"
     fi
-    printf '%s\n' "$2" >"$1/command.txt.part" && mv "$1/command.txt.part" "$1/command.txt"
+    printf '%s\n' "$settings" >"$1/command.txt.part" && mv "$1/command.txt.part" "$1/command.txt"
 }
 
 flags=()

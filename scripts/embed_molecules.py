@@ -13,17 +13,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-for folder in (str(ROOT), str(ROOT / "scripts")):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-
-import numpy as np  # noqa: E402
-from moleculenet import streaming  # noqa: E402
-from moleculenet.reading import InputError  # noqa: E402
+import plugin_path  # noqa: F401  (fs_plugins)
+import numpy as np
+from moleculenet import streaming
+from moleculenet.reading import InputError
 
 ROWS = 4096  # of a row group
 

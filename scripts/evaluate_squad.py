@@ -15,12 +15,10 @@ import json
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+import plugin_path  # noqa: F401  (fs_plugins)
 
-from fs_plugins.data.squad import gold_answers, read_squad  # noqa: E402
-from fs_plugins.data.squad_metrics import evaluate  # noqa: E402
+from fs_plugins.data.squad import gold_answers, read_squad
+from fs_plugins.data.squad_metrics import evaluate
 
 
 def read_table(path: Path, kind: type | tuple, what: str) -> dict:

@@ -19,6 +19,8 @@ import shlex
 import sys
 from pathlib import Path
 
+import plugin_path  # noqa: F401  (fs_plugins)
+from experiments.command_line import exit_status
 from experiments.folder import FolderError, check_settings, locked, write_json
 from glue.files import GlueError
 from glue.grids import FLAGS, GRIDS, Point, points_of
@@ -190,39 +192,37 @@ def shown(result: dict) -> str:
     return "\n".join(lines)
 
 
-def main(argv=None) -> int:
-    args, extra = parser().parse_known_args(argv)
-    try:
-        task = task_named(args.task)
-        import torch
+def run(args: argparse.Namespace, extra: list[str]) -> int:
+    """The exit status."""
+    task = task_named(args.task)
+    import torch
 
-        args.cpu = args.cpu or not torch.cuda.is_available()
-        flags = flags_of(args, task, extra)
-        if args.print:
-            print(shlex.join([sys.executable, "-m", "fairseq_cli.train", *flags]))
+    args.cpu = args.cpu or not torch.cuda.is_available()
+    flags = flags_of(args, task, extra)
+    if args.print:
+        print(shlex.join([sys.executable, "-m", "fairseq_cli.train", *flags]))
+        return 0
+    args.save.mkdir(parents=True, exist_ok=True)
+    with locked(args.save):
+        settings = settings_of(args, task, extra)
+        check_save(args, settings)
+        done = args.save / RESULT
+        if done.exists():
+            print(f"{done} is there: finished before\n{shown(json.loads(done.read_text()))}")
             return 0
-        args.save.mkdir(parents=True, exist_ok=True)
-        with locked(args.save):
-            settings = settings_of(args, task, extra)
-            check_save(args, settings)
-            done = args.save / RESULT
-            if done.exists():
-                print(f"{done} is there: finished before\n{shown(json.loads(done.read_text()))}")
-                return 0
-            log_as_fairseq()
-            result = finetune(args, task, flags, settings["data"])
-            write_json(done, result)  # before the checkpoints go: whenever this ends, nothing is lost
-            for path in args.save.glob("checkpoint*.pt"):
-                if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:
-                    path.unlink()
-    except (ValueError, FolderError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted: the same command goes on where it stood", file=sys.stderr)
-        return 130
+        log_as_fairseq()
+        result = finetune(args, task, flags, settings["data"])
+        write_json(done, result)  # before the checkpoints go: whenever this ends, nothing is lost
+        for path in args.save.glob("checkpoint*.pt"):
+            if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:
+                path.unlink()
     print(shown(result))
     return 0
+
+
+def main(argv=None) -> int:
+    args, extra = parser().parse_known_args(argv)
+    return exit_status(lambda: run(args, extra))
 
 
 if __name__ == "__main__":

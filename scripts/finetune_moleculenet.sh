@@ -51,8 +51,7 @@ while (($#)); do
     --scratch) scratch=yes ;;
     --cpu) gpus=0 ;;
     --print) show=yes ;;
-    --seed | --save-dir | --restore-file | --finetune-from-model) fail "$1 is set by this script; see --help" ;;
-    *) extra+=("$1") ;;
+    *) refuse_own_flag "$1" && extra+=("$1") ;;
     esac
     shift
 done
@@ -111,7 +110,7 @@ for seed in $seeds; do
         echo
         continue
     fi
-    claim_folder "$folder" "$(printf '%q ' "${command[@]:1}")"$'\n'"$inputs"
+    claim_folder "$folder" "$inputs" "${command[@]:1}"
     if [[ -e $folder/metrics.json ]]; then
         echo "seed $seed: finished before, $folder/metrics.json"
         continue

@@ -51,8 +51,7 @@ while (($#)); do
         ;;
     --cpu) gpus=0 ;;
     --print) show=yes ;;
-    --seed | --save-dir | --restore-file | --finetune-from-model) fail "$1 is set by this script; see --help" ;;
-    *) extra+=("$1") ;;
+    *) refuse_own_flag "$1" && extra+=("$1") ;;
     esac
     shift
 done
@@ -120,8 +119,7 @@ for seed in "${seeds[@]}"; do
         echo
         continue
     fi
-    # the folder's own name aside, which depends on where the script is called
-    claim_folder "$folder" "$(printf '%q ' "${command[@]:1}" | sed "s| --save-dir [^ ]* | |")"$'\n'"$inputs"
+    claim_folder "$folder" "$inputs" "${command[@]:1}"
     [[ ! -f $folder/scores.json ]] || continue
     "${command[@]}" 2>&1 | tee -a "$folder/train.log"
     "$python" "$root/scripts/predict_squad.py" "$folder/checkpoint_best.pt" "$data" ${device[@]+"${device[@]}"}

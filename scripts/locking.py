@@ -17,7 +17,7 @@ def locked(file: Path, error: type[Exception]) -> Iterator[None]:
         error: what to raise.
 
     Raises:
-        error: if another run holds it, or the folder does not let it be made.
+        error: if another run holds it, or the folder or its drive does not let it be made.
     """
     try:
         lock = file.open("a")
@@ -30,4 +30,9 @@ def locked(file: Path, error: type[Exception]) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise error(f"another run is at work in {file.parent}: wait for it, or end it") from None
+        except OSError as problem:  # some network drives
+            raise error(
+                f"{file.parent} is on a drive that has no locks ({problem.strerror}): "
+                "choose a folder on another one for the result"
+            ) from problem
         yield

@@ -15,15 +15,9 @@ import argparse
 import csv
 import logging
 import os
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-for folder in (str(ROOT), str(ROOT / "scripts")):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-
-from moleculenet import streaming  # noqa: E402
+import plugin_path  # noqa: F401  (fs_plugins)
+from moleculenet import streaming
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:

@@ -16,19 +16,15 @@ import os
 import sys
 from pathlib import Path
 
+import plugin_path  # noqa: F401  (fs_plugins)
 import torch
+from fairseq import tasks, utils
+from omegaconf import open_dict
 
-ROOT = Path(__file__).resolve().parents[1]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
-from fairseq import tasks, utils  # noqa: E402
-from omegaconf import open_dict  # noqa: E402
-
-import fs_plugins  # noqa: E402, F401  (models, tasks and what fairseq needs on current Python)
-from fs_plugins.analysis.checkpoint import choose_device, read_state  # noqa: E402
-from fs_plugins.data.squad_answers import AnswerTable, window_answers  # noqa: E402
-from fs_plugins.tasks.squad2 import Squad2Task  # noqa: E402
+import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
+from fs_plugins.analysis.checkpoint import choose_device, read_state
+from fs_plugins.data.squad_answers import AnswerTable, window_answers
+from fs_plugins.tasks.squad2 import Squad2Task
 
 SCORES = "scores.json"
 

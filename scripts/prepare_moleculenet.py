@@ -15,24 +15,19 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-for folder in (str(ROOT), str(ROOT / "scripts")):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+import plugin_path  # noqa: F401  (fs_plugins)
+import numpy as np
+import rdkit
+from finetuning.checkpoints import CheckpointError, check_dictionary, read_checkpoint
+from moleculenet import encoding, reading, writing
+from moleculenet.datasets import KNOWN
+from moleculenet.reading import InputError
 
-import numpy as np  # noqa: E402
-import rdkit  # noqa: E402
-from finetuning.checkpoints import CheckpointError, check_dictionary, read_checkpoint  # noqa: E402
-from moleculenet import encoding, reading, writing  # noqa: E402
-from moleculenet.datasets import KNOWN  # noqa: E402
-from moleculenet.reading import InputError  # noqa: E402
-
-from fs_plugins.data import molecule_splits  # noqa: E402
-from fs_plugins.data.property_datasets import one_class_only  # noqa: E402
-from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, fingerprint, label_scale  # noqa: E402
+from fs_plugins.data import molecule_splits
+from fs_plugins.data.property_datasets import one_class_only
+from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, fingerprint, label_scale
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:

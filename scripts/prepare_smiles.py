@@ -16,8 +16,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # fs_plugins, where it is not installed
-
+import plugin_path  # noqa: F401  (fs_plugins)
 from preparation.binarise import binarise, input_state
 from preparation.blocks import PreparationError
 from preparation.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected

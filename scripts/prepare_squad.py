@@ -17,17 +17,13 @@ import shutil
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT, ROOT / "scripts"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+import plugin_path  # noqa: F401  (fs_plugins)
+from preparation.blocks import PreparationError, explained, locked
+from preparation.bpe import TextEncoder, UnknownTokenError
+from preparation.encoder_arguments import add_encoder_arguments, encoder_of
 
-from preparation.blocks import PreparationError, explained, locked  # noqa: E402
-from preparation.bpe import TextEncoder, UnknownTokenError  # noqa: E402
-from preparation.encoder_arguments import add_encoder_arguments, encoder_of  # noqa: E402
-
-from fs_plugins.data import squad_tokens  # noqa: E402
-from fs_plugins.data.squad import Squad, read_squad  # noqa: E402
+from fs_plugins.data import squad_tokens
+from fs_plugins.data.squad import Squad, read_squad
 
 
 def parser() -> argparse.ArgumentParser:

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import plugin_path  # noqa: F401  (fs_plugins)
 from experiments.folder import FolderError, read_json
 from glue.grids import Point, points_of
 from glue.sweep import Finetuning as Run

@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import plugin_path  # noqa: F401  (fs_plugins)
 from experiments import folder, steps
+from experiments.command_line import add_running_arguments, exit_status, filters, whole_numbers
 from experiments.folder import ROOT, FolderError
 from experiments.grids import EXPERIMENTS, expand
 from experiments.runner import Grid, say
@@ -28,28 +29,6 @@ SIZES = ("smoke", "small", "paper")
 # what makes a run that run, or what the runner has an option for
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
-
-
-def whole_numbers(text: str) -> tuple[int, ...]:
-    try:
-        numbers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        numbers = ()
-    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
-        raise argparse.ArgumentTypeError(f"'{text}': give different whole numbers, such as 1,2,3")
-    return numbers
-
-
-def filters(text: str) -> dict[str, str]:
-    parts = dict(part.partition("=")[::2] for part in text.split(","))
-    if not all(parts.values()):
-        raise argparse.ArgumentTypeError(f"'{text}': give fields and values, such as k=4,p=0.15")
-    return parts
-
-
-MORE_FLAGS = (
-    "more flags for every {}; they win (a single one: --flags=--NAME)"  # argparse: no value begins with -
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,12 +49,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="1,2,3",
         help="of fine-tuning (default: 1,2,3)",
     )
-    add("--gpus", type=whole_numbers, metavar="0,1", help="one run at a time on each (default: the CPU)")
-    add("--jobs", type=int, default=1, metavar="N", help="runs at a time on the CPU (default: 1)")
     add("--only", type=filters, default={}, metavar="k=4,p=0.15", help="only the runs with these settings")
-    add("--dry-run", action="store_true", help="show the commands and what is done already")
     add("--updates", type=int, metavar="N", help="of each pre-training (default: the size's; MLM++: twice)")
-    add("--flags", default="", metavar="'...'", help=MORE_FLAGS.format("pre-training"))
+    add_running_arguments(result, "pre-training")
     return result
 
 
@@ -186,15 +162,7 @@ def run(args) -> int:
 
 def main(argv=None) -> int:
     args = parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return run(args)
-    except (ValueError, FolderError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted: the same command goes on where it stopped", file=sys.stderr)
-        return 130
+    return exit_status(lambda: run(args))
 
 
 if __name__ == "__main__":

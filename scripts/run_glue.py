@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
 import sys
 from pathlib import Path
 
+import plugin_path  # noqa: F401  (fs_plugins)
 from experiments import folder
+from experiments.command_line import add_running_arguments, exit_status, filters, whole_numbers
 from experiments.folder import FolderError
 from experiments.runner import say
 from glue.grids import FLAGS, GRIDS, Point, points_of
 from glue.sweep import FROM_MNLI, Sweep, SweepGrid, best_point, check_results, rows_in, runs_of
 from glue.tasks import TASKS, task_named
 from glue.training import check_data, file_state, read_start
-from run_experiments import MORE_FLAGS, filters, whole_numbers
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,10 +45,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--seeds", type=whole_numbers, default=(1, 2, 3, 4, 5), metavar="1,2,3", help="default: 1,2,3,4,5")
     add("--init-from", type=Path, metavar="FILE", help=f"a checkpoint of MNLI, for {', '.join(FROM_MNLI)}")
-    add("--gpus", type=whole_numbers, metavar="0,1", help="one run at a time on each (default: the CPU)")
-    add("--jobs", type=int, default=1, metavar="N", help="runs at a time on the CPU (default: 1)")
-    add("--flags", default="", metavar="'...'", help=MORE_FLAGS.format("fine-tuning"))
-    add("--dry-run", action="store_true", help="show the commands of the grid and what is done already")
+    add_running_arguments(result, "fine-tuning")
     return result
 
 
@@ -136,15 +133,7 @@ def run(args) -> int:
 
 def main(argv=None) -> int:
     args = parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return run(args)
-    except (ValueError, FolderError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted: the same command goes on where it stopped", file=sys.stderr)
-        return 130
+    return exit_status(lambda: run(args))
 
 
 if __name__ == "__main__":

@@ -29,17 +29,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-ROOT = Path(__file__).resolve().parents[2]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # scripts
 
-from fairseq import checkpoint_utils  # noqa: E402
-from fairseq.data import PrependTokenDataset, TokenBlockDataset, data_utils  # noqa: E402
+import plugin_path  # noqa: F401  (fs_plugins)
+from fairseq import checkpoint_utils
+from fairseq.data import PrependTokenDataset, TokenBlockDataset, data_utils
 
-import fs_plugins  # noqa: E402, F401  (models, tasks and what fairseq needs on current Python)
-from fs_plugins.custom_ops.dag_loss import dag_loss  # noqa: E402
-from fs_plugins.data.repeated_tokens import repeat_tokens  # noqa: E402
-from fs_plugins.models.exlm import ExLMModel, StateGraph  # noqa: E402
+import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
+from fs_plugins.custom_ops.dag_loss import dag_loss
+from fs_plugins.data.repeated_tokens import repeat_tokens
+from fs_plugins.models.exlm import ExLMModel, StateGraph
 
 SEED = 1
 BATCH_TOKENS = 4096

@@ -19,22 +19,20 @@ import pickle
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-for folder in (str(ROOT), str(ROOT / "scripts")):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # scripts
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from fairseq.data import data_utils  # noqa: E402
+import plugin_path  # noqa: F401  (fs_plugins)
+import numpy as np
+import torch
+from fairseq.data import data_utils
 
-from fs_plugins.analysis.checkpoint import load_checkpoint  # noqa: E402
-from fs_plugins.analysis.molecules import MoleculeModel  # noqa: E402
-from fs_plugins.criterions.property_metrics import regression_errors, roc_auc_scores, summarise  # noqa: E402
-from fs_plugins.data.property_datasets import read_labels  # noqa: E402
-from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder  # noqa: E402
-from moleculenet.reading import InputError  # noqa: E402
-from moleculenet.writing import write_json  # noqa: E402
+from fs_plugins.analysis.checkpoint import load_checkpoint
+from fs_plugins.analysis.molecules import MoleculeModel
+from fs_plugins.criterions.property_metrics import regression_errors, roc_auc_scores, summarise
+from fs_plugins.data.property_datasets import read_labels
+from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder
+from moleculenet.reading import InputError
+from moleculenet.writing import write_json
 
 SPLITS = ("valid", "test")
 

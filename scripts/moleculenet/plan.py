@@ -11,18 +11,16 @@ import shlex
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-for folder in (str(ROOT), str(ROOT / "scripts")):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # scripts
 
-import numpy as np  # noqa: E402
-from finetuning.checkpoints import CheckpointError, check_dictionary, read_checkpoint  # noqa: E402
+import plugin_path  # noqa: F401  (fs_plugins)
+import numpy as np
+from finetuning.checkpoints import CheckpointError, check_dictionary, read_checkpoint
 
-from fs_plugins.data.property_datasets import one_class_only, read_labels  # noqa: E402
-from fs_plugins.data.property_info import PropertyInfo, read_folder  # noqa: E402
-from moleculenet import writing  # noqa: E402
-from moleculenet.reading import InputError  # noqa: E402
+from fs_plugins.data.property_datasets import one_class_only, read_labels
+from fs_plugins.data.property_info import PropertyInfo, read_folder
+from moleculenet import writing
+from moleculenet.reading import InputError
 
 
 def plan(checkpoint: Path, data: Path) -> tuple[int, str, list[str], list[str]]:

@@ -15,12 +15,10 @@ import math
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-for folder in (str(ROOT), str(ROOT / "scripts")):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # scripts
 
-from finetuning.checkpoints import (  # noqa: E402
+import plugin_path  # noqa: F401  (fs_plugins)
+from finetuning.checkpoints import (
     Pretrained,
     check_dictionary,
     check_not_finetuned,
@@ -28,9 +26,9 @@ from finetuning.checkpoints import (  # noqa: E402
     read_symbols,
 )
 
-import fs_plugins  # noqa: E402, F401  (models, tasks and what fairseq needs on current Python)
-from fs_plugins.data import squad_tokens  # noqa: E402
-from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows  # noqa: E402
+import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
+from fs_plugins.data import squad_tokens
+from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
 
 OTHER_DICTIONARY = "make the data anew with scripts/prepare_squad.py --dict, the dict.txt of its pre-training"
 

@@ -84,6 +84,7 @@ def test_two_at_once_and_a_full_disk(tmp_path, bpe_folder, capsys, monkeypatch):
         (["--lr", "0.0e3"], "--lr '0.0e3': give a number above 0"),
         (["--lr", "fast"], "--lr 'fast': give a number above 0"),
         (["--seed", "3"], "--seed is set by this script"),
+        (["--save-dir=elsewhere"], "--save-dir is set by this script"),
     ],
 )
 def test_flags_that_cannot_be(pretrained, squad_data, flags, says):  # noqa: F811
@@ -113,10 +114,10 @@ def test_a_fine_tuned_model_is_no_pretrained_one(pretrained, squad_data, tmp_pat
 # ---- the folder of a run
 
 
-def claim(folder, settings: str, then: str = "true"):
-    script = f'source "{SCRIPT.parent}/common.sh"; claim_folder "$1" "$2"; {then}'
-    call = ["bash", "-euc", script, "claim", str(folder), settings]
-    return subprocess.run(call, capture_output=True, text=True)
+def claim(folder, inputs: str, *words: str, then: str = "true", cwd=None):
+    script = f'source "{SCRIPT.parent}/common.sh"; claim_folder "$@"; {then}'
+    call = ["bash", "-euc", script, "claim", str(folder), inputs, *words]
+    return subprocess.run(call, capture_output=True, text=True, cwd=cwd)
 
 
 def test_a_folder_is_of_one_run(tmp_path):
@@ -131,10 +132,19 @@ def test_a_folder_is_of_one_run(tmp_path):
     assert "cannot be made, or not be written to" in claim(tmp_path / "file", "a").stderr
 
 
+def test_a_folder_is_of_one_command_called_from_anywhere(tmp_path):
+    folder = tmp_path / "my runs" / "seed 1"
+    first = ["fairseq_cli.train", "--save-dir", "my runs/seed 1", "--lr", "3e-5"]
+    assert claim("my runs/seed 1", "a", *first, cwd=tmp_path).returncode == 0
+    assert claim(folder, "a", "fairseq_cli.train", "--save-dir", str(folder), "--lr", "3e-5").returncode == 0
+    refused = claim(folder, "a", "fairseq_cli.train", "--save-dir", str(folder), "--lr", "3e-4")
+    assert refused.returncode == 2 and "holds a run of other settings" in refused.stderr
+
+
 @pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock")
 def test_a_folder_is_held_by_one_run(tmp_path):
     nested = f'bash -euc \'source "{SCRIPT.parent}/common.sh"; claim_folder "$1" a\' x "$1" 9>&-'
-    result = claim(tmp_path / "seed1", "a", nested)
+    result = claim(tmp_path / "seed1", "a", then=nested)
     assert result.returncode == 2 and "another run is at work in" in result.stderr
 
 
