@@ -2,9 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, indexed_dataset
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
@@ -80,3 +81,13 @@ def sample(symbols: Dictionary, sentences: Sequence[tuple[Tensor, Tensor]]) -> d
 
 def criterion(symbols: Dictionary) -> NatDagLossMLM:
     return NatDagLossMLM(task(symbols))
+
+
+def write_split(folder: Path, name: str, sentences: Sequence[Sequence[int]], symbols: Dictionary) -> None:
+    """A split of binarised sentences in a folder of fairseq-preprocess, and its dict.txt."""
+    folder.mkdir(parents=True, exist_ok=True)
+    builder = indexed_dataset.make_builder(str(folder / f"{name}.bin"), "mmap", len(symbols))
+    for one in sentences:
+        builder.add_item(torch.tensor(one))
+    builder.finalize(str(folder / f"{name}.idx"))
+    (folder / "dict.txt").write_text("".join(f"{s} 1\n" for s in symbols.symbols[symbols.nspecial :]))

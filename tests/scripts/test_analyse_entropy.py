@@ -8,21 +8,13 @@ import torch
 
 from fs_plugins.analysis import load_checkpoint, measure_entropy
 from tests.analysis.conftest import corpus, one_thread, pretrained, save_checkpoint  # noqa: F401  (fixtures)
+from tests.integration import commands
 
 
 @pytest.fixture
 def fails(capsys):
     """fails(arguments) -> the error that the command ends with."""
-
-    def run(*arguments) -> str:
-        with pytest.raises(SystemExit) as error:
-            analyse_entropy.main([str(a) for a in arguments])
-        message = str(error.value)
-        assert message.startswith("error: ")
-        assert capsys.readouterr().out == ""
-        return message
-
-    return run
+    return lambda *arguments: commands.error_of(analyse_entropy.main, arguments, capsys)
 
 
 def test_what_it_prints_and_writes(pretrained, tmp_path, capsys):  # noqa: F811

@@ -8,6 +8,7 @@ import torch
 from matplotlib.image import imread
 
 from tests.analysis.conftest import corpus, one_thread, pretrained, save_checkpoint  # noqa: F401  (fixtures)
+from tests.integration import commands
 
 TEXT = "this is <mask> weather , and I am <mask> ."
 
@@ -15,16 +16,7 @@ TEXT = "this is <mask> weather , and I am <mask> ."
 @pytest.fixture
 def fails(capsys):
     """fails(arguments) -> the error that the command ends with."""
-
-    def run(*arguments) -> str:
-        with pytest.raises(SystemExit) as error:
-            explore.main([str(a) for a in arguments])
-        message = str(error.value)
-        assert message.startswith("error: ")
-        assert capsys.readouterr().out == ""
-        return message
-
-    return run
+    return lambda *arguments: commands.error_of(explore.main, arguments, capsys)
 
 
 def test_what_it_prints_and_writes(pretrained, tmp_path, capsys):  # noqa: F811

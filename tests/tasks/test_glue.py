@@ -12,9 +12,13 @@ from fs_plugins.tasks.repeated_sentence_prediction import (
     RepeatedSentencePredictionTask,
 )
 from tests import builders
-from tests.tasks.test_repeated import WORDS, words, write_split
 
+WORDS = builders.dictionary(50)
 PAIRS = 90
+
+
+def words(rng, count):
+    return [*rng.integers(WORDS.nspecial, len(WORDS) - 1, count).tolist(), WORDS.eos()]
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +30,9 @@ def pairs(tmp_path_factory):
         one.symbols = one.symbols[:-1]  # dict.txt has no <mask>
     for split in ("train", "valid"):
         lengths = rng.integers(1, 30, (PAIRS, 2))
-        write_split(folder / "input0", split, [words(rng, n) for n in lengths[:, 0]], dictionary)
-        write_split(folder / "input1", split, [words(rng, n) for n in lengths[:, 1]], dictionary)
-        write_split(folder / "label", split, [[4 + int(n % 2), 2] for n in lengths[:, 0]], labels)
+        builders.write_split(folder / "input0", split, [words(rng, n) for n in lengths[:, 0]], dictionary)
+        builders.write_split(folder / "input1", split, [words(rng, n) for n in lengths[:, 1]], dictionary)
+        builders.write_split(folder / "label", split, [[4 + int(n % 2), 2] for n in lengths[:, 0]], labels)
     return folder
 
 

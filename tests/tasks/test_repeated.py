@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
-from fairseq.data import indexed_dataset
 from fairseq.logging import metrics
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
@@ -29,15 +28,6 @@ PAPER = {  # figure 4: k -> mask probabilities
 }
 
 
-def write_split(folder, name, sentences, dictionary):
-    folder.mkdir(parents=True, exist_ok=True)
-    builder = indexed_dataset.make_builder(str(folder / f"{name}.bin"), "mmap", len(dictionary))
-    for sentence in sentences:
-        builder.add_item(torch.tensor(sentence))
-    builder.finalize(str(folder / f"{name}.idx"))
-    (folder / "dict.txt").write_text("".join(f"{s} 1\n" for s in dictionary.symbols[dictionary.nspecial :]))
-
-
 def words(rng, count):
     return [*rng.integers(WORDS.nspecial, len(WORDS) - 1, count).tolist(), WORDS.eos()]
 
@@ -47,7 +37,7 @@ def corpus(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("corpus"), np.random.default_rng(1)
     dictionary = builders.dictionary(50)
     dictionary.symbols = dictionary.symbols[:-1]  # dict.txt has no <mask>
-    write_split(folder, "train", [words(rng, rng.integers(3, 30)) for _ in range(400)], dictionary)
+    builders.write_split(folder, "train", [words(rng, rng.integers(3, 30)) for _ in range(400)], dictionary)
     return folder
 
 
@@ -173,8 +163,8 @@ def classification(tmp_path_factory):
     labels = builders.dictionary(["yes", "no"])
     labels.symbols = labels.symbols[:-1]
     lengths = rng.integers(3, 20, 60)
-    write_split(folder / "input0", "train", [words(rng, n) for n in lengths], dictionary)
-    write_split(folder / "label", "train", [[4 + int(n % 2), labels.eos()] for n in lengths], labels)
+    builders.write_split(folder / "input0", "train", [words(rng, n) for n in lengths], dictionary)
+    builders.write_split(folder / "label", "train", [[4 + int(n % 2), labels.eos()] for n in lengths], labels)
     return folder
 
 
