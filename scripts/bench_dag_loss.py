@@ -4,7 +4,8 @@ Implementations take turns in one process, on the same random graphs; medians ov
 the times are those between events around many calls from Python, and "device" means those of replaying the
 calls as a CUDA graph, which leaves out what Python and the launches cost. The floor is the larger of two
 times: the bytes that must pass through device memory (each input read once a pass, each output written once)
-over the bandwidth, and the FLOPs of the products over the arithmetic rate.
+over the bandwidth, and the FLOPs of the products over the arithmetic rate. Inputs stay in the GPU's L2
+cache from call to call where they fit into it (50 MB on an H100), so times may lie below the floor by bytes.
 
     python scripts/bench_dag_loss.py                                       # CPU
     python scripts/bench_dag_loss.py --device cuda                         # 64 x 21 x 84 and 64 x 77 x 316
@@ -34,13 +35,18 @@ from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 IMPLEMENTATIONS = {"compiled": dag_loss, "reference": dag_loss_reference}
 DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "float16", "bfloat16")}
 SHAPES = {"cpu": ["16x21x84", "2x77x316"], "cuda": ["64x21x84", "64x77x316"]}
-# Data sheets: GB/s of device memory, TFLOP/s in float32 (outside the matrix units) and in float64.
+# Data sheets: GB/s of device memory, TFLOP/s in float32 (outside the matrix units) and in float64. The first
+# name that is part of the GPU's counts.
 RATES = {
+    "GH200": (4000, 67, 34),
     "H200": (4800, 67, 34),
+    "H100 PCIe": (2039, 51, 26),
     "H100": (3350, 67, 34),
     "A100-SXM4-80GB": (2039, 19.5, 9.7),
+    "A100 80GB PCIe": (1935, 19.5, 9.7),
     "A100": (1555, 19.5, 9.7),
 }
+GRAPH_CALLS = 10  # calls in a CUDA graph, so that its own launch (some us) is no large part of each
 SAMPLE_SECONDS = 0.005  # a sample on CUDA is as many calls as take this long
 
 
@@ -136,6 +142,9 @@ def make_inputs(B: int, M: int, L: int, dtype: torch.dtype, device: str) -> tupl
 
 def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[str, Callable[[], object]]:
     leaves = inputs[:2]
+    # Leaves of its own for `both`: those of the graph that `backward` keeps are bound to the default stream,
+    # and a backward pass that ends in them cannot be captured in a CUDA graph.
+    own = [leaf.detach().requires_grad_() for leaf in leaves]
     log_prob = implementation(*inputs)
     weights = torch.ones_like(log_prob)
 
@@ -147,7 +156,7 @@ def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[st
         return torch.autograd.grad(log_prob, leaves, weights, retain_graph=True)
 
     def both():
-        return torch.autograd.grad(implementation(*inputs), leaves, weights)
+        return torch.autograd.grad(implementation(*own, *inputs[2:]), own, weights)
 
     return {"forward": forward, "backward": backward, "both": both}
 
@@ -155,13 +164,13 @@ def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[st
 class Timer:
     """Median seconds of a call; on CUDA, of many between two events."""
 
-    def __init__(self, function: Callable[[], object], device: str):
-        self.function, self.device = function, device
+    def __init__(self, function: Callable[[], object], device: str, each: int = 1):
+        self.function, self.device, self.each = function, device, each  # each: what a call counts for
         self.samples: list[float] = []
         self.calls = 1
         self.sample()  # warm-up
         if device == "cuda":
-            seconds = self.sample()
+            seconds = self.sample() * self.each
             self.calls = max(1, min(1000, math.ceil(SAMPLE_SECONDS / max(seconds, 1e-6))))
         self.samples.clear()
 
@@ -174,7 +183,7 @@ class Timer:
                 self.function()
             end.record()
             torch.cuda.synchronize()
-            seconds = start.elapsed_time(end) / 1e3 / self.calls
+            seconds = start.elapsed_time(end) / 1e3 / (self.calls * self.each)
         else:
             begin = time.perf_counter()
             self.function()
@@ -196,7 +205,8 @@ def as_graph(function: Callable[[], object]) -> Callable[[], object]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        function()
+        for _ in range(GRAPH_CALLS):
+            function()
     return graph.replay
 
 
@@ -212,20 +222,31 @@ def peak_bytes(function: Callable[[], object], device: str) -> int:
     return torch.cuda.max_memory_allocated() - before
 
 
+def start(implementation: Callable, inputs: tuple[Tensor, ...], device: str) -> tuple[dict[str, Timer], int]:
+    """The warm timers of an implementation's passes, and the peak memory of both."""
+    passes = make_passes(implementation, inputs)
+    timers = {which: Timer(run, device) for which, run in passes.items()}
+    peak = peak_bytes(passes["both"], device)
+    if device == "cuda":
+        for which in ("forward", "both"):
+            timers[f"device {which}"] = Timer(as_graph(passes[which]), "cuda", GRAPH_CALLS)
+    return timers, peak
+
+
 def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -> list[list[str]]:
-    """Rows of the table for one shape and dtype, a row for each implementation."""
+    """Rows of the table for one shape and dtype, a row for each implementation; a short one if it failed."""
     inputs = make_inputs(*shape, DTYPES[dtype], args.device)
-    timers, peaks = {}, {}
+    timers, peaks, failures = {}, {}, {}
     for name in args.implementations:
-        passes = make_passes(IMPLEMENTATIONS[name], inputs)
-        timers[name] = {which: Timer(run, args.device) for which, run in passes.items()}
-        peaks[name] = peak_bytes(passes["both"], args.device)
-        if args.device == "cuda":
-            for which in ("forward", "both"):
-                timers[name][f"device {which}"] = Timer(as_graph(passes[which]), "cuda")
+        try:
+            own, peaks[name] = start(IMPLEMENTATIONS[name], inputs, args.device)
+        except RuntimeError as error:  # too little memory for the reference, say: the others are measured
+            failures[name] = str(error).splitlines()[0]
+        else:
+            timers[name] = own
     for _ in range(args.repeats):
-        for name in args.implementations:
-            for timer in timers[name].values():
+        for own in timers.values():
+            for timer in own.values():
                 timer.sample()
 
     counts = floor_counts(*shape, size=8 if dtype == "float64" else 4)
@@ -233,9 +254,10 @@ def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -
     by_bytes = f"{milliseconds(counts['both'][0] / bytes_rate)}" if bytes_rate else "?"
     by_flops = f"{milliseconds(counts['both'][1] / flops_rate)}" if flops_rate else "?"
     floor = f"{counts['both'][0] / 1e6:.1f} MB: {by_bytes}; {counts['both'][1] / 1e6:.1f} MFLOP: {by_flops}"
-    rows = []
-    for name in args.implementations:
-        seconds = {which: timer.median() for which, timer in timers[name].items()}
+    size = " x ".join(map(str, shape))
+    rows = [[size, dtype, name, f"failed: {error}"] for name, error in failures.items()]
+    for name, own in timers.items():
+        seconds = {which: timer.median() for which, timer in own.items()}
         reference = timers.get("reference")
         ratio = f"{reference['both'].median() / seconds['both']:.1f}" if reference else "?"
         device = []
@@ -243,9 +265,11 @@ def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -
             device += [milliseconds(seconds[f"device {which}"]) for which in ("forward", "both")]
             if reference:
                 device.append(f"{reference['device both'].median() / seconds['device both']:.1f}")
+            elif "reference" in args.implementations:
+                device.append("?")
         called = [milliseconds(seconds[which]) for which in ("forward", "backward", "both")]
         peak = f"{peaks[name] / 2**20:,.1f}"
-        rows.append([" x ".join(map(str, shape)), dtype, name, *called, ratio, *device, peak, floor])
+        rows.append([size, dtype, name, *called, ratio, *device, peak, floor])
     return rows
 
 
@@ -253,7 +277,7 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.4f}" if seconds < 1e-3 else f"{seconds * 1e3:.2f}"
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> int:
     args = parse_arguments(argv)
     if args.device == "cuda":
         machine = torch.cuda.get_device_name()
@@ -268,11 +292,14 @@ def main(argv: list[str] | None = None) -> None:
         columns += ["device: times faster"] if "reference" in args.implementations else []
     columns += ["peak MiB", "floor of fwd+bwd"]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    status = 0
     for shape in args.shapes:
         for dtype in args.dtypes:
             for row in measure(args, shape, dtype):
                 print(f"| {' | '.join(row)} |", flush=True)
+                status |= len(row) < len(columns)
+    return status
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

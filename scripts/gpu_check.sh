@@ -118,7 +118,7 @@ tests() { # tests [pytest's arguments]
 }
 
 machine() {
-    nvidia-smi || return
+    nvidia-smi || echo "no nvidia-smi"
     "$python" -c '
 import sys, torch
 assert torch.cuda.is_available(), "torch.cuda.is_available() is False"
@@ -141,11 +141,15 @@ build = runpy.run_path("setup.py")
 sources = build["load_sources"]()
 for kind in sources.SOURCES:
     target = sources.library_path(kind)
+    if kind == "cuda" and build["find_nvcc"]() is None:
+        print("no nvcc in CUDA_HOME or on the PATH: the library that is there has to serve")
+        continue
     build["compile_library"](kind, sources.source_path(kind), target, sources.source_hash(kind))
 
 from fs_plugins.custom_ops import library  # noqa: E402
 
-assert library.load("cpu") is not None and library.load("cuda") is not None
+for kind in sources.SOURCES:
+    assert library.load(kind) is not None, f"there is no {kind} library"
 print("built from sources", sources.source_hash("cpu"), sources.source_hash("cuda"))
 PYTHON
 }
@@ -153,9 +157,14 @@ PYTHON
 sanitizer() { # sanitizer TOOL
     local chosen="equals_enumeration or peaked or vanishing or infeasible or padding or ties or out_of_range"
     chosen+=" or (equals_the_cpu_op and float32 and (5-31 or 21-84 or 77-316 or 9-700))"
-    # Our kernels only: PyTorch's own would take hours.
-    compute-sanitizer --tool "$1" --kernel-regex kns=exlm --error-exitcode 9 \
-        "$python" -m pytest -q -x -p no:cacheprovider -o "pythonpath=$paths" \
+    # Our kernels only: PyTorch's own would take hours, and its probing calls are no errors of ours. Without PyTorch's
+    # memory pool, which would hide what lies just beyond a tensor.
+    PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool "$1" --kernel-name kns=exlm --report-api-errors no \
+        --error-exitcode 9 "$python" -c '
+import sys, torch
+torch.zeros(1, device="cuda")  # an error where the tool keeps CUDA away, and all tests would be skipped
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))' -q -x -p no:cacheprovider -o "pythonpath=$paths" \
         tests/custom_ops/test_dag_loss.py tests/custom_ops/test_dag_best_alignment.py tests/custom_ops/test_dag_cuda.py \
         -k "cuda and not reference and ($chosen)"
 }

@@ -28,6 +28,7 @@ fi
 out=${OUT:-runs/gpu_train_check}
 mkdir -p "$out"
 read -r -a model_flags <<<"${MODEL_FLAGS:-}"
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0} # one GPU, unless told otherwise
 precisions=(${DEVICE_FLAGS:---fp16 --bf16})
 
 # The authors' settings, but for what is saved, validated and the length of the run.

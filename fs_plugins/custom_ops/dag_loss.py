@@ -171,7 +171,7 @@ def _call(name: str, which: int, *tensors: Tensor) -> None:
             stream = torch.cuda.current_stream().cuda_stream
             workspace_pointer = workspace.data_ptr() if size else None
             code = getattr(compiled, function)(*sizes, *pointers, workspace_pointer, stream)
-    library.check(code, f"{function} with match {tuple(match.shape)}")
+    library.check(code, f"{function} with match {tuple(match.shape)}", compiled)
 
 
 @_dag_forward.register_fake
@@ -215,6 +215,7 @@ class _EagerDagLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, *inputs: Tensor) -> Tensor:
+        inputs = tuple(t.contiguous() for t in inputs)  # match_scores gives a view: one copy for both passes
         output = _run_forward(*inputs)
         _save_for_backward(ctx, inputs, output)
         return output[0]

@@ -23,7 +23,17 @@ ERRORS = {
     -1: "unknown dtype code",
     -2: "a length is negative or larger than its dimension",
     -3: "out of memory",
+    -4: "the sizes exceed the GPU kernels' 16,352 nodes or 1,048,576 targets",
 }
+# Errors of CUDA's that a build other than for this machine gives, whatever the arguments.
+OTHER_BUILD = {
+    35: "the GPU's driver is older than the CUDA that the op was built with: take a newer driver, or "
+    "`pip install .` with CUDA_HOME at an older CUDA",
+    209: "the op was built for other GPUs: `pip install .` with TORCH_CUDA_ARCH_LIST set to this one's",
+    222: "the op was built for older GPUs, and with a newer CUDA than the driver's: `pip install .` with "
+    "TORCH_CUDA_ARCH_LIST set to this GPU's",
+}
+PLAIN = "; EXLM_NO_CUDA=1 pip install . leaves it out, and the plain PyTorch path serves, which is slower"
 
 _P = c_void_p
 _SIZES = [c_int, c_int64, c_int64, c_int64]  # dtype, B, M, L
@@ -34,6 +44,7 @@ _SIGNATURES = {
         "exlm_dag_best_alignment_cpu": (c_int, [*_SIZES, _P, _P, _P, _P, _P, c_int]),
     },
     "cuda": {
+        "exlm_dag_error_string_cuda": (c_char_p, [c_int]),
         "exlm_dag_workspace_cuda": (c_int64, [c_int, *_SIZES]),
         "exlm_dag_forward_cuda": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, _P, _P]),
         "exlm_dag_backward_cuda": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, _P, _P, _P, _P]),
@@ -86,10 +97,20 @@ def _open(path: Path, kind: str) -> ctypes.CDLL:
     return library
 
 
-def check(code: int, name: str) -> None:
-    """Raises for a non-zero return code of a library function."""
+def check(code: int, name: str, library: ctypes.CDLL) -> None:
+    """Raises for a non-zero return code of a function of a library.
+
+    Raises:
+        ValueError: for lengths or sizes that the function does not take.
+        RuntimeError: for all else: "out of memory" (which fairseq-train looks for), or in CUDA's own words.
+    """
     if code == 0:
         return
-    if code == -2:
+    if code in (-2, -4):
         raise ValueError(f"{name}: {ERRORS[code]}")
-    raise RuntimeError(f"{name}: {ERRORS.get(code, f'CUDA error {code}')}")
+    if code < 0:
+        raise RuntimeError(f"{name}: {ERRORS.get(code, f'error {code}')}")
+    message = f"{name}: CUDA error {code}: {library.exlm_dag_error_string_cuda(code).decode()}"
+    if code in OTHER_BUILD:
+        message += f" ({OTHER_BUILD[code]}{PLAIN})"
+    raise RuntimeError(message)

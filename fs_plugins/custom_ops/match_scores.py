@@ -15,7 +15,8 @@ def match_scores(
     Logits are computed for some nodes at a time, in one buffer that is reused in place; the backward pass
     computes them again, unless all fitted into one buffer, which is then kept. So never more than
     ``chunk_bytes`` of logits are alive (one node's at least). Matrix products are taken in the type of
-    ``states`` (or autocast's), the softmax in float32.
+    ``states`` (or autocast's), the softmax in float32. On CUDA, gradients of a token that is a target of its
+    sentence twice are added up in any order (atomics), so that two runs may differ in the last bits.
 
     Args:
         states: [B, L, d] floating, outputs of the LM head's last layer norm.

@@ -85,6 +85,8 @@ def test_works_on_the_current_stream(M, L):
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
+        results(arguments)  # fills the stream's memory pool: an allocation of the device's may wait for it
+        stream.synchronize()
         torch.cuda._sleep(200_000_000)
         for empty, full in zip(late, arguments, strict=True):
             empty.copy_(full)

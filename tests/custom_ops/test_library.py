@@ -102,9 +102,33 @@ def test_library_of_an_installed_copy_is_found(fresh, monkeypatch):
 
 @pytest.mark.parametrize(
     ("code", "error", "says"),
-    [(-2, ValueError, "larger"), (-3, RuntimeError, "memory"), (700, RuntimeError, "700")],
+    [
+        (-1, RuntimeError, "dtype"),
+        (-2, ValueError, "larger than its dimension"),
+        (-3, RuntimeError, "out of memory"),
+        (-4, ValueError, "16,352 nodes"),
+        (-99, RuntimeError, "error -99"),
+    ],
 )
 def test_return_codes(code, error, says):
     with pytest.raises(error, match=f"exlm_dag_forward_cpu.*{says}"):
-        library.check(code, "exlm_dag_forward_cpu")
-    library.check(0, "exlm_dag_forward_cpu")
+        library.check(code, "exlm_dag_forward_cpu", library.load("cpu"))
+    library.check(0, "exlm_dag_forward_cpu", library.load("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (2, "CUDA error 2: out of memory$"),  # what fairseq-train looks for
+        (35, "CUDA error 35: .*insufficient.*newer driver.*EXLM_NO_CUDA=1 pip install"),
+        (209, "CUDA error 209: no kernel image.*TORCH_CUDA_ARCH_LIST"),
+        (222, "CUDA error 222: .*PTX.*TORCH_CUDA_ARCH_LIST"),
+        (700, "CUDA error 700: an illegal memory access was encountered$"),
+    ],
+)
+def test_errors_of_cuda_are_in_its_words(code, says):
+    compiled = library.load("cuda")
+    if compiled is None:
+        pytest.skip("the CUDA library was not built (needs nvcc)")
+    with pytest.raises(RuntimeError, match=f"exlm_dag_forward_cuda: {says}"):
+        library.check(code, "exlm_dag_forward_cuda", compiled)

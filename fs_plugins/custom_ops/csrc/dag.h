@@ -38,6 +38,7 @@ enum {
     EXLM_DAG_BAD_DTYPE = -1,
     EXLM_DAG_BAD_SIZE = -2,
     EXLM_DAG_NO_MEMORY = -3,
+    EXLM_DAG_TOO_LARGE = -4,  // CUDA: more than 16,352 nodes or 2^20 targets
 };
 
 // Type of match, links, log_prob and their gradients.
@@ -82,6 +83,9 @@ EXLM_API int exlm_dag_best_alignment_cpu(int dtype, int64_t B, int64_t M, int64_
 // less the sum over j < i of the largest entry of row j, so that its entries stay small enough for float32.
 
 enum { EXLM_DAG_PASS_FORWARD = 0, EXLM_DAG_PASS_BACKWARD = 1, EXLM_DAG_PASS_ALIGNMENT = 2 };
+
+// What a positive return code means, in CUDA's words.
+EXLM_API const char* exlm_dag_error_string_cuda(int code);
 
 // Bytes of workspace that a pass needs for these sizes (0: none).
 EXLM_API int64_t exlm_dag_workspace_cuda(int pass, int dtype, int64_t B, int64_t M, int64_t L);
