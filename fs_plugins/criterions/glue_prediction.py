@@ -71,7 +71,7 @@ class GluePredictionCriterion(SentencePredictionCriterion):
     """``sentence_prediction`` that logs ``score``, ``--glue-metric`` of the whole validation set in percent.
 
     fairseq's own ``--report-mcc`` and the like round to one digit, so that epochs tie, and read labels as
-    numbers, which MNLI's, QNLI's and RTE's are not. Works on any number of workers.
+    numbers, which MNLI's, QNLI's and RTE's are not. Works on one worker, or on several GPUs.
 
     Raises:
         ValueError: for a correlation of classes, or a metric of classes for --regression-target.

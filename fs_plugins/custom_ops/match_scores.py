@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 CHUNK_BYTES = 256 * 2**20  # of float32 logits alive at a time
 
@@ -69,6 +70,7 @@ class _MatchScores(torch.autograd.Function):
         return scores.sub_(log_norms[:, None]).unflatten(0, (B, L)).transpose(1, 2)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad):
         states, weight, bias, targets, log_norms = ctx.saved_tensors
         L = states.shape[1]

@@ -145,10 +145,10 @@ class SquadDataset(FairseqDataset):
         self.shuffle, self.seed = shuffle, seed
         lengths = np.diff(split.question_tokens.starts)[windows.question].clip(max=sizes.question)
         self.question_lengths = lengths
-        self.sizes = lengths + windows.end - windows.begin + SPECIALS
         self.kept = (
             np.flatnonzero(windows.labels[:, 0] != NO_LABEL) if labelled_only else np.arange(len(windows))
         )
+        self.sizes = (lengths + windows.end - windows.begin + SPECIALS)[self.kept]
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -164,7 +164,7 @@ class SquadDataset(FairseqDataset):
         question = split.question_tokens[windows.question[w]][:n]
         window = split.context_tokens[context][chosen]
         offsets = split.context_offsets[context][chosen]
-        allowed = np.zeros(self.sizes[w], dtype=bool)
+        allowed = np.zeros(self.sizes[index], dtype=bool)
         allowed[0] = True
         allowed[n + 3 : -1] = offsets[:, 1] > offsets[:, 0]  # white space alone is no answer
         tokens = np.concatenate([bos, question, eos, eos, window, eos]).astype(np.int64)
@@ -196,21 +196,20 @@ class SquadDataset(FairseqDataset):
         }
 
     def num_tokens(self, index: int) -> int:
-        return int(self.sizes[self.kept[index]])
+        return int(self.sizes[index])
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        return self.sizes[self.kept[indices]]
+        return self.sizes[indices]
 
     def size(self, index: int) -> int:
         return self.num_tokens(index)
 
     def ordered_indices(self) -> np.ndarray:
         """Windows of a batch are nearly of one length, which saves padding."""
-        sizes = self.sizes[self.kept]
         if not self.shuffle:
-            return np.argsort(sizes, kind="stable")
+            return np.argsort(self.sizes, kind="stable")
         mixed = np.random.default_rng(self.seed).permutation(len(self))
-        return mixed[np.argsort(sizes[mixed] // 32, kind="stable")]
+        return mixed[np.argsort(self.sizes[mixed] // 32, kind="stable")]
 
     def character_span(self, window: int, first: int, last: int) -> tuple[int, int]:
         """The characters of the context from token ``first`` to ``last`` of a window's input."""

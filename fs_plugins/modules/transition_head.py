@@ -4,6 +4,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 HEAD_CHUNK_BYTES = 64 * 2**20  # of one [B, heads, L, L] float32 tensor; a few are alive at a time
 
@@ -59,6 +60,7 @@ class _HeadMixture(torch.autograd.Function):
         return mixture
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad: Tensor):
         q, k, log_gates, missing, norms, mixture = ctx.saved_tensors
         grad = grad.masked_fill(missing, 0.0)[:, None]  # [B, 1, L, L]

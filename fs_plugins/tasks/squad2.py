@@ -147,32 +147,31 @@ class Squad2Task(FairseqTask):
         loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
         start, end = logging_output.pop("span_scores")
         rows = window_answers(start, end, sample["id"], self.cfg.max_answer_tokens)
-        self.answers.append(from_all_workers(sample["split"], rows))
+        self.answers.append((sample["split"], from_all_workers(rows)))
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
         answers, self.answers = self.answers, []
         for split, rows in answers:
-            dataset = self.datasets[split]
-            metrics.log_custom(lambda: AnswersMeter(dataset, self.cfg.null_threshold), "_answers", rows)  # noqa: B023
-        if answers:
+            # Named by the split: fairseq also adds up all splits of --valid-subset in one place.
+            dataset, key = self.datasets[split], f"_answers_{split}"
+            metrics.log_custom(lambda: AnswersMeter(dataset, self.cfg.null_threshold), key, rows)  # noqa: B023
             for name, logged in LOGGED.items():
-                metrics.log_derived(logged, lambda meters, name=name: meters["_answers"].score(name))
+                metrics.log_derived(logged, lambda meters, key=key, name=name: meters[key].score(name))
 
 
-def from_all_workers(split: str, rows: np.ndarray) -> tuple[str, np.ndarray]:
-    """The split that is validated, and the rows of all workers' batches.
+def from_all_workers(rows: np.ndarray) -> np.ndarray:
+    """The rows of all workers' batches.
 
     fairseq's own way, logging outputs that are not summed, does not work without a GPU. A worker that has run
-    out of batches repeats one of the training set, which is left out here; the first worker runs out last.
+    out of batches repeats the first one: its windows come twice, and :class:`AnswerTable` counts them once.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return split, rows
+        return rows
     parts = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(parts, (split, rows))
-    first = parts[0][0]
-    return first, np.concatenate([rows for name, rows in parts if name == first])
+    torch.distributed.all_gather_object(parts, rows)
+    return np.concatenate(parts)
 
 
 class AnswersMeter(meters.Meter):

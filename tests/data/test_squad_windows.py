@@ -121,6 +121,7 @@ def test_unknown_answers_train_nothing_but_are_evaluated():
     assert [dataset(split, sizes)[i]["id"] for i in range(2)] == [0, 1]
     training = dataset(split, sizes, labelled_only=True)
     assert len(training) == 1 and training[0]["id"] == 1
+    assert training.sizes.tolist() == [training.size(0)] == [len(training[0]["tokens"])]
 
 
 def test_batches():

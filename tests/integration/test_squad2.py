@@ -19,20 +19,26 @@ QUESTIONS = 12
 
 @pytest.fixture(scope="module")
 def squad_data(corpus, tmp_path_factory):
-    """Contexts of 30 words, each with three questions, of which one has no answer; valid is train."""
-    folder, rng = tmp_path_factory.mktemp("squad"), random.Random(5)
+    """train and valid are the same questions."""
+    folder = tmp_path_factory.mktemp("squad")
     shutil.copy(corpus / "dict.txt", folder)
-    contexts = [" ".join(f"w{rng.randrange(60)}" for _ in range(30)) for _ in range(QUESTIONS // 3)]
+    for name in ("train", "valid"):
+        save_questions(folder, name, QUESTIONS, seed=5)
+    return folder
+
+
+def save_questions(folder, name, count, seed):
+    """Contexts of 30 words, each with three questions, of which one has no answer."""
+    rng = random.Random(seed)
+    contexts = [" ".join(f"w{rng.randrange(60)}" for _ in range(30)) for _ in range(count // 3)]
     questions = []
-    for i in range(QUESTIONS):
+    for i in range(count):
         first = rng.randrange(26)
         answers = [] if i % 3 == 2 else [(first, first + rng.randrange(3))]
         questions.append((f"q{i}", f"w{i} w{59 - i} w{i + 20}", i // 3, answers))
     split = split_of(contexts, questions)
     split.settings["dictionary"] = squad_tokens.dictionary_hash(folder)
-    for name in ("train", "valid"):
-        squad_tokens.save(split, folder, name)
-    return folder
+    squad_tokens.save(split, folder, name)
 
 
 def finetuning(data, save_dir, *flags, arch="exlm_tiny") -> list:
@@ -124,6 +130,18 @@ def test_goes_on_in_the_middle_of_an_epoch(squad_data, tmp_path):
     assert resumed.stats["valid"][-1]["valid_num_updates"] == "3"
     for name in ("valid_loss", "valid_f1", "valid_questions"):
         assert resumed.stats["valid"][-1][name] == whole.stats["valid"][-1][name]
+
+
+def test_two_validation_sets(squad_data, tmp_path):
+    data, flags = tmp_path / "data", ["--max-update", 2, "--lr", 1e-3]
+    shutil.copytree(squad_data, data)
+    save_questions(data, "test", 2 * QUESTIONS, seed=6)
+    both = train(*finetuning(data, tmp_path / "both", *flags, "--valid-subset", "valid,test")).stats
+    for name, questions in (("valid", QUESTIONS), ("test", 2 * QUESTIONS)):
+        alone = train(*finetuning(data, tmp_path / name, *flags, "--valid-subset", name)).stats[name][-1]
+        assert float(alone[f"{name}_questions"]) == questions
+        for measure in ("loss", "questions", "em", "f1", "f1_swept"):
+            assert both[name][-1][f"{name}_{measure}"] == alone[f"{name}_{measure}"]
 
 
 @pytest.mark.slow
