@@ -26,7 +26,10 @@ count_gpus() { # sets gpus, unless --gpus or --cpu did: those that are visible
     [[ -z $gpus || $gpus =~ ^[0-9]+$ ]] || fail "--gpus '$gpus': give a whole number"
     if [[ -z $gpus && -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
         IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"
-        gpus=${#devices[@]}
+        gpus=0
+        while ((gpus < ${#devices[@]})) && [[ ${devices[gpus]} != -* ]]; do # as CUDA reads it: up to the first -1
+            gpus=$((gpus + 1))
+        done
     elif [[ -z $gpus ]]; then
         gpus=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true)
     fi
@@ -36,6 +39,13 @@ refuse_own_flag() { # refuse_own_flag FLAG: of fairseq-train's, which the fine-t
     case ${1%%=*} in
     --seed | --save-dir | --restore-file | --finetune-from-model) fail "${1%%=*} is set by this script; see --help" ;;
     esac
+}
+
+lock_folder() { # holds a folder until this process ends, or what it becomes
+    if command -v flock >/dev/null; then
+        exec 9>"$1/lock"
+        flock -n 9 || fail "another run is at work in $1: wait for it, or end it"
+    fi
 }
 
 claim_folder() { # claim_folder FOLDER INPUTS WORD...: makes it and holds it for this run; refuses one of another command or INPUTS
@@ -50,15 +60,11 @@ claim_folder() { # claim_folder FOLDER INPUTS WORD...: makes it and holds it for
     done
     settings+=$'\n'$2
     mkdir -p "$1" 2>/dev/null && [[ -w $1 ]] || fail "$1 cannot be made, or not be written to: choose another SAVE"
-    if command -v flock >/dev/null; then
-        exec 9>"$1/lock"
-        flock -n 9 || fail "another run is at work in $1: wait for it, or end it"
-    fi
-    if [[ -e $1/command.txt ]]; then
-        [[ $(<"$1/command.txt") == "$settings" ]] ||
+    lock_folder "$1"
+    if compgen -G "$1/*.pt" >/dev/null || compgen -G "$1/*.json" >/dev/null; then # a run that failed at once binds nobody
+        [[ ! -e $1/command.txt || $(<"$1/command.txt") == "$settings" ]] ||
             fail "$1 holds a run of other settings, data or weights (command.txt): choose another SAVE, or remove that folder"
-    elif [[ ! -e $1/train.log ]] && compgen -G "$1/*.pt" >/dev/null; then
-        fail "$1 holds checkpoints of another run: choose another SAVE"
+        [[ -e $1/command.txt || -e $1/train.log ]] || fail "$1 holds checkpoints of another run: choose another SAVE"
     fi
     printf '%s\n' "$settings" >"$1/command.txt.part" && mv "$1/command.txt.part" "$1/command.txt"
 }
@@ -81,10 +87,42 @@ add_flags() { # adds the words of a flag file to flags, without comments
     done <"$1"
 }
 
-value_of() { # value_of FLAG: its last value in flags
-    local i value=''
-    for ((i = 0; i < ${#flags[@]} - 1; i++)); do
-        [[ ${flags[i]} != "$1" ]] || value=${flags[i + 1]}
+value_of() { # value_of FLAG: its last value in flags and extra, which holds what the user gave for fairseq-train
+    local i value='' words=(${flags[@]+"${flags[@]}"} ${extra[@]+"${extra[@]}"})
+    for ((i = 0; i < ${#words[@]}; i++)); do
+        case ${words[i]} in
+        "$1") value=${words[i + 1]:-} ;;
+        "$1="*) value=${words[i]#*=} ;;
+        esac
     done
     printf '%s' "$value"
+}
+
+given() { # given FLAG: whether it is in extra
+    local word
+    for word in ${extra[@]+"${extra[@]}"}; do
+        [[ ${word%%=*} != "$1" ]] || return 0
+    done
+    return 1
+}
+
+take_out() { # take_out FLAG: of extra, with its value
+    local i kept=()
+    for ((i = 0; i < ${#extra[@]}; i++)); do
+        case ${extra[i]} in
+        "$1") i=$((i + 1)) ;;
+        "$1="*) ;;
+        *) kept+=("${extra[i]}") ;;
+        esac
+    done
+    extra=(${kept[@]+"${kept[@]}"})
+}
+
+steps_of_batch() { # steps_of_batch BATCH: --update-freq, over which an update of BATCH samples can be split
+    local steps
+    steps=$(value_of --update-freq)
+    steps=${steps:-1}
+    [[ $steps =~ ^[1-9][0-9]*$ ]] && (($1 % steps == 0)) ||
+        fail "--update-freq $steps: the batch of $1 is that of an update, and cannot be split over so many steps"
+    printf '%d' "$steps"
 }

@@ -56,7 +56,8 @@ def parser() -> argparse.ArgumentParser:
     add("save", type=Path, metavar="SAVE", help="folder to write to")
     add("--recipe", choices=GRIDS, default="table11", help="where the hyper-parameters below are from")
     for flag in FLAGS:
-        add(flag, metavar="N", help="default: the recipe's, the first value of its grid")
+        what = "of an update, in as many steps as --update-freq says; " if flag == "--batch-size" else ""
+        add(flag, metavar="N", help=f"{what}default: the recipe's, the first value of its grid")
     add("--seed", type=int, default=1, metavar="N", help="default: 1")
     add("--init-from", type=Path, metavar="FILE", help="a fine-tuned checkpoint (of MNLI) to start from")
     add("--test", action="store_true", help="predict the test sets too, for gluebenchmark.com")
@@ -202,7 +203,10 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
     if args.print:
         print(shlex.join([sys.executable, "-m", "fairseq_cli.train", *flags]))
         return 0
-    args.save.mkdir(parents=True, exist_ok=True)
+    try:
+        args.save.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FolderError(f"cannot make {args.save} ({error.strerror}): choose another SAVE") from error
     with locked(args.save):
         settings = settings_of(args, task, extra)
         check_save(args, settings)

@@ -19,15 +19,16 @@ Fine-tunes a checkpoint on molecular properties, once for each seed, and tests t
               ROC-AUC, or lowest RMSE), train.log, valid and test.predictions.csv and metrics.json
 
   --scratch        the same architecture, untrained
-  --seeds "A B"    (default: "1 2 3")
+  --seeds A,B      (default: 1,2,3)
   --epochs N       instead of table 8's; the warm-up stays the same share
   --cpu            train on the CPU (default: one GPU where there is one)
   --print          show fairseq-train's commands instead of running them
   -h, --help       this text
 
-Flags of fairseq-train win over those of configs/. Seeds that are finished are skipped; one that was interrupted goes on
-from its last epoch. Molecules of more than 512 tokens are read up to there (metrics.json counts them). When a
-seed is finished, what only going on with its training needs (checkpoint_last.pt) is removed.
+Flags of fairseq-train win over those of configs/; --batch-size is that of an update, in as many steps as --update-freq
+says. Seeds that are finished are skipped; one that was interrupted goes on from its last epoch. Molecules of more than
+512 tokens are read up to there (metrics.json counts them). When a seed is finished, what only going on with its
+training needs (checkpoint_last.pt) is removed.
 
 Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
 HELP
@@ -57,6 +58,7 @@ while (($#)); do
 done
 
 one_of dataset "$dataset" "$configs/table8"
+seeds=${seeds//,/ }
 [[ $seeds =~ ^\ *[0-9]+(\ +[0-9]+)*\ *$ ]] || fail "--seeds '$seeds': give whole numbers, such as \"1 2 3\""
 [[ -z $epochs || $epochs =~ ^[1-9][0-9]*$ ]] || fail "--epochs '$epochs': give a whole number, 1 or more"
 [[ -e $data/molecules.json ]] || fail "$data/molecules.json is not there: DATA is a folder made by scripts/prepare_moleculenet.py"
@@ -77,17 +79,18 @@ read -r molecules metric model <<<"$planned"
 read -ra model <<<"$model"
 
 batch=$(value_of --batch-size) ratio=$(value_of --warmup-ratio)
+steps=$(steps_of_batch "$batch") || exit 2
 updates=$(($(value_of --max-epoch) * ((molecules + batch - 1) / batch)))
 millionths=$(LC_ALL=C printf '%.0f' "${ratio}e6")
 kept=()
 for ((i = 0; i < ${#flags[@]}; i++)); do # fairseq knows no --warmup-ratio
-    if [[ ${flags[i]} == --warmup-ratio ]]; then
-        i=$((i + 1))
-    else
-        kept+=("${flags[i]}")
-    fi
+    case ${flags[i]} in
+    --warmup-ratio) i=$((i + 1)) ;;
+    --warmup-ratio=*) ;;
+    *) kept+=("${flags[i]}") ;;
+    esac
 done
-schedule=(--total-num-update "$updates" --warmup-updates "$((updates * millionths / 1000000))")
+schedule=(--total-num-update "$updates" --warmup-updates "$(((updates * millionths + 500000) / 1000000))")
 best=(--best-checkpoint-metric "$metric")
 [[ $metric != auc ]] || best+=(--maximize-best-checkpoint-metric)
 start=()
@@ -103,7 +106,7 @@ for seed in $seeds; do
         --task molecule_property --criterion molecule_property
         ${start[@]+"${start[@]}"} "${model[@]}" "${schedule[@]}" "${best[@]}"
         --find-unused-parameters --distributed-world-size 1 --required-batch-size-multiple 1
-        --no-epoch-checkpoints --log-format json "${kept[@]}" --seed "$seed"
+        --no-epoch-checkpoints --log-format json "${kept[@]}" --batch-size "$((batch / steps))" --seed "$seed"
     )
     if [[ -n $show ]]; then
         printf '%q ' "${command[@]}"

@@ -51,6 +51,9 @@ while (($#)); do
         ;;
     --cpu) gpus=0 ;;
     --print) show=yes ;;
+    --batch-size | --batch-size=* | --update-freq | --update-freq=*)
+        fail "${1%%=*} is worked out from --batch, --gpus and --tokens-per-gpu; see --help" ;;
+    --max-epoch | --max-epoch=*) fail "${1%%=*} is set by --epochs; see --help" ;;
     *) refuse_own_flag "$1" && extra+=("$1") ;;
     esac
     shift
@@ -61,6 +64,7 @@ for file in dict.txt train.npz train.json valid.npz valid.json; do
     [[ -f $data/$file ]] || fail "$data/$file is not there: DATA is a folder made by scripts/prepare_squad.py"
 done
 [[ $data != *:* ]] || fail "$data: fairseq takes a folder without ':' in its name"
+seeds=${seeds// /,}
 [[ $seeds =~ ^[0-9]+(,[0-9]+)*$ ]] || fail "--seeds '$seeds': give whole numbers, such as 1,2,3"
 [[ -z $(tr , '\n' <<<"$seeds" | sort | uniq -d) ]] || fail "--seeds '$seeds': give each seed once"
 number='^([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$'
@@ -71,12 +75,24 @@ for name in batch epochs window stride tokens_per_gpu; do
 done
 checkpoint=$(realpath "$checkpoint") data=$(realpath "$data")
 count_gpus
+# Flags of the task that decide on the windows: they have to be known to the plan.
+if given --window-tokens || given --doc-stride; then
+    [[ -z $window$stride ]] || fail "give --window and --stride, or fairseq-train's --window-tokens and --doc-stride"
+    window=$(value_of --window-tokens) stride=$(value_of --doc-stride)
+    [[ -n $window ]] || fail "--doc-stride is given together with --window-tokens"
+fi
+task=()
+for name in --window-tokens --doc-stride --max-question-tokens --max-answer-tokens; do
+    [[ $name == --window-tokens || $name == --doc-stride ]] || ! given "$name" || task+=("$name" "$(value_of "$name")")
+    take_out "$name"
+done
 workers=$((gpus > 0 ? gpus : 1))
 
 add_flags "$configs/finetune/squad2.flags"
 [[ -z $lr ]] || flags+=(--lr "$lr")
 [[ -z $batch ]] || flags+=(--batch-size "$batch")
 [[ -z $epochs ]] || flags+=(--max-epoch "$epochs")
+flags+=(${task[@]+"${task[@]}"})
 [[ -z $warmup_ratio ]] || flags+=(--warmup-ratio "$warmup_ratio")
 [[ -z $window ]] || flags+=(--window-tokens "$window" --doc-stride "${stride:-$(((window + 3) / 4))}" --exact-window)
 [[ -z $stride || -n $window ]] || fail "--stride is given together with --window"

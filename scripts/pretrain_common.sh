@@ -29,6 +29,7 @@ read_arguments() {
             ;;
         --cpu) gpus=0 ;;
         --print) show=yes ;;
+        --ext-state-num | --ext-state-num=* | --repeat-times | --repeat-times=*) fail "${1%%=*} is set by --k; see --help" ;;
         *) extra+=("$1") ;;
         esac
         shift
@@ -84,10 +85,44 @@ load_flags() { # recipe, size and model, then what the options ask for
     [[ -z $p ]] || flags+=(--mask-prob "$p")
     [[ -z $updates ]] || flags+=(--max-update "$updates" --total-num-update "$updates")
     # A short run would be over before the warm-up is.
-    total_updates=$(value_of --max-update)
+    total_updates=$(value_of --total-num-update)
     if (($(value_of --warmup-updates) > total_updates / 2)); then
         flags+=(--warmup-updates "$(((total_updates + 9) / 10))")
     fi
+}
+
+split_update() { # split_update FLAG: whether to split FLAG, an update's batch, over workers and steps; takes it from extra
+    if given --update-freq; then # both in fairseq's own sense: a step's batch, and steps
+        given "$1" || fail "--update-freq is worked out from $1, the batch of an update, and --tokens-per-gpu: give one of \
+those, or $1 of a step together with --update-freq"
+        return 1
+    fi
+    update=$(value_of "$1")
+    [[ $update =~ ^[1-9][0-9]*$ ]] || fail "$1 '$update': give a whole number, 1 or more"
+    take_out "$1"
+}
+
+claim_save() { # makes SAVE and holds it for this run; refuses one that has another pre-training
+    local parts part name settings
+    # Of several processes the first speaks for all.
+    [[ ${RANK:-0} == 0 ]] || return 0
+    mkdir -p "$save" 2>/dev/null && [[ -w $save ]] || fail "$save cannot be made, or not be written to: choose another SAVE"
+    lock_folder "$save"
+    settings="$model $size --recipe $recipe --k $k --p $(value_of --mask-prob)"
+    for name in --lr --seed --tokens-per-sample --sample-break-mode --criterion --arch; do
+        settings+=" $name $(value_of "$name")"
+    done
+    IFS=: read -ra parts <<<"$data"
+    settings+=$'\n'"data: dict.txt $(cksum <"${parts[0]}/dict.txt")" # it may lie elsewhere, but has to be the same
+    for part in "${parts[@]}"; do
+        settings+=", $(cat "$part"/train*.idx 2>/dev/null | cksum)"
+    done
+    if [[ -e $save/pretraining.txt && -e $save/checkpoint_last.pt ]]; then
+        [[ $(<"$save/pretraining.txt") == "$settings" ]] ||
+            fail "$save holds a pre-training of other settings or data: choose another SAVE, or remove $save/pretraining.txt to \
+go on with these. There:"$'\n'"$(<"$save/pretraining.txt")"$'\n'"asked:"$'\n'"$settings"
+    fi
+    printf '%s\n' "$settings" >"$save/pretraining.txt.part" && mv "$save/pretraining.txt.part" "$save/pretraining.txt"
 }
 
 expanded_length() { # expanded_length TOKENS: their number when masked ones have k states
@@ -97,7 +132,7 @@ expanded_length() { # expanded_length TOKENS: their number when masked ones have
 }
 
 train() { # runs fairseq-train with flags and extra, or shows the command
-    local command
+    local command done
     add_device_flags
     # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to go on from.
     find_python
@@ -111,6 +146,14 @@ train() { # runs fairseq-train with flags and extra, or shows the command
         printf '%q ' "${command[@]}"
         echo
     else
+        claim_save
+        if [[ -e $save/checkpoint_last.pt ]]; then # fairseq would train one update more
+            done=$("$python" "$root/scripts/trained_updates.py" "$save/checkpoint_last.pt")
+            if ((done >= $(value_of --max-update))); then
+                echo "finished before: $save/checkpoint_last.pt has had $done updates; more by --updates"
+                exit 0
+            fi
+        fi
         exec "${command[@]}"
     fi
 }

@@ -13,7 +13,8 @@ Pre-trains one model on molecules, written as SMILES.
   MODEL   exlm, or mlm: SMILES-BERT, the same encoder without states (configs/model/smiles/)
   SIZE    smoke, small or paper (configs/size/smiles/)
   DATA    a folder made by scripts/prepare_smiles.py
-  SAVE    the folder for the checkpoints; a run that was interrupted goes on from there
+  SAVE    the folder for the checkpoints; a run that was interrupted goes on from there, one of other settings or data
+          (pretraining.txt) is refused
 
   --k K               states of a masked token; 1 to 16 (default: 2; mlm has none)
   --p P               share of the tokens that are masked (default: that of the recipe)
@@ -24,8 +25,9 @@ Pre-trains one model on molecules, written as SMILES.
   --print             show fairseq-train's command instead of running it
   -h, --help          this text
 
-Flags of fairseq-train win over those of configs/. The --max-tokens of configs/ are those of an update: they are split
-over the GPUs and, with --update-freq, over as many steps as --tokens-per-gpu asks for.
+Flags of fairseq-train win over those of configs/. --max-tokens are those of an update, in configs/ and here: they are
+split over the GPUs and, with --update-freq, over as many steps as --tokens-per-gpu asks for. If you give --update-freq
+too, both are fairseq's own.
 
 Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
 HELP
@@ -45,13 +47,13 @@ states=$((k > k_default ? k : k_default))
 flags+=(--max-positions "$((length * states + states))")
 
 # One update of `update` tokens = workers x steps x tokens of a step
-update=$(value_of --max-tokens)
-[[ $update =~ ^[1-9][0-9]*$ ]] ||
-    fail "--recipe $recipe: molecules need a recipe with --max-tokens, such as table7"
-share=$((update / workers))
-steps=$((($(expanded_length "$share") + tokens_per_gpu - 1) / tokens_per_gpu))
-((share / steps >= length)) || fail "an update of $update tokens on $workers GPUs in $steps steps has $((share / steps)) \
+[[ -n $(value_of --max-tokens) ]] || fail "--recipe $recipe: molecules need a recipe with --max-tokens, such as table7"
+if split_update --max-tokens; then
+    share=$((update / workers))
+    steps=$((($(expanded_length "$share") + tokens_per_gpu - 1) / tokens_per_gpu))
+    ((share / steps >= length)) || fail "an update of $update tokens on $workers GPUs in $steps steps has $((share / steps)) \
 tokens a step, and a molecule may have $length (--tokens-per-sample): fewer --gpus, or more --tokens-per-gpu"
-flags+=(--max-tokens "$((share / steps))" --update-freq "$steps")
+    flags+=(--max-tokens "$((share / steps))" --update-freq "$steps")
+fi
 
 train

@@ -14,7 +14,8 @@ Pre-trains one model on text.
   SIZE    base or large: the paper's text models, with table 10 (configs/pretrain/table10.flags); paper, small or smoke:
           the study of [MASK], with table 5 (configs/size/)
   DATA    a folder made by prepare_text.py or by fairseq-preprocess --only-source; several with ':' between them
-  SAVE    the folder for the checkpoints; a run that was interrupted goes on from there
+  SAVE    the folder for the checkpoints; a run that was interrupted goes on from there, one of other settings or data
+          (pretraining.txt) is refused
 
   --k K               states of a masked token, or copies of each token; 1 to 16 (default: 4; mlm has none)
   --p P               share of the tokens that are masked (default: that of the recipe)
@@ -25,8 +26,9 @@ Pre-trains one model on text.
   --print             show fairseq-train's command instead of running it
   -h, --help          this text
 
-Flags of fairseq-train win over those of configs/. The batch size of configs/ is that of an update: it is split over the
-GPUs and, with --update-freq, over as many steps as --tokens-per-gpu asks for. On several machines start one process a
+Flags of fairseq-train win over those of configs/. --batch-size is that of an update, in configs/ and here: it is split
+over the GPUs and, with --update-freq, over as many steps as --tokens-per-gpu asks for. If you give --update-freq too, both
+are fairseq's own. On several machines start one process a
 GPU, each with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun does (docs/data.md).
 
 Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
@@ -55,13 +57,14 @@ exlm*)
     ;;
 esac
 
-# One update of `batch` sentences = workers x steps x sentences of a step
-batch=$(value_of --batch-size)
-((batch % workers == 0)) || fail "a batch of $batch sentences cannot be split evenly over $workers GPUs"
-sentences=$((batch / workers)) steps=1
-while ((sentences % 2 == 0 && sentences * expanded > tokens_per_gpu)); do
-    sentences=$((sentences / 2)) steps=$((steps * 2))
-done
-flags+=(--batch-size "$sentences" --update-freq "$steps")
+# One update of `update` sentences = workers x steps x sentences of a step
+if split_update --batch-size; then
+    ((update % workers == 0)) || fail "a batch of $update sentences cannot be split evenly over $workers GPUs"
+    sentences=$((update / workers)) steps=1
+    while ((sentences % 2 == 0 && sentences * expanded > tokens_per_gpu)); do
+        sentences=$((sentences / 2)) steps=$((steps * 2))
+    done
+    flags+=(--batch-size "$sentences" --update-freq "$steps")
+fi
 
 train

@@ -127,7 +127,11 @@ esac
 
 bash scripts/setup_env.sh
 python=${EXLM_VENV:-.venv}/bin/python
-mkdir -p "$output"
+mkdir -p "$output" 2>/dev/null && [[ -w $output ]] || fail "--output $output cannot be made, or not be written to"
+if command -v flock >/dev/null; then
+    exec 9>"$output/lock"
+    flock -n 9 || fail "another quickstart is at work in $output: wait for it, or end it"
+fi
 
 # A folder holds one run: never go on with a run of other settings, never show its figures as this one's.
 settings="mode=$mode
@@ -138,7 +142,8 @@ seed=$seed
 updates=$updates
 tokens_per_sample=$tokens_per_sample
 sample_break_mode=$break_mode"
-if [[ ! -e $output/settings ]]; then
+if [[ ! -e $output/settings ]] || ! compgen -G "$output/checkpoints/*.pt" >/dev/null; then
+    [[ ! -e $output/settings || $(<"$output/settings") == "$settings" ]] || rm -f "$output"/{before,train}.{log,complete} "$output/data-bin/complete"
     printf '%s\n' "$settings" >"$output/settings"
 elif [[ $(<"$output/settings") != "$settings" ]]; then
     { diff "$output/settings" <(printf '%s\n' "$settings") || true; } | sed -n 's/^< /  there: /p; s/^> /  asked: /p' >&2
@@ -168,12 +173,27 @@ schedule=(
 train() { # train UPDATES LOG FLAGS...
     local total=$1 log=$2
     shift 2
-    "$python" -m fairseq_cli.train "$output/data-bin" "${model[@]}" "$@" 2>&1 |
-        "$python" scripts/quickstart_report.py progress --updates "$total" --log "$log" || {
+    set -m # a process group of its own, which can be ended as a whole
+    { "$python" -m fairseq_cli.train "$output/data-bin" "${model[@]}" "$@" 2>&1 |
+        "$python" scripts/quickstart_report.py progress --updates "$total" --log "$log"; } 9>&- &
+    training=$!
+    set +m
+    wait "$training" || {
         tail -n 20 "$log" >&2
         fail "fairseq-train failed: the end of $log is above"
     }
+    training=
 }
+
+training=
+interrupted() {
+    trap '' INT TERM HUP
+    [[ -z $training ]] || { kill -TERM -- "-$training" && wait "$training"; } 2>/dev/null || true
+    echo
+    echo "interrupted: the same command goes on from the last checkpoint"
+    exit 130
+}
+trap interrupted INT TERM HUP
 
 newest_checkpoint() { # newest_checkpoint TARGET: copies the newest numbered checkpoint there
     local candidate newest=
@@ -200,7 +220,6 @@ if [[ ! -e $output/train.complete ]]; then
         # fairseq copies it from the newest numbered one; killed in between, it is cut short.
         "$python" -m zipfile -l "$last" >/dev/null 2>&1 || newest_checkpoint "$last"
     fi
-    trap 'echo; echo "interrupted: the same command goes on from the last checkpoint"; exit 130' INT
     train "$updates" "$output/train.log" "${schedule[@]}"
     touch "$output/train.complete"
 fi

@@ -124,13 +124,16 @@ def prepare(output: Path, settings: dict) -> None:
 
 
 def check_settings(output: Path, settings: dict) -> None:
-    """Writes SETTINGS.json into a folder, or compares with the one that is there.
+    """Writes settings.json into a folder, or compares with the one that is there.
+
+    Other settings take the place of those of a run that failed before it had trained anything.
 
     Raises:
         FolderError: if they differ.
     """
     there = read_json(output / "settings.json")
-    if there is not None:
+    trained = any(next(output.rglob(name), None) for name in ("*.pt", "result.json"))
+    if there is not None and trained:
         names = settings.keys() | there.keys()
         other = sorted(
             n for n in names if there.get(n) != settings.get(n) and not (n == "glue" and not there.get(n))

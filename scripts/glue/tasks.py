@@ -57,10 +57,6 @@ class Task:
     def valid_splits(self) -> tuple[str, ...]:
         return tuple(split for split in self.splits if split.startswith("valid"))
 
-    @property
-    def test_splits(self) -> tuple[str, ...]:
-        return tuple(split for split in self.splits if split.startswith("test"))
-
     def submission_file(self, split: str) -> str:
         return self.submission.get(split, f"{self.name}.tsv")
 

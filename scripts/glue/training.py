@@ -127,6 +127,23 @@ def updates_of(sentences: int, point: Point) -> tuple[int, int]:
     return updates, round(float(point.warmup) * updates)
 
 
+def steps_of(point: Point, extra: tuple[str, ...]) -> int:
+    """Steps of an update: --update-freq among more flags, else 1.
+
+    Raises:
+        GlueError: if the batch, which is that of an update, cannot be split over them.
+    """
+    words = " ".join(extra).replace("--update-freq=", "--update-freq ").split()
+    given = [value for flag, value in zip(words, [*words[1:], ""], strict=False) if flag == "--update-freq"]
+    steps = given[-1] if given else "1"
+    if not steps.isdigit() or int(steps) < 1 or int(point.batch) % int(steps):
+        raise GlueError(
+            f"--update-freq {steps}: the batch of {point.batch} sentences is that of an update, and cannot "
+            "be split over so many steps"
+        )
+    return int(steps)
+
+
 def head_of(task: Task) -> str:
     """The classification head's name: one a task, so that MNLI's is left behind on the way to RTE."""
     return task.name.lower().replace("-", "")
@@ -176,15 +193,16 @@ def training_flags(
         pretrained: what ``start`` is the model of.
         start: the checkpoint to start from; the pre-trained one, or that of MNLI.
         data: TASK-bin.
-        extra: more flags; they win.
+        extra: more flags; they win. With --update-freq the batch is split over its steps.
 
     Raises:
-        GlueError: if there is no training or validation set.
+        GlueError: if there is no training or validation set, or the batch cannot be split.
     """
     valid = [split for split in task.valid_splits if (data / "input0" / f"{split}.idx").is_file()]
     if not valid:
         raise GlueError(f"{data} has no valid set: give a folder that scripts/prepare_glue.py made")
     updates, warmup = updates_of(sentences_in(data, "train"), point)
+    step = int(point.batch) // steps_of(point, extra)  # sentences
     kind = ["glue"]
     if pretrained.repeat > 1:
         kind = ["repeated_sentence_prediction", "--repeat-times", str(pretrained.repeat)]
@@ -201,7 +219,7 @@ def training_flags(
         *pretrained.flags,
         *("--max-positions", str(positions_of(pretrained))),
         *read_flags(CONFIGS / "recipe.flags"),
-        *("--lr", point.lr, "--batch-size", point.batch, "--max-epoch", point.epochs),
+        *("--lr", point.lr, "--batch-size", str(step), "--max-epoch", point.epochs),
         *("--total-num-update", str(updates), "--warmup-updates", str(warmup)),
         *("--distributed-world-size", "1", *(["--cpu", "--num-workers", "0"] if cpu else ["--fp16"])),
         *extra,

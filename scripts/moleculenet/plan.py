@@ -15,7 +15,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # scripts
 
 import plugin_path  # noqa: F401  (fs_plugins)
 import numpy as np
-from finetuning.checkpoints import CheckpointError, check_dictionary, read_checkpoint
+from finetuning.checkpoints import CheckpointError, check_dictionary, check_not_finetuned, read_checkpoint
 
 from fs_plugins.data.property_datasets import one_class_only, read_labels
 from fs_plugins.data.property_info import PropertyInfo, read_folder
@@ -47,6 +47,7 @@ def plan(checkpoint: Path, data: Path) -> tuple[int, str, list[str], list[str]]:
     except (KeyError, TypeError) as error:
         raise InputError(f"{data}/molecules.json is damaged ({error!r}): prepare the data again") from error
     pretrained = read_checkpoint(checkpoint)
+    check_not_finetuned(pretrained)
     file, symbols = writing.dictionary_symbols(data)
     compared = check_dictionary(pretrained, symbols, file, writing.OTHER_DICTIONARY)
     warnings = []

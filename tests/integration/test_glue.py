@@ -1,6 +1,7 @@
 """From raw files to table 3's numbers: text and GLUE prepared, pre-trained, fine-tuned, scored, submitted."""
 
 import csv
+import itertools
 import json
 import logging
 import os
@@ -221,6 +222,18 @@ def test_the_study_of_mask_fine_tunes_alike(place, finetune, tmp_path, monkeypat
     scores = {split: 100 * score["accuracy"] for split, score in alone["scores"].items()}
     assert found["best"] == pytest.approx(scores, abs=1e-9) and found["last"].keys() == scores.keys()
     assert not (study.folder(run) / "glue-MNLI-s3").exists()
+
+
+def test_the_batch_is_that_of_an_update(place, finetune):
+    def shown(*flags) -> dict[str, str]:
+        words = finetune("SST-2", "x", "--batch-size", 14, "--max-epoch", 3, "--print", *flags).split()
+        return dict(itertools.pairwise(words))
+
+    whole, split = shown(), shown("--update-freq", 2)
+    assert (whole["--batch-size"], split["--batch-size"], split["--update-freq"]) == ("14", "7", "2")
+    for flag in ("--total-num-update", "--warmup-updates"):
+        assert whole[flag] == split[flag]
+    assert int(whole["--total-num-update"]) == 3 * 15  # 200 rows
 
 
 def test_what_is_refused(place, finetune, capsys):

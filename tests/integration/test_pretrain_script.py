@@ -1,5 +1,6 @@
 """scripts/pretrain_text.sh trains; on two processes as on one that takes twice the steps an update."""
 
+import fcntl
 import os
 import random
 import socket
@@ -10,6 +11,7 @@ import prepare_text
 import pytest
 import torch
 from fairseq import tasks, utils
+from trained_updates import trained_updates
 
 from fs_plugins.analysis.checkpoint import load_checkpoint
 from tests.integration import commands
@@ -77,6 +79,32 @@ def test_prepared_text_trains_in_every_sample_break_mode(mode, tmp_path):
     assert len(run.updates) == 2 and set(run.values("nonfinite")) == {0}
     assert "will be skipped" not in run.text
     assert max(run.values("wpb")) <= 8 * 32
+
+
+def test_a_folder_has_one_pretraining(corpus, tmp_path):
+    folder = tmp_path / "my model"
+    commands.finish(start(corpus, folder, "--max-update", "1"))
+    last = folder / "checkpoint_last.pt"
+    written = last.read_bytes()
+
+    def again(*flags, **environment):
+        run = start(corpus, folder, *flags, **environment)
+        return run.communicate(timeout=60)[0], run.returncode
+
+    printed, status = again("--p", "0.5")
+    assert status == 2 and "holds a pre-training of other settings or data" in printed
+    assert "--p 0.15" in printed and "--p 0.5" in printed and "remove" in printed
+    printed, status = again("--max-update", "1")
+    assert status == 0 and "finished before" in printed and "has had 1 updates" in printed
+    assert last.read_bytes() == written
+    longer, status = again("--max-update", "2")
+    assert status == 0 and "Loaded checkpoint" in longer and trained_updates(last) == 2
+    (folder / "pretraining.txt").unlink()
+    assert again("--p", "0.5", "--max-update", "3")[1] == 0
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        printed, status = again("--p", "0.5")
+        assert status == 2 and "another run is at work in" in printed
 
 
 @pytest.mark.slow

@@ -14,10 +14,10 @@ from experiments.folder import locked as held
 from fairseq.data import data_utils
 from finetuning.checkpoints import read_checkpoint
 from glue.files import GlueError
-from glue.grids import points_of
+from glue.grids import Point, points_of
 from glue.predictions import predict
 from glue.tasks import TASKS
-from glue.training import positions_of, read_start, rows_cut
+from glue.training import positions_of, read_start, rows_cut, steps_of
 from preparation.blocks import locked
 
 from tests.scripts.test_finetuning_checkpoints import SIZES, save  # noqa: F401
@@ -124,6 +124,16 @@ def test_an_mlm_reads_rows_as_long_as_an_exlm(save, tmp_path, monkeypatch):  # n
     monkeypatch.setitem(SIZES, "max_positions", 512)  # as a fine-tuning on MNLI leaves it
     mnli = save("mlm_tiny", task=fine).rename(tmp_path / "mnli.pt")
     assert read_start(mlm, mnli).max_positions == 16
+
+
+def test_the_batch_of_an_update_in_steps():
+    point = Point("1e-4", "32", "2", "0.06")
+    assert steps_of(point, ()) == 1
+    assert steps_of(point, ("--dropout", "0", "--update-freq", "2")) == 2
+    assert steps_of(point, ("--update-freq", "2", "--update-freq=4")) == 4
+    for wrong in ("3", "0", "64", "two"):
+        with pytest.raises(ValueError, match=f"--update-freq {wrong}: the batch of 32 sentences"):
+            steps_of(point, ("--update-freq", wrong))
 
 
 def test_rows_that_are_cut_are_counted(asked):

@@ -94,6 +94,13 @@ def test_flags_that_are_given_win():
     assert last(words, "--seed") == "7"
 
 
+def test_the_tokens_that_are_asked_for_are_an_updates():
+    words = command("exlm", "paper", "--gpus", 2, "--max-tokens", 128000)
+    assert 0 <= 128000 - 2 * int(last(words, "--max-tokens")) * int(last(words, "--update-freq")) < 20
+    words = command("exlm", "paper", "--gpus", 2, "--max-tokens", 3000, "--update-freq", 7)
+    assert (last(words, "--max-tokens"), last(words, "--update-freq")) == ("3000", "7")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -133,6 +133,41 @@ def test_model_flags_and_what_is_given_wins(data):
     assert last(command(data, "exlm-no-transitions", "smoke"), "--criterion") == "nat_ctc_loss_mlm"
 
 
+def test_positions_are_those_of_the_length_that_is_asked_for(data):
+    for flags in (["--tokens-per-sample", 200], ["--tokens-per-sample=200"]):
+        assert last(command(data, "mlm", "smoke", *flags), "--max-positions") == "200"
+        assert last(command(data, "repeated-mlm", "smoke", "--k", 2, *flags), "--max-positions") == "400"
+        assert last(command(data, "exlm", "smoke", "--k", 2, *flags), "--max-positions") == "402"
+
+
+def test_the_batch_that_is_asked_for_is_an_updates(data):
+    for flags in (["--batch-size", 1024], ["--batch-size=1024"]):
+        words = command(data, "exlm", "base", "--gpus", 4, *flags)
+        assert 4 * int(last(words, "--batch-size")) * int(last(words, "--update-freq")) == 1024
+        assert int(last(words, "--update-freq")) > 1 and "--batch-size=1024" not in words
+    words = command(data, "exlm", "base", "--gpus", 4, "--batch-size", 24, "--update-freq", 5)
+    assert (last(words, "--batch-size"), last(words, "--update-freq")) == ("24", "5")
+
+
+def test_stopping_early_changes_no_schedule(data):
+    words = command(data, "exlm", "base", "--max-update", 1000)
+    assert [last(words, flag) for flag in ("--max-update", "--total-num-update", "--warmup-updates")] == [
+        "1000",
+        "125000",
+        "10000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"), [("", 0), ("-1", 0), ("0,1", 2), ("0,-1,1", 1), ("GPU-8932f937", 1)]
+)
+def test_gpus_are_those_that_cuda_sees(data, monkeypatch, visible, gpus):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    words = command(data, "exlm", "base")
+    assert last(words, "--distributed-world-size") == str(max(1, gpus))
+    assert ("--fp16" in words, "--cpu" in words) == (gpus > 0, gpus == 0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -143,6 +178,10 @@ def test_model_flags_and_what_is_given_wins(data):
         (["exlm", "smoke", "--p", "1.5"], "share between 0 and 1"),
         (["exlm", "smoke", "--p", "0"], "share between 0 and 1"),
         (["mlm", "smoke", "--k", "2"], "the mlm has one state"),
+        (["exlm", "smoke", "--ext-state-num=2"], "--ext-state-num is set by --k"),
+        (["repeated-mlm", "smoke", "--repeat-times", "2"], "--repeat-times is set by --k"),
+        (["exlm", "smoke", "--update-freq", "2"], "--update-freq is worked out from --batch-size"),
+        (["exlm", "smoke", "--batch-size", "many"], "--batch-size 'many': give a whole number, 1 or more"),
     ],
 )
 def test_what_the_script_refuses(data, arguments, message):

@@ -304,7 +304,10 @@ def test_an_output_folder_that_cannot_be_written(tmp_path, data, capsys):
 
 def test_an_output_folder_of_other_settings(tmp_path, data, capsys):
     out = tmp_path / "out"
-    folder.prepare(out, {"size": "small", "data": "here", "glue": None})
+    folder.prepare(out, {"size": "small", "data": "typo", "glue": None})
+    folder.prepare(out, {"size": "small", "data": "here", "glue": None})  # nothing was trained before
+    (out / "runs" / "mlm").mkdir()
+    (out / "runs" / "mlm" / "checkpoint.pt").touch()
     folder.prepare(out, {"size": "small", "data": "here", "glue": "added"})
     with pytest.raises(folder.FolderError, match="other settings.*\n.*data: there 'here', asked 'there'"):
         folder.prepare(out, {"size": "small", "data": "there", "glue": "added"})

@@ -85,6 +85,8 @@ def test_two_at_once_and_a_full_disk(tmp_path, bpe_folder, capsys, monkeypatch):
         (["--lr", "fast"], "--lr 'fast': give a number above 0"),
         (["--seed", "3"], "--seed is set by this script"),
         (["--save-dir=elsewhere"], "--save-dir is set by this script"),
+        (["--update-freq", "2"], "--update-freq is worked out from --batch"),
+        (["--max-epoch=2"], "--max-epoch is set by --epochs"),
     ],
 )
 def test_flags_that_cannot_be(pretrained, squad_data, flags, says):  # noqa: F811
@@ -122,7 +124,10 @@ def claim(folder, inputs: str, *words: str, then: str = "true", cwd=None):
 
 def test_a_folder_is_of_one_run(tmp_path):
     folder = tmp_path / "seed 1"
-    assert claim(folder, "a").returncode == 0 and claim(folder, "a").returncode == 0
+    assert claim(folder, "a").returncode == 0 and claim(folder, "typo").returncode == 0  # it failed at once
+    assert claim(folder, "a").returncode == 0
+    (folder / "checkpoint_last.pt").write_text("one epoch")
+    assert claim(folder, "a").returncode == 0
     refused = claim(folder, "b")
     assert refused.returncode == 2 and "holds a run of other settings, data or weights" in refused.stderr
     (tmp_path / "other").mkdir()
@@ -136,6 +141,7 @@ def test_a_folder_is_of_one_command_called_from_anywhere(tmp_path):
     folder = tmp_path / "my runs" / "seed 1"
     first = ["fairseq_cli.train", "--save-dir", "my runs/seed 1", "--lr", "3e-5"]
     assert claim("my runs/seed 1", "a", *first, cwd=tmp_path).returncode == 0
+    (folder / "checkpoint_last.pt").write_text("one epoch")
     assert claim(folder, "a", "fairseq_cli.train", "--save-dir", str(folder), "--lr", "3e-5").returncode == 0
     refused = claim(folder, "a", "fairseq_cli.train", "--save-dir", str(folder), "--lr", "3e-4")
     assert refused.returncode == 2 and "holds a run of other settings" in refused.stderr

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+import torch
 from finetuning.checkpoints import CheckpointError
 from moleculenet import plan
 
@@ -82,12 +83,43 @@ def test_flag_files_are_table_8(dataset):
         ({4: "--epochs", 5: "0"}, "--epochs '0': give a whole number"),
         ({4: "--seed", 5: "1"}, "--seed is set by this script"),
         ({4: "--epochs"}, "--epochs needs a value"),
+        ({4: "--cpu", 5: "--update-freq", 6: "3"}, "--update-freq 3: the batch of 128 is that of an update"),
     ],
 )
 def test_what_the_script_refuses(pretrained, data, change, message):
     arguments = {0: "bbbp", 1: pretrained[0]["exlm"], 2: data, 3: "save", **change}
     result = finetune(*arguments.values())
     assert result.returncode == 2 and message in result.stderr
+
+
+def test_the_batch_is_that_of_an_update(pretrained, data):
+    def shown(*flags):
+        result = finetune("bbbp", pretrained[0]["exlm"], data, "save", "--print", "--cpu", *flags)
+        return result.stdout.splitlines()[0].split()
+
+    whole, split = (shown("--batch-size=24", *flags) for flags in ((), ("--update-freq", "3")))
+    assert (last(whole, "--batch-size"), last(split, "--batch-size"), last(split, "--update-freq")) == (
+        "24",
+        "8",
+        "3",
+    )
+    for flag in ("--total-num-update", "--warmup-updates"):
+        assert last(whole, flag) == last(split, flag)
+    assert int(last(whole, "--total-num-update")) == 40 * 4  # epochs, updates for 80 molecules
+
+
+def test_seeds_with_commas_or_blanks(pretrained, data):
+    for seeds in ("4,5", "4 5"):
+        result = finetune("bbbp", pretrained[0]["exlm"], data, "save", "--print", "--cpu", "--seeds", seeds)
+        assert [last(line.split(), "--seed") for line in result.stdout.splitlines()] == ["4", "5"]
+
+
+def test_a_fine_tuned_model_is_no_pretrained_one(pretrained, data, tmp_path):
+    state = torch.load(pretrained[0]["exlm"], weights_only=False)
+    state["cfg"]["task"]["_name"] = "molecule_property"
+    torch.save(state, tmp_path / "tuned.pt")
+    with pytest.raises(CheckpointError, match=r"was fine-tuned \(--task molecule_property\)"):
+        plan.plan(tmp_path / "tuned.pt", data)
 
 
 def test_another_dictionary_is_refused(pretrained, data, tmp_path):
