@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import fs_plugins  # noqa: F401
-from fs_plugins.criterions.squad2 import Squad2Criterion
+from fs_plugins.criterions.squad2 import IGNORED, Squad2Criterion
+from fs_plugins.data.squad_windows import NO_LABEL
 
 
 class Scores(torch.nn.Module):
@@ -39,11 +40,15 @@ def case():
     allowed = torch.tensor([[1, 0, 0, 1, 1, 1], [1, 0, 1, 1, 0, 0], [1, 0, 1, 1, 1, 0]], dtype=torch.bool)
     scores = torch.randn(3, 6, 2)
     scores[~allowed] = 50.0  # what is not allowed must not matter
-    return Scores(scores), make_sample(allowed, [[3, 5], [0, 0], [-1, -1]])
+    return Scores(scores), make_sample(allowed, [[3, 5], [0, 0], [NO_LABEL, NO_LABEL]])
 
 
 def criterion():
     return Squad2Criterion(argparse.Namespace(head_name="span"))
+
+
+def test_what_is_ignored_is_what_windows_without_a_label_have():
+    assert IGNORED == NO_LABEL
 
 
 def test_loss_and_gradient(case):

@@ -65,6 +65,16 @@ def test_backward_twice(chunk_bytes):
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("chunk_bytes", [4 * 29 * 5, 2**20])
+def test_a_second_derivative_is_refused(chunk_bytes):
+    leaves, targets = inputs()
+    scores = match_scores(*leaves, targets, chunk_bytes)
+    gradients = torch.autograd.grad(scores.exp().sum(), leaves, create_graph=True)
+    for gradient in gradients:
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            gradient.square().sum().backward(retain_graph=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half(any_device, dtype):
     leaves, targets = inputs(dtype=torch.float32, device=any_device)

@@ -64,6 +64,18 @@ def test_a_question_of_several_windows_by_hand():
     assert answers.evaluate()["exact"] == 100
 
 
+def test_odds_at_the_threshold_leave_the_answer():
+    """As the official evaluation has it, where no answer takes odds above the threshold."""
+    questions = [("q", "w50", 0, [(0, 0)]), ("p", "w50", 0, [])]
+    answers = table(["w1 w2"], questions, WindowSizes(16, 8, 8, 3))
+    answers.add(np.array([[0, 2.5, 3.0, 4, 4], [1, 3.5, 3.0, 4, 4]]))  # null odds of -0.5 and 0.5
+    for threshold, texts, exact in ((-0.5, ["w1", ""], 100), (0.5, ["w1", "w1"], 50), (-0.75, ["", ""], 50)):
+        assert list(answers.predictions(threshold)[0].values()) == texts
+        assert answers.evaluate(threshold)["exact"] == exact
+    found = answers.evaluate()
+    assert (found["best_exact"], found["best_exact_thresh"]) == (100, -0.5)
+
+
 def test_equal_texts_at_two_places_are_one_answer():
     answers = table(["w1 w2 w1"], [("q", "w50", 0, [(0, 0)])], WindowSizes(16, 8, 8, 3))
     answers.add(np.array([[0, 0.0, 1.0, 4, 4], [0, 0.0, 2.0, 6, 6], [0, 0.0, 1.5, 5, 5]]))

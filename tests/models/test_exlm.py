@@ -173,6 +173,14 @@ def test_links_features(features):
     torch.testing.assert_close(graph.links.exp().sum(-1)[0, :-1], torch.ones(11))
 
 
+def test_transitions_are_no_longer_than_allowed():
+    tokens, targets = builders.sentence(WORDS, 6, [2, 4])
+    for longest, flags in ((5, {"max_transition_length": 5}), (11, {})):  # of 4 * 3 nodes
+        graph, _ = builders.exlm(WORDS, ext_state_num=3, **flags)(tokens[None], target=targets[None])
+        expected = [(v, u) for v in range(12) for u in range(v + 1, min(12, v + longest + 1))]
+        assert [tuple(edge) for edge in graph.links[0].isfinite().nonzero().tolist()] == expected
+
+
 def test_shortest_allowed_transitions_leave_a_path():
     for masks in ([], [2], [1, 2, 3]):
         model = builders.exlm(WORDS, ext_state_num=3, max_transition_length=5)

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests import builders
 from tests.data.test_token_positions import counted
@@ -63,6 +64,22 @@ def test_batch_independence(arch, options):
         alone = model(rows(sentence), token_head_name="span")[0][0]
         together = model(rows(other, sentence, PAIR), token_head_name="span")[0][1]
         assert torch.allclose(alone, together[: len(sentence)], rtol=0, atol=1e-12)
+
+
+def test_initial_weights_are_small_and_biases_zero():
+    model = builders.exlm(DICTIONARY)
+    model.register_token_head("span", 100)
+    linear = model.token_heads["span"].out_proj
+    assert linear.weight.std().item() == pytest.approx(0.02, rel=0.05) and not linear.bias.any()
+
+
+def test_pooler_dropout_stands_before_the_head():
+    model = make("exlm_base", pooler_dropout=0.4).train()  # the encoder has no dropout
+    features, _ = model.token_features(rows(PAIR))
+    torch.manual_seed(3)
+    expected = model.token_heads["span"].out_proj(F.dropout(features, 0.4))
+    torch.manual_seed(3)
+    torch.testing.assert_close(model(rows(PAIR), token_head_name="span")[0], expected)
 
 
 def test_gradient_reaches_encoder_and_head():

@@ -1,9 +1,10 @@
-"""The encoder: pre- and post-norm, layer drop, activation checkpointing."""
+"""The encoder: pre- and post-norm, dropout, layer drop, activation checkpointing."""
 
 import argparse
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from fs_plugins.modules.encoder import RotaryEncoder
@@ -34,14 +35,15 @@ def batch():
     return tokens, coordinates, tokens.ne(1)
 
 
-def plain_layer(layer, x, rotation, attend, pre_norm):
-    """The layer by its definition."""
+def plain_layer(layer, x, rotation, attend, pre_norm, dropout=0.0, activation_dropout=0.0):
+    """The layer by its definition, in training where there is dropout."""
 
     def attention(y):
-        return layer.self_attn(y, rotation, attend)
+        return F.dropout(layer.self_attn(y, rotation, attend), dropout)
 
     def feed_forward(y):
-        return layer.fc2(nn.functional.gelu(layer.fc1(y)))
+        y = F.dropout(F.gelu(layer.fc1(y)), activation_dropout)
+        return F.dropout(layer.fc2(y), dropout)
 
     if pre_norm:
         x = x + attention(layer.self_attn_layer_norm(x))
@@ -64,6 +66,24 @@ def test_equals_its_definition(pre_norm):
     torch.testing.assert_close(features, model.emb_layer_norm_after(x))
     for actual, expected in zip(states, hiddens, strict=True):
         torch.testing.assert_close(actual.transpose(0, 1), expected)
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+@pytest.mark.parametrize("rates", [(0.3, 0.0), (0.0, 0.3), (0.2, 0.4)])
+def test_dropout_stands_after_the_embedding_each_block_and_the_activation(pre_norm, rates):
+    dropout, activation_dropout = rates
+    model = encoder(
+        encoder_normalize_before=pre_norm, dropout=dropout, activation_dropout=activation_dropout
+    ).train()
+    tokens, coordinates, is_token = batch()
+    torch.manual_seed(5)
+    x = F.dropout(model.embed_tokens(tokens), dropout)
+    rotation = model.rot_emb.tables(coordinates, x.dtype)
+    for layer in model.layers:
+        x = plain_layer(layer, x, rotation, is_token[:, None, None], pre_norm, *rates)
+    torch.manual_seed(5)
+    features, _ = model(tokens, coordinates, is_token)
+    torch.testing.assert_close(features, model.emb_layer_norm_after(x))
 
 
 def test_no_padding_needs_no_mask():
@@ -89,6 +109,18 @@ def test_activation_checkpointing_changes_nothing():
     assert torch.equal(x, y)
     for a, b in zip(grads, other_grads, strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize(
+    ("checkpointing", "training", "expected"),
+    [(True, True, [0, 1, 2, 2, 1, 0]), (True, False, [0, 1, 2]), (False, True, [0, 1, 2])],
+)
+def test_activation_checkpointing_runs_layers_again_in_the_backward_pass(checkpointing, training, expected):
+    model, calls = encoder(checkpoint_activations=checkpointing).train(training), []
+    for i, layer in enumerate(model.layers):
+        layer.register_forward_pre_hook(lambda *_, i=i: calls.append(i))
+    model(*batch())[0].sum().backward()
+    assert calls == expected
 
 
 def test_layer_drop():

@@ -30,6 +30,17 @@ def test_equals_complex_rotation(head_dim):
             torch.testing.assert_close(turned[0, :, role, head].double(), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_tables_are_exact_up_to_4096_positions():
+    """As many as Repeated MLM has, with 8 copies of 512 tokens."""
+    index = torch.arange(4097)
+    tables = RotaryEmbedding(64).tables(torch.stack([index, index.flip(0)], dim=-1)[None], torch.float32)
+    frequencies = 10000.0 ** (-torch.arange(0, 32, 2, dtype=torch.float64) / 32)
+    for half, coordinate in enumerate((index, index.flip(0))):
+        angles = coordinate.double()[:, None] * frequencies
+        for table, exact in zip(tables, (angles.cos(), angles.sin()), strict=True):
+            torch.testing.assert_close(table[0, :, 0, 0, half].double(), exact, rtol=0, atol=1e-3)
+
+
 def test_gradient():
     x = torch.randn(1, 3, 2, 1, 8, dtype=torch.float64, requires_grad=True)
     rope = RotaryEmbedding(8)

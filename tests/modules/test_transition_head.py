@@ -66,6 +66,15 @@ def test_extreme_scores_stay_finite():
     assert torch.isfinite(q.grad).all()
 
 
+def test_a_second_derivative_is_refused():
+    leaves = [torch.randn(1, 5, n, requires_grad=True) for n in (8, 8, 2)]
+    links = transition_log_probs(*leaves, edge_mask(torch.tensor([5]), 5))
+    gradients = torch.autograd.grad(links.exp().square().sum(), leaves, create_graph=True)
+    for gradient in gradients:
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            gradient.sum().backward(retain_graph=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_gives_float32(dtype):
     arguments = [torch.randn(2, 9, n) for n in (16, 16, 4)]

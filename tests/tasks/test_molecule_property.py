@@ -144,6 +144,16 @@ def test_groups_of_about_one_length(tmp_path):
     assert (np.diff(mixed // 8) < 0).any()
 
 
+def test_the_order_is_the_seeds(tmp_path):
+    folder = write_folder(tmp_path / "data", {"train": [([0], [float(i % 2)]) for i in range(50)]})
+
+    def order(seed):
+        return task(folder, seed=seed).load_dataset("train").ordered_indices().tolist()
+
+    assert order(1) == order(1) and sorted(order(1)) == sorted(order(2)) == list(range(50))
+    assert order(1) != order(2)
+
+
 def test_tokens_per_molecule(folder):
     setup = task(folder, long_molecules="truncate", tokens_per_molecule=4)
     model_of(setup, positions=6)

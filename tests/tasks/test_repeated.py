@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
+from fairseq.data import ListDataset
 from fairseq.logging import metrics
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
-from fs_plugins.data.repeated_tokens import corrupted_tokens, repeat_tokens
+from fs_plugins.data.repeated_tokens import RepeatTokensDataset, corrupted_tokens, repeat_tokens
 from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
 from fs_plugins.tasks.repeated_sentence_prediction import (
     RepeatedSentencePredictionConfig,
@@ -93,6 +94,14 @@ def test_every_token_stands_k_times(corpus):
         assert torch.equal(b["net_input"]["src_lengths"], 4 * a["net_input"]["src_lengths"])
         assert b["ntokens"] == 4 * a["ntokens"]
         assert originals[1][:, :4].eq(WORDS.bos()).all()
+
+
+def test_sizes_are_those_of_the_repeated_items():
+    sentences = [torch.arange(n) for n in (4, 1, 7)]
+    dataset = RepeatTokensDataset(ListDataset(sentences, [4, 1, 7]), 3)
+    for i, tokens in enumerate(sentences):
+        assert dataset[i].tolist() == [token for token in tokens.tolist() for _ in range(3)]
+        assert dataset.num_tokens(i) == dataset.size(i) == dataset.sizes[i] == 3 * len(tokens)
 
 
 class NoModel(torch.nn.Module):
@@ -189,6 +198,7 @@ def test_fine_tuning_repeats_the_input(classification):
     everything = {int(i): b for b in batches(theirs, 1) for i in b["id"]}
     seen = 0
     for batch in batches(ours, 4):
+        assert batch["ntokens"] == batch["net_input"]["src_lengths"].sum()
         for row, i in enumerate(batch["id"].tolist()):
             tokens = everything[i]["net_input"]["src_tokens"][0]
             assert len(tokens) <= 10  # longer ones are filtered out, by their length before the repetition
