@@ -70,6 +70,7 @@ def test_the_architectures_are_table_7s():
         size = (args.encoder_layers, args.encoder_embed_dim, args.encoder_ffn_embed_dim)
         assert size == (9, 768, 2048) and args.encoder_attention_heads == 12
         assert args.activation_fn == "gelu" and args.dropout == args.attention_dropout == 0.1
+        assert args.encoder_normalize_before and args.activation_dropout == 0
     args = Namespace()
     ARCH_CONFIG_REGISTRY["exlm_smiles"](args)
     assert args.ext_state_num == 2

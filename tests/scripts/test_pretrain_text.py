@@ -1,9 +1,13 @@
 """The shell script hands the hyper-parameters of configs/ to fairseq-train, and says what is wrong."""
 
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
+from fairseq import options
+
+import fs_plugins  # noqa: F401
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "pretrain_text.sh"
 
@@ -92,6 +96,27 @@ def test_base_and_large_are_table_10(data, model, size):
     assert {flag: last(words, flag) for flag in expected} == expected
     assert tuple(last(words, flag) for flag in SIZE_FLAGS) == SIZES_10[size]
     assert last(words, "--tokens-per-sample") == "512"
+
+
+MODELS = sorted(path.stem for path in (SCRIPT.parents[1] / "configs" / "model").glob("*.flags"))
+ENCODER = (
+    *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
+    *("activation_fn", "dropout", "attention_dropout", "activation_dropout", "embedding_init_std"),
+)
+
+
+@pytest.mark.parametrize("size", ["base", "large", "paper"])
+def test_every_model_has_one_and_the_same_encoder(data, size):
+    """What fairseq-train makes of the flags; pre-norm."""
+    found = {}
+    for model in MODELS:
+        words = shlex.split(" ".join(command(data, model, size)))
+        args = options.parse_args_and_arch(options.get_training_parser(), words[3:])  # python -m MODULE
+        found[model] = [args.encoder_normalize_before, *(getattr(args, name) for name in ENCODER)]
+    sizes = tuple(map(str, found["mlm"][1:5]))
+    layers, heads, d, ffn = SIZES_10["base" if size == "paper" else size]
+    assert sizes == (layers, d, ffn, heads)
+    assert found == dict.fromkeys(MODELS, [True, *found["mlm"][1:]])
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 2, 4, 16, 64])

@@ -32,6 +32,21 @@ def test_probe_of_an_mlm_is_its_prediction():
     torch.testing.assert_close(repeated.exp(), probs[masked])
 
 
+def test_probe_of_repeated_mlm_is_the_mean_of_the_copies_probabilities():
+    symbols = builders.dictionary()
+    model = builders.model("p_roberta_base", symbols, **builders.SMALL, embedding_init_std=1.0)
+    for layer in model.encoder.sentence_encoder.layers:  # so that the copies' places matter
+        for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.out_proj):
+            torch.nn.init.normal_(projection.weight)
+    tokens, masked = batch(symbols)
+    found = probe.token_log_probs(model, tokens, masked, k=3).exp()
+    visible = tokens.masked_fill(masked, symbols.index("<mask>")).repeat_interleave(3, 1)
+    copies = model(visible)[0].softmax(-1).unflatten(1, (-1, 3))[masked]  # [masked tokens, 3, V]
+    assert (copies[:, 0] - copies[:, 2]).abs().max() > 0.1
+    torch.testing.assert_close(found, copies.mean(1))
+    torch.testing.assert_close(found.sum(-1), torch.ones(3))
+
+
 @pytest.mark.parametrize("k", [1, 3])
 def test_probe_of_exlm_is_the_sum_over_all_paths(k):
     symbols = builders.dictionary(6)
@@ -76,6 +91,18 @@ def test_probe_without_transitions_is_ctc():
             if len(runs) == 1:
                 scores[runs[0]] += math.prod(float(words[3 * rank + i, w]) for i, w in enumerate(emitted))
         torch.testing.assert_close(found[row], scores / scores.sum(), rtol=1e-4, atol=1e-6)
+
+
+def test_the_words_to_recover_are_drawn_by_seed_and_block():
+    symbols = builders.dictionary()
+    tokens, _ = builders.sentence(symbols, 40, [])
+
+    def places(seed, block):
+        return tuple(probe.mask_words(tokens, 0.2, symbols, seed, block).nonzero().flatten().tolist())
+
+    drawn = [places(seed, block) for seed in (1, 2) for block in range(5)]
+    assert len(set(drawn)) == 10  # a coincidence of 8 of 40 words is unlikely
+    assert drawn == [places(seed, block) for seed in (1, 2) for block in range(5)]
 
 
 def test_probe_masks_the_same_words_for_every_model():
