@@ -1,4 +1,5 @@
-"""What a trained model says: readings of a sentence with masks (appendix P), entropy (appendices E and Q.1).
+"""What a trained model says: readings of a sentence with masks (appendix P), entropy (appendices E and Q.1),
+embeddings.
 
 >>> from fs_plugins.analysis import load
 >>> load("checkpoints/exlm/checkpoint_best.pt").fill("This is <mask>.").best.text
@@ -7,13 +8,16 @@
 from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.corpus_entropy import EntropyReport, measure_entropy
 from fs_plugins.analysis.explorer import Explorer, Filling, load
+from fs_plugins.analysis.sentences import TextModel, load_text_model
 
 __all__ = [
     "Checkpoint",
     "EntropyReport",
     "Explorer",
     "Filling",
+    "TextModel",
     "load",
     "load_checkpoint",
+    "load_text_model",
     "measure_entropy",
 ]

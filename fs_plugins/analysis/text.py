@@ -187,14 +187,23 @@ def _looks_like_ids(dictionary: Dictionary) -> bool:
 
 
 def encode_with_masks(text: str, codec: Codec) -> list[str]:
-    """The symbols of a sentence with ``<mask>``s, one symbol each; a blank before one belongs to its word.
+    """As :func:`encode_text`, of a sentence that has a mask.
 
     Raises:
-        ValueError: if there is no mask, or a symbol that is kept for the sentence's ends.
+        ValueError: if there is none, too.
     """
     if MASK not in text:
         hint = ": write it <mask>, not [MASK]" if "[mask]" in text.lower() else ""
         raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. 'This is {MASK}.'")
+    return encode_text(text, codec)
+
+
+def encode_text(text: str, codec: Codec) -> list[str]:
+    """The symbols of a text; each ``<mask>`` is one symbol, and a blank before one belongs to its word.
+
+    Raises:
+        ValueError: for a symbol that is kept for the sentence's ends.
+    """
     symbols, pieces = [], text.split(MASK)
     for i, piece in enumerate(pieces):
         if i < len(pieces) - 1 and piece.endswith(" "):

@@ -1,0 +1,142 @@
+"""A row of numbers for each text of a stream of any length, in bounded memory."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fs_plugins.analysis.checkpoint import Checkpoint
+
+POOLINGS = ("first", "mean")
+BATCH_TOKENS = 16384
+WINDOW = 4096
+
+
+class StreamModel(ABC):
+    """A checkpoint that reads texts of one kind.
+
+    Args:
+        checkpoint: the model.
+        batch_tokens: most tokens of a batch, with padding.
+        window: texts that are held at a time; sorted by length among themselves.
+        truncate: read the start of what is longer than the model's positions, instead of refusing it.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        window: int = WINDOW,
+        truncate: bool = False,
+    ):
+        if batch_tokens < 1 or window < 1:
+            raise ValueError(f"batch_tokens and window must be at least 1, got {batch_tokens} and {window}")
+        self.checkpoint, self.batch_tokens, self.window = checkpoint, batch_tokens, window
+        self.truncate = truncate
+        self.limit = checkpoint.model.max_positions()
+
+    @abstractmethod
+    def symbols_of(self, text: str) -> Sequence[str]:
+        """A text as symbols of the dictionary.
+
+        Raises:
+            ValueError: if it cannot be read; the message says why.
+        """
+
+    @property
+    def width(self) -> int:
+        """Size of an embedding."""
+        return self.checkpoint.model.encoder.sentence_encoder.embed_tokens.embedding_dim
+
+    def encode(self, text: str) -> tuple[Tensor, str]:
+        """``<s>``, tokens, ``</s>``, [T] int64, and a remark ("" where there is nothing to say).
+
+        Raises:
+            ValueError: if it cannot be read, or is longer than the model's positions; the message says why.
+        """
+        words = self.symbols_of(text)
+        dictionary = self.checkpoint.dictionary
+        indices = [dictionary.index(word) for word in words]
+        unknown = sorted({w for w, i in zip(words, indices, strict=True) if i == dictionary.unk()})
+        remark = f"unknown tokens {' '.join(unknown)}" if unknown else ""
+        tokens = torch.tensor([dictionary.bos(), *indices, dictionary.eos()])
+        return self.shorten(tokens, remark)
+
+    def shorten(self, tokens: Tensor, remark: str = "") -> tuple[Tensor, str]:
+        """``tokens`` [T] if they fit; else what fits, with a remark.
+
+        Raises:
+            ValueError: if they don't and that is not wanted.
+        """
+        if len(tokens) <= self.limit:
+            return tokens, remark
+        what = f"{len(tokens)} tokens with <s> and </s>, the model reads up to {self.limit}"
+        if not self.truncate:
+            raise ValueError(what)
+        return torch.cat([tokens[: self.limit - 1], tokens[-1:]]), "; ".join(filter(None, [remark, what]))
+
+    def embed(self, texts: Iterable[str], pooling: str = "first") -> Iterator[tuple[np.ndarray | None, str]]:
+        """For each, in order, its [width] float32 and a remark; None and the reason where it cannot be read.
+
+        It is the last layer's state of ``<s>`` (of ExLM the first of its states, node 0), or with "mean" the
+        mean over the states of its own tokens.
+
+        Raises:
+            ValueError: for another pooling.
+        """
+        if pooling not in POOLINGS:
+            raise ValueError(f"unknown pooling {pooling!r}: known are {' and '.join(POOLINGS)}")
+        return self._stream(texts, lambda tokens: self._pooled(tokens, pooling))
+
+    def _pooled(self, tokens: Tensor, pooling: str) -> Tensor:
+        states, extra = self.checkpoint.model(tokens, features_only=True)
+        if pooling == "first":
+            return states[:, 0].float()
+        read = extra["layout"].tokens if "layout" in extra else tokens
+        dictionary = self.checkpoint.dictionary
+        own = ~torch.isin(read, read.new_tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()]))
+        weights = own.float()[..., None]
+        return (states.float() * weights).sum(1) / weights.sum(1)
+
+    def _stream(self, texts: Iterable[str], function) -> Iterator[tuple[np.ndarray | None, str]]:
+        source = iter(texts)
+        while strings := list(islice(source, self.window)):
+            encoded, remarks, at = [], [""] * len(strings), []
+            for i, string in enumerate(strings):
+                try:
+                    tokens, remarks[i] = self.encode(string)
+                except ValueError as error:
+                    remarks[i] = str(error)
+                    continue
+                encoded.append(tokens)
+                at.append(i)
+            rows: list[np.ndarray | None] = [None] * len(strings)
+            for i, row in zip(at, self.run(encoded, function), strict=True):
+                rows[i] = row
+            yield from zip(rows, remarks, strict=True)
+
+    @torch.inference_mode()
+    def run(self, tokens: Sequence[Tensor], function: Callable[[Tensor], Tensor]) -> list[np.ndarray]:
+        """A row of ``function``'s result for each text [T], in their order, computed in batches by
+        length."""
+        rows: list[np.ndarray] = [None] * len(tokens)
+        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
+        start = 0
+        while start < len(order):
+            end = start + 1
+            while end < len(order) and (end + 1 - start) * len(tokens[order[end]]) <= self.batch_tokens:
+                end += 1
+            batch = torch.nn.utils.rnn.pad_sequence(
+                [tokens[i] for i in order[start:end]],
+                batch_first=True,
+                padding_value=self.checkpoint.dictionary.pad(),
+            )
+            values = function(batch.to(self.checkpoint.device)).float().cpu().numpy()
+            for i, row in zip(order[start:end], values, strict=True):
+                rows[i] = row
+            start = end
+        return rows

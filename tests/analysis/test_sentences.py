@@ -1,0 +1,56 @@
+"""Embeddings of text against each text alone, position by position."""
+
+import pytest
+import torch
+
+from fs_plugins.analysis import load_text_model
+
+TEXTS = ["this is good news", "I am", "it is very very good , and I am glad to see it .", "news"]
+TEXTS += ["I see <mask> ."]
+    "this is good news",
+    "I am",
+    "it is very very good , and I am glad to see it .",
+    "news",
+    "I see <mask> .",
+]
+
+
+def alone(model, text, pooling):
+    """By the definition: the states of the text, encoded without padding."""
+    dictionary = model.checkpoint.dictionary
+    words = [dictionary.index(word) for word in text.split()]
+    with torch.no_grad():
+        states = model.checkpoint.model(torch.tensor([[0, *words, 2]]), features_only=True)[0][0]
+    k = model.checkpoint.states or 1  # <s> and </s> are expanded, words are not, but for <mask>
+    assert len(states) == 2 * k + len(words) + (k - 1) * words.count(dictionary.index("<mask>"))
+    return states[0] if pooling == "first" else states[k:-k].mean(0)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize("kind", ["exlm", "mlm"])
+def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, kind, pooling):
+    path = pretrained if kind == "exlm" else save_checkpoint("p_roberta_base")
+    model = load_text_model(path, device="cpu", batch_tokens=40, window=3)
+    found = list(model.embed(TEXTS, pooling))
+    assert [remark for _, remark in found] == [""] * len(TEXTS)
+    for text, (vector, _) in zip(TEXTS, found, strict=True):
+        assert vector.shape == (model.width,)
+        torch.testing.assert_close(torch.from_numpy(vector), alone(model, text, pooling), rtol=0, atol=1e-5)
+
+
+def test_what_cannot_be_read_costs_no_other(pretrained):
+    model = load_text_model(pretrained, device="cpu")
+    limit = model.limit
+    found = list(model.embed(["I am", "", "good <s> news", "good " * limit, "good weather"]))
+    assert [vector is None for vector, _ in found] == [False, True, True, True, False]
+    remarks = [remark for _, remark in found]
+    assert remarks[1] == "there is no text" and "is given <s> and </s>" in remarks[2]
+    assert remarks[3] == f"{limit + 2} tokens with <s> and </s>, the model reads up to {limit}"
+    assert remarks[4] == "unknown tokens weather"
+    [(vector, remark)] = load_text_model(pretrained, device="cpu", truncate=True).embed(["good " * limit])
+    assert vector is not None and f"up to {limit}" in remark
+
+
+def test_an_unknown_pooling(pretrained):
+    with pytest.raises(ValueError, match="unknown pooling 'last': known are first and mean"):
+        load_text_model(pretrained, device="cpu").embed(TEXTS, "last")
