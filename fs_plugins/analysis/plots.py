@@ -152,9 +152,9 @@ def _draw_edge(axes, u: Node, v: Node, place, boxes, p: float, on_best: bool) ->
             connectionstyle=f"arc3,rad={-0.45 if u.token == v.token else 0.0}",
             arrowstyle="-|>",
             mutation_scale=8 + 6 * p,
-            linewidth=0.5 + 3.5 * p,
+            linewidth=max(1.2 if on_best else 0.5, 4 * p),
             color="black" if on_best else _dark(u),
-            alpha=0.2 + 0.75 * p**0.7,
+            alpha=1 if on_best else 0.2 + 0.75 * p**0.7,
             zorder=2 if on_best else 1,
         )
     )

@@ -87,7 +87,8 @@ def save_curves(path: Path, curves: dict[Run, list[dict]]) -> None:
         style = {"color": colour[run.p], "ls": dashes[run.k], "lw": 1.6}
         for place, name in zip(axes, CURVES, strict=False):
             points = [(r["update"], r[name]) for r in records if r.get(name) is not None]
-            place.plot(*zip(*points, strict=True), **style) if points else None
+            marker = MARKERS[run.k] if len(points) == 1 else None  # no line goes through one point
+            place.plot(*zip(*points, strict=True), marker=marker, **style) if points else None
         last = next((r["loss"] for r in reversed(records) if r.get("loss") is not None), None)
         if last is not None:
             axes[3].plot(100 * run.p**run.k, last, MARKERS[run.k], color=colour[run.p])
@@ -96,10 +97,10 @@ def save_curves(path: Path, curves: dict[Run, list[dict]]) -> None:
         place.set_title(name, fontsize=10)
     axes[2].set_yscale("log")
     axes[3].set_xscale("log")
-    axes[3].set_xticks([100 * p for p in MASK_RATIOS], [percent(p) for p in MASK_RATIOS])
+    axes[3].set_xticks([100 * p for p in MASK_RATIOS], [percent(p) for p in MASK_RATIOS], rotation=30)
     axes[3].minorticks_off()
     axes[3].set_xlabel("corrupted semantics $p^k$")
-    axes[3].set_title("training loss at the end", fontsize=10)
+    axes[3].set_title("training loss at the end, bits a masked token", fontsize=10)
     handles = [plt.Line2D([], [], color=colour[p], label=f"p = {percent(p)}") for p in MASK_RATIOS]
     handles += [
         plt.Line2D([], [], color="0.3", ls=dashes[k], marker=MARKERS[k], label=f"k = {k}") for k in REPEATED

@@ -131,7 +131,11 @@ def expand(
                     runs.setdefault(run, set()).update(EXPERIMENTS[name].measures)
     if not runs:
         asked = ",".join(f"{name}={value}" for name, value in only.items())
-        raise ValueError(f"--only {asked} leaves no run of {', '.join(names)}")
+        every = {run for name in wanted for run in EXPERIMENTS[name].runs}
+        there = "; ".join(
+            f"{name}: {', '.join(map(str, sorted({getattr(run, name) for run in every})))}" for name in only
+        )
+        raise ValueError(f"--only {asked} leaves no run of {', '.join(names)}, which has {there}")
     return runs
 
 

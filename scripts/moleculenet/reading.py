@@ -95,7 +95,9 @@ def column_of(header: Sequence[str], name: str, path: Path) -> int:
     if header.count(name) != 1:
         shown = ", ".join(header[:20]) + (", ..." if len(header) > 20 else "")
         what = "no column" if name not in header else f"{header.count(name)} columns"
-        raise InputError(f"{path} has {what} {name!r}: its columns are {shown}")
+        other = next((mark for mark in "\t;|" if len(header) == 1 and mark in header[0]), None)
+        hint = f"; it seems to be separated by {other!r}: commas are needed" if other else ""
+        raise InputError(f"{path} has {what} {name!r}: its columns are {shown}{hint}")
     return header.index(name)
 
 

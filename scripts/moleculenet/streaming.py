@@ -10,6 +10,7 @@ from pathlib import Path
 
 from moleculenet.reading import UNREADABLE, InputError, column_of, csv_rows, open_text, unreadable
 
+ENDINGS = (".csv", ".smi", ".smiles", ".txt")
 CAUGHT = (InputError, ValueError, OSError, RuntimeError, pickle.UnpicklingError)
 
 
@@ -57,8 +58,13 @@ def smiles_of(path: Path, column: str) -> Iterator[str]:
     Raises:
         InputError: if the file cannot be read, or has no such column.
     """
-    name = path.name.removesuffix(".gz")
-    if not name.endswith(".csv"):
+    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError(
+            f"{path}: what is in it? Molecules are read from .csv (--smiles-column), and from .smi, .smiles "
+            "and .txt with a SMILES a line, also as .gz: rename or convert it"
+        )
+    if ending != ".csv":
         try:
             with open_text(path) as file:
                 for line in file:
@@ -123,6 +129,13 @@ def default_output(args: argparse.Namespace, ending: str) -> Path:
 
 
 def summary(rows: int, bad: int, remarked: int, output: Path) -> str:
+    """What was done.
+
+    Raises:
+        InputError: if no molecule could be read at all.
+    """
+    if rows and bad == rows:
+        raise InputError(f"none of {rows:,} molecules could be read: {output} has the reasons")
     text = f"{output}: {rows:,} molecules"
     if bad:
         text += f", {bad:,} of them could not be read (empty rows, with the reason)"

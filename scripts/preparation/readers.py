@@ -189,7 +189,9 @@ def _find_column(path: Path, header: list[str], column: str | None) -> int:
     wanted = column or DEFAULT_COLUMN
     if wanted not in header:
         shown = ", ".join(map(repr, header[:12])) + (", ..." if len(header) > 12 else "")
-        raise PreparationError(f"{path} has no column {wanted!r}: name one of {shown} with --column")
+        other = next((mark for mark in "\t;|" if len(header) == 1 and mark in header[0]), None)
+        hint = f"; it seems to be separated by {other!r}: commas are needed" if other else ""
+        raise PreparationError(f"{path} has no column {wanted!r}: name one of {shown} with --column{hint}")
     return header.index(wanted)
 
 

@@ -7,12 +7,6 @@ from fs_plugins.analysis import load_text_model
 
 TEXTS = ["this is good news", "I am", "it is very very good , and I am glad to see it .", "news"]
 TEXTS += ["I see <mask> ."]
-    "this is good news",
-    "I am",
-    "it is very very good , and I am glad to see it .",
-    "news",
-    "I see <mask> .",
-]
 
 
 def alone(model, text, pooling):
