@@ -73,6 +73,10 @@ add_flags "$configs/table8/$dataset.flags"
 add_device_flags
 flags+=(${extra[@]+"${extra[@]}"})
 
+prepared=$(sed -n 's/.*"dataset": *"\([a-z0-9]*\)".*/\1/p' "$data/molecules.json")
+[[ $prepared == "$dataset" || ! -e $configs/table8/$prepared.flags ]] ||
+    printf 'warning: %s was prepared as %s, and is fine-tuned with the hyper-parameters of %s\n' "$data" "$prepared" "$dataset" >&2
+
 # Checks that checkpoint and data fit; what it prints: molecules, metric, the model's flags
 planned=$("$python" "$root/scripts/moleculenet/plan.py" "$checkpoint" "$data") || exit 2
 read -r molecules metric model <<<"$planned"

@@ -184,7 +184,15 @@ def prepare(args: argparse.Namespace) -> dict:
             file, symbols = writing.dictionary_symbols(args.dict)
             check_dictionary(pretrained, symbols, file, writing.OTHER_DICTIONARY)
             positions = pretrained.max_positions
-        table = read_source(args)
+        try:
+            table = read_source(args)
+        except InputError as error:
+            if known or args.label_columns:
+                raise
+            raise InputError(
+                f"{error} ('{args.dataset}' is none of {', '.join(KNOWN)}, whose columns are known: "
+                "name those of the labels with --label-columns)"
+            ) from error
         molecules, report = encoding.encode(
             table,
             dictionary.symbols,

@@ -176,6 +176,7 @@ def test_gzip_byte_order_mark_and_windows_line_ends(dictionary, tmp_path):
         (rows_of(), "mol,label", (), "no column 'smiles': its columns are mol, label"),
         (rows_of(), "smiles,label", ("--label-columns", "toxic"), "no column 'toxic'"),
         (["CCO"], "smiles", (), "no column of labels"),
+        (["CCO\t1"], "smiles\tlabel", (), r"it seems to be separated by '\t': commas are needed"),
         (["CCO,2"], "smiles,label", (), "line 2, label: the label '2' is not 0, 1 or empty"),
         (["CCO,1", "CCN,yes"], "smiles,label", (), "line 3, label: the label 'yes' is not"),
         (["CCO,inf"], "smiles,label", ("--kind", "regression"), "the label 'inf' is not a number"),
@@ -261,6 +262,12 @@ def test_the_dictionary_is_the_checkpoints(source, dictionary, tmp_path, monkeyp
     (tmp_path / "bin" / "dict.txt").write_text("\n".join([*lines[1:], lines[0]]) + "\n")
     message = refused(source(rows_of()), dictionary, tmp_path / "three", *flags)
     assert "line 1: " in message and "where the checkpoint's dictionary" in message
+
+
+def test_a_mistyped_set_is_named(tmp_path, dictionary, source):
+    path = source([f"{row},aspirin" for row in rows_of()], "smiles,p_np,name")
+    message = refused(path, dictionary, tmp_path / "out", dataset="bbpb")
+    assert "the label 'aspirin' is not" in message and "'bbpb' is none of bace, bbbp, tox21" in message
 
 
 def test_known_sets_have_their_columns(tmp_path, dictionary, source):

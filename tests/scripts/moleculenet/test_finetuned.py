@@ -97,6 +97,23 @@ def test_predictions_of_a_stream(finetuned, stream, tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_files_without_molecules(finetuned, tmp_path):
+    checkpoint = finetuned / "seed-1" / "checkpoint_best.pt"
+    table, text = tmp_path / "set.tsv", tmp_path / "set.txt"
+    for path in (table, text):
+        path.write_text("name\tsmiles\nethanol\tCCO\n")
+    with pytest.raises(SystemExit, match=r"set.tsv: what is in it\? Molecules are read from .csv"):
+        predict_molecules.main([str(checkpoint), str(table), "--device", "cpu"])
+    assert not (tmp_path / "set.predictions.csv").exists()
+    with pytest.raises(SystemExit, match="none of 2 molecules could be read: .*set.predictions.csv has the"):
+        predict_molecules.main([str(checkpoint), str(text), "--device", "cpu"])
+    with pytest.raises(SystemExit, match="none of 2 molecules could be read"):
+        embed_molecules.main(
+            [str(checkpoint), str(text), "--device", "cpu", "--output", str(tmp_path / "m.npy")]
+        )
+
+
+@pytest.mark.slow
 def test_predictions_are_those_of_the_evaluation(finetuned, tmp_path):
     folder = finetuned / "seed-2"
     evaluated = read_csv(folder / "test.predictions.csv")

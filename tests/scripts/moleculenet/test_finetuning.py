@@ -108,6 +108,14 @@ def test_the_batch_is_that_of_an_update(pretrained, data):
     assert int(last(whole, "--total-num-update")) == 40 * 4  # epochs, updates for 80 molecules
 
 
+def test_hyper_parameters_of_another_set_are_told(pretrained, data):
+    for dataset, warned in (("bbbp", False), ("bace", True)):
+        result = finetune(dataset, pretrained[0]["exlm"], data, "save", "--print", "--cpu")
+        assert (
+            "was prepared as bbbp, and is fine-tuned with the hyper-parameters of bace" in result.stderr
+        ) == warned
+
+
 def test_seeds_with_commas_or_blanks(pretrained, data):
     for seeds in ("4,5", "4 5"):
         result = finetune("bbbp", pretrained[0]["exlm"], data, "save", "--print", "--cpu", "--seeds", seeds)
