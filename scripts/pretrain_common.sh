@@ -30,6 +30,7 @@ read_arguments() {
         --cpu) gpus=0 ;;
         --print) show=yes ;;
         --ext-state-num | --ext-state-num=* | --repeat-times | --repeat-times=*) fail "${1%%=*} is set by --k; see --help" ;;
+        --save-dir | --save-dir=*) fail "--save-dir is SAVE; see --help" ;;
         *) extra+=("$1") ;;
         esac
         shift
@@ -104,8 +105,7 @@ those, or $1 of a step together with --update-freq"
 
 claim_save() { # makes SAVE and holds it for this run; refuses one that has another pre-training
     local parts part name settings
-    # Of several processes the first speaks for all.
-    [[ ${RANK:-0} == 0 ]] || return 0
+    [[ ${RANK:-0} == 0 ]] || return 0 # of several processes the first speaks for all
     mkdir -p "$save" 2>/dev/null && [[ -w $save ]] || fail "$save cannot be made, or not be written to: choose another SAVE"
     lock_folder "$save"
     settings="$model $size --recipe $recipe --k $k --p $(value_of --mask-prob)"
@@ -115,7 +115,7 @@ claim_save() { # makes SAVE and holds it for this run; refuses one that has anot
     IFS=: read -ra parts <<<"$data"
     settings+=$'\n'"data: dict.txt $(cksum <"${parts[0]}/dict.txt")" # it may lie elsewhere, but has to be the same
     for part in "${parts[@]}"; do
-        settings+=", $(cat "$part"/train*.idx 2>/dev/null | cksum)"
+        settings+=", $({ cat "$part"/train*.idx 2>/dev/null || true; } | cksum)"
     done
     if [[ -e $save/pretraining.txt && -e $save/checkpoint_last.pt ]]; then
         [[ $(<"$save/pretraining.txt") == "$settings" ]] ||
@@ -147,7 +147,8 @@ train() { # runs fairseq-train with flags and extra, or shows the command
         echo
     else
         claim_save
-        if [[ -e $save/checkpoint_last.pt ]]; then # fairseq would train one update more
+        # fairseq would train one update more
+        if [[ -e $save/checkpoint_last.pt ]] && ! given --restore-file && ! given --reset-optimizer; then
             done=$("$python" "$root/scripts/trained_updates.py" "$save/checkpoint_last.pt")
             if ((done >= $(value_of --max-update))); then
                 echo "finished before: $save/checkpoint_last.pt has had $done updates; more by --updates"

@@ -204,6 +204,7 @@ def test_gpus_are_those_that_cuda_sees(data, monkeypatch, visible, gpus):
         (["exlm", "smoke", "--p", "0"], "share between 0 and 1"),
         (["mlm", "smoke", "--k", "2"], "the mlm has one state"),
         (["exlm", "smoke", "--ext-state-num=2"], "--ext-state-num is set by --k"),
+        (["exlm", "smoke", "--save-dir", "elsewhere"], "--save-dir is SAVE"),
         (["repeated-mlm", "smoke", "--repeat-times", "2"], "--repeat-times is set by --k"),
         (["exlm", "smoke", "--update-freq", "2"], "--update-freq is worked out from --batch-size"),
         (["exlm", "smoke", "--batch-size", "many"], "--batch-size 'many': give a whole number, 1 or more"),
