@@ -42,10 +42,16 @@ refuse_own_flag() { # refuse_own_flag FLAG: of fairseq-train's, which the fine-t
 }
 
 lock_folder() { # holds a folder until this process ends, or what it becomes
-    if command -v flock >/dev/null; then
-        exec 9>"$1/lock"
-        flock -n 9 || fail "another run is at work in $1: wait for it, or end it"
-    fi
+    local status=0
+    command -v flock >/dev/null || return 0
+    exec 9>"$1/lock"
+    flock -w 10 9 || status=$? # the data loaders of a run that was killed hold it for some seconds
+    ((status != 1)) || fail "another run is at work in $1: wait for it, or end it"
+    ((status == 0)) || printf 'warning: %s is on a drive that has no locks: see that no other run uses it\n' "$1" >&2
+}
+
+holds_files() { # holds_files FOLDER PATTERN: whatever the folder is called
+    (cd -- "$1" >/dev/null 2>&1 && compgen -G "$2" >/dev/null)
 }
 
 claim_folder() { # claim_folder FOLDER INPUTS WORD...: makes it and holds it for this run; refuses one of another command or INPUTS
@@ -61,8 +67,9 @@ claim_folder() { # claim_folder FOLDER INPUTS WORD...: makes it and holds it for
     settings+=$'\n'$2
     mkdir -p "$1" 2>/dev/null && [[ -w $1 ]] || fail "$1 cannot be made, or not be written to: choose another SAVE"
     lock_folder "$1"
-    if compgen -G "$1/*.pt" >/dev/null || compgen -G "$1/*.json" >/dev/null; then # a run that failed at once binds nobody
-        [[ ! -e $1/command.txt || $(<"$1/command.txt") == "$settings" ]] ||
+    if holds_files "$1" '*.pt' || holds_files "$1" '*.json'; then # a run that failed at once binds nobody
+        # (earlier versions wrote --save-dir down)
+        [[ ! -e $1/command.txt || $(sed 's| --save-dir [^ ]* | |' "$1/command.txt") == "$settings" ]] ||
             fail "$1 holds a run of other settings, data or weights (command.txt): choose another SAVE, or remove that folder"
         [[ -e $1/command.txt || -e $1/train.log ]] || fail "$1 holds checkpoints of another run: choose another SAVE"
     fi

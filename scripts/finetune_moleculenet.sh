@@ -84,6 +84,8 @@ read -ra model <<<"$model"
 
 batch=$(value_of --batch-size) ratio=$(value_of --warmup-ratio)
 steps=$(steps_of_batch "$batch") || exit 2
+step=()
+((steps == 1)) || step=(--batch-size "$((batch / steps))")
 updates=$(($(value_of --max-epoch) * ((molecules + batch - 1) / batch)))
 millionths=$(LC_ALL=C printf '%.0f' "${ratio}e6")
 kept=()
@@ -94,7 +96,7 @@ for ((i = 0; i < ${#flags[@]}; i++)); do # fairseq knows no --warmup-ratio
     *) kept+=("${flags[i]}") ;;
     esac
 done
-schedule=(--total-num-update "$updates" --warmup-updates "$(((updates * millionths + 500000) / 1000000))")
+schedule=(--total-num-update "$updates" --warmup-updates "$((updates * millionths / 1000000))")
 best=(--best-checkpoint-metric "$metric")
 [[ $metric != auc ]] || best+=(--maximize-best-checkpoint-metric)
 start=()
@@ -110,7 +112,7 @@ for seed in $seeds; do
         --task molecule_property --criterion molecule_property
         ${start[@]+"${start[@]}"} "${model[@]}" "${schedule[@]}" "${best[@]}"
         --find-unused-parameters --distributed-world-size 1 --required-batch-size-multiple 1
-        --no-epoch-checkpoints --log-format json "${kept[@]}" --batch-size "$((batch / steps))" --seed "$seed"
+        --no-epoch-checkpoints --log-format json "${kept[@]}" ${step[@]+"${step[@]}"} --seed "$seed"
     )
     if [[ -n $show ]]; then
         printf '%q ' "${command[@]}"

@@ -51,7 +51,7 @@ while (($#)); do
         ;;
     --cpu) gpus=0 ;;
     --print) show=yes ;;
-    --batch-size | --batch-size=* | --update-freq | --update-freq=*)
+    --max-sentences | --max-sentences=* | --batch-size | --batch-size=* | --update-freq | --update-freq=*)
         fail "${1%%=*} is worked out from --batch, --gpus and --tokens-per-gpu; see --help" ;;
     --max-epoch | --max-epoch=*) fail "${1%%=*} is set by --epochs; see --help" ;;
     *) refuse_own_flag "$1" && extra+=("$1") ;;
@@ -69,12 +69,6 @@ seeds=${seeds// /,}
 [[ -z $(tr , '\n' <<<"$seeds" | sort | uniq -d) ]] || fail "--seeds '$seeds': give each seed once"
 number='^([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$'
 [[ -z $lr || $lr =~ $number && ${lr%%[eE]*} == *[1-9]* ]] || fail "--lr '$lr': give a number above 0, such as 3e-5"
-for name in batch epochs window stride tokens_per_gpu; do
-    [[ -z ${!name} || ${!name} =~ ^[1-9][0-9]*$ ]] ||
-        fail "--${name//_/-} '${!name}': give a whole number, 1 or more"
-done
-checkpoint=$(realpath "$checkpoint") data=$(realpath "$data")
-count_gpus
 # Flags of the task that decide on the windows: they have to be known to the plan.
 if given --window-tokens || given --doc-stride; then
     [[ -z $window$stride ]] || fail "give --window and --stride, or fairseq-train's --window-tokens and --doc-stride"
@@ -86,6 +80,12 @@ for name in --window-tokens --doc-stride --max-question-tokens --max-answer-toke
     [[ $name == --window-tokens || $name == --doc-stride ]] || ! given "$name" || task+=("$name" "$(value_of "$name")")
     take_out "$name"
 done
+for name in batch epochs window stride tokens_per_gpu; do
+    [[ -z ${!name} || ${!name} =~ ^[1-9][0-9]*$ ]] ||
+        fail "--${name//_/-} '${!name}': give a whole number, 1 or more"
+done
+checkpoint=$(realpath "$checkpoint") data=$(realpath "$data")
+count_gpus
 workers=$((gpus > 0 ? gpus : 1))
 
 add_flags "$configs/finetune/squad2.flags"

@@ -31,6 +31,7 @@ read_arguments() {
         --print) show=yes ;;
         --ext-state-num | --ext-state-num=* | --repeat-times | --repeat-times=*) fail "${1%%=*} is set by --k; see --help" ;;
         --save-dir | --save-dir=*) fail "--save-dir is SAVE; see --help" ;;
+        --max-sentences | --max-sentences=*) fail "give --batch-size, which is that of an update" ;;
         *) extra+=("$1") ;;
         esac
         shift
@@ -47,6 +48,7 @@ read_arguments() {
     : "${k:=$k_default}"
     [[ $k =~ ^([1-9]|1[0-6])$ ]] || fail "--k '$k': give a whole number from 1 to 16"
     [[ -z $p || $p =~ ^0?\.[0-9]*[1-9][0-9]*$ ]] || fail "--p '$p': give a share between 0 and 1, such as 0.15"
+    [[ $p != .* ]] || p=0$p
     [[ -z $updates || $updates =~ ^[1-9][0-9]*$ ]] || fail "--updates '$updates': give a whole number, 1 or more"
     [[ $tokens_per_gpu =~ ^[1-9][0-9]*$ ]] || fail "--tokens-per-gpu '$tokens_per_gpu': give a whole number, 1 or more"
     count_gpus
@@ -87,6 +89,7 @@ load_flags() { # recipe, size and model, then what the options ask for
     [[ -z $updates ]] || flags+=(--max-update "$updates" --total-num-update "$updates")
     # A short run would be over before the warm-up is.
     total_updates=$(value_of --total-num-update)
+    [[ $total_updates =~ ^[1-9][0-9]*$ ]] || fail "--total-num-update '$total_updates': give a whole number, 1 or more"
     if (($(value_of --warmup-updates) > total_updates / 2)); then
         flags+=(--warmup-updates "$(((total_updates + 9) / 10))")
     fi
@@ -132,7 +135,7 @@ expanded_length() { # expanded_length TOKENS: their number when masked ones have
 }
 
 train() { # runs fairseq-train with flags and extra, or shows the command
-    local command done
+    local command done most
     add_device_flags
     # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to go on from.
     find_python
@@ -150,7 +153,8 @@ train() { # runs fairseq-train with flags and extra, or shows the command
         # fairseq would train one update more
         if [[ -e $save/checkpoint_last.pt ]] && ! given --restore-file && ! given --reset-optimizer; then
             done=$("$python" "$root/scripts/trained_updates.py" "$save/checkpoint_last.pt")
-            if ((done >= $(value_of --max-update))); then
+            most=$(value_of --max-update)
+            if ((most > 0 && done >= most)); then
                 echo "finished before: $save/checkpoint_last.pt has had $done updates; more by --updates"
                 exit 0
             fi

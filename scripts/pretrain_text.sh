@@ -27,9 +27,9 @@ Pre-trains one model on text.
   -h, --help          this text
 
 Flags of fairseq-train win over those of configs/. --batch-size is that of an update, in configs/ and here: it is split
-over the GPUs and, with --update-freq, over as many steps as --tokens-per-gpu asks for. If you give --update-freq too, both
-are fairseq's own. On several machines start one process a
-GPU, each with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun does (docs/data.md).
+over the GPUs and, with --update-freq, over as many steps as --tokens-per-gpu asks for. If you give --update-freq too,
+both are fairseq's own. On several machines start one process a GPU, each with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR
+and MASTER_PORT, as torchrun does (docs/data.md).
 
 Environment: EXLM_PYTHON, the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
 HELP

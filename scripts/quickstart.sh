@@ -27,10 +27,8 @@ and the fine-tuned models in finetune/.
 HELP
 }
 
-fail() {
-    printf 'error: %s\n' "$1" >&2
-    exit 1
-}
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
 
 mode=text output='' updates='' k='' mask_prob=0.15 seed=1 arch=exlm_tiny
 
@@ -128,10 +126,7 @@ esac
 bash scripts/setup_env.sh
 python=${EXLM_VENV:-.venv}/bin/python
 mkdir -p "$output" 2>/dev/null && [[ -w $output ]] || fail "--output $output cannot be made, or not be written to"
-if command -v flock >/dev/null; then
-    exec 9>"$output/lock"
-    flock -n 9 || fail "another quickstart is at work in $output: wait for it, or end it"
-fi
+lock_folder "$output"
 
 # A folder holds one run: never go on with a run of other settings, never show its figures as this one's.
 settings="mode=$mode
@@ -142,7 +137,7 @@ seed=$seed
 updates=$updates
 tokens_per_sample=$tokens_per_sample
 sample_break_mode=$break_mode"
-if [[ ! -e $output/settings ]] || ! compgen -G "$output/checkpoints/*.pt" >/dev/null; then
+if [[ ! -e $output/settings ]] || ! holds_files "$output/checkpoints" '*.pt'; then
     [[ ! -e $output/settings || $(<"$output/settings") == "$settings" ]] || rm -f "$output"/{before,train}.{log,complete} "$output/data-bin/complete"
     printf '%s\n' "$settings" >"$output/settings"
 elif [[ $(<"$output/settings") != "$settings" ]]; then
@@ -175,7 +170,7 @@ train() { # train UPDATES LOG FLAGS...
     shift 2
     set -m # a process group of its own, which can be ended as a whole
     { "$python" -m fairseq_cli.train "$output/data-bin" "${model[@]}" "$@" 2>&1 |
-        "$python" scripts/quickstart_report.py progress --updates "$total" --log "$log"; } 9>&- &
+        "$python" scripts/quickstart_report.py progress --updates "$total" --log "$log"; } &
     training=$!
     set +m
     wait "$training" || {

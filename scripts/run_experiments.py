@@ -11,7 +11,6 @@ figures and tables share are done once. docs/experiments.md has the sizes and wh
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import subprocess
 import sys
@@ -135,12 +134,7 @@ def run(args) -> int:
     if args.dry_run:
         show(grid)
         return 0
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        if not os.access(output, os.W_OK):
-            raise PermissionError(13, "Permission denied")
-    except OSError as error:
-        raise FolderError(f"--output {output} cannot be written: {error.strerror}") from None
+    folder.make(output)
     with folder.locked(output):
         there = folder.read_json(output / "settings.json")
         if there and there["size"] != args.size:

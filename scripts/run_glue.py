@@ -119,8 +119,9 @@ def run(args) -> int:
             say(f"# {one.key}{' (finished)' if step.done else ''}")
             say(shlex.join(grid.command(one, step, devices[0])))
         return 0
-    folder.prepare(sweep.output, settings_of(args, sweep))
+    folder.make(sweep.output)
     with folder.locked(sweep.output):
+        folder.prepare(sweep.output, settings_of(args, sweep))
         folder.write_json(sweep.output / "seeds.json", seeds)
         failures = execute(sweep, points, seeds, devices)
     for failed, step, text in failures:

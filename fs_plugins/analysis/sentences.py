@@ -3,9 +3,12 @@
 import os
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.stream import StreamModel
 from fs_plugins.analysis.text import Codec, encode_text, make_codec
+from fs_plugins.data.repeated_tokens import repeat_tokens
 
 
 class TextModel(StreamModel):
@@ -20,6 +23,14 @@ class TextModel(StreamModel):
     def __init__(self, checkpoint: Checkpoint, codec: Codec, **options):
         super().__init__(checkpoint, **options)
         self.codec = codec
+        self.copies = (
+            getattr(checkpoint.cfg.task, "repeat_times", None) or 1
+        )  # of each token, in Repeated MLM
+        self.limit //= self.copies
+
+    def encode(self, text: str) -> tuple[Tensor, str]:
+        tokens, remark = super().encode(text)
+        return repeat_tokens(tokens[None], self.copies)[0], remark
 
     def symbols_of(self, text: str) -> Sequence[str]:
         symbols = encode_text(text.strip(), self.codec)
@@ -43,7 +54,8 @@ def load_text_model(
 
     Args:
         checkpoint: a file that fairseq-train saved.
-        data, bpe, device: as of :func:`fs_plugins.analysis.load`.
+        data, bpe, device: as of :func:`fs_plugins.analysis.load`; of a fine-tuned checkpoint, ``data`` is the
+            folder that its pre-training had.
         options: those of :class:`StreamModel`.
 
     Raises:
@@ -51,4 +63,6 @@ def load_text_model(
         ValueError: for another kind of checkpoint, another dictionary, or a device that is not there.
     """
     loaded = load_checkpoint(checkpoint, data, device)
+    if loaded.data is None:
+        raise ValueError(f"{checkpoint} reads molecules: use fs_plugins.analysis.molecules.MoleculeModel")
     return TextModel(loaded, make_codec(bpe, loaded.data, loaded.dictionary), **options)

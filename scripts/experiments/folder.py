@@ -107,19 +107,30 @@ def check_data(data: Path) -> None:
             )
 
 
+def make(output: Path) -> None:
+    """Makes the folder, which has to be there to be held.
+
+    Raises:
+        FolderError: if it cannot be written.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if not os.access(output, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise FolderError(f"--output {output} cannot be written: {error.strerror}") from None
+
+
 def prepare(output: Path, settings: dict) -> None:
     """Makes the folder, or checks that the one there was made with the same settings.
 
-    GLUE may be added to a folder that had none; all else has to be the same.
+    GLUE may be added to a folder that had none; all else has to be the same. To be called by who holds it.
 
     Raises:
         FolderError: if it cannot be written, or holds a study of other settings.
     """
-    try:
-        (output / "runs").mkdir(parents=True, exist_ok=True)
-        (output / "lock").touch()
-    except OSError as error:
-        raise FolderError(f"--output {output} cannot be written: {error.strerror}") from None
+    make(output)
+    (output / "runs").mkdir(exist_ok=True)
     check_settings(output, settings)
 
 
@@ -132,7 +143,7 @@ def check_settings(output: Path, settings: dict) -> None:
         FolderError: if they differ.
     """
     there = read_json(output / "settings.json")
-    trained = any(next(output.rglob(name), None) for name in ("*.pt", "result.json"))
+    trained = any(next(output.rglob(name), None) for name in ("*.pt", "result.json", "train.json"))
     if there is not None and trained:
         names = settings.keys() | there.keys()
         other = sorted(

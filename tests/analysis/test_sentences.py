@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fs_plugins.analysis import load_text_model
+from tests import builders
 
 TEXTS = ["this is good news", "I am", "it is very very good , and I am glad to see it .", "news"]
 TEXTS += ["I see <mask> ."]
@@ -30,6 +31,19 @@ def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, kind, poolin
     for text, (vector, _) in zip(TEXTS, found, strict=True):
         assert vector.shape == (model.width,)
         torch.testing.assert_close(torch.from_numpy(vector), alone(model, text, pooling), rtol=0, atol=1e-5)
+
+
+def test_repeated_mlm_reads_each_token_as_often_as_it_was_trained(save_checkpoint):
+    path = save_checkpoint("p_roberta_base", task="repeated_masked_lm", repeat_times=3)
+    model = load_text_model(path, device="cpu")
+    tokens, _ = model.encode("I am")
+    words = [model.checkpoint.dictionary.index(word) for word in ("I", "am")]
+    assert tokens.tolist() == [index for index in (0, *words, 2) for _ in range(3)]
+    assert model.limit == builders.SMALL["max_positions"] // 3
+    [(vector, _)] = model.embed(["I am"])
+    with torch.no_grad():
+        states = model.checkpoint.model(tokens[None], features_only=True)[0][0]
+    torch.testing.assert_close(torch.from_numpy(vector), states[0], rtol=0, atol=1e-5)
 
 
 def test_what_cannot_be_read_costs_no_other(pretrained):

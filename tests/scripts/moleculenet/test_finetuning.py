@@ -97,7 +97,7 @@ def test_the_batch_is_that_of_an_update(pretrained, data):
         result = finetune("bbbp", pretrained[0]["exlm"], data, "save", "--print", "--cpu", *flags)
         return result.stdout.splitlines()[0].split()
 
-    whole, split = (shown("--batch-size=24", *flags) for flags in ((), ("--update-freq", "3")))
+    whole, split = (shown("--batch-size", "24", *flags) for flags in ((), ("--update-freq", "3")))
     assert (last(whole, "--batch-size"), last(split, "--batch-size"), last(split, "--update-freq")) == (
         "24",
         "8",
