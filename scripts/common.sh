@@ -41,8 +41,9 @@ refuse_own_flag() { # refuse_own_flag FLAG: of fairseq-train's, which the fine-t
     esac
 }
 
-lock_folder() { # holds a folder until this process ends, or what it becomes
+hold_folder() { # hold_folder FOLDER OPTION: makes it, and holds it until this process ends, or what it becomes
     local status=0
+    mkdir -p "$1" 2>/dev/null && [[ -w $1 ]] || fail "$1 cannot be made, or not be written to: choose another $2"
     command -v flock >/dev/null || return 0
     exec 9>"$1/lock"
     flock -w 10 9 || status=$? # the data loaders of a run that was killed hold it for some seconds
@@ -65,8 +66,7 @@ claim_folder() { # claim_folder FOLDER INPUTS WORD...: makes it and holds it for
         fi
     done
     settings+=$'\n'$2
-    mkdir -p "$1" 2>/dev/null && [[ -w $1 ]] || fail "$1 cannot be made, or not be written to: choose another SAVE"
-    lock_folder "$1"
+    hold_folder "$1" SAVE
     if holds_files "$1" '*.pt' || holds_files "$1" '*.json'; then # a run that failed at once binds nobody
         # (earlier versions wrote --save-dir down)
         [[ ! -e $1/command.txt || $(sed 's| --save-dir [^ ]* | |' "$1/command.txt") == "$settings" ]] ||

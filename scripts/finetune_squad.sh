@@ -76,10 +76,10 @@ if given --window-tokens || given --doc-stride; then
     [[ -n $window ]] || fail "--doc-stride is given together with --window-tokens"
 fi
 task=()
-for name in --window-tokens --doc-stride --max-question-tokens --max-answer-tokens; do
-    [[ $name == --window-tokens || $name == --doc-stride ]] || ! given "$name" || task+=("$name" "$(value_of "$name")")
-    take_out "$name"
+for name in --max-question-tokens --max-answer-tokens; do
+    ! given "$name" || task+=("$name" "$(value_of "$name")")
 done
+for name in --window-tokens --doc-stride --max-question-tokens --max-answer-tokens; do take_out "$name"; done
 for name in batch epochs window stride tokens_per_gpu; do
     [[ -z ${!name} || ${!name} =~ ^[1-9][0-9]*$ ]] ||
         fail "--${name//_/-} '${!name}': give a whole number, 1 or more"

@@ -109,8 +109,7 @@ those, or $1 of a step together with --update-freq"
 claim_save() { # makes SAVE and holds it for this run; refuses one that has another pre-training
     local parts part name settings
     [[ ${RANK:-0} == 0 ]] || return 0 # of several processes the first speaks for all
-    mkdir -p "$save" 2>/dev/null && [[ -w $save ]] || fail "$save cannot be made, or not be written to: choose another SAVE"
-    lock_folder "$save"
+    hold_folder "$save" SAVE
     settings="$model $size --recipe $recipe --k $k --p $(value_of --mask-prob)"
     for name in --lr --seed --tokens-per-sample --sample-break-mode --criterion --arch; do
         settings+=" $name $(value_of "$name")"

@@ -125,8 +125,7 @@ esac
 
 bash scripts/setup_env.sh
 python=${EXLM_VENV:-.venv}/bin/python
-mkdir -p "$output" 2>/dev/null && [[ -w $output ]] || fail "--output $output cannot be made, or not be written to"
-lock_folder "$output"
+hold_folder "$output" --output
 
 # A folder holds one run: never go on with a run of other settings, never show its figures as this one's.
 settings="mode=$mode

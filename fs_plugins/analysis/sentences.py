@@ -23,9 +23,8 @@ class TextModel(StreamModel):
     def __init__(self, checkpoint: Checkpoint, codec: Codec, **options):
         super().__init__(checkpoint, **options)
         self.codec = codec
-        self.copies = (
-            getattr(checkpoint.cfg.task, "repeat_times", None) or 1
-        )  # of each token, in Repeated MLM
+        # Repeated MLM reads each token so many times.
+        self.copies = getattr(checkpoint.cfg.task, "repeat_times", None) or 1
         self.limit //= self.copies
 
     def encode(self, text: str) -> tuple[Tensor, str]:

@@ -122,15 +122,14 @@ def make(output: Path) -> None:
 
 
 def prepare(output: Path, settings: dict) -> None:
-    """Makes the folder, or checks that the one there was made with the same settings.
+    """Writes the settings of a study into its folder, or checks that it was made with the same.
 
     GLUE may be added to a folder that had none; all else has to be the same. To be called by who holds it.
 
     Raises:
-        FolderError: if it cannot be written, or holds a study of other settings.
+        FolderError: if it holds a study of other settings.
     """
-    make(output)
-    (output / "runs").mkdir(exist_ok=True)
+    (output / "runs").mkdir(parents=True, exist_ok=True)
     check_settings(output, settings)
 
 
@@ -143,13 +142,12 @@ def check_settings(output: Path, settings: dict) -> None:
         FolderError: if they differ.
     """
     there = read_json(output / "settings.json")
-    trained = any(next(output.rglob(name), None) for name in ("*.pt", "result.json", "train.json"))
-    if there is not None and trained:
+    if there is not None:
         names = settings.keys() | there.keys()
         other = sorted(
             n for n in names if there.get(n) != settings.get(n) and not (n == "glue" and not there.get(n))
         )
-        if other:
+        if other and any(next(output.rglob(name), None) for name in ("*.pt", "result.json", "train.json")):
             lines = [f"  {n}: there {there.get(n)!r}, asked {settings.get(n)!r}" for n in other]
             raise FolderError(OTHER_SETTINGS.format(output) + "\n".join(lines))
     if there != settings:

@@ -15,9 +15,8 @@ TABLE11 = {
     "table11-rte-mrpc-cola-stsb": ("RTE", "MRPC", "CoLA", "STS-B"),
 }
 GRIDS = ("table11", "table6")
-TABLE6_WARMUP = (
-    "0.06"  # its "6%"; not in its flag file, whose words are what folders of earlier runs are known by
-)
+# Its "6%"; not in its flag file, whose words are what folders of earlier runs are known by.
+TABLE6_WARMUP = "0.06"
 _NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?|\.\d+")
 
 

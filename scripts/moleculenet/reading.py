@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from preparation.readers import separator_hint
+
 MISSING = ("", "nan")
 UNREADABLE = (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
 
@@ -95,9 +97,7 @@ def column_of(header: Sequence[str], name: str, path: Path) -> int:
     if header.count(name) != 1:
         shown = ", ".join(header[:20]) + (", ..." if len(header) > 20 else "")
         what = "no column" if name not in header else f"{header.count(name)} columns"
-        other = next((mark for mark in "\t;|" if len(header) == 1 and mark in header[0]), None)
-        hint = f"; it seems to be separated by {other!r}: commas are needed" if other else ""
-        raise InputError(f"{path} has {what} {name!r}: its columns are {shown}{hint}")
+        raise InputError(f"{path} has {what} {name!r}: its columns are {shown}{separator_hint(header)}")
     return header.index(name)
 
 

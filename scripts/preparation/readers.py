@@ -10,7 +10,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,12 +185,17 @@ def _rows(path: Path, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         yield first, row
 
 
+def separator_hint(header: Sequence[str]) -> str:
+    """What to add to an error about the columns of a CSV file whose header is a single one; else nothing."""
+    other = next((mark for mark in "\t;|" if len(header) == 1 and mark in header[0]), None)
+    return f"; it seems to be separated by {other!r}: commas are needed" if other else ""
+
+
 def _find_column(path: Path, header: list[str], column: str | None) -> int:
     wanted = column or DEFAULT_COLUMN
     if wanted not in header:
         shown = ", ".join(map(repr, header[:12])) + (", ..." if len(header) > 12 else "")
-        other = next((mark for mark in "\t;|" if len(header) == 1 and mark in header[0]), None)
-        hint = f"; it seems to be separated by {other!r}: commas are needed" if other else ""
+        hint = separator_hint(header)
         raise PreparationError(f"{path} has no column {wanted!r}: name one of {shown} with --column{hint}")
     return header.index(wanted)
 

@@ -39,9 +39,11 @@ bool fits_on_chip(int L, int* most, cudaError_t* error) {
     return layout.slices <= MAX_WARPS && layout.bytes() <= *most;
 }
 
-// Always the device's most, so that threads with sentences of different sizes don't take it from each other.
+// Beyond the 48 KB that any kernel may have; always the device's most, so that threads with sentences of different
+// sizes don't take it from each other.
 template <typename Kernel>
-cudaError_t allow_shared(Kernel kernel, int most) {
+cudaError_t allow_shared(Kernel kernel, int64_t bytes, int most) {
+    if (bytes <= 48 * 1024) return cudaSuccess;
     const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
     if (error != cudaSuccess) cudaGetLastError();
     return error;
@@ -59,7 +61,7 @@ int forward(int64_t B, int64_t M, int64_t L, const void* match, const void* link
     if (fits_on_chip<T>(nodes, &most, &error)) {
         const TileLayout<T> layout(nodes);
         const auto kernel = forward_tiles<T, PASS>;
-        if ((error = allow_shared(kernel, most)) != cudaSuccess) return error;
+        if ((error = allow_shared(kernel, layout.bytes(), most)) != cudaSuccess) return error;
         EXLM_LAUNCH(kernel, dim3(batch), dim3(layout.warps * WARP), layout.bytes(), stream, match_, links_,
                     node_lengths, target_lengths, log_prob, alpha, from, alignment, targets, nodes);
         return cudaGetLastError();
@@ -99,7 +101,7 @@ int backward(int64_t B, int64_t M, int64_t L, const void* grad_log_prob, const v
         // The edges' gradients in the same launch if they are little work, else in one over all multiprocessors.
         const bool fused = layout.OWN_IN_REGISTERS && layout.tiles <= layout.warps;
         const auto kernel = backward_tiles<T>;
-        if ((error = allow_shared(kernel, most)) != cudaSuccess) return error;
+        if ((error = allow_shared(kernel, layout.bytes(), most)) != cudaSuccess) return error;
         EXLM_LAUNCH(kernel, dim3(batch), dim3(layout.warps * WARP), layout.bytes(), stream, grad_, match_, links_,
                     node_lengths, target_lengths, alpha_, grad_match_, grad_links_, workspace, targets, nodes, fused);
         if (fused) return cudaGetLastError();
