@@ -16,8 +16,6 @@ import pickle
 import tempfile
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
-
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])

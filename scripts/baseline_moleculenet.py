@@ -12,12 +12,11 @@ import argparse
 import json
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
 import numpy as np
-from moleculenet.evaluate import SPLITS, read_split, rows_sha256, split_metrics, write_predictions
-from moleculenet.reading import InputError
-from moleculenet.writing import write_json
 from rdkit.Chem import rdFingerprintGenerator
+from recipes.moleculenet.evaluate import SPLITS, read_split, rows_sha256, split_metrics, write_predictions
+from recipes.moleculenet.reading import InputError
+from recipes.moleculenet.writing import write_json
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from fs_plugins.data.molecules import parse_molecule

@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable
 from datetime import date
 
-import plugin_path  # noqa: F401  (fs_plugins)
 import torch
 from bench_step import peak_of_cpu_allocations
 from torch import Tensor

@@ -17,7 +17,6 @@ import sys
 import time
 from datetime import date
 
-import plugin_path  # noqa: F401  (fs_plugins)
 import torch
 from torch import Tensor
 

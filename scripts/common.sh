@@ -133,3 +133,6 @@ steps_of_batch() { # steps_of_batch BATCH: --update-freq, over which an update o
         fail "--update-freq $steps: the batch of $1 is that of an update, and cannot be split over so many steps"
     printf '%d' "$steps"
 }
+
+# the plugin and the recipes beside this script, whatever else is installed
+export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH}

@@ -15,10 +15,9 @@ import logging
 import os
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
 import numpy as np
-from moleculenet import streaming
-from moleculenet.reading import InputError
+from recipes.moleculenet import streaming
+from recipes.moleculenet.reading import InputError
 
 ROWS = 4096  # of a row group
 

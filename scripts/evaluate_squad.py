@@ -15,8 +15,6 @@ import json
 import sys
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
-
 from fs_plugins.data.squad import gold_answers, read_squad
 from fs_plugins.data.squad_metrics import evaluate
 

@@ -19,14 +19,11 @@ import shlex
 import sys
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
-from experiments.command_line import exit_status
-from experiments.folder import FolderError, check_settings, locked, write_json
-from glue.files import GlueError
-from glue.grids import FLAGS, GRIDS, Point, points_of
-from glue.predictions import predict, save, scores_of, write_submission
-from glue.tasks import Task, task_named
-from glue.training import (
+from recipes.glue.files import GlueError
+from recipes.glue.grids import FLAGS, GRIDS, Point, points_of
+from recipes.glue.predictions import predict, save, scores_of, write_submission
+from recipes.glue.tasks import Task, task_named
+from recipes.glue.training import (
     check_data,
     data_fingerprint,
     file_state,
@@ -35,6 +32,8 @@ from glue.training import (
     sentences_in,
     training_flags,
 )
+from recipes.study.command_line import exit_status
+from recipes.study.folder import FolderError, check_settings, locked, write_json
 
 RESULT = "result.json"
 OWN = ("--save-dir", "--restore-file", "--finetune-from-model")  # of fairseq-train's flags

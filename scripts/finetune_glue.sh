@@ -4,6 +4,6 @@ set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 find_python
-# the plugin beside this script, as for pre-training, whatever else is installed
-export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
+
+
 exec "$python" "$root/scripts/finetune_glue.py" "$@"

@@ -78,7 +78,7 @@ prepared=$(sed -n 's/.*"dataset": *"\([a-z0-9]*\)".*/\1/p' "$data/molecules.json
     printf 'warning: %s was prepared as %s, and is fine-tuned with the hyper-parameters of %s\n' "$data" "$prepared" "$dataset" >&2
 
 # Checks that checkpoint and data fit; what it prints: molecules, metric, the model's flags
-planned=$("$python" "$root/scripts/moleculenet/plan.py" "$checkpoint" "$data") || exit 2
+planned=$("$python" -m recipes.moleculenet.plan "$checkpoint" "$data") || exit 2
 read -r molecules metric model <<<"$planned"
 read -ra model <<<"$model"
 
@@ -129,7 +129,7 @@ for seed in $seeds; do
         tail -n 5 "$folder/train.log" >&2
         fail "the training of seed $seed failed: $folder/train.log says why"
     }
-    test=("$python" "$root/scripts/moleculenet/evaluate.py" "$folder/checkpoint_best.pt" "$data" "$folder" --seed "$seed" --truncate)
+    test=("$python" -m recipes.moleculenet.evaluate "$folder/checkpoint_best.pt" "$data" "$folder" --seed "$seed" --truncate)
     ((gpus > 0)) || test+=(--device cpu)
     printf 'seed %s: ' "$seed"
     "${test[@]}"

@@ -98,7 +98,7 @@ flags+=(${task[@]+"${task[@]}"})
 [[ -z $stride || -n $window ]] || fail "--stride is given together with --window"
 
 find_python
-planned=$("$python" "$root/scripts/squad/plan.py" "$checkpoint" "$data" "${flags[@]}" \
+planned=$("$python" -m recipes.squad.plan "$checkpoint" "$data" "${flags[@]}" \
     --workers "$workers" --tokens-per-gpu "$tokens_per_gpu") || exit 2
 flags=()
 while IFS= read -r word; do
@@ -140,4 +140,4 @@ for seed in "${seeds[@]}"; do
     "${command[@]}" 2>&1 | tee -a "$folder/train.log"
     "$python" "$root/scripts/predict_squad.py" "$folder/checkpoint_best.pt" "$data" ${device[@]+"${device[@]}"}
 done
-[[ -n $show ]] || "$python" "$root/scripts/squad/summary.py" "${folders[@]}"
+[[ -n $show ]] || "$python" -m recipes.squad.summary "${folders[@]}"

@@ -16,8 +16,7 @@ import csv
 import logging
 import os
 
-import plugin_path  # noqa: F401  (fs_plugins)
-from moleculenet import streaming
+from recipes.moleculenet import streaming
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:

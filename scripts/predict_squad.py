@@ -16,7 +16,6 @@ import os
 import sys
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
 import torch
 from fairseq import tasks, utils
 from omegaconf import open_dict

@@ -14,11 +14,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from glue.binarise import binarise
-from glue.files import LISTED, GlueError
-from glue.tasks import TASKS, Task, task_named
-from preparation.blocks import PreparationError, explained, locked
-from preparation.encoder_arguments import add_encoder_arguments, encoder_of
+from recipes.corpora.blocks import PreparationError, explained, locked
+from recipes.corpora.encoder_arguments import add_encoder_arguments, encoder_of
+from recipes.glue.binarise import binarise
+from recipes.glue.files import LISTED, GlueError
+from recipes.glue.tasks import TASKS, Task, task_named
 
 
 def parser() -> argparse.ArgumentParser:

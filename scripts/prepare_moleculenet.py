@@ -17,13 +17,12 @@ import argparse
 import logging
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
 import numpy as np
 import rdkit
-from finetuning.checkpoints import CheckpointError, check_dictionary, read_checkpoint
-from moleculenet import encoding, reading, writing
-from moleculenet.datasets import KNOWN
-from moleculenet.reading import InputError
+from recipes.checkpoints import CheckpointError, check_dictionary, read_checkpoint
+from recipes.moleculenet import encoding, reading, writing
+from recipes.moleculenet.datasets import KNOWN
+from recipes.moleculenet.reading import InputError
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.property_datasets import one_class_only
@@ -73,7 +72,7 @@ def read_source(args: argparse.Namespace) -> reading.Table:
     known = KNOWN.get(args.dataset)
     classification = args.kind == "classification"
     if args.source.is_dir():
-        from moleculenet.lmdbs import read_lmdbs
+        from recipes.moleculenet.lmdbs import read_lmdbs
 
         names = args.label_columns or (list(known.labels) if known else [])
         return read_lmdbs(args.source, names, classification)

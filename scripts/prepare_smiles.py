@@ -16,11 +16,10 @@ import hashlib
 import sys
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
-from preparation.binarise import binarise, input_state
-from preparation.blocks import PreparationError
-from preparation.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected
-from preparation.readers import BLOCK_BYTES, BLOCK_RECORDS, DEFAULT_COLUMN, blocks_of, check_input
+from recipes.corpora.binarise import binarise, input_state
+from recipes.corpora.blocks import PreparationError
+from recipes.corpora.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected
+from recipes.corpora.readers import BLOCK_BYTES, BLOCK_RECORDS, DEFAULT_COLUMN, blocks_of, check_input
 
 VALID_SHARE = 0.01
 
@@ -99,7 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         check_arguments(args)
         ids = read_ids(args.dictionary) if args.dictionary else None
-        from preparation.smiles import SmilesEncoder
+        from recipes.corpora.smiles import SmilesEncoder
 
         encode = SmilesEncoder(
             valid_sources=frozenset(map(str, args.valid)),

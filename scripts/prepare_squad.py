@@ -17,10 +17,9 @@ import shutil
 import sys
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
-from preparation.blocks import PreparationError, explained, locked
-from preparation.bpe import TextEncoder, UnknownTokenError
-from preparation.encoder_arguments import add_encoder_arguments, encoder_of
+from recipes.corpora.blocks import PreparationError, explained, locked
+from recipes.corpora.bpe import TextEncoder, UnknownTokenError
+from recipes.corpora.encoder_arguments import add_encoder_arguments, encoder_of
 
 from fs_plugins.data import squad_tokens
 from fs_plugins.data.squad import Squad, read_squad

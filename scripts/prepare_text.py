@@ -18,11 +18,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from preparation.binarise import binarise, input_state
-from preparation.blocks import PreparationError, explained, write_atomically
-from preparation.bpe import GPT2_FILES, HF_FILE, Bpe, BpeError, TextEncoder, dictionary_of
-from preparation.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected
-from preparation.documents import BLOCK_BYTES, LAYOUTS, PIECE_BYTES, blocks_of, files_in, layout_of
+from recipes.corpora.binarise import binarise, input_state
+from recipes.corpora.blocks import PreparationError, explained, write_atomically
+from recipes.corpora.bpe import GPT2_FILES, HF_FILE, Bpe, BpeError, TextEncoder, dictionary_of
+from recipes.corpora.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected
+from recipes.corpora.documents import BLOCK_BYTES, LAYOUTS, PIECE_BYTES, blocks_of, files_in, layout_of
 
 VALID_SHARE = 0.005
 AUTO = "auto"
@@ -142,7 +142,7 @@ def prepare(args: argparse.Namespace, scratch: Path) -> None:
         for path, in_folder in paths
     }
     encoder = encoder_of(args, scratch)
-    from preparation.text import TextBlockEncoder
+    from recipes.corpora.text import TextBlockEncoder
 
     valid = frozenset(str(path) for path, _ in files["valid"])
     named = {split: [path for path, _ in paths] for split, paths in files.items()}

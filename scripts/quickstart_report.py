@@ -22,8 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-import plugin_path  # noqa: F401  (fs_plugins)
-
 CORPORA = {"text": "CPython's documentation", "smiles": "the molecules that RDKit ships"}
 ENDS = (0, 2)  # <s> and </s> in every dictionary of fairseq's
 

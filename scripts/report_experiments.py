@@ -14,11 +14,11 @@ import shlex
 import sys
 from pathlib import Path
 
-from experiments import figures
-from experiments.folder import FolderError
-from experiments.grids import EXPERIMENTS, FIGURE12_RATIOS, REPEATED, STATES, Run
-from experiments.results import PAPER, Results, Value, corrupted_share
-from experiments.steps import GLUE_TASKS
+from recipes.study import figures
+from recipes.study.folder import FolderError
+from recipes.study.grids import EXPERIMENTS, FIGURE12_RATIOS, REPEATED, STATES, Run
+from recipes.study.results import PAPER, Results, Value, corrupted_share
+from recipes.study.steps import GLUE_TASKS
 
 COLUMNS = (*GLUE_TASKS, "Avg")
 PROBE_NOTE = (

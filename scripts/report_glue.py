@@ -12,14 +12,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
-from experiments.folder import FolderError, read_json
-from glue.grids import Point, points_of
-from glue.sweep import Finetuning as Run
-from glue.sweep import Sweep, best_point, result_of, scores_of_points, scores_over_seeds
-from glue.tasks import TASKS
+from recipes.glue.grids import Point, points_of
+from recipes.glue.sweep import Finetuning as Run
+from recipes.glue.sweep import Sweep, best_point, result_of, scores_of_points, scores_over_seeds
+from recipes.glue.tasks import TASKS
+from recipes.study.folder import FolderError, read_json
 
-PAPER = json.loads(Path(__file__).with_name("glue").joinpath("table3.json").read_text(encoding="utf-8"))
+PAPER = json.loads(
+    Path(__file__).with_name("recipes").joinpath("glue", "table3.json").read_text(encoding="utf-8")
+)
 COLUMNS = {  # of the table -> task, split
     column: (column.removesuffix("-mm").removesuffix("-m") if "MNLI" in column else column, split)
     for column in PAPER["columns"][:-1]

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-PAPER = Path(__file__).resolve().parent / "moleculenet" / "paper_numbers.json"
+PAPER = Path(__file__).resolve().parent / "recipes" / "moleculenet" / "paper_numbers.json"
 
 
 class ReportError(Exception):
@@ -74,7 +74,7 @@ def head(columns: list[str]) -> list[str]:
 
 
 def classification_table(models: dict[str, list[dict]], wanted_seeds: int) -> list[str]:
-    from moleculenet.datasets import KNOWN
+    from recipes.moleculenet.datasets import KNOWN
 
     paper = json.loads(PAPER.read_text(encoding="utf-8"))["table1"]
     remarks, lines = [], []

@@ -16,12 +16,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
-from experiments import folder, steps
-from experiments.command_line import add_running_arguments, exit_status, filters, whole_numbers
-from experiments.folder import ROOT, FolderError
-from experiments.grids import EXPERIMENTS, expand
-from experiments.runner import Grid, say
+from recipes.study import folder, steps
+from recipes.study.command_line import add_running_arguments, exit_status, filters, whole_numbers
+from recipes.study.folder import ROOT, FolderError
+from recipes.study.grids import EXPERIMENTS, expand
+from recipes.study.runner import Grid, say
 
 MODELS = {run.model for experiment in EXPERIMENTS.values() for run in experiment.runs}
 SIZES = ("smoke", "small", "paper")

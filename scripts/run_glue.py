@@ -15,15 +15,14 @@ import shlex
 import sys
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
-from experiments import folder
-from experiments.command_line import add_running_arguments, exit_status, filters, whole_numbers
-from experiments.folder import FolderError
-from experiments.runner import say
-from glue.grids import FLAGS, GRIDS, Point, points_of
-from glue.sweep import FROM_MNLI, Sweep, SweepGrid, best_point, check_results, rows_in, runs_of
-from glue.tasks import TASKS, task_named
-from glue.training import check_data, file_state, read_start
+from recipes.glue.grids import FLAGS, GRIDS, Point, points_of
+from recipes.glue.sweep import FROM_MNLI, Sweep, SweepGrid, best_point, check_results, rows_in, runs_of
+from recipes.glue.tasks import TASKS, task_named
+from recipes.glue.training import check_data, file_state, read_start
+from recipes.study import folder
+from recipes.study.command_line import add_running_arguments, exit_status, filters, whole_numbers
+from recipes.study.folder import FolderError
+from recipes.study.runner import say
 
 
 def parser() -> argparse.ArgumentParser:

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from preparation.blocks import PreparationError, Rejection, explained, write_atomically
-from preparation.documents import blocks_of, files_in, layout_of
-from preparation.text import paragraphs_of
 from quickstart_corpus import train_tokenizer
+from recipes.corpora.blocks import PreparationError, Rejection, explained, write_atomically
+from recipes.corpora.documents import blocks_of, files_in, layout_of
+from recipes.corpora.text import paragraphs_of
 
 LEAST_VOCABULARY = 300  # 256 bytes and some merges
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import plugin_path  # noqa: F401  (fs_plugins)
 import torch
 
 import fs_plugins  # noqa: F401  (what torch.load may load)

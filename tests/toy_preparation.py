@@ -1,4 +1,4 @@
-"""A corpus of words for the tests of scripts/preparation; a program too, so that it can be killed.
+"""A corpus of words for the tests of recipes.corpora; a program too, so that it can be killed.
 
 python toy_preparation.py OUTPUT INPUT WORKERS LOG
 """
@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from preparation.binarise import binarise, input_state
-from preparation.blocks import Block, EncodedBlock, Rejection
+from recipes.corpora.binarise import binarise, input_state
+from recipes.corpora.blocks import Block, EncodedBlock, Rejection
 
 LINES_OF_A_BLOCK = 3
 

@@ -15,8 +15,8 @@ import finetune_glue
 import prepare_glue
 import prepare_text
 import pytest
-from experiments import runner, steps
-from experiments.grids import QUALITY_MNLI, Run
+from recipes.study import runner, steps
+from recipes.study.grids import QUALITY_MNLI, Run
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
@@ -253,8 +253,8 @@ def test_what_is_refused(place, finetune, capsys):
 
 
 def test_f1_and_matthews_of_the_libraries_agree_with_saved_files(tmp_path):
-    from glue.predictions import Predictions, save, scores_of
-    from glue.tasks import TASKS
+    from recipes.glue.predictions import Predictions, save, scores_of
+    from recipes.glue.tasks import TASKS
 
     rng = random.Random(8)
     names = [str(rng.randint(0, 1)) for _ in range(1003)]

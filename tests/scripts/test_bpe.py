@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode, get_encoder
-from preparation.bpe import (
+from recipes.corpora.bpe import (
     Bpe,
     BpeError,
     TextEncoder,

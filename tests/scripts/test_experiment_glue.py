@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from experiments import folder, steps
-from experiments.grids import Run
-from experiments.results import Results
-from glue.grids import points_of
-from glue.sweep import Finetuning, Sweep, SweepGrid
-from glue.tasks import TASKS
+from recipes.glue.grids import points_of
+from recipes.glue.sweep import Finetuning, Sweep, SweepGrid
+from recipes.glue.tasks import TASKS
+from recipes.study import folder, steps
+from recipes.study.grids import Run
+from recipes.study.results import Results
 
 from tests.scripts.test_experiment_logs import log_line
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from experiments import logs
+from recipes import logs
 
 
 def log_line(kind, **figures):

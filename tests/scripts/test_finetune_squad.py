@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from recipes.squad.summary import table
 
-from scripts.squad.summary import table
 from tests.integration import commands
 from tests.integration.conftest import corpus, one_thread, pretrained  # noqa: F401
 from tests.integration.test_squad2 import squad_data  # noqa: F401

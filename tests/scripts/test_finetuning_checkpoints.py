@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import pytest
 import torch
-from finetuning.checkpoints import (
+from recipes.checkpoints import (
     EMBEDDINGS,
     CheckpointError,
     check_dictionary,

@@ -10,15 +10,15 @@ import finetune_glue
 import pytest
 import report_glue
 import torch
-from experiments.folder import locked as held
 from fairseq.data import data_utils
-from finetuning.checkpoints import read_checkpoint
-from glue.files import GlueError
-from glue.grids import Point, points_of
-from glue.predictions import predict
-from glue.tasks import TASKS
-from glue.training import positions_of, read_start, rows_cut, steps_of
-from preparation.blocks import locked
+from recipes.checkpoints import read_checkpoint
+from recipes.corpora.blocks import locked
+from recipes.glue.files import GlueError
+from recipes.glue.grids import Point, points_of
+from recipes.glue.predictions import predict
+from recipes.glue.tasks import TASKS
+from recipes.glue.training import positions_of, read_start, rows_cut, steps_of
+from recipes.study.folder import locked as held
 
 from tests.scripts.test_finetuning_checkpoints import SIZES, save  # noqa: F401
 from tests.scripts.test_glue_sweep import keys, place, sweep_of  # noqa: F401

@@ -10,11 +10,11 @@ import finetune_glue
 import pytest
 import report_glue
 import run_glue
-from glue import sweep
-from glue.grids import Point, points_of, read_grid
-from glue.predictions import scores_of
-from glue.sweep import Finetuning, Sweep, SweepGrid
-from glue.tasks import TASKS, task_named
+from recipes.glue import sweep
+from recipes.glue.grids import Point, points_of, read_grid
+from recipes.glue.predictions import scores_of
+from recipes.glue.sweep import Finetuning, Sweep, SweepGrid
+from recipes.glue.tasks import TASKS, task_named
 
 PAPER = Path(__file__).resolve().parents[3] / "shared" / "paper" / "003_91d29e1a608569de.txt"
 LARGE = ("MNLI", "QNLI", "QQP", "SST-2")

@@ -5,10 +5,10 @@ import warnings
 import pytest
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from finetuning.checkpoints import read_checkpoint
-from glue.grids import Point
-from glue.tasks import TASKS
-from glue.training import training_flags
+from recipes.checkpoints import read_checkpoint
+from recipes.glue.grids import Point
+from recipes.glue.tasks import TASKS
+from recipes.glue.training import training_flags
 
 from fs_plugins import compat
 from tests import builders

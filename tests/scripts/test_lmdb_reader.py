@@ -8,9 +8,9 @@ import zlib
 import numpy as np
 import pytest
 from lmdb_files import write_lmdb
-from preparation.blocks import PreparationError
-from preparation.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
 from rdkit import Chem
+from recipes.corpora.blocks import PreparationError
+from recipes.corpora.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
 
 MOLECULE = {
     "smi": "C/C=C\\C",

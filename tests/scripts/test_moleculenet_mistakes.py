@@ -11,8 +11,8 @@ import prepare_moleculenet
 import prepare_smiles
 import pytest
 import report_moleculenet
-from moleculenet import plan, reading, streaming
-from moleculenet.evaluate import rows_sha256
+from recipes.moleculenet import plan, reading, streaming
+from recipes.moleculenet.evaluate import rows_sha256
 
 from fs_plugins.data.property_datasets import read_labels
 from fs_plugins.data.smiles_tokens import tokenize

@@ -17,10 +17,10 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, make_builder
-from preparation import merge
-from preparation.binarise import binarise
-from preparation.blocks import Block, EncodedBlock, PreparationError, write_atomically
-from preparation.parts import has_fingerprint, write_part
+from recipes.corpora import merge
+from recipes.corpora.binarise import binarise
+from recipes.corpora.blocks import Block, EncodedBlock, PreparationError, write_atomically
+from recipes.corpora.parts import has_fingerprint, write_part
 from toy_preparation import WordEncoder, prepare
 
 TOY = Path(__file__).resolve().parents[1] / "toy_preparation.py"

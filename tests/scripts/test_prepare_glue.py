@@ -8,9 +8,9 @@ import prepare_glue
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from glue.files import GlueError, Report, file_of, read_split
-from glue.tasks import TASKS, task_named
-from preparation.bpe import Bpe, dictionary_of
+from recipes.corpora.bpe import Bpe, dictionary_of
+from recipes.glue.files import GlueError, Report, file_of, read_split
+from recipes.glue.tasks import TASKS, task_named
 
 from tests.scripts.test_bpe import GPT2, SHARED, write_gpt2
 

@@ -236,7 +236,7 @@ def test_unimol_lmdbs(dictionary, tmp_path):
 def test_the_dictionary_is_the_checkpoints(source, dictionary, tmp_path, monkeypatch):
     import argparse
 
-    from finetuning.checkpoints import EMBEDDINGS
+    from recipes.checkpoints import EMBEDDINGS
 
     from fs_plugins.analysis import checkpoint
 

@@ -17,9 +17,9 @@ import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from lmdb_files import write_lmdb
-from preparation import readers
-from preparation.smiles import is_validation
 from rdkit import Chem
+from recipes.corpora import readers
+from recipes.corpora.smiles import is_validation
 
 from fs_plugins.data.smiles_tokens import tokenize
 

@@ -3,13 +3,13 @@
 import json
 
 import numpy as np
+import prepare_squad
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from preparation.bpe import Bpe, dictionary_of
+from recipes.corpora.bpe import Bpe, dictionary_of
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-import scripts.prepare_squad as prepare_squad
 from fs_plugins.data import squad_tokens
 from tests.data.test_squad import CONTEXT, question, squad_json, write
 

@@ -15,8 +15,8 @@ import prepare_text
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from preparation import documents, text
-from preparation.blocks import PreparationError
+from recipes.corpora import documents, text
+from recipes.corpora.blocks import PreparationError
 
 from tests.scripts.test_bpe import GPT2, SHARED, write_gpt2
 

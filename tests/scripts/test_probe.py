@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from experiments import probe
+from recipes.study import probe
 
 from tests import builders
 

@@ -6,8 +6,8 @@ from itertools import combinations
 
 import pytest
 import report_experiments
-from experiments.grids import EXPERIMENTS, REPEATED, Run
-from experiments.results import PAPER, Results, corrupted_share, over_seeds
+from recipes.study.grids import EXPERIMENTS, REPEATED, Run
+from recipes.study.results import PAPER, Results, corrupted_share, over_seeds
 
 
 def add_run(output, run, **results):

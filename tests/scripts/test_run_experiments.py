@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import run_experiments
-from experiments import folder, runner, steps
-from experiments.grids import EXPERIMENTS, Run, expand
+from recipes.study import folder, runner, steps
+from recipes.study.grids import EXPERIMENTS, Run, expand
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,8 +215,8 @@ def test_two_at_a_time_share_the_cores(study, monkeypatch):
 KILLED = """
 import os, sys
 from pathlib import Path
-from experiments import runner, steps
-from experiments.grids import expand
+from recipes.study import runner, steps
+from recipes.study.grids import expand
 output, script, template, data = map(Path, sys.argv[1:])
 runner.command_of = lambda study, run, step, gpu: [
     sys.executable, str(script), str(study.folder(run) / "checkpoints"), step.name, str(template)]

@@ -10,13 +10,13 @@ import subprocess
 
 import numpy as np
 import pytest
-from preparation.blocks import locked
+from recipes.corpora.blocks import locked
+from recipes.squad import plan
 
 from fs_plugins.data import squad_tokens
 from fs_plugins.data.squad import read_squad
 from fs_plugins.data.squad_windows import WindowSizes
 from scripts import evaluate_squad, predict_squad, prepare_squad
-from scripts.squad import plan
 from tests.data.squad_cases import sentence
 from tests.data.test_squad import question, squad_json, write
 from tests.data.test_squad_answers import table

@@ -1,10 +1,10 @@
 """The windows and updates of a fine-tuning on SQuAD, counted by hand."""
 
 import pytest
+from recipes.squad import plan
 
 from fs_plugins.data import squad_tokens
 from fs_plugins.data.squad import Answer
-from scripts.squad import plan
 from tests import builders
 from tests.data.squad_cases import sentence, split_of
 from tests.scripts.test_finetuning_checkpoints import save  # noqa: F401

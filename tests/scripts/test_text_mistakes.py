@@ -7,8 +7,8 @@ import os
 
 import pytest
 import train_bpe
-from preparation import binarise
-from preparation.bpe import Bpe, BpeError, dictionary_of, find_files
+from recipes.corpora import binarise
+from recipes.corpora.bpe import Bpe, BpeError, dictionary_of, find_files
 from tokenizers import Tokenizer, models
 
 from tests.scripts.test_bpe import write_gpt2

@@ -2,7 +2,7 @@
 
 import pytest
 import train_bpe
-from preparation.bpe import Bpe
+from recipes.corpora.bpe import Bpe
 
 from tests.scripts.test_prepare_text import CORPUS, expected, paragraphs_text, prepare, wiki_text, write
 
@@ -34,7 +34,7 @@ def test_trained_and_used(tmp_path):
 
 
 def test_a_limit_is_shared_by_the_files(tmp_path):
-    from preparation.documents import files_in
+    from recipes.corpora.documents import files_in
 
     files = [write(tmp_path / f"{i}.txt", paragraphs_text()) for i in range(2)]
     found = list(train_bpe.paragraphs(files_in(files), 1e-5))

@@ -4,8 +4,8 @@ import os
 
 import pytest
 import torch
-from finetuning.checkpoints import CheckpointError
-from moleculenet import plan
+from recipes.checkpoints import CheckpointError
+from recipes.moleculenet import plan
 
 from tests.scripts.moleculenet.toys import ROOT, finetune
 

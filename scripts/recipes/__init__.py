@@ -1,0 +1,1 @@
+"""The library behind the scripts and the workflow: plans, output folders, formats, tables and figures."""

@@ -1,0 +1,193 @@
+"""The contract of output folders: one run at a time, of one kind of settings, written whole.
+
+A folder that a training or a preparation writes to records what it is made of in ``made_of.json``:
+
+    settings   whatever the result depends on and a user chose
+    inputs     name -> SHA-256 of the data and the weights that it read
+    command    how it was called; versions: of Python and of the packages that matter; commit: of this clone
+
+and refuses to continue with other settings or inputs. ``lock`` is held while a run is at work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from recipes.command_line import RecipeError
+from recipes.files import read_json, write_json
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "configs"
+RECORD = "made_of.json"
+PACKAGES = ("torch", "fairseq-fixed", "numpy")
+PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
+
+
+def lock(folder: Path, option: str = "SAVE") -> int | None:
+    """Makes a folder and locks it; returns the file descriptor that holds the lock, None without locks.
+
+    The lock is released when the descriptor is closed in this process and in all that inherited it.
+
+    Args:
+        option: what the folder is called on the command line, for messages.
+
+    Raises:
+        RecipeError: if the folder cannot be made or written to, or another run holds it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise RecipeError(f"cannot write to {folder} ({error.strerror}): choose another {option}") from error
+    if fcntl is None:
+        return None
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(descriptor)
+                raise RecipeError(f"another run is at work in {folder}: wait for it, or stop it") from None
+            time.sleep(0.1)
+        except OSError as error:  # some network drives
+            os.close(descriptor)
+            raise RecipeError(
+                f"the drive of {folder} does not support locks ({error.strerror}): choose a folder on "
+                f"another drive as {option}"
+            ) from error
+
+
+@contextmanager
+def locked(folder: Path, option: str = "SAVE") -> Iterator[None]:
+    """Holds a folder, which is made if it does not exist, for this process; raises as :func:`lock`."""
+    descriptor = lock(folder, option)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def check(folder: Path, settings: dict, inputs: dict[str, str], option: str = "SAVE") -> bool:
+    """Compares what a folder is made of with what is asked for.
+
+    Args:
+        settings: in JSON's types.
+        inputs: name -> SHA-256.
+
+    Returns:
+        Whether it was begun before, with the same.
+
+    Raises:
+        RecipeError: if it differs; the message names each difference.
+    """
+    there = read_json(folder / RECORD)
+    if there is None:
+        return False
+    try:
+        pairs = [(there["settings"], settings), (there["inputs"], inputs)]
+        lines = [
+            f"  {name}: there {old.get(name)!r}, asked {new.get(name)!r}"
+            for old, new in pairs
+            for name in sorted(old.keys() | new.keys())
+            if old.get(name) != new.get(name)
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RecipeError(f"{folder / RECORD} is damaged ({error!r}): choose another {option}") from None
+    if lines:
+        raise RecipeError(
+            f"{folder} holds a run of other settings or data: choose another {option}, or remove that "
+            "folder\n" + "\n".join(lines)
+        )
+    return True
+
+
+def claim(
+    folder: Path, settings: dict, inputs: dict[str, str], command: list[str], results: tuple[str, ...] = ()
+) -> None:
+    """Records what a folder is made of, or checks that it is made of the same; to be called by its holder.
+
+    Args:
+        command: how the run was called.
+        results: patterns of files which show that a run got somewhere. If the folder has none of them, a
+            different record in it is of a run that failed at once, and is replaced; if it has some but no
+            record, they are somebody else's.
+
+    Raises:
+        RecipeError: if the folder holds another run.
+    """
+    begun = any(next(folder.glob(pattern), None) for pattern in results)
+    if begun and not (folder / RECORD).exists():
+        raise RecipeError(f"{folder} holds results without a {RECORD}: choose another SAVE")
+    if begun and check(folder, settings, inputs):
+        return
+    record = {"settings": settings, "inputs": inputs, "command": command}
+    write_json(folder / RECORD, {**record, "versions": versions(), "commit": git_commit()})
+
+
+@contextmanager
+def new_folder(target: Path, option: str = "OUTPUT") -> Iterator[Path]:
+    """A folder to fill, which becomes ``target`` if all goes well and is removed otherwise.
+
+    Raises:
+        RecipeError: if ``target`` exists and is not an empty folder, or cannot be made.
+    """
+    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+        raise RecipeError(f"{target} exists already: choose another {option}, or remove it first")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise RecipeError(
+            f"cannot write to {target.parent} ({error.strerror}): choose another {option}"
+        ) from error
+    try:
+        yield partial
+        partial.chmod(0o755)
+        with contextlib.suppress(FileNotFoundError):
+            target.rmdir()  # empty, see above
+        partial.replace(target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def git_commit() -> str:
+    """Of this clone, with "+changes" if it has uncommitted ones; "unknown" outside a clone."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages on which results depend."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
