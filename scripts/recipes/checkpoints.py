@@ -191,3 +191,16 @@ def check_dictionary(pretrained: Pretrained, symbols: Sequence[str], place: Path
                 f"({pretrained.dictionary}) has {theirs!r}, though both are as long: {way_out}"
             )
     return "symbols"
+
+
+def trained_updates(path: Path) -> int:
+    """The updates that a checkpoint of fairseq-train has had; 0 if it is damaged (fairseq-train says how)."""
+    import torch
+
+    import fs_plugins  # noqa: F401  (registers what torch.load may load)
+
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return int(checkpoint["optimizer_history"][-1]["num_updates"])
+    except Exception:
+        return 0

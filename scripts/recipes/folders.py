@@ -126,14 +126,14 @@ def claim(
 
     Args:
         command: how the run was called.
-        results: patterns of files which show that a run got somewhere. If the folder has none of them, a
-            different record in it is of a run that failed at once, and is replaced; if it has some but no
-            record, they are somebody else's.
+        results: patterns of files, the record aside, which show that a run got somewhere. If the folder has
+            none of them, a different record in it is of a run that failed at once, and is replaced; if it
+            has some but no record, they are somebody else's.
 
     Raises:
         RecipeError: if the folder holds another run.
     """
-    begun = any(next(folder.glob(pattern), None) for pattern in results)
+    begun = any(path.name != RECORD for pattern in results for path in folder.glob(pattern))
     if begun and not (folder / RECORD).exists():
         raise RecipeError(f"{folder} holds results without a {RECORD}: choose another SAVE")
     if begun and check(folder, settings, inputs):

@@ -15,8 +15,6 @@ TABLE11 = {
     "table11-rte-mrpc-cola-stsb": ("RTE", "MRPC", "CoLA", "STS-B"),
 }
 GRIDS = ("table11", "table6")
-# Its "6%"; not in its flag file, whose words are what folders of earlier runs are known by.
-TABLE6_WARMUP = "0.06"
 _NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?|\.\d+")
 
 
@@ -41,7 +39,7 @@ FLAGS = {
     "--lr": "lr",
     "--batch-size": "batch",
     "--max-epoch": "epochs",
-    "--warmup-proportion": "warmup",
+    "--warmup-ratio": "warmup",
 }
 
 
@@ -92,9 +90,7 @@ def points_of(task: Task, grid: str = "table11", only: dict[str, str] | None = N
         ValueError: for an unknown grid or name, or a value that cannot be.
     """
     if grid == "table6":
-        words = (CONFIGS / "table6.flags").read_text(encoding="utf-8").splitlines()
-        flags = dict(line.split("#")[0].split() for line in words if line.split("#")[0].strip())
-        points = [Point(flags["--lr"], flags["--batch-size"], flags["--max-epoch"], TABLE6_WARMUP)]
+        points = read_grid(CONFIGS / "table6.flags")
     elif grid == "table11":
         [name] = [name for name, tasks in TABLE11.items() if task.name in tasks]
         points = read_grid(CONFIGS / f"{name}.grid")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from recipes.glue.files import GlueError
+from recipes.command_line import RecipeError
+from recipes.files import atomic, write_lines
 from recipes.glue.tasks import REGRESSION, Task
 
 SENTENCES = 64  # of a batch
@@ -37,7 +38,7 @@ def predict(checkpoint: Path, data: Path, task: Task, splits: list[str], cpu: bo
     """Predictions of a checkpoint of a fine-tuning, in full precision.
 
     Raises:
-        GlueError: if a split is not there, the checkpoint is of another task, or an output is not finite.
+        RecipeError: if a split is not there, the checkpoint is of another task, or an output is not finite.
     """
     from fairseq import checkpoint_utils, utils
 
@@ -47,13 +48,15 @@ def predict(checkpoint: Path, data: Path, task: Task, splits: list[str], cpu: bo
     head = cfg.criterion.classification_head_name
     outputs = getattr(cfg.task, "num_classes", None)
     if outputs != task.outputs or bool(cfg.criterion.regression_target) != (task.kind == REGRESSION):
-        raise GlueError(f"{checkpoint} was fine-tuned with {outputs} outputs, {task.name} has {task.outputs}")
+        raise RecipeError(
+            f"{checkpoint} was fine-tuned with {outputs} outputs, {task.name} has {task.outputs}"
+        )
     device = torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")
     model = model.to(device).float().eval()
     found = {}
     for split in splits:
         if not (data / "input0" / f"{split}.idx").is_file():
-            raise GlueError(f"{data} has no {split} set")
+            raise RecipeError(f"{data} has no {split} set")
         dataset = fairseq_task.load_dataset(split)
         batches = fairseq_task.get_batch_iterator(dataset, max_sentences=SENTENCES, num_workers=0)
         logits: list[torch.Tensor | None] = [None] * len(dataset)
@@ -64,9 +67,9 @@ def predict(checkpoint: Path, data: Path, task: Task, splits: list[str], cpu: bo
             for row, values in zip(batch["id"].tolist(), output.double().cpu(), strict=True):
                 logits[row] = values
         if missing := sum(values is None for values in logits):
-            raise GlueError(f"{missing} rows of {data}'s {split} set were not predicted")
+            raise RecipeError(f"{missing} rows of {data}'s {split} set were not predicted")
         if broken := sum(not bool(values.isfinite().all()) for values in logits):
-            raise GlueError(
+            raise RecipeError(
                 f"{checkpoint} gives {broken} of the {len(logits)} rows of the {split} set no finite output: "
                 "its training diverged, give it a lower --lr"
             )
@@ -95,15 +98,14 @@ def _named(task: Task, fairseq_task, data: Path, split: str, logits: torch.Tenso
     index = list(map(str, range(len(logits)))) if labelled else lines
     for what, values in (("labels", targets), ("numbers", index)):
         if values is not None and len(values) != len(logits):
-            raise GlueError(f"{data}: {len(values)} {what} for the {len(logits)} rows of the {split} set")
+            raise RecipeError(f"{data}: {len(values)} {what} for the {len(logits)} rows of the {split} set")
     return Predictions(index, predicted, targets, logits.tolist())
 
 
-def save(path: Path, predictions: Predictions) -> None:
+def write_predictions(path: Path, predictions: Predictions) -> None:
     """index, prediction, label (if known) and the outputs, tab-separated; numbers to their last digit."""
-    partial = path.with_name(path.name + ".partial")
     width = len(predictions.logits[0])
-    with partial.open("w", encoding="utf-8", newline="") as file:
+    with atomic(path) as file:
         writer = csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, lineterminator="\n")
         labels = ["label"] if predictions.targets is not None else []
         writer.writerow(["index", "prediction", *labels, *(f"output{i}" for i in range(width))])
@@ -112,21 +114,20 @@ def save(path: Path, predictions: Predictions) -> None:
         for index, predicted, target, logits in rows:
             truth = [target] if labels else []
             writer.writerow([index, predicted, *truth, *logits])
-    partial.replace(path)
 
 
 def scores_of(path: Path, task: Task) -> dict[str, float]:
     """The task's metrics of a saved file, as shares or correlations, that of table 3 first.
 
     Raises:
-        GlueError: if the file has no labels.
+        RecipeError: if the file has no labels.
     """
     from fs_plugins.criterions.glue_prediction import score
 
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     if not rows or "label" not in rows[0]:
-        raise GlueError(f"{path} has no labels to score")
+        raise RecipeError(f"{path} has no labels to score")
     if task.kind == REGRESSION:
         predicted, targets = ([float(row[name]) for row in rows] for name in ("prediction", "label"))
     else:
@@ -143,8 +144,6 @@ def write_submission(folder: Path, task: Task, split: str, predictions: Predicti
     if task.kind == REGRESSION:
         lowest, highest = task.score_range
         predicted = [f"{min(max(value, lowest), highest):.3f}" for value in predicted]
-    lines = [f"{index}\t{value}\n" for index, value in zip(predictions.index, predicted, strict=True)]
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text("index\tprediction\n" + "".join(lines), encoding="utf-8")
-    partial.replace(path)
+    lines = [f"{index}\t{value}" for index, value in zip(predictions.index, predicted, strict=True)]
+    write_lines(path, ["index\tprediction", *lines])
     return path

@@ -1,0 +1,24 @@
+# shellcheck shell=bash
+# What the pages that train have in common; to be sourced.
+#
+# Environment: EXLM_PYTHON is the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+python=${EXLM_PYTHON:-$root/.venv/bin/python}
+command -v "$python" >/dev/null || python=python3
+export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH} # this clone's, whatever is installed
+
+# plan KIND ARGUMENT...: checks what is asked for and sets the page's variables (recipes/plan/); ends the page with an
+# error, after --help, and if the training was finished before
+plan() {
+    local assignments
+    { assignments=$("$python" -m recipes.plan "$@" 3>&1 >&4) || exit; } 4>&1
+    eval "$assignments"
+}
+
+# hold COMMAND...: claims the folder $save, runs the command and logs to $save/train.log; with --print shows it instead
+hold() {
+    if [[ -n $show ]]; then
+        printf '%q ' "$@" && echo && exit 0
+    fi
+    "$python" -m recipes.hold "$save" "$made_of" "$@"
+}

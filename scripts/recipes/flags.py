@@ -1,0 +1,89 @@
+"""Flags of fairseq-train: from flag files and command lines; of a flag given twice, the last counts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+from recipes.command_line import RecipeError
+
+
+class Flags(dict[str, tuple[str, ...]]):
+    """``{"--lr": ("2e-3",), "--sparse-dag": (), ...}``: each flag with its values, in order.
+
+    Example::
+
+        flags = Flags.read(CONFIGS / "pretrain" / "table5.flags")
+        flags.set("--max-update", 100)
+        flags.words()  # ["--lr", "2e-3", ..., "--max-update", "100"]
+    """
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> Flags:
+        """Of a command line; a value starts with no ``--``.
+
+        Raises:
+            RecipeError: for a value without a flag.
+        """
+        flags, name = cls(), None
+        for word in words:
+            if word.startswith("--"):
+                name, equals, value = word.partition("=")
+                flags.pop(name, None)
+                flags[name] = (value,) if equals else ()
+            elif name is None:
+                raise RecipeError(f"'{word}' belongs to no flag; see --help")
+            else:
+                flags[name] += (word,)
+        return flags
+
+    @classmethod
+    def read(cls, path: Path) -> Flags:
+        """Of a flag file: words, with comments from ``#`` to the end of the line."""
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return cls.of(word for line in lines for word in line.split("#")[0].split())
+
+    def set(self, name: str, *values) -> None:
+        self[name] = tuple(map(str, values))
+
+    def value(self, name: str) -> str | None:
+        """Its (last) value; None if the flag is not given or has none."""
+        return self[name][-1] if self.get(name) else None
+
+    def whole(self, name: str) -> int:
+        """Its value as a whole number, 1 or more.
+
+        Raises:
+            RecipeError: if it is none.
+        """
+        value = self.value(name)
+        if value is None or not value.isdigit() or int(value) < 1:
+            raise RecipeError(f"{name} '{value or ''}': give a whole number, 1 or more")
+        return int(value)
+
+    def number(self, name: str, below: float | None = None) -> float:
+        """Its value as a number of 0 or more, and less than ``below``.
+
+        Raises:
+            RecipeError: if it is none.
+        """
+        value = self.value(name)
+        try:
+            number = float(value or "")
+        except ValueError:
+            number = -1.0
+        if not 0.0 <= number < (float("inf") if below is None else below):
+            limit = "0 or more" if below is None else f"0 or more and less than {below:g}"
+            raise RecipeError(f"{name} '{value or ''}': give a number, {limit}")
+        return number
+
+    def take(self, *names: str) -> Flags:
+        """Removes flags and returns them."""
+        return Flags({name: self.pop(name) for name in names if name in self})
+
+    def words(self) -> list[str]:
+        return [word for name, values in self.items() for word in (name, *values)]
+
+    def __str__(self) -> str:
+        return shlex.join(self.words())

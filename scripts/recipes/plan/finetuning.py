@@ -1,0 +1,143 @@
+"""What the plans of fine-tunings share: the command line, positions, the schedule, the inputs."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from recipes import folders
+from recipes.checkpoints import Pretrained
+from recipes.command_line import RecipeError, argument_parser, count
+from recipes.files import sha256
+from recipes.flags import Flags
+from recipes.plan.devices import Devices, add_device_arguments
+from recipes.plan.plan import Plan
+
+OWN = ("--seed", "--save-dir", "--restore-file", "--finetune-from-model")
+LONGEST = 512  # tokens that every model reads at least, however short the samples of its pre-training were
+HELP = """\
+{what}
+
+{details}
+  CHECKPOINT  of a pre-training: ExLM, one of its ablations, or the MLM; its architecture is read from it
+  DATA        a folder made by {maker}
+  SAVE        the folder of this run: log, checkpoints while it trains, results
+
+If interrupted, rerun the same command to resume. A SAVE that holds a run of other settings, data or
+weights is refused (SAVE/made_of.json). Further options are passed to fairseq-train and override
+configs/{configs}:
+
+  --lr X --batch-size N --max-epoch N --warmup-ratio R
+
+--batch-size is that of an update, {batch}; --warmup-ratio is the share of all updates."""
+
+
+@dataclass
+class Request:
+    """A fine-tuning as it was asked for."""
+
+    args: argparse.Namespace
+    user: Flags
+    devices: Devices
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.args.checkpoint
+
+    @property
+    def save(self) -> Path:
+        return self.args.save
+
+
+def finetuning_parser(program: str, first: str, **about: str) -> argparse.ArgumentParser:
+    """The options of every fine-tuning.
+
+    Args:
+        first: the positional argument before CHECKPOINT, DATA and SAVE, or "".
+        about: what, details, maker, configs and batch of the help text.
+    """
+    names = [*([first] if first else []), "checkpoint", "data", "save"]
+    usage = f"%(prog)s {' '.join(names).upper()} [options] [fairseq-train's flags]"
+    parser = argument_parser(HELP.format(**about), prog=program, usage=usage)
+    for name in names:
+        kind = str if name == first else Path
+        parser.add_argument(name, metavar=name.upper(), type=kind, help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=count, default=1, metavar="N", help="default: %(default)s")
+    add_device_arguments(parser)
+    parser.add_argument("--print", action="store_true", help="show the command; train nothing")
+    return parser
+
+
+def read_request(parser: argparse.ArgumentParser, words: list[str], one_worker: bool = False) -> Request:
+    """Parses a command line.
+
+    Args:
+        one_worker: whether the training runs in one process, on one GPU if there is any.
+
+    Raises:
+        RecipeError: for flags that the page sets, or paths that fairseq cannot take.
+    """
+    args, others = parser.parse_known_args(words)
+    user = Flags.of(others)
+    if taken := [name for name in OWN if name in user]:
+        raise RecipeError(f"{taken[0]} is set by {parser.prog}; see --help")
+    if ":" in str(args.data):
+        raise RecipeError(f"{args.data}: fairseq takes a folder without ':' in its name")
+    if not args.checkpoint.is_file():
+        raise RecipeError(f"the checkpoint {args.checkpoint} does not exist, or is not a file")
+    devices = Devices.find(args.gpus)
+    if one_worker:
+        if args.gpus and args.gpus > 1:
+            raise RecipeError(f"--gpus {args.gpus}: {parser.prog} trains on one GPU, or the CPU")
+        devices = Devices.find(min(devices.gpus, 1), {})
+    return Request(args, user, devices)
+
+
+def positions(pretrained: Pretrained, least: int = LONGEST) -> int:
+    """--max-positions. Rotary positions have no weights: an MLM may have more than its pre-training had, else
+    it would lose what an ExLM, whose positions count its states, gets to read."""
+    own = pretrained.max_positions or 0
+    return own if pretrained.expands else max(own, least * pretrained.repeat)
+
+
+def schedule(recipe: Flags, batches: int) -> Flags:
+    """--total-num-update and --warmup-updates in the place of --warmup-ratio.
+
+    Args:
+        recipe: has --max-epoch; --warmup-ratio is taken from it.
+        batches: updates of an epoch.
+    """
+    ratio = recipe.number("--warmup-ratio", below=1)
+    recipe.take("--warmup-ratio")
+    updates = recipe.whole("--max-epoch") * batches
+    flags = Flags()
+    flags.set("--total-num-update", updates)
+    flags.set("--warmup-updates", math.floor(ratio * updates + 0.5))
+    return flags
+
+
+def check_recipe(recipe: Flags) -> None:
+    """Raises RecipeError for hyper-parameters with which nothing can be learned."""
+    for name in ("--batch-size", "--max-epoch"):
+        recipe.whole(name)
+    if recipe.number("--lr") == 0:
+        raise RecipeError(f"--lr {recipe.value('--lr')}: give a number above 0, such as 3e-5")
+
+
+def inputs(checkpoint: Path, data: list[Path], more: dict[str, Path] | None = None) -> dict[str, str]:
+    """SHA-256 of the weights and of the data."""
+    found = {"checkpoint": sha256(checkpoint), "data": sha256(*data)}
+    return found | {name: sha256(path) for name, path in (more or {}).items()}
+
+
+def check_finished(plan: Plan, result: str, said: str) -> None:
+    """Sets ``plan.finished`` if SAVE has the result of this very run.
+
+    Raises:
+        RecipeError: if it has another run's.
+    """
+    if not plan.show and (plan.save / result).exists():
+        folders.claim(plan.save, plan.settings(), plan.inputs, [], results=(result,))
+        plan.finished = f"finished before: {plan.save / result}\n{said}".rstrip()
