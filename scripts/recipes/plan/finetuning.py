@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,7 +113,7 @@ def schedule(recipe: Flags, batches: int) -> Flags:
     updates = recipe.whole("--max-epoch") * batches
     flags = Flags()
     flags.set("--total-num-update", updates)
-    flags.set("--warmup-updates", math.floor(ratio * updates + 0.5))
+    flags.set("--warmup-updates", round(ratio * updates))
     return flags
 
 

@@ -10,11 +10,14 @@ from recipes.command_line import RecipeError, argument_parser, positive, share
 from recipes.files import sha256
 from recipes.flags import Flags
 from recipes.folders import CONFIGS
+from recipes.plan import cost
 from recipes.plan.batches import TOKENS_PER_GPU, split_sentences, split_tokens
 from recipes.plan.devices import Devices, add_device_arguments
 from recipes.plan.plan import Plan, override
 
 LARGEST_K = 16
+SPECIAL = 5  # entries of a dictionary besides those of dict.txt: four of fairseq's, and <mask>
+MOLECULE = 48  # tokens of a drug-like molecule, for what a run costs
 MODEL_FLAGS = (  # those of recipes and sizes that make the model
     *("--encoder-layers", "--encoder-embed-dim", "--encoder-ffn-embed-dim", "--encoder-attention-heads"),
     *("--activation-fn", "--embedding-init-std"),
@@ -33,6 +36,7 @@ class Corpus:
         maker: what makes DATA.
         batch: the flag of an update's batch: --batch-size (sentences) or --max-tokens.
         details: of the help text.
+        entries: of the paper's dictionary, for what a run costs while DATA does not exist.
     """
 
     what: str
@@ -43,6 +47,7 @@ class Corpus:
     maker: str
     batch: str
     details: str
+    entries: int
 
 
 TEXT = Corpus(
@@ -59,6 +64,7 @@ TEXT = Corpus(
          paper, small or smoke: the study of [MASK], with table 5 (configs/size/)
   DATA   a folder made by prepare_text.py or fairseq-preprocess --only-source; or several, joined by ':'
   SAVE   the folder for checkpoints and log""",
+    50_265,
 )
 SMILES = Corpus(
     "molecules",
@@ -73,6 +79,7 @@ SMILES = Corpus(
   SIZE   smoke, small or paper (configs/size/smiles/)
   DATA   a folder made by prepare_smiles.py
   SAVE   the folder for checkpoints and log""",
+    369,
 )
 HELP = """\
 Pre-trains one model on {what}.
@@ -114,6 +121,9 @@ def parse(corpus: Corpus, program: str, words: list[str]) -> tuple[argparse.Name
     )
     add_device_arguments(parser)
     add("--print", action="store_true", help="show the command and what the run will cost; train nothing")
+    add("--card", choices=cost.CARDS, default="A100", help="GPU of --print's hours (default: %(default)s)")
+    utilization = "share of the card's peak, for --print's hours (default: %(default)s)"
+    add("--utilization", type=share, default=0.5, metavar="SHARE", help=utilization)
     args, others = parser.parse_known_args(words)
     user = Flags.of(others)
     own = {
@@ -149,8 +159,10 @@ def plan(corpus: Corpus, program: str, words: list[str]) -> Plan:
             f"--update-freq is worked out from {corpus.batch}, the batch of an update, and --tokens-per-gpu: "
             f"give one of those, or {corpus.batch} of a step together with --update-freq"
         )
+    given_warmup = "--warmup-updates" in user
     model, recipe, user = override({"model": model, "recipe": recipe}, user).values()
-    shorten_warmup(recipe)
+    if not given_warmup:
+        shorten_warmup(recipe)
     k = states(args.model, args.k, corpus)
     model |= model_sizes(corpus, args.model, k, recipe)
     devices = Devices.find(args.gpus)
@@ -167,7 +179,22 @@ def plan(corpus: Corpus, program: str, words: list[str]) -> Plan:
         inputs={} if args.print else data_hashes(parts),
         finished="" if args.print else finished(save, recipe, user),
         show=args.print,
+        notes=[cost_text(corpus, args, k, model, recipe, batch, devices)] if args.print else [],
     )
+
+
+def cost_text(
+    corpus: Corpus, args, k: int, model: Flags, recipe: Flags, batch: Flags, devices: Devices
+) -> str:
+    """What the run will cost, in words."""
+    tokens = recipe.whole("--tokens-per-sample") if corpus is TEXT else MOLECULE
+    dictionary = Path(args.data.split(":")[0]) / "dict.txt"
+    V = SPECIAL + len(dictionary.read_text().splitlines()) if dictionary.is_file() else corpus.entries
+    step = batch.whole(corpus.batch) / (tokens if corpus.batch == "--max-tokens" else 1)
+    samples = step * batch.whole("--update-freq") * devices.workers
+    sizes = cost.model_of(args.model, k, model, recipe, V, tokens)
+    updates = recipe.whole("--max-update")
+    return cost.text_of(sizes, samples, step, updates, devices.workers, args.card, args.utilization)
 
 
 def read_flags(what: str, name: str, folder: Path) -> Flags:
@@ -199,10 +226,7 @@ def states(model: str, asked: int | None, corpus: Corpus) -> int:
 def shorten_warmup(recipe: Flags) -> None:
     """A warm-up of more than half of a short run becomes a tenth of it."""
     updates = recipe.whole("--total-num-update")
-    warmup = recipe.value("--warmup-updates") or "0"
-    if not warmup.isdigit():
-        raise RecipeError(f"--warmup-updates '{warmup}': give a whole number")
-    if int(warmup) > updates // 2:
+    if int(recipe.value("--warmup-updates") or 0) > updates // 2:
         recipe.set("--warmup-updates", (updates + 9) // 10)
 
 

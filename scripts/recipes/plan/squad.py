@@ -98,8 +98,8 @@ def parser(program: str):
     )
     result.epilog = (
         "Windows: --window-tokens N (default: 512, or the length of the pre-training if shorter), "
-        "--doc-stride N (default: a quarter of the window). SAVE gets checkpoint_best.pt (by F1), predictions.json, "
-        "nbest_predictions.json, null_odds.json, best_answers.json and scores.json."
+        "--doc-stride N (default: a quarter of the window). SAVE gets checkpoint_best.pt (by F1), "
+        "predictions.json, nbest_predictions.json, null_odds.json, best_answers.json and scores.json."
     )
     result.add_argument(
         "--tokens-per-gpu",

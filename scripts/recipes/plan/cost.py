@@ -1,0 +1,136 @@
+"""What a pre-training will cost, from its sizes alone: parameters, tokens, FLOPs, memory, hours.
+
+FLOPs are those of the matrix products, two a multiplication with addition, three times the forward pass;
+memory and hours are estimates for mixed precision. Nothing here was compared with a profiler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recipes.flags import Flags
+
+# peak in TFLOP/s, half precision, dense, by the makers' data sheets
+CARDS = {"V100": 125, "A100": 312, "RTX-4090": 165, "L40S": 362, "H100": 989, "H200": 989}
+# bytes for each parameter: 2 in half precision (weight, gradient), 4 in float32 (both, and Adam's moments)
+BYTES_PER_PARAMETER = 2 + 2 + 4 + 4 + 8
+
+
+@dataclass(frozen=True)
+class Model:
+    """Sizes of a model and of what it reads.
+
+    Attributes:
+        layers, d, ffn, heads: of the encoder.
+        V: entries of the dictionary, <mask> included.
+        positions: --max-positions.
+        k: states of a masked token (ExLM), or copies of each token (Repeated MLM).
+        p: share of the tokens that are masked.
+        T: tokens of a sample, before expansion.
+        kind: "exlm", "mlm" or "repeated-mlm".
+        transitions: whether it has a transition head that is computed.
+    """
+
+    layers: int
+    d: int
+    ffn: int
+    heads: int
+    V: int
+    positions: int
+    k: int
+    p: float
+    T: int
+    kind: str
+    transitions: bool = True
+
+    @property
+    def parameters(self) -> int:
+        d, ffn = self.d, self.ffn
+        layer = 4 * (d * d + d) + 2 * d * ffn + ffn + d + 4 * d  # attention, feed-forward, two norms
+        head = d * d + d + 2 * d + self.V  # dense, norm, bias; the output matrix is the embedding
+        total = self.V * d + self.layers * layer + 2 * d + head
+        if self.kind == "exlm":
+            total += (self.positions + 2) * d + 2 * (2 * d * d + d) + 2 * d * self.heads + self.heads
+        return total
+
+    @property
+    def targets(self) -> float:
+        """Of a sample: masked tokens; for ExLM with <s> and </s>."""
+        masked = self.p * self.T * (self.k if self.kind == "repeated-mlm" else 1)
+        return masked + 2 if self.kind == "exlm" else masked
+
+    @property
+    def tokens(self) -> float:
+        """Of a sample, as the encoder sees it."""
+        if self.kind == "repeated-mlm":
+            return float(self.k * self.T)
+        return self.T + self.targets * (self.k - 1) if self.kind == "exlm" else float(self.T)
+
+    @property
+    def flops(self) -> float:
+        """Of a sample in training."""
+        d, E = self.d, self.tokens
+        encoder = self.layers * E * (4 * d * d + 2 * d * self.ffn + 2 * E * d)
+        outputs = self.targets * (self.k if self.kind == "exlm" else 1)  # where the vocabulary is computed
+        head = outputs * (d * d + d * self.V)
+        graph = 0.0
+        if self.kind == "exlm" and self.transitions:
+            L, M = outputs, self.targets
+            graph = L * 2 * d * (2 * d + self.heads) + L * L * d / 2 + M * L * L / 2
+        return 3 * 2 * (encoder + head + graph)
+
+    def memory(self, sentences: int) -> float:
+        """Bytes on a GPU for a step of as many samples: states of the optimizer, and activations (of a layer
+        34 d + 5 E heads bytes a token, without checkpointing them; of the vocabulary 6 V an output)."""
+        outputs = self.targets * (self.k if self.kind == "exlm" else 1)
+        layers = self.layers * self.tokens * (34 * self.d + 5 * self.tokens * self.heads)
+        return BYTES_PER_PARAMETER * self.parameters + sentences * (layers + outputs * 6 * self.V)
+
+
+def model_of(name: str, k: int, model: Flags, recipe: Flags, V: int, T: int) -> Model:
+    """The sizes that a plan's flags stand for.
+
+    Args:
+        name: of configs/model/.
+        model, recipe: the plan's groups.
+        V: entries of the dictionary, <mask> included.
+        T: tokens of a sample.
+    """
+    from fs_plugins.models import architectures
+
+    arch = model.value("--arch") or ""
+    size = next((part for part in ("large", "smiles", "tiny") if part in arch), "base")
+    flags = [f"--encoder-{what}" for what in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")]
+    defaults = getattr(architectures, size.upper())
+    sizes = [model.whole(f) if f in model else n for f, n in zip(flags, defaults, strict=True)]
+    kind = name if name in ("mlm", "repeated-mlm") else "exlm"
+    transitions = model.value("--criterion") == "nat_dag_loss_mlm"
+    p = recipe.number("--mask-prob", below=1)
+    return Model(*sizes, V, model.whole("--max-positions"), k, p, T, kind, transitions)
+
+
+def text_of(
+    model: Model, samples: float, step: float, updates: int, workers: int, card: str, share: float
+) -> str:
+    """The cost in words.
+
+    Args:
+        samples: of an update, on all workers.
+        step: samples of a step on one worker.
+        card: of CARDS.
+        share: of the card's peak that the training reaches.
+    """
+    flops = model.flops * samples * updates
+    hours = flops / (CARDS[card] * 1e12 * share * workers) / 3600
+    before, after = samples * model.T, samples * model.tokens
+    peak = f"{share:.0%} of {CARDS[card]} TFLOP/s"
+    return "\n".join(
+        [
+            f"parameters        {model.parameters:,}",
+            f"tokens an update  {before:,.0f}; for the encoder {after:,.0f}, {after / before:.2f} times as many",
+            f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
+            f"FLOPs             {flops:.3g}",
+            f"memory of a GPU   about {model.memory(max(1, round(step))) / 2**30:.1f} GiB",
+            f"hours             about {hours:,.1f} on {workers} x {card} at {peak}",
+        ]
+    )
