@@ -73,6 +73,13 @@ class Run:
     def text(self) -> str:
         return "\n".join(self.lines)
 
+    @property
+    def log(self) -> str:
+        """As fairseq-train prints it, without dates; only the figures."""
+        return "".join(
+            f"x | INFO | {tag} | {json.dumps(stats)}\n" for tag, all_ in self.stats.items() for stats in all_
+        )
+
 
 class _Recorder(logging.Handler):
     def __init__(self, run: Run):
