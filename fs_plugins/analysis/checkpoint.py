@@ -32,6 +32,7 @@ class Checkpoint:
         cfg: the flags of the run, by group, as fairseq keeps them.
         device: where the model is.
         task_state: what the task kept in the file, by name; empty for most tasks.
+        updates: how many the model was trained for; None where the file does not say.
     """
 
     path: Path
@@ -41,6 +42,7 @@ class Checkpoint:
     cfg: DictConfig
     device: torch.device
     task_state: dict = field(default_factory=dict)
+    updates: int | None = None
 
     @property
     def arch(self) -> str:
@@ -91,7 +93,9 @@ def load_checkpoint(
         raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
     arch = name_of(cfg.model)
     logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
-    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target, task_state)
+    history = state.get("optimizer_history") or [{}]
+    updates = history[-1].get("num_updates")
+    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target, task_state, updates)
 
 
 def read_state(path: Path) -> tuple[dict, DictConfig]:
