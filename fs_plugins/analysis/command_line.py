@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
-from fs_plugins.analysis.checkpoint import Checkpoint
-from fs_plugins.analysis.masked_samples import SEED
+from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
+from fs_plugins.analysis.masked_prediction import MaskedPredictor
+from fs_plugins.analysis.masked_samples import SEED, load_samples
 
 CAUGHT = (ValueError, OSError, RuntimeError, pickle.UnpicklingError)
 
@@ -67,18 +68,27 @@ def _share(text: str) -> float:
     return value
 
 
-def mask_probs(args: argparse.Namespace, checkpoint: Checkpoint) -> list[float]:
-    """Those asked for, else that of the training.
+def at_mask_probs(args: argparse.Namespace, measure: Callable[..., dict]) -> dict:
+    """What is measured of masked words, at each share that was asked for or at that of the training.
 
-    Raises:
-        ValueError: if none was asked for and the training had none.
+    Args:
+        args: of :func:`parser` with :func:`add_mask_prob`.
+        measure: called with a MaskedPredictor, samples and a share, and ``seed`` and ``device``.
     """
-    if args.mask_prob:
-        return args.mask_prob
-    trained = getattr(checkpoint.cfg.task, "mask_prob", None)
-    if trained is None:
-        raise ValueError(f"{checkpoint.path} was trained without masks: give --mask-prob")
-    return [trained]
+    checkpoint = load_checkpoint(args.checkpoint, args.data, args.device)
+    samples = load_samples(
+        checkpoint,
+        split=args.split,
+        count=args.max_sentences,
+        break_mode=args.sample_break_mode,
+        max_tokens=args.max_tokens,
+    )
+    predictor = MaskedPredictor.of(checkpoint)
+    results = [
+        measure(predictor, samples, share, seed=args.seed, device=checkpoint.device)
+        for share in args.mask_prob or [checkpoint.cfg.task.mask_prob]
+    ]
+    return {**about(checkpoint), "split": args.split, "seed": args.seed, "results": results}
 
 
 def about(checkpoint: Checkpoint) -> dict:

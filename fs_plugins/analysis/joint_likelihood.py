@@ -20,10 +20,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from fs_plugins.analysis import command_line
-from fs_plugins.analysis.checkpoint import load_checkpoint
 from fs_plugins.analysis.entropy import ClusteredMean
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
-from fs_plugins.analysis.masked_samples import SEED, load_samples, masked_batches
+from fs_plugins.analysis.masked_samples import SEED, masked_batches
 
 
 def joint_likelihood(
@@ -53,19 +52,7 @@ def joint_likelihood(
 
 def measure(args: argparse.Namespace) -> dict:
     """What the command writes."""
-    checkpoint = load_checkpoint(args.checkpoint, args.data, args.device)
-    samples = load_samples(
-        checkpoint,
-        split=args.split,
-        count=args.max_sentences,
-        break_mode=args.sample_break_mode,
-        max_tokens=args.max_tokens,
-    )
-    predictor, shares = MaskedPredictor.of(checkpoint), command_line.mask_probs(args, checkpoint)
-    results = [
-        joint_likelihood(predictor, samples, p, seed=args.seed, device=checkpoint.device) for p in shares
-    ]
-    return {**command_line.about(checkpoint), "split": args.split, "seed": args.seed, "results": results}
+    return command_line.at_mask_probs(args, joint_likelihood)
 
 
 def main(argv=None) -> None:

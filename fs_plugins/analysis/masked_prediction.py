@@ -106,12 +106,21 @@ class MaskedPredictor:
 
     @torch.no_grad()
     def graph(self, tokens: Tensor, masked: Tensor) -> MaskedGraph:
-        """The graph of an ExLM; tokens [B, T] and masked [B, T] as in :class:`MaskedBatch`."""
+        """The graph of an ExLM; tokens [B, T] and masked [B, T] as in :class:`MaskedBatch`.
+
+        Raises:
+            ValueError: for more states than the model has positions.
+        """
         dictionary = self.dictionary
         visible = tokens.masked_fill(masked, dictionary.index("<mask>"))
         # a target that says where the masks are, not what is behind them
         target = torch.where(masked, dictionary.unk(), dictionary.pad())
-        graph, _ = self.model(visible, target=target, transitions=not self.ctc)
+        try:
+            graph, _ = self.model(visible, target=target, transitions=not self.ctc)
+        except ValueError as error:
+            if "--max-positions" not in str(error):
+                raise
+            raise ValueError(f"{error}; for this model leave longer samples out (--max-tokens)") from error
         sources = graph.layout.node_sources[:, :: self.k]  # [B, M]; a </s> that was appended is at T
         return MaskedGraph(graph, F.pad(masked, (0, 1)).gather(1, sources))
 

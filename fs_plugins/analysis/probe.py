@@ -14,9 +14,8 @@ import argparse
 import math
 
 from fs_plugins.analysis import command_line
-from fs_plugins.analysis.checkpoint import load_checkpoint
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
-from fs_plugins.analysis.masked_samples import SEED, load_samples, masked_batches
+from fs_plugins.analysis.masked_samples import SEED, masked_batches
 
 
 def probe(predictor: MaskedPredictor, samples, share: float, *, seed: int = SEED, device="cpu") -> dict:
@@ -54,18 +53,7 @@ def probe(predictor: MaskedPredictor, samples, share: float, *, seed: int = SEED
 
 def measure(args: argparse.Namespace) -> dict:
     """What the command writes."""
-    checkpoint = load_checkpoint(args.checkpoint, args.data, args.device)
-    samples = load_samples(
-        checkpoint,
-        split=args.split,
-        count=args.max_sentences,
-        break_mode=args.sample_break_mode,
-        max_tokens=args.max_tokens,
-    )
-    predictor = MaskedPredictor.of(checkpoint)
-    shares = command_line.mask_probs(args, checkpoint)
-    results = [probe(predictor, samples, p, seed=args.seed, device=checkpoint.device) for p in shares]
-    return {**command_line.about(checkpoint), "split": args.split, "seed": args.seed, "results": results}
+    return command_line.at_mask_probs(args, probe)
 
 
 def main(argv=None) -> None:
