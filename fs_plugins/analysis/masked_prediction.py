@@ -41,14 +41,20 @@ class MaskedGraph:
     def paths(self) -> tuple[Tensor, Tensor]:
         """P(u is the i-th node of the path) [B, M, L], of the paths with as many nodes as targets; and
         the log-probability [B] that a path drawn by the transitions has as many."""
+        nodes = self.graph.layout.node_positions.shape[1]
+        return self._visits(self.graph.links.new_zeros((*self.is_masked.shape, nodes)))
+
+    def posterior(self, words: Tensor) -> Tensor:
+        """[B, M, L] the same, given the masked words; ``words`` as of :meth:`match`."""
+        return self._visits(self.match(words))[0]
+
+    def _visits(self, match: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior of the nodes [B, M, L] and log-probability [B] of emissions [B, M, L]."""
         layout = self.graph.layout
         with torch.enable_grad():
-            emitted = self.graph.links.new_zeros((*self.is_masked.shape, layout.node_positions.shape[1]))
-            emitted.requires_grad_()  # every node emits every target alike
-            log_probs = dag_loss(
-                emitted, self.graph.links.detach(), layout.node_lengths, layout.target_lengths
-            )
-            (visits,) = torch.autograd.grad(log_probs.sum(), emitted)
+            match = match.detach().requires_grad_()
+            log_probs = dag_loss(match, self.graph.links.detach(), layout.node_lengths, layout.target_lengths)
+            (visits,) = torch.autograd.grad(log_probs.sum(), match)
         return visits, log_probs.detach()
 
     def match(self, words: Tensor) -> Tensor:
