@@ -83,10 +83,9 @@ def load_checkpoint(
     state, cfg = read_state(path)
     task_state = state.get("task_state") or {}
     dictionary, folder = _dictionary(path, cfg, task_state, data)
-    symbols = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     with open_dict(cfg.model) if isinstance(cfg.model, DictConfig) else contextlib.nullcontext():
         cfg.model.load_checkpoint_heads = True
-    model = build_model(cfg.model, symbols)
+    model = _build(cfg, dictionary)
     try:
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     except ValueError as error:
@@ -96,6 +95,20 @@ def load_checkpoint(
     history = state.get("optimizer_history") or [{}]
     updates = history[-1].get("num_updates")
     return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target, task_state, updates)
+
+
+def untrained_model(checkpoint: Checkpoint, seed: int = 1) -> RotaryRobertaModel:
+    """The checkpoint's model as it is initialised with this seed, in evaluation mode and on its device."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = _build(checkpoint.cfg, checkpoint.dictionary)
+    return model.to(checkpoint.device).eval()
+
+
+def _build(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaModel:
+    return build_model(
+        cfg.model, argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    )
 
 
 def read_state(path: Path) -> tuple[dict, DictConfig]:

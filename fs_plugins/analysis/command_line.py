@@ -56,6 +56,11 @@ def add_mask_prob(result: argparse.ArgumentParser) -> None:
     result.add_argument(
         "--sample-break-mode", metavar="MODE", help="what a sample is (default: as in the training)"
     )
+    add_max_tokens(result)
+
+
+def add_max_tokens(result: argparse.ArgumentParser) -> None:
+    """--max-tokens."""
     result.add_argument(
         "--max-tokens", type=int, metavar="N", help="leave out longer samples (default: none is left out)"
     )

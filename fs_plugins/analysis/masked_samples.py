@@ -62,11 +62,12 @@ def load_samples(
         ValueError: for a checkpoint that was not pre-trained, a number below 1, or if no sample is left.
     """
     task, dictionary = checkpoint.cfg.task, checkpoint.dictionary
-    length = getattr(task, "tokens_per_sample", None)
+    break_mode = break_mode or str(getattr(task, "sample_break_mode", "none"))
+    length = getattr(task, "tokens_per_sample", None) or (2 if break_mode == "eos" else None)  # eos: not read
     if checkpoint.data is None or length is None:
         raise ValueError(
-            f"{checkpoint.path} was trained by --task {checkpoint.task}, which masks nothing: give a "
-            "checkpoint of pre-training"
+            f"{checkpoint.path} was trained by --task {checkpoint.task}, on data of another kind: give a "
+            "checkpoint of pre-training, or the folder of its data (--data) and --sample-break-mode eos"
         )
     if count < 1:
         raise ValueError(f"the number of samples must be at least 1, got {count}")
@@ -79,7 +80,7 @@ def load_samples(
         length - 1,
         pad=dictionary.pad(),
         eos=dictionary.eos(),
-        break_mode=break_mode or str(getattr(task, "sample_break_mode", "none")),
+        break_mode=break_mode,
     )
     fitting = np.flatnonzero(np.asarray(blocks.sizes) < (max_tokens or np.inf))  # <s> is not in them yet
     blocks = PrependTokenDataset(blocks, dictionary.bos())
