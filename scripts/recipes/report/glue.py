@@ -39,7 +39,7 @@ class Finetuning:
     scores: dict[str, float]
     rows: dict[str, int]
     train_rows: int
-    init_from: str | None
+    from_mnli: bool
     cut: dict[str, tuple[int, int]]  # split -> rows that are cut, tokens that they are cut to
 
     @classmethod
@@ -55,8 +55,8 @@ class Finetuning:
             int(content["seed"]),
             scores,
             {split: int(content["rows"][split]) for split in scores},
-            int(content["data"]["train_rows"]),
-            content.get("init_from"),
+            int(content["train_rows"]),
+            "init_from" in content["inputs"],
             {split: (int(rows), int(tokens)) for split, (rows, tokens) in content.get("cut", {}).items()},
         )
 
@@ -94,7 +94,7 @@ class Score:
         return (self.rows, self.first.train_rows) == (self.official, self.official_train)
 
     def marks(self) -> str:
-        marks = ("" if self.whole else "†") + ("‡" if self.first.init_from else "")
+        marks = ("" if self.whole else "†") + ("‡" if self.first.from_mnli else "")
         return marks + (f" ({self.finished} of {self.points} points)" if self.finished < self.points else "")
 
 
@@ -198,7 +198,7 @@ def details(model: Model, reader: Reader) -> list[Block]:
                 f"{score.finished} of {score.points}",
                 f"{score.first.train_rows:,} of {score.official_train:,}",
                 f"{score.rows:,} of {score.official:,}" + (f", {cut:,} cut to {limit} tokens" if cut else ""),
-                "MNLI's" if score.first.init_from else "pre-trained",
+                "MNLI's" if score.first.from_mnli else "pre-trained",
             ]
         )
     if not rows:

@@ -29,10 +29,10 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
         "scores": {split: {found.metric: score} for split in splits},
         "rows": {split: found.official[split] for split in splits},
         "cut": {},
-        "data": {"train_rows": found.official["train"]},
+        "train_rows": found.official["train"],
         "point": {"lr": "5e-5", "batch": "32", "epochs": "3", "warmup": "0.06"},
         "seed": seed,
-        "init_from": None,
+        "inputs": {"checkpoint": "c0ffee", "data": "beef"},
     }
     write(folder / "result.json", {**content, **more})
     return folder / "result.json"
@@ -58,7 +58,7 @@ def blocks_of(section, kind) -> list:
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch):
-    """Pictures are built but not drawn, which takes most of the time; ``monkeypatch.undo()`` draws them."""
+    """Pictures are built but not drawn, which takes most of the time."""
     monkeypatch.setattr("recipes.figures.png", lambda figure: b"")
 
 
