@@ -18,12 +18,13 @@ from pathlib import Path
 
 from recipes.command_line import RecipeError, argument_parser, run_main, seeds
 from recipes.report import moleculenet, study_tables, table3
-from recipes.report.page import Remarks, Section, Text
+from recipes.report.page import Code, Remarks, Section, Text
 from recipes.report.reader import Reader
 from recipes.report.study import Study
 from recipes.report.writing import write
 
 PARTS = ("study", "table1", "table3")  # of a folder of the workflow
+MOST_PROBLEMS = 10  # shown at once
 TITLE = "ExLM: the paper's results and ours"
 
 
@@ -107,7 +108,10 @@ class Inputs:
             sections.append(origins)
         blocks = []
         if self.reader.problems:
-            blocks = [Text("Damaged or unused results:"), Remarks(self.reader.problems)]
+            shown, more = self.reader.problems[:MOST_PROBLEMS], self.reader.problems[MOST_PROBLEMS:]
+            blocks = [Text("Damaged or unused results:"), Remarks(shown)]
+            if more:
+                blocks.append(Code(f"{len(more):,} more", "\n".join(more)))
         return Section(TITLE, blocks, sections)
 
 

@@ -79,6 +79,15 @@ def test_damaged_results_stand_at_the_top(output, capsys):
     assert "exlm-k4-p0.15-seed-1/train.json is damaged" in top and "table3/empty holds no results" in top
 
 
+def test_many_damaged_results_are_counted(tmp_path, capsys):
+    for seed in range(report.MOST_PROBLEMS + 2):
+        (tmp_path / str(seed)).mkdir()
+        (tmp_path / str(seed) / "metrics.json").write_text("{")
+    assert ran(capsys, tmp_path)[0] == 0
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "2 more:" in text and text.count("metrics.json is damaged") == report.MOST_PROBLEMS + 2
+
+
 def test_seeds_that_results_should_have(tmp_path, capsys):
     glue_result(tmp_path / "a", "RTE", 0.5)
     assert ran(capsys, tmp_path, "--seeds", "1,2")[0] == 0

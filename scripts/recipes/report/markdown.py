@@ -34,7 +34,7 @@ def _block(block: Block) -> str:
         case Pictures():
             return "\n".join(f"![{escape(one.alt)}]({PICTURES}/{one.name}.png)" for one in block.pictures)
         case Code():
-            return f"{escape(block.title)}:\n\n```bash\n{block.text}\n```"
+            return f"{escape(block.title)}:\n\n```\n{block.text}\n```"
         case Table():
             return table(block)
     raise TypeError(f"{block!r} is not a block of a report")

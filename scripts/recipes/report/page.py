@@ -40,7 +40,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Code:
-    """Commands; folded in the HTML page under ``title``."""
+    """Commands and the like, folded in the HTML page under ``title``."""
 
     title: str
     text: str

@@ -123,7 +123,7 @@ def _finished(study: Study, name: str) -> str:
     if not lacking:
         return f"All of its {len(runs)} pre-trainings are finished."
     finished = f"{len(runs) - len(lacking)} of its {len(runs)} pre-trainings are finished"
-    return f"{finished}. Missing: {', '.join(lacking)}."
+    return f"{finished}." + (f" Missing: {', '.join(lacking)}." if len(lacking) <= 5 else "")
 
 
 def _measured(study: Study, name: str) -> int:

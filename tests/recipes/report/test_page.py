@@ -72,7 +72,7 @@ def test_markdown():
     table = f"| model | {escaped} |\n| --- | --- |\n| paper | 1 |\n| **{escaped}** | 2.0 ± 0.1 (n=2 of 3) |\n"
     assert table in text
     assert "### Details\n\n![first](pictures/one.png)\n![second](pictures/two.png)\n" in text
-    assert text.endswith("## Origin\n\nCommands:\n\n```bash\nbash run.sh <a> && b\n```\n")
+    assert text.endswith("## Origin\n\nCommands:\n\n```\nbash run.sh <a> && b\n```\n")
 
 
 def test_what_is_no_block_is_refused():
