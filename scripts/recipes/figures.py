@@ -190,7 +190,7 @@ def dots(
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.set_xlabel(xlabel)
     axes.set_title(title, fontsize=11)
     axes.grid(axis="x", alpha=0.25)
