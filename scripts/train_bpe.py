@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from quickstart_corpus import train_tokenizer
 from recipes.corpora.blocks import PreparationError, Rejection, explained, write_atomically
 from recipes.corpora.documents import blocks_of, files_in, layout_of
 from recipes.corpora.text import paragraphs_of
@@ -33,6 +32,23 @@ def paragraphs(files: list[tuple[Path, bool]], megabytes: float) -> Iterator[str
                     yield text
             if left <= 0:
                 break
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int):
+    """A byte-level BPE, which can encode any text, of ``vocabulary`` tokens at most."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=2,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 def main(arguments: list[str] | None = None) -> None:

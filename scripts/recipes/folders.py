@@ -102,9 +102,9 @@ def check(folder: Path, settings: dict, inputs: dict[str, str], option: str = "S
     if there is None:
         return False
     try:
-        pairs = [(there["settings"], settings), (there["inputs"], inputs)]
+        pairs = [(_flat(there["settings"]), _flat(settings)), (_flat(there["inputs"]), _flat(inputs))]
         lines = [
-            f"  {name}: there {old.get(name)!r}, asked {new.get(name)!r}"
+            f"  {name[-1]}: there {old.get(name)!r}, asked {new.get(name)!r}"
             for old, new in pairs
             for name in sorted(old.keys() | new.keys())
             if old.get(name) != new.get(name)
@@ -117,6 +117,17 @@ def check(folder: Path, settings: dict, inputs: dict[str, str], option: str = "S
             "folder\n" + "\n".join(lines)
         )
     return True
+
+
+def _flat(settings: dict) -> dict[tuple[str, ...], object]:
+    """Settings by their names; those of a group, such as flags, by the group's name and their own."""
+    flat = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            flat |= {(name, inner): one for inner, one in value.items()}
+        else:
+            flat[name,] = value
+    return flat
 
 
 def claim(

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-import quickstart_corpus
+import train_bpe
 
 from fs_plugins.analysis.text import Blanks, Gpt2Bpe, HfTokenizer, encode_with_masks, make_codec
 from tests import builders
@@ -16,7 +16,7 @@ LINES = ["This is great, and I'm very happy to see this.", "I see that this is v
 @pytest.fixture(scope="module")
 def tokenizer_json(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    quickstart_corpus.train_tokenizer(LINES, 400).save(str(path))
+    train_bpe.train_tokenizer(LINES, 400).save(str(path))
     return path
 
 

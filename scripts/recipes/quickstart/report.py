@@ -1,0 +1,113 @@
+"""What the two models of the quickstart have learned, as a table and a picture.
+
+    python -m recipes.quickstart.report OUTPUT SENTENCE
+
+Every checkpoint in OUTPUT/{exlm,mlm} has to recover the same masked tokens of the validation set
+(fs_plugins/analysis/probe.py). ExLM then fills the masks of SENTENCE. Writes OUTPUT/table.txt and curve.png.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import numpy as np
+from fairseq.data import Dictionary, data_utils
+
+from fs_plugins.analysis import load, load_checkpoint
+from fs_plugins.analysis.masked_prediction import MaskedPredictor
+from fs_plugins.analysis.masked_samples import load_samples
+from fs_plugins.analysis.probe import probe
+from recipes.command_line import run_main
+from recipes.files import atomic, read_json, write_json, write_lines
+from recipes.logs import read_log, training_seconds
+
+MODELS = {"exlm": "ExLM", "mlm": "MLM"}
+STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
+MASKED = 0.15
+
+
+def curve(folder: Path) -> list[dict]:
+    """What the probe says of a model's checkpoints, by updates; kept in probe.json."""
+    measured = read_json(folder / "probe.json") or {}
+    for path in (*folder.glob("checkpoint_*_*.pt"), folder / "checkpoint_last.pt"):
+        checkpoint = load_checkpoint(path, device="cpu")
+        updates = str(checkpoint.updates)
+        if updates not in measured:
+            found = probe(MaskedPredictor.of(checkpoint), load_samples(checkpoint), MASKED)
+            measured[updates] = {"updates": checkpoint.updates, **found}
+            write_json(folder / "probe.json", measured)
+    return sorted(measured.values(), key=lambda point: point["updates"])
+
+
+def frequency_bits(data: Path) -> float:
+    """Bits a token of the validation set, if predicted by its frequency in the training set."""
+    dictionary, counts = Dictionary.load(str(data / "dict.txt")), []
+    dictionary.add_symbol("<mask>")
+    for split in ("train", "valid"):
+        sentences = data_utils.load_indexed_dataset(str(data / split), dictionary)
+        tokens = np.concatenate([sentences[i].numpy() for i in range(len(sentences))])
+        counts.append(np.bincount(tokens, minlength=len(dictionary))[dictionary.nspecial :])
+    train, valid = counts[0] + 1, counts[1]
+    return float(-(valid * np.log2(train / train.sum())).sum() / valid.sum())
+
+
+def verdict(exlm: float, mlm: float) -> str:
+    """Which model is ahead, from bits a masked token."""
+    if f"{exlm:.2f}" == f"{mlm:.2f}":
+        return "ExLM and the MLM predict the masked tokens equally well."
+    ahead, behind = ("ExLM", "the MLM") if exlm < mlm else ("The MLM", "ExLM")
+    return f"{ahead} is ahead of {behind} by {abs(exlm - mlm):.2f} bits a masked token."
+
+
+def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> list[str]:
+    rows = [f"{'':<34}{'bits a masked token':>20}{'recovered':>11}{'minutes':>9}"]
+    for name, title in MODELS.items():
+        last = curves[name][-1]
+        minutes = (training_seconds(read_log(output / name / "train.log")) or 0) / 60
+        rows.append(f"  {title:<32}{last['bits']:>20.2f}{last['accuracy']:>11.1%}{minutes:>9.1f}")
+    rows += [f"  {'frequencies of the tokens alone':<32}{frequencies:>20.2f}", ""]
+    rows.append(verdict(*(curves[name][-1]["bits"] for name in MODELS)))
+    rows.append(f"Both predict the same {last['tokens']:,} tokens. This is one run: see docs/results.md.")
+    if (output / "finetune").is_dir():
+        rows += ["", f"{'Crippen logP of test molecules':<34}{'RMSE':>20}"]
+        for name, title in STARTS.items():
+            metrics = read_json(output / "finetune" / name / "metrics.json")
+            rows.append(f"  {title:<32}{metrics['test']['rmse']:>20.3f}")
+    return rows
+
+
+def draw(curves: dict[str, list[dict]], frequencies: float, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.2), constrained_layout=True)
+    for (name, points), color in zip(curves.items(), ("#1f4e79", "#d08a1d"), strict=True):
+        updates, bits = zip(*((point["updates"], point["bits"]) for point in points), strict=True)
+        axes.plot(updates, bits, "o-", color=color, markersize=4, label=MODELS[name])
+    axes.axhline(frequencies, color="gray", linestyle="--", linewidth=1, label="frequencies alone")
+    axes.set(xlabel="updates", ylabel="bits a masked token (validation)", xlim=(0, None))
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    with atomic(path, "wb") as file:
+        figure.savefig(file, dpi=150)
+
+
+def main() -> None:
+    logging.disable(logging.INFO)  # fairseq's, while it loads
+    output, sentence = Path(sys.argv[1]), sys.argv[2]
+    curves = {name: curve(output / name) for name in MODELS}
+    frequencies = frequency_bits(output / "data-bin")
+    rows = table(output, curves, frequencies)
+    filled = load(output / "exlm" / "checkpoint_last.pt", device="cpu").fill(sentence, samples=0).best
+    rows += ["", f"ExLM fills  {sentence}", f"with        {filled.text}"]
+    draw(curves, frequencies, output / "curve.png")
+    write_lines(output / "table.txt", rows)
+    print("\n".join(["", *rows, "", f"picture: {output / 'curve.png'}"]))
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))
