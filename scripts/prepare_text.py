@@ -20,7 +20,7 @@ from pathlib import Path
 
 from recipes.corpora.binarise import binarise, input_state
 from recipes.corpora.blocks import PreparationError, explained, write_atomically
-from recipes.corpora.bpe import GPT2_FILES, HF_FILE, Bpe, BpeError, TextEncoder, dictionary_of
+from recipes.corpora.bpe import GPT2_FILES, HF_FILE, Bpe, TextEncoder, dictionary_of
 from recipes.corpora.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected
 from recipes.corpora.documents import BLOCK_BYTES, LAYOUTS, PIECE_BYTES, blocks_of, files_in, layout_of
 
@@ -168,7 +168,7 @@ def main(arguments: list[str] | None = None) -> None:
         check_arguments(args)
         with tempfile.TemporaryDirectory() as scratch:
             prepare(args, Path(scratch))
-    except (PreparationError, BpeError) as error:
+    except (PreparationError, ValueError) as error:
         sys.exit(f"error: {error}")
     except OSError as error:
         sys.exit(f"error: {explained(error, Path(error.filename or args.output))}")

@@ -1,17 +1,21 @@
 """Small models, dictionaries and batches for tests."""
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
 import fs_plugins  # noqa: F401  (registers models and criteria)
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"  # real data beside the checkout, if there
+GPT2 = SHARED / "gpt2_bpe"
 SMALL = {
     "encoder_layers": 2,
     "encoder_embed_dim": 32,
@@ -91,3 +95,13 @@ def write_split(folder: Path, name: str, sentences: Sequence[Sequence[int]], sym
         builder.add_item(torch.tensor(one))
     builder.finalize(str(folder / f"{name}.idx"))
     (folder / "dict.txt").write_text("".join(f"{s} 1\n" for s in symbols.symbols[symbols.nspecial :]))
+
+
+def write_gpt2(folder: Path, merges: Sequence[tuple[str, str]]) -> Path:
+    """A BPE in GPT-2's files: the 256 bytes and these merges."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens = [*bytes_to_unicode().values(), *("".join(pair) for pair in merges)]
+    (folder / "encoder.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
+    (folder / "vocab.bpe").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder

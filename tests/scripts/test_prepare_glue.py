@@ -12,7 +12,7 @@ from recipes.corpora.bpe import Bpe, dictionary_of
 from recipes.glue.files import GlueError, Report, file_of, read_split
 from recipes.glue.tasks import TASKS, task_named
 
-from tests.scripts.test_bpe import GPT2, SHARED, write_gpt2
+from tests.builders import GPT2, SHARED, write_gpt2
 
 GLUE = SHARED / "glue"
 QUOTED = ' "Yes , " he said .'  # MRPC's sentences have lone and paired quotation marks

@@ -18,7 +18,7 @@ from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from recipes.corpora import documents, text
 from recipes.corpora.blocks import PreparationError
 
-from tests.scripts.test_bpe import GPT2, SHARED, write_gpt2
+from tests.builders import GPT2, SHARED, write_gpt2
 
 SCRIPT = Path(prepare_text.__file__)
 # name -> paragraphs, as they are to come out

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from recipes.corpora.bpe import Bpe, BpeError, TextEncoder, find_files
+from recipes.command_line import RecipeError
+from recipes.corpora.bpe import Bpe, TextEncoder, find_files
 
 
 def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,12 +31,12 @@ def encoder_of(args: argparse.Namespace) -> TextEncoder:
     """The encoder that the arguments ask for.
 
     Raises:
-        BpeError: if they say too little, too much, or what does not fit together.
+        RecipeError: if they say too little, too much, or what does not fit together.
     """
     if (args.data is None) == (args.dict is None):
-        raise BpeError("give the pre-training's dictionary: either --data DIR or --dict FILE")
+        raise RecipeError("give the pre-training's dictionary: either --data DIR or --dict FILE")
     if args.bpe is None and args.data is None:
-        raise BpeError("--dict needs --bpe, the BPE that the dictionary was made with")
+        raise RecipeError("--dict needs --bpe, the BPE that the dictionary was made with")
     if args.data is not None and args.bpe is not None:
         _check_same(args.data, args.bpe)
     place = args.bpe[0] if args.bpe and len(args.bpe) == 1 else args.bpe or args.data
@@ -44,13 +45,13 @@ def encoder_of(args: argparse.Namespace) -> TextEncoder:
 
 
 def _check_same(data: Path, given: list[str]) -> None:
-    """Raises BpeError if --bpe is another BPE than the one that prepare_text.py left with the data."""
+    """Raises RecipeError if --bpe is another BPE than the one that prepare_text.py left with the data."""
     try:
         kept = find_files(data)
-    except BpeError:
+    except RecipeError:
         return
     for ours, theirs in zip(kept, found := find_files(given[0] if len(given) == 1 else given), strict=False):
         if len(kept) != len(found) or ours.read_bytes() != theirs.read_bytes():
-            raise BpeError(
+            raise RecipeError(
                 f"--bpe {theirs} is not the BPE that {data} was made with, {ours}: leave --bpe out"
             )
