@@ -6,25 +6,7 @@ import json
 import pytest
 
 from fs_plugins.data.squad import Answer, gold_answers, read_squad
-
-CONTEXT = "Rollo ruled in 911. Rollo’s son ruled after Rollo."
-
-
-def squad_json(*questions, context=CONTEXT):
-    return {
-        "version": "v2.0",
-        "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
-    }
-
-
-def question(name="q1", answers=(("911", 15),), **more):
-    listed = [{"text": text, "answer_start": start} for text, start in answers]
-    return {"id": name, "question": "When?", "answers": listed, "is_impossible": not listed, **more}
-
-
-def write(path, value):
-    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
-    return path
+from tests.data.squad_cases import CONTEXT, question, squad_json, write
 
 
 def test_plain_and_compressed_and_several_files(tmp_path):

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recipes.command_line import RecipeError
 from recipes.dictionaries import MASK, SPECIAL, read_dictionary
 from recipes.files import lines_of
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 GPT2_FILES = ("encoder.json", "vocab.bpe")
 HF_FILE = "tokenizer.json"
@@ -105,7 +109,7 @@ def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:
     return begin, begin + len(piece.strip())
 
 
-def _gpt2(encoder_json: Path, vocab_bpe: Path):
+def _gpt2(encoder_json: Path, vocab_bpe: Path) -> Tokenizer:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     try:
@@ -136,7 +140,7 @@ def _gpt2(encoder_json: Path, vocab_bpe: Path):
     return tokenizer
 
 
-def _hugging_face(path: Path):
+def _hugging_face(path: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
     try:
@@ -229,3 +233,20 @@ def dictionary_of(bpe: Bpe) -> str:
     padding = -(len(symbols) + len(SPECIAL)) % PADDING_FACTOR
     symbols += [f"madeupword{i:04d}" for i in range(padding)]
     return "".join(f"{symbol} 1\n" for symbol in symbols)
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
+    """Trains a byte-level BPE, which can encode any text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=2,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer

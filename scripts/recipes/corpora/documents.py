@@ -1,13 +1,13 @@
 """Corpora of text as blocks of documents: four layouts, each file plain or gzipped.
 
-paragraphs    a paragraph a line, an empty line between documents
-wikiextractor <doc ...> ... </doc> as WikiExtractor writes it: a paragraph a line, the title first
-json          {"text": "..."}, a document a line, as WikiExtractor --json writes it, a paragraph a line of it
-books         a document a file; paragraphs are lines, or where there are empty lines, what is between those
+paragraphs    one paragraph per line, an empty line between documents
+wikiextractor <doc ...> ... </doc> as WikiExtractor writes it: one paragraph per line, the title first
+json          {"text": "..."}, one document per line, as WikiExtractor --json writes it
+books         one document per file; paragraphs are lines, or what is between empty lines if there are any
 
-Reading only finds out where documents begin and end; decoding and cleaning is the encoder's work
-(preparation/text.py). A block holds whole documents up to some size. A longer document goes into several
-blocks, so that memory depends on no document's length.
+Reading only finds where documents begin and end; the encoder decodes and cleans (recipes/corpora/text.py). A
+block holds whole documents up to some size. Longer documents span several blocks, so that memory does not
+depend on a document's length.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from recipes.corpora.blocks import Block, PreparationError
-from recipes.corpora.readers import opened
+from recipes.command_line import RecipeError
+from recipes.corpora.blocks import Block
+from recipes.files import opened
 
 PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS = "paragraphs", "wikiextractor", "json", "books"
 LAYOUTS = (PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS)
@@ -33,7 +34,7 @@ class Piece:
     """A document, or a part of one that is long.
 
     Attributes:
-        key: of the document, by which it is put into a split.
+        key: of the document; it determines the split.
         lines: (number from 1, content without the line end).
         first, last: whether this is the document's beginning and end.
         fault: what is wrong with it.
@@ -55,10 +56,10 @@ class TextBlock:
 
 
 def files_in(given: list[Path]) -> list[tuple[Path, bool]]:
-    """The files of a corpus, each with whether it came with a folder; in the order given, folders sorted.
+    """The files of a corpus, each with whether it is from a folder; in the order given, folders sorted.
 
     Raises:
-        PreparationError: for what is not there, an empty folder, or a file that is given twice.
+        RecipeError: for a path that does not exist, an empty folder, or a file that is given twice.
     """
     found: list[tuple[Path, bool]] = []
     for path in given:
@@ -68,35 +69,33 @@ def files_in(given: list[Path]) -> list[tuple[Path, bool]]:
                 p for p in inner if not any(n.startswith(_SKIPPED_NAMES) for n in p.relative_to(path).parts)
             ]
             if not inner:
-                raise PreparationError(f"the folder {path} holds no file")
+                raise RecipeError(f"the folder {path} has no files")
             found += [(p, True) for p in inner]
         elif path.is_file():
             found.append((path, False))
         else:
-            raise PreparationError(f"{path}: there is no such file or folder")
+            raise RecipeError(f"{path} does not exist")
     seen = set()
     for path, _ in found:
         if path.resolve() in seen:
-            raise PreparationError(f"{path} is given more than once")
+            raise RecipeError(f"{path} is given more than once")
         seen.add(path.resolve())
     return found
 
 
 def layout_of(path: Path, in_folder: bool) -> str:
-    """Which layout a file has: as it begins, else ``books`` in a folder and ``paragraphs`` alone.
+    """The layout of a file, judged by its beginning; otherwise ``books`` in a folder, else ``paragraphs``.
 
     Raises:
-        PreparationError: if it is empty or no text.
+        RecipeError: if it is empty or not text.
     """
     with opened(path) as (file, _):
         start = file.read(4096)
     if b"\0" in start:
-        raise PreparationError(
-            f"{path} is no text file: there is a zero byte in it (UTF-16, or packed twice?)"
-        )
+        raise RecipeError(f"{path} is not a text file: it has a zero byte (UTF-16, or compressed twice?)")
     start = start.removeprefix(_BOM).lstrip()
     if not start:
-        raise PreparationError(f"{path} is empty, or begins with nothing but white space: leave it out")
+        raise RecipeError(f"{path} is empty, or begins with white space only: leave it out")
     if start.startswith(b"<doc "):
         return WIKIEXTRACTOR
     if start.startswith(b"{"):
@@ -108,7 +107,7 @@ def blocks_of(path: Path, layout: str) -> Iterator[Block]:
     """The file in blocks; always the same ones.
 
     Raises:
-        PreparationError: if the file turns out to be broken.
+        RecipeError: if the file turns out to be damaged.
     """
     with opened(path) as (file, raw):
         before, held, size = 0, [], 0
@@ -116,19 +115,10 @@ def blocks_of(path: Path, layout: str) -> Iterator[Block]:
             held.append(piece)
             size += sum(len(content) for _, content in piece.lines)
             if size >= BLOCK_BYTES:
-                yield _block(path, layout, held, raw.tell() - before)
+                yield Block(str(path), TextBlock(layout, held), raw.tell() - before)
                 before, held, size = raw.tell(), [], 0
         if held:
-            yield _block(path, layout, held, path.stat().st_size - before)
-
-
-def _block(path: Path, layout: str, pieces: list[Piece], weight: int) -> Block:
-    digest = hashlib.sha256(layout.encode())
-    for piece in pieces:
-        digest.update(piece.key + bytes([piece.first, piece.last]) + piece.fault.encode() + b"\0")
-        for number, content in piece.lines:
-            digest.update(b"%d %d " % (number, len(content)) + content)
-    return Block(str(path), TextBlock(layout, pieces), digest.digest(), weight)
+            yield Block(str(path), TextBlock(layout, held), path.stat().st_size - before)
 
 
 def _lines(file) -> Iterator[tuple[int, bytes]]:
@@ -169,7 +159,7 @@ def _wiki_pieces(lines: Iterator[tuple[int, bytes]], collector: _Collector) -> I
             yield from collector.add(number, content)
         elif content.strip():
             key = _key([(number, content)])
-            yield Piece(key, [(number, content)], fault="outside of <doc> and </doc>")
+            yield Piece(key, [(number, content)], fault="outside <doc> and </doc>")
     if inside:
         yield from collector.end("the file ends without </doc> (the text is kept)")
 
@@ -201,7 +191,7 @@ class _Collector:
 
 
 def _key(lines: list[tuple[int, bytes]]) -> bytes:
-    """Of the content alone: a document is put into the same split wherever it stands."""
+    """Of the content only: a document gets the same split wherever it is."""
     digest = hashlib.sha256()
     for _, content in lines:
         digest.update(content + b"\n")
