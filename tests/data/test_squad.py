@@ -81,3 +81,15 @@ def test_damaged_gzip_missing_file_and_the_same_file_twice(tmp_path):
         read_squad([tmp_path / "b.json"])
     with pytest.raises(ValueError, match="q1 is there twice, in .*a.json and in .*a.json"):
         read_squad([path, path])
+
+
+def test_half_a_character_and_damaged_gzip(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(squad_json(question(), context="In 911, Rollo \ud83d came")))
+    with pytest.raises(ValueError, match=r"the 'context' of a paragraph has half a character, \\ud83d"):
+        read_squad([path])
+    packed = bytearray(gzip.compress(json.dumps(squad_json(question())).encode() * 100))
+    packed[30:50] = b"\xff" * 20
+    path.write_bytes(packed)
+    with pytest.raises(ValueError, match="a.json is not JSON, plain or .gz"):
+        read_squad([path])
