@@ -13,6 +13,7 @@ depend on a document's length.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS = "paragraphs", "wikiextractor", "json", 
 LAYOUTS = (PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS)
 BLOCK_BYTES = 1 << 19
 PIECE_BYTES = 1 << 19  # a longer document is cut at the end of a line
+OUTSIDE = "outside <doc> and </doc>"
+Line = tuple[int, bytes]  # number from 1, content without the line end
 _BOM = b"\xef\xbb\xbf"
 _SKIPPED_NAMES = (".", "_")  # hidden files, logs
 
@@ -35,13 +38,13 @@ class Piece:
 
     Attributes:
         key: of the document; it determines the split.
-        lines: (number from 1, content without the line end).
+        lines: its lines.
         first, last: whether this is the document's beginning and end.
         fault: what is wrong with it.
     """
 
     key: bytes
-    lines: list[tuple[int, bytes]]
+    lines: list[Line]
     first: bool = True
     last: bool = True
     fault: str = ""
@@ -121,76 +124,57 @@ def blocks_of(path: Path, layout: str) -> Iterator[Block]:
             yield Block(str(path), TextBlock(layout, held), path.stat().st_size - before)
 
 
-def _lines(file) -> Iterator[tuple[int, bytes]]:
+def _lines(file) -> Iterator[Line]:
     for number, line in enumerate(file, 1):
         yield number, (line.removeprefix(_BOM) if number == 1 else line).rstrip(b"\r\n")
 
 
-def _pieces(layout: str, lines: Iterator[tuple[int, bytes]]) -> Iterator[Piece]:
-    if layout == JSON:
-        for number, content in lines:
-            if content.strip():
-                yield Piece(_key([(number, content)]), [(number, content)])
+def _events(layout: str, lines: Iterator[Line]) -> Iterator[Line | str]:
+    """The lines of documents, and after each document what is wrong with it, or ""."""
+    if layout != WIKIEXTRACTOR:
+        for line in lines:
+            blank = not line[1].strip()
+            if layout == BOOKS or not blank:
+                yield line
+            if layout == JSON or (layout == PARAGRAPHS and blank):
+                yield ""
+        yield ""
         return
-    collector = _Collector()
-    if layout == WIKIEXTRACTOR:
-        yield from _wiki_pieces(lines, collector)
-        return
-    for number, content in lines:
-        if layout == PARAGRAPHS and not content.strip():
-            yield from collector.end()
-        else:
-            yield from collector.add(number, content)
-    yield from collector.end()
-
-
-def _wiki_pieces(lines: Iterator[tuple[int, bytes]], collector: _Collector) -> Iterator[Piece]:
     inside = False
-    for number, content in lines:
-        if content.startswith(b"<doc "):
+    for line in lines:
+        if line[1].startswith(b"<doc "):
             if inside:
-                yield from collector.end("no </doc> before the next <doc> (its text is kept)")
+                yield "no </doc> before the next <doc> (its text is kept)"
             inside = True
-            yield from collector.add(number, content)
-        elif content.strip() == b"</doc>" and inside:
-            yield from collector.end()
+            yield line
+        elif inside and line[1].strip() == b"</doc>":
             inside = False
-        elif inside:
-            yield from collector.add(number, content)
-        elif content.strip():
-            key = _key([(number, content)])
-            yield Piece(key, [(number, content)], fault="outside <doc> and </doc>")
+            yield ""
+        elif inside or line[1].strip():
+            yield line
+            if not inside:
+                yield OUTSIDE
     if inside:
-        yield from collector.end("the file ends without </doc> (the text is kept)")
+        yield "the file ends without </doc> (the text is kept)"
 
 
-class _Collector:
-    """Lines of a document on their way into pieces."""
-
-    def __init__(self):
-        self.lines: list[tuple[int, bytes]] = []
-        self.size, self.key = 0, b""
-
-    def add(self, number: int, content: bytes) -> Iterator[Piece]:
-        self.lines.append((number, content))
-        self.size += len(content)
-        if self.size >= PIECE_BYTES:
-            yield self._piece(last=False)
-
-    def end(self, fault: str = "") -> Iterator[Piece]:
-        if self.lines or self.key:
-            yield self._piece(last=True, fault=fault)
-        self.key = b""
-
-    def _piece(self, last: bool, fault: str = "") -> Piece:
-        first = not self.key
-        self.key = self.key or _key(self.lines)
-        piece = Piece(self.key, self.lines, first, last, fault)
-        self.lines, self.size = [], 0
-        return piece
+def _pieces(layout: str, lines: Iterator[Line]) -> Iterator[Piece]:
+    limit = math.inf if layout == JSON else PIECE_BYTES
+    held, size, key = [], 0, b""
+    for event in _events(layout, lines):
+        last = isinstance(event, str)
+        if not last:
+            held.append(event)
+            size += len(event[1])
+        if (held or key) and (last or size >= limit):
+            first, key = not key, key or _key(held)
+            yield Piece(key, held, first, last, event if last else "")
+            held, size = [], 0
+        if last:
+            key = b""
 
 
-def _key(lines: list[tuple[int, bytes]]) -> bytes:
+def _key(lines: list[Line]) -> bytes:
     """Of the content only: a document gets the same split wherever it is."""
     digest = hashlib.sha256()
     for _, content in lines:

@@ -15,7 +15,7 @@ import numpy as np
 from recipes.command_line import RecipeError
 from recipes.corpora.blocks import Block, EncodedBlock, Rejection
 from recipes.corpora.bpe import TextEncoder, UnknownTokenError
-from recipes.corpora.documents import BOOKS, JSON, WIKIEXTRACTOR, Piece
+from recipes.corpora.documents import BOOKS, JSON, OUTSIDE, WIKIEXTRACTOR, Piece
 
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
@@ -81,7 +81,7 @@ class TextBlockEncoder:
                 number, content = piece.lines[0] if piece.lines else (0, b"")
                 shown = content[:200].decode("utf-8", errors="backslashreplace")
                 rejections.append(Rejection(str(number), piece.fault, shown))
-                if piece.fault.startswith("outside"):
+                if piece.fault == OUTSIDE:
                     continue
             found, empty = paragraphs_of(piece, block.payload.layout, rejections)
             counts["empty paragraphs"] += empty
