@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 from rdkit.Chem import rdFingerprintGenerator
+from recipes.command_line import RecipeError
+from recipes.files import write_json
 from recipes.moleculenet.evaluate import SPLITS, read_split, rows_sha256, split_metrics, write_predictions
-from recipes.moleculenet.reading import InputError
-from recipes.moleculenet.writing import write_json
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from fs_plugins.data.molecules import parse_molecule
@@ -62,15 +62,15 @@ def fit_and_predict(
 
 
 def refuse_others(path: Path, settings: dict) -> None:
-    """Raises InputError if the results in ``path`` are of other settings or data than ``settings``."""
+    """Raises RecipeError if the results in ``path`` are of other settings or data than ``settings``."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         other = {key: found.get(key) for key, value in settings.items() if found.get(key) != value}
     except (ValueError, AttributeError) as error:
-        raise InputError(f"{path} is damaged ({error!r}): remove it") from error
+        raise RecipeError(f"{path} is damaged ({error!r}): remove it") from error
     if other:
         shown = ", ".join(f"{key} {value}, now {settings[key]}" for key, value in other.items())
-        raise InputError(
+        raise RecipeError(
             f"{path} is of other settings or data ({shown}): choose another SAVE, or remove {path.parent}"
         )
 
@@ -121,7 +121,7 @@ def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     try:
         run(args)
-    except (InputError, ValueError, OSError) as error:
+    except (RecipeError, ValueError, OSError) as error:
         raise SystemExit(f"error: {error}") from error
 
 

@@ -1,129 +1,88 @@
-"""Molecules to what pretrain_smiles.sh trains on: checked, tokenised, split and binarised for fairseq.
+"""Prepares molecules for pretrain_smiles.sh: checks, tokenises, splits and binarises them for fairseq.
 
     python scripts/prepare_smiles.py data-bin/smiles --train zinc.txt.gz chembl.csv --valid test.smi
     python scripts/prepare_smiles.py data-bin/unimol --train train.lmdb --valid valid.lmdb --workers 16
 
-reads .txt (a SMILES a line), .smi (SMILES, then a name), .csv (--column), these also as .gz, and Uni-Mol's
-.lmdb files. Molecules that cannot be used cost no others: they are listed in rejected.tsv with file, line and
-reason. A run that was interrupted, in whatever way, goes on when the same command is given again. The result
-does not depend on --workers.
+Reads .txt (one SMILES per line), .smi and .smiles (SMILES, then a name), .csv (--smiles-column), these also
+as .gz, and Uni-Mol's .lmdb files. Molecules that cannot be used are listed in rejected.tsv with file, line
+and reason. If interrupted, rerun the same command to resume. The result does not depend on --workers.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 from pathlib import Path
 
-from recipes.corpora.binarise import binarise, input_state
-from recipes.corpora.blocks import PreparationError
-from recipes.corpora.corpus_arguments import add_corpus_arguments, check_corpus_arguments, show_rejected
-from recipes.corpora.readers import BLOCK_BYTES, BLOCK_RECORDS, DEFAULT_COLUMN, blocks_of, check_input
+from recipes.command_line import RecipeError, argument_parser, positive, run_main
+from recipes.corpora.arguments import add_corpus_arguments, show_rejected, valid_share_of
+from recipes.corpora.binarise import binarise, states_of
+from recipes.corpora.readers import DEFAULT_COLUMN, blocks_of, check_input
+from recipes.dictionaries import dictionary_file, read_dictionary
+from recipes.files import sha256
 
-VALID_SHARE = 0.01
 
-
-def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("output", type=Path, help="the folder to make: train, valid, dict.txt, rejected.tsv")
+def parser() -> argparse.ArgumentParser:
+    result = argument_parser(__doc__)
+    add = result.add_argument
+    add("output", type=Path, help="folder to write: train, valid, dict.txt, rejected.tsv")
     add("--train", type=Path, nargs="+", required=True, metavar="FILE", help="molecules to train on")
     add("--valid", type=Path, nargs="+", default=[], metavar="FILE", help="molecules to validate on")
-    add("--column", metavar="NAME", help=f"the column of .csv files (default: {DEFAULT_COLUMN})")
-    add("--canonical", action="store_true", help="write each molecule as RDKit writes it")
-    add("--dictionary", type=Path, metavar="FILE", help="an existing dict.txt; other tokens are rejected")
-    add("--max-tokens", type=int, metavar="N", help="reject longer molecules; <s> and </s> count too")
-    add_corpus_arguments(parser, VALID_SHARE)
-    return parser.parse_args(arguments)
+    add("--smiles-column", default=DEFAULT_COLUMN, metavar="NAME", help="of .csv files (default: smiles)")
+    smiles = "RDKit's canonical SMILES (default), as fine-tuning uses, or the strings as they are"
+    add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
+    add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use; reject other tokens")
+    add("--max-tokens", type=positive, metavar="N", help="reject longer molecules, counting <s> and </s>")
+    add_corpus_arguments(result, valid_share=0.01)
+    return result
 
 
-def check_arguments(args: argparse.Namespace) -> None:
-    check_corpus_arguments(args, VALID_SHARE)
+def run(args: argparse.Namespace) -> None:
     if args.max_tokens is not None and args.max_tokens < 3:
-        raise PreparationError(
-            f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3"
-        )
-    resolved = [path.resolve() for path in (*args.train, *args.valid)]
-    for path in resolved:
-        if resolved.count(path) > 1:
-            raise PreparationError(f"{path} is given more than once")
-    for path in (*args.train, *args.valid):
-        check_input(path, args.column)
-
-
-def read_ids(path: Path) -> dict[str, int]:
-    """{symbol: id} of a dictionary of fairseq's."""
-    from fairseq.data import Dictionary
-
-    if not path.is_file():
-        raise PreparationError(f"--dictionary {path}: there is no such file")
-    try:
-        dictionary = Dictionary.load(str(path))
-    except (ValueError, RuntimeError) as error:
-        raise PreparationError(f"--dictionary {path} is no dict.txt of fairseq's: {error}") from error
-    return dictionary.indices
-
-
-def settings_of(args: argparse.Namespace) -> dict:
-    """All that the result depends on."""
+        raise RecipeError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
+    files, valid_share = [*args.train, *args.valid], valid_share_of(args)
+    resolved = [path.resolve() for path in files]
+    if repeated := [path for path in resolved if resolved.count(path) > 1]:
+        raise RecipeError(f"{repeated[0]} is given more than once")
+    for path in files:
+        check_input(path, args.smiles_column)
+    inputs = {**states_of("--train", args.train), **states_of("--valid", args.valid)}
+    dictionary = ids = None
+    if args.dictionary is not None:
+        dictionary, ids = dictionary_file(args.dictionary), read_dictionary(args.dictionary).indices
+        inputs["--dictionary"] = sha256(dictionary)
     import rdkit
+    from recipes.corpora.smiles import SmilesEncoder
 
-    digest = args.dictionary and hashlib.sha256(args.dictionary.read_bytes()).hexdigest()
-    return {
-        "program": "prepare_smiles",
-        "train": input_state(args.train),
-        "valid": input_state(args.valid),
-        "valid_share": args.valid_share,
-        "column": args.column,
-        "canonical": args.canonical,
-        "dictionary": digest,
-        "max_tokens": args.max_tokens,
-        "block": [BLOCK_RECORDS, BLOCK_BYTES],
-        "rdkit": rdkit.__version__,
-    }
-
-
-def show(output: Path, result: dict) -> None:
+    settings = {name: getattr(args, name) for name in ("smiles_column", "smiles", "max_tokens")}
+    encode = SmilesEncoder(
+        valid_sources=frozenset(map(str, args.valid)),
+        valid_share=valid_share,
+        canonical=args.smiles == "canonical",
+        ids=ids,
+        max_tokens=args.max_tokens,
+    )
+    result = binarise(
+        args.output,
+        {"valid_share": valid_share, **settings, "rdkit": rdkit.__version__},
+        inputs,
+        lambda: (block for path in files for block in blocks_of(path, args.smiles_column)),
+        encode,
+        dictionary=dictionary,
+        workers=args.workers,
+        total_weight=sum(path.stat().st_size for path in files),
+        overwrite=args.overwrite,
+    )
     for split in ("train", "valid"):
         print(f"{split}: {result[split]['sentences']:,} molecules, {result[split]['tokens']:,} tokens")
     print(f"dictionary: {result['symbols']:,} symbols")
-    show_rejected(result["rejected"], output)
+    show_rejected(result["rejected"], args.output)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    args = parse_arguments(arguments)
-    try:
-        check_arguments(args)
-        ids = read_ids(args.dictionary) if args.dictionary else None
-        from recipes.corpora.smiles import SmilesEncoder
-
-        encode = SmilesEncoder(
-            valid_sources=frozenset(map(str, args.valid)),
-            valid_share=args.valid_share,
-            canonical=args.canonical,
-            ids=ids,
-            max_tokens=args.max_tokens,
-        )
-        files = [*args.train, *args.valid]
-        result = binarise(
-            args.output,
-            settings_of(args),
-            lambda: (block for path in files for block in blocks_of(path, args.column)),
-            encode,
-            dictionary=args.dictionary,
-            workers=args.workers,
-            total_weight=sum(size for size, _ in input_state(files).values()),
-            overwrite=args.overwrite,
-        )
-        show(args.output, result)
-    except PreparationError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("\ninterrupted: the same command goes on where it stood")
+def main(arguments: list[str] | None = None) -> int:
+    args = parser().parse_args(arguments)
+    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

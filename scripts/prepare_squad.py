@@ -1,59 +1,50 @@
-#!/usr/bin/env python
-"""SQuAD JSON to what --task squad2 reads.
+"""Prepares SQuAD for fine-tuning with --task squad2, with the BPE and the dictionary of a pre-training.
 
-    python scripts/prepare_squad.py squad-bin --data data-bin/wiki --bpe gpt2_bpe \
+    python scripts/prepare_squad.py squad-bin --data data-bin/text \\
         --train train-v2.0.json --valid dev-v2.0.json
 
-writes squad-bin/{train,valid}.{npz,json} and the dictionary of the pre-training. Text is tokenised once,
-here, with the offset of every token; windows are made when the task loads, as their size is the model's.
+Writes squad-bin/{train,valid}.{npz,json} and the dictionary. Text is tokenised once, here, with the offsets
+of every token; windows are made when the task loads, as their size depends on the model. See docs/squad.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import shutil
 import sys
 from pathlib import Path
 
-from recipes.corpora.blocks import PreparationError, explained, locked
+from recipes.command_line import RecipeError, argument_parser, run_main
+from recipes.corpora.arguments import add_encoder_arguments, encoder_of
 from recipes.corpora.bpe import TextEncoder, UnknownTokenError
-from recipes.corpora.encoder_arguments import add_encoder_arguments, encoder_of
+from recipes.files import atomic
+from recipes.folders import locked
 
 from fs_plugins.data import squad_tokens
 from fs_plugins.data.squad import Squad, read_squad
 
 
 def parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0], epilog="Splits of other names: --split NAME FILE ..."
-    )
+    result = argument_parser(__doc__)
     add = result.add_argument
-    add("output", type=Path, help="the folder to write into")
+    add("output", type=Path, help="folder to write into")
     add_encoder_arguments(result)
     for split in ("train", "valid"):
-        add(
-            f"--{split}",
-            nargs="+",
-            type=Path,
-            metavar="FILE",
-            help=f"SQuAD JSON, plain or .gz, of split {split}",
-        )
-    add("--split", nargs="+", action="append", default=[], metavar="NAME FILE", help="another split")
-    add("--strict", action="store_true", help="an answer that is not in its context is an error")
+        add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON, plain or .gz")
+    add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help="another split")
+    add("--strict", action="store_true", help="fail if an answer is not in its context")
     return result
 
 
-def splits_of(args) -> dict[str, list[Path]]:
+def splits_of(args: argparse.Namespace) -> dict[str, list[Path]]:
     """Split -> its files."""
     splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
     for name, *files in args.split:
         if not files or name in splits or not re.fullmatch(r"\w[\w.-]*", name):
-            raise ValueError(f"--split {name}: give a new name, and files")
+            raise RecipeError(f"--split {name}: give a new name, and files")
         splits[name] = list(map(Path, files))
     if not splits:
-        raise ValueError("give --train, --valid or --split, and SQuAD files")
+        raise RecipeError("give --train, --valid or --split, and SQuAD files")
     return splits
 
 
@@ -61,11 +52,18 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> squad_tokens
     """The split in ids of the dictionary.
 
     Raises:
-        ValueError: for a token that the dictionary does not know, naming the question or context.
+        RecipeError: for a token missing from the dictionary; names the question or context.
     """
-    contexts = _encode(squad.contexts, encoder, lambda i: f"the context {squad.contexts[i][:40]!r}")
+
+    def encode(texts, name):
+        try:
+            return encoder.encode_with_offsets(texts)
+        except UnknownTokenError as error:
+            raise RecipeError(f"{name(error.index)}: {error}; or --allow-unknown") from None
+
+    contexts = encode(squad.contexts, lambda i: f"the context {squad.contexts[i][:40]!r}")
     texts = [question.text.strip() for question in squad.questions]
-    questions = _encode(texts, encoder, lambda i: f"question {squad.questions[i].id}")
+    questions = encode(texts, lambda i: f"question {squad.questions[i].id}")
     ragged = squad_tokens.Ragged.of
     return squad_tokens.TokenizedSquad(
         squad,
@@ -76,67 +74,54 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> squad_tokens
     )
 
 
-def _encode(texts, encoder: TextEncoder, name):
-    try:
-        return encoder.encode_with_offsets(texts)
-    except UnknownTokenError as error:
-        raise ValueError(f"{name(error.index)}: {error}; or --allow-unknown") from None
-
-
 def copy_dictionary(source: Path, folder: Path) -> None:
-    """FOLDER/dict.txt; one that is there already has to be the same, as other splits depend on it.
+    """FOLDER/dict.txt; an existing one must be the same, as other splits depend on it.
 
     Raises:
-        ValueError: if it is another one.
+        RecipeError: if it differs.
     """
-    target = folder / "dict.txt"
-    if target.exists() and target.read_bytes() != source.read_bytes():
-        raise ValueError(f"{target} is not {source}: write into another folder, or remove this one")
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / ".dict.txt.part"
-    shutil.copyfile(source, part)
-    os.replace(part, target)
+    target, content = folder / "dict.txt", source.read_bytes()
+    if target.exists() and target.read_bytes() != content:
+        raise RecipeError(f"{target} differs from {source}: choose another OUTPUT, or remove this one")
+    with atomic(target, "wb") as file:
+        file.write(content)
 
 
-def write(output: Path, splits: dict[str, Squad], encoder: TextEncoder) -> None:
-    """The splits into the folder, and what came of each on the screen."""
-    copy_dictionary(encoder.dictionary_path, output)
-    settings = {
-        "dictionary": squad_tokens.dictionary_hash(output),
-        "bpe": [str(path) for path in encoder.bpe.files],
-    }
-    for name, squad in splits.items():
-        split = tokenise(squad, encoder, settings)
-        squad_tokens.save(split, output, name)
-        unanswerable = sum(not question.answers for question in squad.questions)
-        print(
-            f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
-            f"{len(squad.contexts):,} contexts of {len(split.context_tokens.values):,} tokens"
-        )
-        for ids, what in (
-            (squad.not_in_context, "not in its context"),
-            (squad.moved, "not at its answer_start, and taken at its nearest occurrence"),
-        ):
-            if ids:
-                print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
+def run(args: argparse.Namespace) -> None:
+    splits, encoder = splits_of(args), encoder_of(args)
+    read = {name: read_squad(files, args.strict) for name, files in splits.items()}
+    with locked(args.output, "OUTPUT"):
+        copy_dictionary(encoder.dictionary_path, args.output)
+        settings = {
+            "dictionary": squad_tokens.dictionary_hash(args.output),
+            "bpe": [str(path) for path in encoder.bpe.files],
+        }
+        for name, squad in read.items():
+            split = tokenise(squad, encoder, settings)
+            squad_tokens.save(split, args.output, name)
+            show(name, split)
     if encoder.unknown:
-        print(f"  {encoder.unknown:,} tokens are unknown to the dictionary and became <unk>")
+        print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")
 
 
-def main(argv=None) -> int:
-    args = parser().parse_args(argv)
-    try:
-        splits, encoder = splits_of(args), encoder_of(args)
-        read = {name: read_squad(files, args.strict) for name, files in splits.items()}
-        with locked(args.output):
-            write(args.output, read, encoder)
-    except (ValueError, PreparationError, FileNotFoundError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {explained(error, Path(error.filename or args.output / 'dict.txt'))}", file=sys.stderr)
-        return 2
-    return 0
+def show(name: str, split: squad_tokens.TokenizedSquad) -> None:
+    squad = split.squad
+    unanswerable = sum(not question.answers for question in squad.questions)
+    print(
+        f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
+        f"{len(squad.contexts):,} contexts of {len(split.context_tokens.values):,} tokens"
+    )
+    for ids, what in (
+        (squad.not_in_context, "not in its context"),
+        (squad.moved, "not at its answer_start; its nearest occurrence is used"),
+    ):
+        if ids:
+            print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    args = parser().parse_args(arguments)
+    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ finish
 if [[ $kind == smiles ]]; then
     echo "Fine-tuning ExLM on Crippen's logP, pre-trained and from scratch"
     [[ -e $out/logP ]] || "$python" scripts/prepare_moleculenet.py logP "$out/logP.csv" "$out/logP" \
-        --dict "$out/data-bin/dict.txt" --kind regression --split random
+        --dictionary "$out/data-bin/dict.txt" --kind regression --split random
     flags=(--max-epoch 8 --batch-size 32 --lr 1e-3)
     train finetune/pretrained finetune_moleculenet.sh bbbp "$out/exlm/checkpoint_last.pt" "$out/logP"
     flags+=(--scratch)

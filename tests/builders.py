@@ -1,17 +1,23 @@
 """Small models, dictionaries and batches for tests."""
 
 import argparse
+import gzip
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import lmdb
 import torch
 from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
 import fs_plugins  # noqa: F401  (registers models and criteria)
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"  # real data beside the checkout, if there
+GPT2 = SHARED / "gpt2_bpe"
 SMALL = {
     "encoder_layers": 2,
     "encoder_embed_dim": 32,
@@ -91,3 +97,63 @@ def write_split(folder: Path, name: str, sentences: Sequence[Sequence[int]], sym
         builder.add_item(torch.tensor(one))
     builder.finalize(str(folder / f"{name}.idx"))
     (folder / "dict.txt").write_text("".join(f"{s} 1\n" for s in symbols.symbols[symbols.nspecial :]))
+
+
+def write_gpt2(folder: Path, merges: Sequence[tuple[str, str]]) -> Path:
+    """A BPE in GPT-2's files: the 256 bytes and these merges."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens = [*bytes_to_unicode().values(), *("".join(pair) for pair in merges)]
+    (folder / "encoder.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
+    (folder / "vocab.bpe").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def write_file(path: Path, content: str | bytes) -> Path:
+    """A file and its folder; text in UTF-8, compressed if the name ends in .gz."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = content if isinstance(content, bytes) else content.encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def write_lmdb(path: Path, values: Sequence[bytes]) -> Path:
+    """An LMDB file as from Uni-Mol's scripts: keys are counters in ASCII."""
+    environment = lmdb.open(str(path), subdir=False, map_size=1 << 30, sync=False)
+    with environment, environment.begin(write=True) as transaction:
+        for key, value in enumerate(values):
+            transaction.put(str(key).encode("ascii"), value)
+    path.with_name(f"{path.name}-lock").unlink(missing_ok=True)
+    return path
+
+
+# name -> paragraphs, as they come out of every layout of text
+CORPUS = {
+    f"Document {i}": [f"The thing {i} is in the inn, the {word}.", "Then it thins; “the end” in é."]
+    for i, word in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight"])
+}
+
+
+def paragraphs_text() -> str:
+    return "\n\n".join("\n".join(paragraphs) for paragraphs in CORPUS.values()) + "\n"
+
+
+def wiki_text() -> str:
+    return "".join(
+        f'<doc id="{i}" url="https://x?curid={i}" title="{title}">\n{title}\n\n'
+        + "\n".join(paragraphs)
+        + "\n\n</doc>\n"
+        for i, (title, paragraphs) in enumerate(CORPUS.items())
+    )
+
+
+def json_text() -> str:
+    return "".join(
+        json.dumps({"id": "1", "title": title, "text": f"{title}\n\n" + "\n".join(paragraphs) + "\n"}) + "\n"
+        for title, paragraphs in CORPUS.items()
+    )
+
+
+def corpus_sentences() -> list[str]:
+    """The sentences of CORPUS: its paragraphs, and an empty one after each document."""
+    return [line for paragraphs in CORPUS.values() for line in [*paragraphs, ""]]

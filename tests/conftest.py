@@ -13,3 +13,21 @@ def device(request) -> torch.device:
         if library.load("cuda") is None:
             pytest.skip("the CUDA op was not built: no libexlm_dag_cuda from these sources")
     return torch.device(request.param)
+
+
+@pytest.fixture
+def refused(capsys):
+    """refused(main, *arguments): the error of a script, which is one line or more and has status 2."""
+
+    def call(main, *arguments) -> str:
+        capsys.readouterr()
+        try:
+            status = main(list(map(str, arguments)))
+        except SystemExit as stop:  # of argparse
+            status = stop.code
+        assert status == 2
+        message = capsys.readouterr().err
+        assert "error: " in message and "Traceback" not in message
+        return message
+
+    return call

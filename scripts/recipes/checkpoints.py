@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recipes.command_line import RecipeError
+from recipes.dictionaries import entries_of, plain_symbols, read_symbols
 
-MASK = "<mask>"
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
 # flags that make a model what it is; dropout and the like are the fine-tuning's
 VALUES = (
@@ -114,13 +114,11 @@ def _model_flags(arch: str, model) -> list[str]:
 
 def _own_symbols(path: Path, state: dict, cfg, entries: int) -> tuple[list[str] | None, str]:
     """(symbols, where from): what the checkpoint holds itself, or the dict.txt that it names."""
-    from fairseq.data import Dictionary
-
     from fs_plugins.analysis.checkpoint import find_dictionary, held_symbols
 
     held = held_symbols(state.get("task_state") or {})
     if held is not None:
-        symbols, place = plain_symbols(held, Dictionary().nspecial), "in itself"
+        symbols, place = plain_symbols(held), "in itself"
     else:
         try:
             file = find_dictionary(path, getattr(cfg.task, "data", None), None) / "dict.txt"
@@ -129,36 +127,6 @@ def _own_symbols(path: Path, state: dict, cfg, entries: int) -> tuple[list[str] 
             return None, ""
     # a folder may have been filled anew since: of another size, it says nothing
     return (symbols, place) if entries_of(symbols) == entries else (None, "")
-
-
-def plain_symbols(symbols: Sequence[str], special: int) -> list[str]:
-    """Without the first ``special`` ones and ``<mask>``."""
-    return [symbol for symbol in symbols[special:] if symbol != MASK]
-
-
-def read_symbols(path: Path) -> list[str]:
-    """The symbols of a dict.txt, without the special ones and ``<mask>``.
-
-    Raises:
-        FileNotFoundError: if it is not there.
-        RecipeError: if it is no dictionary.
-    """
-    from fairseq.data import Dictionary
-
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no {path}")
-    try:
-        dictionary = Dictionary.load(str(path))
-    except (ValueError, RuntimeError, UnicodeError) as error:
-        raise RecipeError(f"{path} is no dictionary of fairseq: {error}") from error
-    return plain_symbols(dictionary.symbols, dictionary.nspecial)
-
-
-def entries_of(symbols: Sequence[str]) -> int:
-    """Rows of the embedding for a dictionary of these symbols: the special ones and ``<mask>`` besides."""
-    from fairseq.data import Dictionary
-
-    return Dictionary().nspecial + len(symbols) + 1
 
 
 def check_dictionary(pretrained: Pretrained, symbols: Sequence[str], place: Path, way_out: str) -> str:

@@ -18,6 +18,7 @@ from typing import IO, BinaryIO
 from recipes.command_line import RecipeError
 
 BUFFER_BYTES = 1 << 18
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -45,7 +46,7 @@ def atomic(path: Path, mode: str = "w") -> Iterator[IO]:
 
 def explained(error: OSError, path: Path) -> RecipeError:
     """The system's error on writing a file, with the way out."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in NO_SPACE:
         return RecipeError(
             f"no space left on the disk of {path.parent} ({error.strerror}): free some space and rerun the "
             "same command to resume; no incomplete file was kept"

@@ -3,7 +3,8 @@
 A folder that a training or a preparation writes to records what it is made of in ``made_of.json``:
 
     settings   whatever the result depends on and a user chose
-    inputs     name -> SHA-256 of the data and the weights that it read
+    inputs     name -> SHA-256 of the data and the weights that it read; of a corpus, which may be too large
+               for that, size and time of its last change
     command    how it was called; versions: of Python and of the packages that matter; commit: of this clone
 
 and refuses to continue with other settings or inputs. ``lock`` is held while a run is at work.
@@ -24,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from recipes.command_line import RecipeError
-from recipes.files import read_json, write_json
+from recipes.files import NO_SPACE, explained, read_json, write_json
 
 try:
     import fcntl
@@ -131,7 +132,12 @@ def _flat(settings: dict) -> dict[tuple[str, ...], object]:
 
 
 def claim(
-    folder: Path, settings: dict, inputs: dict[str, str], command: list[str], results: tuple[str, ...] = ()
+    folder: Path,
+    settings: dict,
+    inputs: dict[str, str],
+    command: list[str],
+    results: tuple[str, ...] = (),
+    option: str = "SAVE",
 ) -> None:
     """Records what a folder is made of, or checks that it is made of the same; to be called by its holder.
 
@@ -140,27 +146,34 @@ def claim(
         results: patterns of files, the record aside, which show that a run got somewhere. If the folder has
             none of them, a different record in it is of a run that failed at once, and is replaced; if it
             has some but no record, they are somebody else's.
+        option: as for :func:`lock`.
 
     Raises:
         RecipeError: if the folder holds another run.
     """
     begun = any(path.name != RECORD for pattern in results for path in folder.glob(pattern))
     if begun and not (folder / RECORD).exists():
-        raise RecipeError(f"{folder} holds results without a {RECORD}: choose another SAVE")
-    if begun and check(folder, settings, inputs):
+        raise RecipeError(f"{folder} holds results without a {RECORD}: choose another {option}")
+    if begun and check(folder, settings, inputs, option):
         return
     record = {"settings": settings, "inputs": inputs, "command": command}
     write_json(folder / RECORD, {**record, "versions": versions(), "commit": git_commit()})
 
 
 @contextmanager
-def new_folder(target: Path, option: str = "OUTPUT") -> Iterator[Path]:
+def new_folder(target: Path, option: str = "OUTPUT", replaces: str | None = None) -> Iterator[Path]:
     """A folder to fill, which becomes ``target`` if all goes well and is removed otherwise.
 
+    Args:
+        replaces: if an existing ``target`` has a file of this name, it is replaced.
+
     Raises:
-        RecipeError: if ``target`` exists and is not an empty folder, or cannot be made.
+        RecipeError: if ``target`` exists and is not an empty folder, or cannot be made or written to.
     """
-    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+    replace = replaces is not None and (target / replaces).is_file()
+    if not replace and (
+        target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir())))
+    ):
         raise RecipeError(f"{target} exists already: choose another {option}, or remove it first")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -172,12 +185,17 @@ def new_folder(target: Path, option: str = "OUTPUT") -> Iterator[Path]:
     try:
         yield partial
         partial.chmod(0o755)
+        if replace:
+            shutil.rmtree(target)
         with contextlib.suppress(FileNotFoundError):
             target.rmdir()  # empty, see above
         partial.replace(target)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise explained(error, target) from error
         raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def git_commit() -> str:

@@ -1,4 +1,6 @@
-"""A tokenised SQuAD split made by hand: words are tokens, w3 the dictionary's word 3."""
+"""SQuAD files, and a tokenised split, made by hand: words are tokens, w3 the dictionary's word 3."""
+
+import json
 
 import numpy as np
 
@@ -6,6 +8,7 @@ from fs_plugins.data.squad import Answer, Question, Squad
 from fs_plugins.data.squad_tokens import Ragged, TokenizedSquad
 from tests import builders
 
+CONTEXT = "Rollo ruled in 911. Rollo’s son ruled after Rollo."
 DICTIONARY = builders.dictionary(60)
 
 
@@ -43,3 +46,22 @@ def split_of(contexts, questions):
 
 def sentence(n, begin=0):
     return " ".join(f"w{i % 60}" for i in range(begin, begin + n))
+
+
+def squad_json(*questions, context=CONTEXT):
+    """The JSON of a file with one context."""
+    return {
+        "version": "v2.0",
+        "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
+    }
+
+
+def question(name="q1", answers=(("911", 15),), **more):
+    listed = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": name, "question": "When?", "answers": listed, "is_impossible": not listed, **more}
+
+
+def write(path, value):
+    """A file of JSON, or of text."""
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path

@@ -6,25 +6,7 @@ import json
 import pytest
 
 from fs_plugins.data.squad import Answer, gold_answers, read_squad
-
-CONTEXT = "Rollo ruled in 911. Rollo’s son ruled after Rollo."
-
-
-def squad_json(*questions, context=CONTEXT):
-    return {
-        "version": "v2.0",
-        "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
-    }
-
-
-def question(name="q1", answers=(("911", 15),), **more):
-    listed = [{"text": text, "answer_start": start} for text, start in answers]
-    return {"id": name, "question": "When?", "answers": listed, "is_impossible": not listed, **more}
-
-
-def write(path, value):
-    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
-    return path
+from tests.data.squad_cases import CONTEXT, question, squad_json, write
 
 
 def test_plain_and_compressed_and_several_files(tmp_path):
@@ -99,3 +81,15 @@ def test_damaged_gzip_missing_file_and_the_same_file_twice(tmp_path):
         read_squad([tmp_path / "b.json"])
     with pytest.raises(ValueError, match="q1 is there twice, in .*a.json and in .*a.json"):
         read_squad([path, path])
+
+
+def test_half_a_character_and_damaged_gzip(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(squad_json(question(), context="In 911, Rollo \ud83d came")))
+    with pytest.raises(ValueError, match=r"the 'context' of a paragraph has half a character, \\ud83d"):
+        read_squad([path])
+    packed = bytearray(gzip.compress(json.dumps(squad_json(question())).encode() * 100))
+    packed[30:50] = b"\xff" * 20
+    path.write_bytes(packed)
+    with pytest.raises(ValueError, match="a.json is not JSON, plain or .gz"):
+        read_squad([path])

@@ -15,8 +15,8 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from tests import pages
+from tests.builders import write_gpt2
 from tests.integration import commands
-from tests.scripts.test_bpe import write_gpt2
 
 SCRIPT = commands.ROOT / "scripts" / "finetune_glue.sh"
 WORDS = ["the", "inn", "thin", "thing", "then", "nine", "tin", "hint", "tint", "ninth"]

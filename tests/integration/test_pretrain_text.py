@@ -14,8 +14,8 @@ from fairseq import tasks, utils
 from recipes.checkpoints import trained_updates
 
 from fs_plugins.analysis.checkpoint import load_checkpoint
+from tests.builders import write_gpt2
 from tests.integration import commands
-from tests.scripts.test_bpe import write_gpt2
 
 SCRIPT = commands.ROOT / "scripts" / "pretrain_text.sh"
 # of a batch of 16 sentences; without dropout, whose random numbers are each process's own

@@ -6,7 +6,6 @@ from recipes.checkpoints import (
     EMBEDDINGS,
     check_dictionary,
     read_checkpoint,
-    read_symbols,
 )
 from recipes.command_line import RecipeError
 
@@ -58,16 +57,6 @@ def test_a_folder_that_was_filled_anew_says_nothing(saved_checkpoint, tmp_path, 
     file.unlink() if text is None else file.write_text(text)
     found = read_checkpoint(path)
     assert found.symbols is None and check_dictionary(found, ["c", "b", "a"], "d", "...") == "size"
-
-
-def test_mask_in_a_dictionary_counts_once(tmp_path):
-    (tmp_path / "dict.txt").write_text("a 1\nb 1\n<mask> 1\n")
-    assert read_symbols(tmp_path / "dict.txt") == ["a", "b"]
-    (tmp_path / "dict.txt").write_text("a\n")
-    with pytest.raises(RecipeError, match="dict.txt is no dictionary of fairseq"):
-        read_symbols(tmp_path / "dict.txt")
-    with pytest.raises(FileNotFoundError, match="there is no"):
-        read_symbols(tmp_path / "none.txt")
 
 
 def test_what_is_no_checkpoint_of_ours(saved_checkpoint, tmp_path):

@@ -1,8 +1,10 @@
 """From molecules to a folder that the task reads; what is said of bad input."""
 
+import argparse
 import gzip
 import json
 import math
+import os
 import pickle
 
 import numpy as np
@@ -10,8 +12,11 @@ import prepare_moleculenet
 import pytest
 import torch
 from fairseq.data import Dictionary, data_utils
+from recipes.checkpoints import EMBEDDINGS
 
+from fs_plugins.analysis import checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
+from tests.builders import write_lmdb
 
 CARBONS = [f"{'C' * n}{end}" for n in range(1, 9) for end in ("O", "N", "Cl")]  # 24, no rings
 RINGS = ["c1ccccc1", "C1CCCCC1", "C1CCNCC1", "c1ccncc1", "C1CC1", "C1CCC1"]
@@ -41,17 +46,18 @@ def rows_of(molecules=MOLECULES):
 
 
 def prepare(source, dictionary, output, *flags, dataset="mine"):
-    argv = [dataset, source, output, "--dict", dictionary, *flags]
-    prepare_moleculenet.main(list(map(str, argv)))
+    argv = [dataset, source, output, "--dictionary", dictionary, *flags]
+    assert prepare_moleculenet.main(list(map(str, argv))) == 0
     return json.loads((output / "molecules.json").read_text())
 
 
-def refused(*args, **kwargs) -> str:
-    with pytest.raises(SystemExit) as caught:
-        prepare(*args, **kwargs)
-    message = str(caught.value)
-    assert message.startswith("error: ")
-    return message
+@pytest.fixture
+def refusal(refused):
+    def call(source, dictionary, output, *flags, dataset="mine") -> str:
+        argv = [dataset, source, output, "--dictionary", dictionary, *flags]
+        return refused(prepare_moleculenet.main, *argv)
+
+    return call
 
 
 def table(path):
@@ -70,7 +76,7 @@ def read(folder, split):
     return [(int(n), s, t, y) for (n, s), t, y in zip(rows, texts, labels, strict=True)]
 
 
-def test_every_molecule_is_there_with_its_label(source, dictionary, tmp_path, capsys):
+def test_every_molecule_has_its_label(source, dictionary, tmp_path, capsys):
     out = tmp_path / "out"
     description = prepare(source(rows_of()), dictionary, out)
     found = [row for split in ("train", "valid", "test") for row in read(out, split)]
@@ -85,7 +91,7 @@ def test_every_molecule_is_there_with_its_label(source, dictionary, tmp_path, ca
     assert (out / "report.tsv").read_text().count("\n") == 1
 
 
-def test_bad_rows_are_told_with_their_lines_and_lose_no_good_one(source, dictionary, tmp_path, capsys):
+def test_bad_rows_are_listed_with_their_lines_and_lose_no_good_one(source, dictionary, tmp_path, capsys):
     rows = rows_of()
     rows[3:3] = ["", "C(,1", ",0", "CCO", "C(C)(C)(C)(C)C,1", "C%C,0"]
     out = tmp_path / "out"
@@ -96,7 +102,14 @@ def test_bad_rows_are_told_with_their_lines_and_lose_no_good_one(source, diction
     reasons = [report[line][1] for line in range(5, 11)]
     for reason, wanted in zip(
         reasons,
-        ["empty line", "not a SMILES", "empty SMILES", "1 cells where", "valence", "not a SMILES"],
+        [
+            "empty line",
+            "not a SMILES",
+            "empty SMILES",
+            "1 cells, but the header has 2",
+            "valence",
+            "not a SMILES",
+        ],
         strict=True,
     ):
         assert wanted in reason
@@ -114,7 +127,7 @@ def test_missing_labels_are_nan(source, dictionary, tmp_path):
     assert any("train: 1 of 2 properties lack labels of both classes" in r for r in description["remarks"])
 
 
-def test_unknown_tokens_are_kept_named_and_counted(source, dictionary, tmp_path, capsys):
+def test_unknown_tokens_are_kept_named_and_counted(source, dictionary, tmp_path, capsys, refusal):
     rows = [*rows_of(), "CC[Si],1", "[Si]CC[Se],0"]
     out = tmp_path / "out"
     flags = ("--split", "random", "--max-unknown", "0.1")
@@ -127,8 +140,8 @@ def test_unknown_tokens_are_kept_named_and_counted(source, dictionary, tmp_path,
         source(rows), dictionary, tmp_path / "skip", "--max-unknown", "0.1", "--unknown", "skip"
     )
     assert skipping["skipped"] == 2 and skipping["unknown_tokens"] == {}
-    message = refused(source(rows), dictionary, tmp_path / "none")
-    assert "2 of 32 molecules have tokens that the dictionary lacks: [Si] (2), [Se] (1)" in message
+    message = refusal(source(rows), dictionary, tmp_path / "none")
+    assert "2 of 32 molecules have tokens missing from the dictionary: [Si] (2), [Se] (1)" in message
     assert not (tmp_path / "none").exists()
 
 
@@ -152,14 +165,14 @@ def test_regression_keeps_units_and_tells_the_scale(source, dictionary, tmp_path
     assert {float(y[0]) for *_, y in read(out, "test")} <= {1.5 * i - 7 for i in range(30)}
 
 
-def test_given_split(source, dictionary, tmp_path):
+def test_given_split(source, dictionary, tmp_path, refusal):
     parts = ["Train"] * 20 + ["Valid"] * 5 + ["Test"] * 5
     rows = [f"{row},{part}" for row, part in zip(rows_of(), parts, strict=True)]
     path = source(rows, "smiles,label,Model")
     out = tmp_path / "out"
     prepare(path, dictionary, out, "--split", "given", "--split-column", "Model")
     assert [line for line, *_ in read(out, "valid")] == [22, 23, 24, 25, 26]
-    assert "go together" in refused(path, dictionary, tmp_path / "b", "--split", "given")
+    assert "go together" in refusal(path, dictionary, tmp_path / "b", "--split", "given")
 
 
 def test_gzip_byte_order_mark_and_windows_line_ends(dictionary, tmp_path):
@@ -173,50 +186,50 @@ def test_gzip_byte_order_mark_and_windows_line_ends(dictionary, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "header", "flags", "message"),
     [
-        (rows_of(), "mol,label", (), "no column 'smiles': its columns are mol, label"),
+        (
+            rows_of(),
+            "mol,label",
+            (),
+            "no column 'smiles': its columns are mol, label; choose with",
+        ),
         (rows_of(), "smiles,label", ("--label-columns", "toxic"), "no column 'toxic'"),
         (["CCO"], "smiles", (), "no column of labels"),
-        (["CCO\t1"], "smiles\tlabel", (), r"it seems to be separated by '\t': commas are needed"),
+        (["CCO\t1"], "smiles\tlabel", (), r"It seems to be separated by '\t': convert it to commas"),
         (["CCO,2"], "smiles,label", (), "line 2, label: the label '2' is not 0, 1 or empty"),
         (["CCO,1", "CCN,yes"], "smiles,label", (), "line 3, label: the label 'yes' is not"),
         (["CCO,inf"], "smiles,label", ("--kind", "regression"), "the label 'inf' is not a number"),
         ([f"{s},1" for s in MOLECULES], "smiles,label", (), "labels of one class only"),
-        (["C(,1", "D,0"], "smiles,label", (), "no molecule that could be read; the first, line 2"),
+        (["C(,1", "D,0"], "smiles,label", (), "no molecule could be read; the first, line 2"),
         (rows_of(CARBONS), "smiles,label", (), "leaves train empty: there are 1 scaffolds"),
         (['"CCO,1'], "smiles,label", (), "line 2: unexpected end of data"),
     ],
 )
-def test_what_is_refused(source, dictionary, tmp_path, rows, header, flags, message):
-    assert message in refused(source(rows, header), dictionary, tmp_path / "out", *flags)
+def test_what_is_refused(source, dictionary, tmp_path, rows, header, flags, message, refusal):
+    assert message in refusal(source(rows, header), dictionary, tmp_path / "out", *flags)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data.csv", "dict.txt"]  # nothing is left behind
 
 
-def test_files_that_are_not_what_they_should_be(source, dictionary, tmp_path):
+def test_files_that_cannot_be_read(source, dictionary, tmp_path, refusal):
     path = source(rows_of())
-    assert "is not there" in refused(tmp_path / "no.csv", dictionary, tmp_path / "out")
-    assert "is not there: --dict" in refused(path, tmp_path / "no.txt", tmp_path / "out")
+    assert "does not exist" in refusal(tmp_path / "no.csv", dictionary, tmp_path / "out")
+    assert "does not exist: give the dict.txt" in refusal(path, tmp_path / "no.txt", tmp_path / "out")
     broken = tmp_path / "broken.txt"
     broken.write_text("no count here at all x\n")
-    assert "no dictionary" in refused(path, broken, tmp_path / "out")
+    assert "is not a symbol and its count" in refusal(path, broken, tmp_path / "out")
     (tmp_path / "latin.csv").write_bytes(b"smiles,label\nCCO,1\n\xff\xfe,0\n")
-    assert "in UTF-8" in refused(tmp_path / "latin.csv", dictionary, tmp_path / "out")
+    message = refusal(tmp_path / "latin.csv", dictionary, tmp_path / "out")
+    assert "latin.csv is not UTF-8 (byte 0xff): convert it" in message
     prepare(path, dictionary, tmp_path / "out")
-    assert "is there already" in refused(path, dictionary, tmp_path / "out")
+    assert "exists already" in refusal(path, dictionary, tmp_path / "out")
 
 
-def write_lmdb(path, values):
-    lmdb = pytest.importorskip("lmdb")
-    environment = lmdb.open(str(path), subdir=False, map_size=1 << 22)
-    with environment.begin(write=True) as transaction:
-        for i, value in enumerate(values):
-            transaction.put(str(i).encode(), value if isinstance(value, bytes) else pickle.dumps(value))
-    environment.close()
-
-
-def test_unimol_lmdbs(dictionary, tmp_path):
+def test_unimol_lmdbs(dictionary, tmp_path, refusal):
     folder = tmp_path / "unimol"
     folder.mkdir()
-    values = [{"smi": s, "target": np.array([i % 2, -1 if i % 3 else 1])} for i, s in enumerate(MOLECULES)]
+    values = [
+        pickle.dumps({"smi": s, "target": np.array([i % 2, -1 if i % 3 else 1])})
+        for i, s in enumerate(MOLECULES)
+    ]
     write_lmdb(folder / "train.lmdb", [*values[:20], b"broken"])
     write_lmdb(folder / "valid.lmdb", values[20:25])
     write_lmdb(folder / "test.lmdb", values[25:])
@@ -227,19 +240,13 @@ def test_unimol_lmdbs(dictionary, tmp_path):
             i = first + line - 1
             assert smiles == MOLECULES[i] and a == i % 2
             assert math.isnan(b) if i % 3 else b == 1
-    assert "LMDBs are split" in refused(folder, dictionary, tmp_path / "x", "--split", "random")
-    assert "2 labels where 1" in refused(folder, dictionary, tmp_path / "x", "--label-columns", "a")
+    assert "LMDBs are split" in refusal(folder, dictionary, tmp_path / "x", "--split", "random")
+    assert "2 labels, but 1 are" in refusal(folder, dictionary, tmp_path / "x", "--label-columns", "a")
     (folder / "test.lmdb").unlink()
-    assert "test.lmdb" in refused(folder, dictionary, tmp_path / "x")
+    assert "test.lmdb" in refusal(folder, dictionary, tmp_path / "x")
 
 
-def test_the_dictionary_is_the_checkpoints(source, dictionary, tmp_path, monkeypatch):
-    import argparse
-
-    from recipes.checkpoints import EMBEDDINGS
-
-    from fs_plugins.analysis import checkpoint
-
+def test_the_dictionary_is_the_checkpoints(source, dictionary, tmp_path, monkeypatch, refusal):
     words = Dictionary.load(str(dictionary))
     rows = torch.zeros(len(words) + 1, 4)
     state = {"model": {EMBEDDINGS[0]: rows}}
@@ -250,27 +257,90 @@ def test_the_dictionary_is_the_checkpoints(source, dictionary, tmp_path, monkeyp
     monkeypatch.setattr(checkpoint, "read_state", lambda path: (state, cfg))
     flags = ("--checkpoint", tmp_path / "c.pt")
     said = prepare(source(rows_of()), dictionary, tmp_path / "one", *flags)["remarks"]
-    assert said == ["the longest molecule has 11 tokens, the checkpoint 6 positions: fine-tuning needs "
-                    "--long-molecules truncate"]  # fmt: skip
+    assert said == [
+        "the longest molecule has 11 tokens, the checkpoint 6 positions: "
+        "fine-tuning truncates longer molecules"
+    ]
     state["model"][EMBEDDINGS[0]] = rows[1:]
-    message = refused(source(rows_of()), dictionary, tmp_path / "two", *flags)
+    message = refusal(source(rows_of()), dictionary, tmp_path / "two", *flags)
     assert f"has {len(words) + 1} entries (with <mask>), the dictionary of the checkpoint" in message
-    assert f"c.pt {len(words)}: prepare the data with the dict.txt of its pre-training" in message
+    assert f"c.pt {len(words)}: use the dict.txt of its pre-training" in message
     state["model"][EMBEDDINGS[0]] = rows
     (tmp_path / "bin").mkdir()
     lines = dictionary.read_text().splitlines()
     (tmp_path / "bin" / "dict.txt").write_text("\n".join([*lines[1:], lines[0]]) + "\n")
-    message = refused(source(rows_of()), dictionary, tmp_path / "three", *flags)
+    message = refusal(source(rows_of()), dictionary, tmp_path / "three", *flags)
     assert "line 1: " in message and "where the checkpoint's dictionary" in message
 
 
-def test_a_mistyped_set_is_named(tmp_path, dictionary, source):
+def test_a_mistyped_set_is_named(tmp_path, dictionary, source, refusal):
     path = source([f"{row},aspirin" for row in rows_of()], "smiles,p_np,name")
-    message = refused(path, dictionary, tmp_path / "out", dataset="bbpb")
-    assert "the label 'aspirin' is not" in message and "'bbpb' is none of bace, bbbp, tox21" in message
+    message = refusal(path, dictionary, tmp_path / "out", dataset="bbpb")
+    assert "the label 'aspirin' is not" in message and "'bbpb' is not one of bace, bbbp, tox21" in message
 
 
 def test_known_sets_have_their_columns(tmp_path, dictionary, source):
     path = source([f"T{i},{row}" for i, row in enumerate(rows_of())], "mol_id,smiles,NR-AR")
     description = prepare(path, dictionary, tmp_path / "out", dataset="tox21")
     assert description["names"] == ["NR-AR"] and description["allow_valence"] is True
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--label-columns", "label", "label"], "'label' more than once"),
+        (["--label-columns", "empty", "--kind", "regression"], "has no label at all"),
+        (["--label-columns", "empty"], "of one class only in the training set, or none"),
+        (["--label-columns", "name"], "--label-columns names the labels"),
+        (["--label-columns", "label", "--max-unknown", "nan"], "--max-unknown nan"),
+        (["--smiles-column", "mol"], "no column 'mol'"),
+    ],
+)
+def test_columns_that_do_not_fit(flags, message, source, dictionary, tmp_path, refusal):
+    path = source([f"{row},,x" for row in rows_of()], "smiles,label,empty,name")
+    assert message in refusal(path, dictionary, tmp_path / "out", "--split", "random", *flags)
+    assert not (tmp_path / "out").exists()
+
+
+def test_repeated_molecules_are_reported(source, dictionary, tmp_path):
+    parts = ["train"] * 20 + ["valid"] * 5 + ["test"] * 5
+    rows = [f"{row},{part}" for row, part in zip(rows_of(), parts, strict=True)]
+    rows += ["OC,1,test", "OCC,1,train", "NC,0,valid"]  # CO, CCO and CN, which are in train
+    path = source(rows, "smiles,label,part")
+    for form in ("canonical", "as-given"):
+        flags = ["--split", "given", "--split-column", "part", "--label-columns", "label", "--smiles", form]
+        remarks = prepare(path, dictionary, tmp_path / form, *flags)["remarks"]
+        (remark,) = [r for r in remarks if "more than once" in r]
+        assert remark.startswith("3 molecules occur")
+        assert "2 of them in more than one part, 1 in both" in remark
+
+
+def test_one_class_in_valid_is_reported(source, dictionary, tmp_path):
+    parts = ["train"] * 20 + ["valid", "test"] * 5
+    rows = [f"{row},{part}" for row, part in zip(rows_of(), parts, strict=True)]  # valid has class 0 only
+    flags = ["--split", "given", "--split-column", "part", "--label-columns", "label"]
+    remarks = prepare(source(rows, "smiles,label,part"), dictionary, tmp_path / "out", *flags)["remarks"]
+    assert any(remark.startswith("valid: 1 of 1") for remark in remarks)
+
+
+class Hostile:
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.target),)
+
+
+def test_a_hostile_first_entry_costs_no_other(dictionary, tmp_path):
+    folder = tmp_path / "lmdb"
+    folder.mkdir()
+    for part in ("train", "valid", "test"):
+        values = [pickle.dumps({"smi": s, "target": [i % 2]}) for i, s in enumerate(MOLECULES)]
+        if part == "train":
+            values[0] = pickle.dumps(Hostile(tmp_path / "ran"))
+        write_lmdb(folder / f"{part}.lmdb", values)
+    description = prepare(folder, dictionary, tmp_path / "out")
+    assert description["sizes"]["train"]["molecules"] == len(MOLECULES) - 1
+    assert description["skipped"] == 1 and description["names"] == ["property-1"]
+    assert "mkdir" in (tmp_path / "out/report.tsv").read_text()
+    assert not (tmp_path / "ran").exists()

@@ -1,17 +1,19 @@
 """Offsets against the bytes of the tokens, what is written and read back, and what is refused."""
 
 import json
+import os
 
 import numpy as np
 import prepare_squad
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recipes import folders
 from recipes.corpora.bpe import Bpe, dictionary_of
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from fs_plugins.data import squad_tokens
-from tests.data.test_squad import CONTEXT, question, squad_json, write
+from tests.data.squad_cases import CONTEXT, question, squad_json, write
 
 TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\nand\u3000a wide one, \u200b none"]
 
@@ -120,7 +122,7 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     train = squad_tokens.load(out, "train")
     assert [answer.start for q in train.squad.questions for answer in q.answers] == [15, -1]
     assert train.squad.not_in_context == ["q3"]
-    assert [path.name for path in out.glob(".*")] == [".lock"]  # no half of a file
+    assert not list(out.glob(".*")) and not list(out.glob("*.tmp"))
 
 
 @pytest.mark.parametrize("damage", ["npz", "json", "other", "dict.txt"])
@@ -147,33 +149,54 @@ def test_damaged_data(tmp_path, bpe_folder, damage):
         squad_tokens.load(out, "test")
 
 
-def test_what_is_refused(tmp_path, bpe_folder, capsys):
-    good = write(tmp_path / "a.json", squad_json(question()))
+def test_a_killed_preparation_leaves_no_mixture(tmp_path, bpe_folder, monkeypatch):
+    """Tokens of a new file are never read with the texts of the one before."""
+    gold = write(tmp_path / "gold.json", squad_json(question()))
+    assert prepare(tmp_path / "out", bpe_folder, valid=gold) == 0
+    split = squad_tokens.load(tmp_path / "out", "valid")
+    replace = os.replace
 
-    def says(*flags, **files):
-        assert prepare(tmp_path / "out", bpe_folder, *flags, **files) == 2
-        return capsys.readouterr().err
+    def killed(source, target):
+        replace(source, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        squad_tokens.save(split, tmp_path / "out", "valid")
+    with pytest.raises(FileNotFoundError, match="valid.json is not there"):
+        squad_tokens.load(tmp_path / "out", "valid")
+
+
+def test_two_at_once(tmp_path, bpe_folder, refused, monkeypatch):
+    monkeypatch.setattr(folders, "PATIENCE", 0.1)
+    gold, out = write(tmp_path / "gold.json", squad_json(question())), tmp_path / "out"
+    with folders.locked(out):
+        message = refused(prepare_squad.main, out, "--data", bpe_folder, "--valid", gold)
+    assert "another run is at work in" in message
+
+
+def test_what_is_refused(tmp_path, bpe_folder, refused):
+    good, out = write(tmp_path / "a.json", squad_json(question())), tmp_path / "out"
+
+    def says(*flags, data=("--data", bpe_folder), output=out):
+        return refused(prepare_squad.main, output, *data, *flags)
 
     assert "give --train, --valid or --split" in says()
-    assert "question q1 is there twice" in says("--train", str(good), str(good))
+    assert "--split train: give a new name, and files" in says("--train", good, "--split", "train", good)
+    assert "--split test: give a new name, and files" in says("--split", "test")
+    assert "question q1 is there twice" in says("--train", good, good)
+    assert "none.json" in says("--train", tmp_path / "none.json")
     odd = write(tmp_path / "odd.json", squad_json(question("odd", [("1066", 0)])))
-    assert "not in their context: odd" in says("--strict", train=odd)
-    other = tmp_path / "other.txt"
-    other.write_text("Zzz 1\n")
-    flags = [str(tmp_path / "out"), "--dict", str(other), "--bpe", str(bpe_folder), "--train", str(good)]
-    assert prepare_squad.main(flags) == 2
-    assert "'Zzz' is no token of" in capsys.readouterr().err
-    assert prepare(tmp_path / "out", bpe_folder, train=good) == 0
-    small = tmp_path / "small.txt"
-    small.write_text("".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200]))
-    flags[2] = str(small)
-    capsys.readouterr()
-    assert prepare_squad.main(flags) == 2
-    assert "dict.txt is not" in capsys.readouterr().err
-    flags[0] = str(tmp_path / "elsewhere")
-    assert prepare_squad.main(flags) == 2
-    said = capsys.readouterr().err
-    assert (
-        "does not know the token" in said and "the context 'Rollo ruled" in said and "--allow-unknown" in said
-    )
-    assert prepare_squad.main([*flags, "--allow-unknown"]) == 0
+    assert "not in their context: odd" in says("--strict", "--train", odd)
+    other = write(tmp_path / "other.txt", "Zzz 1\n")
+    own = ("--dictionary", other, "--bpe", bpe_folder)
+    assert "'Zzz' is not a token of" in says("--train", good, data=own)
+    assert prepare(out, bpe_folder, train=good) == 0
+    few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
+    own = ("--dictionary", write(tmp_path / "small.txt", few), "--bpe", bpe_folder)
+    assert "dict.txt differs from" in says("--train", good, data=own)
+    message = says("--train", good, data=own, output=tmp_path / "elsewhere")
+    assert "has no token" in message and "the context 'Rollo ruled" in message
+    assert "--allow-unknown" in message
+    flags = [str(tmp_path / "elsewhere"), *map(str, own), "--train", str(good), "--allow-unknown"]
+    assert prepare_squad.main(flags) == 0

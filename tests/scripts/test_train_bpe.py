@@ -1,20 +1,22 @@
 """A BPE of one's own, trained on what prepare_text.py reads, serves it."""
 
-import pytest
+import prepare_text
 import train_bpe
-from recipes.corpora.bpe import Bpe
+from fairseq.data import Dictionary, data_utils
+from recipes.corpora.bpe import Bpe, find_files
+from recipes.corpora.documents import files_in
 
-from tests.scripts.test_prepare_text import CORPUS, expected, paragraphs_text, prepare, wiki_text, write
+from tests.builders import CORPUS, corpus_sentences, paragraphs_text, wiki_text, write_file
 
 
-def main(*arguments) -> None:
-    train_bpe.main([str(a) for a in arguments])
+def main(script, *arguments) -> None:
+    assert script.main([str(a) for a in arguments]) == 0
 
 
 def test_trained_and_used(tmp_path):
-    source = write(tmp_path / "wiki.gz", wiki_text())
+    source = write_file(tmp_path / "wiki.gz", wiki_text())
     for name in ("a", "b"):
-        main(tmp_path / name, source, "--vocabulary", 320)
+        main(train_bpe, tmp_path / name, source, "--vocabulary", 320)
     first, second = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("a", "b"))
     assert first == second
     bpe = Bpe(tmp_path / "a")
@@ -22,27 +24,28 @@ def test_trained_and_used(tmp_path):
     tokens = [bpe.symbols[i] for i in ids]
     assert "".join(tokens) == "ĠTheĠthingĠ3ĠisĠinĠtheĠinn" and len(tokens) < 15
     assert not any("Document" in symbol for symbol in bpe.symbols if symbol)  # a title is no text
-    out = prepare(tmp_path / "out", tmp_path / "a", "--train", source, "--valid", write(tmp_path / "v", "v"))
-    from fairseq.data import Dictionary, data_utils
-
+    (tmp_path / "a" / "tokenizer.json").rename(tmp_path / "mine.json")  # any name will do
+    out, valid = tmp_path / "out", write_file(tmp_path / "v", "v")
+    main(prepare_text, out, "--bpe", tmp_path / "mine.json", "--train", source, "--valid", valid)
+    assert find_files(out)[0].read_bytes() == second
     dictionary = Dictionary.load(str(out / "dict.txt"))
     dataset = data_utils.load_indexed_dataset(str(out / "train"), dictionary)
     found = [
         bpe.tokenizer.decode([bpe.symbols.index(dictionary[j]) for j in s[:-1].tolist()]) for s in dataset
     ]
-    assert [text.strip() for text in found] == expected()
+    assert [text.strip() for text in found] == corpus_sentences()
 
 
 def test_a_limit_is_shared_by_the_files(tmp_path):
-    from recipes.corpora.documents import files_in
-
-    files = [write(tmp_path / f"{i}.txt", paragraphs_text()) for i in range(2)]
+    files = [write_file(tmp_path / f"{i}.txt", paragraphs_text()) for i in range(2)]
     found = list(train_bpe.paragraphs(files_in(files), 1e-5))
     assert len(found) == 2 * 2 * len(CORPUS)  # a block of each, whatever the limit
 
 
-def test_what_is_refused(tmp_path):
-    with pytest.raises(SystemExit, match="give --vocabulary 300 or more"):
-        main(tmp_path, write(tmp_path / "a.txt", "x\n"), "--vocabulary", 10)
-    with pytest.raises(SystemExit, match="no such file or folder"):
-        main(tmp_path, tmp_path / "gone")
+def test_what_is_refused(tmp_path, refused):
+    text = write_file(tmp_path / "a.txt", "x\n")
+    for flags in (("--vocabulary", 10), ("--megabytes", "nan")):
+        message = refused(train_bpe.main, tmp_path / "bpe", text, *flags)
+        assert "give --vocabulary 300 or more, and --megabytes above 0" in message
+    assert "gone does not exist" in refused(train_bpe.main, tmp_path / "bpe", tmp_path / "gone")
+    assert "File exists" in refused(train_bpe.main, text, text)

@@ -1,54 +1,58 @@
-"""Binarisation of a corpus of any size for fairseq: streaming, parallel, resumable and deterministic.
+"""Binarises a corpus of any size for fairseq: streaming, parallel, resumable and deterministic.
 
 ``binarise`` takes blocks of input from an iterator, has worker processes encode each (``blocks.Encoder``),
-and keeps each result as a part in OUTPUT/parts. When all parts are there they are merged into
+and keeps each result as a part in OUTPUT/parts. Once all parts exist they are merged into
 
     OUTPUT/dict.txt         fairseq's dictionary
-    OUTPUT/SPLIT.bin, .idx  the sentences of each split ("mmap"), in the order of the input
+    OUTPUT/SPLIT.bin, .idx  the sentences of each split, in the order of the input
     OUTPUT/rejected.tsv     what was left out: file, line, reason, input
-    OUTPUT/prepared.json    the settings and what came of it; written last, so it marks the folder as whole
+    OUTPUT/prepared.json    what it all came to; written last, so it marks a complete folder
 
-and the parts are removed. A run that was ended in whatever way goes on when it is repeated: parts that are
-there are not made again. All but prepared.json is the same, byte for byte, for any number of workers and
-interruptions.
-
-An encoder and its input look like this:
+and removed. However a run ends, rerunning it resumes: existing parts are kept. All files but made_of.json
+are the same, byte for byte, for any number of workers and interruptions.
 
     def encode(block: Block) -> EncodedBlock:
         train = [np.array([*ids(record.content), EOS]) for record in block.payload]
         return EncodedBlock({"train": train})
 
-    binarise(output, settings, lambda: line_blocks("a.txt"), encode, workers=4, dictionary=Path("dict.txt"))
+    binarise(output, settings, inputs, lambda: line_blocks("a.txt"), encode, dictionary=Path("dict.txt"))
 
-Encoders with a given dictionary give its ids; without one they give ids of symbols of their own
-(``EncodedBlock.symbols``), and dict.txt is made of the symbols that occur. Sentences end in the
-end-of-sentence symbol, as from fairseq-preprocess; that is the encoder's to add.
+Encoders with a given dictionary return its ids; without one they return ids of symbols of their own
+(``EncodedBlock.symbols``), and dict.txt is built from those that occur. Sentences end in the end-of-sentence
+symbol, as from fairseq-preprocess, which the encoder adds.
 """
 
 from __future__ import annotations
 
-import json
+import csv
+import io
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from tqdm import tqdm
 
-from recipes.corpora import merge
-from recipes.corpora.blocks import Block, Encoder, PreparationError, explained, locked, write_atomically
-from recipes.corpora.parts import has_fingerprint, part_fingerprint
+from recipes import folders
+from recipes.command_line import RecipeError
+from recipes.corpora.blocks import Block, Encoder
+from recipes.corpora.indexed import indexed_dataset
+from recipes.corpora.parts import Part, read_parts
 from recipes.corpora.pool import Job, run_jobs
+from recipes.dictionaries import read_dictionary
+from recipes.files import atomic, read_json, write_json
 
-FORMAT = 1  # of the parts; another one begins anew
+FORMAT = 2  # of the parts and of the cut into blocks
 FINISHED = "prepared.json"
+SPLITS = ("*.bin", "*.idx", "shard*/*.bin", "shard*/*.idx", "shard*/dict.txt", "dict.txt", "rejected.tsv")
 
 
 def binarise(
     output: Path,
     settings: dict,
+    inputs: dict[str, str],
     blocks: Callable[[], Iterable[Block]],
     encode: Encoder,
     *,
@@ -61,122 +65,77 @@ def binarise(
     """Binarises a corpus; see above.
 
     Args:
-        output: the folder; made if it is not there.
-        settings: all that the result depends on and that a user chose, in JSON's types; with the input files'
-            sizes and times (``input_state``; of a dictionary too). A folder begun with others is refused.
-        blocks: gives the corpus as blocks, always the same ones in the same order.
+        output: the folder; made if it does not exist.
+        settings: all that a user chose and the result depends on, in JSON's types.
+        inputs: what was read, by name: see ``states_of`` and the contract in recipes/folders.py. A folder
+            begun with other settings or inputs is refused.
+        blocks: returns the corpus as blocks, always the same ones in the same order.
         encode: makes sentences of a block; pickled once for each worker.
-        splits: those that are written; each must get a sentence at least.
-        dictionary: a dict.txt whose ids the encoder gives; it is copied.
+        splits: those to write; each must get a sentence at least.
+        dictionary: a dict.txt whose ids the encoder returns; it is copied.
         workers: processes; 1 works in this one.
         total_weight: sum of the blocks' weights, for the progress bar.
-        overwrite: begin anew where the folder holds something else.
+        overwrite: begin anew, whatever the folder holds.
 
     Returns:
-        What prepared.json holds under "result": for each split its sentences and tokens, "rejected" by
-        reason, "symbols" (entries of the dictionary with fairseq's four) and what the encoder counted.
+        What prepared.json holds: for each split its sentences and tokens, "rejected" by reason, "symbols"
+        (entries of the dictionary with fairseq's four) and what the encoder counted.
 
     Raises:
-        PreparationError: for what the user has to mend.
+        RecipeError: for what the user has to mend.
     """
-    settings = json.loads(json.dumps({"format": FORMAT, **settings, "splits": list(splits)}))
-    with _opened(output, settings, overwrite) as parts_folder:
-        if (output / FINISHED).exists():
-            return json.loads((output / FINISHED).read_text())["result"]
-        paths = _encode_all(parts_folder, settings, blocks, encode, workers, total_weight)
+    settings, parts = {"format": FORMAT, **settings, "splits": list(splits)}, output / "parts"
+    with folders.locked(output, "OUTPUT"):
+        if overwrite:
+            _clear(output)
+        results = (FINISHED, "parts/*.npz", *SPLITS)
+        folders.claim(output, settings, inputs, sys.argv, results, "OUTPUT, use --overwrite")
+        if (result := read_json(output / FINISHED)) is not None:
+            return result
+        parts.mkdir(exist_ok=True)
+        paths = _encode_all(parts, blocks, encode, workers, total_weight)
         if not paths:
-            raise PreparationError("the input is empty: there is nothing to prepare")
+            raise RecipeError("the input is empty: there is nothing to prepare")
         result = _merge_all(output, paths, splits, dictionary)
-        whole = json.dumps({"settings": settings, "result": result}, indent=1) + "\n"
-        write_atomically(output / FINISHED, lambda file: file.write(whole.encode()))
-        shutil.rmtree(parts_folder)
+        write_json(output / FINISHED, result)
+        shutil.rmtree(parts)
     return result
 
 
-def input_state(paths: Iterable[Path]) -> dict[str, list[int]]:
-    """Size and time of change of each input file, for ``settings``: input that has changed is noticed."""
-    return {str(p.resolve()): [p.stat().st_size, p.stat().st_mtime_ns] for p in paths}
-
-
-def is_finished(output: Path) -> bool:
-    return (output / FINISHED).exists()
-
-
-@contextmanager
-def _opened(output: Path, settings: dict, overwrite: bool) -> Iterator[Path]:
-    """The folder of the parts, locked, with these settings and no others."""
-    parts_folder = output / "parts"
-    try:
-        with locked(output):
-            if overwrite:
-                _clear(output)
-            _check_settings(output, settings)
-            if not is_finished(output):
-                parts_folder.mkdir(exist_ok=True)
-                text = json.dumps(settings, indent=1)
-                write_atomically(parts_folder / "settings.json", lambda file: file.write(text.encode()))
-            yield parts_folder
-    except OSError as error:
-        raise explained(error, Path(error.filename or output / FINISHED)) from error
+def states_of(option: str, paths: Iterable[Path]) -> dict[str, str]:
+    """Size and time of change of each file of an option, for ``inputs``: a change of the input is noticed."""
+    states = {}
+    for path in paths:
+        state = path.stat()
+        states[f"{option} {path.resolve()}"] = f"{state.st_size} bytes, changed at {state.st_mtime_ns}"
+    return states
 
 
 def _clear(output: Path) -> None:
-    """Removes what an earlier run left; first what makes the folder look whole."""
-    for name in (FINISHED, "dict.txt"):
-        (output / name).unlink(missing_ok=True)
+    """Removes what an earlier run left; first what makes the folder look complete."""
+    (output / FINISHED).unlink(missing_ok=True)
+    (output / folders.RECORD).unlink(missing_ok=True)
     shutil.rmtree(output / "parts", ignore_errors=True)
-    for pattern in ("*.bin", "*.idx", "shard*/*.bin", "shard*/*.idx", "shard*/dict.txt", "rejected.tsv"):
+    for pattern in SPLITS:
         for path in output.glob(pattern):
             path.unlink()
 
 
-def _check_settings(output: Path, settings: dict) -> None:
-    for path, inner in ((output / FINISHED, "settings"), (output / "parts" / "settings.json", None)):
-        if path.exists():
-            try:
-                there = json.loads(path.read_text())
-                there = there[inner] if inner else there
-            except (ValueError, KeyError, TypeError) as error:
-                raise PreparationError(f"{path} is damaged ({error}): begin anew with --overwrite") from None
-            if there != settings:
-                raise PreparationError(
-                    f"{output} was {'made' if inner else 'begun'} with other settings:\n"
-                    f"{_differences(there, settings)}\nChoose another folder, or begin anew with --overwrite"
-                )
-            return
-    if (output / "dict.txt").exists() or any(output.glob("*.idx")):
-        raise PreparationError(
-            f"{output} holds binarised data that this program did not make: choose another folder, or "
-            "replace them with --overwrite"
-        )
-
-
-def _differences(there: dict, asked: dict) -> str:
-    lines = []
-    for name in sorted(there.keys() | asked.keys()):
-        if there.get(name) != asked.get(name):
-            lines.append(f"  {name}: there {there.get(name)!r}, asked {asked.get(name)!r}")
-    return "\n".join(lines)
-
-
-def _encode_all(folder: Path, settings: dict, blocks, encode, workers, total_weight) -> list[Path]:
+def _encode_all(folder: Path, blocks, encode: Encoder, workers: int, total_weight) -> list[Path]:
     """Makes the parts that are missing; returns all of them in the order of the blocks."""
     for leftover in folder.glob("*.tmp"):  # of a run that was killed
         leftover.unlink()
     paths: list[Path] = []
-    text = json.dumps(settings, sort_keys=True)
     shown = Counter()
     with tqdm(total=total_weight, unit="B", unit_scale=True, disable=None, file=sys.stderr) as bar:
 
         def missing() -> Iterator[Job]:
             for number, block in enumerate(blocks()):
-                path = folder / f"{number:08d}.npz"
-                paths.append(path)
-                fingerprint = part_fingerprint(text, block)
-                if has_fingerprint(path, fingerprint):
+                paths.append(folder / f"{number:08d}.npz")
+                if paths[-1].exists():
                     bar.update(block.weight)
                 else:
-                    yield block, path, fingerprint
+                    yield block, paths[-1]
 
         for weight, figures in run_jobs(missing(), encode, workers):
             bar.update(weight)
@@ -186,32 +145,63 @@ def _encode_all(folder: Path, settings: dict, blocks, encode, workers, total_wei
 
 
 def _merge_all(output: Path, paths: list[Path], splits: tuple[str, ...], given: Path | None) -> dict:
-    from fairseq.data import Dictionary
-
-    parts = merge.reader_of(paths)
-    rejected = merge.write_rejections(output / "rejected.tsv", parts)
-    counts = Counter()
-    for part in parts():
-        counts.update(part.counts)
-    dictionary = Dictionary.load(str(given)) if given else merge.build_dictionary(parts)
-    result = {}
-    for split in splits:
-        sentences, tokens = merge.write_split(output / split, split, parts, dictionary)
-        result[split] = {"sentences": sentences, "tokens": tokens}
-    if empty := [split for split in splits if result[split]["sentences"] == 0]:
+    rejected, counts, sentences, symbols = Counter(), Counter(), Counter(), Counter()
+    with atomic(output / "rejected.tsv") as file:
+        rows = csv.writer(file, dialect="excel-tab", lineterminator="\n")
+        rows.writerow(["file", "line", "reason", "input"])
+        for part in read_parts(paths):
+            counts.update(part.counts)
+            sentences.update(part.sentences)
+            symbols.update(dict(zip(part.symbols or (), part.symbol_counts.tolist(), strict=True)))
+            for rejection in part.rejections:
+                rejected[rejection.reason.split(":")[0]] += 1  # after the colon it is about the one input
+                cells = (part.source, *rejection)
+                rows.writerow([cell.encode(errors="backslashreplace").decode() for cell in cells])
+    if empty := [split for split in splits if not sentences[split]]:
         why = "; ".join(f"{count:,} x {reason}" for reason, count in rejected.most_common())
-        raise PreparationError(
+        raise RecipeError(
             f"nothing is left for {' and '.join(empty)}. Rejected: {why or 'nothing'}"
             + (f" (see {output / 'rejected.tsv'})" if rejected else "")
-            + ": give more, or with --overwrite another --valid or --valid-share"
+            + ": give more input, or with --overwrite another --valid or --valid-share"
         )
-    if given:
-        write_atomically(output / "dict.txt", lambda file: file.write(given.read_bytes()))
-    else:
-        merge.write_dictionary(dictionary, output / "dict.txt")
-    return {
-        **result,
-        "symbols": len(dictionary),
-        "rejected": dict(rejected.most_common()),
-        **counts,
-    }
+    dictionary = read_dictionary(given) if given else _dictionary_of(symbols)
+    result = {}
+    for split in splits:
+        total = 0
+        with indexed_dataset(output / split, len(dictionary)) as dataset:
+            for part in read_parts(paths):
+                tokens, sizes = part.split(split)
+                dataset.add(_global_ids(part, tokens, dictionary), sizes)
+                total += len(tokens)
+        result[split] = {"sentences": sentences[split], "tokens": total}
+    text = io.StringIO()
+    dictionary.save(text)
+    with atomic(output / "dict.txt", "wb") as file:
+        file.write(given.read_bytes() if given else text.getvalue().encode())
+    return {**result, "symbols": len(dictionary), "rejected": dict(rejected.most_common()), **counts}
+
+
+def _dictionary_of(symbols: Counter):
+    """fairseq's Dictionary of counted symbols: the most frequent first, then in order of characters."""
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for symbol, count in sorted(symbols.items(), key=lambda item: (-item[1], item[0])):
+        if symbol not in dictionary and count:  # </s> and its like are there from the start
+            dictionary.add_symbol(symbol, n=count)
+    return dictionary
+
+
+def _global_ids(part: Part, tokens: np.ndarray, dictionary) -> np.ndarray:
+    """A part's tokens as ids of the dictionary.
+
+    Raises:
+        ValueError: if an encoder returned ids that its dictionary does not have.
+    """
+    if part.symbols is not None:
+        return np.array([dictionary.index(symbol) for symbol in part.symbols], np.int64)[tokens]
+    if tokens.size and tokens.max() >= len(dictionary):
+        raise ValueError(
+            f"{part.source}: id {tokens.max()} is beyond the dictionary's {len(dictionary)} symbols"
+        )
+    return tokens

@@ -1,32 +1,35 @@
-"""A BPE together with the dictionary of a pre-training: text to the ids that the model knows.
+"""Byte-pair encoding with the dictionary of a pre-training: text to the ids that the model knows.
 
-Two kinds of BPE: GPT-2's files (encoder.json and vocab.bpe; the dictionary's symbols are the BPE's ids, as
-fairseq's RoBERTa has them) and any tokenizer.json of Hugging Face's tokenizers (symbols are its tokens).
+Reads GPT-2's files (encoder.json and vocab.bpe; the dictionary's symbols are the ids of the BPE, as for
+fairseq's RoBERTa) and any tokenizer.json of Hugging Face's tokenizers (the symbols are its tokens).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recipes.command_line import RecipeError
+from recipes.dictionaries import MASK, SPECIAL, read_dictionary
+from recipes.files import lines_of
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
 GPT2_FILES = ("encoder.json", "vocab.bpe")
 HF_FILE = "tokenizer.json"
+EITHER = f"{' and '.join(GPT2_FILES)}, or a {HF_FILE}"
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-MASK = "<mask>"
-BLANKS = "Ġ▁"  # how byte-level BPEs and sentencepiece write a blank
+BLANKS = "Ġ▁"  # a space in byte-level BPEs and in sentencepiece
 
 
-class BpeError(ValueError):
-    """The BPE or the dictionary cannot serve; the message says why and what to do."""
-
-
-class UnknownTokenError(BpeError):
-    """A text has a token that the dictionary does not know; ``index`` is the text's place in its batch."""
+class UnknownTokenError(RecipeError):
+    """A text has a token that the dictionary lacks; ``index`` is the text's place in its batch."""
 
     def __init__(self, message: str, index: int):
         super().__init__(message)
@@ -40,7 +43,7 @@ def find_files(place: str | os.PathLike | Sequence[str | os.PathLike]) -> tuple[
         place: these files, or a folder that holds them.
 
     Raises:
-        BpeError: if there are none.
+        RecipeError: if there are none.
     """
     paths = [Path(place)] if isinstance(place, (str, os.PathLike)) else [Path(p) for p in place]
     if len(paths) == 1 and paths[0].is_dir():
@@ -48,12 +51,12 @@ def find_files(place: str | os.PathLike | Sequence[str | os.PathLike]) -> tuple[
             found = tuple(paths[0] / name for name in names)
             if all(path.is_file() for path in found):
                 return found
-        raise BpeError(f"{paths[0]} has neither {HF_FILE} nor {' and '.join(GPT2_FILES)}: give them by --bpe")
+        raise RecipeError(f"{paths[0]} has no BPE ({EITHER}): name its files with --bpe")
     for path in paths:
         if not path.is_file():
-            raise BpeError(f"there is no {path}: a BPE is encoder.json and vocab.bpe, or a tokenizer.json")
+            raise RecipeError(f"{path} does not exist: a BPE is {EITHER}")
     if len(paths) > 2:
-        raise BpeError(f"a BPE is encoder.json and vocab.bpe, or a tokenizer.json; got {len(paths)} files")
+        raise RecipeError(f"a BPE is {EITHER}; got {len(paths)} files")
     return tuple(paths)
 
 
@@ -62,10 +65,10 @@ class Bpe:
 
     Attributes:
         files: where it was read from.
-        symbols: of each id of the BPE, its symbol in dictionaries; None where an id is not used.
+        symbols: the dictionary symbol of each id of the BPE; None for an unused id.
 
     Raises:
-        BpeError: if the files are not there, are damaged, or don't belong together.
+        RecipeError: if the files do not exist, are damaged, or do not belong together.
     """
 
     def __init__(self, place: str | os.PathLike | Sequence[str | os.PathLike]):
@@ -78,17 +81,17 @@ class Bpe:
 
     @property
     def name(self) -> str:
-        return " and ".join(str(path) for path in self.files)
+        return " and ".join(map(str, self.files))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of the BPE for each text, no special tokens added."""
+        """Ids of the BPE for each text, without special tokens."""
         return [e.ids for e in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], np.ndarray]]:
-        """Ids of the BPE for each text, and [n, 2] int32 where each token begins and ends, in characters.
+        """Ids of the BPE for each text, and [n, 2] int32 begin and end of each token, in characters.
 
-        White space at the edges of a token is not counted to it: one of white space alone has no characters
-        (it ends where it begins). A character whose bytes are spread over several tokens is of each of them.
+        White space at the edges of a token is not part of it; a token of white space only is empty (it ends
+        where it begins). A character whose bytes are spread over several tokens belongs to each of them.
         """
         encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
         results = []
@@ -99,51 +102,51 @@ class Bpe:
 
 
 def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:
-    if not token.strip(BLANKS):  # also a blank put before the text, which the library gives a character
+    if not token.strip(BLANKS):  # also a space put before the text, which the library gives a character
         return begin, begin
     piece = text[begin:end]
     begin += len(piece) - len(piece.lstrip())
     return begin, begin + len(piece.strip())
 
 
-def _gpt2(encoder_json: Path, vocab_bpe: Path):
+def _gpt2(encoder_json: Path, vocab_bpe: Path) -> Tokenizer:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     try:
         vocabulary = json.loads(encoder_json.read_text(encoding="utf-8"))
+        if not isinstance(vocabulary, dict) or not all(isinstance(i, int) for i in vocabulary.values()):
+            raise ValueError("it does not map tokens to ids")
     except ValueError as error:
-        raise BpeError(f"{encoder_json} is not the encoder.json of a GPT-2 BPE: {error}") from None
-    if not isinstance(vocabulary, dict) or not all(isinstance(i, int) for i in vocabulary.values()):
-        raise BpeError(f"{encoder_json} is not the encoder.json of a GPT-2 BPE: no table of tokens and ids")
+        raise RecipeError(f"{encoder_json} is not the encoder.json of a GPT-2 BPE: {error}") from None
     merges = []
-    for number, line in enumerate(_text_of(vocab_bpe).split("\n"), 1):
+    for number, line in lines_of(vocab_bpe):
         pair = tuple(line.split())
         if not pair or (number == 1 and line.startswith("#version")):
             continue
         if len(pair) != 2:
-            raise BpeError(f"{vocab_bpe}, line {number}: {line!r} is no merge of two tokens")
+            raise RecipeError(f"{vocab_bpe}, line {number}: {line!r} is not a merge of two tokens")
         missing = next((token for token in (*pair, "".join(pair)) if token not in vocabulary), None)
         if missing is not None:
-            raise BpeError(
+            raise RecipeError(
                 f"{vocab_bpe}, line {number}: {encoder_json} has no token {missing!r}: "
-                "the two files are of different models"
+                "the two files belong to different models"
             )
         merges.append(pair)
     missing = [letter for letter in pre_tokenizers.ByteLevel.alphabet() if letter not in vocabulary]
     if missing:
-        raise BpeError(f"{encoder_json} has no token {missing[0]!r}: a GPT-2 BPE has one for each byte")
+        raise RecipeError(f"{encoder_json} has no token {missing[0]!r}: a GPT-2 BPE has one for each byte")
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     return tokenizer
 
 
-def _hugging_face(path: Path):
+def _hugging_face(path: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
     try:
         tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except Exception as error:  # the library raises Exception itself
-        raise BpeError(f"{path} is not a tokenizer.json of Hugging Face's tokenizers: {error}") from None
+        raise RecipeError(f"{path} is not a tokenizer.json of Hugging Face's tokenizers: {error}") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True  # a "<mask>" that a text has is text
@@ -156,35 +159,37 @@ class TextEncoder:
     Attributes:
         bpe: the BPE.
         dictionary_path: dict.txt of the pre-training.
-        allow_unknown: whether a token that the dictionary does not know becomes ``<unk>``.
+        allow_unknown: whether tokens missing from the dictionary become ``<unk>``.
         unknown: how many did so far.
         eos: id of ``</s>``.
-        size: entries of the dictionary, ``<mask>`` not counted.
+        size: entries of the dictionary.
 
     Raises:
-        BpeError: if the dictionary is not there, damaged, or was made with another BPE.
+        RecipeError: if the dictionary does not exist, is damaged, or was made with another BPE.
     """
 
     def __init__(self, bpe: Bpe, dictionary_path: str | os.PathLike, allow_unknown: bool = False):
         self.bpe, self.dictionary_path = bpe, Path(dictionary_path)
         self.allow_unknown, self.unknown = allow_unknown, 0
-        symbols = read_dictionary(self.dictionary_path)
-        self.eos, self.size = SPECIAL.index("</s>"), len(SPECIAL) + len(symbols)
-        ids = {symbol: i for i, symbol in enumerate(symbols, len(SPECIAL))}
+        dictionary = read_dictionary(self.dictionary_path)
+        self.eos, self.size = dictionary.eos(), len(dictionary)
         own = set(bpe.symbols)
-        for number, symbol in enumerate(symbols, 1):
+        for number, symbol in enumerate(dictionary.symbols[len(SPECIAL) :], 1):
             if symbol not in own and symbol != MASK and not symbol.startswith("madeupword"):
-                raise BpeError(
-                    f"{self.dictionary_path}, line {number}: {symbol!r} is no token of {bpe.name}: "
+                raise RecipeError(
+                    f"{self.dictionary_path}, line {number}: {symbol!r} is not a token of {bpe.name}: "
                     "give the BPE that the dictionary was made with"
                 )
-        self._ids = np.array([ids.get(symbol, -1) for symbol in bpe.symbols], dtype=np.int64)
+        ids = dictionary.indices
+        self._ids = np.array(
+            [-1 if symbol in SPECIAL else ids.get(symbol, -1) for symbol in bpe.symbols], dtype=np.int64
+        )
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """[T] int64 for each text: ids of the dictionary, without ``<s>`` and ``</s>``.
 
         Raises:
-            UnknownTokenError: if the dictionary does not know a token, unless that is allowed.
+            UnknownTokenError: for a token missing from the dictionary, unless that is allowed.
         """
         return self._known(texts, self.bpe.encode(texts))
 
@@ -203,62 +208,45 @@ class TextEncoder:
                 self.unknown += int((ids < 0).sum())
                 ids[ids < 0] = SPECIAL.index("<unk>")
             else:
-                place = int(np.argmax(ids < 0))
-                token = self.bpe.symbols[self.bpe.encode([texts[index]])[0][place]]
+                token = self.bpe.symbols[bpe_ids[index][int(np.argmax(ids < 0))]]
+                text = texts[index] if len(texts[index]) <= 60 else texts[index][:60] + "..."
                 raise UnknownTokenError(
-                    f"{self.dictionary_path} does not know the token {token!r} of {shortened(texts[index])}: "
-                    "give the dictionary of the pre-training, and the BPE that it was made with",
+                    f"{self.dictionary_path} has no token {token!r}, which is in {text!r}: give the "
+                    "dictionary of the pre-training and the BPE that it was made with",
                     index,
                 )
         return encoded
 
 
-def read_dictionary(path: Path) -> list[str]:
-    """The symbols of a fairseq dictionary, in order, without the four special ones.
-
-    Raises:
-        BpeError: if it is not there, or a line is none of a dictionary.
-    """
-    if not path.is_file():
-        raise BpeError(f"there is no {path}: give the folder of the pre-training's data")
-    symbols = []
-    for number, line in enumerate(_text_of(path).removesuffix("\n").split("\n"), 1):
-        parts = line.rsplit(" ", 1)
-        if len(parts) != 2 or not parts[1].isdigit():
-            raise BpeError(f"{path}, line {number}: {line!r} is not a symbol and its count")
-        symbols.append(parts[0])
-    seen: dict[str, int] = {}
-    for number, symbol in enumerate(symbols, 1):
-        if symbol in seen or symbol in SPECIAL:
-            raise BpeError(f"{path}, line {number}: {symbol!r} stands there twice")
-        seen[symbol] = number
-    return symbols
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise BpeError(f"{path} is no text in UTF-8 ({error.reason} at byte {error.start})") from None
-
-
 def dictionary_of(bpe: Bpe) -> str:
-    """The text of a dict.txt with every token of a BPE, filled up as fairseq does it.
+    """The text of a dict.txt with every token of a BPE, padded as fairseq does.
 
     Raises:
-        BpeError: for a token that no line of a dict.txt can hold.
+        RecipeError: for a token with a line break, which a dict.txt cannot hold.
     """
     symbols = [symbol for symbol in bpe.symbols if symbol is not None and symbol not in (*SPECIAL, MASK)]
     for symbol in symbols:
         if "\n" in symbol or "\r" in symbol:
-            raise BpeError(
-                f"{bpe.name} has the token {symbol!r}, and a dict.txt a token a line: give another BPE"
+            raise RecipeError(
+                f"{bpe.name} has the token {symbol!r}, but a dict.txt has one token per line: use another BPE"
             )
     padding = -(len(symbols) + len(SPECIAL)) % PADDING_FACTOR
     symbols += [f"madeupword{i:04d}" for i in range(padding)]
     return "".join(f"{symbol} 1\n" for symbol in symbols)
 
 
-def shortened(text: str, length: int = 60) -> str:
-    """A text as messages quote it."""
-    return repr(text if len(text) <= length else text[:length] + "...")
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
+    """Trains a byte-level BPE, which can encode any text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=2,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer

@@ -4,11 +4,11 @@ Keys are counters in ASCII; values are pickles of a dict, sometimes compressed w
 the pre-training files; ``smi`` and ``target`` with NumPy arrays of coordinates in those of MoleculeNet.
 
     with LmdbFile(Path("train.lmdb")) as file:
-        for key, value in file.items():
+        for value in file.values(file.keys()):
             molecule = decode_value(value)     # {"smi": "CCO", "target": array([0.])}
 
-A pickle is a program. These are read with a vocabulary that can build containers, numbers, strings and NumPy
-arrays and nothing else; RDKit's molecules, which some of the files hold besides, are passed over unread.
+A pickle is a program. This reader builds containers, numbers, strings and NumPy arrays and nothing else; it
+skips RDKit's molecules, which some of the files also hold.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from pathlib import Path
 import numpy as np
 from numpy._core import multiarray, numeric
 
-from recipes.corpora.blocks import PreparationError
+from recipes.command_line import RecipeError
 
 
 class LmdbValueError(ValueError):
-    """One value of a file cannot be read; the others may."""
+    """One value of a file cannot be read; others may."""
 
 
 class Unread:
-    """In the place of an object of RDKit's."""
+    """Stands for an object of RDKit."""
 
     def __init__(self, *args):
         pass
@@ -72,17 +72,17 @@ class _PlainUnpickler(pickle.Unpickler):
             return _ALLOWED[module, name]
         if module.split(".")[0] == "rdkit":
             return Unread
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is no plain data")
+        raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is not plain data")
 
     def persistent_load(self, pid):
-        raise pickle.UnpicklingError("it refers to objects outside of itself")
+        raise pickle.UnpicklingError("it refers to objects outside itself")
 
 
 def decode_value(value: bytes) -> dict:
     """The dictionary of one molecule.
 
     Raises:
-        LmdbValueError: if the value is no (compressed) pickle of a dict of plain data.
+        LmdbValueError: if the value is not a (compressed) pickle of a dict of plain data.
     """
     try:
         if value[:2] == b"\x1f\x8b":
@@ -116,7 +116,7 @@ class LmdbFile:
     """An LMDB file, open for reading; a process may open a file only once at a time.
 
     Raises:
-        PreparationError: if it is not there, no LMDB, or cut short.
+        RecipeError: if it does not exist, is not LMDB, or is truncated.
     """
 
     def __init__(self, path: Path):
@@ -124,26 +124,21 @@ class LmdbFile:
 
         self.path = path
         if not path.is_file():
-            raise PreparationError(f"{path}: there is no such file")
+            raise RecipeError(f"{path} does not exist")
         try:
             self._environment = lmdb.open(
-                str(path),
-                subdir=False,
-                readonly=True,
-                lock=False,
-                readahead=False,
-                max_spare_txns=1,
+                str(path), subdir=False, readonly=True, lock=False, readahead=False, max_spare_txns=1
             )
         except lmdb.Error as error:
-            raise PreparationError(f"{path} is not an LMDB file, or a broken one: {error}") from error
+            raise RecipeError(f"{path} is not an LMDB file, or damaged: {error}") from error
         self._error = lmdb.Error
         # LMDB maps the file into memory: to read beyond its end would end the process.
         pages, size = self._environment.info()["last_pgno"] + 1, path.stat().st_size
         whole = pages * self._environment.stat()["psize"]
         if size < whole:
             self._environment.close()
-            raise PreparationError(
-                f"{path} is cut short: it has {size:,} of at least {whole:,} bytes; download or copy it again"
+            raise RecipeError(
+                f"{path} is truncated: it has {size:,} of at least {whole:,} bytes; download or copy it again"
             )
 
     def __len__(self) -> int:
@@ -153,31 +148,20 @@ class LmdbFile:
         return self
 
     def __exit__(self, *_) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._environment.close()
 
     def keys(self) -> Iterator[bytes]:
         """All keys in the order of the file, which is that of their bytes: b"0", b"1", b"10", ..."""
-        with self._transaction() as transaction:
+        with self._environment.begin() as transaction:
             yield from self._watched(transaction.cursor().iternext(keys=True, values=False))
 
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and values, in the order of ``keys``."""
-        with self._transaction() as transaction:
-            yield from self._watched(transaction.cursor().iternext(keys=True, values=True))
-
     def values(self, keys: Iterable[bytes]) -> Iterator[bytes]:
-        """The values of these keys, in their order; None for a key that is not there."""
-        with self._transaction() as transaction:
+        """The values of these keys, in their order; None for a missing key."""
+        with self._environment.begin() as transaction:
             yield from self._watched(transaction.get(key) for key in keys)
-
-    def _transaction(self):
-        return self._environment.begin(buffers=False)
 
     def _watched(self, entries: Iterator) -> Iterator:
         try:
             yield from entries
         except self._error as error:
-            raise PreparationError(f"{self.path} is broken: {error}; download or copy it again") from error
+            raise RecipeError(f"{self.path} is damaged: {error}; download or copy it again") from error

@@ -1,5 +1,4 @@
-"""Worker processes that encode blocks and write parts; a few blocks are held at a time, whatever the corpus's
-size."""
+"""Worker processes that encode blocks and write parts; only a few blocks are held at a time."""
 
 from __future__ import annotations
 
@@ -14,93 +13,77 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
 
-from recipes.corpora.blocks import Block, Encoder, PreparationError
+from recipes.command_line import RecipeError
+from recipes.corpora.blocks import Block, Encoder
 from recipes.corpora.parts import write_part
 
 BLOCKS_PER_WORKER = 3  # one being worked on, the others on their way
 
-# A job: the block, the file of its part, and the part's fingerprint.
-Job = tuple[Block, Path, str]
+Job = tuple[Block, Path]  # and the file of its part
+Done = tuple[int, dict[str, int]]  # a block's weight, and its sentences and rejections
 
 _encode: Encoder
 
 
-def encode_job(encode: Encoder, job: Job) -> tuple[Block, dict[str, int]]:
-    """Encodes a block and writes its part; returns what to show: sentences and rejections."""
-    block, path, fingerprint = job
+def encode_job(encode: Encoder, job: Job) -> Done:
+    """Encodes a block and writes its part."""
+    block, path = job
     encoded = encode(block)
-    write_part(path, block, encoded, fingerprint)
-    sentences = sum(len(of_split) for of_split in encoded.splits.values())
-    return block, {"sentences": sentences, "rejected": len(encoded.rejections)}
+    write_part(path, block, encoded)
+    sentences = sum(map(len, encoded.splits.values()))
+    return block.weight, {"sentences": sentences, "rejected": len(encoded.rejections)}
 
 
 def _start_worker(encode: Encoder) -> None:
     global _encode
     _encode = encode
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent answers it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent handles it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+    """A worker whose parent was killed would wait for work forever."""
     wait_for_any([multiprocessing.parent_process().sentinel])
     os._exit(1)
 
 
-def _work(job: Job):
-    block, shown = encode_job(_encode, job)
-    return block.weight, shown
+def _work(job: Job) -> Done:
+    return encode_job(_encode, job)
 
 
-def _context(encode: Encoder):
-    """A fork server that has imported the encoder's module once for all workers.
-
-    Before Python 3.12 it does not take over this process's search path, so it gets it through the
-    environment.
-    """
+def _executor(encode: Encoder, workers: int) -> ProcessPoolExecutor:
+    """Workers of a fork server that imports the encoder's module once for all of them."""
     context = multiprocessing.get_context("forkserver")
-    module = getattr(encode, "__module__", "__main__")
-    context.set_forkserver_preload([module])
-    before = os.environ.get("PYTHONPATH")
+    context.set_forkserver_preload([getattr(encode, "__module__", "__main__")])
+    # before Python 3.12 the fork server does not get this process's search path
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    try:
-        from multiprocessing.forkserver import ensure_running
-
-        ensure_running()
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
-    return context
+    return ProcessPoolExecutor(workers, context, _start_worker, (encode,))
 
 
-def run_jobs(jobs: Iterable[Job], encode: Encoder, workers: int) -> Iterator[tuple[int, dict[str, int]]]:
-    """Does all jobs, in this process where workers is 1; gives each one's weight and figures as it is done.
+def run_jobs(jobs: Iterable[Job], encode: Encoder, workers: int) -> Iterator[Done]:
+    """Does all jobs, in this process if ``workers`` is 1; yields as they are done.
 
     Raises:
-        PreparationError: if a worker ended before its time (killed, most likely for memory).
+        RecipeError: if a worker was killed, most likely for memory.
     """
     if workers == 1:
         for job in jobs:
-            block, shown = encode_job(encode, job)
-            yield block.weight, shown
+            yield encode_job(encode, job)
         return
-    executor = ProcessPoolExecutor(workers, _context(encode), _start_worker, (encode,))
-    under_way = set()
+    executor, running = _executor(encode, workers), set()
     try:
         for job in jobs:
-            under_way.add(executor.submit(_work, job))
-            if len(under_way) >= workers * BLOCKS_PER_WORKER:
-                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            running.add(executor.submit(_work, job))
+            if len(running) >= workers * BLOCKS_PER_WORKER:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
                 yield from (future.result() for future in done)
-        while under_way:
-            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
             yield from (future.result() for future in done)
     except BrokenProcessPool as error:
-        raise PreparationError(
-            "a worker was ended from outside, most likely for want of memory. What is done is kept: "
-            "the same command goes on where it stood; give it fewer --workers"
+        raise RecipeError(
+            "a worker was killed, most likely because memory ran out: rerun the same command with fewer "
+            "--workers; it resumes"
         ) from error
     finally:
         executor.shutdown(wait=True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Molecules to token ids: checked by RDKit, tokenised, split; the encoder of prepare_smiles.py."""
+"""The encoder of prepare_smiles.py: molecules are checked by RDKit, tokenised and split."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RejectedError(Exception):
 
 
 def is_validation(smiles: str, share: float) -> bool:
-    """Decided by the string alone: the same molecule is always in the same split."""
+    """Determined by the string only: the same molecule is always in the same split."""
     digest = hashlib.blake2b(smiles.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2**64
 
@@ -31,16 +31,16 @@ class SmilesEncoder:
     """Makes sentences of the molecules of a block.
 
     Attributes:
-        valid_sources: the files whose molecules are valid's; those of the others are train's.
-        valid_share: share of the others' molecules that goes to valid instead.
-        canonical: write each molecule as RDKit writes it.
+        valid_sources: the files whose molecules go to valid; those of other files go to train,
+        valid_share: except this share of them, which goes to valid.
+        canonical: write each molecule as RDKit does.
         ids: {symbol: id} of a given dictionary; molecules with other tokens are rejected. None: any token.
         max_tokens: the most tokens of a molecule, with <s> and </s>; None: no limit.
     """
 
     valid_sources: frozenset[str] = frozenset()
     valid_share: float = 0.0
-    canonical: bool = False
+    canonical: bool = True
     ids: dict[str, int] | None = None
     max_tokens: int | None = None
 
@@ -75,17 +75,17 @@ class SmilesEncoder:
         try:
             record.content.decode()
         except UnicodeDecodeError as error:
-            raise RejectedError(f"not UTF-8: byte {record.content[error.start]:#04x}") from error
+            raise RejectedError(f"invalid UTF-8: byte {record.content[error.start]:#04x}") from error
         try:
             molecule = parse_molecule(text)
         except ValueError as error:
-            raise RejectedError(f"unparsable SMILES: {error}") from error
+            raise RejectedError(f"invalid SMILES: {error}") from error
         try:
             smiles = canonical_smiles(molecule, text) if self.canonical else text
             tokens = [*tokenize(smiles), EOS]
         except SmilesTokenError as error:
             reason = f"{error.character!r} at position {error.position}"
-            raise RejectedError(f"no SMILES token: {reason}") from error
+            raise RejectedError(f"not a SMILES token: {reason}") from error
         if self.ids is not None:
             for token in tokens:
                 if token not in self.ids:

@@ -1,7 +1,7 @@
 """Documents to sentences of token ids: decoded, cleaned, cut into paragraphs, tokenised by the BPE.
 
-A sentence, as fairseq calls it, is a paragraph with ``</s>``; after each document stands an empty one
-(``</s>`` alone), which --sample-break-mode complete_doc takes for the end of a document.
+A sentence, in fairseq's terms, is a paragraph with ``</s>``; an empty one (``</s>`` alone) follows each
+document, which --sample-break-mode complete_doc takes for its end.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ import re
 
 import numpy as np
 
-from recipes.corpora.blocks import Block, EncodedBlock, PreparationError, Rejection
+from recipes.command_line import RecipeError
+from recipes.corpora.blocks import Block, EncodedBlock, Rejection
 from recipes.corpora.bpe import TextEncoder, UnknownTokenError
-from recipes.corpora.documents import BOOKS, JSON, WIKIEXTRACTOR, Piece
+from recipes.corpora.documents import BOOKS, JSON, OUTSIDE, WIKIEXTRACTOR, Piece
 
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
 _INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001f\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")  # what JSON can write, and no text can hold
+_SURROGATE = re.compile("[\ud800-\udfff]")  # valid in JSON, but not in text
 COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
 Line = tuple[int, str]
 
 
 def clean(text: str, markup: bool = False) -> str:
-    """A paragraph on one line: white space of any kind is one blank, invisible characters are gone.
+    """A paragraph on one line: any white space becomes one space, invisible characters are removed.
 
     Args:
-        markup: also drop left-over tags and brackets that a template has left empty, and read HTML's
-            entities, as in what WikiExtractor leaves.
+        markup: also remove left-over tags and brackets that a template left empty, and decode HTML entities,
+            as needed for WikiExtractor's output.
     """
     if markup:
         text = _EMPTY_BRACKETS.sub("", _MARKUP.sub("", html.unescape(text)))
@@ -37,7 +38,7 @@ def clean(text: str, markup: bool = False) -> str:
 
 
 def split_of(key: bytes, valid_share: float, shards: int) -> str:
-    """The split of a document, by its key alone."""
+    """The split of a document, determined by its key only."""
     place = int.from_bytes(key[:8], "big") / 2**64
     if place < valid_share:
         return "valid"
@@ -45,16 +46,15 @@ def split_of(key: bytes, valid_share: float, shards: int) -> str:
 
 
 class TextBlockEncoder:
-    """Encodes the blocks of preparation/documents.py.
+    """Encodes the blocks of recipes/corpora/documents.py.
 
     Args:
         encoder: BPE and dictionary.
         valid_sources: files whose documents are for validation.
-        valid_share: the share of the others' that are, chosen by hash.
-        shards: into how many parts the training set is put, by hash; splits are then "shard0/train" and so
-            on, and "shard0/valid".
-        max_tokens: longer paragraphs become several sentences of at most so many tokens, ``</s>`` not
-            counted.
+        valid_share: the share of the other files' documents that is too, chosen by hash.
+        shards: the number of parts of the training set, chosen by hash; if several, the splits are
+            "shard0/train" and so on, and "shard0/valid".
+        max_tokens: longer paragraphs become several sentences of at most this many tokens, without ``</s>``.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class TextBlockEncoder:
         self.separator = np.array([encoder.eos], np.int64)
 
     def __call__(self, block: Block) -> EncodedBlock:
-        """Raises PreparationError for a token that the dictionary does not know."""
+        """Raises RecipeError for a token that the dictionary lacks."""
         texts: list[Line] = []
         places: list[tuple[str, int | None]] = []  # (split, index into texts; None: the end of a document)
         rejections: list[Rejection] = []
@@ -81,7 +81,7 @@ class TextBlockEncoder:
                 number, content = piece.lines[0] if piece.lines else (0, b"")
                 shown = content[:200].decode("utf-8", errors="backslashreplace")
                 rejections.append(Rejection(str(number), piece.fault, shown))
-                if piece.fault.startswith("outside"):
+                if piece.fault == OUTSIDE:
                     continue
             found, empty = paragraphs_of(piece, block.payload.layout, rejections)
             counts["empty paragraphs"] += empty
@@ -115,11 +115,11 @@ class TextBlockEncoder:
         try:
             return self.encoder.encode([text for _, text in texts])
         except UnknownTokenError as error:
-            raise PreparationError(f"{source}, line {texts[error.index][0]}: {error}") from None
+            raise RecipeError(f"{source}, line {texts[error.index][0]}: {error}") from None
 
 
 def paragraphs_of(piece: Piece, layout: str, rejections: list[Rejection]) -> tuple[list[Line], int]:
-    """(line number, clean text) of each paragraph, and how many were empty; rejects what cannot be read."""
+    """(line number, clean text) of each paragraph, and how many were empty; the unreadable is rejected."""
     if layout == JSON:
         lines = _json_lines(piece, rejections)
     else:
@@ -132,7 +132,7 @@ def paragraphs_of(piece: Piece, layout: str, rejections: list[Rejection]) -> tup
     markup = layout in (JSON, WIKIEXTRACTOR)
     cleaned = [(number, clean(text, markup)) for number, text in lines]
     found = [line for line in cleaned if line[1]]
-    blank = sum(not text.strip() for _, text in lines)  # lines between paragraphs are no lost ones
+    blank = sum(not text.strip() for _, text in lines)  # lines between paragraphs are not lost ones
     return found, len(cleaned) - len(found) - blank
 
 
@@ -141,7 +141,7 @@ def _decoded(number: int, content: bytes, rejections: list[Rejection]) -> Line |
         return number, content.decode("utf-8")
     except UnicodeDecodeError as error:
         shown = content[:200].decode("utf-8", errors="backslashreplace")
-        reason = f"not UTF-8: {error.reason} at byte {error.start}"
+        reason = f"invalid UTF-8: {error.reason} at byte {error.start}"
         rejections.append(Rejection(str(number), reason, shown))
         return None
 
@@ -155,10 +155,10 @@ def _json_lines(piece: Piece, rejections: list[Rejection]) -> list[Line]:
         document = json.loads(line[1])
         text = document["text"]
         if not isinstance(text, str):
-            raise TypeError('"text" is no string')
+            raise TypeError('"text" is not a string')
     except (ValueError, TypeError, KeyError) as error:
         fault = 'no "text"' if isinstance(error, KeyError) else str(error)
-        rejections.append(Rejection(str(number), f"no document in JSON: {fault}", line[1][:200]))
+        rejections.append(Rejection(str(number), f"not a document in JSON: {fault}", line[1][:200]))
         return []
     title, lines = document.get("title"), text.split("\n")
     if lines and isinstance(title, str) and lines[0].strip() == title.strip():
@@ -172,20 +172,17 @@ def _json_lines(piece: Piece, rejections: list[Rejection]) -> list[Line]:
 
 
 def _without_title(lines: list[Line]) -> list[Line]:
-    """Without the line of <doc ...>, and the title below it where that says so."""
+    """Without the line of <doc ...>, and without the title that it names."""
     if not lines:
         return lines
     (_, head), *rest = lines
     title = re.search(r'\btitle="(.*)">', head)
-    if title and rest and rest[0][1].strip() == html.unescape(title[1]).strip():
-        return rest[1:]
-    if title and rest and rest[0][1].strip() == title[1].strip():
-        return rest[1:]
-    return rest
+    names = {title[1].strip(), html.unescape(title[1]).strip()} if title else set()
+    return rest[1:] if rest and rest[0][1].strip() in names else rest
 
 
 def _joined(lines: list[Line]) -> list[Line]:
-    """Paragraphs of a book: the lines between empty ones, where there are empty ones."""
+    """Paragraphs of a book: the lines between empty ones, if there are any."""
     if all(text.strip() for _, text in lines):
         return lines
     found: list[Line] = []

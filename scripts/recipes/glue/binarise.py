@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
-import torch
-from fairseq.data import indexed_dataset
+import numpy as np
 
+from recipes.command_line import RecipeError
 from recipes.corpora.bpe import TextEncoder, UnknownTokenError
-from recipes.glue.files import GlueError, Report, Row, file_of, read_split
+from recipes.corpora.indexed import indexed_dataset
+from recipes.dictionaries import SPECIAL
+from recipes.files import write_json, write_lines
+from recipes.folders import new_folder
+from recipes.glue.files import Report, Row, file_of, read_split
 from recipes.glue.tasks import REGRESSION, Task
 
 BATCH = 1000  # rows tokenised at once
@@ -28,63 +32,57 @@ def binarise(
     skip_broken: bool = False,
     train_rows: int | None = None,
 ) -> dict[str, dict]:
-    """Writes OUTPUT/TASK-bin, whole or not at all.
+    """Writes OUTPUT/TASK-bin, completely or not at all.
 
-    Besides fairseq's files there are SPLIT.index of the test sets (GLUE's number of each row) and
-    summary.json (what is returned).
+    Besides fairseq's files it has SPLIT.index of the test sets (GLUE's number of each row) and summary.json
+    (what is returned).
 
     Args:
         source: the folder with the task's folder, or the task's folder itself.
-        output: where TASK-bin goes; one that is there is replaced.
-        train_rows: keep that many rows of the training set, drawn by a fixed seed, in their order.
+        output: where TASK-bin goes; an existing one is replaced.
+        train_rows: keep this many rows of the training set, drawn with a fixed seed, in their order.
 
     Returns:
         split -> {"file", "rows", "official", "kept", "skipped_lines", "empty_sentences", "tokens"}.
 
     Raises:
-        GlueError: for a file that cannot be read, none for training or validation, or a TASK-bin that is
+        RecipeError: for a file that cannot be read, no training or validation file, or a TASK-bin that is
             something else.
     """
     folder = source / task.name if (source / task.name).is_dir() else source
     files = {split: path for split in task.splits if (path := file_of(folder, task, split))}
     for split in ("train", "valid"):
         if split not in files:
-            raise GlueError(f"{folder} has no {task.splits[split]}.tsv, nor one in .gz: it is {task.name}'s?")
-    target, partial = output / f"{task.name}-bin", output / f"{task.name}-bin.partial"
-    if target.exists() and not (target / SUMMARY).is_file():
-        raise GlueError(f"{target} is not prepare_glue.py's: choose another OUTPUT, or remove it")
-    shutil.rmtree(partial, ignore_errors=True)
-    for part in _parts(task):
-        (partial / part).mkdir(parents=True)
-        if part != "label":
-            shutil.copyfile(encoder.dictionary_path, partial / part / "dict.txt")
-    if task.kind != REGRESSION:
-        (partial / "label" / "dict.txt").write_text("".join(f"{name} 1\n" for name in task.labels))
+            name = f"{task.splits[split]}.tsv"
+            raise RecipeError(f"{folder} has no {name} or {name}.gz: is this the folder of {task.name}?")
+    inputs = [f"input{i}" for i in range(len(task.sentences))]
     summary = {}
-    for split, path in files.items():
-        report = Report(path)
-        rows = read_split(path, task, split, skip_broken, report)
-        if split == "train" and train_rows is not None:
-            rows = iter(drawn(list(rows), train_rows))
-        written = _write_split(task, split, rows, partial, encoder, path)
-        if not written["kept"]:
-            raise GlueError(f"{path}: no rows for the {split} set")
-        summary[split] = {
-            "file": path.name,
-            "rows": report.rows,
-            "official": task.official[split],
-            "skipped_lines": report.skipped,
-            "empty_sentences": report.empty_sentences,
-            **written,
-        }
-    (partial / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
-    shutil.rmtree(target, ignore_errors=True)
-    partial.replace(target)
+    with new_folder(output / f"{task.name}-bin", replaces=SUMMARY) as target:
+        for part in (*inputs, "label"):
+            (target / part).mkdir()
+        for part in inputs:
+            shutil.copyfile(encoder.dictionary_path, target / part / "dict.txt")
+        if task.kind != REGRESSION:
+            write_lines(target / "label" / "dict.txt", (f"{name} 1" for name in task.labels))
+        for split, path in files.items():
+            report = Report(path)
+            rows = read_split(path, task, split, skip_broken, report)
+            if split == "train" and train_rows is not None:
+                rows = iter(drawn(list(rows), train_rows))
+            kept, tokens = _write_split(task, split, rows, target, encoder, path)
+            if not kept:
+                raise RecipeError(f"{path}: no rows for the {split} set")
+            summary[split] = {
+                "file": path.name,
+                "rows": report.rows,
+                "official": task.official[split],
+                "skipped_lines": report.skipped,
+                "empty_sentences": report.empty_sentences,
+                "kept": kept,
+                "tokens": tokens,
+            }
+        write_json(target / SUMMARY, summary)
     return summary
-
-
-def _parts(task: Task) -> list[str]:
-    return [*(f"input{i}" for i in range(len(task.sentences))), "label"]
 
 
 def drawn(rows: list[Row], count: int, seed: int = 1) -> list[Row]:
@@ -94,44 +92,34 @@ def drawn(rows: list[Row], count: int, seed: int = 1) -> list[Row]:
     return [rows[i] for i in sorted(random.Random(seed).sample(range(len(rows)), count))]
 
 
-def _write_split(task, split, rows: Iterator[Row], folder: Path, encoder: TextEncoder, path: Path) -> dict:
-    builders = {}
-
-    def builder(part: str, size: int):
-        name = str(folder / part / f"{split}.bin")
-        builders[part] = (indexed_dataset.make_builder(name, "mmap", vocab_size=size), name)
-        return builders[part][0]
-
-    inputs = [builder(part, encoder.size) for part in _parts(task)[:-1]]
+def _write_split(
+    task: Task, split: str, rows: Iterator[Row], folder: Path, encoder: TextEncoder, path: Path
+) -> tuple[int, int]:
+    """Writes a split; returns its rows and tokens."""
     labelled = not split.startswith("test")
-    classes = {name: i for i, name in enumerate(task.labels, 4)}  # after the dictionary's special symbols
-    labels = builder("label", 4 + len(classes)) if labelled and classes else None
-    texts: list[str] = []  # scores, or GLUE's numbers of a test set
+    classes = {name: i for i, name in enumerate(task.labels, len(SPECIAL))}
+    lines: list[str] = []  # scores, or GLUE's numbers of a test set
     kept = tokens = 0
-    for batch in _batches(rows):
-        for i, part in enumerate(inputs):
-            try:
-                encoded = encoder.encode([row.sentences[i] for row in batch])
-            except UnknownTokenError as error:
-                raise GlueError(f"{path}, line {batch[error.index].line}: {error}") from None
-            for ids in encoded:
-                part.add_item(torch.tensor([*ids.tolist(), encoder.eos]))
-                tokens += len(ids)
-        for row in batch:
+    with ExitStack() as stack:
+
+        def dataset(part: str, entries: int):
+            return stack.enter_context(indexed_dataset(folder / part / split, entries))
+
+        inputs = [dataset(f"input{i}", encoder.size) for i in range(len(task.sentences))]
+        labels = dataset("label", len(SPECIAL) + len(classes)) if labelled and classes else None
+        while batch := list(islice(rows, BATCH)):
+            for i, part in enumerate(inputs):
+                try:
+                    encoded = encoder.encode([row.sentences[i] for row in batch])
+                except UnknownTokenError as error:
+                    raise RecipeError(f"{path}, line {batch[error.index].line}: {error}") from None
+                part.add_sentences([np.append(ids, encoder.eos) for ids in encoded])
+                tokens += sum(map(len, encoded))
             if labels is not None:
-                labels.add_item(torch.tensor([classes[row.label], encoder.eos]))
+                labels.add_sentences([np.array([classes[row.label], encoder.eos]) for row in batch])
             else:
-                texts.append(row.label if labelled else row.index)
-        kept += len(batch)
-    for dataset, name in builders.values():
-        dataset.finalize(name.removesuffix(".bin") + ".idx")
-    if texts:
-        place = folder / "label" / f"{split}.label" if labelled else folder / f"{split}.index"
-        place.write_text("".join(f"{text}\n" for text in texts))
-    return {"kept": kept, "tokens": tokens}
-
-
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    rows = iter(rows)
-    while batch := list(islice(rows, BATCH)):
-        yield batch
+                lines += [row.label if labelled else row.index for row in batch]
+            kept += len(batch)
+    if lines:
+        write_lines(folder / "label" / f"{split}.label" if labelled else folder / f"{split}.index", lines)
+    return kept, tokens

@@ -1,4 +1,4 @@
-"""GLUE's files as they are handed out, row by row: tab-separated, without any quoting, plain or gzipped."""
+"""GLUE's files row by row: tab-separated, without quoting, plain or gzip."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recipes.corpora.blocks import PreparationError
-from recipes.corpora.readers import opened
+from recipes.command_line import RecipeError
+from recipes.files import lines_of
 from recipes.glue.tasks import Task
 
 LONGEST_SHOWN = 300  # characters of a header
@@ -18,19 +18,15 @@ MRPC_RAW["test"] = "msr_paraphrase_test.txt"
 MRPC_DEV_IDS = ("dev_ids.tsv", "mrpc_dev_ids.tsv")
 
 
-class GlueError(ValueError):
-    """A file of GLUE cannot be read; the message says where, and what is wrong."""
-
-
 @dataclass(frozen=True)
 class Row:
     """An example.
 
     Attributes:
         line: its line in the file, from 1.
-        index: what GLUE numbers it by; of a file without such a column, its place, from 0.
+        index: GLUE's number of it; in a file without such a column its position, from 0.
         sentences: one or two.
-        label: as the file has it; None in a test set.
+        label: as in the file; None in a test set.
     """
 
     line: int
@@ -41,30 +37,12 @@ class Row:
 
 @dataclass
 class Report:
-    """What was met in reading a split."""
+    """What reading a split found."""
 
     path: Path
     rows: int = 0
     empty_sentences: int = 0
     skipped: list[int] = field(default_factory=list)
-
-
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, line), split at line feeds alone: other line ends may stand within a sentence.
-
-    Raises:
-        GlueError: for what is not UTF-8, or damaged gzip.
-    """
-    number = 0
-    try:
-        with opened(path) as (file, _):
-            for number, line in enumerate(file, 1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                yield number, text.removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise GlueError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
-    except PreparationError as error:
-        raise GlueError(f"after line {number}, {error}") from None
 
 
 def find_file(folder: Path, names: tuple[str, ...]) -> Path | None:
@@ -76,11 +54,11 @@ def find_file(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def file_of(folder: Path, task: Task, split: str) -> Path | None:
-    """The file of a split of a task; None where there is none.
+    """The file of a split of a task; None if there is none.
 
     Args:
         folder: of the task, such as glue/RTE.
-        split: our name of it.
+        split: our name for it.
     """
     found = find_file(folder, (f"{task.splits[split]}.tsv",))
     if found is None and task.name == "MRPC":
@@ -97,12 +75,12 @@ def read_split(path: Path, task: Task, split: str, skip_broken: bool, report: Re
 
     Args:
         path: of :func:`file_of`.
-        skip_broken: leave out rows of another number of columns than the header's, in a training set; they
-            are listed in ``report``.
+        skip_broken: leave out rows of a training set whose number of columns is not the header's; they are
+            listed in ``report``.
         report: filled in as rows are read.
 
     Raises:
-        GlueError: for a missing column, a broken row, or a label that the task does not have.
+        RecipeError: for a missing column, a broken row, or a label that the task does not have.
     """
     if is_raw_mrpc(path) and split != "test":
         dev = _mrpc_dev_ids(path)
@@ -114,9 +92,9 @@ def read_split(path: Path, task: Task, split: str, skip_broken: bool, report: Re
                 report.rows += 1
                 yield row
         if missing:
-            raise GlueError(
+            raise RecipeError(
                 f"{path} lacks {len(missing)} of the {len(dev)} pairs of its {' or '.join(MRPC_DEV_IDS)}, "
-                f"such as {' '.join(min(missing))}: fetch both anew"
+                f"such as {' '.join(min(missing))}: download both again"
             )
         return
     for row, _ in _read(path, task, split, skip_broken, report):
@@ -139,11 +117,11 @@ def _read(path, task, split, skip_broken, report) -> Iterator[tuple[Row, dict[st
                 report.skipped.append(number)
                 continue
             if not line:
-                raise GlueError(f"{path}, line {number} is empty: remove it")
-            way_out = " (or leave such rows out: --skip-broken)" if split == "train" else ""
-            raise GlueError(
-                f"{path}, line {number}: {len(fields)} columns, where there should be {len(columns)}: was it "
-                f"written by something that quotes? GLUE's files have no quoting; fetch it anew{way_out}"
+                raise RecipeError(f"{path}, line {number} is empty: remove it")
+            way_out = " (or skip such rows: --skip-broken)" if split == "train" else ""
+            raise RecipeError(
+                f"{path}, line {number}: {len(fields)} columns, expected {len(columns)}: GLUE's files are "
+                f"not quoted; if a program added quotes, download the file again{way_out}"
             )
         named = dict(zip(columns, fields, strict=True))
         sentences = tuple(named[column].strip() for column in task.sentences)
@@ -153,7 +131,7 @@ def _read(path, task, split, skip_broken, report) -> Iterator[tuple[Row, dict[st
         yield Row(number, index, sentences, label), named
         place += 1
     if place == 0:
-        raise GlueError(f"{path} has no rows")
+        raise RecipeError(f"{path} has no rows")
 
 
 def _check_header(path: Path, task: Task, columns: list[str], labelled: bool) -> None:
@@ -161,19 +139,21 @@ def _check_header(path: Path, task: Task, columns: list[str], labelled: bool) ->
     shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
     for column in (*task.sentences, *([task.label] if labelled else [])):
         if column not in columns:
-            raise GlueError(f"{path}, line 1: no column {column!r}, which {task.name} has; there are {shown}")
+            raise RecipeError(
+                f"{path}, line 1: {task.name} needs a column {column!r}; the columns are {shown}"
+            )
 
 
 def check_label(path: Path, number: int, task: Task, label: str) -> str:
     """The label of a line.
 
     Raises:
-        GlueError: if the task has no such label.
+        RecipeError: if the task has no such label.
     """
     if task.labels:
         if label not in task.labels:
             known = ", ".join(task.labels)
-            raise GlueError(f"{path}, line {number}: label {label!r}, where {task.name} has {known}")
+            raise RecipeError(f"{path}, line {number}: label {label!r}, but {task.name} has {known}")
         return label
     lowest, highest = task.score_range
     try:
@@ -181,24 +161,24 @@ def check_label(path: Path, number: int, task: Task, label: str) -> str:
     except ValueError:
         score = math.nan
     if not lowest <= score <= highest:
-        raise GlueError(
-            f"{path}, line {number}: score {label!r}, where {task.name} has {lowest:g} to {highest:g}"
+        raise RecipeError(
+            f"{path}, line {number}: score {label!r}, but {task.name} has {lowest:g} to {highest:g}"
         )
     return label
 
 
 def _mrpc_dev_ids(path: Path) -> set[tuple[str, str]]:
-    """The pairs of MRPC's training file that GLUE's development set is made of."""
+    """The pairs of MRPC's training file that make up GLUE's development set."""
     found = find_file(path.parent, MRPC_DEV_IDS)
     if found is None:
-        raise GlueError(
-            f"{path} holds GLUE's training and development sets together: put GLUE's list of the latter "
-            f"({' or '.join(MRPC_DEV_IDS)}) beside it, or give train.tsv and dev.tsv"
+        raise RecipeError(
+            f"{path} holds both the training and the development set: put GLUE's list of the latter "
+            f"({' or '.join(MRPC_DEV_IDS)}) beside it, or provide train.tsv and dev.tsv"
         )
     pairs = set()
     for number, line in lines_of(found):
         pair = tuple(line.split("\t"))
         if len(pair) != 2:
-            raise GlueError(f"{found}, line {number}: {line!r} is no pair of ids")
+            raise RecipeError(f"{found}, line {number}: {line!r} is not a pair of ids")
         pairs.add(pair)
     return pairs

@@ -1,8 +1,10 @@
-"""The eight GLUE tasks of table 3 (appendix M): where sentences and labels stand, and how they count."""
+"""The eight GLUE tasks of table 3 (appendix M): columns of their files, classes, metrics, sizes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+from recipes.command_line import RecipeError
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 # our name of a split -> the file's; MNLI has two of each
@@ -24,7 +26,7 @@ class Task:
         name: as GLUE writes it.
         sentences: the columns of its sentences, one or two.
         label: the column of its label.
-        labels: its classes as the files name them, in the order of our class numbers; of a regression, none.
+        labels: its classes as in the files, in the order of our class numbers; () for a regression.
         metric: what table 3 reports: ``accuracy``, ``matthews`` or ``spearman``.
         official: rows of the official files by our names of the splits.
         splits: our names of the splits and those of the files.
@@ -65,77 +67,42 @@ def _rows(train: int, valid: int, test: int) -> dict[str, int]:
     return {"train": train, "valid": valid, "test": test}
 
 
-_ENTAILMENT = ("entailment", "not_entailment")
-_PAIR = ("sentence1", "sentence2")
+_ENTAILMENT, _BINARY = ("entailment", "not_entailment"), ("0", "1")
+_PAIR, _STRINGS = ("sentence1", "sentence2"), ("#1 String", "#2 String")
+_QUESTIONS, _ANSWER = ("question1", "question2"), ("question", "sentence")
+_COLA = ("source", "label", "mark", "sentence")
 
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
         Task(
-            "MNLI",
-            _PAIR,
-            "gold_label",
-            ("contradiction", "neutral", "entailment"),
-            "accuracy",
-            {"train": 392_702, "valid": 9_815, "valid1": 9_832, "test": 9_796, "test1": 9_847},
+            name="MNLI",
+            sentences=_PAIR,
+            label="gold_label",
+            labels=("contradiction", "neutral", "entailment"),
+            metric="accuracy",
+            official={"train": 392_702, "valid": 9_815, "valid1": 9_832, "test": 9_796, "test1": 9_847},
             splits=MNLI_SPLITS,
             submission={"test": "MNLI-m.tsv", "test1": "MNLI-mm.tsv"},
         ),
-        Task(
-            "QQP",
-            ("question1", "question2"),
-            "is_duplicate",
-            ("0", "1"),
-            "accuracy",
-            _rows(363_846, 40_430, 390_965),
-        ),
-        Task(
-            "QNLI",
-            ("question", "sentence"),
-            "label",
-            _ENTAILMENT,
-            "accuracy",
-            _rows(104_743, 5_463, 5_463),
-        ),
-        Task("SST-2", ("sentence",), "label", ("0", "1"), "accuracy", _rows(67_349, 872, 1_821)),
-        Task(
-            "CoLA",
-            ("sentence",),
-            "label",
-            ("0", "1"),
-            "matthews",
-            _rows(8_551, 1_043, 1_063),
-            headless=("source", "label", "mark", "sentence"),
-        ),
+        Task("QQP", _QUESTIONS, "is_duplicate", _BINARY, "accuracy", _rows(363_846, 40_430, 390_965)),
+        Task("QNLI", _ANSWER, "label", _ENTAILMENT, "accuracy", _rows(104_743, 5_463, 5_463)),
+        Task("SST-2", ("sentence",), "label", _BINARY, "accuracy", _rows(67_349, 872, 1_821)),
+        Task("CoLA", ("sentence",), "label", _BINARY, "matthews", _rows(8_551, 1_043, 1_063), headless=_COLA),
         Task("RTE", _PAIR, "label", _ENTAILMENT, "accuracy", _rows(2_490, 277, 3_000)),
-        Task(
-            "MRPC",
-            ("#1 String", "#2 String"),
-            "Quality",
-            ("0", "1"),
-            "accuracy",
-            _rows(3_668, 408, 1_725),
-        ),
-        Task(
-            "STS-B",
-            _PAIR,
-            "score",
-            (),
-            "spearman",
-            _rows(5_749, 1_500, 1_379),
-            score_range=(0.0, 5.0),
-        ),
+        Task("MRPC", _STRINGS, "Quality", _BINARY, "accuracy", _rows(3_668, 408, 1_725)),
+        Task("STS-B", _PAIR, "score", (), "spearman", _rows(5_749, 1_500, 1_379), score_range=(0.0, 5.0)),
     )
 }
 
 
 def task_named(name: str) -> Task:
-    """The task of that name, whatever its case.
+    """The task of that name, in any case.
 
     Raises:
-        ValueError: if there is none.
+        RecipeError: if there is none.
     """
     for task in TASKS.values():
         if task.name.lower() == name.lower():
             return task
-    raise ValueError(f"unknown task {name!r}: there are {', '.join(TASKS)}")
+    raise RecipeError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")

@@ -1,4 +1,4 @@
-"""Molecules to token numbers and scaffolds, with a reason for each that cannot be read."""
+"""Molecules to tokens and scaffolds, with a reason for each that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
-from recipes.moleculenet.reading import InputError, Row, Table
+from recipes.command_line import RecipeError
+from recipes.moleculenet.reading import Row, Table
 
 
 @dataclass
 class Encoded:
-    """A molecule that can be used: its row, SMILES and tokens as the model gets them, its scaffold and, to
-    find it again, RDKit's canonical SMILES."""
+    """A molecule: its row, SMILES and tokens as the model gets them, its scaffold, and RDKit's canonical
+    SMILES by which repeated molecules are found."""
 
     row: Row
     smiles: str
@@ -25,7 +26,7 @@ class Encoded:
 
 @dataclass
 class Report:
-    """What happened to single molecules.
+    """What happened to individual molecules.
 
     Attributes:
         entries: (line, part, "skipped" or "kept", reason, SMILES).
@@ -55,13 +56,13 @@ def encode(
     Args:
         symbols: the dictionary's.
         canonical, allow_valence: see PropertyInfo.
-        skip_unknown: leave out molecules with tokens that the dictionary lacks; else they are kept, with
-            ``<unk>`` there, and reported.
-        max_unknown: the largest share of the molecules that may have such tokens.
+        skip_unknown: skip molecules with tokens missing from the dictionary; otherwise they are kept, with
+            ``<unk>``, and reported.
+        max_unknown: the largest share of molecules with such tokens.
         scaffolds: whether they are needed.
 
     Raises:
-        InputError: if no molecule is left, or too many have unknown tokens.
+        RecipeError: if no molecule is left, or too many have unknown tokens.
     """
     known, report, molecules = set(symbols), Report(), []
     report.entries += [(line, part, "skipped", reason, s) for line, s, reason, part in table.skipped]
@@ -91,14 +92,14 @@ def encode(
         molecules.append(Encoded(row, smiles, tokens, scaffold, standard))
     if affected > max_unknown * max(1, len(table.rows)):
         named = ", ".join(f"{token} ({count})" for token, count in unknown_tokens.most_common(15))
-        raise InputError(
-            f"{affected} of {len(table.rows)} molecules have tokens that the dictionary lacks: {named}. "
-            "Is it the one of the pre-training? If so, and this may be, raise --max-unknown"
+        raise RecipeError(
+            f"{affected} of {len(table.rows)} molecules have tokens missing from the dictionary: {named}. "
+            "Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
         )
     if not molecules:
         first = report.entries[0] if report.entries else None
-        raise InputError(
-            "there is no molecule that could be read"
+        raise RecipeError(
+            "no molecule could be read"
             + (f"; the first, line {first[0]}: {first[3]} ({first[4]!r})" if first else "")
         )
     return molecules, report

@@ -27,8 +27,8 @@ from fs_plugins.analysis.molecules import MoleculeModel
 from fs_plugins.criterions.property_metrics import regression_errors, roc_auc_scores, summarise
 from fs_plugins.data.property_datasets import read_labels
 from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder
-from recipes.moleculenet.reading import InputError
-from recipes.moleculenet.writing import write_json
+from recipes.command_line import RecipeError
+from recipes.files import write_json
 
 SPLITS = ("valid", "test")
 
@@ -88,15 +88,15 @@ def evaluate(
     """Writes the files and returns the metrics.
 
     Raises:
-        InputError, ValueError, OSError: if something does not fit or cannot be written.
+        RecipeError, ValueError, OSError: if something does not fit or cannot be written.
     """
     loaded = load_checkpoint(checkpoint, None, device)
     model = MoleculeModel(loaded, truncate=truncate)
     info, folder = model.properties, read_folder(data)
     if info is None or list(info.names) != folder["names"] or info.kind != folder["kind"]:
-        raise InputError(f"{checkpoint} was not fine-tuned on the properties of {data}")
+        raise RecipeError(f"{checkpoint} was not fine-tuned on the properties of {data}")
     if fingerprint(loaded.dictionary.symbols) != folder["dictionary"]:
-        raise InputError(f"{data} was binarised with another dictionary than that of {checkpoint}")
+        raise RecipeError(f"{data} was binarised with another dictionary than that of {checkpoint}")
     output.mkdir(parents=True, exist_ok=True)
     bos = torch.tensor([loaded.dictionary.bos()])
     metrics = {}
@@ -104,7 +104,7 @@ def evaluate(
         rows, labels = read_split(data, split, info)
         tokens = data_utils.load_indexed_dataset(str(data / split), loaded.dictionary)
         if tokens is None or len(tokens) != len(rows):
-            raise InputError(
+            raise RecipeError(
                 f"{data} has {len(tokens or ())} tokenised molecules of {split} ({split}.bin and .idx), but "
                 f"{len(rows)} in {split}.tsv: prepare the data again"
             )
@@ -143,7 +143,7 @@ def main(argv: list[str] | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, force=True)  # fairseq has set its own
     try:
         result = evaluate(args.checkpoint, args.data, args.output, args.seed, args.truncate, args.device)
-    except (InputError, ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
+    except (RecipeError, ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
         raise SystemExit(f"error: {error}") from error
     metrics = ("rmse", "mae") if result["kind"] == "regression" else ("auc",)
     print(json.dumps({split: {m: result[split].get(m) for m in metrics} for split in SPLITS}))

@@ -12,9 +12,9 @@ from recipes.checkpoints import (
     check_dictionary,
     check_not_finetuned,
     read_checkpoint,
-    read_symbols,
 )
 from recipes.command_line import RecipeError
+from recipes.dictionaries import read_symbols
 from recipes.flags import Flags
 from recipes.folders import CONFIGS
 from recipes.glue.evaluate import RESULT, scores_text

@@ -10,8 +10,9 @@ import numpy as np
 
 from fs_plugins.data.property_datasets import one_class_only, read_labels
 from fs_plugins.data.property_info import FILE, PropertyInfo, read_folder
-from recipes.checkpoints import check_dictionary, check_not_finetuned, read_checkpoint, read_symbols
+from recipes.checkpoints import check_dictionary, check_not_finetuned, read_checkpoint
 from recipes.command_line import RecipeError
+from recipes.dictionaries import read_symbols
 from recipes.files import read_json
 from recipes.flags import Flags
 from recipes.folders import CONFIGS

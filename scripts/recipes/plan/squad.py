@@ -10,9 +10,9 @@ from recipes.checkpoints import (
     check_dictionary,
     check_not_finetuned,
     read_checkpoint,
-    read_symbols,
 )
 from recipes.command_line import RecipeError, positive
+from recipes.dictionaries import read_symbols
 from recipes.files import read_json
 from recipes.flags import Flags
 from recipes.folders import CONFIGS

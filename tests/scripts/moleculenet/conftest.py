@@ -41,8 +41,8 @@ def data(pretrained, tmp_path_factory):
     for i, smiles in enumerate(molecules(100)):
         rows.append(f"{smiles},{int('n' in smiles or 'c1cco' in smiles)},{'' if i % 3 else i % 2}")
     (folder / "set.csv").write_text("smiles,ring,other\n" + "\n".join(rows) + "\n")
-    argv = ["bbbp", folder / "set.csv", folder / "bin", "--dict", pretrained[1], "--label-columns"]
-    prepare_moleculenet.main(list(map(str, [*argv, "ring", "other", "--split", "random"])))
+    argv = ["bbbp", folder / "set.csv", folder / "bin", "--dictionary", pretrained[1], "--label-columns"]
+    assert prepare_moleculenet.main(list(map(str, [*argv, "ring", "other", "--split", "random"]))) == 0
     return folder / "bin"
 
 

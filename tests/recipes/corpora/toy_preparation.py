@@ -1,4 +1,4 @@
-"""A corpus of words for the tests of recipes.corpora; a program too, so that it can be killed.
+"""A corpus of words for test_binarise.py; also a program, so that it can be killed.
 
 python toy_preparation.py OUTPUT INPUT WORKERS LOG
 """
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from recipes.corpora.binarise import binarise, input_state
+from recipes.corpora.binarise import binarise, states_of
 from recipes.corpora.blocks import Block, EncodedBlock, Rejection
 
 LINES_OF_A_BLOCK = 3
@@ -19,11 +19,11 @@ def blocks(path: Path):
     for first in range(0, len(lines), LINES_OF_A_BLOCK):
         chosen = lines[first : first + LINES_OF_A_BLOCK]
         payload = [(first + i + 1, line) for i, line in enumerate(chosen)]
-        yield Block(path.name, payload, repr(payload).encode(), sum(map(len, chosen)))
+        yield Block(path.name, payload, sum(map(len, chosen)))
 
 
 class WordEncoder:
-    """Words to ids of symbols of its own; lines with a 'v' are valid's; lines with a '!' are rejected."""
+    """Words to ids of symbols of its own; lines with a 'v' go to valid; lines with a '!' are rejected."""
 
     def __init__(self, log: Path | None = None, seconds: float = 0.0):
         self.log, self.seconds = log, seconds
@@ -47,8 +47,8 @@ class WordEncoder:
 
 
 def prepare(output: Path, source: Path, workers: int, encoder: WordEncoder, **options):
-    settings = {"inputs": input_state([source])}
-    return binarise(output, settings, lambda: blocks(source), encoder, workers=workers, **options)
+    inputs = states_of("--train", [source])
+    return binarise(output, {}, inputs, lambda: blocks(source), encoder, workers=workers, **options)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ import zlib
 
 import numpy as np
 import pytest
-from lmdb_files import write_lmdb
 from rdkit import Chem
-from recipes.corpora.blocks import PreparationError
+from recipes.command_line import RecipeError
 from recipes.corpora.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
+
+from tests.builders import write_lmdb
 
 MOLECULE = {
     "smi": "C/C=C\\C",
@@ -50,7 +51,7 @@ def test_values_written_under_numpy_1():
     assert_same(decode_value(packed), pickle.loads(packed))
 
 
-def test_molecules_of_rdkit_are_passed_over():
+def test_molecules_of_rdkit_are_skipped():
     found = decode_value(pickle.dumps({"mol": Chem.MolFromSmiles("CCO"), "smi": "CCO"}))
     assert smiles_of(found) == "CCO" and not isinstance(found["mol"], Chem.Mol)
 
@@ -78,7 +79,7 @@ class Evil:
 def test_nothing_in_a_value_is_run(evil, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for value in (evil, {"smi": "C", "x": [evil]}, {"smi": "C", "x": np.array([evil, None])}):
-        with pytest.raises(LmdbValueError, match="which is no plain data"):
+        with pytest.raises(LmdbValueError, match="which is not plain data"):
             decode_value(pickle.dumps(value))
     assert not (tmp_path / "made_by_a_pickle").exists()
 
@@ -113,25 +114,25 @@ def test_a_file(tmp_path):
         assert len(file) == 12
         keys = list(file.keys())
         assert keys == sorted(str(i).encode() for i in range(12))  # "10" before "2"
-        assert list(file.items()) == [(key, values[int(key)]) for key in keys]
+        assert list(file.values(keys)) == [values[int(key)] for key in keys]
         assert list(file.values([b"7", b"nothing", b"0"])) == [values[7], None, values[0]]
     assert [path.name for path in tmp_path.iterdir()] == ["a.lmdb"]  # no lock file beside it
 
 
-def test_files_that_are_no_lmdb(tmp_path):
+def test_files_that_are_not_lmdb(tmp_path):
     path = tmp_path / "a.lmdb"
-    with pytest.raises(PreparationError, match="there is no such file"):
+    with pytest.raises(RecipeError, match="a.lmdb does not exist"):
         LmdbFile(path)
     for content in (b"", b"SMILES\n", bytes(10_000), os.urandom(10_000)):
         path.write_bytes(content)
-        with pytest.raises(PreparationError, match="not an LMDB file, or a broken one"):
+        with pytest.raises(RecipeError, match="not an LMDB file, or damaged"):
             LmdbFile(path)
 
 
 @pytest.mark.parametrize("share", [0.99, 0.5, 0.1])
-def test_a_file_that_is_cut_short(tmp_path, share):
+def test_a_truncated_file(tmp_path, share):
     path = write_lmdb(tmp_path / "a.lmdb", [pickle.dumps(MOLECULE)] * 500)
     whole = path.stat().st_size
     os.truncate(path, int(whole * share))
-    with pytest.raises(PreparationError, match="is cut short: it has"):
+    with pytest.raises(RecipeError, match="is truncated: it has"):
         LmdbFile(path)

@@ -2,7 +2,6 @@
 
 import csv
 import errno
-import io
 import json
 import os
 import random
@@ -14,16 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, make_builder
-from recipes.corpora import merge
-from recipes.corpora.binarise import binarise
-from recipes.corpora.blocks import Block, EncodedBlock, PreparationError, write_atomically
-from recipes.corpora.parts import has_fingerprint, write_part
-from toy_preparation import WordEncoder, prepare
+from recipes import folders
+from recipes.command_line import RecipeError
+from recipes.corpora import binarise
+from recipes.corpora.blocks import Block, EncodedBlock
 
-TOY = Path(__file__).resolve().parents[1] / "toy_preparation.py"
+from tests.recipes.corpora import toy_preparation
+from tests.recipes.corpora.toy_preparation import WordEncoder, prepare
+
+TOY = Path(toy_preparation.__file__)
 FILES = ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "rejected.tsv")
 
 
@@ -87,7 +87,7 @@ def test_rejected_and_report(source, tmp_path):
     assert result["train"] == {"sentences": 1, "tokens": 2} and result["valid"]["tokens"] == 3
     assert result["symbols"] == 4 + 3
     assert not (tmp_path / "out" / "parts").exists()
-    assert json.loads((tmp_path / "out" / "prepared.json").read_text())["result"] == result
+    assert json.loads((tmp_path / "out" / "prepared.json").read_text()) == result
 
 
 def test_workers_change_nothing(source, tmp_path):
@@ -97,7 +97,7 @@ def test_workers_change_nothing(source, tmp_path):
 
 
 def start(output, source, workers, log):
-    scripts = TOY.parents[1] / "scripts"
+    scripts = TOY.parents[3] / "scripts"
     return subprocess.Popen(
         [sys.executable, str(TOY), str(output), str(source), str(workers), str(log)],
         env={**os.environ, "PYTHONPATH": str(scripts)},
@@ -114,6 +114,10 @@ def children(pid: int) -> list[int]:
         frontier = [child for child, parent in pairs if parent in frontier]
         found += frontier
     return found
+
+
+def stop(*_):
+    raise KeyboardInterrupt
 
 
 def until(condition, what: str):
@@ -150,41 +154,36 @@ def test_a_run_killed_while_merging(source, tmp_path, monkeypatch):
     prepare(tmp_path / "whole", source, 1, WordEncoder())
     output = tmp_path / "out"
 
-    class Killed(BaseException):
-        pass
-
-    def die(*_):
-        raise Killed
-
     with monkeypatch.context() as patched:
-        patched.setattr(merge, "write_dictionary", die)
-        with pytest.raises(Killed):
+        patched.setattr(binarise, "write_json", stop)
+        with pytest.raises(KeyboardInterrupt):
             prepare(output, source, 1, WordEncoder())
-    assert not (output / "dict.txt").exists()  # fairseq takes no folder without it
+    assert not (output / "prepared.json").exists()
     log = tmp_path / "log"
     prepare(output, source, 1, WordEncoder(log))
     assert contents(output) == contents(tmp_path / "whole")
     assert not log.exists()
 
 
-def test_a_broken_part_is_made_again(source, tmp_path, monkeypatch):
+def test_a_damaged_part_is_named(source, tmp_path, monkeypatch):
     prepare(tmp_path / "whole", source, 1, WordEncoder())
-    output = tmp_path / "out"
-    monkeypatch.setattr("preparation.binarise._merge_all", lambda *_: pytest.fail("stop here", pytrace=False))
-    with pytest.raises(pytest.fail.Exception):
-        prepare(output, source, 1, WordEncoder())
-    monkeypatch.undo()
+    output, log = tmp_path / "out", tmp_path / "log"
+    with monkeypatch.context() as patched:
+        patched.setattr(binarise, "_merge_all", stop)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(output, source, 1, WordEncoder())
     part = output / "parts" / "00000002.npz"
-    part.write_bytes(part.read_bytes()[:-9])
-    (output / "parts" / "00000003.npz").write_bytes(b"")
-    (output / "parts" / "00000005.npz").write_bytes((output / "parts" / "00000004.npz").read_bytes())
-    log = tmp_path / "log"
+    for damaged in (part.read_bytes()[:-9], b"", b"junk" * 9):
+        part.write_bytes(damaged)
+        with pytest.raises(RecipeError, match="00000002.npz is damaged .*: remove it and rerun"):
+            prepare(output, source, 1, WordEncoder(log))
+    part.unlink()
     prepare(output, source, 1, WordEncoder(log))
-    assert log.read_text().split() == ["7", "10", "16"]
+    assert log.read_text().split() == ["7"]
     assert contents(output) == contents(tmp_path / "whole")
 
 
-def test_a_finished_folder_is_left_alone(source, tmp_path):
+def test_a_finished_folder_is_kept(source, tmp_path):
     first = prepare(tmp_path / "out", source, 1, WordEncoder())
     log = tmp_path / "log"
     assert prepare(tmp_path / "out", source, 1, WordEncoder(log)) == first
@@ -195,10 +194,13 @@ def test_other_settings_and_other_input_are_refused(source, tmp_path):
     output = tmp_path / "out"
     prepare(output, source, 1, WordEncoder())
     before = contents(output)
-    with pytest.raises(PreparationError, match=r"(?s)other settings:.*splits: there .*--overwrite"):
+    with pytest.raises(
+        RecipeError,
+        match=r"(?s)other settings or data: .*use --overwrite.*splits: there \['tr",
+    ):
         prepare(output, source, 1, WordEncoder(), splits=("train",))
     corpus(source, seed=2)
-    with pytest.raises(PreparationError, match="inputs: there"):
+    with pytest.raises(RecipeError, match="--train .*: there .* bytes, changed at"):
         prepare(output, source, 1, WordEncoder())
     assert contents(output) == before
     prepare(output, source, 1, WordEncoder(), overwrite=True)
@@ -209,31 +211,32 @@ def test_other_settings_and_other_input_are_refused(source, tmp_path):
 def test_data_of_another_program_are_not_replaced(source, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "dict.txt").write_text("a 1\n")
-    with pytest.raises(PreparationError, match="did not make"):
+    with pytest.raises(RecipeError, match="holds results without a made_of.json: choose .*--overwrite"):
         prepare(tmp_path / "out", source, 1, WordEncoder())
     assert (tmp_path / "out" / "dict.txt").read_text() == "a 1\n"
 
 
-def test_two_runs_at_once(source, tmp_path):
+def test_two_runs_at_once(source, tmp_path, monkeypatch):
     run = start(tmp_path / "out", source, 1, tmp_path / "log")
     until(lambda: (tmp_path / "out" / "parts").exists(), "the first run")
-    with pytest.raises(PreparationError, match="another run is at work"):
+    monkeypatch.setattr(folders, "PATIENCE", 0.1)
+    with pytest.raises(RecipeError, match="another run is at work"):
         prepare(tmp_path / "out", source, 1, WordEncoder())
     assert run.wait() == 0, run.stderr.read()
 
 
 def test_nothing_in_a_split(source, tmp_path):
     source.write_text("a\n!b\n")
-    with pytest.raises(PreparationError, match=r"nothing is left for valid. Rejected: 1 x a '!' \(see "):
+    with pytest.raises(RecipeError, match=r"nothing is left for valid. Rejected: 1 x a '!' \(see "):
         prepare(tmp_path / "out", source, 1, WordEncoder())
     assert (tmp_path / "out" / "rejected.tsv").exists() and not (tmp_path / "out" / "dict.txt").exists()
     source.write_text("")
-    with pytest.raises(PreparationError, match="input is empty"):
+    with pytest.raises(RecipeError, match="input is empty"):
         prepare(tmp_path / "other", source, 1, WordEncoder())
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_in_the_encoder_is_the_users_to_see(source, tmp_path, workers):
+def test_an_error_in_the_encoder_is_raised(source, tmp_path, workers):
     source.write_bytes(b"a v\n\xff\n")
     with pytest.raises(UnicodeDecodeError):
         prepare(tmp_path / "out", source, workers, WordEncoder())
@@ -245,9 +248,10 @@ def test_ids_of_a_given_dictionary(tmp_path):
     sentences = [np.array([4, 5, 2]), np.array([], int), np.array([5, 2])]
 
     def run(name, made):
-        blocks = [Block("x", None, b"")]
-        return binarise(
+        blocks = [Block("x", None)]
+        return binarise.binarise(
             tmp_path / name,
+            {},
             {},
             lambda: blocks,
             lambda _: EncodedBlock({"train": made}),
@@ -265,36 +269,10 @@ def test_ids_of_a_given_dictionary(tmp_path):
         run("worse", [np.array([4, -1])])
 
 
-def test_places_beyond_2_gib():
-    """What fairseq's merge_file_ gets wrong under NumPy 2: 32-bit sums of sizes."""
-    sizes = np.full(5, 2**29, np.int32)
-    first, start = merge.sentence_places(sizes[:3], 2, 0)
-    second, end = merge.sentence_places(sizes[3:], 2, start)
-    assert [*first.tolist(), *second.tolist()] == [i * 2**30 for i in range(5)] and end == 5 * 2**30
-    assert first.dtype == np.int64
-
-
-@pytest.mark.parametrize("entries", [65_499, 65_500])
-def test_ids_are_as_wide_as_fairseqs(tmp_path, entries):
-    block, name = Block("x", None, b""), "part.npz"
-    symbols = [f"s{i}" for i in range(entries - 4)]
-    write_part(tmp_path / name, block, EncodedBlock({"t": [np.arange(len(symbols))]}, [], symbols), "f")
-    parts = merge.reader_of([tmp_path / name])
-    dictionary = merge.build_dictionary(parts)
-    assert len(dictionary) == entries
-    merge.write_split(tmp_path / "t", "t", parts, dictionary)
-    sentence = torch.tensor([dictionary.index(symbol) for symbol in symbols])
-    builder = make_builder(str(tmp_path / "f.bin"), impl="mmap", vocab_size=entries)
-    builder.add_item(sentence)
-    builder.finalize(str(tmp_path / "f.idx"))
-    for suffix in (".bin", ".idx"):
-        assert (tmp_path / f"t{suffix}").read_bytes() == (tmp_path / f"f{suffix}").read_bytes()
-
-
 def test_a_full_disk(source, tmp_path, monkeypatch):
-    """The disk fills up after some parts; with room again the same call ends as if nothing had been."""
+    """The disk fills up after some parts; with space again the same call succeeds as if nothing happened."""
     prepare(tmp_path / "whole", source, 1, WordEncoder())
-    room, sync = [6], os.fsync
+    room, sync = [1 + 5], os.fsync  # made_of.json and five parts
 
     def no_room(descriptor):
         room[0] -= 1
@@ -305,25 +283,12 @@ def test_a_full_disk(source, tmp_path, monkeypatch):
     output = tmp_path / "out"
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", no_room)
-        with pytest.raises(PreparationError, match=f"no space left on the disk of {output / 'parts'}"):
+        with pytest.raises(RecipeError, match=f"no space left on the disk of {output / 'parts'}"):
             prepare(output, source, 1, WordEncoder())
         assert len(list(output.glob("parts/*.npz"))) == 5 and not list(output.glob("parts/*.tmp"))
-        room[0] = 14 - 5 + 3  # enough for the parts, not for the merging
-        with pytest.raises(PreparationError, match="no space left"):
+        room[0] = 14 - 5 + 2  # enough for the parts, not for the merging
+        with pytest.raises(RecipeError, match="no space left"):
             prepare(output, source, 1, WordEncoder())
         assert not list(output.glob("*.tmp")) and not (output / "dict.txt").exists()
     prepare(output, source, 1, WordEncoder())
     assert contents(output) == contents(tmp_path / "whole")
-
-
-def test_a_file_gets_its_name_when_it_is_whole(tmp_path):
-    path = tmp_path / "file"
-
-    def write(file: io.BufferedWriter):
-        file.write(b"half")
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        write_atomically(path, write)
-    assert list(tmp_path.iterdir()) == []
-    assert not has_fingerprint(path, "f")

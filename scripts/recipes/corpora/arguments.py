@@ -1,0 +1,88 @@
+"""Command-line arguments that the scripts which prepare data share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from recipes.command_line import RecipeError, positive, share
+from recipes.corpora.bpe import HF_FILE, Bpe, TextEncoder, find_files
+from recipes.dictionaries import dictionary_file
+
+
+def add_corpus_arguments(parser: argparse.ArgumentParser, valid_share: float) -> None:
+    """--valid-share, --workers and --overwrite, for scripts with --train and --valid."""
+    add = parser.add_argument
+    add(
+        "--valid-share",
+        type=share,
+        metavar="S",
+        help=f"without --valid: the share of --train to validate on, by hash (default: {valid_share})",
+    )
+    add("--workers", type=positive, default=usable_cores(), metavar="N", help="(default: %(default)s)")
+    add("--overwrite", action="store_true", help="replace what OUTPUT holds")
+    parser.set_defaults(default_share=valid_share)
+
+
+def usable_cores() -> int:
+    """Those that this process may use, if the system tells (Linux); else all."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def valid_share_of(args: argparse.Namespace) -> float:
+    """The share of --train to validate on: 0 with --valid.
+
+    Raises:
+        RecipeError: if both are given.
+    """
+    if args.valid and args.valid_share is not None:
+        raise RecipeError("give --valid or --valid-share, not both")
+    return 0.0 if args.valid else args.valid_share or args.default_share
+
+
+def show_rejected(rejected: dict[str, int], output: Path) -> None:
+    total = sum(rejected.values())
+    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in rejected.items())
+    print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))
+
+
+def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
+    """The BPE and the dictionary of a pre-training, for text to fine-tune on; see ``encoder_of``."""
+    add = parser.add_argument
+    add("--data", type=Path, metavar="DIR", help="the pre-training's data: its dict.txt and, if there, BPE")
+    add("--dictionary", type=Path, metavar="FILE", help="the pre-training's dict.txt, instead of --data")
+    add("--bpe", nargs="+", metavar="FILE", help=f"encoder.json vocab.bpe, {HF_FILE}, or their folder")
+    add("--allow-unknown", action="store_true", help="replace tokens missing from the dictionary by <unk>")
+
+
+def encoder_of(args: argparse.Namespace) -> TextEncoder:
+    """The encoder that the arguments ask for.
+
+    Raises:
+        RecipeError: if they say too little, too much, or do not fit together.
+    """
+    if (args.data is None) == (args.dictionary is None):
+        raise RecipeError("give the pre-training's dictionary: either --data DIR or --dictionary FILE")
+    if args.bpe is None and args.data is None:
+        raise RecipeError("--dictionary needs --bpe, the BPE that the dictionary was made with")
+    if args.data is not None and args.bpe is not None:
+        _check_same(args.data, args.bpe)
+    place = args.bpe[0] if args.bpe and len(args.bpe) == 1 else args.bpe or args.data
+    return TextEncoder(Bpe(place), dictionary_file(args.dictionary or args.data), args.allow_unknown)
+
+
+def _check_same(data: Path, given: list[str]) -> None:
+    """Raises RecipeError if --bpe is another BPE than the one that prepare_text.py left with the data."""
+    try:
+        kept = find_files(data)
+    except RecipeError:
+        return
+    found = find_files(given[0] if len(given) == 1 else given)
+    for ours, theirs in zip(kept, found, strict=False):
+        if len(kept) != len(found) or ours.read_bytes() != theirs.read_bytes():
+            raise RecipeError(
+                f"--bpe {theirs} is not the BPE that {data} was made with ({ours}): leave out --bpe"
+            )

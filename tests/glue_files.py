@@ -1,0 +1,60 @@
+"""Toy versions of GLUE's files."""
+
+import gzip
+from pathlib import Path
+
+from recipes.glue.tasks import TASKS
+
+QUOTED = ' "Yes , " he said .'  # MRPC's sentences have lone and paired quotation marks
+# task -> (header of the labelled files, a row of each label), that of the test file, and what is in them
+LABELLED = {
+    "CoLA": (None, ["gj04\t1\t\tShe sings.", "gj04\t0\t*\tSings she the."]),
+    "SST-2": ("sentence\tlabel", ["a fine film \t1", "a poor one \t0"]),
+    "MRPC": (
+        "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+        [f"1\t10\t11\t{QUOTED}\tHe agreed .", '0\t12\t13\t" No .\tShe left .'],
+    ),
+    "STS-B": (
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
+        ["0\tg\tf\ty\t1\tn\tn\tA man.\tA person.\t4.250", "1\tg\tf\ty\t2\tn\tn\tA man.\tA cat.\t0.0"],
+    ),
+    "QQP": (
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
+        ["5\t1\t2\tWhy?\tWhy so?\t1", "7\t3\t4\tWho?\tHow?\t0"],
+    ),
+    "MNLI": (
+        "index\tpairID\tsentence1\tsentence2\tlabel1\tgold_label",
+        [f"{i}\tx\tIt is.\tIt is not.\tneutral\t{label}" for i, label in enumerate(TASKS["MNLI"].labels)],
+    ),
+    "QNLI": (
+        "index\tquestion\tsentence\tlabel",
+        ["0\tWhat?\tThat.\tentailment", "1\tWhat?\tNo.\tnot_entailment"],
+    ),
+    "RTE": (
+        "index\tsentence1\tsentence2\tlabel",
+        ["0\tA\u2028b.\tA.\tnot_entailment", "1\tC.\tC.\tentailment"],
+    ),
+}
+UNLABELLED = {
+    "CoLA": ("index\tsentence", ["0\tShe sings."]),
+    "MRPC": ("index\t#1 ID\t#2 ID\t#1 String\t#2 String", ["0\t1\t2\tOne .\tTwo ."]),
+    "RTE": ("index\tsentence1\tsentence2", ["17\tA.\tB.", "4\tC.\tD."]),
+    "STS-B": ("index\tsentence1\tsentence2", ["0\tA.\tB."]),
+}
+
+
+def lines(header, rows) -> str:
+    return "".join(f"{line}\n" for line in ([header] if header else []) + rows)
+
+
+def write_task(folder: Path, name: str, packed: bool = False) -> Path:
+    """GLUE's files of a toy version of a task."""
+    task, place = TASKS[name], folder / name
+    place.mkdir(parents=True)
+    contents = {split: lines(*LABELLED[name]) for split in task.splits if not split.startswith("test")}
+    if name in UNLABELLED:
+        contents["test"] = lines(*UNLABELLED[name])
+    for split, content in contents.items():
+        path = place / f"{task.splits[split]}.tsv{'.gz' if packed else ''}"
+        path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    return place

@@ -1,0 +1,21 @@
+"""Corpora and vocabularies for the scripts that prepare data."""
+
+from pathlib import Path
+
+import pytest
+from recipes.corpora.bpe import Bpe, dictionary_of
+
+from tests.builders import write_gpt2
+
+
+@pytest.fixture
+def bpe(tmp_path) -> Path:
+    """The folder of a small BPE in GPT-2's files."""
+    return write_gpt2(tmp_path / "bpe", [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n")])
+
+
+@pytest.fixture
+def vocabulary(bpe) -> Path:
+    """The folder of a BPE and its dict.txt, as prepare_text.py leaves them."""
+    (bpe / "dict.txt").write_text(dictionary_of(Bpe(bpe)), encoding="utf-8")
+    return bpe
