@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from recipes.command_line import RecipeError
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
+FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
 # our name of a split -> the file's; MNLI has two of each
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}
 MNLI_SPLITS = {
