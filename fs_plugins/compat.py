@@ -133,6 +133,7 @@ def mend_meters_of_resumed_runs() -> None:
 def explain_checkpoints() -> None:
     """Says what to do about a checkpoint that cannot be read; stops where --restore-file does not exist."""
     from fairseq import checkpoint_utils
+    from fairseq.file_io import PathManager
 
     cut_short = (
         "{} is cut short, or no checkpoint: if a run was stopped while it wrote it, resume from the newest "
@@ -158,14 +159,17 @@ def explain_checkpoints() -> None:
                 raise
             raise RuntimeError(cut_short.format(path)) from error
 
-    @wrap(checkpoint_utils, "load_checkpoint")  # fairseq would train from scratch
-    def load_checkpoint(original, cfg, trainer, **kwargs):
-        path, folder = os.path.abspath(cfg.restore_file), os.path.abspath(cfg.save_dir)
+    def check_restore_file(path: str, save_dir: str | None) -> None:
         # In the run's own folder it need not exist yet: the same command starts and resumes a run.
-        own = cfg.restore_file == "checkpoint_last.pt" or os.path.dirname(path) == folder
-        if not (own or trainer.checkpoint_suffix or "://" in cfg.restore_file or os.path.isfile(path)):
-            raise FileNotFoundError(f"--restore-file {cfg.restore_file}: there is no such file")
-        return original(cfg, trainer, **kwargs)
+        own = save_dir and os.path.dirname(os.path.abspath(path)) == os.path.abspath(save_dir)
+        if not own and not PathManager.isfile(path):
+            raise FileNotFoundError(f"--restore-file {path}: there is no such file")
+
+    @wrap(checkpoint_utils, "load_checkpoint")  # fairseq would train from scratch
+    def load_checkpoint(original, cfg, trainer, *args, **kwargs):
+        if cfg.restore_file != "checkpoint_last.pt" and not trainer.checkpoint_suffix:
+            check_restore_file(cfg.restore_file, cfg.save_dir)
+        return original(cfg, trainer, *args, **kwargs)
 
 
 def explain_missing_data() -> None:

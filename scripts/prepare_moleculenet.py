@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 import rdkit
-from recipes.checkpoints import CheckpointError, check_dictionary, read_checkpoint
+from recipes.checkpoints import check_dictionary, read_checkpoint
+from recipes.command_line import RecipeError
 from recipes.moleculenet import encoding, reading, writing
 from recipes.moleculenet.datasets import KNOWN
 from recipes.moleculenet.reading import InputError
@@ -166,7 +167,7 @@ def prepare(args: argparse.Namespace) -> dict:
 
     Raises:
         InputError: for input that cannot be used.
-        CheckpointError: for a checkpoint that does not fit it.
+        RecipeError: for a checkpoint that does not fit it.
     """
     known = KNOWN.get(args.dataset)
     args.split = args.split or ("given" if args.source.is_dir() else "scaffold")
@@ -267,7 +268,7 @@ def main(argv: list[str] | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, force=True)  # fairseq has set its own
     try:
         print(describe(args, prepare(args)))
-    except (InputError, CheckpointError, OSError) as error:
+    except (InputError, RecipeError, OSError) as error:
         raise SystemExit(f"error: {error}") from error
     except KeyboardInterrupt:
         raise SystemExit("\ninterrupted: nothing was written") from None

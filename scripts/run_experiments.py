@@ -2,7 +2,7 @@
 
     python scripts/run_experiments.py all --size smoke --output runs/smoke
     python scripts/run_experiments.py figure5 table2 --size small --data data-bin/wiki --output runs/small
-    python scripts/report_experiments.py runs/smoke
+    python scripts/report.py runs/smoke
 
 The same command goes on where an interrupted one stopped; finished runs are skipped, and runs that several
 figures and tables share are done once. docs/experiments.md has the sizes and what the output folder holds.
@@ -149,7 +149,7 @@ def run(args) -> int:
     if grid.failures:
         say(f"\n{len(grid.failures)} failed: {', '.join(f'{r.key} ({s.name})' for r, s, _ in grid.failures)}")
         say("The same command tries them again.")
-    say(f"Report: {Path(sys.executable).name} scripts/report_experiments.py {shlex.quote(str(args.output))}")
+    say(f"Report: {Path(sys.executable).name} scripts/report.py {shlex.quote(str(args.output))}")
     return 1 if grid.failures else 0
 
 

@@ -1,7 +1,7 @@
 """Table 3's GLUE for one pre-trained model: the grid search of table 11, then the seeds of the best point.
 
     python scripts/run_glue.py checkpoints/exlm/checkpoint_best.pt --data glue-bin --output runs/exlm
-    python scripts/report_glue.py ExLM=runs/exlm MLM=runs/mlm
+    python scripts/report.py ExLM=runs/exlm MLM=runs/mlm
 
 Each task's grid is run with the first seed; the point that scores best on the development set is then run
 with the other seeds, and counts with the median of all. The same command goes on where an interrupted one
@@ -127,7 +127,7 @@ def run(args) -> int:
         say(f"\n{failed.key} failed; the end of {step.log}:\n{text}")
     if failures:
         say(f"\n{len(failures)} failed; the same command tries them again")
-    say(f"Table: {Path(sys.executable).name} scripts/report_glue.py {shlex.quote(str(args.output))}")
+    say(f"Table: {Path(sys.executable).name} scripts/report.py {shlex.quote(str(args.output))}")
     return 1 if failures else 0
 
 

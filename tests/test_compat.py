@@ -1,6 +1,7 @@
 """What the plugin changes in fairseq, part by part; tests/integration shows that whole runs work."""
 
 import argparse
+import os
 import pickle
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, options
 from fairseq.data import TokenBlockDataset, data_utils
+from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed.utils import _split_tensors_from_obj
 from fairseq.logging import metrics
 
@@ -177,6 +179,56 @@ def test_errors_of_other_causes_stay_as_they_are(tmp_path):
     torch.save([1, 2], tmp_path / "list.pt")
     with pytest.raises(TypeError):
         read(tmp_path / "list.pt")
+
+
+class Trainer:
+    """Records the checkpoint that fairseq asks it for, and has none."""
+
+    checkpoint_suffix = ""
+
+    def load_checkpoint(self, path, *args, **kwargs):
+        self.asked = path
+
+    def get_train_iterator(self, **kwargs):
+        return argparse.Namespace(**kwargs)
+
+    def lr_step(self, epoch):
+        pass
+
+
+def asked_for(save_dir, restore_file):
+    """The checkpoint that a run with these flags asks for."""
+    trainer = Trainer()
+    flags = CheckpointConfig(save_dir=save_dir, restore_file=str(restore_file))
+    checkpoint_utils.load_checkpoint(flags, trainer)
+    return trainer.asked
+
+
+def test_a_run_without_a_folder_restores_a_file(tmp_path):
+    assert asked_for(None, save(tmp_path)) == str(tmp_path / "checkpoint.pt")
+
+
+def test_the_default_checkpoint_is_left_to_fairseq(monkeypatch):
+    """As fairseq's own tests do, with no folder at all."""
+    with monkeypatch.context() as patched:
+        patched.setattr(os.path, "join", lambda *parts: repr(parts))
+        asked = asked_for(None, "checkpoint_last.pt")
+    assert asked == "(None, 'checkpoint_last.pt')"
+
+
+@pytest.mark.parametrize("save_dir", [None, "save"])
+def test_a_restore_file_elsewhere_must_exist(save_dir, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"--restore-file .*lats\.pt: there is no such file"):
+        asked_for(save_dir, tmp_path / "lats.pt")
+
+
+def test_a_restore_file_in_the_runs_own_folder_need_not_exist(tmp_path):
+    assert asked_for(str(tmp_path), tmp_path / "start.pt") == str(tmp_path / "start.pt")
+
+
+def test_files_of_shards_are_left_to_fairseq(monkeypatch, tmp_path):
+    monkeypatch.setattr(Trainer, "checkpoint_suffix", "-shard0")
+    assert asked_for(None, tmp_path / "start.pt") == str(tmp_path / "start-shard0.pt")
 
 
 def test_only_the_warnings_of_others_are_silenced():

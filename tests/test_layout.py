@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "fs_plugins"
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "fs_plugins"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+SCRIPTS = ROOT / "scripts"
+RECIPES = sorted((SCRIPTS / "recipes").rglob("*.py"))
+ENTRIES = sorted(SCRIPTS.glob("*.py"))
 
 # what a module of each folder may import of the package (its own folder besides)
 ALLOWED = {
@@ -58,3 +62,78 @@ def test_logging_instead_of_printing(path):
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_every_module_says_what_it_is(path):
     assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def recipe_of(path: Path) -> str:
+    """A module of recipes by its dotted name."""
+    return ".".join(path.relative_to(SCRIPTS).with_suffix("").parts).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=lambda p: p.name)
+def test_entries_import_libraries_and_not_each_other(path):
+    others = {entry.stem for entry in ENTRIES}
+    first = {name.split(".")[0] for name in imported(path)}
+    assert not first & (others | {"scripts", "tests"})
+
+
+@pytest.mark.parametrize("path", [*ENTRIES, *RECIPES], ids=lambda p: str(p.relative_to(SCRIPTS)))
+def test_scripts_leave_the_search_path_alone(path):
+    tree = ast.parse(path.read_text())
+    assert not [
+        n.lineno
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Attribute)
+        and n.attr == "path"
+        and isinstance(n.value, ast.Name)
+        and n.value.id == "sys"
+        and isinstance(n.ctx, ast.Store)
+    ]
+    assert "sys.path.insert" not in path.read_text() and "sys.path.append" not in path.read_text()
+    assert not any(name.split(".")[0] in ("scripts", "tests") for name in imported(path))
+    assert ast.get_docstring(tree)
+
+
+def test_recipes_have_no_circles():
+    """No module imports itself by way of others."""
+    modules = {recipe_of(path): path for path in RECIPES}
+    needs = {}
+    for name, path in modules.items():
+        found = set()
+        for other in imported(path):
+            while other not in modules and "." in other:
+                other = other.rpartition(".")[0]
+            if other in modules and other != name:
+                found.add(other)
+        # a package's own __init__ holds a docstring alone
+        needs[name] = {other for other in found if not modules[other].name == "__init__.py"}
+    while leaves := [name for name, wanted in needs.items() if not wanted & needs.keys()]:
+        for name in leaves:
+            del needs[name]
+    assert not needs, f"these import each other: {sorted(needs)}"
+
+
+def test_rooms_have_no_circles():
+    """Nor does a folder of recipes, such as glue, import itself by way of other folders."""
+
+    def room(name: str) -> str:
+        return name.split(".")[1]
+
+    needs: dict[str, set[str]] = {}
+    for path in RECIPES:
+        name = recipe_of(path)
+        if name != "recipes":
+            found = {room(other) for other in imported(path) if other.startswith("recipes.")}
+            needs.setdefault(room(name), set()).update(found - {room(name)})
+    while leaves := [name for name, wanted in needs.items() if not wanted & needs.keys()]:
+        for name in leaves:
+            del needs[name]
+    assert not needs, f"these import each other: {needs}"
+
+
+def test_shell_pages_are_short():
+    """A page in which the training is seen, without arithmetic or parsing."""
+    for path in SCRIPTS.glob("*.sh"):
+        if path.name.startswith(("pretrain_", "finetune_")):
+            text = path.read_text()
+            assert len(text.splitlines()) <= 45 and "hold fairseq-train " in text
+            assert "$((" not in text and "case " not in text and "shift" not in text

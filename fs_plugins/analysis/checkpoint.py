@@ -32,6 +32,7 @@ class Checkpoint:
         cfg: the flags of the run, by group, as fairseq keeps them.
         device: where the model is.
         task_state: what the task kept in the file, by name; empty for most tasks.
+        updates: how many the model was trained for; None where the file does not say.
     """
 
     path: Path
@@ -41,6 +42,7 @@ class Checkpoint:
     cfg: DictConfig
     device: torch.device
     task_state: dict = field(default_factory=dict)
+    updates: int | None = None
 
     @property
     def arch(self) -> str:
@@ -81,17 +83,32 @@ def load_checkpoint(
     state, cfg = read_state(path)
     task_state = state.get("task_state") or {}
     dictionary, folder = _dictionary(path, cfg, task_state, data)
-    symbols = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     with open_dict(cfg.model) if isinstance(cfg.model, DictConfig) else contextlib.nullcontext():
         cfg.model.load_checkpoint_heads = True
-    model = build_model(cfg.model, symbols)
+    model = _build(cfg, dictionary)
     try:
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     except ValueError as error:
         raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
     arch = name_of(cfg.model)
     logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
-    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target, task_state)
+    history = state.get("optimizer_history") or [{}]
+    updates = history[-1].get("num_updates")
+    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target, task_state, updates)
+
+
+def untrained_model(checkpoint: Checkpoint, seed: int = 1) -> RotaryRobertaModel:
+    """The checkpoint's model as it is initialised with this seed, in evaluation mode and on its device."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = _build(checkpoint.cfg, checkpoint.dictionary)
+    return model.to(checkpoint.device).eval()
+
+
+def _build(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaModel:
+    return build_model(
+        cfg.model, argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    )
 
 
 def read_state(path: Path) -> tuple[dict, DictConfig]:

@@ -118,8 +118,12 @@ class ClusteredMean:
 
     def add(self, values: Tensor, wanted: Tensor) -> None:
         """values [B, M], of which those ``wanted`` [B, M] count; a row is a sentence."""
-        self.sums += torch.where(wanted, values, 0.0).double().sum(1).tolist()
-        self.counts += wanted.sum(1).tolist()
+        self.add_sums(torch.where(wanted, values, 0.0).double().sum(1), wanted.sum(1))
+
+    def add_sums(self, sums: Tensor, counts: Tensor) -> None:
+        """Of sentences [B], the sum of their tokens' values, and how many these are."""
+        self.sums += sums.double().tolist()
+        self.counts += counts.tolist()
 
     def result(self) -> Mean | None:
         """None where no token was counted; the error is NaN for a single sentence."""

@@ -40,7 +40,7 @@ class MoleculeModel(StreamModel):
         allowed = info is not None and info.allow_valence
         self.allow_valence = allow_valence if allow_valence is not None else allowed
         asked = getattr(checkpoint.cfg.task, "tokens_per_molecule", None) if held else None
-        self.limit = min(self.limit, asked or self.limit)
+        self.limit = min(self.limit, asked or self.limit)  # what the fine-tuning read, where it was limited
 
     @property
     def head(self) -> str:

@@ -134,27 +134,41 @@ class StateGraphReader:
         None if there is no such path.
         """
         if count is None:
-            nodes = self._walk(generator, None)
+            nodes = self._walk(generator)
+            words = self._words(torch.tensor([nodes[1:-1]], dtype=torch.int64), generator)
         else:
-            if not 0 <= count <= self.L - 2:
+            drawn = self.draw(generator, count, 1)
+            if drawn is None:
                 return None
-            reach = self._reach_in(count + 1)
-            if reach[-1, 0] == -torch.inf:
-                return None
-            nodes = self._walk(generator, reach)
-        inner = list(nodes[1:-1])
-        words = ()
-        if inner:
-            drawn = torch.multinomial(self.words[inner].exp(), 1, generator=generator)
-            words = tuple(drawn.flatten().tolist())
+            nodes, words = tuple(drawn[0][0].tolist()), drawn[1]
+        words = tuple(words[0].tolist())
         return Path(nodes, words, self.path_log_prob(nodes, words))
 
-    def _walk(self, generator: torch.Generator, reach_in: Tensor | None) -> tuple[int, ...]:
+    def draw(self, generator: torch.Generator, count: int, n: int) -> tuple[Tensor, Tensor] | None:
+        """``n`` independent samples of :meth:`sample` with ``count`` words: their nodes [n, count + 2] and
+        words [n, count], int64; None if there is no such path."""
+        if not 0 <= count <= self.L - 2:
+            return None
+        reach = self._reach_in(count + 1)
+        if reach[-1, 0] == -torch.inf:
+            return None
+        nodes = torch.zeros(n, count + 2, dtype=torch.int64)
+        for i in range(1, count + 2):
+            chance = (self.links[nodes[:, i - 1]] + reach[count + 1 - i]).softmax(-1)  # [n, L]
+            nodes[:, i] = torch.multinomial(chance, 1, generator=generator)[:, 0]
+        return nodes, self._words(nodes[:, 1:-1], generator)
+
+    def _words(self, nodes: Tensor, generator: torch.Generator) -> Tensor:
+        """A word drawn at each of the nodes [n, count]."""
+        if nodes.numel() == 0:
+            return torch.zeros_like(nodes)
+        probs = self.words[nodes.flatten()].exp()
+        return torch.multinomial(probs, 1, generator=generator).view(nodes.shape)
+
+    def _walk(self, generator: torch.Generator) -> tuple[int, ...]:
         nodes = [0]
         while nodes[-1] != self.L - 1:
-            u = nodes[-1]
-            onward = self.reach if reach_in is None else reach_in[len(reach_in) - 1 - len(nodes)]
-            chance = (self.links[u] + onward).softmax(0)
+            chance = (self.links[nodes[-1]] + self.reach).softmax(0)
             nodes.append(int(torch.multinomial(chance, 1, generator=generator)))
         return tuple(nodes)
 

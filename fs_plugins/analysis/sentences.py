@@ -25,7 +25,6 @@ class TextModel(StreamModel):
         self.codec = codec
         # Repeated MLM reads each token so many times.
         self.copies = getattr(checkpoint.cfg.task, "repeat_times", None) or 1
-        self.limit //= self.copies
 
     def encode(self, text: str) -> tuple[Tensor, str]:
         tokens, remark = super().encode(text)

@@ -11,6 +11,7 @@ from torch import Tensor
 from fs_plugins.analysis.checkpoint import Checkpoint
 
 POOLINGS = ("first", "mean")
+MAX_TOKENS = 2048  # the same for every model: rotary positions have no weights that would end before
 BATCH_TOKENS = 16384
 WINDOW = 4096
 
@@ -22,7 +23,10 @@ class StreamModel(ABC):
         checkpoint: the model.
         batch_tokens: most tokens of a batch, with padding.
         window: texts that are held at a time; sorted by length among themselves.
-        truncate: read the start of what is longer than the model's positions, instead of refusing it.
+        max_tokens: most tokens of a text that are read, with ``<s>`` and ``</s>``. It does not depend on the
+            model's --max-positions, so that all models read the same; what is much longer than the samples of
+            a model's training may be read badly.
+        truncate: read the start of what is longer, instead of refusing it.
     """
 
     def __init__(
@@ -31,13 +35,16 @@ class StreamModel(ABC):
         *,
         batch_tokens: int = BATCH_TOKENS,
         window: int = WINDOW,
+        max_tokens: int = MAX_TOKENS,
         truncate: bool = False,
     ):
         if batch_tokens < 1 or window < 1:
             raise ValueError(f"batch_tokens and window must be at least 1, got {batch_tokens} and {window}")
+        if max_tokens < 3:
+            raise ValueError(f"max_tokens must be at least 3, <s>, a token and </s>, got {max_tokens}")
         self.checkpoint, self.batch_tokens, self.window = checkpoint, batch_tokens, window
         self.truncate = truncate
-        self.limit = checkpoint.model.max_positions()
+        self.limit = max_tokens
 
     @abstractmethod
     def symbols_of(self, text: str) -> Sequence[str]:
@@ -56,7 +63,7 @@ class StreamModel(ABC):
         """``<s>``, tokens, ``</s>``, [T] int64, and a remark ("" where there is nothing to say).
 
         Raises:
-            ValueError: if it cannot be read, or is longer than the model's positions; the message says why.
+            ValueError: if it cannot be read, or is longer than ``max_tokens``; the message says why.
         """
         words = self.symbols_of(text)
         dictionary = self.checkpoint.dictionary
@@ -74,7 +81,7 @@ class StreamModel(ABC):
         """
         if len(tokens) <= self.limit:
             return tokens, remark
-        what = f"{len(tokens)} tokens with <s> and </s>, the model reads up to {self.limit}"
+        what = f"{len(tokens)} tokens with <s> and </s>, {self.limit} are read at most"
         if not self.truncate:
             raise ValueError(what)
         return torch.cat([tokens[: self.limit - 1], tokens[-1:]]), "; ".join(filter(None, [remark, what]))

@@ -1,19 +1,103 @@
 """States alignment as a criterion (ExLM, section 4.3)."""
 
+import math
+from dataclasses import dataclass, field
+
+import torch
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from torch import Tensor
 
 from fs_plugins.criterions.states_criterion import StatesCriterion
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.match_scores import match_scores
 
 
-@register_criterion("nat_dag_loss_mlm", dataclass=FairseqDataclass)
+@dataclass
+class NatDagLossMLMConfig(FairseqDataclass):
+    alignment_penalty: float = field(
+        default=0.0,
+        metadata={
+            "help": "in training, nats taken off the log-probability that a state emits the target of "
+            "another token (not in the paper; 0: the paper's loss)",
+        },
+    )
+    alignment_penalty_updates: int = field(
+        default=0, metadata={"help": "lower the penalty linearly to 0 over this many updates (0: keep it)"}
+    )
+
+
+@register_criterion("nat_dag_loss_mlm", dataclass=NatDagLossMLMConfig)
 class NatDagLossMLM(StatesCriterion):
-    """The likelihood of a sentence's targets under its graph of states, summed over all alignments."""
+    """The likelihood of a sentence's targets under its graph of states, summed over all alignments.
+
+    The alignment penalty is this project's, not the paper's: in training only, it is taken off
+    ``match[b, i, u]`` where node u is no state of target i's own token. At initialisation a path may put a
+    token's target at any other token's states; the penalty keeps their gradients apart until the model tells
+    the tokens apart itself. The loss of a penalised update is no likelihood, and at least the paper's loss.
+    Logged besides, where a penalty was asked for: ``alignment_penalty``, that of the update in nats.
+
+    Args:
+        task: fairseq's task.
+        alignment_penalty: nats, at least 0; 0 is the paper's loss.
+        alignment_penalty_updates: W; in update n (from 0) the penalty is ``alignment_penalty * (1 - n / W)``,
+            and 0 from update W on. With W = 0 it stays as it is. The model keeps count of the updates, so
+            that resumed runs go on where they stopped.
+
+    Raises:
+        ValueError: for a penalty or a number of updates that is negative or not finite.
+    """
+
+    def __init__(self, task, alignment_penalty: float = 0.0, alignment_penalty_updates: int = 0):
+        super().__init__(task)
+        if not 0.0 <= alignment_penalty < math.inf:
+            raise ValueError(
+                f"--alignment-penalty must be a number of nats, 0 or more, got {alignment_penalty}"
+            )
+        if alignment_penalty_updates < 0:
+            raise ValueError(
+                "--alignment-penalty-updates must be 0 (a constant penalty) or more, "
+                f"got {alignment_penalty_updates}"
+            )
+        self.alignment_penalty = alignment_penalty
+        self.alignment_penalty_updates = alignment_penalty_updates
 
     def log_probs(self, model, sample):
         graph = self.graph(model, sample)
         layout = graph.layout
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
+        penalty = self.penalty(model)
+        if penalty > 0:
+            match = match - penalty * others_nodes(*match.shape[1:], device=match.device)
         return dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths), layout
+
+    def penalty(self, model) -> float:
+        """The alignment penalty of the current update, in nats; 0 in evaluation."""
+        if not model.training or self.alignment_penalty == 0:
+            return 0.0
+        if self.alignment_penalty_updates == 0:
+            return self.alignment_penalty
+        return self.alignment_penalty * max(0.0, 1 - model.num_updates / self.alignment_penalty_updates)
+
+    def forward(self, model, sample, reduce=True):
+        loss, sample_size, logging_output = super().forward(model, sample, reduce)
+        if self.alignment_penalty > 0 and model.training:
+            logging_output["alignment_penalty"] = self.penalty(model) * sample_size
+        return loss, sample_size, logging_output
+
+    @staticmethod
+    def reduce_metrics(logging_outputs) -> None:
+        """Aggregates the logging outputs of all workers and steps."""
+        StatesCriterion.reduce_metrics(logging_outputs)
+        penalised = [log for log in logging_outputs if "alignment_penalty" in log]
+        sentences = sum(log["sample_size"] for log in penalised)
+        if sentences > 0:
+            penalty = sum(log["alignment_penalty"] for log in penalised) / sentences
+            metrics.log_scalar("alignment_penalty", penalty, sentences, round=3)
+
+
+def others_nodes(M: int, L: int, device: torch.device | None = None) -> Tensor:
+    """[M, L] bool: whether node u is a state of another token than target i's own, with L / M states each."""
+    own = torch.eye(M, dtype=torch.bool, device=device)
+    return ~own.repeat_interleave(L // M, dim=1)

@@ -22,10 +22,6 @@ class StatesCriterion(FairseqCriterion):
     log-likelihood is not finite (0 in a healthy run), which are left out of the sum.
     """
 
-    @classmethod
-    def build_criterion(cls, cfg, task):
-        return cls(task)
-
     @abstractmethod
     def log_probs(self, model, sample):
         """The targets' log-probability for each sentence, [B] in nats, and the batch's StateLayout."""

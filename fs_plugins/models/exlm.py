@@ -162,6 +162,12 @@ class ExLMModel(RotaryRobertaModel):
     """``--arch p_roberta_ext_denselink*``, ``exlm_*``: trained with ``--criterion nat_dag_loss_mlm``."""
 
     encoder_class = ExLMEncoder
+    num_updates = 0  # done in training; what a criterion's schedule goes by
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """fairseq's hook, called before every update, in resumed runs and on every worker."""
+        super().set_num_updates(num_updates)
+        self.num_updates = num_updates
 
     @staticmethod
     def add_args(parser):

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from recipes.command_line import RecipeError
+
 MASK = "<mask>"
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
 # flags that make a model what it is; dropout and the like are the fine-tuning's
@@ -19,10 +21,6 @@ VALUES = (
 CLASSIFICATION_TASKS = ("glue", "sentence_prediction", "repeated_sentence_prediction")
 FINETUNING_TASKS = (*CLASSIFICATION_TASKS, "squad2", "molecule_property")
 SWITCHES = ("encoder_normalize_before", "untie_weights_roberta", "sparse_dag")
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be fine-tuned on the data; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def read_checkpoint(path: Path) -> Pretrained:
     """Reads what fine-tuning needs of a checkpoint; builds no model.
 
     Raises:
-        CheckpointError: if it is not there, broken, or not of this package's models.
+        RecipeError: if it is not there, broken, or not of this package's models.
     """
     from fairseq.models import ARCH_MODEL_REGISTRY
 
@@ -69,11 +67,11 @@ def read_checkpoint(path: Path) -> Pretrained:
     try:
         state, cfg = checkpoint.read_state(path)
     except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
-        raise CheckpointError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+        raise RecipeError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
     arch = checkpoint.name_of(cfg.model)
     entries = next((len(state["model"][name]) for name in EMBEDDINGS if name in state["model"]), None)
     if entries is None:
-        raise CheckpointError(f"{path} is no checkpoint of ExLM or of the MLM: it has no {EMBEDDINGS[0]}")
+        raise RecipeError(f"{path} is no checkpoint of ExLM or of the MLM: it has no {EMBEDDINGS[0]}")
     symbols, place = _own_symbols(path, state, cfg, entries)
     return Pretrained(
         path=path,
@@ -91,9 +89,9 @@ def read_checkpoint(path: Path) -> Pretrained:
 
 
 def check_not_finetuned(found: Pretrained, way_out: str = "") -> None:
-    """Raises CheckpointError for a fine-tuned model: its scores would pass for the pre-training's."""
+    """Raises RecipeError for a fine-tuned model: its scores would pass for the pre-training's."""
     if found.task in FINETUNING_TASKS:
-        raise CheckpointError(
+        raise RecipeError(
             f"{found.path} was fine-tuned (--task {found.task}): give the checkpoint of the pre-training"
             f"{way_out}"
         )
@@ -127,7 +125,7 @@ def _own_symbols(path: Path, state: dict, cfg, entries: int) -> tuple[list[str] 
         try:
             file = find_dictionary(path, getattr(cfg.task, "data", None), None) / "dict.txt"
             symbols, place = read_symbols(file), str(file)
-        except (FileNotFoundError, CheckpointError):
+        except (FileNotFoundError, RecipeError):
             return None, ""
     # a folder may have been filled anew since: of another size, it says nothing
     return (symbols, place) if entries_of(symbols) == entries else (None, "")
@@ -143,7 +141,7 @@ def read_symbols(path: Path) -> list[str]:
 
     Raises:
         FileNotFoundError: if it is not there.
-        CheckpointError: if it is no dictionary.
+        RecipeError: if it is no dictionary.
     """
     from fairseq.data import Dictionary
 
@@ -152,7 +150,7 @@ def read_symbols(path: Path) -> list[str]:
     try:
         dictionary = Dictionary.load(str(path))
     except (ValueError, RuntimeError, UnicodeError) as error:
-        raise CheckpointError(f"{path} is no dictionary of fairseq: {error}") from error
+        raise RecipeError(f"{path} is no dictionary of fairseq: {error}") from error
     return plain_symbols(dictionary.symbols, dictionary.nspecial)
 
 
@@ -175,10 +173,10 @@ def check_dictionary(pretrained: Pretrained, symbols: Sequence[str], place: Path
         What was compared: "symbols", or "size" where the checkpoint's own are not to be found.
 
     Raises:
-        CheckpointError: if they differ.
+        RecipeError: if they differ.
     """
     if entries_of(symbols) != pretrained.entries:
-        raise CheckpointError(
+        raise RecipeError(
             f"{place} has {entries_of(symbols):,} entries (with <mask>), the dictionary of the checkpoint "
             f"{pretrained.path} {pretrained.entries:,}: {way_out}"
         )
@@ -186,7 +184,7 @@ def check_dictionary(pretrained: Pretrained, symbols: Sequence[str], place: Path
         return "size"
     for number, (ours, theirs) in enumerate(zip(symbols, pretrained.symbols, strict=True), 1):
         if ours != theirs:
-            raise CheckpointError(
+            raise RecipeError(
                 f"{place}, line {number}: {ours!r}, where the checkpoint's dictionary "
                 f"({pretrained.dictionary}) has {theirs!r}, though both are as long: {way_out}"
             )

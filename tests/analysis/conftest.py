@@ -53,8 +53,10 @@ def pretrained(corpus, tmp_path_factory) -> Path:
 def save_checkpoint(corpus, tmp_path_factory):
     """save_checkpoint(arch, ...) -> path of the checkpoint of a random model, in fairseq's format."""
 
-    def save(arch: str, *, task="masked_lm", criterion="masked_lm", seed=0, spread=1.0, **flags):
-        symbols = builders.dictionary(WORDS)
+    def save(
+        arch: str, *, task="masked_lm", criterion="masked_lm", seed=0, spread=1.0, symbols=None, **flags
+    ):
+        symbols = symbols or builders.dictionary(WORDS)
         options = {"mask_prob": 0.3, "tokens_per_sample": 32, "sample_break_mode": "eos", "seed": 1}
         options |= {name: flags.pop(name) for name in ("mask_prob", "repeat_times") if name in flags}
         flags = {**builders.SMALL, **flags}

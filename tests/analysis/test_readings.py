@@ -108,20 +108,40 @@ def test_samples_come_as_often_as_they_are_probable(count, dead_end):
     if dead_end:
         links[3] = -math.inf
     exact = readings(words, links, count)
-    total, draws = sum(exact.values()), 4000
+    draws = 4000
     reader, generator = StateGraphReader(words, links, BOS, EOS), torch.Generator().manual_seed(1)
     seen = Counter()
     for _ in range(draws):
         path = reader.sample(generator, count)
         assert path.log_prob == pytest.approx(math.log(exact[path.nodes, path.words]))
         seen[path.nodes, path.words] += 1
+    assert chi_square(seen, exact, draws) > 0.001
+
+
+@pytest.mark.parametrize("count", range(1, L - 1))
+def test_samples_drawn_together_come_as_often_as_they_are_probable(count):
+    words, links = graph(3)
+    reader, draws = StateGraphReader(words, links, BOS, EOS), 4000
+    nodes, drawn = reader.draw(torch.Generator().manual_seed(1), count, draws)
+    assert nodes.shape == (draws, count + 2) and drawn.shape == (draws, count)
+    seen = Counter(zip(map(tuple, nodes.tolist()), map(tuple, drawn.tolist()), strict=True))
+    assert chi_square(seen, readings(words, links, count), draws) > 0.001
+    assert reader.draw(torch.Generator(), L - 1, 3) is None
+
+
+def chi_square(seen, exact, draws) -> float:
+    """The p-value; readings expected less than 5 times are taken together."""
+    total = sum(exact.values())
+    assert seen.keys() <= exact.keys()
     frequent = [key for key in exact if exact[key] / total * draws >= 5]
-    assert len(frequent) > 15
     expected = [exact[key] / total * draws for key in frequent]
     observed = [seen[key] for key in frequent]
     expected.append(draws - sum(expected))
     observed.append(draws - sum(observed))
-    assert stats.chisquare(observed, expected).pvalue > 0.001
+    if expected[-1] < 1e-6:
+        assert observed.pop() == 0
+        expected.pop()
+    return stats.chisquare(observed, expected).pvalue
 
 
 def test_the_same_seed_gives_the_same_samples():

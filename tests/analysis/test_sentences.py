@@ -1,10 +1,10 @@
 """Embeddings of text against each text alone, position by position."""
 
+import numpy as np
 import pytest
 import torch
 
 from fs_plugins.analysis import load_text_model
-from tests import builders
 
 TEXTS = ["this is good news", "I am", "it is very very good , and I am glad to see it .", "news"]
 TEXTS += ["I see <mask> ."]
@@ -39,7 +39,6 @@ def test_repeated_mlm_reads_each_token_as_often_as_it_was_trained(save_checkpoin
     tokens, _ = model.encode("I am")
     words = [model.checkpoint.dictionary.index(word) for word in ("I", "am")]
     assert tokens.tolist() == [index for index in (0, *words, 2) for _ in range(3)]
-    assert model.limit == builders.SMALL["max_positions"] // 3
     [(vector, _)] = model.embed(["I am"])
     with torch.no_grad():
         states = model.checkpoint.model(tokens[None], features_only=True)[0][0]
@@ -47,16 +46,38 @@ def test_repeated_mlm_reads_each_token_as_often_as_it_was_trained(save_checkpoin
 
 
 def test_what_cannot_be_read_costs_no_other(pretrained):
-    model = load_text_model(pretrained, device="cpu")
-    limit = model.limit
+    limit = 50
+    model = load_text_model(pretrained, device="cpu", max_tokens=limit)
     found = list(model.embed(["I am", "", "good <s> news", "good " * limit, "good weather"]))
     assert [vector is None for vector, _ in found] == [False, True, True, True, False]
     remarks = [remark for _, remark in found]
     assert remarks[1] == "there is no text" and "is given <s> and </s>" in remarks[2]
-    assert remarks[3] == f"{limit + 2} tokens with <s> and </s>, the model reads up to {limit}"
+    assert remarks[3] == f"{limit + 2} tokens with <s> and </s>, {limit} are read at most"
     assert remarks[4] == "unknown tokens weather"
-    [(vector, remark)] = load_text_model(pretrained, device="cpu", truncate=True).embed(["good " * limit])
-    assert vector is not None and f"up to {limit}" in remark
+    shorter = load_text_model(pretrained, device="cpu", max_tokens=limit, truncate=True)
+    [(vector, remark)] = shorter.embed(["good " * limit])
+    assert vector is not None and f"{limit} are read at most" in remark
+
+
+@pytest.mark.parametrize(
+    ("arch", "flags"),
+    [("mlm_tiny", {}), ("exlm_tiny", {}), ("mlm_tiny", {"task": "repeated_masked_lm", "repeat_times": 2})],
+    ids=["mlm", "exlm", "repeated"],
+)
+def test_every_model_reads_the_same_whatever_its_positions(save_checkpoint, arch, flags):
+    """Rotary positions have no weights: samples of 16 tokens in pre-training are no limit afterwards."""
+    model = load_text_model(save_checkpoint(arch, max_positions=16, **flags), device="cpu")
+    text = "this is good news " * 25
+    tokens, remark = model.encode(text)
+    assert len(tokens) == 102 * model.copies and remark == ""
+    (vector, remark), (shorter, _) = model.embed([text, text.rsplit(maxsplit=10)[0]], "mean")
+    assert remark == "" and np.isfinite(vector).all()
+    assert not np.allclose(vector, shorter, atol=1e-6)
+
+
+def test_too_small_a_limit_is_refused(pretrained):
+    with pytest.raises(ValueError, match="max_tokens must be at least 3, .* got 2"):
+        load_text_model(pretrained, device="cpu", max_tokens=2)
 
 
 def test_an_unknown_pooling(pretrained):

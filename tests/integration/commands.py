@@ -4,6 +4,7 @@ import importlib
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import traceback
@@ -73,6 +74,13 @@ class Run:
     def text(self) -> str:
         return "\n".join(self.lines)
 
+    @property
+    def log(self) -> str:
+        """As fairseq-train prints it, without dates; only the figures."""
+        return "".join(
+            f"x | INFO | {tag} | {json.dumps(stats)}\n" for tag, all_ in self.stats.items() for stats in all_
+        )
+
 
 class _Recorder(logging.Handler):
     def __init__(self, run: Run):
@@ -132,6 +140,22 @@ def start(command: str, *flags, then: str = "", cwd=ROOT, **environment) -> subp
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def start_workers(*flags) -> list:
+    """Two data-parallel workers on this machine's CPU, as they are started by hand; the first one logs.
+
+    fairseq itself starts one process a GPU; its --ddp-backend pytorch_ddp insists on GPUs, too.
+    """
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    distributed = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
+    distributed += ["--distributed-init-method", f"tcp://localhost:{port}", "--ddp-backend", "legacy_ddp"]
+    return [
+        start("train", *flags, *distributed, "--distributed-rank", rank, GLOO_SOCKET_IFNAME="lo")
+        for rank in (0, 1)
+    ]
 
 
 def parse(output: str) -> Run:

@@ -1,15 +1,19 @@
 """A tiny corpus, binarised once by fairseq's own tools, and a checkpoint pre-trained on it."""
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
+from fs_plugins.data import squad_tokens
+from tests.data.squad_cases import split_of
 from tests.integration import commands
 
 WORDS = 300
 VOCABULARY = WORDS + 5  # with <s>, <pad>, </s>, <unk> and <mask>
+QUESTIONS = 12
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -71,3 +75,27 @@ def pretrained(corpus, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("pretrained")
     commands.train(*commands.pretraining(corpus, folder))
     return folder / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="session")
+def squad_data(corpus, tmp_path_factory) -> Path:
+    """SQuAD's train and valid, which are the same questions."""
+    folder = tmp_path_factory.mktemp("squad")
+    shutil.copy(corpus / "dict.txt", folder)
+    for name in ("train", "valid"):
+        save_questions(folder, name, QUESTIONS, seed=5)
+    return folder
+
+
+def save_questions(folder: Path, name: str, count: int, seed: int) -> None:
+    """Contexts of 30 words, each with three questions, of which one has no answer."""
+    rng = random.Random(seed)
+    contexts = [" ".join(f"w{rng.randrange(60)}" for _ in range(30)) for _ in range(count // 3)]
+    questions = []
+    for i in range(count):
+        first = rng.randrange(26)
+        answers = [] if i % 3 == 2 else [(first, first + rng.randrange(3))]
+        questions.append((f"q{i}", f"w{i} w{59 - i} w{i + 20}", i // 3, answers))
+    split = split_of(contexts, questions)
+    split.settings["dictionary"] = squad_tokens.dictionary_hash(folder)
+    squad_tokens.save(split, folder, name)

@@ -1,25 +1,20 @@
 """From raw files to table 3's numbers: text and GLUE prepared, pre-trained, fine-tuned, scored, submitted."""
 
 import csv
-import itertools
 import json
-import logging
 import os
 import random
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import finetune_glue
 import prepare_glue
 import prepare_text
 import pytest
-from recipes.study import runner, steps
-from recipes.study.grids import QUALITY_MNLI, Run
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
+from tests import pages
 from tests.integration import commands
 from tests.scripts.test_bpe import write_gpt2
 
@@ -86,23 +81,14 @@ def arguments(place, task: str, save: str, *flags) -> list:
 
 @pytest.fixture
 def finetune(place, capsys, monkeypatch):
-    """finetune_glue.py in this process; what it says, and its log in ``SAVE/train.log``."""
+    """finetune_glue.sh in this process; what it says."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
-    def call(task: str, save: str, *flags, code: int = 0) -> str:
-        commands.forget_earlier_runs()
-        monkeypatch.setattr(sys, "argv", sys.argv)
-        monkeypatch.setattr(finetune_glue, "log_as_fairseq", lambda: None)
-        root = logging.getLogger()
-        monkeypatch.setattr(root, "handlers", root.handlers[:])
-        root.setLevel(logging.INFO)
-        assert finetune_glue.main(list(map(str, arguments(place, task, save, *flags)))) == code
-        commands.forget_earlier_runs()
-        said = capsys.readouterr()
-        return said.out + said.err
+    def call(task: str, save: str, *flags) -> str:
+        said = pages.run("finetune_glue", *arguments(place, task, save, *flags))
+        return said + capsys.readouterr().out
 
-    level = logging.getLogger().level
-    yield call
-    logging.getLogger().setLevel(level)
+    return call
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -180,7 +166,8 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
     )
     encoder = [name for name in before if name.startswith("encoder.")]
     assert encoder and all((before[name] == after[name]).all() for name in encoder)
-    assert json.loads((place / "after-mnli/result.json").read_text())["init_from"] == str(model)
+    inputs = json.loads((place / "after-mnli/result.json").read_text())["inputs"]
+    assert set(inputs) == {"checkpoint", "data", "init_from"}
 
 
 @pytest.mark.slow
@@ -201,66 +188,15 @@ def test_an_interrupted_fine_tuning_goes_on(place, finetune):
     assert sorted(set(epochs)) == list(range(1, 7)) and epochs.count(1) == 1
 
 
-@pytest.mark.slow
-def test_the_study_of_mask_fine_tunes_alike(place, finetune, tmp_path, monkeypatch):
-    """run_experiments.py --glue against finetune_glue.sh with table 6: the same flags, the same scores."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    study = steps.Study(tmp_path, "smoke", place / "data-bin", place / "bin", finetune_seeds=(3,))
-    run = Run("exlm", 2, 0.15)
-    study.folder(run).mkdir(parents=True)
-    shutil.copy(place / "pretrained/checkpoint_last.pt", study.folder(run) / "checkpoint.pt")
-    (study.folder(run) / "train.json").write_text("{}")
-    grid = runner.Grid(study, {run: {QUALITY_MNLI}}, [None])
-    grid.execute()
-    assert grid.failures == []
-    found = json.loads((study.folder(run) / "glue-MNLI-s3.json").read_text())
-    finetune("MNLI", "alone", "--recipe", "table6", "--seed", "3")
-    alone = json.loads((place / "alone/result.json").read_text())
-    places = {str(study.folder(run) / "checkpoint.pt"): str(place / "pretrained/checkpoint_last.pt")}
-    places[str(study.folder(run) / "glue-MNLI-s3")] = str(place / "alone")
-    assert [places.get(word, word) for word in found["command"]] == alone["command"]
-    scores = {split: 100 * score["accuracy"] for split, score in alone["scores"].items()}
-    assert found["best"] == pytest.approx(scores, abs=1e-9) and found["last"].keys() == scores.keys()
-    assert not (study.folder(run) / "glue-MNLI-s3").exists()
-
-
-def test_the_batch_is_that_of_an_update(place, finetune):
-    def shown(*flags) -> dict[str, str]:
-        words = finetune("SST-2", "x", "--batch-size", 14, "--max-epoch", 3, "--print", *flags).split()
-        return dict(itertools.pairwise(words))
-
-    whole, split = shown(), shown("--update-freq", 2)
-    assert (whole["--batch-size"], split["--batch-size"], split["--update-freq"]) == ("14", "7", "2")
-    for flag in ("--total-num-update", "--warmup-updates"):
-        assert whole[flag] == split[flag]
-    assert int(whole["--total-num-update"]) == 3 * 15  # 200 rows
-
-
-def test_what_is_refused(place, finetune, capsys):
-    assert "unknown task 'WNLI'" in finetune("WNLI", "x", code=2)
-    assert "RTE-bin" in finetune("RTE", "x", code=2)
-    other = place / "other/SST-2-bin/input0"
-    other.mkdir(parents=True, exist_ok=True)
-    (other / "dict.txt").write_text("a 1\nb 1\n")
-    asked = ["SST-2", place / "pretrained/checkpoint_last.pt", place / "other", place / "x", "--print"]
-    assert finetune_glue.main(list(map(str, asked))) == 2
-    assert "prepare GLUE with the dict.txt of its pre-training" in capsys.readouterr().err
-    lines = (place / "data-bin/dict.txt").read_text().splitlines(keepends=True)
-    (other / "dict.txt").write_text("".join([lines[1], lines[0], *lines[2:]]))  # as long, in another order
-    assert finetune_glue.main(list(map(str, asked))) == 2
-    assert "dict.txt, line 1: '1', where the checkpoint's dictionary" in capsys.readouterr().err
-    assert not (place / "x").exists()
-
-
 def test_f1_and_matthews_of_the_libraries_agree_with_saved_files(tmp_path):
-    from recipes.glue.predictions import Predictions, save, scores_of
+    from recipes.glue.predictions import Predictions, scores_of, write_predictions
     from recipes.glue.tasks import TASKS
 
     rng = random.Random(8)
     names = [str(rng.randint(0, 1)) for _ in range(1003)]
     truth = [name if rng.random() < 0.7 else str(1 - int(name)) for name in names]
     logits = [[rng.gauss(0, 1), rng.gauss(0, 1)] for _ in names]
-    save(tmp_path / "v.tsv", Predictions(list(map(str, range(1003))), names, truth, logits))
+    write_predictions(tmp_path / "v.tsv", Predictions(list(map(str, range(1003))), names, truth, logits))
     assert scores_of(tmp_path / "v.tsv", TASKS["CoLA"])["matthews"] == pytest.approx(
         matthews_corrcoef(truth, names), abs=1e-12
     )

@@ -11,7 +11,6 @@ from fs_plugins.analysis.molecules import MoleculeModel
 from fs_plugins.criterions.property_metrics import summarise
 from tests.integration import commands
 from tests.integration.commands import train
-from tests.integration.test_resume import start_workers
 from tests.tasks.test_molecule_property import write_folder
 
 WORDS = 8
@@ -55,7 +54,7 @@ def test_two_workers_measure_the_whole_split(tmp_path):
     valid = rows(13, 2)
     data = write_folder(tmp_path / "data", {"train": rows(32, 1), "valid": valid}, words=WORDS)
     save = tmp_path / "save"
-    run = commands.finish(*start_workers(*flags(data, save, "--max-epoch", 1)))[0]
+    run = commands.finish(*commands.start_workers(*flags(data, save, "--max-epoch", 1)))[0]
     logged = run.stats["valid"][-1]
     expected = measured(save / "checkpoint_last.pt", valid)
     assert float(logged["valid_auc"]) == pytest.approx(expected["auc"], abs=1e-5)

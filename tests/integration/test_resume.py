@@ -3,13 +3,12 @@
 import json
 import re
 import signal
-import socket
 
 import pytest
 import torch
 
 from tests.integration import commands
-from tests.integration.commands import load_checkpoint, pretraining, train
+from tests.integration.commands import load_checkpoint, pretraining, start_workers, train
 
 NO_DROPOUT = ["--dropout", 0, "--attention-dropout", 0]
 
@@ -53,22 +52,6 @@ def test_killed_in_mid_epoch_and_resumed_is_uninterrupted(corpus, tmp_path):
         assert all(
             torch.equal(value, moments[1][key][name]) for name, value in state.items() if name != "step"
         )
-
-
-def start_workers(*flags) -> list:
-    """Two data-parallel workers on this machine's CPU, as they are started by hand; the first one logs.
-
-    fairseq itself starts one process a GPU; its --ddp-backend pytorch_ddp insists on GPUs, too.
-    """
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    distributed = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
-    distributed += ["--distributed-init-method", f"tcp://localhost:{port}", "--ddp-backend", "legacy_ddp"]
-    return [
-        commands.start("train", *flags, *distributed, "--distributed-rank", rank, GLOO_SOCKET_IFNAME="lo")
-        for rank in (0, 1)
-    ]
 
 
 def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):

@@ -1,7 +1,6 @@
 """Fine-tuning on SQuAD through fairseq-train and the scripts, with answers that a tiny model can memorise."""
 
 import json
-import random
 import shutil
 import socket
 
@@ -9,36 +8,9 @@ import pytest
 
 from fs_plugins.data import squad_tokens
 from scripts import predict_squad
-from tests.data.squad_cases import split_of
 from tests.integration import commands
 from tests.integration.commands import says, train
-from tests.integration.conftest import WORDS
-
-QUESTIONS = 12
-
-
-@pytest.fixture(scope="module")
-def squad_data(corpus, tmp_path_factory):
-    """train and valid are the same questions."""
-    folder = tmp_path_factory.mktemp("squad")
-    shutil.copy(corpus / "dict.txt", folder)
-    for name in ("train", "valid"):
-        save_questions(folder, name, QUESTIONS, seed=5)
-    return folder
-
-
-def save_questions(folder, name, count, seed):
-    """Contexts of 30 words, each with three questions, of which one has no answer."""
-    rng = random.Random(seed)
-    contexts = [" ".join(f"w{rng.randrange(60)}" for _ in range(30)) for _ in range(count // 3)]
-    questions = []
-    for i in range(count):
-        first = rng.randrange(26)
-        answers = [] if i % 3 == 2 else [(first, first + rng.randrange(3))]
-        questions.append((f"q{i}", f"w{i} w{59 - i} w{i + 20}", i // 3, answers))
-    split = split_of(contexts, questions)
-    split.settings["dictionary"] = squad_tokens.dictionary_hash(folder)
-    squad_tokens.save(split, folder, name)
+from tests.integration.conftest import QUESTIONS, WORDS, save_questions
 
 
 def finetuning(data, save_dir, *flags, arch="exlm_tiny") -> list:

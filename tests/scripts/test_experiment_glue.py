@@ -8,9 +8,8 @@ from recipes.glue.sweep import Finetuning, Sweep, SweepGrid
 from recipes.glue.tasks import TASKS
 from recipes.study import folder, steps
 from recipes.study.grids import Run
-from recipes.study.results import Results
 
-from tests.scripts.test_experiment_logs import log_line
+from tests.recipes.test_logs import log_line
 
 
 def test_fine_tuning_is_that_of_run_glue_with_table_6():
@@ -45,10 +44,6 @@ def test_a_fine_tunings_result_is_in_percent(tmp_path):
     result = folder.read_json(step.result)
     assert result["best"] == {"valid": 75, "valid1": 50} and result["last"] == {"valid": 70, "valid1": 55.5}
     assert (result["task"], result["seed"]) == ("MNLI", 1) and not save.exists()
-    folder.write_json(tmp_path / "settings.json", {})
-    names = ("model", "k", "p", "seed", "schedule")
-    folder.write_json(study.folder(run) / "run.json", {name: getattr(run, name) for name in names})
-    assert Results(tmp_path).glue(run, "MNLI").mean == 62.5
 
 
 def test_what_glue_has_to_hold(tmp_path):

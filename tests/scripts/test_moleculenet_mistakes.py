@@ -10,7 +10,6 @@ import numpy as np
 import prepare_moleculenet
 import prepare_smiles
 import pytest
-import report_moleculenet
 from recipes.moleculenet import plan, reading, streaming
 from recipes.moleculenet.evaluate import rows_sha256
 
@@ -172,36 +171,6 @@ def test_rows_are_told_apart_by_line_and_label():
     assert one == rows_sha256([["2", "[CH4]"], ["3", "CC"]], labels.copy())
     assert one != rows_sha256([["2", "C"], ["4", "CC"]], labels)
     assert one != rows_sha256([["2", "C"], ["3", "CC"]], np.nan_to_num(labels))
-
-
-def test_report_tells_of_other_test_molecules(tmp_path, capsys):
-    def result(folder, seed, rows, kind):
-        folder.mkdir(parents=True)
-        split = {"kind": kind, "seed": 1 if kind == "random" else None}
-        content = {"dataset": "bbbp", "seed": seed, "kind": "classification", "split": split}
-        content |= {"valid": {}, "test": {"auc": 0.5, "rows_sha256": rows}}
-        (folder / "metrics.json").write_text(json.dumps(content))
-
-    result(tmp_path / "a/1", 1, "x", "scaffold")
-    result(tmp_path / "b/1", 1, "x", "scaffold")
-    models = [f"{name}={tmp_path / name}" for name in "ab"]
-    report_moleculenet.main([*models, "--seeds", "1"])
-    assert "same test molecules" not in capsys.readouterr().out
-    result(tmp_path / "b/2", 2, "y", "random")
-    report_moleculenet.main([*models, "--seeds", "1"])
-    text = capsys.readouterr().out
-    assert (
-        "- bbbp: not all results are of the same test molecules: a (seed 1, scaffold split), but b (seed 2"
-        in text
-    )
-    assert "- b, bbbp: a random split, the paper's are by scaffold" in text
-    with pytest.raises(SystemExit, match="is a folder: name a file"):
-        report_moleculenet.main([*models, "--output", str(tmp_path)])
-    (tmp_path / "b/2/metrics.json").write_text(
-        '{"dataset": "x", "seed": 1, "kind": "x", "valid": 1, "test": 2}'
-    )
-    with pytest.raises(SystemExit, match="is no result of a fine-tuning"):
-        report_moleculenet.main(models)
 
 
 @pytest.mark.parametrize("where", ["file", "file/below"])

@@ -5,13 +5,10 @@ import gzip
 import json
 import math
 import os
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
 from recipes.corpora.blocks import locked
-from recipes.squad import plan
 
 from fs_plugins.data import squad_tokens
 from fs_plugins.data.squad import read_squad
@@ -20,10 +17,7 @@ from scripts import evaluate_squad, predict_squad, prepare_squad
 from tests.data.squad_cases import sentence
 from tests.data.test_squad import question, squad_json, write
 from tests.data.test_squad_answers import table
-from tests.integration import commands
-from tests.integration.conftest import corpus, one_thread, pretrained  # noqa: F401
-from tests.integration.test_squad2 import finetuning, squad_data  # noqa: F401
-from tests.scripts.test_finetune_squad import SCRIPT, run
+from tests.integration.conftest import corpus, one_thread, pretrained, squad_data  # noqa: F401
 from tests.scripts.test_prepare_squad import bpe_folder, prepare  # noqa: F401
 
 # ---- the files
@@ -71,95 +65,6 @@ def test_two_at_once_and_a_full_disk(tmp_path, bpe_folder, capsys, monkeypatch):
     monkeypatch.setattr(prepare_squad.shutil, "copyfile", full)
     assert prepare(tmp_path / "out", bpe_folder, valid=gold) == 2
     assert "no space left on the disk of" in capsys.readouterr().err
-
-
-# ---- what a fine-tuning is asked for
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        (["--seeds", "1,2,1"], "--seeds '1,2,1': give each seed once"),
-        (["--lr", "-1"], "--lr '-1': give a number above 0"),
-        (["--lr", "0.0e3"], "--lr '0.0e3': give a number above 0"),
-        (["--lr", "fast"], "--lr 'fast': give a number above 0"),
-        (["--seed", "3"], "--seed is set by this script"),
-        (["--save-dir=elsewhere"], "--save-dir is set by this script"),
-        (["--update-freq", "2"], "--update-freq is worked out from --batch"),
-        (["--max-epoch=2"], "--max-epoch is set by --epochs"),
-    ],
-)
-def test_flags_that_cannot_be(pretrained, squad_data, flags, says):  # noqa: F811
-    result = run(pretrained, squad_data, "save", "--cpu", "--window", 60, *flags, "--print")
-    assert result.returncode == 2 and says in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-def test_data_with_a_colon(pretrained, squad_data, tmp_path):  # noqa: F811
-    shutil.copytree(squad_data, tmp_path / "a:b")
-    assert "without ':' in its name" in run(pretrained, tmp_path / "a:b", "save", "--print").stderr
-
-
-def test_a_fine_tuned_model_is_no_pretrained_one(pretrained, squad_data, tmp_path):  # noqa: F811
-    commands.train(*finetuning(squad_data, tmp_path, "--max-update", 1, "--finetune-from-model", pretrained))
-    sizes = ["--batch-size", "4", "--max-epoch", "1", "--warmup-ratio", "0", "--window-tokens", "60"]
-    sizes += ["--doc-stride", "15", "--max-question-tokens", "9", "--max-answer-tokens", "5"]
-    for path, message in (
-        (tmp_path / "checkpoint_last.pt", r"was fine-tuned \(--task squad2\): give the checkpoint of the"),
-        (pretrained, "windows of 5000 tokens are longer than the checkpoint's 2048 positions"),
-    ):
-        asked = [str(path), str(squad_data), *sizes, "--exact-window", "--window-tokens", "5000"]
-        with pytest.raises(ValueError, match=message):
-            plan.plan(plan.parser().parse_args(asked))
-
-
-# ---- the folder of a run
-
-
-def claim(folder, inputs: str, *words: str, then: str = "true", cwd=None):
-    script = f'source "{SCRIPT.parent}/common.sh"; claim_folder "$@"; {then}'
-    call = ["bash", "-euc", script, "claim", str(folder), inputs, *words]
-    return subprocess.run(call, capture_output=True, text=True, cwd=cwd)
-
-
-def test_a_folder_is_of_one_run(tmp_path):
-    folder = tmp_path / "seed 1"
-    assert claim(folder, "a").returncode == 0 and claim(folder, "typo").returncode == 0  # it failed at once
-    assert claim(folder, "a").returncode == 0
-    (folder / "checkpoint_last.pt").write_text("one epoch")
-    assert claim(folder, "a").returncode == 0
-    refused = claim(folder, "b")
-    assert refused.returncode == 2 and "holds a run of other settings, data or weights" in refused.stderr
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "checkpoint_last.pt").write_text("pre-trained")
-    assert "holds checkpoints of another run: choose another" in claim(tmp_path / "other", "a").stderr
-    (tmp_path / "file").write_text("")
-    assert "cannot be made, or not be written to" in claim(tmp_path / "file", "a").stderr
-
-
-def test_a_folder_is_of_one_command_called_from_anywhere(tmp_path):
-    folder = tmp_path / "my runs" / "seed 1"
-    first = ["fairseq_cli.train", "--save-dir", "my runs/seed 1", "--lr", "3e-5"]
-    assert claim("my runs/seed 1", "a", *first, cwd=tmp_path).returncode == 0
-    (folder / "checkpoint_last.pt").write_text("one epoch")
-    assert claim(folder, "a", "fairseq_cli.train", "--save-dir", str(folder), "--lr", "3e-5").returncode == 0
-    refused = claim(folder, "a", "fairseq_cli.train", "--save-dir", str(folder), "--lr", "3e-4")
-    assert refused.returncode == 2 and "holds a run of other settings" in refused.stderr
-
-
-@pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock")
-def test_a_folder_is_held_by_one_run(tmp_path):
-    nested = f'bash -euc \'source "{SCRIPT.parent}/common.sh"; claim_folder "$1" a\' x "$1" 9>&-'
-    result = claim(tmp_path / "seed1", "a", then=nested)
-    assert result.returncode == 2 and "another run is at work in" in result.stderr
-
-
-def test_finished_with_other_settings(pretrained, squad_data, tmp_path):  # noqa: F811
-    (tmp_path / "seed1").mkdir()
-    for name in ("command.txt", "scores.json"):
-        write(tmp_path / "seed1" / name, "{}")
-    result = run(pretrained, squad_data, tmp_path, "--cpu", "--window", 60)
-    assert result.returncode == 2 and "seed1 holds a run of other settings" in result.stderr
 
 
 # ---- answers and measures

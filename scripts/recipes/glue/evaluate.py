@@ -48,7 +48,7 @@ def evaluate(save: Path, task: Task, data: Path, test: bool, cpu: bool) -> dict:
             write_submission(save / "submission", task, split, predictions)
     made_of = read_json(save / folders.RECORD)
     settings = made_of["settings"]
-    limit = int(settings["flags"]["--max-positions"]) // int(settings["flags"].get("--repeat-times", 1))
+    limit = int(settings["--max-positions"]) // int(settings.get("--repeat-times", 1))
     lengths = {split: row_lengths(data, split) for split in ("train", *splits)}
     result = {
         "task": task.name,

@@ -127,7 +127,7 @@ def text_of(
     return "\n".join(
         [
             f"parameters        {model.parameters:,}",
-            f"tokens an update  {before:,.0f}; for the encoder {after:,.0f}, {after / before:.2f} times as many",
+            f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
             f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
             f"FLOPs             {flops:.3g}",
             f"memory of a GPU   about {model.memory(max(1, round(step))) / 2**30:.1f} GiB",

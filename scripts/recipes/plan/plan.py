@@ -58,10 +58,8 @@ class Plan:
         flags = Flags()
         for group in self.groups.values():
             flags |= group
-        return {
-            **self.asked,
-            "flags": {name: " ".join(v) for name, v in sorted(flags.items()) if name not in FREE},
-        }
+        kept = {name: " ".join(values) for name, values in sorted(flags.items()) if name not in FREE}
+        return self.asked | kept
 
     def shell(self, command: list[str]) -> str:
         """Assignments of the page's variables."""

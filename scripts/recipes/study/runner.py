@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from recipes import logs
@@ -140,7 +140,7 @@ class Grid:
         if step.name == "train":
             record["commands"]["fairseq-train"] = shown(command)
         record |= {"commit": git_commit(), "versions": versions()}
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
         record["attempts"].append({"step": step.name, "started": now, "commit": record["commit"]})
         write_json(folder / "run.json", record)
         return record

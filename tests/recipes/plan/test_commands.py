@@ -32,12 +32,11 @@ INTENDED = {
 DEFAULTS = {"--update-freq": "1"}  # fairseq's own, which the pages spell out
 
 
-@pytest.fixture(scope="module")
-def places(tmp_path_factory) -> dict[str, str]:
+@pytest.fixture
+def places(toy_inputs) -> dict[str, str]:
     """Placeholder -> the path that it stands for."""
-    folder = tmp_path_factory.mktemp("toys").resolve()
-    toys.make(folder)
-    return {"{save}": str(folder / "save"), "{toys}": str(folder), "{plugin}": str(ROOT / "fs_plugins")}
+    save, plugin = str(toy_inputs / "save"), str(ROOT / "fs_plugins")
+    return {"{save}": save, "{toys}": str(toy_inputs), "{plugin}": plugin}
 
 
 def command_of(setting: dict, places: dict[str, str], monkeypatch) -> list[str]:

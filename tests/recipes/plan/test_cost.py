@@ -25,7 +25,7 @@ def test_parameters_are_those_of_a_built_model(arch):
 
 
 def test_hours_of_table_12():
-    """54.7 and 104.2 hours on two A100: half of the peak, which the operator's and the data's share lowers."""
+    """54.7 and 104.2 hours on two A100: half of the peak."""
     updates, batch = 50_000, 4096
     seconds = [model.flops * batch * updates / (2 * CARDS["A100"] * 1e12) for model in (MLM, EXLM)]
     assert seconds[0] / 3600 == pytest.approx(0.5 * 54.7, rel=0.05)

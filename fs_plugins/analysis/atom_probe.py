@@ -1,0 +1,231 @@
+"""Atom probe: what a linear model reads of an atom from a model's vectors of a molecule without masks.
+
+    python -m fs_plugins.analysis.atom_probe checkpoint.pt --data data-bin/smiles --output atoms.json
+
+Molecules of a split go through the model as they are, nothing masked. Of each atom the last layer's vector at
+its token is kept, frozen (of Repeated MLM the mean of its copies'), and a linear model is fitted to two
+thirds of the molecules and tested on the others:
+
+* hydrogens, degree (bonds to other atoms than hydrogen), ring (whether it is in one): logistic regression,
+  the share of the test atoms that are right.
+* charge: Gasteiger's partial charge, by ridge regression, R^2.
+
+Beside the model: `untrained`, the same encoder as initialised; `token`, the atom's own token (one-hot)
+instead of a vector; `shuffled`, the model's vectors with the labels of the training atoms shuffled, which has
+to be no better than `majority`, the most frequent label (of charge, the mean). Standard errors take the atoms
+of a molecule as one cluster.
+"""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from rdkit.Chem import rdPartialCharges
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from fs_plugins.analysis import command_line
+from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint, untrained_model
+from fs_plugins.analysis.entropy import ClusteredMean, Mean
+from fs_plugins.analysis.masked_samples import BATCH_TOKENS, load_samples
+from fs_plugins.data.molecules import parse_molecule
+from fs_plugins.data.repeated_tokens import repeat_tokens
+
+logger = logging.getLogger(__name__)
+
+CLASSES = ("hydrogens", "degree", "ring")
+CHARGE = "charge"
+MOLECULES = 900
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """The A atoms of molecules, in order.
+
+    Attributes:
+        molecule: [A] int64, the number of the sample.
+        place: [A] int64, the atom's token in the sample, from 0 for ``<s>``.
+        token: [A] int64, its id.
+        labels: by property, [A]; charge is NaN where Gasteiger's method has none.
+    """
+
+    molecule: np.ndarray
+    place: np.ndarray
+    token: np.ndarray
+    labels: dict[str, np.ndarray]
+
+
+def is_atom(symbol: str) -> bool:
+    """Whether a token of a SMILES is an atom."""
+    return symbol[0] in "[*" or symbol[0].isalpha()
+
+
+def read_atoms(samples: Sequence[Tensor], dictionary: Dictionary) -> Atoms:
+    """The atoms of molecules [T] each, as ids of SMILES tokens between ``<s>`` and ``</s>``.
+
+    Molecules that RDKit cannot read, or of which it keeps another number of atoms than are written (it takes
+    ``[H]`` away), are left out, with a warning of how many.
+
+    Raises:
+        ValueError: if none is left.
+    """
+    rows: list[tuple] = []
+    left_out = 0
+    for number, sample in enumerate(samples):
+        symbols = [dictionary[i] if i >= dictionary.nspecial else "" for i in sample.tolist()]
+        places = [i for i, symbol in enumerate(symbols) if symbol and is_atom(symbol)]
+        try:
+            molecule = parse_molecule("".join(symbols))
+        except ValueError:
+            molecule = None
+        if molecule is None or molecule.GetNumAtoms() != len(places):
+            left_out += 1
+            continue
+        rdPartialCharges.ComputeGasteigerCharges(molecule)
+        for place, atom in zip(places, molecule.GetAtoms(), strict=True):
+            charge = atom.GetDoubleProp("_GasteigerCharge")
+            labels = (atom.GetTotalNumHs(), atom.GetDegree(), atom.IsInRing(), charge)
+            rows.append((number, place, int(sample[place]), *labels))
+    if left_out:
+        logger.warning("%d of %d samples are left out: no molecule, or with [H]", left_out, len(samples))
+    if not rows:
+        raise ValueError("there is no molecule among the samples: the atom probe is for models of SMILES")
+    number, place, token, hydrogens, degree, ring, charge = map(np.array, zip(*rows, strict=True))
+    labels = {"hydrogens": hydrogens, "degree": degree, "ring": ring.astype(np.int64)}
+    charge = np.where(np.isfinite(charge), charge, np.nan)
+    return Atoms(number, place, token, {**labels, CHARGE: charge})
+
+
+@torch.no_grad()
+def atom_vectors(model, samples: Sequence[Tensor], atoms: Atoms, *, copies: int = 1) -> np.ndarray:
+    """[A, d] float32, the last layer's vector at each atom's token.
+
+    Args:
+        model: in evaluation mode.
+        samples: as of :func:`read_atoms`.
+        atoms: those of the samples.
+        copies: of each token, in Repeated MLM.
+    """
+    device = next(model.parameters()).device
+    pad = model.encoder.dictionary.pad()
+    result: list[np.ndarray] = [np.empty(0)] * len(samples)
+    order = sorted(set(atoms.molecule.tolist()), key=lambda i: len(samples[i]))
+    while order:
+        size = max(1, BATCH_TOKENS // (len(samples[order[-1]]) * copies))
+        part, order = order[:size], order[size:]
+        tokens = torch.nn.utils.rnn.pad_sequence([samples[i] for i in part], True, pad).to(device)
+        features, _ = model.token_features(repeat_tokens(tokens, copies))  # [B, copies T, d]
+        features = features.unflatten(1, (-1, copies)).mean(2).float().cpu().numpy()
+        for number, row in zip(part, features, strict=True):
+            result[number] = row
+    return np.stack([result[i][t] for i, t in zip(atoms.molecule, atoms.place, strict=True)])
+
+
+def linear_probe(
+    vectors: np.ndarray, labels: np.ndarray, molecule: np.ndarray, *, values: bool, shuffle: int | None = None
+) -> Mean:
+    """How well a linear model of the vectors gives the labels of the molecules that it was not fitted to.
+
+    Args:
+        vectors: [A, d]; labels: [A], those that are NaN are left out; molecule: [A], the test are those whose
+            number modulo 3 is 0.
+        values: whether labels are values, not classes.
+        shuffle: seed by which the training atoms' labels are shuffled.
+
+    Returns:
+        The share of right classes, or R^2; ``tokens`` are atoms and ``sentences`` molecules of the test.
+
+    Raises:
+        ValueError: if there are too few molecules to fit and to test.
+    """
+    known = np.isfinite(labels)
+    vectors, labels, molecule = vectors[known], labels[known], molecule[known]
+    test = molecule % 3 == 0
+    if test.all() or not test.any():
+        raise ValueError(f"{len(set(molecule))} molecules are too few for a probe: give more")
+    fitted = labels[~test]
+    if shuffle is not None:
+        fitted = np.random.default_rng(shuffle).permutation(fitted)
+    if not values and len(set(fitted)) == 1:
+        said = np.full(test.sum(), fitted[0])
+    else:
+        linear = Ridge() if values else LogisticRegression(max_iter=300, tol=1e-3)
+        said = make_pipeline(StandardScaler(), linear).fit(vectors[~test], fitted).predict(vectors[test])
+    return score(said, labels[test], molecule[test], values=values)
+
+
+def majority(labels: np.ndarray, molecule: np.ndarray, *, values: bool) -> Mean:
+    """As :func:`linear_probe`, of the most frequent label, or the mean, of the training atoms."""
+    return linear_probe(np.zeros((len(labels), 1), np.float32), labels, molecule, values=values)
+
+
+def score(said: np.ndarray, labels: np.ndarray, molecule: np.ndarray, *, values: bool) -> Mean:
+    """The share of right classes, or R^2, of atoms [A]."""
+    meter = ClusteredMean()
+    numbers, cluster = np.unique(molecule, return_inverse=True)
+    if not values:
+        right = np.bincount(cluster, said == labels)
+        meter.add_sums(torch.from_numpy(right), torch.from_numpy(np.bincount(cluster)))
+        return meter.result()
+    residual = np.bincount(cluster, (said - labels) ** 2)
+    spread = np.bincount(cluster, (labels - labels.mean()) ** 2)
+    meter.add_sums(torch.from_numpy(residual), torch.from_numpy(spread))
+    unexplained = meter.result()
+    return replace(unexplained, mean=1.0 - unexplained.mean, tokens=len(labels), sentences=len(numbers))
+
+
+def atom_probe(checkpoint: Checkpoint, samples: Sequence[Tensor], *, seed: int = 1) -> dict:
+    """The probe of the module: by property, by row (``model``, ``untrained``, ``token``, ``shuffled``,
+    ``majority``) a :class:`Mean`.
+
+    Args:
+        checkpoint: of SMILES.
+        samples: [T] int64 each, a molecule between ``<s>`` and ``</s>``.
+        seed: of the untrained encoder and of the shuffled labels.
+    """
+    atoms = read_atoms(samples, checkpoint.dictionary)
+    copies = getattr(checkpoint.cfg.task, "repeat_times", None) or 1
+    inputs = {
+        "model": atom_vectors(checkpoint.model, samples, atoms, copies=copies),
+        "untrained": atom_vectors(untrained_model(checkpoint, seed), samples, atoms, copies=copies),
+        "token": (atoms.token[:, None] == np.unique(atoms.token)).astype(np.float32),
+    }
+    result = {}
+    for name, labels in atoms.labels.items():
+        options = {"labels": labels, "molecule": atoms.molecule, "values": name == CHARGE}
+        rows = {row: linear_probe(vectors, **options) for row, vectors in inputs.items()}
+        rows["shuffled"] = linear_probe(inputs["model"], **options, shuffle=seed)
+        rows["majority"] = majority(**options)
+        result[name] = rows
+    return result
+
+
+def measure(args: argparse.Namespace) -> dict:
+    """What the command writes."""
+    checkpoint = load_checkpoint(args.checkpoint, args.data, args.device)
+    samples = load_samples(
+        checkpoint,
+        split=args.split,
+        count=args.max_sentences,
+        break_mode="eos",
+        max_tokens=args.max_tokens,
+    )
+    results = atom_probe(checkpoint, samples, seed=args.seed)
+    about = command_line.about(checkpoint)
+    return {**about, "split": args.split, "seed": args.seed, "results": results}
+
+
+def main(argv=None) -> None:
+    arguments = command_line.parser(__doc__, samples="molecules, the first of the split", count=MOLECULES)
+    command_line.add_max_tokens(arguments)
+    command_line.run(arguments, measure, argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""What a model says of masked words, given the visible ones: one word's distribution, or all words together.
+
+A model knows how many words are missing and where, but none of them:
+
+* MLM: P at the word's position; words are independent of each other.
+* Repeated MLM: all k copies are masked; the mean of P over them.
+* ExLM: of all paths through the graph with as many nodes as there are targets, in proportion to their
+  transitions, node u of target i emits a word by P_u. So P(y_i = w) = sum over u of P(u is the i-th node)
+  P_u(w), and P(y_1, y_2, ...) = sum over paths of P(path) times the product of P_u(y_i). Exact, by the
+  forward-backward algorithm of training. Visible targets (``<s>``, ``</s>``) are emitted for certain.
+* ExLM w/o transitions: the CTC probability that the token's k states emit w and nothing else; not the blank.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fs_plugins.analysis.checkpoint import Checkpoint
+from fs_plugins.custom_ops.dag_loss import dag_loss
+from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.data.repeated_tokens import repeat_tokens
+from fs_plugins.models.exlm import ExLMModel, StateGraph
+
+
+@dataclass(frozen=True)
+class MaskedGraph:
+    """The graph of B masked sentences, as the model gives it without knowing a masked word.
+
+    Attributes:
+        graph: with links (the transitions).
+        is_masked: [B, M] bool, the targets that are masked words, not ``<s>``, ``</s>`` or padding.
+    """
+
+    graph: StateGraph
+    is_masked: Tensor
+
+    @cached_property
+    def paths(self) -> tuple[Tensor, Tensor]:
+        """P(u is the i-th node of the path) [B, M, L], of the paths with as many nodes as targets; and
+        the log-probability [B] that a path drawn by the transitions has as many."""
+        nodes = self.graph.layout.node_positions.shape[1]
+        return self._visits(self.graph.links.new_zeros((*self.is_masked.shape, nodes)))
+
+    def posterior(self, words: Tensor) -> Tensor:
+        """[B, M, L] the same, given the masked words; ``words`` as of :meth:`match`."""
+        return self._visits(self.match(words))[0]
+
+    def _visits(self, match: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior of the nodes [B, M, L] and log-probability [B] of emissions [B, M, L]."""
+        layout = self.graph.layout
+        with torch.enable_grad():
+            match = match.detach().requires_grad_()
+            log_probs = dag_loss(match, self.graph.links.detach(), layout.node_lengths, layout.target_lengths)
+            (visits,) = torch.autograd.grad(log_probs.sum(), match)
+        return visits, log_probs.detach()
+
+    def match(self, words: Tensor) -> Tensor:
+        """[B, M, L] log-probability that node u emits word i; of visible targets 0.
+
+        Args:
+            words: [masked words] int64, one for each True of ``is_masked``, in order.
+        """
+        targets = self.graph.layout.targets.clone()
+        targets[self.is_masked] = words
+        graph = self.graph
+        match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, targets)
+        return match.masked_fill(~self.is_masked[:, :, None], 0.0)
+
+    def joint_log_probs(self, words: Tensor) -> Tensor:
+        """[B] log-probability (nats) of all masked words of each sentence together; ``words`` as of
+        :meth:`match`."""
+        layout = self.graph.layout
+        total = dag_loss(self.match(words), self.graph.links, layout.node_lengths, layout.target_lengths)
+        return total - self.paths[1]
+
+    def node_log_probs(self, b: int) -> Tensor:
+        """[L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
+        states = self.graph.node_states[b, : int(self.graph.layout.node_lengths[b])]
+        return F.linear(states, self.graph.output_weight, self.graph.output_bias).float().log_softmax(-1)
+
+
+class MaskedPredictor:
+    """A model that predicts masked words; see the module.
+
+    Args:
+        model: an MLM, or an ExLM, in evaluation mode.
+        copies: of each token in Repeated MLM; an ExLM knows its own k.
+        ctc: for an ExLM that was trained without transitions.
+    """
+
+    def __init__(self, model, *, copies: int = 1, ctc: bool = False):
+        self.model, self.copies = model, copies
+        self.dictionary = model.encoder.dictionary
+        self.k = model.encoder.k if isinstance(model, ExLMModel) else 1
+        self.has_transitions = isinstance(model, ExLMModel) and not ctc
+        self.ctc = isinstance(model, ExLMModel) and ctc
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "MaskedPredictor":
+        """As the checkpoint was trained."""
+        copies = getattr(checkpoint.cfg.task, "repeat_times", None) or 1
+        ctc = checkpoint.criterion == "nat_ctc_loss_mlm"
+        return cls(checkpoint.model, copies=copies, ctc=ctc)
+
+    @property
+    def states(self) -> int:
+        """Most tokens that the model makes of one."""
+        return self.k * self.copies
+
+    @torch.no_grad()
+    def graph(self, tokens: Tensor, masked: Tensor) -> MaskedGraph:
+        """The graph of an ExLM; tokens [B, T] and masked [B, T] as in :class:`MaskedBatch`.
+
+        Raises:
+            ValueError: for more states than the model has positions.
+        """
+        dictionary = self.dictionary
+        visible = tokens.masked_fill(masked, dictionary.index("<mask>"))
+        # a target that says where the masks are, not what is behind them
+        target = torch.where(masked, dictionary.unk(), dictionary.pad())
+        try:
+            graph, _ = self.model(visible, target=target, transitions=not self.ctc)
+        except ValueError as error:
+            if "--max-positions" not in str(error):
+                raise
+            raise ValueError(f"{error}; for this model leave longer samples out (--max-tokens)") from error
+        sources = graph.layout.node_sources[:, :: self.k]  # [B, M]; a </s> that was appended is at T
+        return MaskedGraph(graph, F.pad(masked, (0, 1)).gather(1, sources))
+
+    @torch.no_grad()
+    def token_log_probs(self, tokens: Tensor, masked: Tensor) -> Tensor:
+        """Log-probabilities (nats) of the vocabulary for each masked word, each by itself.
+
+        Args:
+            tokens, masked: [B, T] as in :class:`MaskedBatch`.
+
+        Returns:
+            [masked words, V] float32, in the order of ``tokens[masked]``.
+        """
+        if not isinstance(self.model, ExLMModel):
+            visible = tokens.masked_fill(masked, self.dictionary.index("<mask>"))
+            copies = repeat_tokens(masked, self.copies)
+            logits, _ = self.model(repeat_tokens(visible, self.copies), masked_tokens=copies)
+            log_probs = logits.float().log_softmax(-1).unflatten(0, (-1, self.copies))
+            return log_probs.logsumexp(1) - torch.tensor(float(self.copies)).log()
+        found = self.graph(tokens, masked)
+        rows = (self._ctc_words if self.ctc else self._graph_words)(found, range(len(tokens)))
+        return torch.cat(list(rows))
+
+    @torch.no_grad()
+    def log_probs_of(self, tokens: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (nats) of the right words: each by itself, and all of a sentence together.
+
+        Returns:
+            [B, T], 0 where not masked; and [B].
+        """
+        each = torch.zeros(tokens.shape, device=tokens.device)
+        if not self.has_transitions:
+            each[masked] = self.token_log_probs(tokens, masked).gather(1, tokens[masked][:, None])[:, 0]
+            return each, each.sum(1)
+        found, words = self.graph(tokens, masked), tokens[masked]
+        marginal = (found.paths[0] * found.match(words).exp()).sum(-1)  # [B, M]
+        each[masked] = marginal[found.is_masked].clamp_min(1e-30).log()
+        return each, found.joint_log_probs(words)
+
+    def _graph_words(self, found: MaskedGraph, sentences):
+        """[masked words of the sentence, V] for each sentence."""
+        for b in sentences:
+            words = found.node_log_probs(b).exp()
+            visits = found.paths[0][b, found.is_masked[b], : len(words)]
+            yield (visits @ words).clamp_min(1e-30).log()
+
+    def _ctc_words(self, found: MaskedGraph, sentences):
+        """The same; the states of each token emit blanks, a run of the word, blanks."""
+        for b in sentences:
+            words = found.node_log_probs(b).unflatten(0, (-1, self.k))  # [M, k, V]
+            words = words[found.is_masked[b, : len(words)]]
+            blank = words[..., self.dictionary.unk(), None]  # [R, k, 1]
+            before = torch.zeros_like(blank[:, 0])
+            inside = after = torch.full_like(words[:, 0], -torch.inf)
+            for state in range(self.k):
+                word, empty = words[:, state], blank[:, state]
+                after = torch.logaddexp(after, inside) + empty
+                inside = torch.logaddexp(inside, before) + word
+                before = before + empty
+            scores = torch.logaddexp(inside, after)
+            scores[:, self.dictionary.unk()] = -torch.inf
+            yield scores.log_softmax(-1)

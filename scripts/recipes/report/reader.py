@@ -1,0 +1,74 @@
+"""Reading results. What cannot be read is noted, so that a report tells of it and still shows the rest."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from recipes.files import read_json
+from recipes.folders import RECORD
+from recipes.report.page import Code, Section
+from recipes.tables import Table
+
+T = TypeVar("T")
+
+
+class Reader:
+    """Reads the files of results and the records of what they are made of.
+
+    Attributes:
+        problems: what could not be read or used, a sentence each.
+        damaged: the files that could not be read.
+        commands: folder of a run -> its command, of the records that were read.
+    """
+
+    def __init__(self):
+        self.problems: list[str] = []
+        self.damaged: set[Path] = set()
+        self.commands: dict[str, str] = {}
+        self._origins: dict[str, set[str]] = defaultdict(set)
+
+    def note(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def read(self, path: Path, parse: Callable[[dict], T] = dict) -> T | None:
+        """What ``parse`` makes of a JSON file; None if it does not exist, or is damaged, which is noted."""
+        try:
+            content = read_json(path)
+            return None if content is None else parse(content)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            self.damaged.add(path)
+            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            self.note(reason if str(path) in reason else f"{path} is damaged: {reason}")
+            return None
+
+    def record(self, folder: Path) -> dict | None:
+        """The made_of.json of a run, whose command, versions and commit are then part of the provenance."""
+        record = self.read(folder / RECORD, _record)
+        if record is not None:
+            self.commands[str(folder)] = shlex.join(record["command"])
+            self._origins["commit"].add(record["commit"])
+            for name, version in record["versions"].items():
+                self._origins[name].add(str(version))
+        return record
+
+    def provenance(self) -> Section | None:
+        """What the runs were made with: commits and versions, more than one where they differ; commands."""
+        if not self.commands:
+            return None
+        rows = [["runs", f"{len(self.commands):,}"]]
+        rows += [[name, ", ".join(sorted(found))] for name, found in self._origins.items()]
+        text = "\n\n".join(f"# {folder}\n{command}" for folder, command in self.commands.items())
+        return Section("Where the numbers come from", [Table(["", ""], rows), Code("Commands", text)])
+
+
+def _record(content: dict) -> dict:
+    record = {name: content[name] for name in ("settings", "command", "versions", "commit")}
+    for name, kind in (("settings", dict), ("command", list), ("versions", dict), ("commit", str)):
+        if not isinstance(record[name], kind):
+            raise TypeError(f"{name} is {record[name]!r}")
+    return record

@@ -1,0 +1,202 @@
+"""What a study's folder holds, as numbers by run: means and spreads over seeds.
+
+study.json                          size, data, glue, seeds and targets, as the workflow was asked for them
+study/KEY/made_of.json, train.json  the record and the outcome of a pre-training; metrics.jsonl: its curve
+study/KEY/entropy.json, probe.json  measurements; glue/TASK/seed-N/result.json: fine-tunings by table 6
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from recipes import paper
+from recipes.glue.tasks import TASKS
+from recipes.report.reader import Reader
+from recipes.study.grids import DEFAULT_P, Run
+from recipes.tables import Value, over_seeds
+
+GLUE_TASKS = tuple(name for name in paper.numbers("table2")["rows"][0]["values"] if name != "Avg")
+TRAIN, ENTROPY, PROBE = "train.json", "entropy.json", "probe.json"
+LENGTH_FLAG = "--tokens-per-sample"
+_KEY = re.compile(r"(?P<model>.+)-k(?P<k>\d+)-p(?P<p>[\d.]+)(-x(?P<schedule>\d+))?(-seed-(?P<seed>\d+))?")
+
+
+def run_of(key: str) -> Run:
+    """The run that a folder, or a row of the paper's numbers, is named after; seed 1 if it names none.
+
+    Raises:
+        ValueError: if it is not the name of a run.
+    """
+    found = _KEY.fullmatch(key)
+    if found is None:
+        raise ValueError(f"{key!r} is not the name of a run, such as exlm-k4-p0.15-seed-1")
+    number = {name: int(found[name] or 1) for name in ("k", "seed", "schedule")}
+    return Run(found["model"], number["k"], float(found["p"]), number["seed"], number["schedule"])
+
+
+def name_of(run: Run) -> str:
+    """The name of a run without its seed, as in the paper's numbers."""
+    longer = f"-x{run.schedule}" if run.schedule != 1 else ""
+    return f"{run.model}-k{run.k}-p{run.p:g}{longer}"
+
+
+@dataclass(frozen=True)
+class Training:
+    """The outcome of a pre-training.
+
+    Attributes:
+        seconds: in training steps, None if the log does not tell.
+        wall, cpu: seconds of the whole command.
+        corrupted: share of tokens whose copies were all masked, and of how many tokens; Repeated MLM only.
+        tokens_per_sample: before repetition.
+    """
+
+    seconds: float | None
+    wall: float
+    cpu: float
+    machine: str
+    corrupted: tuple[float, int] | None
+    tokens_per_sample: int | None
+
+    @classmethod
+    def parse(cls, content: dict) -> Training:
+        command = content.get("fairseq_train") or []
+        lengths = [after for word, after in zip(command, command[1:], strict=False) if word == LENGTH_FLAG]
+        measured = content.get("corrupted")
+        return cls(
+            content["training_seconds"],
+            content.get("wall_seconds") or 0.0,
+            content.get("cpu_seconds") or 0.0,
+            str(content.get("machine") or ""),
+            (float(measured["proportion"]), int(measured["tokens"])) if measured else None,
+            int(lengths[-1]) if lengths else None,
+        )
+
+
+class Study:
+    """The results of the pre-trainings in OUTPUT/study.
+
+    Attributes:
+        settings: of study.json; empty if it does not exist.
+        runs: run (with seed 1) -> seed -> folder, of all that were begun.
+    """
+
+    def __init__(self, output: Path, reader: Reader):
+        self.output, self.reader = output, reader
+        self.settings = reader.read(output / "study.json") or {}
+        self.runs: dict[Run, dict[int, Path]] = defaultdict(dict)
+        for folder in sorted(path for path in (output / "study").iterdir() if path.is_dir()):
+            try:
+                run = run_of(folder.name)
+            except ValueError as error:
+                reader.note(f"{folder} is not used: {error}")
+                continue
+            self.runs[Run(run.model, run.k, run.p, 1, run.schedule)][run.seed] = folder
+            reader.record(folder)
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of all pre-trainings that were begun."""
+        return sorted({seed for folders in self.runs.values() for seed in folders})
+
+    def folders(self, run: Run) -> list[Path]:
+        """Of each seed."""
+        return [folder for _, folder in sorted(self.runs.get(run, {}).items())]
+
+    def _over_seeds(self, run: Run, file: str, pick: Callable[[dict], float | None]) -> Value | None:
+        folders = self.folders(run)
+        return over_seeds((self.reader.read(folder / file, pick) for folder in folders), len(folders))
+
+    def trainings(self, run: Run) -> list[Training]:
+        found = (self.reader.read(folder / TRAIN, Training.parse) for folder in self.folders(run))
+        return [training for training in found if training]
+
+    def seconds(self, run: Run) -> Value | None:
+        found = (training.seconds for training in self.trainings(run))
+        return over_seeds(found, len(self.folders(run)))
+
+    def corrupted(self, run: Run) -> tuple[Value, int] | None:
+        """Percent of the tokens whose copies were all masked, and of how many tokens."""
+        found = [training.corrupted for training in self.trainings(run) if training.corrupted]
+        value = over_seeds((100 * share for share, _ in found), len(self.folders(run)))
+        return (value, sum(tokens for _, tokens in found)) if value else None
+
+    def tokens_per_sample(self, run: Run) -> int | None:
+        return next((t.tokens_per_sample for t in self.trainings(run) if t.tokens_per_sample), None)
+
+    def entropy(self, run: Run, name: str = "entropy") -> Value | None:
+        """Bits: ``entropy`` (the mean over states), or ``entropy_posterior``."""
+        return self._over_seeds(run, ENTROPY, lambda result: (result[name] or {}).get("mean"))
+
+    def probe(self, run: Run, ratio: float = DEFAULT_P, name: str = "accuracy") -> Value | None:
+        """Recovery of masked tokens: ``accuracy`` in percent, or ``bits``."""
+        scale = 100 if name == "accuracy" else 1
+
+        def pick(result: dict) -> float | None:
+            return next((scale * r[name] for r in result["results"] if r["mask_prob"] == ratio), None)
+
+        return self._over_seeds(run, PROBE, pick)
+
+    def glue(self, run: Run, task: str) -> Value | None:
+        """Accuracy in percent over pre-training and fine-tuning seeds, of each fine-tuning's best epoch.
+
+        ``MNLI`` is the mean of matched and mismatched, ``MNLI-m`` and ``MNLI-mm`` each of them, ``Avg`` the
+        mean over the four tasks of each task's mean, if all are there.
+        """
+        if task == "Avg":
+            means = [self.glue(run, name) for name in GLUE_TASKS]
+            if not all(means):
+                return None
+            if len({(len(value.numbers), value.expected) for value in means}) == 1:  # each seed has all four
+                per_seed = zip(*(value.numbers for value in means), strict=True)
+                return over_seeds(map(statistics.fmean, per_seed), means[0].expected)
+            return over_seeds([statistics.fmean(value.centre for value in means)])
+        name, _, half = task.partition("-")
+        splits = {"m": ("valid",), "mm": ("valid1",)}.get(half, TASKS[name].valid_splits)
+
+        def pick(result: dict) -> float:
+            return statistics.fmean(100 * result["scores"][split]["accuracy"] for split in splits)
+
+        begun = [sorted(folder.glob(f"glue/{name}/seed-*")) for folder in self.folders(run)]
+        scores = (self.reader.read(path / "result.json", pick) for paths in begun for path in paths)
+        return over_seeds(scores, len(begun) * max(map(len, begun), default=0))
+
+    def has_glue(self) -> bool:
+        """Whether the study fine-tunes; otherwise its quality is the probe's."""
+        return bool(self.settings.get("glue")) or any((self.output / "study").glob("*/glue/*/seed-*"))
+
+    def curve(self, run: Run) -> list[dict]:
+        """The training records of a run's metrics.jsonl, of its first seed that has some."""
+        for folder in self.folders(run):
+            path = folder / "metrics.jsonl"
+            if not path.is_file():
+                continue
+            try:
+                records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+                if found := [record for record in records if record["kind"] == "train"]:
+                    return found
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                self.reader.damaged.add(path)
+                self.reader.note(f"{path} is damaged: {error}")
+        return []
+
+    def missing(self, run: Run, *files: str) -> str:
+        """What stands in a cell that has no number.
+
+        Args:
+            files: that the number would have come from, or patterns of them.
+        """
+        folders = self.folders(run)
+        if not folders:
+            return "not run"
+        needed = {path for folder in folders for name in (TRAIN, *files) for path in folder.glob(name)}
+        if needed & self.reader.damaged:
+            return "damaged"
+        trained = any((folder / TRAIN).exists() for folder in folders)
+        return "not measured" if trained else "unfinished"

@@ -1,0 +1,141 @@
+"""Fillings come as often as they are probable, and are counted as RDKit reads them."""
+
+import itertools
+import json
+from collections import Counter
+
+import pytest
+import torch
+from scipy import stats
+
+from fs_plugins.analysis import filling
+from fs_plugins.analysis.masked_prediction import MaskedPredictor
+from fs_plugins.analysis.masked_samples import MaskedBatch, masked_batches
+from tests import builders
+
+WORDS = builders.dictionary(3)
+
+
+def spread(model):
+    """The model with words that are far from equally probable."""
+    torch.nn.init.normal_(model.encoder.lm_head.bias, 0, 1.5, generator=torch.Generator().manual_seed(1))
+    return model
+
+
+def batch() -> MaskedBatch:
+    tokens = torch.nn.utils.rnn.pad_sequence(
+        [builders.sentence(WORDS, n, [], seed=n)[0] for n in (6, 4)], True, WORDS.pad()
+    )
+    masked = torch.zeros_like(tokens, dtype=torch.bool)
+    masked[0, [2, 3]] = masked[1, [1, 4]] = True
+    return MaskedBatch(tokens, masked, [7, 3])
+
+
+@pytest.mark.parametrize("kind", ["mlm", "repeated", "exlm", "without transitions"])
+def test_fillings_come_as_often_as_they_are_probable(kind):
+    """Chi-square of 4,000 fillings of two words against the model's exact probability of each pair."""
+    if kind in ("mlm", "repeated"):
+        model = spread(builders.model("p_roberta_base", WORDS, **builders.SMALL))
+        predictor = MaskedPredictor(model, copies=2 if kind == "repeated" else 1)
+    else:
+        model = spread(builders.exlm(WORDS, ext_state_num=3))
+        torch.nn.init.normal_(model.encoder.lm_head.dense.weight, 0, 1)
+        predictor = MaskedPredictor(model, ctc=kind == "without transitions")
+    some, V, draws = batch(), len(WORDS), 4000
+    drawn = list(filling.draw_fillings(predictor, some, draws))
+    assert [words.shape for words in drawn] == [(draws, 2), (draws, 2)]
+    for b, words in enumerate(drawn):
+        seen = Counter(map(tuple, words.tolist()))
+        tokens, masked = some.tokens[b : b + 1], some.masked[b : b + 1]
+        observed, expected = [], []
+        for pair in itertools.product(range(V), repeat=2):
+            chosen = tokens.clone()
+            chosen[masked] = torch.tensor(pair)
+            if WORDS.pad() in pair:  # the same as padding to the model: its probability is the rest
+                continue
+            expected.append(float(predictor.log_probs_of(chosen, masked)[1].exp()) * draws)
+            observed.append(seen[pair])
+        expected.append(draws - sum(expected))
+        observed.append(draws - sum(observed))
+        kept = [i for i, count in enumerate(expected) if count >= 5]
+        observed, expected = ([values[i] for i in kept] for values in (observed, expected))
+        expected.append(draws - sum(expected))
+        observed.append(draws - sum(observed))
+        assert len(kept) > 8
+        assert stats.chisquare(observed, expected).pvalue > 0.001
+
+
+def test_fillings_do_not_depend_on_the_batch():
+    predictor, some = MaskedPredictor(spread(builders.exlm(WORDS, ext_state_num=2))), batch()
+    together = list(filling.draw_fillings(predictor, some, 50))
+    alone = filling.draw_fillings(predictor, MaskedBatch(some.tokens[1:, :6], some.masked[1:, :6], [3]), 50)
+    assert torch.equal(together[1], next(alone))
+    again = list(filling.draw_fillings(predictor, some, 50, seed=2))
+    assert not torch.equal(together[0], again[0])
+
+
+def molecules(symbols, *smiles):
+    ids = ([symbols.bos(), *map(symbols.index, one), symbols.eos()] for one in smiles)
+    return [torch.tensor(one) for one in ids]
+
+
+def test_what_is_counted(monkeypatch):
+    symbols = builders.dictionary(["C", "O", "N", "(", ")", "1"])
+    said = {  # what the model puts for the one token that is masked
+        "CCO": ["O", "N", "N", "(", "</s>"],  # the original if it replaces "O"
+        "C1CC1": ["C", "C", "C", "C", "C"],
+    }
+    samples = molecules(symbols, *said)
+
+    def mask_last_atom(samples, share, dictionary, **options):
+        for (number, sample), place in zip(enumerate(samples), (3, 4), strict=True):
+            masked = torch.zeros(len(sample), dtype=torch.bool)
+            masked[place] = True
+            yield MaskedBatch(sample[None], masked[None], [number])
+
+    def draw(predictor, some, n, seed):
+        words = list(said.values())[some.indices[0]]
+        yield torch.tensor([[symbols.index(word)] for word in words])
+
+    monkeypatch.setattr(filling, "masked_batches", mask_last_atom)
+    monkeypatch.setattr(filling, "draw_fillings", draw)
+    predictor = MaskedPredictor(builders.model("p_roberta_base", symbols, **builders.SMALL))
+    found = filling.filling(predictor, samples, 0.2, fillings=5)
+    shares = {name: round(10 * found[name].mean, 6) for name in filling.MEASURES}
+    # CCO, CCN twice; "CC(" is no SMILES, and nor is "CC</s>"; then C1CC1 five times
+    assert shares == {"valid": 3 + 5, "equal": 1 + 5, "distinct": 2 + 1, "special": 1}
+    assert (found["valid"].tokens, found["valid"].sentences) == (10, 2)
+
+
+def test_originals_that_are_no_molecules_are_left_out(caplog):
+    symbols = builders.dictionary(["C", "O", "("])
+    predictor = MaskedPredictor(builders.model("p_roberta_base", symbols, **builders.SMALL))
+    found = filling.filling(predictor, molecules(symbols, "CCO", "CC("), 0.3, fillings=4)
+    assert found["valid"].sentences == 1
+    assert "1 samples are no molecules" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("smiles", "expected"), [("OCC", "CCO"), ("C1CC", None), ("", None), ("C<mask>C", None), ("C C", None)]
+)
+def test_canonical(smiles, expected):
+    assert filling.canonical(smiles) == expected
+
+
+def test_the_number_of_fillings():
+    predictor = MaskedPredictor(builders.model("p_roberta_base", WORDS, **builders.SMALL))
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        filling.filling(predictor, [], 0.3, fillings=0)
+
+
+def test_the_command(tmp_path, save_checkpoint):
+    symbols = builders.dictionary(["C", "O", "N"])
+    rows = molecules(symbols, "CCO", "CNC", "COC", "CCCC")
+    builders.write_split(tmp_path / "bin", "valid", [row[1:].tolist() for row in rows], symbols)
+    model = save_checkpoint("exlm_tiny", symbols=symbols, criterion="nat_dag_loss_mlm", ext_state_num=2)
+    output = tmp_path / "filling.json"
+    flags = ["--data", str(tmp_path / "bin"), "--fillings", "3", "--mask-prob", "0.5", "--device", "cpu"]
+    filling.main([str(model), *flags, "--output", str(output)])
+    (result,) = json.loads(output.read_text())["results"]
+    assert (result["fillings"], result["valid"]["tokens"], result["valid"]["sentences"]) == (3, 12, 4)
+    assert len(list(masked_batches(rows, 0.5, symbols))) == 1

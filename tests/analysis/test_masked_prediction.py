@@ -1,0 +1,159 @@
+"""What models say of masked words is what a direct computation over positions, paths or alignments gives."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from fs_plugins.analysis.masked_prediction import MaskedPredictor
+from tests import builders
+
+
+def batch(symbols):
+    """Two sentences of different length, without masks, and which words are to be masked."""
+    rows = [builders.sentence(symbols, n, [], seed=n)[0] for n in (7, 5)]
+    tokens = torch.nn.utils.rnn.pad_sequence(rows, True, symbols.pad())
+    masked = torch.zeros_like(tokens, dtype=torch.bool)
+    masked[0, [2, 5]] = masked[1, 3] = True
+    return tokens, masked
+
+
+def spread(model):
+    """The model with nodes and positions that differ, as a trained one's do."""
+    for layer in model.encoder.sentence_encoder.layers:
+        for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.out_proj):
+            torch.nn.init.normal_(projection.weight)
+    return model
+
+
+def test_an_mlm_predicts_at_the_words_position():
+    symbols = builders.dictionary()
+    model = builders.model("p_roberta_base", symbols, **builders.SMALL)
+    tokens, masked = batch(symbols)
+    found = MaskedPredictor(model).token_log_probs(tokens, masked)
+    logits, _ = model(tokens.masked_fill(masked, symbols.index("<mask>")))
+    torch.testing.assert_close(found, logits[masked].log_softmax(-1))
+
+
+def test_repeated_mlm_is_the_mean_of_the_copies_probabilities():
+    symbols = builders.dictionary()
+    model = spread(builders.model("p_roberta_base", symbols, **builders.SMALL, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    found = MaskedPredictor(model, copies=3).token_log_probs(tokens, masked).exp()
+    visible = tokens.masked_fill(masked, symbols.index("<mask>")).repeat_interleave(3, 1)
+    copies = model(visible)[0].softmax(-1).unflatten(1, (-1, 3))[masked]  # [masked words, 3, V]
+    assert (copies[:, 0] - copies[:, 2]).abs().max() > 0.1
+    torch.testing.assert_close(found, copies.mean(1))
+    torch.testing.assert_close(found.sum(-1), torch.ones(3))
+
+
+def sentences(model, symbols, tokens, masked):
+    """Of each sentence by itself: words [L, V], links [L, L], and which of its M targets are masked words."""
+    visible = tokens.masked_fill(masked, symbols.index("<mask>"))
+    targets = torch.where(masked, tokens, symbols.pad())
+    for b in range(len(tokens)):
+        length = int(tokens[b].ne(symbols.pad()).sum())
+        graph, _ = model(visible[b : b + 1, :length], target=targets[b : b + 1, :length])
+        expanded = masked[b, :length] | tokens[b, :length].eq(symbols.eos())
+        expanded[0] = True
+        yield graph.logits()[0].softmax(-1), graph.links[0].exp(), masked[b, :length][expanded]
+
+
+def weighted_paths(links, M):
+    """Each path of M nodes with its probability among these."""
+    L = len(links)
+    paths = [(0, *inner, L - 1) for inner in itertools.combinations(range(1, L - 1), M - 2)]
+    weights = [math.prod(float(links[u, v]) for u, v in itertools.pairwise(path)) for path in paths]
+    return [(path, weight / math.fsum(weights)) for path, weight in zip(paths, weights, strict=True)]
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_word_of_exlm_is_the_sum_over_all_paths(k):
+    symbols = builders.dictionary(6)
+    model = spread(builders.exlm(symbols, ext_state_num=k, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    tokens[0, 4] = symbols.eos()  # of a sentence that is not the sample's last one
+    predictor = MaskedPredictor(model)
+    found = iter(predictor.token_log_probs(tokens, masked).exp())
+    with torch.no_grad():
+        for words, links, is_word in sentences(model, symbols, tokens, masked):
+            for i in is_word.nonzero().flatten().tolist():
+                paths = weighted_paths(links, len(is_word))
+                expected = sum(weight * words[path[i]] for path, weight in paths)
+                torch.testing.assert_close(next(found), expected, rtol=1e-4, atol=1e-6)
+    assert next(found, None) is None
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_joint_likelihood_of_exlm_is_the_sum_over_all_paths(k):
+    symbols = builders.dictionary(6)
+    model = spread(builders.exlm(symbols, ext_state_num=k, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    tokens[0, 4] = symbols.eos()
+    each, joint = MaskedPredictor(model).log_probs_of(tokens, masked)
+    assert each.shape == tokens.shape and (each[~masked] == 0).all()
+    with torch.no_grad():
+        for b, (words, links, is_word) in enumerate(sentences(model, symbols, tokens, masked)):
+            right, places = tokens[b][masked[b]].tolist(), is_word.nonzero().flatten().tolist()
+            paths = weighted_paths(links, len(is_word))
+            total = sum(
+                weight * math.prod(float(words[path[i], y]) for i, y in zip(places, right, strict=True))
+                for path, weight in paths
+            )
+            assert joint[b].item() == pytest.approx(math.log(total), rel=1e-4)
+            for i, y, log_prob in zip(places, right, each[b][masked[b]].tolist(), strict=True):
+                marginal = sum(weight * float(words[path[i], y]) for path, weight in paths)
+                assert log_prob == pytest.approx(math.log(marginal), rel=1e-4)
+    if k == 3:
+        assert abs(float(each[0].sum() - joint[0])) > 0.01  # two words, which depend on each other
+    assert float(each[1].sum()) == pytest.approx(float(joint[1]), rel=1e-4)  # a single one
+
+
+def test_probabilities_of_all_pairs_of_words_sum_to_one():
+    symbols = builders.dictionary(6)
+    model = spread(builders.exlm(symbols, ext_state_num=2, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    tokens, masked, V = tokens[:1], masked[:1], len(symbols)
+    found = MaskedPredictor(model).graph(tokens, masked)
+    pairs = itertools.product(range(V), repeat=2)
+    total = sum(math.exp(found.joint_log_probs(torch.tensor(pair))) for pair in pairs)
+    assert total == pytest.approx(1.0, rel=1e-4)
+
+
+def test_without_transitions_words_are_ctcs_and_independent():
+    symbols = builders.dictionary(6)
+    model = spread(builders.exlm(symbols, ext_state_num=3, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    predictor = MaskedPredictor(model, ctc=True)
+    found = predictor.token_log_probs(tokens, masked)
+    row, blank = 0, symbols.unk()
+    with torch.no_grad():
+        for words, _, is_word in sentences(model, symbols, tokens, masked):
+            for rank in is_word.nonzero().flatten().tolist():
+                scores = torch.zeros(len(symbols))
+                for emitted in itertools.product(range(len(symbols)), repeat=3):
+                    runs = [word for word, _ in itertools.groupby(emitted) if word != blank]
+                    if len(runs) == 1:
+                        said = (float(words[3 * rank + i, w]) for i, w in enumerate(emitted))
+                        scores[runs[0]] += math.prod(said)
+                expected = scores / scores.sum()
+                torch.testing.assert_close(found[row].exp(), expected, rtol=1e-4, atol=1e-6)
+                row += 1
+    each, joint = predictor.log_probs_of(tokens, masked)
+    torch.testing.assert_close(each.sum(1), joint)
+    assert row == len(found)
+
+
+@pytest.mark.parametrize("options", [{}, {"ctc": True}], ids=["transitions", "without"])
+def test_predictions_do_not_depend_on_the_batch(options):
+    symbols = builders.dictionary()
+    model = builders.exlm(symbols, ext_state_num=3)
+    tokens, masked = batch(symbols)
+    predictor = MaskedPredictor(model, **options)
+    together, alone = (
+        predictor.log_probs_of(tokens, masked),
+        predictor.log_probs_of(tokens[1:, :7], masked[1:, :7]),
+    )
+    torch.testing.assert_close(together[0][1:, :7], alone[0])
+    torch.testing.assert_close(together[1][1:], alone[1])

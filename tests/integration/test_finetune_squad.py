@@ -1,0 +1,34 @@
+"""finetune_squad.sh: trains, answers, scores, and does so once."""
+
+import json
+
+import pytest
+
+from tests import pages
+from tests.integration import commands
+
+
+@pytest.mark.slow
+def test_trains_predicts_and_does_not_repeat(pretrained, squad_data, tmp_path, capsys):
+    words = (
+        pretrained,
+        squad_data,
+        tmp_path,
+        "--cpu",
+        "--window-tokens",
+        60,
+        "--max-epoch",
+        1,
+        "--lr",
+        "1e-3",
+    )
+    pages.run("finetune_squad", *words)
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert f"F1 {scores['f1']:.2f}" in capsys.readouterr().out
+    logged = commands.parse((tmp_path / "train.log").read_text()).stats["valid"][-1]
+    assert float(logged["valid_f1"]) == pytest.approx(scores["f1"], abs=0.006)
+    assert float(logged["valid_em_swept"]) == pytest.approx(scores["best_exact"], abs=0.006)
+    assert len(json.loads((tmp_path / "predictions.json").read_text())) == scores["total"] == 12
+    before = (tmp_path / "train.log").read_text()
+    assert f"F1 {scores['f1']:.2f}" in pages.run("finetune_squad", *words)
+    assert (tmp_path / "train.log").read_text() == before

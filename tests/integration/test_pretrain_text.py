@@ -1,0 +1,119 @@
+"""scripts/pretrain_text.sh trains; on two processes as on one that takes twice the steps an update."""
+
+import fcntl
+import os
+import random
+import socket
+import subprocess
+import sys
+
+import prepare_text
+import pytest
+import torch
+from fairseq import tasks, utils
+from recipes.checkpoints import trained_updates
+
+from fs_plugins.analysis.checkpoint import load_checkpoint
+from tests.integration import commands
+from tests.scripts.test_bpe import write_gpt2
+
+SCRIPT = commands.ROOT / "scripts" / "pretrain_text.sh"
+# of a batch of 16 sentences; without dropout, whose random numbers are each process's own
+SMALL = ["--updates", "12", "--batch-size", "8", "--tokens-per-sample", "32", "--dropout", "0"]
+SMALL += ["--attention-dropout", "0", "--max-positions", "136", "--encoder-layers", "1", "--seed", "3"]
+SMALL += ["--warmup-updates", "2", "--lr", "1e-2", "--validate-interval-updates", "12"]
+
+
+def start(corpus, save, *flags, **environment) -> subprocess.Popen:
+    clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    return subprocess.Popen(
+        ["bash", str(SCRIPT), "exlm", "smoke", str(corpus), str(save), "--cpu", *SMALL, *flags],
+        env={**clean, "EXLM_PYTHON": sys.executable, "OMP_NUM_THREADS": "1", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def start_two(corpus, save) -> list[subprocess.Popen]:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = str(probe.getsockname()[1])
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    return [
+        start(corpus, save, "--update-freq", "1", RANK=str(rank), LOCAL_RANK=str(rank), **shared)
+        for rank in (0, 1)
+    ]
+
+
+def valid_loss(path, corpus) -> float:
+    """The mean loss of a checkpoint over the validation set, to every digit."""
+    checkpoint = load_checkpoint(path, data=corpus)
+    cfg = checkpoint.cfg
+    cfg.task.data = str(corpus)
+    task = tasks.setup_task(cfg.task)
+    criterion = task.build_criterion(cfg.criterion).eval()
+    task.load_dataset("valid")
+    total = sentences = 0.0
+    for batch in task.get_batch_iterator(task.dataset("valid"), max_sentences=8).next_epoch_itr(False):
+        with torch.no_grad():
+            loss, size, _ = criterion(checkpoint.model, utils.move_to_cpu(batch))
+        total, sentences = total + loss.item(), sentences + size
+    return total / sentences
+
+
+@pytest.mark.parametrize("mode", ["none", "complete", "complete_doc", "eos"])
+def test_prepared_text_trains_in_every_sample_break_mode(mode, tmp_path):
+    """With paragraphs longer than a sample, which --max-tokens has cut to what one can hold with <s>."""
+    rng = random.Random(7)
+    bpe = write_gpt2(tmp_path / "bpe", [("t", "h"), ("i", "n")])
+    text = (" ".join(rng.choices(["the", "inn", "thin"], k=rng.randint(2, 30))) for _ in range(60))
+    (tmp_path / "text.txt").write_text("".join(f"{t}\n" + "\n" * (i % 3 == 0) for i, t in enumerate(text)))
+    arguments = ["--train", tmp_path / "text.txt", "--bpe", bpe, "--valid-share", "0.2", "--workers", "1"]
+    asked = (tmp_path / "data-bin", *arguments, "--max-tokens", 30)
+    prepare_text.main([str(a) for a in asked])
+    flags = ("--sample-break-mode", mode, "--max-update", 2, "--max-positions", 200)
+    flags = commands.pretraining(tmp_path / "data-bin", tmp_path / "s", *flags)
+    flags.remove("--disable-validation")
+    run = commands.train(*flags)
+    assert len(run.updates) == 2 and set(run.values("nonfinite")) == {0}
+    assert "will be skipped" not in run.text
+    assert max(run.values("wpb")) <= 8 * 32
+
+
+def test_a_folder_has_one_pretraining(corpus, tmp_path):
+    folder = tmp_path / "my model"
+    commands.finish(start(corpus, folder, "--max-update", "1"))
+    last = folder / "checkpoint_last.pt"
+    written = last.read_bytes()
+
+    def again(*flags, **environment):
+        run = start(corpus, folder, *flags, **environment)
+        return run.communicate(timeout=60)[0], run.returncode
+
+    printed, status = again("--p", "0.5")
+    assert status == 2 and "holds a run of other settings or data" in printed
+    assert "--mask-prob: there '0.15', asked '0.5'" in printed
+    printed, status = again("--max-update", "1")
+    assert status == 0 and "finished before" in printed and "has had 1 updates" in printed
+    assert last.read_bytes() == written
+    longer, status = again("--max-update", "2")
+    assert status == 0 and "Loaded checkpoint" in longer and trained_updates(last) == 2
+    (folder / "made_of.json").unlink()
+    assert "holds results without a made_of.json" in again("--max-update", "3")[0]
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        printed, status = again("--p", "0.5")
+        assert status == 2 and "another run is at work in" in printed
+
+
+@pytest.mark.slow
+def test_two_processes_are_one_of_twice_the_accumulation(corpus, tmp_path):
+    [one] = commands.finish(start(corpus, tmp_path / "one", "--update-freq", "2"))
+    two, _ = commands.finish(*start_two(corpus, tmp_path / "two"))
+    last = [run.values("loss", "valid")[-1] for run in (one, two)]
+    assert last[0] == pytest.approx(last[1], abs=1e-3)  # the log's last digit
+    losses = [valid_loss(tmp_path / name / "checkpoint_last.pt", corpus) for name in ("one", "two")]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert losses[0] < 6  # bits or nats, it has learnt something: ln 305 + what transitions cost is more
+    # (one process without accumulation, which trains on half of each batch, ends 0.1 apart)

@@ -1,0 +1,110 @@
+"""scripts/report.py from end to end: what it finds in folders, what it writes, what it refuses."""
+
+import re
+
+import pytest
+import report
+
+from tests.recipes.report.conftest import glue_result, made_of, molecule_result, write
+
+
+def ran(capsys, *arguments) -> tuple[int, str]:
+    """Exit status, and what was printed or the error."""
+    status = report.main([*map(str, arguments)])
+    captured = capsys.readouterr()
+    return status, captured.err if status else captured.out
+
+
+@pytest.fixture
+def output(tmp_path):
+    """A folder of the workflow with something of each part."""
+    folder = tmp_path / "out"
+    write(folder / "study.json", {"size": "smoke", "data": "data-bin", "seeds": [1], "targets": ["table12"]})
+    for key in ("repeated-mlm-k1-p0.15-seed-1", "exlm-k4-p0.15-seed-1"):
+        made_of(folder / "study" / key, "bash", "pretrain_text.sh", key)
+        write(folder / "study" / key / "train.json", {"training_seconds": 3600})
+    molecule_result(folder / "table1/exlm/bbbp/seed-1", "bbbp", 1, 0.7)
+    write(folder / "table3/exlm/model.json", {"grid": "table6", "only": {}, "seeds": [1]})
+    glue_result(folder / "table3/exlm/glue/RTE/lr5e-5-b32-e3-w0.06/seed-1", "RTE", 0.6)
+    return folder
+
+
+def test_a_folder_of_the_workflow(output, capsys):
+    assert ran(capsys, output) == (0, f"{output / 'report.md'}\n{output / 'report.html'}\n")
+    text, page = ((output / f"report.{form}").read_text(encoding="utf-8") for form in ("md", "html"))
+    titles = [
+        "Table 1: MoleculeNet",
+        "Table 3: GLUE and SQuAD 2.0",
+        "The study of",
+        "Table 12: Training time",
+    ]
+    for title in [*titles, "Where the numbers come from"]:
+        assert title in text and title in page
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
+    assert pictures == ["pictures/table1.png", "pictures/table3.png"]
+    for picture in pictures:
+        assert (output / picture).read_bytes().startswith(b"\x89PNG")
+    assert page.count("data:image/png;base64,") == 2 and "http" not in page
+    assert "bash pretrain_text.sh exlm-k4-p0.15-seed-1" in page
+
+
+def test_models_by_hand_and_another_folder(output, tmp_path, capsys):
+    molecule_result(tmp_path / "mlm" / "bbbp", "bbbp", 1, 0.6)
+    glue_result(tmp_path / "mlm" / "rte", "RTE", 0.5)
+    target = tmp_path / "new" / "report"
+    hand = f"A | B={tmp_path / 'mlm'}"
+    assert ran(capsys, output, hand, tmp_path / "mlm", "--output", target)[0] == 0
+    text = (target / "report.md").read_text(encoding="utf-8")
+    for name in ("exlm", r"A \| B", "mlm"):
+        assert len(re.findall(rf"^\| \*\*{re.escape(name)} \(ours\)\*\*", text, re.M)) == 2  # tables 1 and 3
+    assert not (output / "report.md").exists()
+
+
+def test_two_studies_have_their_own_pictures(output, tmp_path, capsys):
+    entropy = {"entropy": {"mean": 2.0}, "entropy_posterior": None}
+    for name in ("one", "two"):
+        write(tmp_path / name / "study/exlm-k4-p0.15-seed-1/entropy.json", entropy)
+    assert ran(capsys, tmp_path / "one", tmp_path / "two")[0] == 0
+    text = (tmp_path / "one/report.md").read_text(encoding="utf-8")
+    assert r"## The study of \[MASK\]: " in text
+    assert "(pictures/study1-figure12-entropy.png)" in text
+    assert "(pictures/study2-figure12-entropy.png)" in text
+
+
+def test_damaged_results_stand_at_the_top(output, capsys):
+    (output / "study/exlm-k4-p0.15-seed-1/train.json").write_text("{")
+    (output / "table3/empty").mkdir()
+    assert ran(capsys, output)[0] == 0
+    top = (output / "report.md").read_text(encoding="utf-8").split("\n## ")[0]
+    assert "exlm-k4-p0.15-seed-1/train.json is damaged" in top and "table3/empty holds no results" in top
+
+
+def test_many_damaged_results_are_counted(tmp_path, capsys):
+    for seed in range(report.MOST_PROBLEMS + 2):
+        (tmp_path / str(seed)).mkdir()
+        (tmp_path / str(seed) / "metrics.json").write_text("{")
+    assert ran(capsys, tmp_path)[0] == 0
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "2 more:" in text and text.count("metrics.json is damaged") == report.MOST_PROBLEMS + 2
+
+
+def test_seeds_that_results_should_have(tmp_path, capsys):
+    glue_result(tmp_path / "a", "RTE", 0.5)
+    assert ran(capsys, tmp_path, "--seeds", "1,2")[0] == 0
+    assert "| 50.0 (n=1 of 2) |" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_refusals(output, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    for arguments, told in {
+        (tmp_path / "empty",): "empty holds no results: give a folder of the workflow",
+        (tmp_path / "none",): "none does not exist",
+        ("=runs",): "'=runs': give NAME=DIR",
+        ("x=",): "'x=': give NAME=DIR",
+        (tmp_path / "file",): "file is not a folder",
+        (output, f"exlm={output / 'table1/exlm'}"): "are both named exlm: give each its own name",
+        (output, "--output", tmp_path / "file"): "file is not a folder",
+    }.items():
+        status, error = ran(capsys, *arguments)
+        assert status == 2 and told in error, error
