@@ -105,7 +105,7 @@ def test_recipes_have_no_circles():
             if other in modules and other != name:
                 found.add(other)
         # a package's own __init__ holds a docstring alone
-        needs[name] = {other for other in found if not modules[other].name == "__init__.py"}
+        needs[name] = {other for other in found if modules[other].name != "__init__.py"}
     while leaves := [name for name, wanted in needs.items() if not wanted & needs.keys()]:
         for name in leaves:
             del needs[name]

@@ -29,6 +29,7 @@ INTENDED = {
     "moleculenet-scratch": {"--warmup-updates": "5"},
     "moleculenet-regression": {"--warmup-updates": "5"},
 }
+LATER = {"quickstart"}  # sizes that did not exist when the commands were recorded
 DEFAULTS = {"--update-freq": "1"}  # fairseq's own, which the pages spell out
 
 
@@ -90,5 +91,6 @@ def test_all_hyperparameter_files_are_covered():
     expected |= {("pretrain_smiles.sh", path.stem) for path in CONFIGS.glob("*/smiles/*.flags")}
     expected |= {("finetune_moleculenet.sh", path.stem) for path in CONFIGS.glob("finetune/table8/*.flags")}
     expected |= {("finetune_glue.sh", name) for name in toys.GLUE}
+    expected -= {(page, name) for page, name in expected if name in LATER}
     assert expected <= words
     assert {path.stem for path in CONFIGS.glob("pretrain/*.flags")} <= {word for _, word in words}

@@ -198,7 +198,7 @@ def test_a_finished_run_is_not_taken_for_another(plan, toy_inputs, tmp_path):
     assert "finished before" in asked("--log-interval", "5").finished
     for words, message in (
         (["--seed", "2"], "seed: there 1, asked 2"),
-        (["--lr", "1e-3"], "point: there .*'2e-5'.* asked .*'1e-3'"),
+        (["--lr", "1e-3"], "lr: there '2e-5', asked '1e-3'"),
         (["--dropout", "0.3"], "--dropout: there '0.1', asked '0.3'"),
         (["--test", "--keep-checkpoint"], "was finished without --test and --keep-checkpoint"),
     ):
