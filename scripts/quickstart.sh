@@ -6,7 +6,7 @@
 #   text          English from CPython's documentation (default)
 #   smiles        the molecules that RDKit ships; ExLM is then fine-tuned on a property
 #   --output DIR  where everything goes (default: runs/quickstart-text or runs/quickstart-smiles)
-#   --updates N   of each pre-training (default: 600)
+#   --updates N   of each pre-training (default: 600; smiles: 400)
 #   --k N         states of a masked token in ExLM (default: 4; smiles: 2)
 #   --seed N      of the weights, the masks and the order (default: 1)
 #
@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-kind=text output='' updates=600 k='' seed=1
+kind=text output='' updates='' k='' seed=1
 while (($#)); do
     case $1 in
     text | smiles) kind=$1 && shift ;;
@@ -50,11 +50,13 @@ trap 'echo "interrupted: rerun the same command to resume" >&2; kill -- "${train
     INT TERM HUP
 
 if [[ $kind == text ]]; then
+    : "${updates:=600}"
     sentence='Return the number of <mask> in the <mask>.'
     [[ -e $out/corpus.txt ]] || "$python" -m recipes.quickstart.english "$out/corpus.txt"
     [[ -e $out/bpe/tokenizer.json ]] || "$python" scripts/train_bpe.py "$out/bpe" "$out/corpus.txt" --vocabulary 400
     "$python" scripts/prepare_text.py "$out/data-bin" --train "$out/corpus.txt" --bpe "$out/bpe" --valid-share 0.08
 else
+    : "${updates:=400}"
     sentence='C C ( = O ) <mask> c 1 c c c c c 1 C ( = <mask> ) O' # aspirin
     [[ -e $out/pretrain.smi ]] || "$python" -m recipes.quickstart.molecules "$out"/{pretrain.smi,logP.csv}
     "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
@@ -71,7 +73,7 @@ if [[ $kind == smiles ]]; then
     echo "Fine-tuning ExLM on Crippen's logP, pre-trained and from scratch"
     [[ -e $out/logP ]] || "$python" scripts/prepare_moleculenet.py logP "$out/logP.csv" "$out/logP" \
         --dictionary "$out/data-bin/dict.txt" --kind regression --split random
-    flags=(--max-epoch 8 --batch-size 32 --lr 1e-3)
+    flags=(--max-epoch 5 --batch-size 32 --lr 1e-3)
     train finetune/pretrained finetune_moleculenet.sh bbbp "$out/exlm/checkpoint_last.pt" "$out/logP"
     flags+=(--scratch)
     train finetune/scratch finetune_moleculenet.sh bbbp "$out/exlm/checkpoint_last.pt" "$out/logP"
