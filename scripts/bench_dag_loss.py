@@ -24,7 +24,7 @@ from collections.abc import Callable
 from datetime import date
 
 import torch
-from bench_step import peak_of_cpu_allocations
+from recipes.memory import peak_of_cpu_allocations
 from torch import Tensor
 
 from fs_plugins.custom_ops import library

@@ -18,6 +18,7 @@ import time
 from datetime import date
 
 import torch
+from recipes.memory import peak_of_cpu_allocations
 from torch import Tensor
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -131,18 +132,6 @@ class Step:
     def _synchronise(self) -> None:
         if self.device == "cuda":
             torch.cuda.synchronize()
-
-
-def peak_of_cpu_allocations(function) -> int:
-    """The most bytes of tensors that were alive at a time of those that the call allocated."""
-    with torch.profiler.profile(profile_memory=True) as profile:
-        function()
-    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    alive = peak = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        alive += event.nbytes()
-        peak = max(peak, alive)
-    return peak
 
 
 def plain_match_scores(states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:

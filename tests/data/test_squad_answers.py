@@ -107,3 +107,16 @@ def test_the_order_of_windows_and_batches_changes_nothing():
         parts.add(rows([i]))
     assert whole.predictions() == parts.predictions()
     assert whole.evaluate() == parts.evaluate()
+
+
+def test_scores_that_are_no_numbers_are_an_error():
+    found = table([sentence(4)], [("q", "w50", 0, [(1, 1)])], WindowSizes(20, 20, 4, 4))
+    rows = np.array([[0, 1.0, 2.0, 5, 5]])
+    found.add(rows)
+    for column in (1, 2):
+        broken = rows.copy()
+        broken[0, column] = math.nan
+        with pytest.raises(ValueError, match="1 windows of .* have scores that are no numbers"):
+            found.add(broken)
+    rows[0, 2] = -math.inf  # no span: that is allowed
+    found.add(rows)

@@ -1,6 +1,7 @@
 """The evaluation script, against what a person works out."""
 
 import json
+import math
 
 import pytest
 
@@ -51,3 +52,21 @@ def test_what_is_refused(files, tmp_path, capsys):
     assert "is not JSON" in says(write(tmp_path / "x.json", "{"))
     assert "there is no file" in says(tmp_path / "none.json")
     assert "3 of 3 questions have no null odds" in says(predictions, "-n", write(tmp_path / "o.json", {}))
+
+
+def test_evaluation_of_what_is_no_number(tmp_path, capsys):
+    gold = write(tmp_path / "gold.json", squad_json(question("a", [("911", 15)])))
+    answers = write(tmp_path / "p.json", {"a": "911"})
+
+    def says(*flags) -> str:
+        assert evaluate_squad.main([str(answers), str(gold), *map(str, flags)]) == 2
+        return capsys.readouterr().err
+
+    odds = write(tmp_path / "odds.json", {"a": math.nan})
+    assert "question a has nan for numbers" in says("-n", odds)
+    odds = write(tmp_path / "odds.json", {"a": 2.0})
+    assert "--na-prob-thresh nan" in says("-n", odds, "-t", "nan")
+    assert "--na-prob-thresh 0.0: give a number, and --na-prob-file" in says("-t", 0)
+    assert str(tmp_path) in says("-o", tmp_path)
+    assert evaluate_squad.main([str(answers), str(gold), "-n", str(odds)]) == 0
+    assert json.loads(capsys.readouterr().out)["exact"] == 0  # above the threshold of 1
