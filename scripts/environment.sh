@@ -1,11 +1,13 @@
 # shellcheck shell=bash
 # What the pages that train have in common; to be sourced.
 #
-# Environment: EXLM_PYTHON is the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES.
+# Environment: EXLM_PYTHON is the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES;
+# OMP_NUM_THREADS, for a CPU (default: all cores).
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=${EXLM_PYTHON:-$root/.venv/bin/python}
 command -v "$python" >/dev/null || python=python3
 export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH} # this clone's, whatever is installed
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # idle threads sleep: spinning ones slow down a machine that is shared
 
 # plan KIND ARGUMENT...: checks what is asked for and sets the page's variables (recipes/plan/); ends the page with an
 # error, after --help, and if the training was finished before

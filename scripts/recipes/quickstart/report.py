@@ -14,17 +14,20 @@ from pathlib import Path
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
+from matplotlib.figure import Figure
 
 from fs_plugins.analysis import load, load_checkpoint
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples
 from fs_plugins.analysis.probe import probe
 from recipes.command_line import run_main
+from recipes.figures import COLOURS, png
 from recipes.files import atomic, read_json, write_json, write_lines
 from recipes.logs import read_log, training_seconds
 
 MODELS = {"exlm": "ExLM", "mlm": "MLM"}
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
+FREQUENCIES = "frequencies of the tokens alone"
 MASKED = 0.15
 
 
@@ -67,7 +70,7 @@ def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> li
         last = curves[name][-1]
         minutes = (training_seconds(read_log(output / name / "train.log")) or 0) / 60
         rows.append(f"  {title:<32}{last['bits']:>20.2f}{last['accuracy']:>11.1%}{minutes:>9.1f}")
-    rows += [f"  {'frequencies of the tokens alone':<32}{frequencies:>20.2f}", ""]
+    rows += [f"  {FREQUENCIES:<32}{frequencies:>20.2f}", ""]
     rows.append(verdict(*(curves[name][-1]["bits"] for name in MODELS)))
     rows.append(f"Both predict the same {last['tokens']:,} tokens. This is one run: see docs/results.md.")
     if (output / "finetune").is_dir():
@@ -78,22 +81,17 @@ def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> li
     return rows
 
 
-def draw(curves: dict[str, list[dict]], frequencies: float, path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.2), constrained_layout=True)
-    for (name, points), color in zip(curves.items(), ("#1f4e79", "#d08a1d"), strict=True):
+def draw(curves: dict[str, list[dict]], frequencies: float) -> Figure:
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    for (name, points), colour in zip(curves.items(), COLOURS, strict=False):
         updates, bits = zip(*((point["updates"], point["bits"]) for point in points), strict=True)
-        axes.plot(updates, bits, "o-", color=color, markersize=4, label=MODELS[name])
-    axes.axhline(frequencies, color="gray", linestyle="--", linewidth=1, label="frequencies alone")
+        axes.plot(updates, bits, "o-", color=colour, markersize=4, label=MODELS[name])
+    axes.axhline(frequencies, color="gray", linestyle="--", linewidth=1, label=FREQUENCIES)
     axes.set(xlabel="updates", ylabel="bits a masked token (validation)", xlim=(0, None))
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
-    with atomic(path, "wb") as file:
-        figure.savefig(file, dpi=150)
+    return figure
 
 
 def main() -> None:
@@ -104,7 +102,8 @@ def main() -> None:
     rows = table(output, curves, frequencies)
     filled = load(output / "exlm" / "checkpoint_last.pt", device="cpu").fill(sentence, samples=0).best
     rows += ["", f"ExLM fills  {sentence}", f"with        {filled.text}"]
-    draw(curves, frequencies, output / "curve.png")
+    with atomic(output / "curve.png", "wb") as file:
+        file.write(png(draw(curves, frequencies)))
     write_lines(output / "table.txt", rows)
     print("\n".join(["", *rows, "", f"picture: {output / 'curve.png'}"]))
 

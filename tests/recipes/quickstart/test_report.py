@@ -48,5 +48,6 @@ def test_table_and_picture(tmp_path):
     assert rows["MLM"] == ["6.75", "25.0%", "0.0"]
     assert rows["frequencies of the tokens alone"] == ["7.07"]
     assert rows["pre-trained ExLM"] == ["0.500"] and rows["the same model from scratch"] == ["0.750"]
-    report.draw(curves, 7.07, tmp_path / "curve.png")
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    [axes] = report.draw(curves, 7.07).axes
+    assert [line.get_label() for line in axes.lines] == ["ExLM", "MLM", "frequencies of the tokens alone"]
+    assert list(axes.lines[0].get_xdata()) == [100, 200] and list(axes.lines[1].get_ydata()) == [7.25, 6.75]
