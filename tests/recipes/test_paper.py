@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from recipes import paper
 from recipes.folders import CONFIGS
-from recipes.report.study import run_of
-from recipes.study.grids import EXPERIMENTS, REPEATED
+from recipes.study.grids import EXPERIMENTS, REPEATED, Run
 
 TEXT = Path(__file__).resolve().parents[3] / "shared" / "paper" / "003_91d29e1a608569de.txt"
 needs_text = pytest.mark.skipif(not TEXT.is_file(), reason=f"needs the paper's text at {TEXT}")
@@ -43,7 +42,7 @@ def test_grids_have_the_papers_cells():
 def test_tables_of_methods_name_the_studys_runs():
     for name in ("table2", "table4", "table12", "table13"):
         rows = paper.numbers(name)["rows"]
-        assert {run_of(row["run"]) for row in rows} == set(EXPERIMENTS[name].runs)
+        assert {Run.of(f"{row['run']}-seed-1") for row in rows} == set(EXPERIMENTS[name].runs)
     for name in ("table2", "table4", "table13"):
         for row in paper.numbers(name)["rows"]:
             tasks = [row["values"][task] for task in ("MNLI", "QNLI", "QQP", "RTE")]

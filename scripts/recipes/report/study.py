@@ -8,36 +8,19 @@ study/KEY/entropy.json, probe.json  measurements; glue/TASK/seed-N/result.json: 
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from recipes import paper
 from recipes.glue.tasks import TASKS
 from recipes.report.reader import Reader
-from recipes.study.grids import DEFAULT_P, Run
+from recipes.study.grids import GLUE_TASKS, PROBE_RATIO, Run
 from recipes.tables import Value, over_seeds
 
-GLUE_TASKS = tuple(name for name in paper.numbers("table2")["rows"][0]["values"] if name != "Avg")
 TRAIN, ENTROPY, PROBE = "train.json", "entropy.json", "probe.json"
 LENGTH_FLAG = "--tokens-per-sample"
-_KEY = re.compile(r"(?P<model>.+)-k(?P<k>\d+)-p(?P<p>[\d.]+)(-x(?P<schedule>\d+))?(-seed-(?P<seed>\d+))?")
-
-
-def run_of(key: str) -> Run:
-    """The run that a folder, or a row of the paper's numbers, is named after; seed 1 if it names none.
-
-    Raises:
-        ValueError: if it is not the name of a run.
-    """
-    found = _KEY.fullmatch(key)
-    if found is None:
-        raise ValueError(f"{key!r} is not the name of a run, such as exlm-k4-p0.15-seed-1")
-    number = {name: int(found[name] or 1) for name in ("k", "seed", "schedule")}
-    return Run(found["model"], number["k"], float(found["p"]), number["seed"], number["schedule"])
 
 
 def name_of(run: Run) -> str:
@@ -93,7 +76,7 @@ class Study:
         self.runs: dict[Run, dict[int, Path]] = defaultdict(dict)
         for folder in sorted(path for path in (output / "study").iterdir() if path.is_dir()):
             try:
-                run = run_of(folder.name)
+                run = Run.of(folder.name)
             except ValueError as error:
                 reader.note(f"{folder} is not used: {error}")
                 continue
@@ -134,7 +117,7 @@ class Study:
         """Bits: ``entropy`` (the mean over states), or ``entropy_posterior``."""
         return self._over_seeds(run, ENTROPY, lambda result: (result[name] or {}).get("mean"))
 
-    def probe(self, run: Run, ratio: float = DEFAULT_P, name: str = "accuracy") -> Value | None:
+    def probe(self, run: Run, ratio: float = PROBE_RATIO, name: str = "accuracy") -> Value | None:
         """Recovery of masked tokens: ``accuracy`` in percent, or ``bits``."""
         scale = 100 if name == "accuracy" else 1
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from recipes import figures, paper
 from recipes.report import study_figures
 from recipes.report.page import Block, Picture, Pictures, Section, Text
-from recipes.report.study import GLUE_TASKS, PROBE, TRAIN, Study, name_of, run_of
+from recipes.report.study import PROBE, TRAIN, Study, name_of
 from recipes.report.study_figures import MEASURED, PROBE_NOTE, RESULT, cell
-from recipes.study.grids import EXPERIMENTS
+from recipes.study.grids import EXPERIMENTS, GLUE_TASKS, Run
 from recipes.tables import Table, Value, number
 
 COLUMNS = (*GLUE_TASKS, "Avg")
@@ -15,7 +15,9 @@ COLUMNS = (*GLUE_TASKS, "Avg")
 
 def _rows(name: str):
     """(method, run, the paper's values) of a table of methods."""
-    return [(row["method"], run_of(row["run"]), row["values"]) for row in paper.numbers(name)["rows"]]
+    return [
+        (row["method"], Run.of(f"{row['run']}-seed-1"), row["values"]) for row in paper.numbers(name)["rows"]
+    ]
 
 
 def _quality(study: Study, name: str, prefix: str) -> list[Block]:

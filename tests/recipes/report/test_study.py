@@ -8,7 +8,7 @@ import pytest
 from recipes.glue.tasks import TASKS
 from recipes.report import study_tables
 from recipes.report.page import Pictures, Text
-from recipes.report.study import Study, name_of, run_of
+from recipes.report.study import Study, name_of
 from recipes.report.study_figures import corrupted_share
 from recipes.study.grids import EXPERIMENTS, Run
 from recipes.tables import Table
@@ -65,12 +65,7 @@ def row(blocks, *cells) -> list[str]:
 
 def test_names_of_runs():
     run = Run("exlm-no-transitions", 4, 0.15, 2, 3)
-    assert run_of("exlm-no-transitions-k4-p0.15-x3-seed-2") == run
-    assert name_of(run) == "exlm-no-transitions-k4-p0.15-x3"
-    assert run_of("exlm-k4-p0.15") == Run("exlm", 4, 0.15)
-    for key in ("exlm", "exlm-k4", "exlm-k4-p0.15-s1", "exlm-k4-p1.5"):
-        with pytest.raises(ValueError):
-            run_of(key)
+    assert run.key == f"{name_of(run)}-seed-2" == "exlm-no-transitions-k4-p0.15-x3-seed-2"
 
 
 def test_without_results_there_are_the_papers_numbers_and_marks(tmp_path, reader):
