@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
+FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
 # our name of a split -> the file's; MNLI has two of each
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}
 MNLI_SPLITS = {

@@ -7,6 +7,7 @@ exactly, and logs the corrupted proportion besides.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
@@ -23,6 +24,9 @@ TABLE4_RATIOS = (0.15, 0.387)
 FIGURE12_RATIOS = MASK_RATIOS[1:]  # the paper's text does not say which ratios its figure 12 has
 DEFAULT_K, DEFAULT_P = 4, 0.15
 LARGEST_K = 16
+PROBE_RATIO = 0.15
+GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of this study
+_KEY = re.compile(r"([a-z0-9-]+)-k(\d+)-p([\d.]+)(?:-x(\d+))?-seed-(\d+)")
 
 # measurements of a run besides its training; "quality" is fine-tuning where GLUE is given, else the probe
 ENTROPY, QUALITY, QUALITY_MNLI = "entropy", "quality", "quality-mnli"
@@ -48,13 +52,26 @@ class Run:
     def key(self) -> str:
         """The name of the run's folder."""
         longer = f"-x{self.schedule}" if self.schedule != 1 else ""
-        return f"{self.model}-k{self.k}-p{self.p:g}{longer}-s{self.seed}"
+        return f"{self.model}-k{self.k}-p{self.p:g}{longer}-seed-{self.seed}"
+
+    @classmethod
+    def of(cls, key: str) -> Run:
+        """The run of a folder's name.
+
+        Raises:
+            ValueError: if it is none.
+        """
+        found = _KEY.fullmatch(key)
+        if found is None:
+            raise ValueError(f"{key} is no run of the study: give MODEL-kK-pP-seed-N")
+        model, k, p, schedule, seed = found.groups()
+        return cls(model, int(k), float(p), int(seed), int(schedule or 1))
 
     @property
-    def cost(self) -> float:
-        """Tokens of a sentence after repetition or expansion, over those before: a guess of its time."""
-        expansion = self.k if self.model == "repeated-mlm" else 1 + self.p * (self.k - 1)
-        return expansion * self.schedule
+    def probe_ratios(self) -> list[float]:
+        """Shares of masked words to probe with: 15%, and the model's own p if tokens are not repeated."""
+        own = self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_RATIO
+        return sorted({PROBE_RATIO, own})
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+"""Sums up a finished pre-training of the study in SAVE/train.json, written last.
+
+    python -m recipes.study.finish SAVE
+
+Writes SAVE/metrics.jsonl, the figures of SAVE/train.log. Drops the optimizer's state, which only resuming
+needs, from SAVE/checkpoint_last.pt, and removes the other checkpoints.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from recipes import logs
+from recipes.command_line import RecipeError, run_main
+from recipes.files import atomic, read_json, write_json
+from recipes.folders import RECORD, ROOT
+from recipes.study.grids import Run
+
+USAGE = "usage.jsonl"  # of recipes.on_gpu
+
+
+def finish(save: Path) -> dict:
+    """The content of train.json.
+
+    Raises:
+        RecipeError: if the folder holds no finished training.
+    """
+    run, records = Run.of(save.name), logs.read_log(save / "train.log")
+    if not records:
+        raise RecipeError(f"{save / 'train.log'} has no figures: remove {save}, and rerun the same command")
+    last = save / "checkpoint_last.pt"
+    drop_optimizer(last)
+    for other in set(save.glob("checkpoint*.pt")) - {last}:
+        other.unlink()
+    with atomic(save / "metrics.jsonl") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+    corrupted = logs.corruption(records, run.k) if run.model == "repeated-mlm" else None
+    attempts = [json.loads(line) for line in (save / USAGE).read_text().splitlines()]
+    return {
+        "updates": max(record["update"] for record in records),
+        "training_seconds": logs.training_seconds(records),
+        "wall_seconds": round(sum(attempt["wall_seconds"] for attempt in attempts), 2),
+        "cpu_seconds": round(sum(attempt["cpu_seconds"] for attempt in attempts), 2),
+        "machine": attempts[-1]["machine"] if attempts else None,
+        "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
+        "valid": next((record for record in reversed(records) if record["kind"] == "valid"), None),
+        "fairseq_train": shown(read_json(save / RECORD)["command"]),
+    }
+
+
+def shown(page: list[str]) -> list[str]:
+    """fairseq-train's command behind a page of scripts/."""
+    command = ["bash", str(ROOT / "scripts" / page[0]), *page[1:], "--print"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        raise RecipeError(result.stderr.strip())
+    return shlex.split(result.stdout.splitlines()[-1])
+
+
+def drop_optimizer(checkpoint: Path) -> None:
+    """Rewrites a checkpoint without what only resuming needs."""
+    import torch
+    from fairseq import checkpoint_utils
+
+    import fs_plugins  # noqa: F401  (what torch.load may load)
+
+    if not checkpoint.is_file():
+        raise RecipeError(f"the training left no {checkpoint}: see {checkpoint.with_name('train.log')}")
+    content = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    if content["last_optimizer_state"] is not None:
+        content["last_optimizer_state"] = None
+        with atomic(checkpoint, "wb") as file:
+            torch.save(content, file)
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    save = Path(sys.argv[1])
+    write_json(save / "train.json", finish(save))
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

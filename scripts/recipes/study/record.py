@@ -1,0 +1,163 @@
+"""What the workflow's output folder is made of, so that results of different settings are never mixed.
+
+    OUTPUT/study.json               size, data, seeds, targets ... of the study
+    OUTPUT/table3/NAME/model.json   checkpoint, data, grid, seeds ... of a model of table 3
+    OUTPUT/table1/NAME/model.json   checkpoint, sets, seeds ... of a model of table 1
+
+Under "fixed" each has what all results beside it have in common.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from recipes.command_line import RecipeError
+from recipes.files import read_json, sha256, write_json
+from recipes.flags import Flags
+from recipes.folders import CONFIGS
+from recipes.study import outputs
+from recipes.study.grids import EXPERIMENTS
+from recipes.study.settings import Settings
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of a folder.
+
+    Attributes:
+        path: the file.
+        about: what may differ from one call to the next.
+        fixed: what may not, once there are results.
+        results: patterns of the results.
+    """
+
+    path: Path
+    about: dict
+    fixed: dict
+    results: tuple[str, ...]
+
+    def check(self) -> None:
+        """Raises RecipeError if the folder has results of other settings; GLUE may be added to a study."""
+        there = read_json(self.path)
+        if there is None or not any(next(self.path.parent.glob(p), None) for p in self.results):
+            return
+        lines = [
+            f"  {name}: there {old!r}, asked {self.fixed.get(name)!r}"
+            for name, old in there["fixed"].items()
+            if self.fixed.get(name, old) != old and not (name == "glue" and old is None)
+        ]
+        if lines:
+            raise RecipeError(
+                f"{self.path.parent} holds results of other settings: choose another output, or remove that "
+                "folder\n" + "\n".join(lines)
+            )
+
+    def write(self) -> None:
+        """Writes it; targets, seeds and fixed settings of earlier calls are kept."""
+        there = read_json(self.path) or {}
+        record = {**self.about, "fixed": {**there.get("fixed", {}), **self.fixed}}
+        for name in {"targets", "seeds"} & record.keys():
+            record[name] = sorted({*there.get(name, []), *record[name]})
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if record != there:
+            write_json(self.path, record)
+
+
+def records(settings: Settings, targets: Iterable[str]) -> list[Record]:
+    """The records of all that some targets write to."""
+    targets = set(targets)
+    found = []
+    if study := outputs.study_targets(targets):
+        found.append(_study(settings, study))
+    if "table3" in targets:
+        found += _table3(settings)
+    if "table1" in targets:
+        found += _table1(settings)
+    return found
+
+
+def _study(settings: Settings, targets: list[str]) -> Record:
+    data = settings.pretraining_data()
+    about = {
+        "size": settings.size,
+        "data": str(data),
+        "glue": settings.glue and str(settings.glue),
+        "seeds": list(settings.seeds),
+        "targets": targets,
+    }
+    fixed = {
+        "size": settings.size,
+        "dictionary": settings.data and sha256(data / "dict.txt"),
+        "tokens": settings.data and [(data / f"{split}.bin").stat().st_size for split in ("train", "valid")],
+        "glue": about["glue"],
+        "configs": _configs_hash(settings.size),
+        "flags": settings.flags,
+        "updates": settings.updates,
+        "sentences": settings.sentences,
+    }
+    return Record(settings.output / "study.json", about, fixed, ("study/*/train.json", "study/*/*.pt"))
+
+
+def _configs_hash(size: str) -> str:
+    """Of the hyper-parameters that the study's runs of a size depend on."""
+    models = {run.model for experiment in EXPERIMENTS.values() for run in experiment.runs}
+    names = ["pretrain/table5", "finetune/table6", "finetune/recipe", f"size/{size}"]
+    names += [f"model/{model}" for model in sorted(models)]
+    text = "\n".join(str(Flags.read(CONFIGS / f"{name}.flags")) for name in names)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _table3(settings: Settings) -> list[Record]:
+    tasks, seeds = outputs.table3_tasks(settings), list(settings.of_finetuning(outputs.GLUE_SEEDS))
+    data = {}
+    for task in tasks:
+        inputs = settings.glue / f"{task}-bin"
+        data[task] = sha256(*(path for path in sorted(inputs.rglob("*")) if path.is_file()))
+    found = []
+    for name, checkpoint in outputs.models_of(settings, "table3").items():
+        about = {
+            "name": name,
+            "checkpoint": str(checkpoint),
+            "data": settings.glue and str(settings.glue),
+            "squad": settings.squad and str(settings.squad),
+            "init_from": str(settings.init_from[name]) if name in settings.init_from else None,
+            "tasks": tasks,
+            "grid": settings.grid,
+            "only": settings.only,
+            "seeds": seeds,
+        }
+        fixed = {
+            "checkpoint": sha256(checkpoint),
+            "init_from": sha256(settings.init_from[name]) if name in settings.init_from else None,
+            "grid": settings.grid,
+            "only": settings.only,
+            "first seed": seeds[0],
+            "flags": settings.flags,
+            "max_epoch": settings.max_epoch,
+            **{f"data of {task}": digest for task, digest in data.items()},
+        }
+        path = settings.output / "table3" / name / "model.json"
+        found.append(Record(path, about, fixed, ("glue/*/*/*/result.json", "squad/*/scores.json")))
+    return found
+
+
+def _table1(settings: Settings) -> list[Record]:
+    found = []
+    for name, checkpoint in outputs.table1_models(settings).items():
+        trained = name != outputs.FOREST
+        about = {
+            "name": name,
+            "checkpoint": str(checkpoint) if trained else None,
+            "data": {data: str(folder) for data, folder in settings.moleculenet.items()},
+            "seeds": list(settings.of_finetuning(outputs.MOLECULE_SEEDS)),
+        }
+        fixed = {f"data of {data}": sha256(f / "molecules.json") for data, f in settings.moleculenet.items()}
+        if trained:
+            fixed["checkpoint"] = sha256(checkpoint)
+            fixed |= {"flags": settings.flags, "max_epoch": settings.max_epoch}
+        path = settings.output / "table1" / name / "model.json"
+        found.append(Record(path, about, fixed, ("*/*/metrics.json",)))
+    return found

@@ -1,0 +1,237 @@
+"""The settings of the workflow: Snakemake's config (--config, --configfile), checked."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from recipes.command_line import RecipeError, seeds
+from recipes.flags import Flags
+from recipes.folders import CONFIGS
+from recipes.glue.grids import GRIDS
+from recipes.glue.tasks import TASKS, task_named
+from recipes.study.grids import GLUE_TASKS
+
+SIZES = ("smoke", "small", "paper")
+# What makes a run of the study that run, or has a setting of its own
+NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
+NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
+PREPARED = "data-bin"  # in OUTPUT: the quickstart's corpus
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked of the workflow. Paths are as given, relative to the working directory.
+
+    Attributes:
+        output: the folder of all results.
+        size: of the study's models, of SIZES.
+        data: the pre-training's; of size smoke by default the quickstart's corpus.
+        glue, squad: what prepare_glue.py and prepare_squad.py made.
+        moleculenet: set -> what prepare_moleculenet.py made.
+        models: name -> pre-trained checkpoint, of tables 1 and 3.
+        init_from: name -> checkpoint fine-tuned on MNLI, from which its RTE, MRPC and STS-B start.
+        tasks: of GLUE, for table 3.
+        seeds: of pre-training.
+        finetune_seeds: of fine-tuning.
+        grid: of GLUE's hyper-parameters, for table 3.
+        only: fixes fields of the study's runs, or of table 3's grid.
+        updates: of a pre-training, instead of the size's.
+        max_epoch: of a fine-tuning of tables 1 and 3's SQuAD, instead of the paper's.
+        flags: more of fairseq-train's flags: of the study for every pre-training, else for every fine-tuning.
+        gpus: of each training; 0: the CPU.
+        threads: of each training on the CPU.
+        sentences: that entropy and probe are measured on.
+    """
+
+    output: Path
+    size: str = "smoke"
+    data: Path | None = None
+    glue: Path | None = None
+    squad: Path | None = None
+    moleculenet: dict[str, Path] = field(default_factory=dict)
+    models: dict[str, Path] = field(default_factory=dict)
+    init_from: dict[str, Path] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (1,)
+    finetune_seeds: tuple[int, ...] | None = None
+    grid: str = "table11"
+    only: dict[str, str] = field(default_factory=dict)
+    updates: int | None = None
+    max_epoch: int | None = None
+    flags: str = ""
+    gpus: int = 0
+    threads: int = 1
+    sentences: int = 500
+
+    @classmethod
+    def of(cls, config: dict) -> Settings:
+        """Of Snakemake's config.
+
+        Raises:
+            RecipeError: for an unknown setting, or a value that cannot be.
+        """
+        known = {each.name for each in fields(cls)}
+        if unknown := sorted(config.keys() - known):
+            raise RecipeError(f"unknown setting {unknown[0]}: choose from {', '.join(sorted(known))}")
+        if not config.get("output"):
+            raise RecipeError("give the folder for the results: --config output=runs/NAME ...")
+        readers: dict[str, Callable] = {
+            **dict.fromkeys(("output", "data", "glue", "squad"), _path),
+            **dict.fromkeys(("seeds", "finetune_seeds"), _seeds),
+            **dict.fromkeys(("updates", "max_epoch", "threads", "sentences"), _positive),
+            **dict.fromkeys(("moleculenet", "models", "init_from"), _paths),
+            **{"gpus": _count, "tasks": _tasks, "only": _filters, "flags": _flags},
+            **{"size": _one_of(SIZES), "grid": _one_of(GRIDS)},
+        }
+        values = {name: readers[name](name, value) for name, value in config.items() if value is not None}
+        settings = cls(**values)
+        if unknown := settings.init_from.keys() - settings.models.keys():
+            raise RecipeError(
+                f"init_from {sorted(unknown)[0]} is none of models: {', '.join(settings.models)}"
+            )
+        if ":" in str(settings.output.absolute()):
+            raise RecipeError(f"output {settings.output}: fairseq takes a folder without ':' in its name")
+        return settings
+
+    def of_finetuning(self, default: tuple[int, ...]) -> tuple[int, ...]:
+        """The seeds of fine-tuning."""
+        return self.finetune_seeds or default
+
+    def fixed(self, names: set[str]) -> dict[str, str]:
+        """The part of ``only`` that is about some fields."""
+        return {name: value for name, value in self.only.items() if name in names}
+
+    def pretraining_data(self) -> Path:
+        """The data of the study; made by the workflow if none are given.
+
+        Raises:
+            RecipeError: if they are needed, or lack a file.
+        """
+        if self.data is None:
+            if self.size != "smoke":
+                raise RecipeError(f"size={self.size} needs data=FOLDER, made by scripts/prepare_text.py")
+            return self.output / PREPARED
+        if not self.data.is_dir():
+            raise RecipeError(f"data={self.data} does not exist")
+        for name in ("dict.txt", "train.bin", "valid.bin"):
+            if not (self.data / name).exists():
+                raise RecipeError(
+                    f"data={self.data} has no {name}: give a folder made by scripts/prepare_text.py or "
+                    "fairseq-preprocess --only-source, with a training and a validation set"
+                )
+        return self.data
+
+    def updates_of(self, schedule: int) -> int | None:
+        """--updates of a pre-training; None if they are the size's."""
+        if schedule == 1:
+            return self.updates
+        size = Flags.read(CONFIGS / "pretrain" / "table5.flags")
+        size |= Flags.read(CONFIGS / "size" / f"{self.size}.flags")
+        return schedule * (self.updates or size.whole("--max-update"))
+
+    def check_flags(self) -> None:
+        """Raises RecipeError if ``flags`` has one that makes a run of the study that run."""
+        if taken := NOT_IN_FLAGS & Flags.of(shlex.split(self.flags)).keys():
+            raise RecipeError(
+                f"flags: {', '.join(sorted(taken))} would apply to runs that differ in it; use the settings "
+                "updates, only and seeds"
+            )
+
+    def check_glue(self) -> None:
+        """Raises RecipeError unless the study's GLUE tasks are complete and have ``data``'s dictionary."""
+        if self.glue is None:
+            return
+        if self.data is None:
+            raise RecipeError(
+                "glue=FOLDER needs data=FOLDER, the pre-training's data with the same dictionary"
+            )
+        for task in GLUE_TASKS:
+            inputs = self.glue / f"{task}-bin" / "input0"
+            dictionary = inputs / "dict.txt"
+            for path in (dictionary, *(inputs / f"{s}.idx" for s in ("train", *TASKS[task].valid_splits))):
+                if not path.exists():
+                    raise RecipeError(f"{path} does not exist: prepare {task} with scripts/prepare_glue.py")
+            if dictionary.read_bytes() != (self.data / "dict.txt").read_bytes():
+                raise RecipeError(
+                    f"{dictionary} differs from that of {self.data}: prepare GLUE with "
+                    f"scripts/prepare_glue.py --data {self.data}"
+                )
+
+
+def _path(name: str, value) -> Path:
+    return Path(str(value))
+
+
+def _number(name: str, value, least: int) -> int:
+    number = float(value) if str(value).replace(".", "", 1).isdigit() else -math.inf
+    if number < least or not number.is_integer():
+        raise RecipeError(f"{name}={value}: give a whole number, {least} or more")
+    return int(number)
+
+
+def _positive(name: str, value) -> int:
+    return _number(name, value, 1)
+
+
+def _count(name: str, value) -> int:
+    return _number(name, value, 0)
+
+
+def _words(value) -> list[str]:
+    """Of a list, or of words joined by commas."""
+    return [
+        str(word).strip() for word in (value if isinstance(value, (list, tuple)) else str(value).split(","))
+    ]
+
+
+def _seeds(name: str, value) -> tuple[int, ...]:
+    try:
+        return seeds(",".join(_words(value)))
+    except Exception:
+        raise RecipeError(f"{name}={value}: give different whole numbers, such as {name}=1,2,3") from None
+
+
+def _pairs(name: str, value, example: str) -> dict[str, str]:
+    """Of a mapping, or of NAME=VALUE joined by commas."""
+    if isinstance(value, dict):
+        return {str(key): str(word) for key, word in value.items()}
+    pairs = dict(word.partition("=")[::2] for word in _words(value))
+    if not all(pairs) or not all(pairs.values()):
+        raise RecipeError(f"{name}={value}: give names and values, such as {name}={example}")
+    return pairs
+
+
+def _filters(name: str, value) -> dict[str, str]:
+    return _pairs(name, value, "k=4,p=0.15")
+
+
+def _paths(name: str, value) -> dict[str, Path]:
+    found = {key: Path(path) for key, path in _pairs(name, value, "NAME=PATH,NAME=PATH").items()}
+    for key, path in found.items():
+        if not all(letter.isalnum() or letter in "-_." for letter in key) or key.startswith("."):
+            raise RecipeError(f"{name}: '{key}' is to name a folder: use letters, digits, '-', '_' and '.'")
+        if not path.exists():
+            raise RecipeError(f"{name}: {path} does not exist")
+    return found
+
+
+def _tasks(name: str, value) -> tuple[str, ...]:
+    return tuple(task_named(word).name for word in _words(value))
+
+
+def _flags(name: str, value) -> str:
+    Flags.of(shlex.split(str(value)))  # is what they are
+    return str(value)
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[str, object], str]:
+    def read(name: str, value) -> str:
+        if value not in choices:
+            raise RecipeError(f"{name}={value}: choose one of {', '.join(choices)}")
+        return str(value)
+
+    return read

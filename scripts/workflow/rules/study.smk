@@ -1,0 +1,116 @@
+# The study of [MASK]: a folder for each pre-training, OUTPUT/study/KEY.
+from recipes.glue.grids import FLAGS, points_of
+from recipes.glue.tasks import TASKS
+
+STUDY = f"{OUTPUT}/study/{{key}}"
+CHECKPOINT = f"{STUDY}/checkpoint_last.pt"
+DATA = settings.data or OUTPUT / "data-bin"
+
+
+def words(point):
+    """A point of a grid as options of finetune_glue.sh."""
+    return [word for flag, name in FLAGS.items() for word in (flag, getattr(point, name))]
+
+
+# The corpus of size smoke, if no data are given: CPython's documentation.
+rule quickstart_corpus:
+    output:
+        touch(f"{OUTPUT}/data-bin/complete"),
+    log:
+        f"{OUTPUT}/data-bin/log",
+    shell:
+        "{JOB} --log {log:q} -- python {SCRIPTS}/quickstart_corpus.py {OUTPUT:q} && "
+        "{JOB} --log {log:q} -- python -m fairseq_cli.preprocess --only-source --workers 1 --destdir {DATA:q}"
+        " --trainpref {OUTPUT:q}/encoded/train.bpe --validpref {OUTPUT:q}/encoded/valid.bpe"
+
+
+rule pretrain:
+    input:
+        ancient([] if settings.data else rules.quickstart_corpus.output),
+    output:
+        f"{STUDY}/train.json",
+    log:
+        f"{STUDY}/log/pretrain.log",
+    params:
+        run=lambda wildcards: Run.of(wildcards.key),
+        folder=STUDY,
+        updates=lambda wildcards: [
+            f"--updates {n}" for n in [settings.updates_of(Run.of(wildcards.key).schedule)] if n
+        ],
+    threads: settings.threads
+    resources:
+        gpu=settings.gpus,
+    shell:
+        "{JOB} --log {log:q} --usage {params.folder:q}/usage.jsonl -- bash {SCRIPTS}/pretrain_text.sh {params.run.model} {settings.size} {DATA:q}"
+        " {params.folder:q} --k {params.run.k} --p {params.run.p} --seed {params.run.seed} {params.updates} {DEVICE}"
+        " {settings.flags} && "
+        "python -m recipes.study.finish {params.folder:q}"
+
+
+rule entropy:
+    input:
+        ancient(rules.pretrain.output),
+    output:
+        f"{STUDY}/entropy.json",
+    log:
+        f"{STUDY}/log/entropy.log",
+    params:
+        run=lambda wildcards: Run.of(wildcards.key),
+        checkpoint=CHECKPOINT,
+    resources:
+        gpu=settings.gpus,
+    shell:
+        "{JOB} --log {log:q} -- python {SCRIPTS}/analyse_entropy.py {params.checkpoint:q} --data {DATA:q} --split valid"
+        " --mask-prob {params.run.p} --max-sentences {settings.sentences} --output {output:q}.partial && "
+        "mv {output:q}.partial {output:q}"
+
+
+rule probe:
+    input:
+        ancient(rules.pretrain.output),
+    output:
+        f"{STUDY}/probe.json",
+    log:
+        f"{STUDY}/log/probe.log",
+    params:
+        run=lambda wildcards: Run.of(wildcards.key),
+        checkpoint=CHECKPOINT,
+    resources:
+        gpu=settings.gpus,
+    shell:
+        "{JOB} --log {log:q} -- python {SCRIPTS}/recipes/study/probe.py {params.checkpoint:q} --data {DATA:q}"
+        " --mask-prob {params.run.probe_ratios} --max-sentences {settings.sentences} --output {output:q}.partial && "
+        "mv {output:q}.partial {output:q}"
+
+
+# Table 6, from the last checkpoint of the pre-training.
+rule finetune:
+    input:
+        ancient(rules.pretrain.output),
+    output:
+        f"{STUDY}/glue/{{task}}/seed-{{seed}}/result.json",
+    log:
+        f"{STUDY}/log/glue-{{task}}-seed-{{seed}}.log",
+    params:
+        checkpoint=CHECKPOINT,
+        folder=subpath(output[0], parent=True),
+        point=lambda wildcards: words(points_of(TASKS[wildcards.task], "table6")[0]),
+    resources:
+        gpu=settings.gpus,
+    shell:
+        "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
+        " {params.point} --seed {wildcards.seed} {DEVICE}"
+
+
+for figure_or_table in [*EXPERIMENTS, "study"]:
+
+    rule:
+        name:
+            figure_or_table
+        input:
+            lambda wildcards, target=figure_or_table: needed_by(target, outputs.study_files(settings, target)),
+        localrule: True
+        resources:
+            report=1,
+        shell:
+            REPORT

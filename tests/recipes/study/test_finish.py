@@ -1,0 +1,67 @@
+"""What is kept of a finished pre-training of the study."""
+
+import json
+
+import pytest
+import torch
+from recipes.command_line import RecipeError
+from recipes.study.finish import finish
+
+RECORDS = [
+    *(
+        ("train_inner", {"loss": str(9 - u / 10), "num_updates": str(u), "wpb": "10", "corrupted": "0.15"})
+        for u in (1, 2)
+    ),
+    ("valid", {"valid_loss": "8.5", "valid_num_updates": "2"}),
+    ("train", {"train_loss": "8.9", "train_train_wall": "12", "train_num_updates": "2"}),
+]
+
+
+@pytest.fixture
+def save(tmp_path, data):
+    folder = tmp_path / "repeated-mlm-k2-p0.387-seed-1"
+    folder.mkdir()
+    lines = (f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS)
+    (folder / "train.log").write_text("".join(lines))
+    command = ["pretrain_text.sh", "repeated-mlm", "smoke", str(data), str(folder), "--k", "2", "--cpu"]
+    (folder / "made_of.json").write_text(json.dumps({"settings": {}, "inputs": {}, "command": command}))
+    attempts = [
+        {"wall_seconds": 10.5, "cpu_seconds": 1.5, "machine": m, "exit_status": -9} for m in ("a", "b")
+    ]
+    (folder / "usage.jsonl").write_text("".join(f"{json.dumps(attempt)}\n" for attempt in attempts))
+    history = [
+        {"num_updates": 2, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "criterion_name": "x"}
+    ]
+    state = {"args": None, "cfg": None, "model": {"weight": torch.ones(3)}, "optimizer_history": history}
+    state |= {
+        "extra_state": {"train_iterator": {"epoch": 1}},
+        "last_optimizer_state": {"state": torch.zeros(9)},
+    }
+    for name in ("last", "best", "1_2"):
+        torch.save(state, folder / f"checkpoint_{name}.pt")
+    return folder
+
+
+def test_what_is_kept(save):
+    found = finish(save)
+    assert (found["updates"], found["training_seconds"], found["valid"]["loss"]) == (2, 12, 8.5)
+    assert found["corrupted"] == {"proportion": pytest.approx(0.15), "tokens": 10}
+    assert (found["wall_seconds"], found["cpu_seconds"], found["machine"]) == (21, 3, "b")
+    words = found["fairseq_train"]
+    assert words[words.index("--repeat-times") + 1] == "2"
+    assert words[words.index("--tokens-per-sample") + 1] == "32"
+    kinds = [json.loads(line)["kind"] for line in (save / "metrics.jsonl").read_text().splitlines()]
+    assert kinds == ["train", "train", "valid", "epoch"]
+    assert [path.name for path in save.glob("*.pt")] == ["checkpoint_last.pt"]
+    kept = torch.load(save / "checkpoint_last.pt", weights_only=True)
+    assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
+    assert finish(save) == found  # again, if it was killed before train.json
+
+
+def test_a_training_that_left_nothing(save):
+    (save / "checkpoint_last.pt").unlink()
+    with pytest.raises(RecipeError, match="the training left no .*checkpoint_last.pt: see .*train.log"):
+        finish(save)
+    (save / "train.log").write_text("nothing\n")
+    with pytest.raises(RecipeError, match="train.log has no figures"):
+        finish(save)

@@ -1,0 +1,90 @@
+"""The results that each target needs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from recipes.command_line import RecipeError
+from recipes.study import outputs
+from recipes.study.grids import EXPERIMENTS, Run
+from recipes.study.settings import Settings
+
+OUT = Path("out")
+
+
+def names(paths) -> list[str]:
+    return [str(path.relative_to(OUT)) for path in paths]
+
+
+def test_the_quality_of_a_run_is_the_probe_or_fine_tuning():
+    run, place = Run("exlm", 4, 0.15), OUT / "study" / "exlm-k4-p0.15-seed-1"
+    found = outputs.run_files(Settings(OUT), run, {"quality", "entropy"})
+    assert found == [place / "train.json", place / "entropy.json", place / "probe.json"]
+    fine_tuned = Settings(OUT, glue=Path("glue"), finetune_seeds=(1, 2))
+    found = outputs.run_files(fine_tuned, run, {"quality-mnli"})
+    assert found == [place / "train.json", *(place / f"glue/MNLI/seed-{s}/result.json" for s in (1, 2))]
+    assert len(outputs.run_files(fine_tuned, run, {"quality-mnli", "quality"})) == 1 + 4 * 2
+
+
+def test_study():
+    assert outputs.study_targets(["study"]) == list(EXPERIMENTS)
+    assert outputs.study_targets(["table4", "figure3", "table1"]) == ["figure3", "table4"]
+    assert len([p for p in outputs.study_files(Settings(OUT), "study") if p.name == "train.json"]) == 30
+    chosen = Settings(OUT, only={"k": "4", "p": "0.15"}, seeds=(1, 2))
+    assert names(outputs.study_files(chosen, "figure12")) == [
+        f"study/exlm-k4-p0.15-seed-{seed}/{kind}.json" for seed in (1, 2) for kind in ("train", "entropy")
+    ]
+    with pytest.raises(RecipeError, match="only lr: a run of the study has k, model, p"):
+        outputs.study_files(Settings(OUT, only={"lr": "1"}), "figure12")
+
+
+def test_table_3(glue, checkpoint, tmp_path):
+    only = {"batch": "16", "epochs": "3", "warmup": "0.06"}
+    settings = Settings(OUT, glue=glue, models={"a": checkpoint, "b": checkpoint}, tasks=("RTE",), only=only)
+    assert outputs.table3_grids(settings) == [("a", "RTE"), ("b", "RTE")]
+    keys = [f"lr{rate}-b16-e3-w0.06" for rate in ("2e-5", "3e-5", "4e-5", "5e-5")]
+    expected = [f"table3/a/glue/RTE/{key}/seed-1/result.json" for key in keys]
+    assert names(outputs.table3_grid(settings, "a", "RTE")) == expected
+    best = tmp_path / "best.json"
+    best.write_text(json.dumps({"point": keys[1]}))
+    seeds = [tmp_path / keys[1] / f"seed-{seed}" / "result.json" for seed in (1, 2, 3, 4, 5)]
+    assert outputs.table3_seeds(settings, best) == seeds
+    every = Settings(OUT, glue=glue, models={"a": checkpoint})
+    assert len(outputs.table3_grids(every)) == 8
+    assert sum(len(outputs.table3_grid(every, "a", task)) for _, task in outputs.table3_grids(every)) == 304
+    both = Settings(OUT, squad=Path("squad"), models=settings.models, finetune_seeds=(1, 2))
+    assert outputs.table3_grids(both) == [] and len(outputs.squad_files(both)) == 4
+    with pytest.raises(RecipeError, match="only k: a fine-tuning has batch, epochs, lr, warmup"):
+        outputs.table3_points(Settings(OUT, only={"k": "4"}), "RTE")
+
+
+def test_what_table_3_needs(glue, checkpoint):
+    with pytest.raises(RecipeError, match="table3 needs models=NAME=CHECKPOINT"):
+        outputs.squad_files(Settings(OUT, glue=glue))
+    with pytest.raises(RecipeError, match="table3 needs glue=FOLDER"):
+        outputs.squad_files(Settings(OUT, models={"a": checkpoint}))
+    (glue / "RTE-bin" / "summary.json").unlink()
+    with pytest.raises(RecipeError, match="has no RTE-bin: prepare it with scripts/prepare_glue.py"):
+        outputs.table3_tasks(Settings(OUT, glue=glue, tasks=("RTE",)))
+    with pytest.raises(RecipeError, match="has no TASK-bin"):
+        outputs.table3_tasks(Settings(OUT, glue=glue / "MNLI-bin"))
+
+
+def test_table_1(tmp_path, checkpoint):
+    sets = {name: tmp_path / name for name in ("bace", "bbbp")}
+    settings = Settings(OUT, models={"exlm": checkpoint}, moleculenet=sets, finetune_seeds=(1,))
+    for folder in sets.values():
+        with pytest.raises(RecipeError, match="has no molecules.json"):
+            outputs.table1_files(settings)
+        folder.mkdir()
+        (folder / "molecules.json").write_text("{}")
+    expected = [
+        f"table1/{name}/{data}/seed-1/metrics.json"
+        for name in ("exlm", "untrained", "forest")
+        for data in sets
+    ]
+    assert names(outputs.table1_files(settings)) == expected
+    with pytest.raises(RecipeError, match="table1 needs moleculenet=SET=FOLDER"):
+        outputs.table1_files(Settings(OUT, models={"exlm": checkpoint}))
+    with pytest.raises(RecipeError, match="table1 needs models="):
+        outputs.table1_files(Settings(OUT, moleculenet=sets))

@@ -1,0 +1,96 @@
+"""The workflow's settings, as Snakemake's config has them."""
+
+from pathlib import Path
+
+import pytest
+from recipes.command_line import RecipeError
+from recipes.study.settings import Settings
+
+
+def test_as_words_of_the_command_line(checkpoint):
+    """Snakemake turns numbers and YAML's null and lists into Python's."""
+    given = {
+        **{"output": "runs/x", "size": "small", "data": None, "seeds": "1,2,3", "finetune_seeds": 5},
+        **{"only": "k=4,p=0.15", "models": f"exlm={checkpoint},mlm={checkpoint}", "updates": 40},
+        **{"flags": "--dropout 0.1", "tasks": ["rte", "MNLI"], "gpus": 0, "threads": "2"},
+    }
+    found = Settings.of(given)
+    assert found.output == Path("runs/x") and found.data is None
+    assert found.seeds == (1, 2, 3) and found.finetune_seeds == (5,)
+    assert found.only == {"k": "4", "p": "0.15"} and found.fixed({"k", "lr"}) == {"k": "4"}
+    assert found.models == {"exlm": checkpoint, "mlm": checkpoint}
+    assert (found.updates, found.gpus, found.threads) == (40, 0, 2)
+    assert found.tasks == ("RTE", "MNLI")
+
+
+def test_as_a_file_in_yaml(checkpoint):
+    given = {"output": "x", "models": {"exlm": str(checkpoint)}, "only": {"p": 0.0225}, "seeds": [3, 1]}
+    found = Settings.of(given)
+    assert found.models == {"exlm": checkpoint} and found.only == {"p": "0.0225"} and found.seeds == (3, 1)
+    assert found.of_finetuning((1, 2)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"output": None}, "give the folder for the results: --config output="),
+        ({"sede": 1}, "unknown setting sede: choose from data, "),
+        ({"size": "huge"}, "size=huge: choose one of smoke, small, paper"),
+        ({"grid": "table12"}, "grid=table12: choose one of table11, table6"),
+        ({"seeds": "1,1"}, "seeds=1,1: give different whole numbers, such as seeds=1,2,3"),
+        ({"finetune_seeds": "a"}, "finetune_seeds=a: give different whole numbers"),
+        ({"updates": 0}, "updates=0: give a whole number, 1 or more"),
+        ({"threads": 1.5}, "threads=1.5: give a whole number, 1 or more"),
+        ({"gpus": "two"}, "gpus=two: give a whole number, 0 or more"),
+        ({"only": "k"}, "only=k: give names and values, such as only=k=4,p=0.15"),
+        ({"models": "exlm=nowhere.pt"}, "models: nowhere.pt does not exist"),
+        ({"models": "a/b=."}, "models: 'a/b' is to name a folder"),
+        ({"init_from": "exlm=."}, "init_from exlm is none of models"),
+        ({"tasks": "XNLI"}, "unknown task 'XNLI'"),
+        ({"flags": "lr 1e-3"}, "'lr' belongs to no flag"),
+        ({"output": "a:b"}, "fairseq takes a folder without ':'"),
+    ],
+)
+def test_what_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        Settings.of({"output": "runs/x", **given})
+
+
+def test_pretraining_data(data):
+    assert Settings(Path("out")).pretraining_data() == Path("out/data-bin")
+    assert Settings(Path("out"), "small", data).pretraining_data() == data
+    with pytest.raises(RecipeError, match="size=small needs data=FOLDER"):
+        Settings(Path("out"), "small").pretraining_data()
+    with pytest.raises(RecipeError, match="data=nowhere does not exist"):
+        Settings(Path("out"), "small", Path("nowhere")).pretraining_data()
+    (data / "dict.txt").unlink()
+    with pytest.raises(RecipeError, match="has no dict.txt"):
+        Settings(Path("out"), "small", data).pretraining_data()
+
+
+def test_updates():
+    assert Settings(Path("out"), "smoke").updates_of(1) is None  # the size's
+    assert Settings(Path("out"), "smoke").updates_of(2) == 240  # MLM++: twice the updates
+    assert Settings(Path("out"), "paper").updates_of(2) == 100_000
+    assert [Settings(Path("out"), updates=30).updates_of(n) for n in (1, 2)] == [30, 60]
+
+
+def test_what_glue_has_to_hold(data, glue):
+    settings = Settings(Path("out"), "small", data, glue)
+    settings.check_glue()
+    with pytest.raises(RecipeError, match="glue=FOLDER needs data=FOLDER"):
+        Settings(Path("out"), glue=glue).check_glue()
+    missing = glue / "MNLI-bin" / "input0" / "valid1.idx"
+    missing.unlink()
+    with pytest.raises(RecipeError, match="valid1.idx does not exist: prepare MNLI"):
+        settings.check_glue()
+    missing.touch()
+    (glue / "MNLI-bin" / "input0" / "dict.txt").write_text("other 1\n")
+    with pytest.raises(RecipeError, match="dict.txt differs from that of"):
+        settings.check_glue()
+
+
+def test_flags_that_make_a_run_of_the_study():
+    Settings(Path("out"), flags="--lr 1e-3").check_flags()
+    with pytest.raises(RecipeError, match="flags: --max-update would apply to runs that differ in it"):
+        Settings(Path("out"), flags="--lr 1e-3 --max-update=7").check_flags()

@@ -1,0 +1,147 @@
+"""Jobs get GPUs of their own, keep a log, and end with the engine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from recipes import on_gpu
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+JOB = [sys.executable, "-m", "recipes.on_gpu"]
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with three GPUs."""
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text("#!/bin/sh\nprintf 'GPU-a\\nGPU-b\\nGPU-c\\n'\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{smi.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(on_gpu.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (None, ["GPU-a", "GPU-b", "GPU-c"]),
+        ("2,0", ["GPU-c", "GPU-a"]),
+        ("GPU-b", ["GPU-b"]),
+        ("MIG-x", ["MIG-x"]),
+        ("1,-1,2", ["GPU-b"]),  # CUDA stops at the first that does not exist
+        ("1,7,2", ["GPU-b"]),
+        ("", []),
+    ],
+)
+def test_visible_gpus(machine, monkeypatch, asked, found):
+    if asked is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
+    assert on_gpu.visible_gpus() == found
+
+
+def test_no_gpus_without_a_driver(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert on_gpu.visible_gpus() == []
+
+
+def test_two_jobs_never_get_one_gpu(machine):
+    gpus = ["GPU-a", "GPU-b", "GPU-c"]
+    first, second = on_gpu.take(gpus, 2), on_gpu.take(gpus, 1)
+    assert [name for name, _ in first + second] == gpus
+    third = []
+    waiting = threading.Thread(target=lambda: third.extend(on_gpu.take(gpus, 2)))
+    waiting.start()
+    time.sleep(0.2)
+    os.close(second[0][1])  # one is free: not enough
+    time.sleep(1.5 * on_gpu.POLL)
+    assert not third
+    os.close(first[1][1])
+    waiting.join(10)
+    assert [name for name, _ in third] == ["GPU-b", "GPU-c"]
+    for _, descriptor in [first[0], *third]:
+        os.close(descriptor)
+
+
+def call(*words, **more) -> subprocess.CompletedProcess:
+    more = {
+        "env": {**ENVIRONMENT, **{k: os.environ[k] for k in ("PATH", "TMPDIR") if k in os.environ}},
+        **more,
+    }
+    return subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True, **more)
+
+
+def test_the_command_sees_its_gpus(machine):
+    show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
+    held = on_gpu.take(["GPU-a"], 1)
+    assert call(*show).stdout == "GPU-b\n"
+    os.close(held[0][1])
+    assert call("--gpus", 3, *show).stdout == "GPU-a,GPU-b,GPU-c\n"
+    assert call("--gpus", 0, *show).stdout == "\n"
+    refused = call("--gpus", 4, *show)
+    assert refused.returncode == 2 and "--gpus 4: this job sees 3 GPUs" in refused.stderr
+
+
+def test_log_and_usage(tmp_path):
+    log, usage = tmp_path / "deep" / "log", tmp_path / "usage.jsonl"
+    options = ("--gpus", 0, "--log", log, "--usage", usage, "--")
+    assert call(*options, "sh", "-c", "echo one; echo two >&2").stderr == ""
+    failed = call(*options, "sh", "-c", "seq 30; echo the reason why; exit 3")
+    assert failed.returncode == 3
+    assert f"the end of {log}" in failed.stderr and "the reason why" in failed.stderr
+    assert "\n17\n" in failed.stderr and "\n5\n" not in failed.stderr
+    assert log.read_text().startswith("one\ntwo\n1\n2\n")
+    lines = [json.loads(line) for line in usage.read_text().splitlines()]
+    assert [line["exit_status"] for line in lines] == [0, 3]
+    assert all(line["wall_seconds"] > 0 and line["cpu_seconds"] >= 0 and line["machine"] for line in lines)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("how", ["engine killed", "job interrupted"])
+def test_nothing_outlives_the_engine(tmp_path, how):
+    """The engine starts a shell, which starts the job, whose command starts another process."""
+    pids = tmp_path / "pids"
+    command = f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
+    engine = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()",
+            *("bash", "-c", 'echo $$ > "$0"; "$@"; exit $?', str(tmp_path / "shell")),
+            *(*JOB, "--gpus", "0", "--", "bash", "-c", command),
+        ],
+        env=ENVIRONMENT,
+    )
+    deadline = time.monotonic() + 60
+    while not pids.exists():
+        assert time.monotonic() < deadline and engine.poll() is None
+        time.sleep(0.05)
+    started = [int(pid) for pid in pids.read_text().split()]
+    assert all(map(alive, started))
+    if how == "engine killed":
+        engine.kill()
+    else:
+        shell = (tmp_path / "shell").read_text().strip()
+        [job] = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        os.kill(int(job), signal.SIGTERM)
+    engine.wait()
+    while any(map(alive, started)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, started))

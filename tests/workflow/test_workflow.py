@@ -1,0 +1,168 @@
+"""The workflow's targets: what they would run, and one small run of the study that is killed in between."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from recipes import folders
+
+pytest.importorskip("snakemake", reason="needs Snakemake: pip install exlm[workflow]")
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOW = ROOT / "scripts" / "workflow"
+LOCAL = WORKFLOW / "profiles" / "local"
+
+
+def command(*words) -> list[str]:
+    snakemake = [sys.executable, "-m", "snakemake", "-s", WORKFLOW / "Snakefile", "--profile", LOCAL]
+    return [str(word) for word in (*snakemake, *words)]
+
+
+def call(tmp_path, *words) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    environment.pop("PYTHONPATH", None)
+    return subprocess.run(command(*words), cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+
+def dry_run(tmp_path, *words) -> str:
+    result = call(tmp_path, *words, "-n", "-p")
+    assert result.returncode == 0, result.stderr
+    return result.stdout + result.stderr
+
+
+def test_the_commands_of_the_study(tmp_path):
+    shown = dry_run(tmp_path, "study", "--config", "output=out")
+    assert shown.count("pretrain_text.sh") == 30
+    assert (
+        "pretrain_text.sh exlm smoke out/data-bin out/study/exlm-k4-p0.15-seed-1 --k 4 --p 0.15 --seed 1"
+        in shown
+    )
+    assert shown.count("--updates 240") == 1  # MLM++: twice those of the size
+    assert "quickstart_corpus" in shown and "report.py out" in shown
+    assert not (tmp_path / "out").exists()
+    shown = dry_run(tmp_path, "figure5", "--config", "output=out", "updates=7", "only=k=4,p=0.387", "gpus=2")
+    assert shown.count("pretrain_text.sh") == 1
+    assert "recipes.on_gpu --gpus 2" in shown and "--updates 7 --gpus 2" in shown
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """What tables 1 and 3 read, as far as a dry run looks at it."""
+    for task in ("RTE", "CoLA"):
+        (tmp_path / f"glue/{task}-bin").mkdir(parents=True)
+        (tmp_path / f"glue/{task}-bin/summary.json").write_text("{}")
+    (tmp_path / "bace").mkdir()
+    (tmp_path / "bace" / "molecules.json").write_text("{}")
+    (tmp_path / "model.pt").write_bytes(b"weights")
+    return ("--config", "output=out", "models=exlm=model.pt,mlm=model.pt", "finetune_seeds=1,2")
+
+
+def test_the_commands_of_table_3(tmp_path, inputs):
+    only = ("glue=glue", "squad=squad", "only=batch=16,epochs=3,warmup=0.06", "init_from=mlm=model.pt")
+    shown = dry_run(tmp_path, "table3", *inputs, *only)
+    assert shown.count("finetune_glue.sh") == 2 * 2 * 4  # the seeds of the best points are not known yet
+    folder = "out/table3/exlm/glue/CoLA/lr2e-5-b16-e3-w0.06/seed-1"
+    options = "--lr 2e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1"
+    assert f"finetune_glue.sh CoLA model.pt glue {folder} {options}" in shown
+    assert shown.count("--init-from model.pt") == 4  # the MLM's RTE
+    assert "finetune_squad.sh model.pt squad out/table3/mlm/squad/seed-2 --seed 2" in shown
+    # the grid of one task of one model is finished
+    for rate, score in (("2e-5", 0.5), ("3e-5", 0.7), ("4e-5", 0.6), ("5e-5", 0.1)):
+        path = tmp_path / f"out/table3/exlm/glue/RTE/lr{rate}-b16-e3-w0.06/seed-1/result.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"metric": "accuracy", "scores": {"valid": {"accuracy": score}}}))
+    best = path.parents[2] / "best.json"
+    assert "recipes.glue.best out/table3/exlm/glue/RTE/best.json" in dry_run(
+        tmp_path, "table3", *inputs, *only
+    )
+    best.write_text(json.dumps({"point": "lr3e-5-b16-e3-w0.06"}))
+    shown = dry_run(tmp_path, "table3", *inputs, *only)
+    assert "finetune_glue.sh RTE model.pt glue out/table3/exlm/glue/RTE/lr3e-5-b16-e3-w0.06/seed-2" in shown
+
+
+def test_the_commands_of_table_1(tmp_path, inputs):
+    shown = dry_run(tmp_path, "table1", *inputs, "moleculenet=bace=bace", "max_epoch=2")
+    assert shown.count("finetune_moleculenet.sh bace model.pt bace") == 3 * 2
+    assert "out/table1/untrained/bace/seed-2 --seed 2 --scratch --max-epoch 2" in shown
+    assert shown.count("baseline_moleculenet.py") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("study",), "give the folder for the results: --config output="),
+        (("study", "--config", "output=out", "size=huge"), "size=huge: choose one of smoke, small, paper"),
+        (("study", "--config", "output=out", "size=small"), "size=small needs data=FOLDER"),
+        (("table4", "--config", "output=out", "only=k=3"), "leaves no run of table4"),
+        (("table3", "--config", "output=out"), "table3 needs models="),
+        (("table1", "--config", "output=out"), "table1 needs moleculenet="),
+    ],
+)
+def test_what_is_refused(tmp_path, words, message):
+    result = call(tmp_path, *words, "-n")
+    assert result.returncode != 0 and message in result.stdout + result.stderr
+
+
+def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("dict.txt", "train.bin", "valid.bin"):
+        (data / name).touch()
+    words = ("output=out", "size=small", "data=data", "gpus=0", "flags=--batch-size many")
+    result = call(tmp_path, "table12", "--config", *words)
+    shown = result.stdout + result.stderr
+    assert result.returncode != 0
+    for key in ("exlm-k4-p0.15-seed-1", "repeated-mlm-k1-p0.15-seed-1"):
+        assert f"failed with exit status 2; the end of out/study/{key}/log/pretrain.log:" in shown
+    assert shown.count("error: --batch-size 'many': give a whole number") == 2
+    assert "rerun the same command to resume" in shown
+
+
+def test_two_engines_in_one_folder(tmp_path):
+    descriptor = folders.lock(tmp_path / "out")
+    result = call(tmp_path, "table12", "--config", "output=out")
+    assert result.returncode != 0
+    assert "another run is at work in out" in result.stdout + result.stderr
+    assert not (tmp_path / "out/study").exists()
+    os.close(descriptor)
+
+
+@pytest.mark.slow
+def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
+    """The quickstart's corpus, one model of 60 updates, killed when it has a checkpoint."""
+    # 40 updates: the first checkpoint of size smoke
+    words = ("figure12", "--config", "output=out", "only=k=4,p=0.15", "sentences=20", "updates=60")
+    log, folder = (
+        tmp_path / "out/study/exlm-k4-p0.15-seed-1/train.log",
+        tmp_path / "out/study/exlm-k4-p0.15-seed-1",
+    )
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    with (tmp_path / "engine.log").open("w") as file:
+        engine = subprocess.Popen(command(*words), cwd=tmp_path, env=environment, stdout=file, stderr=file)
+    deadline = time.monotonic() + 600
+    while not (log.exists() and "Saved checkpoint" in log.read_text()):
+        assert engine.poll() is None and time.monotonic() < deadline, (tmp_path / "engine.log").read_text()
+        time.sleep(0.1)
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
+    assert not (folder / "train.json").exists()
+
+    resumed = call(tmp_path, *words)
+    assert (folder / "train.json").exists(), resumed.stderr
+    assert "Loaded checkpoint" in log.read_text()
+    train = json.loads((folder / "train.json").read_text())
+    assert (
+        train["updates"] == 60 and train["wall_seconds"] > 0 and "--ext-state-num" in train["fairseq_train"]
+    )
+    assert json.loads((folder / "entropy.json").read_text())["sentences"] == 20
+    assert [path.name for path in folder.glob("*.pt")] == ["checkpoint_last.pt"]
+
+    again = call(tmp_path, *words)
+    assert "pretrain" not in again.stdout + again.stderr
+    other = call(tmp_path, *words[:-1], "updates=61")
+    assert other.returncode != 0 and "updates: there 60, asked 61" in other.stdout + other.stderr
