@@ -12,21 +12,40 @@ def words(point):
     return [word for flag, name in FLAGS.items() for word in (flag, getattr(point, name))]
 
 
-# The corpus of size smoke, if no data are given: CPython's documentation.
+# The data of size smoke, if none are given: CPython's documentation, as in scripts/quickstart.sh.
 rule quickstart_corpus:
     output:
-        touch(f"{OUTPUT}/data-bin/complete"),
-    log:
-        f"{OUTPUT}/data-bin/log",
+        f"{OUTPUT}/corpus.txt",
     shell:
-        "{JOB} --log {log:q} -- python {SCRIPTS}/quickstart_corpus.py {OUTPUT:q} && "
-        "{JOB} --log {log:q} -- python -m fairseq_cli.preprocess --only-source --workers 1 --destdir {DATA:q}"
-        " --trainpref {OUTPUT:q}/encoded/train.bpe --validpref {OUTPUT:q}/encoded/valid.bpe"
+        "python -m recipes.quickstart.english {output:q}"
+
+
+rule quickstart_bpe:
+    input:
+        ancient(rules.quickstart_corpus.output),
+    output:
+        f"{OUTPUT}/bpe/tokenizer.json",
+    params:
+        folder=f"{OUTPUT}/bpe",
+    shell:
+        "python {SCRIPTS}/train_bpe.py {params.folder:q} {input:q} --vocabulary 1000"
+
+
+rule quickstart_data:
+    input:
+        corpus=ancient(rules.quickstart_corpus.output),
+        bpe=ancient(rules.quickstart_bpe.output),
+    output:
+        touch(f"{DATA}.done"),
+    params:
+        bpe=f"{OUTPUT}/bpe",
+    shell:
+        "python {SCRIPTS}/prepare_text.py {DATA:q} --train {input.corpus:q} --bpe {params.bpe:q} --valid-share 0.08"
 
 
 rule pretrain:
     input:
-        ancient([] if settings.data else rules.quickstart_corpus.output),
+        ancient([] if settings.data else rules.quickstart_data.output),
     output:
         f"{STUDY}/train.json",
     log:
