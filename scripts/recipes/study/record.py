@@ -41,29 +41,31 @@ class Record:
 
     def check(self) -> None:
         """Raises RecipeError if the folder has results of other settings; GLUE may be added to a study."""
-        there = read_json(self.path)
-        if there is None or not any(next(self.path.parent.glob(p), None) for p in self.results):
-            return
-        lines = [
-            f"  {name}: there {old!r}, asked {self.fixed.get(name)!r}"
-            for name, old in there["fixed"].items()
-            if self.fixed.get(name, old) != old and not (name == "glue" and old is None)
-        ]
-        if lines:
+        lines = self._differences(read_json(self.path) or {"fixed": {}})
+        if lines and any(next(self.path.parent.glob(pattern), None) for pattern in self.results):
             raise RecipeError(
                 f"{self.path.parent} holds results of other settings: choose another output, or remove that "
                 "folder\n" + "\n".join(lines)
             )
 
     def write(self) -> None:
-        """Writes it; targets, seeds and fixed settings of earlier calls are kept."""
-        there = read_json(self.path) or {}
-        record = {**self.about, "fixed": {**there.get("fixed", {}), **self.fixed}}
-        for name in {"targets", "seeds"} & record.keys():
-            record[name] = sorted({*there.get(name, []), *record[name]})
+        """Writes it; targets, seeds and fixed settings of earlier calls are kept if they were of the same."""
+        there = read_json(self.path) or {"fixed": {}}
+        record = {**self.about, "fixed": self.fixed}
+        if not self._differences(there):
+            record["fixed"] = {**there["fixed"], **self.fixed}
+            for name in {"targets", "seeds"} & record.keys():
+                record[name] = list(dict.fromkeys([*there.get(name, []), *record[name]]))
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if record != there:
             write_json(self.path, record)
+
+    def _differences(self, there: dict) -> list[str]:
+        return [
+            f"  {name}: there {old!r}, asked {self.fixed.get(name)!r}"
+            for name, old in there["fixed"].items()
+            if self.fixed.get(name, old) != old and not (name == "glue" and old is None)
+        ]
 
 
 def records(settings: Settings, targets: Iterable[str]) -> list[Record]:

@@ -62,7 +62,7 @@ rule pretrain:
     shell:
         "{JOB} --log {log:q} --usage {params.folder:q}/usage.jsonl -- bash {SCRIPTS}/pretrain_text.sh {params.run.model} {settings.size} {DATA:q}"
         " {params.folder:q} --k {params.run.k} --p {params.run.p} --seed {params.run.seed} {params.updates} {DEVICE}"
-        " {settings.flags} && "
+        " {FLAGS} && "
         "python -m recipes.study.finish {params.folder:q}"
 
 

@@ -27,7 +27,7 @@ rule finetune_glue:
         gpu=settings.gpus,
     shell:
         "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
-        " {params.point} --seed {wildcards.seed} {params.start} {DEVICE} {settings.flags}"
+        " {params.point} --seed {wildcards.seed} {params.start} {DEVICE} {FLAGS}"
 
 
 checkpoint best_point:
@@ -54,7 +54,7 @@ rule finetune_squad:
         gpu=settings.gpus,
     shell:
         "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_squad.sh {params.checkpoint:q} {settings.squad:q} {params.folder:q}"
-        " --seed {wildcards.seed} {params.epochs} {DEVICE} {settings.flags}"
+        " --seed {wildcards.seed} {params.epochs} {DEVICE} {FLAGS}"
 
 
 def seeds_of_best_point(name, task):
