@@ -19,8 +19,8 @@ def dev_score(result: dict) -> float:
 
 
 def best_point(results: Iterable[Path]) -> dict:
-    """``{"point", "score", "points"}``: the point that scored best, by its folder's name (of equals the first),
-    its score, and the scores of all.
+    """``{"point", "score", "points"}``: the point that scored best (of equals the first), by its folder's
+    name, its score, and the scores of all.
 
     Raises:
         RecipeError: if a result does not exist, or is damaged.

@@ -34,7 +34,7 @@ def test_points_by_hand():
         points_of(task, only={"lr": "fast"})
     with pytest.raises(ValueError, match="unknown grid 'table12'"):
         points_of(task, "table12")
-    with pytest.raises(ValueError, match="unknown task 'WNLI': there are MNLI"):
+    with pytest.raises(ValueError, match="unknown task 'WNLI': choose one of MNLI"):
         task_named("WNLI")
 
 
@@ -46,3 +46,18 @@ def test_a_broken_grid_file(tmp_path):
     path.write_text("# a comment\n--lr 1e-5 2e-5  # two\n--batch-size 8\n--max-epoch 1\n")
     with pytest.raises(ValueError, match="has no --warmup-ratio"):
         read_grid(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "way_out"),
+    [
+        ("epochs", "0", "a whole number, 1 or more"),
+        ("batch", "1.5", "a whole number, 1 or more"),
+        ("batch", "0", "a whole number, 1 or more"),
+        ("warmup", "6", "a share of the updates"),
+        ("lr", "0.0", "a number above 0"),
+    ],
+)
+def test_points_that_cannot_be(name, value, way_out):
+    with pytest.raises(ValueError, match=f"{name}={value}: give {way_out}"):
+        points_of(TASKS["RTE"], only={name: value})

@@ -1,0 +1,94 @@
+"""The commands in README and docs: their scripts exist and know their options, their modules can be found."""
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from fairseq import options
+
+import fs_plugins  # noqa: F401  (registers models, tasks and criterions)
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OPTION = re.compile(r"--[a-z][a-z0-9-]+")
+SEPARATE = (";", "&&", "|", "&")
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The commands of a page's shell blocks, in words."""
+    found = []
+    for block in re.findall(r"```bash\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        begun = ""  # of a quotation over several lines
+        for line in block.replace("\\\n", " ").splitlines():
+            try:
+                words, begun = shlex.split(begun + line, comments=True), ""
+            except ValueError:
+                begun += line + "\n"
+                continue
+            while words:
+                end = next((i for i, word in enumerate(words) if word in SEPARATE), len(words))
+                found.append(words[:end])
+                words = words[end + 1 :]
+    return [words for words in found if words]
+
+
+def scripts_of(words: list[str]) -> list[str]:
+    """What a command calls of this project: scripts, modules, fairseq-train."""
+    called = [
+        word for word in words if word.startswith(("scripts/", "tests/")) and word.endswith((".py", ".sh"))
+    ]
+    called += [words[i + 1] for i, word in enumerate(words[:-1]) if word == "-m" and "_" in words[i + 1]]
+    return called + [word for word in words if word == "fairseq-train"]
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{page.name}-{i}")
+    for page in PAGES
+    for i, words in enumerate(commands(page))
+    if scripts_of(words)
+]
+
+
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """Every option of the project's command lines, and of fairseq-train with the plugin's models and tasks."""
+    found = set()
+    for path in [*(ROOT / "scripts").rglob("*.py"), *(ROOT / "scripts").rglob("*.sh")]:
+        found |= set(OPTION.findall(path.read_text(encoding="utf-8")))
+    for path in (ROOT / "fs_plugins").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        found |= set(OPTION.findall(text))
+        found |= {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): ", text, re.MULTILINE)}
+    for arch in ("exlm_base", "p_roberta_base"):
+        parser = options.get_training_parser()
+        arguments = ["data", "--arch", arch, "--task", "masked_lm", "--optimizer", "adam"]
+        arguments += ["--lr-scheduler", "polynomial_decay"]
+        args = vars(options.parse_args_and_arch(parser, arguments))
+        found |= {f"--{name.replace('_', '-')}" for name in args}
+    return found
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_command_calls_what_exists_with_options_it_knows(words, known):
+    for name in scripts_of(words):
+        if "/" in name:
+            assert (ROOT / name).is_file()
+        elif name != "fairseq-train" and name.split(".")[0] in ("fs_plugins", "recipes"):
+            assert importlib.util.find_spec(name)
+    if words[0] in ("bash", "python", "fairseq-train"):
+        assert {word.split("=")[0] for word in words if OPTION.match(word)} <= known
+
+
+def test_the_pages_have_commands():
+    assert len(COMMANDS) > 40
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_and_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+    for name in re.findall(r"`((?:scripts|fs_plugins|configs|tests|docs)/[\w./-]+?)`", text):
+        assert "*" in name or "…" in name or (ROOT / name).exists(), name
