@@ -10,7 +10,7 @@ import torch
 
 from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.readings import Path, StateGraphReader
-from fs_plugins.analysis.text import MASK, Codec, encode_with_masks, make_codec
+from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks, make_codec
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import train_bpe
 
-from fs_plugins.analysis.text import Blanks, Gpt2Bpe, HfTokenizer, encode_with_masks, make_codec
+from fs_plugins.data.text_codecs import Blanks, Gpt2Bpe, HfTokenizer, encode_with_masks, make_codec
 from tests import builders
 
 GPT2 = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2_bpe"
