@@ -13,9 +13,15 @@ MASK = "<mask>"
 
 
 class Codec(ABC):
-    """How a corpus was written in the symbols of its dictionary."""
+    """How a corpus was written in the symbols of its dictionary.
+
+    Attributes:
+        name: of the kind.
+        files: that it was read from.
+    """
 
     name: str
+    files: tuple[Path, ...] = ()
 
     @abstractmethod
     def encode(self, text: str, first: bool) -> list[str]:
@@ -58,6 +64,7 @@ class Gpt2Bpe(Codec):
         for path in (encoder_json, vocab_bpe):
             if not Path(path).is_file():
                 raise FileNotFoundError(f"there is no {path}: GPT-2 BPE needs encoder.json and vocab.bpe")
+        self.files = Path(encoder_json), Path(vocab_bpe)
         self.bpe = get_encoder(str(encoder_json), str(vocab_bpe))
 
     def encode(self, text, first):
@@ -87,6 +94,7 @@ class HfTokenizer(Codec):
     def __init__(self, path: str | os.PathLike):
         from tokenizers import Tokenizer
 
+        self.files = (Path(path),)
         settings = Path(path).read_text(encoding="utf-8")
         try:
             self.tokenizer = Tokenizer.from_str(settings)
