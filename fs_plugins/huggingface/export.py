@@ -11,7 +11,7 @@ import torch
 
 from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.data import state_expansion
-from fs_plugins.data.text_codecs import Codec, make_codec
+from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
 from fs_plugins.modules import state_alignment
 
@@ -23,7 +23,6 @@ CODE = (
     Path(state_alignment.__file__),
     Path(state_expansion.__file__),
 )
-SMILES = "smiles"
 
 
 def export(
@@ -42,8 +41,8 @@ def export(
         checkpoint: a file that fairseq-train saved: pre-trained, or fine-tuned on GLUE, SQuAD or molecules.
         folder: to be made; one that is there has to be empty.
         data: folder of the pre-training's ``dict.txt``; by default the one that the checkpoint names.
-        bpe: how the corpus was written, as of :func:`fs_plugins.analysis.load`, or "smiles" where the data's
-            ``prepared.json`` does not say so; by default what lies beside the dictionary.
+        bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default what
+            lies beside the dictionary.
         pooling: of SentenceTransformer: "cls" or "mean".
         name: of the model, for its card; by default the folder's.
         licence: of the model, for its card.
@@ -85,15 +84,10 @@ def export(
     return folder
 
 
-def _codec(checkpoint: Checkpoint, bpe) -> Codec | None:
-    """How the corpus was written; None for SMILES."""
-    if bpe in (SMILES, [SMILES], (SMILES,)) or "molecule_property" in checkpoint.task_state:
-        return None
-    prepared = checkpoint.data / "prepared.json"
-    if prepared.is_file() and bpe is None:
-        program = json.loads(prepared.read_text(encoding="utf-8"))["settings"].get("program")
-        if program == "prepare_smiles":
-            return None
+def _codec(checkpoint: Checkpoint, bpe) -> Codec:
+    """How the corpus was written; molecules if the checkpoint was fine-tuned on them."""
+    if "molecule_property" in checkpoint.task_state:
+        return Smiles()
     return make_codec(bpe, checkpoint.data, checkpoint.dictionary)
 
 

@@ -6,11 +6,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fs_plugins.analysis.checkpoint import Checkpoint, stored_folders
-from fs_plugins.data.text_codecs import Codec
+from fs_plugins.data.text_codecs import PREPARED, Codec, Smiles
 from fs_plugins.huggingface.settings import longest_text, properties_of
 
 PIPELINES = {"ExLMForMaskedLM": "fill-mask", "ExLMForSequenceClassification": "text-classification"}
-SUMMARIES = ("prepared.json", "molecules.json", "summary.json")  # of the scripts that prepare data
+SUMMARIES = (PREPARED, "molecules.json", "summary.json")  # of the scripts that prepare data
 # flags of the run that a card gives, by their group
 FLAGS = {
     "task": (
@@ -30,7 +30,7 @@ FLAGS = {
 def write(
     checkpoint: Checkpoint,
     config: dict,
-    codec: Codec | None,
+    codec: Codec,
     tensors: dict,
     *,
     name: str,
@@ -41,7 +41,7 @@ def write(
     Args:
         checkpoint: the one exported.
         config: content of config.json.
-        codec: how its corpus was written; None for SMILES.
+        codec: how its corpus was written.
         tensors: what the folder holds, for their number.
         name: of the model.
         licence: of the model; left open if it is not given.
@@ -58,12 +58,14 @@ def write(
     return "\n\n".join(section.strip() for section in sections) + "\n"
 
 
-def _header(config: dict, codec: Codec | None, licence: str | None) -> str:
+def _header(config: dict, codec: Codec, licence: str | None) -> str:
     lines = ["library_name: transformers"]
     pipeline = PIPELINES.get(config["architectures"][0])
     lines += [f"pipeline_tag: {pipeline}"] if pipeline else []
     lines += [f"license: {licence}"] if licence else []
-    lines += ["tags:", "- exlm", "- sentence-transformers"] + (["- chemistry"] if codec is None else [])
+    lines += ["tags:", "- exlm", "- sentence-transformers"] + (
+        ["- chemistry"] if isinstance(codec, Smiles) else []
+    )
     return "\n".join(["---", *lines, "---"])
 
 
@@ -85,8 +87,8 @@ def _summary(config: dict, tensors: dict) -> str:
     )
 
 
-def _usage(config: dict, codec: Codec | None, name: str) -> str:
-    text = "CCO" if codec is None else "This is good news."
+def _usage(config: dict, codec: Codec, name: str) -> str:
+    text = "CCO" if isinstance(codec, Smiles) else "This is good news."
     kind = config["architectures"][0].removeprefix("ExLM")
     lines = [
         "from transformers import AutoModel, AutoTokenizer",
@@ -95,7 +97,7 @@ def _usage(config: dict, codec: Codec | None, name: str) -> str:
         f'model = AutoModel.from_pretrained("{name}", trust_remote_code=True)',
         f'rows = model(**tokenizer(["{text}"], return_tensors="pt", padding=True)).last_hidden_state',
     ]
-    masked = "CC<mask>O" if codec is None else "This is <mask> news."
+    masked = "CC<mask>O" if isinstance(codec, Smiles) else "This is <mask> news."
     if pipeline := PIPELINES.get(config["architectures"][0]):
         lines += [
             "",
@@ -157,14 +159,14 @@ def _outputs(config: dict) -> str:
     return "\n".join(["## Outputs", "", *lines])
 
 
-def _inputs(checkpoint: Checkpoint, config: dict, codec: Codec | None) -> str:
+def _inputs(checkpoint: Checkpoint, config: dict, codec: Codec) -> str:
     lines = [
         "- Pad on the right, as this tokenizer does. Left padding, `inputs_embeds` and flash attention are "
         "errors.",
         f"- Up to {longest_text(config):,} tokens, with `<s>` and `</s>`"
         + (f"; each mask takes {config['num_states']} of them." if config["num_states"] else "."),
     ]
-    if codec is None:
+    if isinstance(codec, Smiles):
         lines.append(
             f"- SMILES {_smiles_form(checkpoint)} What is no token of this vocabulary becomes `<unk>`."
         )
@@ -175,7 +177,7 @@ def _inputs(checkpoint: Checkpoint, config: dict, codec: Codec | None) -> str:
 
 
 def _smiles_form(checkpoint: Checkpoint) -> str:
-    info, prepared = properties_of(checkpoint), _summary_file(checkpoint, "prepared.json")
+    info, prepared = properties_of(checkpoint), _summary_file(checkpoint, PREPARED)
     if info is not None:
         canonical = info.canonical
     elif prepared is not None:

@@ -11,30 +11,29 @@ from pathlib import Path
 from fairseq.data import Dictionary
 
 from fs_plugins.data.smiles_tokens import PATTERN
-from fs_plugins.data.text_codecs import Blanks, Codec, Gpt2Bpe, HfTokenizer, is_special
+from fs_plugins.data.text_codecs import Codec, Gpt2Bpe, HfTokenizer, Smiles, is_special
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
 
 
-def tokenizer_json(dictionary: Dictionary, codec: Codec | None) -> dict:
+def tokenizer_json(dictionary: Dictionary, codec: Codec) -> dict:
     """The content of a tokenizer.json.
 
     Args:
         dictionary: of the checkpoint, with ``<mask>``.
-        codec: how its corpus was written; None for SMILES.
+        codec: how its corpus was written.
 
     Raises:
         ValueError: for a tokenizer whose ids cannot be changed.
     """
-    if codec is None:
+    if isinstance(codec, Smiles):
         parts = _smiles(dictionary)
     elif isinstance(codec, Gpt2Bpe):
         parts = _gpt2(dictionary, *codec.files)
     elif isinstance(codec, HfTokenizer):
         parts = _renumbered(dictionary, *codec.files)
     else:
-        assert isinstance(codec, Blanks)
         parts = _words(dictionary, {"type": "WhitespaceSplit"})
     return _complete(parts, dictionary)
 

@@ -8,6 +8,7 @@ from fairseq.models import register_model
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
 from torch import Tensor, nn
 
+from fs_plugins.models.hub import load_hub_interface
 from fs_plugins.modules.encoder import RotaryEncoder
 from fs_plugins.modules.heads import StateLMHead, TokenHead
 
@@ -91,6 +92,14 @@ class RotaryRobertaModel(RobertaModel):
     @classmethod
     def hub_models(cls):
         return {}
+
+    @classmethod
+    def from_pretrained(
+        cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None, **kwargs
+    ):
+        """fairseq's hub interface of a checkpoint, offline; see
+        :func:`fs_plugins.models.hub.load_hub_interface`."""
+        return load_hub_interface(model_name_or_path, checkpoint_file, data_name_or_path, bpe, **kwargs)
 
     @staticmethod
     def add_args(parser):
