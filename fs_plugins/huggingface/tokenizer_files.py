@@ -82,29 +82,24 @@ def _renumbered(dictionary: Dictionary, path: Path) -> dict:
     """A tokenizer.json with the ids of a dictionary whose symbols are its tokens."""
     state = json.loads(path.read_text(encoding="utf-8"))
     model, vocab = state["model"], state["model"].get("vocab")
+    if not isinstance(vocab, dict) and model.get("type") != "Unigram":
+        raise ValueError(f"{path} is a tokenizer of type {model.get('type')}, whose ids cannot be changed")
+    added = [t for t in state.get("added_tokens") or [] if not t["special"] and not is_special(t["content"])]
+    scores = dict(vocab)  # of a Unigram; else the old ids
+    ids = _vocab({token: token for token in (*scores, *(t["content"] for t in added))}, dictionary)
     if isinstance(vocab, dict):
-        model["vocab"] = _vocab({token: token for token in vocab}, dictionary)
-    elif model.get("type") == "Unigram":
-        scores = dict(vocab)
-        ids = _vocab({token: token for token in scores}, dictionary)
+        model["vocab"] = ids
+    else:
         worst = min(scores.values()) - 100.0  # of symbols that no text is to be cut into
         model["vocab"] = [[token, scores.get(token, worst)] for token in sorted(ids, key=ids.get)]
         model["unk_id"] = dictionary.unk()
-    else:
-        raise ValueError(f"{path} is a tokenizer of type {model.get('type')}, whose ids cannot be changed")
     parts = {key: state.get(key) for key in ("normalizer", "pre_tokenizer", "decoder")}
     parts["pre_tokenizer"], prefixed = _blank_at_start_only(parts["pre_tokenizer"])
     if prefixed and (parts["decoder"] or {}).get("type") == "ByteLevel":
         strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}  # the blank put before the text
         parts["decoder"] = {"type": "Sequence", "decoders": [parts["decoder"], strip]}
-    own = [
-        {**token, "id": dictionary.index(token["content"])}
-        for token in state.get("added_tokens") or []
-        if not token["special"]
-        and token["content"] in dictionary.indices
-        and not is_special(token["content"])
-    ]
-    return {**parts, "model": model, "added_tokens": own}
+    added = [{**token, "id": ids[token["content"]]} for token in added]
+    return {**parts, "model": model, "added_tokens": added}
 
 
 def _vocab(symbols: dict[str, str], dictionary: Dictionary) -> dict[str, int]:
