@@ -15,7 +15,7 @@ import tempfile
 class Refusal:
     """Stands for packages that are not installed."""
 
-    NAMES = ("fairseq", "fs_plugins", "torchaudio", "requests")
+    NAMES = ("fairseq", "fs_plugins", "torchaudio")
 
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in self.NAMES:
