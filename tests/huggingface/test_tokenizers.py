@@ -173,8 +173,8 @@ def test_a_model_reads_ids_beyond_its_vocabulary_as_unknown(save_checkpoint, loa
 def test_gpt2_ids_of_5000_texts(exported, texts, load, tmp_path):
     bpe, wiki = shared("gpt2_bpe"), shared("text", "wiki_valid.txt.gz")
     rng = random.Random(4)
-    texts = texts + [with_masks(line[:400].strip(), rng) for line in lines_of(wiki, 3000)]
-    texts += [line[:400].strip() for line in lines_of(shared("text", "books_valid.txt.gz"), 2000)]
+    texts = texts + [with_masks(line[:200].strip(), rng) for line in lines_of(wiki, 3000)]
+    texts += [line[:200].strip() for line in lines_of(shared("text", "books_valid.txt.gz"), 2000)]
     with open(bpe / "dict.txt", encoding="utf-8") as file:
         symbols = [line.rsplit(" ", 1)[0] for line in file]
     files = [str(bpe / "encoder.json"), str(bpe / "vocab.bpe")]
