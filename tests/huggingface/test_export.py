@@ -6,10 +6,10 @@ import stat
 import export_huggingface
 import pytest
 import torch
-from recipes.study.probe import token_log_probs
 from safetensors.torch import load_file
 
 from fs_plugins.analysis import load_checkpoint
+from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface.export import export
 from tests import builders
@@ -176,9 +176,8 @@ def test_the_authors_checkpoints(kind, record, load, tmp_path):  # noqa: F811
     output = model(recorded["src"], labels=labels)
     assert output.loss.item() == pytest.approx(float(recorded["loss"]), rel=1e-5)
     masked = recorded["src"] == len(record["symbols"]) - 1
-    expected = token_log_probs(
-        load_checkpoint(tmp_path / "checkpoint.pt").model, recorded["src"], masked, ctc=kind == "ctc"
-    )
+    predictor = MaskedPredictor.of(load_checkpoint(tmp_path / "checkpoint.pt"))
+    expected = predictor.token_log_probs(recorded["src"], masked)
     found = model(recorded["src"]).logits[masked].softmax(-1)
     torch.testing.assert_close(found, expected.exp(), rtol=0, atol=1e-5)
 

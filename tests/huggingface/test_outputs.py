@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from recipes.study.probe import token_log_probs
 
 from fs_plugins.analysis import load_checkpoint
+from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from fs_plugins.data.repeated_tokens import repeat_tokens
 from fs_plugins.data.state_expansion import expand_states
@@ -136,11 +136,12 @@ def test_loss(results, models, batch, kind):
 @torch.no_grad()
 def test_logits_at_masks_are_the_probes(results, models, batch, kind):
     """Without labels: the <mask>s alone are predicted, from the tokens as they are given."""
-    _, criterion, flags = KINDS[kind]
+    _, criterion, _ = KINDS[kind]
     tokens = batch["net_input"]["src_tokens"]
     outputs = results[kind, "plain"]["outputs"]
     masked = tokens == MASK
-    expected = token_log_probs(models[kind], tokens, masked, k=times_of(kind), ctc=criterion == CTC)
+    predictor = MaskedPredictor(models[kind], copies=times_of(kind), ctc=criterion == CTC)
+    expected = predictor.token_log_probs(tokens, masked)
     log_probs = outputs["logits"][masked].log_softmax(-1)
     torch.testing.assert_close(log_probs.exp(), expected.exp(), rtol=0, atol=1e-5)
     possible = expected > -20

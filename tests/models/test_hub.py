@@ -7,8 +7,8 @@ from argparse import Namespace
 import pytest
 import torch
 import torch.nn.functional as F
-from recipes.study.probe import token_log_probs
 
+from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.data.property_info import PropertyInfo, fingerprint
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
@@ -107,7 +107,8 @@ def test_masks_are_filled_as_the_probe_does(kind, hub):
     for text in ("this is <mask> news", "<mask> am <mask> <mask> ."):
         tokens = hub.encode(text)[None]
         masked = tokens == hub.task.source_dictionary.index("<mask>")
-        expected = token_log_probs(hub.model, tokens, masked, k=times, ctc=kind == "ctc")
+        predictor = MaskedPredictor(hub.model, copies=times, ctc=kind == "ctc")
+        expected = predictor.token_log_probs(tokens, masked)
         found = hub.mask_log_probs(tokens[0])
         assert found.shape == (text.count("<mask>"), len(WORDS) + 5)
         torch.testing.assert_close(found.exp(), expected.exp(), rtol=1e-4, atol=1e-6)
