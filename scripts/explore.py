@@ -51,8 +51,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--bpe",
         nargs="+",
         metavar="FILE",
-        help="how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a tokenizer.json, or none "
-        "for symbols between blanks (default: what lies beside the dictionary, else none)",
+        help="how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a tokenizer.json, smiles, "
+        "or none for symbols between blanks (default: what lies beside the dictionary, else none)",
     )
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     return parser.parse_args(argv)

@@ -53,7 +53,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def known() -> set[str]:
-    """Every option of the project's command lines, and of fairseq-train with the plugin's models and tasks."""
+    """Every option of the project's command lines, and of fairseq-train with the plugin."""
     found = set()
     for path in [*(ROOT / "scripts").rglob("*.py"), *(ROOT / "scripts").rglob("*.sh")]:
         found |= set(OPTION.findall(path.read_text(encoding="utf-8")))

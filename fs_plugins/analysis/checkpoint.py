@@ -33,6 +33,7 @@ class Checkpoint:
         device: where the model is.
         task_state: what the task kept in the file, by name; empty for most tasks.
         updates: how many the model was trained for; None where the file does not say.
+        score: of the last validation, by ``--best-checkpoint-metric``; None if there was none.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class Checkpoint:
     device: torch.device
     task_state: dict = field(default_factory=dict)
     updates: int | None = None
+    score: float | None = None
 
     @property
     def arch(self) -> str:
@@ -94,7 +96,9 @@ def load_checkpoint(
     logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
     history = state.get("optimizer_history") or [{}]
     updates = history[-1].get("num_updates")
-    return Checkpoint(path, model.to(target).eval(), dictionary, folder, cfg, target, task_state, updates)
+    score = (state.get("extra_state") or {}).get("val_loss")
+    model = model.to(target).eval()
+    return Checkpoint(path, model, dictionary, folder, cfg, target, task_state, updates, score)
 
 
 def untrained_model(checkpoint: Checkpoint, seed: int = 1) -> RotaryRobertaModel:
@@ -195,12 +199,7 @@ def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLi
     Raises:
         FileNotFoundError: if none has a dict.txt; names those that were tried.
     """
-    if given is not None:
-        tried = [Path(given)]
-    else:
-        first = Path((utils.split_paths(stored) if stored else [""])[0] or ".")
-        tried = [first, *(folder / first for folder in checkpoint.resolve().parents)]
-        tried = tried[:1] if first.is_absolute() or not stored else tried
+    tried = [Path(given)] if given is not None else stored_folders(checkpoint, stored)
     for folder in tried:
         if (folder / "dict.txt").is_file():
             return folder
@@ -209,6 +208,15 @@ def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLi
         + (" or, from there, above the checkpoint" if len(tried) > 1 else "")
         + ": give the folder with the dictionary of the training (--data)"
     )
+
+
+def stored_folders(checkpoint: Path, stored: str | None) -> list[Path]:
+    """Where a folder may be that a checkpoint has stored: a relative path may start here or at each folder
+    above the checkpoint."""
+    first = Path((utils.split_paths(stored) if stored else [""])[0] or ".")
+    if first.is_absolute() or not stored:
+        return [first]
+    return [first, *(folder / first for folder in checkpoint.resolve().parents)]
 
 
 def name_of(group) -> str:

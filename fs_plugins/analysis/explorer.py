@@ -10,7 +10,7 @@ import torch
 
 from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.readings import Path, StateGraphReader
-from fs_plugins.analysis.text import MASK, Codec, encode_with_masks, make_codec
+from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks, make_codec
 
 
 @dataclass(frozen=True)
@@ -260,8 +260,8 @@ def load(
     Args:
         checkpoint: a file that fairseq-train saved of ``--arch exlm_*`` or ``p_roberta_ext_denselink*``.
         data: folder of ``dict.txt``, by default the one of the training.
-        bpe: how the corpus was written: "none" (symbols between blanks), a tokenizer.json, or GPT-2's
-            (encoder.json, vocab.bpe); by default what lies beside the dictionary, else "none".
+        bpe: how the corpus was written: "none" (symbols between blanks), "smiles", a tokenizer.json, or
+            GPT-2's (encoder.json, vocab.bpe); by default what lies beside the dictionary, else "none".
         device: "cpu", "cuda", ...; by default a GPU where there is one.
 
     Raises:

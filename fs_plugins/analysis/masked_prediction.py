@@ -23,6 +23,7 @@ from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.data.repeated_tokens import repeat_tokens
 from fs_plugins.models.exlm import ExLMModel, StateGraph
+from fs_plugins.modules.state_alignment import ctc_word_log_probs
 
 
 @dataclass(frozen=True)
@@ -181,14 +182,4 @@ class MaskedPredictor:
         for b in sentences:
             words = found.node_log_probs(b).unflatten(0, (-1, self.k))  # [M, k, V]
             words = words[found.is_masked[b, : len(words)]]
-            blank = words[..., self.dictionary.unk(), None]  # [R, k, 1]
-            before = torch.zeros_like(blank[:, 0])
-            inside = after = torch.full_like(words[:, 0], -torch.inf)
-            for state in range(self.k):
-                word, empty = words[:, state], blank[:, state]
-                after = torch.logaddexp(after, inside) + empty
-                inside = torch.logaddexp(inside, before) + word
-                before = before + empty
-            scores = torch.logaddexp(inside, after)
-            scores[:, self.dictionary.unk()] = -torch.inf
-            yield scores.log_softmax(-1)
+            yield ctc_word_log_probs(words, self.dictionary.unk())

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.stream import StreamModel
-from fs_plugins.analysis.text import Codec, encode_text, make_codec
 from fs_plugins.data.repeated_tokens import repeat_tokens
+from fs_plugins.data.text_codecs import Codec, encode_text, make_codec
 
 
 class TextModel(StreamModel):

@@ -11,21 +11,21 @@ dative bond ``<-`` (its mirror image ``->`` gives ``-`` and ``>``, as published)
 
 import re
 
-_TOKEN = re.compile(
-    r"""
-    \[ [^\]]+ \]                 # an atom in brackets, whole: [C@@H], [Na+], [13CH3:1]
-  | Br? | Cl? | [NOSPFI]         # atoms without brackets
-  | [bcnosp]                     # aromatic ones
-  | [*]                          # any atom
-  | [()]                         # branches
-  | [.]                          # parts that are not bonded
-  | [-=\#$:~/\\]                 # bonds; / and \ are cis and trans
-  | [+@?>]                       # what reactions and old dialects have outside of brackets
-  | %[0-9]{2} | [0-9]            # ring bonds
-  | %\([0-9]+\) | <              # not in the published expression, see above
-    """,
-    re.VERBOSE,
+PATTERN = "|".join(
+    (
+        r"\[[^\]]+\]",  # an atom in brackets, whole: [C@@H], [Na+], [13CH3:1]
+        r"Br?|Cl?|[NOSPFI]",  # atoms without brackets
+        r"[bcnosp]",  # aromatic ones
+        r"[*]",  # any atom
+        r"[()]",  # branches
+        r"[.]",  # parts that are not bonded
+        r"[-=#$:~/\\]",  # bonds; / and \ are cis and trans
+        r"[+@?>]",  # what reactions and old dialects have outside of brackets
+        r"%[0-9]{2}|[0-9]",  # ring bonds
+        r"%\([0-9]+\)|<",  # not in the published expression, see above
+    )
 )
+_TOKEN = re.compile(PATTERN)
 
 
 class SmilesTokenError(ValueError):

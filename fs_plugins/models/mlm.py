@@ -8,6 +8,7 @@ from fairseq.models import register_model
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
 from torch import Tensor, nn
 
+from fs_plugins.models.hub import load_hub_interface
 from fs_plugins.modules.encoder import RotaryEncoder
 from fs_plugins.modules.heads import StateLMHead, TokenHead
 
@@ -92,6 +93,14 @@ class RotaryRobertaModel(RobertaModel):
     def hub_models(cls):
         return {}
 
+    @classmethod
+    def from_pretrained(
+        cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None, **kwargs
+    ):
+        """fairseq's hub interface of a checkpoint, offline; see
+        :func:`fs_plugins.models.hub.load_hub_interface`."""
+        return load_hub_interface(model_name_or_path, checkpoint_file, data_name_or_path, bpe, **kwargs)
+
     @staticmethod
     def add_args(parser):
         """Flags have the names and meanings of fairseq's RoBERTa."""
@@ -144,10 +153,17 @@ class RotaryRobertaModel(RobertaModel):
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Besides fairseq's changes: token heads that only the checkpoint has are left out, with a warning;
-        those that only this model has stay as they were initialised."""
+        """Besides fairseq's changes: token heads that only the checkpoint has are registered with
+        --load-checkpoint-heads, else left out, with a warning; those that only this model has stay as they
+        were initialised."""
         super().upgrade_state_dict_named(state_dict, name)
         prefix = f"{name}." if name else ""
+        if getattr(self.args, "load_checkpoint_heads", False):
+            start, end = f"{prefix}token_heads.", ".out_proj.weight"
+            for key in [key for key in state_dict if key.startswith(start) and key.endswith(end)]:
+                head = key.removeprefix(start).removesuffix(end)
+                if head not in self.token_heads:
+                    self.register_token_head(head, len(state_dict[key]))
         own = {f"{prefix}token_heads.{key}": value for key, value in self.token_heads.state_dict().items()}
         for key in [key for key in state_dict if key.startswith(f"{prefix}token_heads.") and key not in own]:
             logger.warning("this model has no such token head, left out of the checkpoint: %s", key)

@@ -15,6 +15,7 @@ def test_what_a_checkpoint_says_of_its_training(pretrained, corpus):
     assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_tiny", "nat_dag_loss_mlm", "masked_lm")
     assert (loaded.states, loaded.data, loaded.device.type) == (3, corpus, "cpu")
     assert not loaded.model.training
+    assert (loaded.updates, loaded.score) == (12, None)
     assert loaded.dictionary.index("<mask>") == len(loaded.dictionary) - 1
 
 

@@ -111,6 +111,12 @@ def test_loading_restores_heads_and_leaves_out_unknown_ones(caplog):
     assert "token_heads.span.out_proj.weight" in caplog.text
 
 
+def test_load_checkpoint_heads_registers_those_of_a_checkpoint():
+    tuned, again = make("exlm_base"), builders.exlm(DICTIONARY, load_checkpoint_heads=True)
+    again.load_state_dict(tuned.state_dict(), strict=True)
+    assert torch.equal(again.token_heads["span"].out_proj.weight, tuned.token_heads["span"].out_proj.weight)
+
+
 def test_a_checkpoint_without_the_encoder():
     model = make("exlm_base")
     with pytest.raises(ValueError, match="the checkpoint has no encoder: .*embed_tokens.weight is not in it"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import train_bpe
 
-from fs_plugins.analysis.text import Blanks, Gpt2Bpe, HfTokenizer, encode_with_masks, make_codec
+from fs_plugins.data.text_codecs import Blanks, Gpt2Bpe, HfTokenizer, Smiles, encode_with_masks, make_codec
 from tests import builders
 
 GPT2 = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2_bpe"
@@ -36,6 +36,15 @@ def test_symbols_between_blanks():
     assert encode_with_masks("<mask><mask> C <mask>", codec) == ["<mask>", "<mask>", "C", "<mask>"]
     assert codec.decode(["C", "C", "N"]) == "C C N"
     assert codec.word("Cl") == "Cl"
+
+
+def test_smiles():
+    codec = Smiles()
+    assert encode_with_masks("C[C@@H]<mask>Cl", codec) == ["C", "[C@@H]", "<mask>", "Cl"]
+    assert codec.decode(["C", "[C@@H]", "<mask>", "Cl"]) == "C[C@@H]<mask>Cl"
+    assert codec.word("Cl") == "Cl"
+    with pytest.raises(ValueError, match="no SMILES token begins with 'x' at position 1 of 'Cx'"):
+        encode_with_masks("Cx<mask>", codec)
 
 
 def test_gpt2_bpe_masks_take_their_blank(small_gpt2):
@@ -110,6 +119,14 @@ def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_pa
     assert make_codec(str(small_gpt2), data, symbols).name == "gpt2"
     assert make_codec([small_gpt2 / "encoder.json", small_gpt2 / "vocab.bpe"], data, symbols).name == "gpt2"
     assert make_codec([str(tokenizer_json)], tmp_path, symbols).name == "tokenizer.json"
+
+
+@pytest.mark.parametrize(("program", "name"), [("prepare_smiles", "smiles"), ("prepare_text", "none")])
+def test_folders_of_smiles_say_so(program, name, tmp_path):
+    (tmp_path / "prepared.json").write_text(json.dumps({"settings": {"program": program}}))
+    assert make_codec(None, tmp_path, builders.dictionary()).name == name
+    assert make_codec("smiles", tmp_path, builders.dictionary()).name == "smiles"
+    assert make_codec("none", tmp_path, builders.dictionary()).name == "none"
 
 
 def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):

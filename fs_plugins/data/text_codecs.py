@@ -1,4 +1,5 @@
-"""Text to symbols of the dictionary and back: GPT-2 BPE, a HF tokenizer.json, or symbols between blanks."""
+"""Text to symbols of the dictionary and back: GPT-2 BPE, a HF tokenizer.json, SMILES, or symbols between
+blanks."""
 
 import json
 import os
@@ -9,13 +10,22 @@ from pathlib import Path
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 
+from fs_plugins.data.smiles_tokens import tokenize
+
 MASK = "<mask>"
+PREPARED = "prepared.json"  # of a folder made by scripts/prepare_*.py
 
 
 class Codec(ABC):
-    """How a corpus was written in the symbols of its dictionary."""
+    """How a corpus was written in the symbols of its dictionary.
+
+    Attributes:
+        name: of the kind.
+        files: that it was read from.
+    """
 
     name: str
+    files: tuple[Path, ...] = ()
 
     @abstractmethod
     def encode(self, text: str, first: bool) -> list[str]:
@@ -49,6 +59,18 @@ class Blanks(Codec):
         return " ".join(symbols)
 
 
+class Smiles(Codec):
+    """SMILES, as scripts/prepare_smiles.py cuts them; what is no SMILES token is a ValueError."""
+
+    name = "smiles"
+
+    def encode(self, text, first):
+        return tokenize(text)
+
+    def decode(self, symbols):
+        return "".join(symbols)
+
+
 class Gpt2Bpe(Codec):
     """fairseq's GPT-2 BPE, whose symbols are the ids of encoder.json; nothing is downloaded."""
 
@@ -58,6 +80,7 @@ class Gpt2Bpe(Codec):
         for path in (encoder_json, vocab_bpe):
             if not Path(path).is_file():
                 raise FileNotFoundError(f"there is no {path}: GPT-2 BPE needs encoder.json and vocab.bpe")
+        self.files = Path(encoder_json), Path(vocab_bpe)
         self.bpe = get_encoder(str(encoder_json), str(vocab_bpe))
 
     def encode(self, text, first):
@@ -87,6 +110,7 @@ class HfTokenizer(Codec):
     def __init__(self, path: str | os.PathLike):
         from tokenizers import Tokenizer
 
+        self.files = (Path(path),)
         settings = Path(path).read_text(encoding="utf-8")
         try:
             self.tokenizer = Tokenizer.from_str(settings)
@@ -136,8 +160,9 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
     """The codec of a corpus.
 
     Args:
-        source: "none"; a tokenizer.json; encoder.json and vocab.bpe; a folder that holds one of these; None
-            to look for them in the folder of the dictionary and the one above it, and else take "none".
+        source: "none"; "smiles"; a tokenizer.json; encoder.json and vocab.bpe; a folder that holds one of
+            these; None to take "smiles" if scripts/prepare_smiles.py made the folder of the dictionary, or to
+            look for these files there and in the folder above it, and else to take "none".
         data: folder of the dictionary.
         dictionary: the dictionary.
 
@@ -146,10 +171,12 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
         ValueError: for another source, or if None is found where symbols are GPT-2 BPE's ids.
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source or [])
-    if paths == ["none"]:
-        return Blanks()
+    if paths in (["none"], ["smiles"]):
+        return Blanks() if paths == ["none"] else Smiles()
     if paths and str(paths[0]) == "gpt2":
         paths = paths[1:]
+    if not paths and _holds_smiles(data):
+        return Smiles()
     if not paths:
         found = _codec_in(data) or _codec_in(data.resolve().parent)
         if found is None and _looks_like_ids(dictionary):
@@ -170,7 +197,9 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
         return HfTokenizer(path)
     if len(paths) == 2:
         return Gpt2Bpe(*paths)
-    raise ValueError(f"--bpe takes none, a tokenizer.json, or encoder.json and vocab.bpe; got {paths}")
+    raise ValueError(
+        f"--bpe takes none, smiles, a tokenizer.json, or encoder.json and vocab.bpe; got {paths}"
+    )
 
 
 def _codec_in(folder: Path) -> Codec | None:
@@ -179,6 +208,13 @@ def _codec_in(folder: Path) -> Codec | None:
     if (folder / "encoder.json").is_file() and (folder / "vocab.bpe").is_file():
         return Gpt2Bpe(folder / "encoder.json", folder / "vocab.bpe")
     return None
+
+
+def _holds_smiles(folder: Path) -> bool:
+    path = folder / PREPARED
+    if not path.is_file():
+        return False
+    return json.loads(path.read_text(encoding="utf-8")).get("settings", {}).get("program") == "prepare_smiles"
 
 
 def _looks_like_ids(dictionary: Dictionary) -> bool:

@@ -1,0 +1,77 @@
+"""Settings of an ExLM, or of a masked language model to compare it with; imports transformers only."""
+
+try:
+    from transformers import PreTrainedConfig
+except ImportError:  # transformers 4
+    from transformers import PretrainedConfig as PreTrainedConfig
+
+ALIGNMENTS = ("dag", "ctc")
+
+
+class ExLMConfig(PreTrainedConfig):
+    """Settings of the models in ``modeling_exlm``; other names are as in RoBERTa's configuration.
+
+    Args:
+        num_states: k, the states of each ``<s>``, ``</s>`` and masked token; None for a model without states
+            (the vanilla MLM).
+        alignment: how states align to targets: "dag", by paths through the graph of states, or "ctc", within
+            each token, without transitions.
+        repeat_times: times that each token is repeated inside the model (Repeated MLM).
+        rope_dimensions: 2: rotary positions are (index of the token, number of its state); 1: index among all
+            states and tokens.
+        links_features: what transitions are computed from: "feature", "position" or both.
+        max_transition_length: longest transition, in nodes; None for any.
+        sparse_dag: whether there are no transitions between two states of one token.
+        norm_first: layer norm before each block (pre-norm) instead of after it.
+        max_position_embeddings: most tokens of a sequence, the additional states counted.
+        classifier_dropout, classifier_activation: of the head for sequences.
+        unk_token_id: of ``<unk>``, which is also the blank of "ctc", and what ids from ``vocab_size`` on are
+            read as.
+    """
+
+    model_type = "exlm"
+
+    def __init__(
+        self,
+        vocab_size=50265,
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+        hidden_act="gelu",
+        norm_first=True,
+        num_states=4,
+        alignment="dag",
+        repeat_times=1,
+        rope_dimensions=2,
+        links_features=("feature", "position"),
+        max_transition_length=None,
+        sparse_dag=False,
+        max_position_embeddings=2048,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+        activation_dropout=0.0,
+        classifier_dropout=0.0,
+        classifier_activation="tanh",
+        layer_norm_eps=1e-5,
+        initializer_range=0.02,
+        bos_token_id=0,
+        pad_token_id=1,
+        eos_token_id=2,
+        unk_token_id=3,
+        mask_token_id=50264,
+        tie_word_embeddings=True,
+        **kwargs,
+    ):
+        own = {name: value for name, value in locals().items() if name not in ("self", "kwargs", "__class__")}
+        if alignment not in ALIGNMENTS:
+            raise ValueError(f"alignment is one of {', '.join(ALIGNMENTS)}, got {alignment!r}")
+        if num_states is not None and num_states < 1:
+            raise ValueError(
+                f"num_states must be at least 1, or None for a model without states, got {num_states}"
+            )
+        if repeat_times < 1 or (repeat_times > 1 and num_states is not None):
+            raise ValueError(f"repeat_times must be at least 1, and 1 with num_states, got {repeat_times}")
+        super().__init__(**kwargs)
+        for name, value in own.items():  # after the parent's, so that none of its defaults wins
+            setattr(self, name, value)

@@ -1,0 +1,119 @@
+"""A checkpoint as a folder for transformers: weights, settings, tokenizer, code, and a card."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
+from fs_plugins.data import state_expansion
+from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
+from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
+from fs_plugins.modules import state_alignment
+
+HERE = Path(__file__).parent
+CODE = (
+    HERE / "configuration_exlm.py",
+    HERE / "modeling_exlm.py",
+    HERE / "modeling_exlm_layers.py",
+    Path(state_alignment.__file__),
+    Path(state_expansion.__file__),
+)
+
+
+def export(
+    checkpoint: str | os.PathLike,
+    folder: str | os.PathLike,
+    *,
+    data: str | os.PathLike | None = None,
+    bpe: str | Sequence[str] | None = None,
+    pooling: str = "cls",
+    name: str | None = None,
+    licence: str | None = None,
+) -> Path:
+    """Writes a folder that transformers loads with ``trust_remote_code=True``, whole or not at all.
+
+    Args:
+        checkpoint: a file that fairseq-train saved: pre-trained, or fine-tuned on GLUE, SQuAD or molecules.
+        folder: to be made; one that is there has to be empty.
+        data: folder of the pre-training's ``dict.txt``; by default the one that the checkpoint names.
+        bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default what
+            lies beside the dictionary.
+        pooling: of SentenceTransformer: "cls" or "mean".
+        name: of the model, for its card; by default the folder's.
+        licence: of the model, for its card.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
+        FileExistsError: if the folder is not empty.
+        ValueError: for a checkpoint of another kind, or one that the exported model could not reproduce.
+    """
+    folder = Path(folder).absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} is there already: choose another folder, or remove it")
+    loaded = load_checkpoint(checkpoint, data, "cpu")
+    codec = _codec(loaded, bpe)
+    head = settings.find_head(loaded)
+    tensors = weights.to_transformers(loaded.model.state_dict(), head, settings.has_transitions(loaded))
+    config = settings.model_config(loaded, head, tensors)
+    info = settings.properties_of(loaded)
+    if info is not None:
+        to_units(tensors, info)
+        config["fairseq"]["properties"] = info.to_dict()
+    files = {
+        "config.json": config,
+        "tokenizer.json": tokenizer_files.tokenizer_json(loaded.dictionary, codec),
+        "tokenizer_config.json": tokenizer_files.tokenizer_config(
+            loaded.dictionary, settings.longest_text(config)
+        ),
+        **settings.sentence_transformers_files(config, pooling),
+    }
+    card = model_card.write(loaded, config, codec, tensors, name=name or folder.name, licence=licence)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as partial:
+        whole = Path(partial) / folder.name
+        _write(whole, files, tensors, card)
+        os.replace(whole, folder)
+    return folder
+
+
+def _codec(checkpoint: Checkpoint, bpe) -> Codec:
+    """How the corpus was written; molecules if the checkpoint was fine-tuned on them."""
+    if "molecule_property" in checkpoint.task_state:
+        return Smiles()
+    return make_codec(bpe, checkpoint.data, checkpoint.dictionary)
+
+
+def to_units(tensors: dict, info, sign: int = 1) -> None:
+    """Makes the last layer of a regression give values in the units of its labels, in place; with sign -1,
+    makes these the standardised values that were trained. A classification stays as it is."""
+    if not info.regression:
+        return
+    std, mean = (torch.tensor(values, dtype=torch.float64) for values in (info.std, info.mean))
+    weight, bias = (tensors[f"classifier.out_proj.{name}"].double() for name in ("weight", "bias"))
+    scaled = bias * std + mean if sign > 0 else (bias - mean) / std
+    tensors["classifier.out_proj.weight"] = (weight * std[:, None] ** sign).float()
+    tensors["classifier.out_proj.bias"] = scaled.float()
+
+
+def _write(folder: Path, files: dict[str, object], tensors: dict, card: str) -> None:
+    try:
+        from safetensors.torch import save_file
+    except ImportError as error:
+        raise ValueError("an export needs safetensors: pip install 'exlm[export]'") from error
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    for path in CODE:
+        shutil.copyfile(path, folder / path.name)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod((folder / "config.json").stat().st_mode)  # not for its owner alone

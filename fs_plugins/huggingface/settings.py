@@ -1,0 +1,181 @@
+"""Settings of an exported model: config.json, and the files of sentence-transformers."""
+
+import logging
+from pathlib import Path
+
+from fs_plugins.analysis.checkpoint import Checkpoint, stored_folders
+from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.huggingface.weights import TIED, Head
+
+logger = logging.getLogger(__name__)
+
+POOLINGS = ("cls", "mean")
+CLASSES = {
+    "AutoModel": "ExLMModel",
+    "AutoModelForMaskedLM": "ExLMForMaskedLM",
+    "AutoModelForSequenceClassification": "ExLMForSequenceClassification",
+    "AutoModelForTokenClassification": "ExLMForTokenClassification",
+    "AutoModelForQuestionAnswering": "ExLMForQuestionAnswering",
+}
+HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
+# names of activation functions: fairseq's and those of transformers
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+    "swish": "silu",
+    "gelu_accurate": "gelu_new",
+    "gelu_fast": "gelu_new",
+}
+
+
+def find_head(checkpoint: Checkpoint) -> Head | None:
+    """The head that a fine-tuning trained; None for a pre-training.
+
+    Raises:
+        ValueError: if there is none, or several of which the checkpoint does not say which.
+    """
+    model, cfg = checkpoint.model, checkpoint.cfg
+    if checkpoint.task in ("masked_lm", "repeated_masked_lm"):
+        return None
+    heads = {name: "sequence" for name in model.classification_heads} | {n: "span" for n in model.token_heads}
+    named = (getattr(cfg.task, "head_name", None), getattr(cfg.criterion, "classification_head_name", None))
+    chosen = [name for name in named if name in heads] or list(heads)
+    if len(chosen) != 1:
+        raise ValueError(
+            f"{checkpoint.path} was fine-tuned with --task {checkpoint.task} and has "
+            f"{len(heads) or 'no'} heads {sorted(heads)}: one of them has to be its classification head's"
+        )
+    return Head(heads[chosen[0]], chosen[0])
+
+
+def has_transitions(checkpoint: Checkpoint) -> bool:
+    """Whether transitions were trained."""
+    return checkpoint.states is not None and checkpoint.criterion != "nat_ctc_loss_mlm"
+
+
+def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
+    """The content of config.json, for tensors under their names in transformers."""
+    encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
+    args = encoder.args
+    config = {
+        "architectures": [HEAD_CLASSES[head.kind] if head else "ExLMForMaskedLM"],
+        "auto_map": {
+            "AutoConfig": "configuration_exlm.ExLMConfig",
+            **{auto: f"modeling_exlm.{name}" for auto, name in CLASSES.items()},
+        },
+        "model_type": "exlm",
+        "dtype": "float32",
+        "vocab_size": len(dictionary),
+        "hidden_size": args.encoder_embed_dim,
+        "num_hidden_layers": len(encoder.sentence_encoder.layers),
+        "num_attention_heads": args.encoder_attention_heads,
+        "intermediate_size": args.encoder_ffn_embed_dim,
+        "hidden_act": _activation(args.activation_fn),
+        "norm_first": args.encoder_normalize_before,
+        "num_states": k,
+        "alignment": "ctc" if checkpoint.criterion == "nat_ctc_loss_mlm" else "dag",
+        "repeat_times": getattr(checkpoint.cfg.task, "repeat_times", None) or 1,
+        "rope_dimensions": args.rope_dimensions if k else 2,
+        "links_features": encoder.links_feature if k else [],
+        "max_transition_length": encoder.max_transition_length if k else None,
+        "sparse_dag": encoder.sparse_dag if k else False,
+        "max_position_embeddings": args.max_positions,
+        "hidden_dropout_prob": args.dropout,
+        "attention_probs_dropout_prob": args.attention_dropout,
+        "activation_dropout": args.activation_dropout,
+        "classifier_dropout": args.pooler_dropout,
+        "classifier_activation": _activation(args.pooler_activation_fn),
+        "bos_token_id": dictionary.bos(),
+        "pad_token_id": dictionary.pad(),
+        "eos_token_id": dictionary.eos(),
+        "unk_token_id": dictionary.unk(),
+        "mask_token_id": dictionary.index("<mask>"),
+        "tie_word_embeddings": TIED[0] not in tensors,
+        "fairseq": {
+            "arch": checkpoint.arch,
+            "task": checkpoint.task,
+            "criterion": checkpoint.criterion,
+            "head": head and head.name,
+        },
+    }
+    if head is not None and head.kind == "sequence":
+        config |= _labels(checkpoint, len(tensors["classifier.out_proj.bias"]))
+    return config
+
+
+def _activation(name: str) -> str:
+    if name not in ACTIVATIONS:
+        raise ValueError(
+            f"transformers has no activation function {name!r}: known are {', '.join(ACTIVATIONS)}"
+        )
+    return ACTIVATIONS[name]
+
+
+def _labels(checkpoint: Checkpoint, outputs: int) -> dict:
+    """Names of the outputs, and what kind of labels they have."""
+    info = properties_of(checkpoint)
+    if info is not None:
+        names, regression = info.names, info.regression
+        kind = "regression" if regression else "multi_label_classification"
+    else:
+        regression = bool(getattr(checkpoint.cfg.criterion, "regression_target", False))
+        kind = "regression" if regression else "single_label_classification"
+        names = ["score"] if regression and outputs == 1 else _class_names(checkpoint, outputs)
+    return {
+        "problem_type": kind,
+        "id2label": {str(i): name for i, name in enumerate(names)},
+        "label2id": {name: i for i, name in enumerate(names)},
+    }
+
+
+def properties_of(checkpoint: Checkpoint) -> PropertyInfo | None:
+    """What a fine-tuning with --task molecule_property predicts."""
+    held = checkpoint.task_state.get("molecule_property")
+    return PropertyInfo.from_dict(held) if held else None
+
+
+def _class_names(checkpoint: Checkpoint, outputs: int) -> list[str]:
+    """Those of label/dict.txt in the folder of the fine-tuning's data, or LABEL_0, LABEL_1, ..."""
+    stored = getattr(checkpoint.cfg.task, "data", None)
+    for folder in stored_folders(checkpoint.path, stored):
+        path = folder / "label" / "dict.txt"
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            names = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("madeupword")]
+            if len(names) == outputs:
+                return names
+    logger.warning(
+        "no label/dict.txt of %d classes in %s: classes are named LABEL_0, LABEL_1, ...", outputs, stored
+    )
+    return [f"LABEL_{i}" for i in range(outputs)]
+
+
+def longest_text(config: dict) -> int:
+    """Most tokens of a text without masks, with ``<s>`` and ``</s>``, that leaves room for their states."""
+    extra = 2 * ((config["num_states"] or 1) - 1)
+    return max(config["max_position_embeddings"] // config["repeat_times"] - extra, 2)
+
+
+def sentence_transformers_files(config: dict, pooling: str) -> dict[str, object]:
+    """{name: content} of what SentenceTransformer reads.
+
+    Args:
+        pooling: "cls", the row of ``<s>``, or "mean", over all tokens (``<s>`` and ``</s>`` are counted).
+    """
+    if pooling not in POOLINGS:
+        raise ValueError(f"unknown pooling {pooling!r}: known are {' and '.join(POOLINGS)}")
+    module = "sentence_transformers.models"
+    return {
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": f"{module}.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{module}.Pooling"},
+        ],
+        "sentence_bert_config.json": {"max_seq_length": longest_text(config), "do_lower_case": False},
+        str(Path("1_Pooling", "config.json")): {
+            "word_embedding_dimension": config["hidden_size"],
+            "pooling_mode_cls_token": pooling == "cls",
+            "pooling_mode_mean_tokens": pooling == "mean",
+        },
+    }

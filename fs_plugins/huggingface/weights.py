@@ -1,0 +1,95 @@
+"""Names of a checkpoint's tensors: fairseq's and those for transformers, both ways."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fs_plugins.modules.rotary import RotaryEmbedding
+
+ENCODER = (
+    ("encoder.sentence_encoder.emb_layer_norm_after.", "model.norm."),
+    ("encoder.sentence_encoder.", "model."),
+)
+LM_HEAD = (
+    ("encoder.lm_head.weight", "lm_head.decoder.weight"),
+    ("encoder.lm_head.bias", "lm_head.decoder.bias"),
+    ("encoder.lm_head.", "lm_head."),
+)
+TRANSITIONS = tuple(
+    (f"encoder.{name}.", f"graph.{name}.")
+    for name in ("link_positional", "query_linear", "key_linear", "gate_linear")
+)
+TIED = "lm_head.decoder.weight", "model.embed_tokens.weight"
+
+
+@dataclass(frozen=True)
+class Head:
+    """A fine-tuned head: ``kind`` "sequence" or "span" (SQuAD), and its name in the checkpoint."""
+
+    kind: str
+    name: str
+
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        if self.kind == "sequence":
+            return ((f"classification_heads.{self.name}.", "classifier."),)
+        return ((f"token_heads.{self.name}.out_proj.", "qa_outputs."),)
+
+
+def names_of(head: Head | None, transitions: bool) -> tuple[tuple[str, str], ...]:
+    """Beginnings of names (in fairseq, in transformers) of what was trained last: the encoder with a
+    fine-tuned head, or with the LM head and, if there are ``transitions``, theirs."""
+    if head is not None:
+        return (*ENCODER, *head.names)
+    return (*ENCODER, *LM_HEAD, *(TRANSITIONS if transitions else ()))
+
+
+def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bool) -> dict[str, Tensor]:
+    """float32 tensors under their names in transformers, each with memory of its own.
+
+    Left out are what is computed there (rotary frequencies), the output matrix where it is the embedding, and
+    what was not trained last: with ``head`` the LM head and transitions.
+
+    Raises:
+        ValueError: for other rotary frequencies than those that are computed there.
+    """
+    tensors = {}
+    for name, value in state.items():
+        if name.endswith("rot_emb.inv_freq"):
+            _check_frequencies(name, value)
+        elif not name.endswith("sentence_encoder.version"):
+            for ours, theirs in names_of(head, transitions):
+                if name.startswith(ours):
+                    tensors[theirs + name.removeprefix(ours)] = value.float().cpu().contiguous().clone()
+                    break
+    output, embedding = (tensors.get(name) for name in TIED)
+    if output is not None and torch.equal(output, embedding):
+        del tensors[TIED[0]]
+    return tensors
+
+
+def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tensor]:
+    """float32 tensors under their names in fairseq; the computed ones are not among them.
+
+    Raises:
+        ValueError: for a tensor that no checkpoint has.
+    """
+    if head is None and TIED[0] not in tensors:
+        tensors = {**tensors, TIED[0]: tensors[TIED[1]]}
+    state = {}
+    names = (*LM_HEAD, *TRANSITIONS, *(head.names if head else ()), *ENCODER)
+    for name, value in tensors.items():
+        for ours, theirs in names:
+            if name.startswith(theirs):
+                state[ours + name.removeprefix(theirs)] = value.float()
+                break
+        else:
+            raise ValueError(f"the tensor {name} is none of an ExLM: is there an adapter to be merged first?")
+    return state
+
+
+def _check_frequencies(name: str, value: Tensor) -> None:
+    computed = RotaryEmbedding(2 * len(value), 1).inv_freq
+    if not torch.allclose(value.cpu().float(), computed, rtol=1e-6, atol=0.0):
+        raise ValueError(f"{name} is not 10000^(-2j/h), which the exported model would compute")

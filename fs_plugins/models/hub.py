@@ -1,0 +1,164 @@
+"""fairseq's hub interface of the models here: text in, features and words out, with nothing downloaded."""
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.models.roberta.hub_interface import RobertaHubInterface
+from omegaconf import open_dict
+from torch import Tensor
+
+from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks, make_codec
+from fs_plugins.modules.state_alignment import NEVER, ctc_word_log_probs, word_log_probs
+
+
+def load_hub_interface(
+    folder: str | os.PathLike,
+    checkpoint_file: str = "model.pt",
+    data: str | os.PathLike = ".",
+    bpe: str | Sequence[str] | None = None,
+    **overrides,
+) -> "HubInterface":
+    """What ``from_pretrained`` of the models does.
+
+    Args:
+        folder: of the checkpoint.
+        checkpoint_file: its name.
+        data: folder of the dictionary, or of a fine-tuning's data; what starts with a dot is relative to
+            ``folder``. By default ``folder``, or if that has no ``dict.txt``, what the checkpoint names.
+        bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default, and
+            for "gpt2", what lies in ``data``.
+        overrides: flags to change; ``gpt2_encoder_json`` and ``gpt2_vocab_bpe`` are those of fairseq's BPE.
+
+    Raises:
+        FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
+        ValueError: for another dictionary, or if the BPE is not found.
+    """
+    path = Path(folder, checkpoint_file)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no checkpoint {path}")
+    overrides.pop("user_dir", None)  # it is this package
+    gpt2 = [overrides.pop(name, None) for name in ("gpt2_encoder_json", "gpt2_vocab_bpe")]
+    place = Path(folder, data) if str(data).startswith(".") else Path(data)
+    if str(data) != "." or (place / "dict.txt").is_file():
+        overrides["data"] = str(place.absolute())
+    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(path)], arg_overrides={**overrides, "load_checkpoint_heads": True}
+    )
+    if all(gpt2) or bpe == "gpt2":
+        bpe = gpt2 if all(gpt2) else None
+    if getattr(task, "properties", None) is not None:
+        codec: Codec = Smiles()
+    else:
+        codec = make_codec(bpe, Path(utils.split_paths(cfg.task.data)[0]), task.source_dictionary)
+    return HubInterface(cfg, task, models[0], codec)
+
+
+class HubInterface(RobertaHubInterface):
+    """RoBERTa's interface with this package's codecs, one row for each token, and masks filled by the model's
+    own distribution of the word: of ExLM, the exact marginal over its graph of states.
+
+    ``encode`` and ``decode`` are as fairseq's; of a model of molecules they read and write SMILES, which are
+    taken as they are given. ``register_classification_head`` and ``predict`` are fairseq's.
+    """
+
+    def __init__(self, cfg, task, model, codec: Codec):
+        with open_dict(cfg):
+            cfg.bpe = None  # fairseq would download GPT-2's
+        super().__init__(cfg, task, model.eval())
+        self.codec = codec
+        self.repeat_times = getattr(cfg.task, "repeat_times", None) or 1
+
+    @property
+    def dictionary(self):
+        return self.task.source_dictionary
+
+    def encode(self, sentence: str, *more: str, no_separator: bool = False) -> Tensor:
+        """[T] int64: ``<s> A </s>``, or ``<s> A </s> </s> B </s>``; without the second ``</s>`` if
+        ``no_separator``. ``<mask>`` is the symbol.
+
+        Raises:
+            ValueError: for a symbol that is kept for the ends, or what is no SMILES token.
+        """
+        ids = [self.dictionary.bos()]
+        for i, text in enumerate((sentence, *more)):
+            ids += [self.dictionary.eos()] if i and not no_separator else []
+            ids += [*map(self.dictionary.index, encode_text(text, self.codec)), self.dictionary.eos()]
+        return torch.tensor(ids)
+
+    def decode(self, tokens: Tensor) -> str | list[str]:
+        """The text of tokens [T], or a list of the texts of several sentences."""
+        eos, sentences = self.dictionary.eos(), [[]]
+        for i, token in enumerate(tokens.tolist()):
+            if token == eos and i + 1 < len(tokens) and tokens[i + 1] == eos:
+                sentences.append([])
+            elif token not in (eos, self.dictionary.bos(), self.dictionary.pad()):
+                sentences[-1].append(self.dictionary[token])
+        texts = [self.codec.decode(symbols).strip() for symbols in sentences]
+        return texts[0] if len(texts) == 1 else texts
+
+    def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
+        """[B, T, d]: a row for each of the tokens [B, T] (or [T]), that of its first state if it has states;
+        with ``return_all_hiddens`` a list of such, of the embedding and of each layer.
+
+        Raises:
+            ValueError: for more tokens than the model has positions.
+        """
+        tokens = (tokens[None] if tokens.dim() == 1 else tokens).to(self.device)
+        if tokens.shape[1] * self.repeat_times > self.model.max_positions():
+            most = self.model.max_positions() // self.repeat_times
+            raise ValueError(f"{tokens.shape[1]} tokens, the model reads up to {most}")
+        tokens = tokens.repeat_interleave(self.repeat_times, dim=1)
+        features, extra = self.model.token_features(tokens, return_all_hiddens=return_all_hiddens)
+        features = features[:, :: self.repeat_times]
+        if not return_all_hiddens:
+            return features
+        hiddens = [hidden.transpose(0, 1) for hidden in extra["inner_states"]]  # [B, N, d]
+        if "layout" in extra:
+            return [extra["layout"].gather_tokens(hidden) for hidden in hiddens]
+        return [hidden[:, :: self.repeat_times] for hidden in hiddens]
+
+    @torch.no_grad()
+    def mask_log_probs(self, tokens: Tensor) -> Tensor:
+        """Log-probabilities of the vocabulary for each ``<mask>`` of tokens [T]: [masks, V] in nats, float32.
+
+        MLM: at the mask; Repeated MLM: the mean of its copies' probabilities; ExLM: the exact marginal over
+        all paths with one word for each mask; without transitions, by CTC over the mask's states.
+        """
+        tokens = tokens[None].to(self.device)
+        is_mask = tokens[0] == self.dictionary.index(MASK)
+        with utils.model_eval(self.model):
+            output, _ = self.model(tokens.repeat_interleave(self.repeat_times, dim=1))
+        if isinstance(output, Tensor):
+            copies = output[0].float().log_softmax(-1).unflatten(0, (-1, self.repeat_times))
+            return copies[is_mask].logsumexp(1) - math.log(self.repeat_times)
+        layout, words = output.layout, output.logits().float().log_softmax(-1)  # [1, L, V]
+        if self.cfg.criterion._name == "nat_ctc_loss_mlm":
+            by_target = words.unflatten(1, (layout.targets.shape[1], -1))
+            marginals = ctc_word_log_probs(by_target, self.dictionary.unk())
+        else:
+            links = output.links.clamp(min=NEVER)
+            marginals = word_log_probs(words, links, layout.node_lengths, layout.target_lengths)
+        return marginals[0, layout.targets[0] == self.dictionary.index(MASK)]
+
+    def fill_mask(self, masked_input: str, topk: int = 5) -> list[tuple[str, float, str]]:
+        """The most probable words of the one ``<mask>``: (text, probability, word), best first.
+
+        Raises:
+            ValueError: if there is not one mask.
+        """
+        symbols = encode_with_masks(masked_input, self.codec)
+        if symbols.count(MASK) != 1:
+            raise ValueError(
+                f"{symbols.count(MASK)} masks in {masked_input!r}: give one, or use mask_log_probs"
+            )
+        probabilities, words = self.mask_log_probs(self.encode(masked_input))[0].exp().topk(topk)
+        filled = []
+        for probability, word in zip(probabilities.tolist(), words.tolist(), strict=True):
+            symbol = self.dictionary[word]
+            text = self.codec.decode([symbol if s == MASK else s for s in symbols]).strip()
+            filled.append((text, probability, self.codec.decode([symbol])))
+        return filled

@@ -1,0 +1,114 @@
+"""What a graph of states says of its targets, in plain PyTorch: their probability, and each one's words.
+
+The DAG loss has a compiled operator (:mod:`fs_plugins.custom_ops.dag_loss`); these are the functions that a
+model outside of this package needs too. The file imports torch only, as an export for transformers copies it.
+
+B sentences, L nodes, M targets, k states of each target, V words. Log-probabilities are float32 or wider.
+``NEVER`` stands for the logarithm of 0: it is finite, so that gradients are 0 there and not NaN.
+"""
+
+import torch
+from torch import Tensor
+
+NEVER = -1e4
+
+
+def targets_log_prob(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+    """Log-probability of each sentence's targets, summed over all alignments (ExLM, section 4.3).
+
+    Args:
+        match: [B, M, L] log-probability of each target at each node.
+        links: [B, L, L] log-probability of each transition, ``NEVER`` where there is no edge.
+        node_lengths, target_lengths: [B] int64.
+
+    Returns:
+        [B] in nats, differentiable.
+    """
+    row = _only(match[:, 0], torch.zeros_like(node_lengths)) + match[:, 0]
+    rows = [row]
+    for i in range(1, match.shape[1]):
+        row = (row[:, :, None] + links).logsumexp(1) + match[:, i]
+        rows.append(row)
+    sentence = torch.arange(len(match), device=match.device)
+    return torch.stack(rows, 1)[sentence, target_lengths - 1, node_lengths - 1]
+
+
+def word_log_probs(words: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+    """Log-probabilities of the words of each target, given that a path has as many nodes as targets.
+
+    log P(word i = w) = log sum over nodes u of P(node i of the path is u) P_u(w): the exact marginal over all
+    paths, by the forward-backward algorithm over the transitions. The words of different targets are not
+    independent.
+
+    Args:
+        words: [B, L, V] log-probabilities of the vocabulary at each node.
+        links, node_lengths, target_lengths: as of :func:`targets_log_prob`.
+
+    Returns:
+        [B, M, V] for the M targets of the sentence with the most; of no meaning beyond a sentence's own.
+    """
+    M = int(target_lengths.max())
+    sentence = torch.arange(len(words), device=words.device)[:, None]
+    until = _walk(_only(words[:, :, 0], torch.zeros_like(node_lengths)), links, M)
+    onward = _walk(_only(words[:, :, 0], node_lengths - 1), links.transpose(1, 2), M)
+    to_come = target_lengths[:, None] - 1 - torch.arange(M, device=words.device)  # targets after target i
+    visits = (until + onward[sentence, to_come.clamp(min=0)]).softmax(-1)  # [B, M, L]
+    return (visits @ words.exp()).clamp(min=torch.finfo(words.dtype).tiny).log()
+
+
+def _only(like: Tensor, node: Tensor) -> Tensor:
+    """[B, L] log-probabilities of being at ``node`` [B] for certain."""
+    return torch.full_like(like, NEVER).scatter(1, node[:, None], 0.0)
+
+
+def _walk(start: Tensor, links: Tensor, steps: int) -> Tensor:
+    """[B, steps, L] log-probability of each node after 0, 1, ... transitions; each row is normalised, so that
+    float32 spends its digits on the differences between nodes."""
+    rows = [start]
+    for _ in range(1, steps):
+        rows.append((rows[-1][:, :, None] + links).logsumexp(1).log_softmax(-1))
+    return torch.stack(rows, 1)
+
+
+def ctc_log_probs(words: Tensor, blank: Tensor) -> Tensor:
+    """Log-probability that k states emit a word by CTC: a run of it, blanks before and after.
+
+    Args:
+        words: [..., k, W] log-probability of each word at each state.
+        blank: [..., k, 1] that of the blank.
+
+    Returns:
+        [..., W] in nats, differentiable.
+    """
+    word, empty = words.unbind(-2), blank.unbind(-2)
+    inside, before = word[0], empty[0]
+    after = torch.full_like(inside, NEVER)
+    for state in range(1, len(word)):
+        after = torch.logaddexp(after, inside) + empty[state]
+        inside = torch.logaddexp(inside, before) + word[state]
+        before = before + empty[state]
+    return torch.logaddexp(inside, after)
+
+
+def ctc_targets_log_prob(words: Tensor, targets: Tensor, target_lengths: Tensor, blank: int) -> Tensor:
+    """Log-probability of each sentence's targets without transitions (table 2): the k states of each target
+    emit it by CTC; where it is the blank itself, all k do.
+
+    Args:
+        words: [B, M, k, V] log-probabilities of the vocabulary at each target's states.
+        targets: [B, M] int64; target_lengths: [B] int64.
+
+    Returns:
+        [B] in nats, differentiable.
+    """
+    empty = words[..., blank, None]  # [B, M, k, 1]
+    own = words.gather(3, targets[:, :, None, None].expand(-1, -1, words.shape[2], -1))
+    log_probs = torch.where(targets == blank, empty.sum((2, 3)), ctc_log_probs(own, empty).squeeze(-1))
+    has_target = torch.arange(targets.shape[1], device=targets.device) < target_lengths[:, None]
+    return (log_probs * has_target).sum(1)
+
+
+def ctc_word_log_probs(words: Tensor, blank: int) -> Tensor:
+    """[B, M, k, V] -> [B, M, V]: log-probabilities of each target's words by CTC, the blank being none."""
+    scores = ctc_log_probs(words, words[..., blank, None])
+    return scores.index_fill(-1, torch.tensor([blank], device=words.device), NEVER).log_softmax(-1)

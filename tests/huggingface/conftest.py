@@ -1,0 +1,166 @@
+"""Checkpoints of every kind as fairseq-train saves them, and their exports."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+import torch
+
+from fs_plugins.huggingface.export import export
+from tests import builders
+from tests.integration.conftest import one_thread  # noqa: F401  (a fixture)
+
+pytest.importorskip("safetensors", reason="the exports need safetensors (pip install 'exlm[export]')")
+
+WORDS = ["this", "is", "very", "good", "bad", "news", ",", "and", "I", "am"]
+WORDS += ["glad", "sorry", "to", "see", "it", "."]
+OUTSIDER = Path(__file__).with_name("outsider.py")
+DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
+# name -> arch, criterion, flags
+KINDS = {
+    "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),
+    "one_state": ("exlm_base", DAG, {"ext_state_num": 1, "activation_fn": "relu"}),
+    "rope1": ("exlm_base", DAG, {"ext_state_num": 3, "rope_dimensions": 1}),
+    "sparse": ("exlm_base", DAG, {"ext_state_num": 3, "sparse_dag": True}),
+    "near": (
+        "exlm_base",
+        DAG,
+        {"ext_state_num": 2, "max_transition_length": 4, "links_feature": "feature", "rope_dimensions": 1},
+    ),
+    "postnorm": ("p_roberta_ext_denselink_base", DAG, {"ext_state_num": 4, "links_feature": "position"}),
+    "untied": ("exlm_base", DAG, {"ext_state_num": 2, "untie_weights_roberta": True}),
+    "ctc": ("exlm_base", CTC, {"ext_state_num": 3}),
+    "mlm": ("p_roberta_base", "masked_lm", {}),
+    "prenorm_mlm": ("mlm_smiles", "masked_lm", {"activation_fn": "gelu_accurate"}),
+    "repeated": ("p_roberta_base", "masked_lm", {"repeat_times": 3}),
+}
+
+
+@pytest.fixture(scope="session")
+def hf_home(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("hf_home")
+
+
+@pytest.fixture(scope="session")
+def transformers(hf_home):
+    """The library, offline, with a cache of its own."""
+    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(hf_home)}
+    # fairseq-fixed draws it in, transformers would import it, and it may not fit the installed torch
+    sys.modules.setdefault("torchaudio", None)
+    library = pytest.importorskip(
+        "transformers", reason="transformers is not installed (the extra test has it)"
+    )
+    library.utils.logging.disable_progress_bar()
+    return library
+
+
+@pytest.fixture(scope="session")
+def load(transformers):
+    """load(class name, folder, ...) -> a model, its tokenizer, or another thing of transformers'."""
+
+    def load(name: str, folder, **options):
+        options = {"trust_remote_code": True, **options}
+        return getattr(transformers, name).from_pretrained(str(folder), **options)
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Path:
+    """A data folder: symbols between blanks."""
+    folder = tmp_path_factory.mktemp("corpus") / "data-bin"
+    builders.write_split(folder, "train", [[4, 5, 6, 2]] * 4, builders.dictionary(WORDS))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def save_checkpoint(corpus, tmp_path_factory):
+    """save_checkpoint(arch, ...) -> path of the checkpoint of a random model, in fairseq's format."""
+
+    def save(
+        arch,
+        criterion=DAG,
+        task=None,
+        *,
+        words=WORDS,
+        data=corpus,
+        task_state=None,
+        heads=(),
+        seed=0,
+        **flags,
+    ):
+        symbols = builders.dictionary(words)
+        times = flags.pop("repeat_times", 1)
+        task = task or ({"_name": "repeated_masked_lm"} if times > 1 else {"_name": "masked_lm"})
+        flags = {**builders.SMALL, **flags}
+        model = builders.model(arch, symbols, seed=seed, **flags)
+        for kind, name, outputs in heads:
+            getattr(model, f"register_{kind}_head")(name, outputs)
+        with torch.no_grad():  # far from uniform, as a trained model's, and no parameter as initialised
+            generator = torch.Generator().manual_seed(seed)
+            for name, parameter in model.named_parameters():
+                noise = torch.randn(parameter.shape, generator=generator)
+                parameter += (1.0 if name.endswith("lm_head.layer_norm.weight") else 0.1) * noise
+        cfg = {
+            "model": Namespace(arch=arch, _name=arch, **flags),
+            "task": {"data": str(data), "repeat_times": times, "mask_prob": 0.15, **task},
+            "criterion": {"_name": criterion} if isinstance(criterion, str) else criterion,
+            "common": {"seed": 7},
+            "checkpoint": {"best_checkpoint_metric": "loss"},
+        }
+        history = {"num_updates": 1234, "lr_scheduler_state": {}, "optimizer_name": "FairseqAdam"}
+        state = {"args": None, "cfg": cfg, "model": model.state_dict(), "optimizer_history": [history]}
+        state |= {"task_state": task_state or {}}
+        state |= {"extra_state": {"train_iterator": {"epoch": 1}, "val_loss": 4.75}}
+        path = tmp_path_factory.mktemp("checkpoint") / "checkpoint_best.pt"
+        torch.save(state, path)
+        return path
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def checkpoints(save_checkpoint) -> dict[str, Path]:
+    """A pre-trained checkpoint of each kind."""
+    return {
+        name: save_checkpoint(arch, criterion, **flags) for name, (arch, criterion, flags) in KINDS.items()
+    }
+
+
+@pytest.fixture(scope="session")
+def folders(checkpoints, tmp_path_factory) -> dict[str, Path]:
+    """The export of each."""
+    place = tmp_path_factory.mktemp("exports")
+    return {name: export(path, place / name) for name, path in checkpoints.items()}
+
+
+@pytest.fixture(scope="session")
+def run_outside(hf_home, tmp_path_factory):
+    """run_outside(jobs) -> results of tests/huggingface/outsider.py, in a process that can import neither
+    fairseq nor this package."""
+    pytest.importorskip("transformers", reason="transformers is not installed (the extra test has it)")
+
+    def run(jobs: list[dict]) -> list[dict]:
+        place = tmp_path_factory.mktemp("outside")
+        (place / "jobs.json").write_text(json.dumps(jobs, default=str))
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(hf_home), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, str(OUTSIDER), "jobs.json", "results.pt"]
+        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return torch.load(place / "results.pt", weights_only=True)
+
+    return run
+
+
+@pytest.fixture
+def needs():
+    """needs("peft"): the module, or the test is skipped."""
+    return lambda name: (
+        pytest.importorskip(name, reason=f"{name} is not installed") and importlib.import_module(name)
+    )

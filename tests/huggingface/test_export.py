@@ -1,0 +1,226 @@
+"""What an export writes: files, heads with their labels and units, cards; and what stops it."""
+
+import json
+import stat
+
+import export_huggingface
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fs_plugins.analysis import load_checkpoint
+from fs_plugins.analysis.masked_prediction import MaskedPredictor
+from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.huggingface.export import export
+from tests import builders
+from tests.huggingface.conftest import DAG, WORDS
+from tests.models.test_parity import case, record  # noqa: F401  (a fixture)
+
+SYMBOLS = builders.dictionary(WORDS)
+ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
+TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
+GLUE = {"_name": "glue_prediction", "classification_head_name": "glue", "regression_target": False}
+
+
+def head_scores(checkpoint, name):
+    """fairseq's outputs of a classification head for TOKENS."""
+    with torch.no_grad():
+        return load_checkpoint(checkpoint).model(TOKENS, classification_head_name=name)[0]
+
+
+def config_of(folder) -> dict:
+    return json.loads((folder / "config.json").read_text())
+
+
+def test_files(folders, checkpoints):
+    folder = folders["exlm"]
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        *("1_Pooling", "README.md", "config.json", "configuration_exlm.py", "model.safetensors"),
+        *("modeling_exlm.py", "modeling_exlm_layers.py", "modules.json", "sentence_bert_config.json"),
+        *("state_alignment.py", "state_expansion.py", "tokenizer.json", "tokenizer_config.json"),
+    }
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()} == {
+        stat.S_IMODE((folder / "config.json").stat().st_mode)
+    }
+    assert [path for path in folder.parent.iterdir() if path.name.startswith(".")] == []
+    assert str(checkpoints["exlm"].parent) not in "".join(
+        path.read_text() for path in folder.iterdir() if path.suffix in (".json", ".md", ".py")
+    )
+
+
+def test_transitions_that_were_not_trained_are_left_out(folders):
+    names = {kind: set(load_file(folder / "model.safetensors")) for kind, folder in folders.items()}
+    for kind in ("exlm", "sparse", "untied"):
+        assert any(name.startswith("graph.") for name in names[kind])
+    for kind in ("ctc", "mlm", "repeated"):
+        assert not any(name.startswith("graph.") for name in names[kind])
+    assert "lm_head.decoder.weight" in names["untied"]
+    assert "lm_head.decoder.weight" not in names["exlm"]
+
+
+def test_card(folders):
+    card = (folders["exlm"] / "README.md").read_text()
+    for piece in (
+        *("pipeline_tag: fill-mask", "# exlm", "k = 3 states", "| updates | 1,234 |", "| seed | 7 |"),
+        *("| validation loss | 4.75 |", "`nat_dag_loss_mlm`", "exact marginal"),
+    ):
+        assert piece in card
+    assert "license" not in card
+    assert "by CTC" in (folders["ctc"] / "README.md").read_text()
+    assert "repeated 3 times" in (folders["repeated"] / "README.md").read_text()
+
+
+def test_glue(save_checkpoint, corpus, load, tmp_path):
+    (tmp_path / "RTE-bin" / "label").mkdir(parents=True)
+    labels = "entailment 1\nnot_entailment 1\nmadeupword0000 0\n"
+    (tmp_path / "RTE-bin" / "label" / "dict.txt").write_text(labels)
+    task = {"_name": "glue", "data": str(tmp_path / "RTE-bin"), "num_classes": 2}
+    path = save_checkpoint("exlm_base", GLUE, task, heads=[("classification", "glue", 2)], pooler_dropout=0.1)
+    expected = load_checkpoint(path, corpus).model(TOKENS, classification_head_name="glue")[0]
+    folder = export(path, tmp_path / "export", data=corpus)
+    model = load("AutoModelForSequenceClassification", folder).eval()
+    assert model.config.id2label == {0: "entailment", 1: "not_entailment"}
+    output = model(TOKENS, labels=torch.tensor([0, 1]))
+    torch.testing.assert_close(output.logits, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        output.loss, torch.nn.functional.cross_entropy(expected, torch.tensor([0, 1])), rtol=0, atol=1e-5
+    )
+    names = set(load_file(folder / "model.safetensors"))
+    assert not any(name.startswith(("lm_head.", "graph.")) for name in names)
+    assert "entailment, not_entailment" in (folder / "README.md").read_text()
+
+
+def test_classes_without_names(save_checkpoint, corpus, tmp_path, caplog):
+    path = save_checkpoint("mlm_tiny", GLUE, {"_name": "glue"}, heads=[("classification", "glue", 3)])
+    folder = export(path, tmp_path / "export", data=corpus)
+    assert list(config_of(folder)["id2label"].values()) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    assert "no label/dict.txt of 3 classes" in caplog.text
+
+
+def test_a_score(save_checkpoint, corpus, load, tmp_path):
+    criterion = {**GLUE, "regression_target": True}
+    path = save_checkpoint("exlm_base", criterion, {"_name": "glue"}, heads=[("classification", "glue", 1)])
+    model = load("AutoModelForSequenceClassification", export(path, tmp_path / "export", data=corpus)).eval()
+    assert (model.config.problem_type, model.config.id2label) == ("regression", {0: "score"})
+    torch.testing.assert_close(model(TOKENS).logits, head_scores(path, "glue"), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_properties_of_molecules(kind, save_checkpoint, load, tmp_path):
+    symbols = builders.dictionary(ATOMS)
+    mean, std = ((-2.5, 310.0), (1.5, 40.0)) if kind == "regression" else ((0.0, 0.0), (1.0, 1.0))
+    info = PropertyInfo(kind, ("logS", "melting point"), mean, std, canonical=True)
+    state = {"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}}
+    criterion = {"_name": "molecule_property", "classification_head_name": "property"}
+    heads = [("classification", "property", 2)]
+    task = {"_name": "molecule_property", "data": "nowhere"}
+    path = save_checkpoint("exlm_base", criterion, task, words=ATOMS, heads=heads, task_state=state)
+    folder = export(path, tmp_path / "solubility", licence="mit")
+    model, tokenizer = (
+        load(name, folder) for name in ("AutoModelForSequenceClassification", "AutoTokenizer")
+    )
+    assert model.config.id2label == {0: "logS", 1: "melting point"}
+    inputs = tokenizer(["CC(=O)N", "CCO"], return_tensors="pt", padding=True)
+    expected = load_checkpoint(path).model(inputs["input_ids"], classification_head_name="property")[0]
+    expected = expected * torch.tensor(std) + torch.tensor(mean)
+    model.eval()
+    torch.testing.assert_close(model(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
+    labels = torch.tensor([[1.0, float("nan")], [0.0, 1.0]])
+    known = ~labels.isnan()
+    loss = model(**inputs, labels=labels).loss
+    F = torch.nn.functional
+    function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
+    torch.testing.assert_close(loss, function(expected[known], labels[known]), rtol=1e-5, atol=1e-5)
+    card = (folder / "README.md").read_text()
+    assert "license: mit" in card and "RDKit's canonical form" in card and "- chemistry" in card
+    assert ("units of the training labels" in card) == (kind == "regression")
+
+
+@torch.no_grad()
+def test_answers_of_squad(save_checkpoint, load, tmp_path):
+    path = save_checkpoint(
+        "exlm_base", "squad2", {"_name": "squad2", "head_name": "span"}, heads=[("token", "span", 2)]
+    )
+    expected, _ = load_checkpoint(path).model(TOKENS, token_head_name="span")
+    model = load("AutoModelForQuestionAnswering", export(path, tmp_path / "export")).eval()
+    output = model(TOKENS, start_positions=torch.tensor([2, 0]), end_positions=torch.tensor([3, 99]))
+    scores = torch.stack([output.start_logits, output.end_logits], -1)
+    is_token = TOKENS != 1
+    torch.testing.assert_close(scores[is_token], expected[is_token], rtol=0, atol=1e-5)
+    start = torch.nn.functional.cross_entropy(expected[..., 0], torch.tensor([2, 0]))
+    end = -expected[0, :, 1].log_softmax(0)[3]  # the other is beyond the input
+    torch.testing.assert_close(output.loss, (start + end) / 2, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dag", "ctc", "mlm"])
+def test_the_authors_checkpoints(kind, record, load, tmp_path):  # noqa: F811
+    """As their release saves them: flags in ``args``, and none of this package's own."""
+    recorded = case(record, kind)
+    words, state = record["symbols"][4:-1], dict(recorded["state"])
+    sizes = {"encoder_layers": recorded["layers"], "encoder_embed_dim": recorded["dim"]}
+    sizes |= {"encoder_ffn_embed_dim": recorded["ffn"], "encoder_attention_heads": recorded["heads"]}
+    arch = "p_roberta_base" if kind == "mlm" else "p_roberta_ext_denselink_base"
+    criterion = {"dag": DAG, "ctc": "nat_ctc_loss_mlm", "mlm": "masked_lm"}[kind]
+    args = builders.argparse.Namespace(
+        arch=arch, task="masked_lm", criterion=criterion, data=str(tmp_path), **sizes
+    )
+    vars(args).update(encoder_normalize_before=True, max_positions=2048, dropout=0.0, attention_dropout=0.0)
+    (tmp_path / "dict.txt").write_text("".join(f"{word} 1\n" for word in words))
+    history = [{"num_updates": 1, "lr_scheduler_state": {}, "optimizer_name": "adam"}]
+    saved = {"args": args, "model": state, "optimizer_history": history, "extra_state": {}}
+    torch.save(saved, tmp_path / "checkpoint.pt")
+    folder = export(tmp_path / "checkpoint.pt", tmp_path / "export")
+    model = load("AutoModelForMaskedLM", folder).eval()
+    labels = recorded["tgt"].masked_fill(recorded["tgt"] == 1, -100)
+    output = model(recorded["src"], labels=labels)
+    assert output.loss.item() == pytest.approx(float(recorded["loss"]), rel=1e-5)
+    masked = recorded["src"] == len(record["symbols"]) - 1
+    predictor = MaskedPredictor.of(load_checkpoint(tmp_path / "checkpoint.pt"))
+    expected = predictor.token_log_probs(recorded["src"], masked)
+    found = model(recorded["src"]).logits[masked].softmax(-1)
+    torch.testing.assert_close(found, expected.exp(), rtol=0, atol=1e-5)
+
+
+def test_a_folder_is_written_whole_or_not_at_all(checkpoints, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("safetensors.torch.save_file", fails)
+    with pytest.raises(OSError, match="No space left"):
+        export(checkpoints["mlm"], tmp_path / "a" / "export")
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_what_is_there_stays(folders, checkpoints):
+    with pytest.raises(FileExistsError, match="is there already: choose another folder"):
+        export(checkpoints["mlm"], folders["exlm"])
+    assert config_of(folders["exlm"])["num_states"] == 3
+
+
+def test_a_head_that_is_not_named(save_checkpoint, tmp_path):
+    heads = [("classification", "a", 2), ("classification", "b", 2)]
+    path = save_checkpoint("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"}, heads=heads)
+    with pytest.raises(ValueError, match=r"2 heads \['a', 'b'\]"):
+        export(path, tmp_path / "export")
+
+
+def test_other_activation_functions(save_checkpoint, tmp_path):
+    path = save_checkpoint("mlm_tiny", "masked_lm", activation_fn="relu_squared")
+    with pytest.raises(ValueError, match="no activation function 'relu_squared': known are gelu"):
+        export(path, tmp_path / "export")
+
+
+def test_script(checkpoints, tmp_path, capsys):
+    arguments = [str(checkpoints["mlm"]), str(tmp_path / "export")]
+    assert (
+        export_huggingface.main([*arguments, "--name", "small", "--pooling", "mean", "--license", "mit"]) == 0
+    )
+    assert "model.safetensors" in capsys.readouterr().out
+    assert "# small" in (tmp_path / "export" / "README.md").read_text()
+    pooling = json.loads((tmp_path / "export" / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode_mean_tokens"] and not pooling["pooling_mode_cls_token"]
+    assert export_huggingface.main(arguments) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+    assert export_huggingface.main([str(tmp_path / "none.pt"), str(tmp_path / "other")]) == 2
+    assert "none.pt" in capsys.readouterr().err

@@ -1,0 +1,179 @@
+"""Exported models against fairseq's: features, graphs, losses, marginals; in a process of their own."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fs_plugins.analysis import load_checkpoint
+from fs_plugins.analysis.masked_prediction import MaskedPredictor
+from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
+from fs_plugins.data.repeated_tokens import repeat_tokens
+from fs_plugins.data.state_expansion import expand_states
+from tests import builders, oracles
+from tests.huggingface.conftest import CTC, KINDS, WORDS
+
+SYMBOLS = builders.dictionary(WORDS)
+PAD, MASK = SYMBOLS.pad(), SYMBOLS.index("<mask>")
+
+
+@pytest.fixture(scope="module")
+def batch() -> dict:
+    """Sentences with masks, some of them kept or replaced by another word, one without </s>, one without
+    masks."""
+    sentences = [
+        builders.sentence(SYMBOLS, 7, [2, 5]),
+        builders.sentence(SYMBOLS, 4, [1, 2, 4], seed=1),
+        builders.sentence(SYMBOLS, 6, [3, 6], seed=2, end=False),
+        builders.sentence(SYMBOLS, 3, [], seed=3),
+    ]
+    sentences[0][0][5] = sentences[0][1][5]  # kept
+    sentences[1][0][4] = 9  # replaced
+    return builders.sample(SYMBOLS, sentences)
+
+
+@pytest.fixture(scope="module")
+def inputs(batch, tmp_path_factory) -> dict[str, str]:
+    """Files with the batch as transformers has it, with labels and without."""
+    place, tokens, target = (
+        tmp_path_factory.mktemp("inputs"),
+        batch["net_input"]["src_tokens"],
+        batch["target"],
+    )
+    given = {"input_ids": tokens, "attention_mask": (tokens != PAD).long()}
+    labels = target.masked_fill(target == PAD, -100)
+    torch.save(given, place / "plain.pt")
+    torch.save({**given, "labels": labels}, place / "labelled.pt")
+    torch.save({"input_ids": F.pad(tokens, (0, 5), value=PAD)}, place / "padded.pt")
+    torch.save({**given, "output_hidden_states": True}, place / "hiddens.pt")
+    return {path.stem: str(path) for path in place.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def results(folders, inputs, run_outside) -> dict:
+    """(kind, inputs) -> the result of AutoModelForMaskedLM; (kind, "encoder") that of AutoModel."""
+    jobs = {}
+    for kind, folder in folders.items():
+        common = {"folder": folder, "auto": "AutoModelForMaskedLM"}
+        jobs |= {(kind, name): {**common, "inputs": inputs[name]} for name in ("plain", "labelled", "padded")}
+        jobs[kind, "plain"]["again"] = True
+        jobs[kind, "padded"]["options"] = {"attn_implementation": "eager"}
+        encoder = {"auto": "AutoModel", "inputs": inputs["hiddens"], "partial": True}
+        jobs[kind, "encoder"] = {"folder": folder, **encoder}
+    return dict(zip(jobs, run_outside(list(jobs.values())), strict=True))
+
+
+@pytest.fixture(scope="module")
+def models(checkpoints) -> dict:
+    return {kind: load_checkpoint(path, device="cpu").model for kind, path in checkpoints.items()}
+
+
+def times_of(kind: str) -> int:
+    return KINDS[kind][2].get("repeat_times", 1)
+
+
+def rows(model, kind: str, tokens):
+    return model.token_features(repeat_tokens(tokens, times_of(kind)))[0][:, :: times_of(kind)]
+
+
+def at(mask, values):
+    return values[mask].float()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_are_loaded_saved_and_loaded_again_whole(results, kind):
+    for name in ("plain", "labelled", "padded"):
+        assert results[kind, name]["faults"] == []
+    assert results[kind, "encoder"]["faults"] == []
+    assert results[kind, "plain"]["class"] == "ExLMForMaskedLM"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_features(results, models, batch, kind):
+    tokens = batch["net_input"]["src_tokens"]
+    outputs, is_token = results[kind, "encoder"]["outputs"], tokens != PAD
+    features = outputs["last_hidden_state"]
+    assert features.shape == (*tokens.shape, 32)
+    expected = rows(models[kind], kind, tokens)
+    torch.testing.assert_close(at(is_token, features), at(is_token, expected), rtol=0, atol=1e-5)
+    assert len(outputs["hidden_states"]) == 3
+    assert torch.equal(outputs["hidden_states"][-1], features)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (_, criterion, _) in KINDS.items() if "dag" in criterion])
+@torch.no_grad()
+def test_graph(results, models, batch, kind):
+    graph, _ = models[kind](**batch["net_input"], target=batch["target"])
+    outputs, is_node = results[kind, "labelled"]["outputs"], graph.layout.node_mask()
+    torch.testing.assert_close(
+        at(is_node, outputs["node_logits"]), at(is_node, graph.logits()), rtol=1e-4, atol=1e-5
+    )
+    edges = graph.links > -math.inf
+    torch.testing.assert_close(outputs["links"][edges], graph.links[edges], rtol=1e-4, atol=1e-5)
+    assert (outputs["links"][~edges] == -1e4).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_loss(results, models, batch, kind):
+    model, (_, criterion, _), times = models[kind], KINDS[kind], times_of(kind)
+    if criterion == "masked_lm":
+        tokens, target = (
+            repeat_tokens(t, times) for t in (batch["net_input"]["src_tokens"], batch["target"])
+        )
+        masked = target != PAD
+        expected = F.cross_entropy(model(tokens, masked_tokens=masked)[0], target[masked])
+    else:
+        choice = NatCtcLossMLM(builders.task(SYMBOLS)) if criterion == CTC else builders.criterion(SYMBOLS)
+        loss, sample_size, _ = choice(model, batch)
+        expected = loss / sample_size
+    assert results[kind, "labelled"]["outputs"]["loss"].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_logits_at_masks_are_the_probes(results, models, batch, kind):
+    """Without labels: the <mask>s alone are predicted, from the tokens as they are given."""
+    _, criterion, _ = KINDS[kind]
+    tokens = batch["net_input"]["src_tokens"]
+    outputs = results[kind, "plain"]["outputs"]
+    masked = tokens == MASK
+    predictor = MaskedPredictor(models[kind], copies=times_of(kind), ctc=criterion == CTC)
+    expected = predictor.token_log_probs(tokens, masked)
+    log_probs = outputs["logits"][masked].log_softmax(-1)
+    torch.testing.assert_close(log_probs.exp(), expected.exp(), rtol=0, atol=1e-5)
+    possible = expected > -20
+    torch.testing.assert_close(log_probs[possible], expected[possible], rtol=1e-4, atol=1e-4)
+    if criterion != "masked_lm":  # normalised as they are
+        torch.testing.assert_close(outputs["logits"][masked], log_probs, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["exlm", "sparse", "near"])
+def test_logits_at_masks_by_enumeration(results, batch, kind):
+    """P(word i = w) = sum over all paths of M nodes of P(path) P_u(w), u being the path's node i."""
+    tokens, outputs = batch["net_input"]["src_tokens"], results[kind, "plain"]["outputs"]
+    k = KINDS[kind][2]["ext_state_num"]
+    ids = {"bos": SYMBOLS.bos(), "eos": SYMBOLS.eos(), "pad": PAD}
+    layout = expand_states(tokens, tokens == MASK, tokens, k, **ids)
+    words = outputs["node_logits"].double().softmax(-1)
+    for b, (L, M) in enumerate(
+        zip(layout.node_lengths.tolist(), layout.target_lengths.tolist(), strict=True)
+    ):
+        silent = torch.zeros(M, L)  # every node gives every target alike
+        scores = oracles.path_scores(silent, outputs["links"][b, :L, :L], L, M)
+        total = math.fsum(math.exp(score) for score, _ in scores)
+        for i, token in enumerate(layout.node_sources[b, :L:k].tolist()):
+            if token < tokens.shape[1] and tokens[b, token] == MASK:
+                expected = sum(math.exp(score) / total * words[b, path[i]] for score, path in scores)
+                found = outputs["logits"][b, token].double().exp()
+                torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_and_attention_implementation_change_nothing(results, batch, kind):
+    is_token = batch["net_input"]["src_tokens"] != PAD
+    logits = results[kind, "plain"]["outputs"]["logits"]
+    changed = results[kind, "padded"]["outputs"]["logits"][:, : logits.shape[1]]
+    torch.testing.assert_close(at(is_token, changed), at(is_token, logits), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,138 @@
+"""The way back: fairseq -> folder -> fairseq, and folder -> transformers -> fairseq."""
+
+import json
+
+import import_huggingface
+import numpy as np
+import pytest
+import torch
+
+from fs_plugins.analysis import load_checkpoint
+from fs_plugins.analysis.molecules import MoleculeModel
+from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.huggingface.export import export
+from fs_plugins.huggingface.restore import restore
+from tests import builders
+from tests.huggingface.conftest import KINDS
+from tests.huggingface.test_export import ATOMS, GLUE, TOKENS, head_scores
+from tests.integration import commands
+
+NOT_HELD = ("encoder.lm_head.", "encoder.link_positional.", "encoder.query_", "encoder.key_", "encoder.gate_")
+RESETS = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
+
+
+def states(*paths) -> list[dict]:
+    return [commands.load_checkpoint(path)["model"] for path in paths]
+
+
+def assert_same(before: dict, after: dict, but: tuple[str, ...] = ()) -> None:
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        if not name.startswith(but):
+            assert torch.equal(value, after[name]), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path, caplog):
+    path = restore(folders[kind], tmp_path / "back.pt", corpus)
+    but = NOT_HELD[1:] if kind == "ctc" else ()
+    assert ("does not hold encoder.gate_linear" in caplog.text) == (kind == "ctc")
+    assert_same(*states(checkpoints[kind], path), but=but)
+    before, after = load_checkpoint(checkpoints[kind]), load_checkpoint(path)
+    assert (after.task, after.criterion, after.arch) == (before.task, before.criterion, before.arch)
+    differing = {
+        name
+        for name, value in vars(before.model.encoder.args).items()
+        if vars(after.model.encoder.args).get(name) != value
+    }
+    assert differing <= {"seed"}
+
+
+@pytest.mark.parametrize("kind", ["exlm", "mlm"])
+def test_training_goes_on(kind, checkpoints, folders, corpus, tmp_path):
+    """By the restored checkpoint exactly as by the first one."""
+    arch, criterion, flags = KINDS[kind]
+    back = restore(folders[kind], tmp_path / "back.pt")
+    sizes = {**builders.SMALL, **flags}
+    given = [x for name, value in sizes.items() for x in (f"--{name.replace('_', '-')}", value)]
+    losses = []
+    for number, path in enumerate((checkpoints[kind], back)):
+        start = [*given, "--restore-file", path, *RESETS, "--max-update", 3]
+        run = commands.train(
+            *commands.pretraining(corpus, tmp_path / str(number), *start, arch=arch, criterion=criterion)
+        )
+        losses.append(run.losses())
+    assert len(losses[0]) == 3 and losses[0] == losses[1]
+    trained = [tmp_path / str(number) / "checkpoint_last.pt" for number in range(2)]
+    assert_same(*states(*trained))
+
+
+def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
+    path = save_checkpoint("exlm_base", GLUE, {"_name": "glue"}, heads=[("classification", "glue", 3)])
+    back = restore(export(path, tmp_path / "export", data=corpus), tmp_path / "back.pt", corpus)
+    assert_same(*states(path, back), but=NOT_HELD)
+    assert "does not hold encoder.gate_linear" in caplog.text and "encoder.lm_head" in caplog.text
+    torch.testing.assert_close(head_scores(back, "glue"), head_scores(path, "glue"))
+    assert load_checkpoint(back).task == "glue"
+
+
+def test_after_squad(save_checkpoint, corpus, tmp_path):
+    path = save_checkpoint(
+        "mlm_tiny", "squad2", {"_name": "squad2", "head_name": "span"}, heads=[("token", "span", 2)]
+    )
+    back = restore(export(path, tmp_path / "export"), tmp_path / "back.pt", corpus)
+    assert_same(*states(path, back), but=NOT_HELD)
+    assert list(load_checkpoint(back).model.token_heads) == ["span"]
+
+
+def test_a_regression_is_standardised_again(save_checkpoint, tmp_path):
+    info = PropertyInfo("regression", ("logS",), (-2.5,), (1.5,), canonical=True)
+    state = {"molecule_property": {**info.to_dict(), "symbols": builders.dictionary(ATOMS).symbols}}
+    criterion = {"_name": "molecule_property", "classification_head_name": "property"}
+    options = {"words": ATOMS, "heads": [("classification", "property", 1)], "task_state": state}
+    path = save_checkpoint("exlm_base", criterion, {"_name": "molecule_property", "data": "x"}, **options)
+    back = restore(export(path, tmp_path / "export"), tmp_path / "back.pt")
+    before, after = (
+        np.stack([row for row, _ in MoleculeModel(load_checkpoint(p)).predict(["CCO", "CC(N)=O"])])
+        for p in (path, back)
+    )
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
+    assert load_checkpoint(back).task_state == load_checkpoint(path).task_state
+
+
+def test_what_transformers_saved(load, folders, corpus, tmp_path):
+    """A new head on the encoder; sharded weights; and the encoder alone."""
+    folder, hf = folders["exlm"], tmp_path / "saved"
+    model = load("AutoModelForSequenceClassification", folder, num_labels=3).eval()
+    model.save_pretrained(hf, max_shard_size="40KB")
+    assert (hf / "model.safetensors.index.json").is_file()
+    back = restore(hf, tmp_path / "back.pt", corpus)
+    name = "sentence_classification_head"
+    torch.testing.assert_close(head_scores(back, name), model(TOKENS).logits, rtol=0, atol=1e-5)
+    encoder = load("AutoModel", folder)
+    encoder.save_pretrained(tmp_path / "encoder")
+    back = restore(tmp_path / "encoder", tmp_path / "encoder.pt", corpus)
+    features, _ = load_checkpoint(back).model.token_features(TOKENS)
+    expected = encoder.eval()(TOKENS).last_hidden_state
+    torch.testing.assert_close(features[TOKENS != 1], expected[TOKENS != 1], rtol=0, atol=1e-5)
+
+
+def test_script_and_its_errors(folders, corpus, tmp_path, capsys):
+    def error(*arguments) -> str:
+        assert import_huggingface.main([str(a) for a in arguments]) == 2
+        return capsys.readouterr().err
+
+    folder, path = folders["exlm"], tmp_path / "back.pt"
+    assert import_huggingface.main([str(folder), str(path), "--data", str(corpus)]) == 0
+    assert capsys.readouterr().out.strip() == str(path)
+    assert "is there already" in error(folder, path)
+    assert "there is no config.json" in error(tmp_path, tmp_path / "x.pt")
+    (tmp_path / "adapter_config.json").write_text("{}")
+    assert "merge the adapter first" in error(tmp_path, tmp_path / "x.pt")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    assert "a model of type 'bert'" in error(tmp_path, tmp_path / "x.pt")
+    (tmp_path / "config.json").write_text((folder / "config.json").read_text())
+    assert "no model.safetensors" in error(tmp_path, tmp_path / "x.pt")
+    (tmp_path / "dict.txt").write_text("one 1\n")
+    assert "6 entries with <mask>, the model 21" in error(folder, tmp_path / "x.pt", "--data", tmp_path)
+    assert not (tmp_path / "x.pt").exists()

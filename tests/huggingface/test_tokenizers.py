@@ -1,0 +1,242 @@
+"""Exported tokenizers against the codecs that corpora are written with: the same ids."""
+
+import gzip
+import itertools
+import json
+import random
+from pathlib import Path
+
+import pytest
+import quickstart_corpus
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
+from fs_plugins.data.text_codecs import encode_text, make_codec
+from fs_plugins.huggingface.export import export
+from tests import builders
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+LINES = [
+    "This is great, and I'm very happy to see this.",
+    "I see that this is very good news: 12,345 of them, or 3.14?",
+    "A naïve café costs €5 — “über” 東京 🙂 e\u0301 שלום.",
+    "tabs\tand  two blanks, don't they've WE'LL snake_case CamelCase",
+    "a non-breaking\u00a0space, a zero\u200bwidth one\u2026",
+]
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+
+
+def shared(*path: str) -> Path:
+    place = DATA.joinpath(*path)
+    if not place.exists():
+        pytest.skip(f"there is no {'/'.join(path)} in ../shared/data")
+    return place
+
+
+def lines_of(path: Path, count: int) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [line.strip() for line in itertools.islice((line for line in file if line.strip()), count)]
+
+
+def with_masks(text: str, rng: random.Random) -> str:
+    """Some of the words are ``<mask>``, some of these without their blank."""
+    words = [word if rng.random() > 0.15 else "<mask>" for word in text.split()]
+    text = " ".join(words)
+    return text if rng.random() > 0.2 else text.replace(" <mask>", "<mask>", 1)
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    rng = random.Random(3)
+    found = [text for line in LINES * 20 for text in (line, with_masks(line, rng))]
+    return [*found, "<mask>", "<mask> is", "is <mask>", "<mask><mask> <mask>", "x"]
+
+
+def expected_ids(text: str, codec, dictionary) -> list[int]:
+    ids = [dictionary.index(symbol) for symbol in encode_text(text, codec)]
+    return [dictionary.bos(), *ids, dictionary.eos()]
+
+
+def known(ids: list[int], dictionary) -> list[int]:
+    """As the model reads them."""
+    return [i if i < len(dictionary) else dictionary.unk() for i in ids]
+
+
+@pytest.fixture
+def exported(save_checkpoint, load, tmp_path):
+    """exported(symbols, data, ...) -> the dictionary, the codec and the tokenizer of an export."""
+
+    def make(symbols, data, bpe=None):
+        dictionary = builders.dictionary(symbols)
+        data.mkdir(parents=True, exist_ok=True)
+        (data / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
+        path = save_checkpoint("mlm_tiny", "masked_lm", words=symbols, data=data, encoder_layers=1)
+        tokenizer = load("AutoTokenizer", export(path, tmp_path / "export", bpe=bpe))
+        return dictionary, make_codec(bpe, data, dictionary), tokenizer
+
+    return make
+
+
+def assert_same_ids(texts, dictionary, codec, tokenizer):
+    found = [known(ids, dictionary) for ids in tokenizer(texts)["input_ids"]]
+    for text, ids in zip(texts, found, strict=True):
+        assert ids == expected_ids(text, codec, dictionary), text
+    for a, b in itertools.pairwise(texts[:100]):
+        first, second = expected_ids(a, codec, dictionary), expected_ids(b, codec, dictionary)
+        assert known(tokenizer(a, b)["input_ids"], dictionary) == [*first, dictionary.eos(), *second[1:]]
+    special = [tokenizer.bos_token_id, tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id]
+    assert special == [0, 1, 2, 3]
+    assert (tokenizer.cls_token_id, tokenizer.sep_token_id) == (0, 2)
+    assert tokenizer.mask_token_id == dictionary.index("<mask>")
+    assert tokenizer.padding_side == "right" and "token_type_ids" not in tokenizer("x")
+
+
+def assert_unchanged_when_saved(texts, tokenizer, load, folder):
+    tokenizer.save_pretrained(folder)
+    again = load("AutoTokenizer", folder)
+    assert again(texts)["input_ids"] == tokenizer(texts)["input_ids"]
+    ids = list(again.get_vocab().values())
+    assert len(set(ids)) == len(ids)
+
+
+def text_tokenizer(kind: str, folder: Path) -> list[str]:
+    """Writes a small tokenizer.json; returns its tokens, those that fairseq has left out."""
+    folder.mkdir(parents=True)
+    if kind == "prefixed_bytes":  # as scripts/train_bpe.py makes them
+        tokenizer = quickstart_corpus.train_tokenizer(LINES * 3, 400)
+    else:
+        model, trainer = {
+            "bytes": (models.BPE(), trainers.BpeTrainer),
+            "pieces": (models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer),
+            "unigram": (models.Unigram(), trainers.UnigramTrainer),
+        }[kind]
+        tokenizer, options = Tokenizer(model), {"vocab_size": 300, "special_tokens": ["[UNK]"]}
+        if kind == "bytes":
+            tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+            tokenizer.decoder = decoders.ByteLevel()
+            options["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
+        elif kind == "pieces":
+            tokenizer.normalizer = normalizers.BertNormalizer()
+            tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        else:
+            tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+            options["unk_token"] = "[UNK]"
+        tokenizer.train_from_iterator(LINES * 3, trainer(**options))
+    if kind == "bytes":
+        tokenizer.add_tokens([AddedToken("CamelCase", single_word=True, normalized=False)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    vocab = tokenizer.get_vocab()
+    return [token for token in sorted(vocab, key=vocab.get) if token not in SPECIAL]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "prefixed_bytes", "pieces", "unigram"])
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "lacking"])
+def test_ids_of_a_tokenizer_json(kind, whole, exported, texts, load, tmp_path):
+    """In another order; and with a dictionary that lacks a tenth of the tokens."""
+    symbols = text_tokenizer(kind, tmp_path / "data")
+    random.Random(1).shuffle(symbols)
+    symbols = [*symbols[: None if whole else -len(symbols) // 10], "madeupword0000"]
+    dictionary, codec, tokenizer = exported(symbols, tmp_path / "data")
+    assert codec.name == "tokenizer.json"
+    assert_same_ids(texts, dictionary, codec, tokenizer)
+    assert_unchanged_when_saved(texts, tokenizer, load, tmp_path / "again")
+    if kind.endswith("bytes"):  # decodes to the text itself
+        for text in (LINES[0], LINES[2]) if whole else ():
+            assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
+
+
+def test_ids_of_symbols_between_blanks(exported, load, tmp_path):
+    symbols = ["C", "Cl", "[Na+]", "this", "."]
+    dictionary, codec, tokenizer = exported(symbols, tmp_path / "data")
+    texts = ["C Cl <mask> [Na+] this .", "this  unknown . <mask>", "<mask><mask>"]
+    assert_same_ids(texts, dictionary, codec, tokenizer)
+    assert_unchanged_when_saved(texts, tokenizer, load, tmp_path / "again")
+    assert tokenizer.decode(tokenizer(texts[0])["input_ids"], skip_special_tokens=True) == "C Cl [Na+] this ."
+
+
+def test_a_model_reads_ids_beyond_its_vocabulary_as_unknown(save_checkpoint, load, tmp_path):
+    symbols = text_tokenizer("bytes", tmp_path / "data")
+    lacking = symbols.pop(200)
+    (tmp_path / "data" / "dict.txt").write_text("".join(f"{s} 1\n" for s in symbols), encoding="utf-8")
+    path = save_checkpoint("exlm_base", words=symbols, data=tmp_path / "data")
+    folder = export(path, tmp_path / "export")
+    beyond = load("AutoTokenizer", folder).convert_tokens_to_ids(lacking)
+    model = load("AutoModelForMaskedLM", folder).eval()
+    assert beyond == model.config.vocab_size == len(symbols) + 5
+    rows = [torch.tensor([[0, 8, i, len(symbols) + 4, 2]]) for i in (beyond, 3)]
+    labels = [torch.tensor([[-100, i, -100, 9, -100]]) for i in (beyond, 3)]
+    a, b = (model(ids, labels=target) for ids, target in zip(rows, labels, strict=True))
+    assert torch.equal(a.logits, b.logits) and torch.equal(a.loss, b.loss)
+
+
+def test_gpt2_ids_of_5000_texts(exported, texts, load, tmp_path):
+    bpe, wiki = shared("gpt2_bpe"), shared("text", "wiki_valid.txt.gz")
+    rng = random.Random(4)
+    texts = texts + [with_masks(line[:200].strip(), rng) for line in lines_of(wiki, 3000)]
+    texts += [line[:200].strip() for line in lines_of(shared("text", "books_valid.txt.gz"), 2000)]
+    with open(bpe / "dict.txt", encoding="utf-8") as file:
+        symbols = [line.rsplit(" ", 1)[0] for line in file]
+    files = [str(bpe / "encoder.json"), str(bpe / "vocab.bpe")]
+    dictionary, codec, tokenizer = exported(symbols, tmp_path / "data", files)
+    assert len(texts) > 5000 and codec.name == "gpt2"
+    assert_same_ids(texts, dictionary, codec, tokenizer)
+    for text in LINES:
+        assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
+
+
+def smiles_folder(folder: Path) -> Path:
+    folder.mkdir()
+    prepared = {"settings": {"program": "prepare_smiles", "canonical": True}, "result": {}}
+    (folder / "prepared.json").write_text(json.dumps(prepared))
+    return folder
+
+
+ODD_SMILES = [
+    *("C[C@@H](N)C(=O)[O-].[Na+]", "F/C=C/F", "F/C=C\\F", "c1ccc2c(c1)[nH]c1ccccc12", "C%12CC%12"),
+    *("[13CH3:1]Br", "CC(C)(C)[Si](C)(C)O", "C<mask>O", "<mask>1CC1", "[Xx]C[Zz+]", "N#Cc1ccccc1"),
+    *("C%(123)CC%(123)", "N<-[Cu]", "*C~C:C$C", "OB(O)c1ccsc1", "  CCO\n"),
+]
+
+
+def test_ids_of_smiles(exported, load, tmp_path):
+    symbols = [
+        "C",
+        "c",
+        "N",
+        "O",
+        "(",
+        ")",
+        "1",
+        "2",
+        "=",
+        "Br",
+        "[nH]",
+        "/",
+        "\\",
+        "[C@@H]",
+        "[O-]",
+        ".",
+        "F",
+    ]
+    dictionary, codec, tokenizer = exported(symbols, smiles_folder(tmp_path / "data"))
+    assert codec.name == "smiles"
+    for smiles in ODD_SMILES:
+        assert tokenizer(smiles)["input_ids"] == expected_ids(smiles.strip(), codec, dictionary), smiles
+    assert_unchanged_when_saved(ODD_SMILES, tokenizer, load, tmp_path / "again")
+    smiles = "F/C=C\\F"
+    assert tokenizer.decode(tokenizer(smiles)["input_ids"], skip_special_tokens=True) == smiles
+    with pytest.raises(SmilesTokenError):  # fairseq's side says so; a tokenizer of transformers cannot
+        codec.encode("CxC", first=True)
+    assert tokenizer("CxC")["input_ids"] == [0, 4, 3, 4, 2]
+
+
+def test_smiles_ids_of_50000_molecules(exported, tmp_path):
+    smiles = lines_of(shared("smiles", "druglike_mix.txt.gz"), 50_000)
+    symbols = sorted({token for one in smiles[:3000] for token in tokenize(one)})
+    dictionary, codec, tokenizer = exported(symbols, smiles_folder(tmp_path / "data"))
+    found = tokenizer(smiles)["input_ids"]
+    expected = [expected_ids(one, codec, dictionary) for one in smiles]
+    assert found == expected
+    joined = "".join(smiles)
+    assert all(symbol in joined for symbol in "@/\\+-.[%") and any(3 in ids for ids in expected)
