@@ -1,6 +1,9 @@
 """What a trained model says: readings of a sentence with masks (appendix P), entropy (appendices E and Q.1),
 embeddings.
 
+Measures that compare models have a command each, ``python -m fs_plugins.analysis.NAME``: ``probe``,
+``joint_likelihood``, ``filling``, ``atom_probe`` and ``use_of_states``.
+
 >>> from fs_plugins.analysis import load
 >>> load("checkpoints/exlm/checkpoint_best.pt").fill("This is <mask>.").best.text
 """

@@ -57,6 +57,7 @@ class MaskedGraph:
             (visits,) = torch.autograd.grad(log_probs.sum(), match)
         return visits, log_probs.detach()
 
+    @torch.no_grad()
     def match(self, words: Tensor) -> Tensor:
         """[B, M, L] log-probability that node u emits word i; of visible targets 0.
 
@@ -69,6 +70,7 @@ class MaskedGraph:
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, targets)
         return match.masked_fill(~self.is_masked[:, :, None], 0.0)
 
+    @torch.no_grad()
     def joint_log_probs(self, words: Tensor) -> Tensor:
         """[B] log-probability (nats) of all masked words of each sentence together; ``words`` as of
         :meth:`match`."""
@@ -76,6 +78,7 @@ class MaskedGraph:
         total = dag_loss(self.match(words), self.graph.links, layout.node_lengths, layout.target_lengths)
         return total - self.paths[1]
 
+    @torch.no_grad()
     def node_log_probs(self, b: int) -> Tensor:
         """[L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
         states = self.graph.node_states[b, : int(self.graph.layout.node_lengths[b])]
