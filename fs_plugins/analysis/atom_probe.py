@@ -155,7 +155,7 @@ def linear_probe(
     if not values and len(set(fitted)) == 1:
         said = np.full(test.sum(), fitted[0])
     else:
-        linear = Ridge() if values else LogisticRegression(max_iter=300, tol=1e-3)
+        linear = Ridge() if values else LogisticRegression(max_iter=1000, tol=1e-3)
         said = make_pipeline(StandardScaler(), linear).fit(vectors[~test], fitted).predict(vectors[test])
     return score(said, labels[test], molecule[test], values=values)
 
