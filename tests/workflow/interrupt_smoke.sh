@@ -35,7 +35,8 @@ if [[ $targets == *table3* ]]; then
         python scripts/prepare_squad.py "$output/squad" --data "$output/text" \
             --train "$data/squad2/devsplit-train-v2.0.json.gz" --valid "$data/squad2/devsplit-dev-v2.0.json.gz"
         for model in exlm mlm; do
-            bash scripts/pretrain_text.sh $model smoke "$output/text" "$output/text-$model" --cpu --updates 60
+            bash scripts/pretrain_text.sh $model smoke "$output/text" "$output/text-$model" --cpu --updates 60 \
+                --tokens-per-sample 128
         done
         touch "$output/text.done"
     fi

@@ -45,9 +45,18 @@ def test_the_commands_of_the_study(tmp_path):
     assert shown.count("--updates 240") == 1  # MLM++: twice those of the size
     assert "quickstart_corpus" in shown and "report.py out" in shown
     assert not (tmp_path / "out").exists()
-    shown = dry_run(tmp_path, "figure5", "--config", "output=out", "updates=7", "only=k=4,p=0.387", "gpus=2")
+    shown = dry_run(
+        tmp_path,
+        "figure5",
+        "--config",
+        "output=out",
+        "updates=7",
+        "only=k=4,p=0.387",
+        "gpus=2",
+        "flags=--lr 1e-3",
+    )
     assert shown.count("pretrain_text.sh") == 1
-    assert "recipes.on_gpu --gpus 2" in shown and "--updates 7 --gpus 2" in shown
+    assert "recipes.on_gpu --gpus 2" in shown and "--updates 7 --gpus 2 --lr 1e-3 &&" in shown
 
 
 @pytest.fixture
@@ -86,9 +95,11 @@ def test_the_commands_of_table_3(tmp_path, inputs):
 
 
 def test_the_commands_of_table_1(tmp_path, inputs):
-    shown = dry_run(tmp_path, "table1", *inputs, "moleculenet=bace=bace", "max_epoch=2")
+    shown = dry_run(
+        tmp_path, "table1", *inputs, "moleculenet=bace=bace", "max_epoch=2", "gpus=0", "flags=--lr 1"
+    )
     assert shown.count("finetune_moleculenet.sh bace model.pt bace") == 3 * 2
-    assert "out/table1/untrained/bace/seed-2 --seed 2 --scratch --max-epoch 2" in shown
+    assert "out/table1/untrained/bace/seed-2 --seed 2 --scratch --max-epoch 2 --cpu --lr 1" in shown
     assert shown.count("baseline_moleculenet.py") == 2
 
 

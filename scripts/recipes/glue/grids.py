@@ -31,6 +31,11 @@ class Point:
     def key(self) -> str:
         return f"lr{self.lr}-b{self.batch}-e{self.epochs}-w{self.warmup}"
 
+    @property
+    def options(self) -> list[str]:
+        """Of finetune_glue.sh."""
+        return [word for flag, name in FLAGS.items() for word in (flag, getattr(self, name))]
+
     def __str__(self) -> str:
         return f"lr={self.lr},batch={self.batch},epochs={self.epochs},warmup={self.warmup}"
 

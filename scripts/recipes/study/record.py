@@ -49,13 +49,14 @@ class Record:
             )
 
     def write(self) -> None:
-        """Writes it; targets, seeds and fixed settings of earlier calls are kept if they were of the same."""
+        """Writes it, together with what earlier calls with the same fixed settings recorded."""
         there = read_json(self.path) or {"fixed": {}}
         record = {**self.about, "fixed": self.fixed}
         if not self._differences(there):
-            record["fixed"] = {**there["fixed"], **self.fixed}
-            for name in {"targets", "seeds"} & record.keys():
-                record[name] = list(dict.fromkeys([*there.get(name, []), *record[name]]))
+            asked = {name: value for name, value in record.items() if value is not None}
+            record = {**record, **there, **asked, "fixed": {**there["fixed"], **self.fixed}}
+            for name in {"targets", "seeds"} & there.keys():
+                record[name] = list(dict.fromkeys([*there[name], *record[name]]))
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if record != there:
             write_json(self.path, record)
@@ -114,33 +115,37 @@ def _configs_hash(size: str) -> str:
 
 def _table3(settings: Settings) -> list[Record]:
     tasks, seeds = outputs.table3_tasks(settings), list(settings.of_finetuning(outputs.GLUE_SEEDS))
-    data = {}
+    glue: dict = {}
+    if settings.glue:
+        glue = {
+            "grid": settings.grid,
+            "only": settings.only,
+            "first seed": seeds[0],
+            "flags of GLUE": settings.flags,
+        }
     for task in tasks:
         inputs = settings.glue / f"{task}-bin"
-        data[task] = sha256(*(path for path in sorted(inputs.rglob("*")) if path.is_file()))
+        glue[f"data of {task}"] = sha256(*(path for path in sorted(inputs.rglob("*")) if path.is_file()))
+    squad: dict = {}
+    if settings.squad:
+        squad = {"flags of SQuAD": settings.flags, "max_epoch": settings.max_epoch}
     found = []
     for name, checkpoint in outputs.models_of(settings, "table3").items():
+        start = settings.init_from.get(name)
         about = {
             "name": name,
             "checkpoint": str(checkpoint),
             "data": settings.glue and str(settings.glue),
             "squad": settings.squad and str(settings.squad),
-            "init_from": str(settings.init_from[name]) if name in settings.init_from else None,
-            "tasks": tasks,
-            "grid": settings.grid,
-            "only": settings.only,
+            "init_from": start and str(start),
+            "tasks": tasks or None,
+            "grid": settings.grid if settings.glue else None,
+            "only": settings.only if settings.glue else None,
             "seeds": seeds,
         }
-        fixed = {
-            "checkpoint": sha256(checkpoint),
-            "init_from": sha256(settings.init_from[name]) if name in settings.init_from else None,
-            "grid": settings.grid,
-            "only": settings.only,
-            "first seed": seeds[0],
-            "flags": settings.flags,
-            "max_epoch": settings.max_epoch,
-            **{f"data of {task}": digest for task, digest in data.items()},
-        }
+        fixed = {"checkpoint": sha256(checkpoint), **glue, **squad}
+        if settings.glue:
+            fixed["init_from"] = sha256(start) if start else None
         path = settings.output / "table3" / name / "model.json"
         found.append(Record(path, about, fixed, ("glue/*/*/*/result.json", "squad/*/scores.json")))
     return found

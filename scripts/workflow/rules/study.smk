@@ -1,15 +1,10 @@
 # The study of [MASK]: a folder for each pre-training, OUTPUT/study/KEY.
-from recipes.glue.grids import FLAGS, points_of
+from recipes.glue.grids import points_of
 from recipes.glue.tasks import TASKS
 
 STUDY = f"{OUTPUT}/study/{{key}}"
 CHECKPOINT = f"{STUDY}/checkpoint_last.pt"
 DATA = settings.data or OUTPUT / "data-bin"
-
-
-def words(point):
-    """A point of a grid as options of finetune_glue.sh."""
-    return [word for flag, name in FLAGS.items() for word in (flag, getattr(point, name))]
 
 
 # The data of size smoke, if none are given: CPython's documentation, as in scripts/quickstart.sh.
@@ -62,7 +57,7 @@ rule pretrain:
     shell:
         "{JOB} --log {log:q} --usage {params.folder:q}/usage.jsonl -- bash {SCRIPTS}/pretrain_text.sh {params.run.model} {settings.size} {DATA:q}"
         " {params.folder:q} --k {params.run.k} --p {params.run.p} --seed {params.run.seed} {params.updates} {DEVICE}"
-        " {FLAGS} && "
+        " {EXTRA_FLAGS} && "
         "python -m recipes.study.finish {params.folder:q}"
 
 
@@ -113,7 +108,7 @@ rule finetune:
     params:
         checkpoint=CHECKPOINT,
         folder=subpath(output[0], parent=True),
-        point=lambda wildcards: words(points_of(TASKS[wildcards.task], "table6")[0]),
+        point=lambda wildcards: points_of(TASKS[wildcards.task], "table6")[0].options,
     resources:
         gpu=settings.gpus,
     shell:

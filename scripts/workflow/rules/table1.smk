@@ -20,7 +20,7 @@ rule finetune_moleculenet:
         gpu=settings.gpus,
     shell:
         "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_moleculenet.sh {wildcards.data} {params.checkpoint:q} {params.data:q} {params.folder:q}"
-        " --seed {wildcards.seed} {params.scratch} {params.epochs} {DEVICE} {FLAGS}"
+        " --seed {wildcards.seed} {params.scratch} {params.epochs} {DEVICE} {EXTRA_FLAGS}"
 
 
 rule random_forest:

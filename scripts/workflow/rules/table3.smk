@@ -13,7 +13,7 @@ rule finetune_glue:
         checkpoint=lambda wildcards: settings.models[wildcards.name],
         folder=subpath(output[0], parent=True),
         point=lambda wildcards: next(
-            words(point)
+            point.options
             for point in outputs.table3_points(settings, wildcards.task)
             if point.key == wildcards.point
         ),
@@ -27,7 +27,7 @@ rule finetune_glue:
         gpu=settings.gpus,
     shell:
         "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
-        " {params.point} --seed {wildcards.seed} {params.start} {DEVICE} {FLAGS}"
+        " {params.point} --seed {wildcards.seed} {params.start} {DEVICE} {EXTRA_FLAGS}"
 
 
 checkpoint best_point:
@@ -54,7 +54,7 @@ rule finetune_squad:
         gpu=settings.gpus,
     shell:
         "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_squad.sh {params.checkpoint:q} {settings.squad:q} {params.folder:q}"
-        " --seed {wildcards.seed} {params.epochs} {DEVICE} {FLAGS}"
+        " --seed {wildcards.seed} {params.epochs} {DEVICE} {EXTRA_FLAGS}"
 
 
 def seeds_of_best_point(name, task):

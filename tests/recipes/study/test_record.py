@@ -64,6 +64,12 @@ def test_table_3(tmp_path, glue, checkpoint):
     names = ("name", "checkpoint", "data", "grid", "only", "seeds")
     expected = ["exlm", str(checkpoint), str(glue), "table11", {}, [1, 2, 3, 4, 5]]
     assert [record[name] for name in names] == expected
+    squad = replace(settings, glue=None, tasks=(), squad=tmp_path, flags="--window-tokens 128")
+    begin(squad, "table3")  # SQuAD's flags are its own
+    record = json.loads((tmp_path / "table3/exlm/model.json").read_text())
+    assert [record[name] for name in names] == expected and record["squad"] == str(tmp_path)
+    message = refusal(replace(settings, flags="--window-tokens 128"), "table3")
+    assert "flags of GLUE: there '', asked '--window-tokens 128'" in message
     message = refusal(replace(settings, grid="table6"), "table3")
     assert "grid: there 'table11', asked 'table6'" in message
     assert "first seed: there 1, asked 3" in refusal(replace(settings, finetune_seeds=(3, 4)), "table3")
