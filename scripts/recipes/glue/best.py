@@ -19,10 +19,8 @@ def dev_score(result: dict) -> float:
 
 
 def best_point(results: Iterable[Path]) -> dict:
-    """The point that scored best, of equals the first.
-
-    Returns:
-        ``{"point": name of its folder, "score": its score, "points": {name: score} of all}``.
+    """``{"point", "score", "points"}``: the point that scored best (of equals the first), by its folder's
+    name, its score, and the scores of all.
 
     Raises:
         RecipeError: if a result does not exist, or is damaged.
