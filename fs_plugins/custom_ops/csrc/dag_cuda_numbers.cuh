@@ -79,8 +79,8 @@ __device__ inline Scaled<float> product(const Scaled<float>& x, const Scaled<flo
 __device__ inline Scaled<double> product(const Scaled<double>& x, const Scaled<double>& y) {
     const double mantissa = x.mantissa * y.mantissa;
     const int64_t biased = __double_as_longlong(mantissa) >> 52;
-    const double power = __longlong_as_double((2046 - biased) << 52);
-    return {x.exponent + y.exponent + static_cast<double>(biased - 1023), mantissa * power};
+    const double exponent = __longlong_as_double(biased | 0x4330000000000000) - 4503599627371519.0;
+    return {x.exponent + y.exponent + exponent, mantissa * __longlong_as_double((2046 - biased) << 52)};
 }
 
 constexpr int GROUP = 8;  // edges into (or out of) a node that a thread adds up at a time

@@ -8,7 +8,7 @@ namespace exlm {
 
 // log_prob and alpha.
 template <typename T, int OWN>
-__global__ void __launch_bounds__(MAX_WARPS* WARP, 1)
+__global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     forward_tiles(const T* match, const T* links, const int64_t* node_lengths, const int64_t* target_lengths,
                   T* log_prob, Scaled<T>* alpha, int M, int L) {
     EXLM_DYNAMIC_SHARED(pool);
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(MAX_WARPS* WARP, 1)
 
 // alignment, with `from` [B][M][L] as working memory.
 template <typename T, int OWN>
-__global__ void __launch_bounds__(MAX_WARPS* WARP, 1)
+__global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     best_tiles(const T* match, const T* links, const int64_t* node_lengths, const int64_t* target_lengths, int32_t* from,
                int64_t* alignment, int M, int L) {
     EXLM_DYNAMIC_SHARED(pool);
@@ -100,11 +100,11 @@ __global__ void __launch_bounds__(MAX_WARPS* WARP, 1)
     for (int p = warp; p < layout.slices * Layout::PARTS; p += layout.warps) parts[p * WARP] = Scaled<T>::zero();
     T value = u == 0 ? match[0] : static_cast<T>(-INFINITY);  // less the largest scores of the rows before, so that it stays small
     for (int i = 0;; ++i) {
-        Scaled<T>* const tops = shared.ratios + i % 2 * layout.slices;
+        T* const tops = shared.tops + i % 2 * WARP;
         if (keeps) {
             shared.nodes[u].exponent = value;
             const T top = warp_max(value);
-            if (lane == 0) tops[warp].exponent = top;
+            if (lane == 0) tops[warp] = top;
         }
         __syncthreads();
         if (i + 1 == band.m) break;
@@ -114,12 +114,13 @@ __global__ void __launch_bounds__(MAX_WARPS* WARP, 1)
             share, slots, own,
             [&](Tile tile, const T(&edges)[GROUP]) {
                 if (!band.crosses(i, GROUP * tile.group, GROUP) || !band.crosses(i + 1, WARP * tile.slice, WARP)) return;
+int place = -1;
 #pragma unroll
-                for (int j = 0; j < GROUP; ++j) {
-                    const int v = GROUP * tile.group + j;
-                    const T score = shared.nodes[v].exponent + edges[j];
-                    if (score > best.exponent) best = {score, static_cast<T>(v)};  // ties go to the earliest
+                for (int j = 0; j < GROUP; ++j) {  // ties go to the earliest
+                    const T score = shared.nodes[GROUP * tile.group + j].exponent + edges[j];
+                    if (score > best.exponent) best.exponent = score, place = j;
                 }
+                if (place >= 0) best.mantissa = static_cast<T>(GROUP * tile.group + place);
             },
             [&](int slice) {
                 parts[(slice * Layout::PARTS + share.part_of(slice)) * WARP] = best;
@@ -136,7 +137,7 @@ __global__ void __launch_bounds__(MAX_WARPS* WARP, 1)
         }
         if (best.is_zero()) continue;
         T top = -INFINITY;
-        for (int k = 0; k < layout.slices; ++k) top = larger(top, tops[k].exponent);
+        for (int k = 0; k < layout.slices; ++k) top = larger(top, tops[k]);
         from[(i + 1) * L + u] = static_cast<int32_t>(best.mantissa);
         value = best.exponent - top + match[(i + 1) * L + u];
     }
@@ -145,7 +146,7 @@ __global__ void __launch_bounds__(MAX_WARPS* WARP, 1)
 
 // grad_match, and Ratios for the edges' gradients.
 template <typename T, int OWN>
-__global__ void __launch_bounds__(MAX_WARPS* WARP, 1)
+__global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     backward_tiles(const T* grad_log_prob, const T* match, const T* links, const int64_t* node_lengths,
                    const int64_t* target_lengths, const Scaled<T>* alpha, T* grad_match, void* workspace, int M, int L) {
     EXLM_DYNAMIC_SHARED(pool);
@@ -161,7 +162,7 @@ __global__ void __launch_bounds__(MAX_WARPS* WARP, 1)
     const Shared<T, OWN> shared(pool, layout);
     const Share<OWN> share(band.n, layout.warps);
     T* const slots = shared.slots + warp * layout.slots * SLOT_SIZE;
-    T* const parts = reinterpret_cast<T*>(shared.parts) + lane;
+    T* const parts = shared.shares + lane;
     const int x = warp * WARP + lane;  // the node that this thread keeps, if its warp keeps a slice
     const bool keeps = warp < layout.slices;
     const int back = share.slices - 1 - warp;  // the slice's number from the end, by which Share goes

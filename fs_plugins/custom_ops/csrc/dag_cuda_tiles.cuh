@@ -12,44 +12,52 @@
 
 namespace exlm {
 
-constexpr int MAX_WARPS = 24;         // so that a thread may have 80 registers
+// Warps of a block at most, so that a thread may have 80, 128 or 255 registers. OWN: tiles that a warp has in registers.
+template <typename T, int OWN>
+constexpr int MAX_WARPS = sizeof(T) == 8 ? 8 : OWN == 1 ? 24 : 16;
 constexpr int GROUPS = WARP / GROUP;  // of a slice
-constexpr int PITCH = GROUP + 1;      // a lane's edges in shared memory: free of bank conflicts
-constexpr int SLOT_SIZE = WARP * PITCH;
+constexpr int SLOT_SIZE = WARP * GROUP;
+
+// Where edge j of a lane lies in a slot: free of bank conflicts for 32 lanes' edges j, and for 4 lanes' 8 edges.
+__device__ inline int place_in_slot(int lane, int j) { return j * WARP + (lane + GROUPS * j) % WARP; }
 
 // Tiles of the slices before this one.
 __host__ __device__ inline int tiles_before(int slice) { return slice * (slice + 1) / 2 * GROUPS; }
 
-// How a block shares out sentences of up to L nodes. OWN: tiles that a warp has in registers.
+// How a block shares out sentences of up to L nodes.
 template <typename T, int OWN>
 struct TileLayout {
-    static constexpr int PARTS = OWN == 1 ? 12 : 8;  // numbers that may be sent to a node: see Share
+    static constexpr int PARTS = OWN == 1 ? 12 : 6;  // numbers that may be sent to a node: see Share
     int slices, warps, each, slots;
     __host__ __device__ explicit TileLayout(int L) {
         slices = L < 1 ? 1 : (L + WARP - 1) / WARP;
         const int tiles = tiles_before(slices);
-        each = (tiles + MAX_WARPS - 1) / MAX_WARPS;
+        each = (tiles + MAX_WARPS<T, OWN> - 1) / MAX_WARPS<T, OWN>;
         warps = (tiles + each - 1) / each;
         slots = each > OWN ? each - OWN : 1;  // one at least, through which tiles are brought into registers
     }
     __host__ __device__ int parts() const { return slices * PARTS * WARP; }
     __host__ __device__ int64_t bytes() const {
-        const int64_t numbers = 2 * slices * WARP + parts(), edges = static_cast<int64_t>(warps) * slots * SLOT_SIZE;
-        return (2 * numbers + edges) * static_cast<int64_t>(sizeof(T));
+        const int64_t numbers = slices * WARP + parts(), edges = static_cast<int64_t>(warps) * slots * SLOT_SIZE;
+        return (2 * numbers + 2 * WARP + edges) * static_cast<int64_t>(sizeof(T));
     }
 };
 
 template <typename T, int OWN>
 struct Shared {
     Scaled<T>* nodes;   // [32 * slices] the row that is sent from (backward: that before the row at hand)
-    Scaled<T>* ratios;  // [32 * slices] backward: the row at hand, as in Ratios; best path: each slice's largest score
-    Scaled<T>* parts;   // [slices][PARTS][32] what the warps have sent
-    T* slots;           // [warps][slots][32][9] tiles
+    Scaled<T>* parts;   // [slices][PARTS][32] forward: what the warps have sent
+    T* shares;          // the same of the backward pass, in the same memory
+    Scaled<T>* ratios;  // [32 * slices] backward: the row at hand, as in Ratios; behind the shares
+    T* tops;            // [2][32] best path: the slices' largest scores, for even and odd rows
+    T* slots;           // [warps][slots][8][32] tiles
     __device__ Shared(unsigned char* pool, const TileLayout<T, OWN>& layout) {
         nodes = reinterpret_cast<Scaled<T>*>(pool);
-        ratios = nodes + layout.slices * WARP;
-        parts = ratios + layout.slices * WARP;
-        slots = reinterpret_cast<T*>(parts + layout.parts());
+        parts = nodes + layout.slices * WARP;
+        shares = reinterpret_cast<T*>(parts);
+        ratios = reinterpret_cast<Scaled<T>*>(shares + layout.parts());
+        tops = reinterpret_cast<T*>(parts + layout.parts());
+        slots = tops + 2 * WARP;
     }
 };
 
@@ -68,7 +76,7 @@ struct Tile {
 };
 
 // What a warp owns of a sentence's tiles, and where it sends what: the parts of a slice are those of the warps that own some
-// of its tiles, in order: 12 at most if a warp has one tile (OWN = 1), else 8.
+// of its tiles, in order: 12 at most if a warp has one tile (OWN = 1), else 6.
 template <int OWN>
 struct Share {
     int slices, count, part;  // of the sentence; tiles of the warp; the warp's place among the parts of its first slice
@@ -102,7 +110,8 @@ __device__ void load_tile(const T* links, int L, int n, int slices, Tile tile, T
     for (int j = 0; j < GROUP; ++j) {
         // The backward pass comes here only if all paths are free of NaN: an edge that is one is on none.
         if (PASS == POSTERIORS && values[j] != values[j]) values[j] = -INFINITY;
-        slot[PASS == POSTERIORS ? (GROUPS * j + lane / GROUP) * PITCH + lane % GROUP : lane * PITCH + j] = values[j];
+        const bool by_rows = PASS == POSTERIORS;
+        slot[by_rows ? place_in_slot(GROUPS * j + lane / GROUP, lane % GROUP) : place_in_slot(lane, j)] = values[j];
     }
 }
 
@@ -116,7 +125,7 @@ __device__ void load_tiles(const T* links, int L, int n, const Share<OWN>& share
         load_tile<T, PASS>(links, L, n, share.slices, tile, slots);
         __syncwarp();
 #pragma unroll
-        for (int j = 0; j < GROUP; ++j) own[t][j] = slots[lane * PITCH + j];
+        for (int j = 0; j < GROUP; ++j) own[t][j] = slots[place_in_slot(lane, j)];
         __syncwarp();
         tile.advance();
     }
@@ -140,7 +149,7 @@ __device__ void for_own_tiles(const Share<OWN>& share, const T* slots, const T (
     for (int t = OWN; OWN > 1 && t < share.count; ++t, tile.advance()) {
         T links[GROUP];
 #pragma unroll
-        for (int j = 0; j < GROUP; ++j) links[j] = slots[(t - OWN) * SLOT_SIZE + threadIdx.x % WARP * PITCH + j];
+        for (int j = 0; j < GROUP; ++j) links[j] = slots[(t - OWN) * SLOT_SIZE + place_in_slot(threadIdx.x % WARP, j)];
         add(tile, links);
         if (t + 1 == share.count || tile.ends_slice()) send(tile.slice);
     }
