@@ -60,8 +60,11 @@ template <typename T>
 __global__ void __launch_bounds__(STEP_WARPS* WARP)
     best_step(const T* match, const T* links, const int64_t* node_lengths, const int64_t* target_lengths, T* scores,
               int32_t* from, int M, int L, int i) {
-    __shared__ T tops[STEP_WARPS], bests[STEP_WARPS][WARP];
-    __shared__ int places[STEP_WARPS][WARP];
+    struct Sent {
+        T bests[STEP_WARPS][WARP], tops[STEP_WARPS];
+        int places[STEP_WARPS][WARP];
+    };
+    __shared__ Sent sent;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, slice = blockIdx.y, u = slice * WARP + lane;
     const int64_t b = blockIdx.x, row = (b * M + i) * L;
     const Band band(node_lengths, target_lengths, b, M, L);
@@ -81,16 +84,18 @@ __global__ void __launch_bounds__(STEP_WARPS* WARP)
         const T score = previous[v] + links[(b * L + v) * L + u];
         if (score > best) best = score, place = v;
     }
-    bests[warp][lane] = best;
-    places[warp][lane] = place;
-    if (lane == 0) tops[warp] = top;
+    sent.bests[warp][lane] = best;
+    sent.places[warp][lane] = place;
+    if (lane == 0) sent.tops[warp] = top;
     __syncthreads();
     if (warp > 0 || u >= L) return;
     for (int w = 1; w < STEP_WARPS; ++w) {  // ties go to the earliest
-        top = larger(top, tops[w]);
-        if (bests[w][lane] < best || (bests[w][lane] == best && places[w][lane] > place)) continue;
-        best = bests[w][lane];
-        place = places[w][lane];
+        top = larger(top, sent.tops[w]);
+        const T other = sent.bests[w][lane];
+        const int others = sent.places[w][lane];
+        if (other < best || (other == best && others > place)) continue;
+        best = other;
+        place = others;
     }
     const bool alive = band.holds(i, u) && best > -INFINITY;
     scores[row + u] = alive ? best - top + match[row + u] : static_cast<T>(-INFINITY);
