@@ -100,8 +100,9 @@ class StreamModel(ABC):
         return self._stream(texts, lambda tokens: self._pooled(tokens, pooling))
 
     def _pooled(self, tokens: Tensor, pooling: str) -> Tensor:
-        states, extra = self.checkpoint.model(tokens, features_only=True)
-        if pooling == "first":
+        first = pooling == "first"
+        states, extra = self.checkpoint.model(tokens, features_only=True, only_first=first)
+        if first:
             return states[:, 0].float()
         read = extra["layout"].tokens if "layout" in extra else tokens
         dictionary = self.checkpoint.dictionary

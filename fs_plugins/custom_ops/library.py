@@ -16,7 +16,7 @@ from fs_plugins.custom_ops import sources
 
 logger = logging.getLogger(__name__)
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 PASS_FORWARD, PASS_BACKWARD, PASS_ALIGNMENT = 0, 1, 2
 FLOAT32, FLOAT64 = 0, 1
 ERRORS = {

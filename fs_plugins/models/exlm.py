@@ -10,7 +10,7 @@ from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
 from fs_plugins.data.state_expansion import StateLayout, expand_states
-from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
+from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel, first_row
 from fs_plugins.modules.encoder import RotaryEncoder
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
@@ -72,6 +72,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         target: Tensor | None = None,
         transitions: bool = True,
         masked_tokens: Tensor | None = None,
+        only_first: bool = False,
         **unused,
     ):
         """Encodes a batch of B sentences of T tokens.
@@ -83,6 +84,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
             target: [B, T] int64, the original token where one is to be predicted, else pad. Without it the
                 ``<mask>`` tokens are expanded.
             transitions: whether to compute the graph's links.
+            only_first: with ``features_only``, only the features of the first token, [B, 1, d].
 
         Returns:
             A :class:`StateGraph`, or with ``features_only`` the features [B, N, d] of the N expanded tokens
@@ -109,8 +111,11 @@ class ExLMEncoder(RotaryRobertaEncoder):
         if not features_only:
             self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
         is_token = None if layout.full else layout.tokens.ne(dictionary.pad())
+        rows = None if features_only else layout.node_positions
+        if features_only and only_first:
+            rows = first_row(src_tokens)
         x, hiddens = self.sentence_encoder(
-            layout.tokens, self._coordinates(layout), is_token, return_all_hiddens
+            layout.tokens, self._coordinates(layout), is_token, return_all_hiddens, rows
         )
         extra = {"inner_states": hiddens, "layout": layout}
         return (x if features_only else self.build_graph(x, layout, transitions)), extra
@@ -123,9 +128,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
         index = torch.arange(layout.tokens.shape[1], device=layout.tokens.device)
         return index.expand_as(layout.tokens)[..., None]
 
-    def build_graph(self, features: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
-        """LM head and transitions at the nodes only: features [B, N, d] -> graph of L nodes."""
-        nodes = layout.gather_nodes(features)  # [B, L, d]
+    def build_graph(self, nodes: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
+        """LM head and transitions: features of the nodes [B, L, d] -> graph."""
         links = self._links(nodes, layout) if transitions else None
         return StateGraph(
             self.lm_head.transform(nodes), self.lm_head.weight, self.lm_head.bias, links, layout

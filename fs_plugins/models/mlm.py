@@ -30,20 +30,27 @@ class RotaryRobertaEncoder(RobertaEncoder):
         features_only: bool = False,
         return_all_hiddens: bool = False,
         masked_tokens: Tensor | None = None,
+        only_first: bool = False,
         **unused,
     ):
-        """Logits [B, T, V] (with ``masked_tokens`` [masked, V]) or features [B, T, d], and a dict with
-        ``inner_states``."""
+        """Logits [B, T, V] (with ``masked_tokens`` [masked, V]) or features [B, T, d] (with ``only_first``
+        [B, 1, d], the first token's), and a dict with ``inner_states``."""
         is_token = src_tokens.ne(self.dictionary.pad())
         positions = torch.arange(src_tokens.shape[1], device=src_tokens.device).expand_as(src_tokens)
         coordinates = torch.stack([positions, torch.zeros_like(positions)], dim=-1)  # (i, 0)
-        x, hiddens = self.sentence_encoder(src_tokens, coordinates, is_token, return_all_hiddens)
+        rows = first_row(src_tokens) if features_only and only_first else None
+        x, hiddens = self.sentence_encoder(src_tokens, coordinates, is_token, return_all_hiddens, rows)
         if not features_only:
             x = self.lm_head(x, masked_tokens)
         return x, {"inner_states": hiddens}
 
     def extract_features(self, src_tokens: Tensor, return_all_hiddens: bool = False, **unused):
         return self.forward(src_tokens, features_only=True, return_all_hiddens=return_all_hiddens)
+
+
+def first_row(tokens: Tensor) -> Tensor:
+    """[B, 1] the index of the first token of each of the sentences [B, T]."""
+    return tokens.new_zeros(len(tokens), 1)
 
 
 @register_model("p_roberta")
@@ -71,6 +78,8 @@ class RotaryRobertaModel(RobertaModel):
         """As fairseq's RoBERTa; with ``token_head_name``, the scores [B, T, outputs] that this head gives
         each token, and a dict with ``inner_states``."""
         if token_head_name is None:
+            if classification_head_name is not None:
+                kwargs.setdefault("only_first", True)  # is all that these heads read
             return super().forward(
                 src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
             )

@@ -23,20 +23,39 @@ class RotarySelfAttention(nn.Module):
         self.out_proj = nn.Linear(embed_dim, embed_dim)
         self.rot_emb = rot_emb
 
-    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], attend: Tensor | None) -> Tensor:
-        """x [B, N, d] -> [B, N, d].
+    def forward(
+        self,
+        x: Tensor,
+        rotation: tuple[Tensor, Tensor],
+        attend: Tensor | None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """x [B, N, d] -> [B, N, d], or [B, R, d] with ``rows``.
 
         Args:
             rotation: cosines and sines from ``RotaryEmbedding.tables``.
             attend: [B, 1, 1, N] bool, True at keys that may be attended to; None for all.
+            rows: [B, R] int64, the tokens whose output is wanted; None for all.
         """
-        qkv = packed_linear(x, self.q_proj, self.k_proj, self.v_proj)
-        qkv = qkv.unflatten(-1, (3, self.num_heads, -1))  # [B, N, 3, H, head_dim]
-        qk = rotate(qkv[:, :, :2], *rotation)
-        v = qkv[
-            :, :, 2
-        ].clone()  # a view would keep q and k before their rotation alive until the backward pass
-        q, k, v = (t.transpose(1, 2) for t in (qk[:, :, 0], qk[:, :, 1], v))  # [B, H, N, head_dim]
+        if rows is None:
+            qkv = packed_linear(x, self.q_proj, self.k_proj, self.v_proj)
+            qkv = qkv.unflatten(-1, (3, self.num_heads, -1))  # [B, N, 3, H, head_dim]
+            q, k = rotate(qkv[:, :, :2], *rotation).unbind(2)
+            v = qkv[:, :, 2]
+        else:
+            q = self.q_proj(take_rows(x, rows)).unflatten(-1, (1, self.num_heads, -1))
+            q = rotate(q, *(take_rows(table, rows) for table in rotation)).squeeze(2)
+            kv = packed_linear(x, self.k_proj, self.v_proj).unflatten(-1, (2, self.num_heads, -1))
+            k = rotate(kv[:, :, :1], *rotation).squeeze(2)
+            v = kv[:, :, 1]
+        v = v.clone()  # a view would keep q and k before their rotation alive until the backward pass
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # [B, H, N, head_dim]
         dropout = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=attend, dropout_p=dropout)
         return self.out_proj(y.transpose(1, 2).flatten(2))
+
+
+def take_rows(x: Tensor, rows: Tensor) -> Tensor:
+    """x [B, N, ...] at the indices rows [B, R] -> [B, R, ...]."""
+    index = rows.reshape(*rows.shape, *(1,) * (x.dim() - 2))
+    return x.gather(1, index.expand(-1, -1, *x.shape[2:]))

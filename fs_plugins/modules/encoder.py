@@ -5,6 +5,7 @@ from fairseq.modules import FairseqDropout, LayerDropModuleList, LayerNorm
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from fs_plugins.modules.attention import take_rows
 from fs_plugins.modules.encoder_layer import RotaryEncoderLayer
 from fs_plugins.modules.rotary import RotaryEmbedding
 
@@ -53,6 +54,7 @@ class RotaryEncoder(nn.Module):
         coordinates: Tensor,
         is_token: Tensor | None,
         return_all_hiddens: bool = False,
+        rows: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor] | None]:
         """Encodes a batch.
 
@@ -61,19 +63,26 @@ class RotaryEncoder(nn.Module):
             coordinates: [B, N, rope_dimensions] int64, where each token stands.
             is_token: [B, N] bool, False on padding; None where there is none.
             return_all_hiddens: also return the embedding and each layer's output.
+            rows: [B, R] int64, the tokens whose features are wanted: the last layer computes keys and values
+                of all tokens, but queries and everything after only for these. None for all.
 
         Returns:
-            [B, N, d] features, and None or the list of [N, B, d] hidden states (fairseq's order).
+            [B, N, d] features ([B, R, d] with ``rows``), and None or the list of [N, B, d] hidden states (fairseq's order).
         """
         x = self.dropout(self.embed_tokens(tokens))
         rotation = self.rot_emb.tables(coordinates, x.dtype)
         attend = None if is_token is None else is_token[:, None, None, :]
         hiddens = [x.transpose(0, 1)] if return_all_hiddens else None
-        for layer in self.layers:
+        layers = list(self.layers)  # layer drop chooses anew each time
+        early = rows is not None and hiddens is None and layers
+        for layer in layers:
+            wanted = rows if early and layer is layers[-1] else None
             if self.checkpoint_activations and self.training:
-                x = checkpoint(layer, x, rotation, attend, use_reentrant=False)
+                x = checkpoint(layer, x, rotation, attend, wanted, use_reentrant=False)
             else:
-                x = layer(x, rotation, attend)
+                x = layer(x, rotation, attend, wanted)
             if hiddens is not None:
                 hiddens.append(x.transpose(0, 1))
+        if rows is not None and not early:
+            x = take_rows(x, rows)
         return self.emb_layer_norm_after(x), hiddens

@@ -4,7 +4,7 @@ from fairseq import utils
 from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 
-from fs_plugins.modules.attention import RotarySelfAttention
+from fs_plugins.modules.attention import RotarySelfAttention, take_rows
 from fs_plugins.modules.lean_linear import gelu_linear
 from fs_plugins.modules.rotary import RotaryEmbedding
 
@@ -30,12 +30,21 @@ class RotaryEncoderLayer(nn.Module):
         self.dropout = FairseqDropout(args.dropout, module_name=self.__class__.__name__)
         self.activation_dropout = FairseqDropout(args.activation_dropout, module_name=self.__class__.__name__)
 
-    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], attend: Tensor | None) -> Tensor:
-        """x [B, N, d] -> [B, N, d]; see ``RotarySelfAttention`` for the other arguments."""
+    def forward(
+        self,
+        x: Tensor,
+        rotation: tuple[Tensor, Tensor],
+        attend: Tensor | None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """x [B, N, d] -> [B, N, d], or with ``rows`` [B, R] only these tokens' output, [B, R, d]; see
+        ``RotarySelfAttention`` for the arguments."""
+        kept = x if rows is None else take_rows(x, rows)
         if self.normalize_before:
-            x = x + self.dropout(self.self_attn(self.self_attn_layer_norm(x), rotation, attend))
+            attended = self.self_attn(self.self_attn_layer_norm(x), rotation, attend, rows)
+            x = kept + self.dropout(attended)
             return x + self.dropout(self.feed_forward(self.final_layer_norm(x)))
-        x = self.self_attn_layer_norm(x + self.dropout(self.self_attn(x, rotation, attend)))
+        x = self.self_attn_layer_norm(kept + self.dropout(self.self_attn(x, rotation, attend, rows)))
         return self.final_layer_norm(x + self.dropout(self.feed_forward(x)))
 
     def feed_forward(self, x: Tensor) -> Tensor:

@@ -44,6 +44,7 @@ class EmulatedKernels:
             function = getattr(self._library, name)
             function.restype, function.argtypes = result, arguments
         self._library.exlm_emulation_set.argtypes = [c_int, c_uint]
+        self._alphas: dict[int, ctypes.Array] = {}
         self.set(HOPPER)
 
     def set(self, shared_bytes: int, order: int = 0) -> None:
@@ -51,7 +52,10 @@ class EmulatedKernels:
         self._library.exlm_emulation_set(shared_bytes, order)
 
     def exlm_dag_forward_cpu(self, dtype, B, M, L, match, links, n, m, log_prob, alpha, threads):
-        _poison((log_prob, B * WORDS[dtype]), (alpha, B * M * L * 8))
+        # Of another size than the CPU library's, whose pointer stands for it.
+        buffer = self._alphas[alpha] = ctypes.create_string_buffer(2 * B * M * L * WORDS[dtype] + 16)
+        alpha = _aligned(buffer)
+        _poison((log_prob, B * WORDS[dtype]), (alpha.value, 2 * B * M * L * WORDS[dtype]))
         return self._library.exlm_dag_forward_cuda(
             dtype, B, M, L, match, links, n, m, log_prob, alpha, None, None
         )
@@ -60,7 +64,10 @@ class EmulatedKernels:
         self, dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, threads
     ):
         _poison((grad_match, B * M * L * WORDS[dtype]), (grad_links, B * L * L * WORDS[dtype]))
-        workspace = self._workspace(library.PASS_BACKWARD, dtype, B, M, L)
+        workspace, alpha = (
+            self._workspace(library.PASS_BACKWARD, dtype, B, M, L),
+            _aligned(self._alphas[alpha]),
+        )
         return self._library.exlm_dag_backward_cuda(
             dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, workspace, None
         )
@@ -75,9 +82,14 @@ class EmulatedKernels:
     def _workspace(self, which: int, *sizes: int) -> c_void_p:
         size = self._library.exlm_dag_workspace_cuda(which, *sizes)
         self._held = ctypes.create_string_buffer(size + 16)
-        start = -(-ctypes.addressof(self._held) // 16) * 16
-        _poison((start, size))
-        return c_void_p(start)
+        start = _aligned(self._held)
+        _poison((start.value, size))
+        return start
+
+
+def _aligned(buffer: ctypes.Array) -> c_void_p:
+    """The first address in the buffer that is a multiple of 16."""
+    return c_void_p(-(-ctypes.addressof(buffer) // 16) * 16)
 
 
 def _poison(*blocks: tuple[int, int]) -> None:

@@ -63,7 +63,18 @@ T __shfl_xor_sync(unsigned mask, T value, int bits) {
 }
 inline uint32_t __ballot_sync(unsigned mask, bool value) { return emulation::vote(mask, value); }
 inline int __any_sync(unsigned mask, bool value) { return emulation::vote(mask, value) != 0; }
-inline int __ffs(uint32_t bits) { return __builtin_ffs(static_cast<int>(bits)); }
+
+template <typename To, typename From>
+To same_bits(From from) {
+    To to;
+    static_assert(sizeof to == sizeof from, "another size");
+    std::memcpy(&to, &from, sizeof to);
+    return to;
+}
+inline uint32_t __float_as_uint(float x) { return same_bits<uint32_t>(x); }
+inline float __uint_as_float(uint32_t x) { return same_bits<float>(x); }
+inline int64_t __double_as_longlong(double x) { return same_bits<int64_t>(x); }
+inline double __longlong_as_double(int64_t x) { return same_bits<double>(x); }
 
 typedef struct CUstream_st* cudaStream_t;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1 };

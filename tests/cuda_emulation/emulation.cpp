@@ -222,8 +222,8 @@ uint32_t vote(unsigned mask, bool value) {
 unsigned char* dynamic_shared() { return pool; }
 
 void launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
-    const bool good = grid.x >= 1 && grid.y >= 1 && grid.y <= 65535 && grid.z == 1 && block.x >= 1 && block.x <= 1024 &&
-                      block.y == 1 && block.z == 1 && shared_bytes <= static_cast<size_t>(shared_limit);
+    const bool good = grid.x >= 1 && grid.y >= 1 && grid.y <= 65535 && grid.z >= 1 && grid.z <= 65535 &&
+                      block.x >= 1 && block.x <= 1024 && block.y == 1 && block.z == 1 && shared_bytes <= static_cast<size_t>(shared_limit);
     if (!good) {
         last_error = cudaErrorInvalidValue;
         return;
@@ -235,10 +235,11 @@ void launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void
     body = &kernel;
     blockDim = block;
     gridDim = grid;
-    const uint64_t count = static_cast<uint64_t>(grid.x) * grid.y;
+    const uint64_t count = static_cast<uint64_t>(grid.x) * grid.y * grid.z;
     for (uint64_t j = 0; j < count; ++j) {
         const uint64_t index = order_seed % 2 == 1 ? count - 1 - j : j;
-        blockIdx = dim3(static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x));
+        blockIdx = dim3(static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x % grid.y),
+                        static_cast<unsigned>(index / grid.x / grid.y));
 #if defined(__SANITIZE_ADDRESS__)
         __asan_unpoison_memory_region(pool, POOL);
 #endif

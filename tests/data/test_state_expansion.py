@@ -88,14 +88,12 @@ def test_nothing_masked_expands_the_ends_only():
     assert layout.target_lengths.tolist() == [2]
 
 
-def test_gather_nodes():
+def test_node_positions():
     tokens, targets = batch([[(BOS, PAD), (5, PAD), (MASK, 6), (EOS, PAD)], [(BOS, PAD), (EOS, PAD)]])
     layout = expand(tokens, targets, 2)
-    x = torch.arange(2 * layout.tokens.shape[1]).view(2, -1, 1).expand(-1, -1, 3)
-    nodes = layout.gather_nodes(x)
-    assert nodes.shape == (2, 6, 3)
-    assert nodes[0, :, 0].tolist() == [0, 1, 3, 4, 5, 6]
-    assert (nodes[1, :4, 2] - x.shape[1]).tolist() == [0, 1, 2, 3]
+    assert layout.node_positions.shape == (2, 6)
+    assert layout.node_positions[0].tolist() == [0, 1, 3, 4, 5, 6]
+    assert layout.node_positions[1, :4].tolist() == [0, 1, 2, 3]
 
 
 def test_one_sync_and_no_loop(monkeypatch):

@@ -153,3 +153,31 @@ def test_state_dict_names_the_frequencies_of_each_layer():
 def test_bad_head_sizes(d, heads, says):
     with pytest.raises(ValueError, match=says):
         encoder(encoder_embed_dim=d, encoder_attention_heads=heads)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"encoder_normalize_before": False}, {"checkpoint_activations": True}]
+)
+def test_last_layer_at_some_rows_only(changes):
+    """Outputs and gradients are those of the whole layer at these rows, padding and repeats included."""
+    model = encoder(**changes).train()
+    rows = torch.tensor([[0, 3, 1], [2, 2, 4]])
+    index = rows[..., None].expand(-1, -1, 16)
+    whole = model(*batch())[0].gather(1, index)
+    weights = torch.randn_like(whole)
+    expected = torch.autograd.grad((whole * weights).sum(), list(model.parameters()))
+    some = model(*batch(), rows=rows)[0]
+    torch.testing.assert_close(some, whole, rtol=1e-6, atol=1e-6)
+    actual = torch.autograd.grad((some * weights).sum(), list(model.parameters()))
+    for a, b in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_with_all_hidden_states_or_without_layers():
+    model, rows = encoder().eval(), torch.tensor([[0, 3], [2, 4]])
+    features, hiddens = model(*batch(), return_all_hiddens=True, rows=rows)
+    assert features.shape == (2, 2, 16) and [h.shape for h in hiddens] == [(5, 2, 16)] * 4
+    torch.testing.assert_close(features, model(*batch(), rows=rows)[0], rtol=1e-6, atol=1e-6)
+    dropped = encoder(encoder_layerdrop=0.999999).train()
+    plain = dropped.emb_layer_norm_after(dropped.embed_tokens(batch()[0]))
+    torch.testing.assert_close(dropped(*batch(), rows=rows)[0][0, 1], plain[0, 3])

@@ -6,8 +6,8 @@
 //
 // in logarithms, for each sentence b with n = node_lengths[b] nodes and m = target_lengths[b] targets, so every path
 // starts at node 0, ends at node n - 1, moves forward only and emits one target a node. A sentence without a path
-// (m > n, m < 1, m = 1 < n, or -inf on all paths) has log-probability -inf and zero gradients. NaN on a path makes the
-// sentence's log-probability, and with it its gradients, NaN. Entries beyond n and m are never read, and their
+// (m > n, m < 1, m = 1 < n, or -inf on all paths) has log-probability -inf and zero gradients. NaN where a path
+// from node 0 comes to makes the sentence's log-probability, and with it its gradients, NaN. Entries beyond n and m are never read, and their
 // gradients are zero.
 //
 // Shapes (row-major, contiguous; B sentences, M targets and L nodes of the longest sentence):
@@ -31,7 +31,7 @@
 #define EXLM_API extern "C" __attribute__((visibility("default")))
 #endif
 
-#define EXLM_DAG_ABI_VERSION 1
+#define EXLM_DAG_ABI_VERSION 2
 
 enum {
     EXLM_DAG_OK = 0,
@@ -79,8 +79,8 @@ EXLM_API int exlm_dag_best_alignment_cpu(int dtype, int64_t B, int64_t M, int64_
 
 // ---- CUDA (dag_cuda.cu). Pointers are to device memory of the current device; stream is a cudaStream_t. Nothing is
 // allocated and nothing waits for the host: the caller brings `workspace` of the size asked for, at a multiple of 16
-// bytes. Lengths out of range count as a sentence without a path. alpha has the type of the input, and holds log f(i, u)
-// less the sum over j < i of the largest entry of row j, so that its entries stay small enough for float32.
+// bytes. Lengths out of range count as a sentence without a path. alpha has the type of the input, and holds f(i, u) as
+// two numbers, exponent and mantissa: f = mantissa * 2^exponent.
 
 enum { EXLM_DAG_PASS_FORWARD = 0, EXLM_DAG_PASS_BACKWARD = 1, EXLM_DAG_PASS_ALIGNMENT = 2 };
 
@@ -96,7 +96,7 @@ EXLM_API int exlm_dag_forward_cuda(int dtype, int64_t B, int64_t M, int64_t L,
                                    const int64_t* node_lengths,    // [B]
                                    const int64_t* target_lengths,  // [B]
                                    void* log_prob,                 // [B]
-                                   void* alpha,                    // [B][M][L]
+                                   void* alpha,                    // [B][M][L][2]
                                    void* workspace, void* stream);
 
 EXLM_API int exlm_dag_backward_cuda(int dtype, int64_t B, int64_t M, int64_t L,
@@ -105,7 +105,7 @@ EXLM_API int exlm_dag_backward_cuda(int dtype, int64_t B, int64_t M, int64_t L,
                                     const void* links,              // [B][L][L]
                                     const int64_t* node_lengths,    // [B]
                                     const int64_t* target_lengths,  // [B]
-                                    const void* alpha,              // [B][M][L], from the forward pass
+                                    const void* alpha,              // [B][M][L][2], from the forward pass
                                     void* grad_match,               // [B][M][L]
                                     void* grad_links,               // [B][L][L]
                                     void* workspace, void* stream);

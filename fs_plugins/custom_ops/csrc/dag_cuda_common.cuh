@@ -5,11 +5,8 @@
 // declaration of dynamic shared memory are macros. Everything else is plain CUDA, sm_70 and later.
 #pragma once
 
-#include <cuda_runtime.h>
-#include <math.h>
-#include <stdint.h>
-
 #include "dag.h"
+#include "dag_cuda_numbers.cuh"
 
 #ifndef EXLM_LAUNCH
 #define EXLM_LAUNCH(kernel, grid, block, bytes, stream, ...) kernel<<<grid, block, bytes, stream>>>(__VA_ARGS__)
@@ -19,31 +16,8 @@
 namespace exlm {
 
 constexpr int WARP = 32;
+constexpr int STEP_WARPS = 8;  // of a block, where a block is not a sentence
 constexpr unsigned ALL = 0xffffffffu;
-
-// PART: a tile's scaled sum below this is taken again in the log domain. What underflows in its 32 terms, each off by
-// at most a few denormal steps (1.4e-45, 4.9e-324), is then less than 1e-7 (1e-16) of it.
-// SUM: a node's sum over its tiles below this is taken again in the log domain; what the parts below PART could have
-// added is less than 1e-7 (1e-18) of it.
-// LOG_RATIO: largest log of posterior / sum that the backward pass multiplies with; the product with what underflows
-// in a weight is then less than 1e-13 (1e-60), as a share of the posterior 1.
-template <typename T>
-struct Limits;
-template <>
-struct Limits<float> {
-    static constexpr float PART = 1e-35f, LOG_PART = -80.59f, SUM = 1e-26f, LOG_RATIO = 73.0f;
-};
-template <>
-struct Limits<double> {
-    static constexpr double PART = 1e-290, LOG_PART = -667.74, SUM = 1e-270, LOG_RATIO = 600.0;
-};
-
-__device__ inline float exp_of(float x) { return expf(x); }
-__device__ inline double exp_of(double x) { return exp(x); }
-__device__ inline float log_of(float x) { return logf(x); }
-__device__ inline double log_of(double x) { return log(x); }
-__device__ inline float larger(float x, float y) { return fmaxf(x, y); }  // of a NaN and a number: the number
-__device__ inline double larger(double x, double y) { return fmax(x, y); }
 
 template <typename T>
 __device__ T warp_max(T x) {
@@ -83,8 +57,8 @@ struct Band {
     __device__ int first(int i) const { return i; }
     __device__ int last(int i) const { return n - m + i; }
     __device__ bool holds(int i, int u) const { return u >= first(i) && u <= last(i); }
-    __device__ bool crosses(int i, int slice) const {  // slice s: nodes 32 s .. 32 s + 31
-        return slice * WARP <= last(i) && slice * WARP + WARP > first(i);
+    __device__ bool crosses(int i, int from, int count) const {  // the nodes from .. from + count - 1
+        return from <= last(i) && from + count > first(i);
     }
 };
 
@@ -92,43 +66,24 @@ struct Band {
 enum Work { WORK_ZEROS, WORK_NANS, WORK_POSTERIORS };
 
 template <typename T>
-__device__ Work backward_work(const Band& band, const T* alpha, int L, T grad) {
+__device__ Work backward_work(const Band& band, const Scaled<T>* alpha, int L, T grad) {
     if (band.m == 0 || grad == 0) return WORK_ZEROS;
-    const T end = alpha[static_cast<int64_t>(band.m - 1) * L + band.n - 1];
-    if (end != end) return WORK_NANS;
-    return end == -INFINITY ? WORK_ZEROS : WORK_POSTERIORS;
+    const Scaled<T> end = alpha[static_cast<int64_t>(band.m - 1) * L + band.n - 1];
+    if (end.is_nan()) return WORK_NANS;
+    return end.is_zero() ? WORK_ZEROS : WORK_POSTERIORS;
 }
 
-// The backward pass's working memory of a sentence, kept for the edges' gradients. With tops[i] the largest alpha of
-// row i - 1 and shift the largest link, for i = 1 .. m - 1:
-//   weights[i][v] = exp(alpha(i - 1, v) - tops[i])
-//   ratios[i][u]  = posterior(i, u) / sum over v of weights[i][v] * exp(links(v, u) - shift), or -log of that if the
-//                   log is larger than Limits::LOG_RATIO (a negative number)
-// so posterior of the edge v -> u = exp(links(v, u) - shift) * sum over i of weights[i][v] * ratios[i][u].
-template <typename T>
-struct Rows {
-    T* base;
-    int M, width;  // width of a row: L rounded up to whole slices
-    __host__ __device__ static int64_t size(int M, int L) {  // elements of a sentence, a multiple of 4
-        const int64_t width = (L + WARP - 1) / WARP * WARP;
-        return (2 * M * width + M + 1 + 3) / 4 * 4;
+// The backward pass's working memory, kept for the edges' gradients: at [b][i][u] the posterior of node u at target i,
+// divided by the sum over its predecessors, f(i, u) / emission. Rows are of whole warps. In numbers, not bytes.
+struct Ratios {
+    int M, width;
+    __host__ __device__ Ratios(int M_, int L) : M(M_), width((L + WARP - 1) / WARP * WARP) {}
+    __host__ __device__ int64_t size() const { return static_cast<int64_t>(M) * width; }
+    template <typename T>
+    __device__ Scaled<T>* of(void* workspace, int64_t b) const {
+        return static_cast<Scaled<T>*>(workspace) + b * size();
     }
-    __device__ Rows(void* workspace, int64_t b, int M_, int L)
-        : base(static_cast<T*>(workspace) + b * size(M_, L)), M(M_), width((L + WARP - 1) / WARP * WARP) {}
-    __device__ T* weights(int i) const { return base + static_cast<int64_t>(i) * width; }
-    __device__ T* ratios(int i) const { return base + static_cast<int64_t>(M + i) * width; }
-    __device__ T* tops() const { return ratios(M); }
-    __device__ T* shift() const { return tops() + M; }
 };
-
-// posterior / exp(log_sum) in the form in which Rows keeps it.
-template <typename T>
-__device__ T ratio_of(T posterior, T log_sum) {
-    if (!(posterior > 0)) return 0;
-    if (-log_sum <= Limits<T>::LOG_RATIO) return posterior * exp_of(-log_sum);
-    const T log_ratio = log_of(posterior) - log_sum;
-    return log_ratio <= Limits<T>::LOG_RATIO ? exp_of(log_ratio) : -log_ratio;
-}
 
 // grad_match [M][L] of a sentence without posteriors, by the whole block.
 template <typename T>
@@ -152,73 +107,6 @@ __device__ inline void trace(const Band& band, bool found, const int32_t* from, 
         u = from[static_cast<int64_t>(i) * L + u];
     }
     alignment[u] = 0;
-}
-
-// Sixteen bytes at once. The address must be a multiple of 16.
-template <typename T>
-struct alignas(16) Pack {
-    static constexpr int SIZE = 16 / sizeof(T);
-    T at[SIZE];
-    static __device__ Pack load(const T* from) { return *reinterpret_cast<const Pack*>(from); }
-};
-
-// Gradient of the edges from the nodes v0 .. v0 + COUNT - 1 to those of slice c, by one warp; lane: u.
-template <typename T, int COUNT>
-__device__ void edge_gradients(Work work, T grad, const T* links, const T* alpha, const Band& band, const Rows<T>& rows,
-                               int L, int v0, int c, T* grad_links) {
-    const int lane = threadIdx.x % WARP, u = WARP * c + lane;
-    T sums[COUNT];
-#pragma unroll
-    for (int j = 0; j < COUNT; ++j) sums[j] = 0;
-    bool in_log_domain = false;
-    T shift = 0;
-    if (work == WORK_POSTERIORS && v0 < WARP * (c + 1)) {
-        shift = *rows.shift();
-        // targets i at which one of these v can stand at i - 1, and one of these u at i
-        const int slack = band.n - band.m;
-        const int first = max(1, max(v0 - slack + 1, WARP * c - slack));
-        const int last = min(band.m - 1, min(v0 + COUNT, WARP * c + WARP - 1));
-#pragma unroll 2
-        for (int i = first; i <= last; ++i) {
-            const T ratio = rows.ratios(i)[u];
-            const T factor = ratio > 0 ? ratio : T(0);
-#pragma unroll
-            for (int j = 0; j < COUNT; j += Pack<T>::SIZE) {
-                const Pack<T> weights = Pack<T>::load(rows.weights(i) + v0 + j);
-#pragma unroll
-                for (int l = 0; l < Pack<T>::SIZE; ++l) sums[j + l] += weights.at[l] * factor;
-            }
-            if (!__any_sync(ALL, ratio < 0)) continue;
-            // The entries of this column are this thread's alone: what the log domain adds waits in the output.
-            for (int v = v0; v < v0 + COUNT && v < L && u < L; ++v) {
-                T* const entry = grad_links + static_cast<int64_t>(v) * L + u;
-                const T waiting = in_log_domain ? *entry : T(0);
-                T share = 0;
-                if (ratio < 0 && v < u && band.holds(i - 1, v)) {
-                    const T x = alpha[static_cast<int64_t>(i - 1) * L + v] - rows.tops()[i] - ratio +
-                                links[static_cast<int64_t>(v) * L + u] - shift;
-                    share = x == x ? exp_of(x) : T(0);
-                }
-                *entry = waiting + share;
-            }
-            in_log_domain = true;
-        }
-    }
-#pragma unroll
-    for (int j = 0; j < COUNT; ++j) {
-        const int v = v0 + j;
-        if (v >= L || u >= L) continue;
-        const bool edge = v < u && u < band.n;
-        T value = 0;
-        if (edge && work == WORK_NANS) value = static_cast<T>(NAN);
-        if (edge && work == WORK_POSTERIORS) {
-            const T probability = exp_of(links[static_cast<int64_t>(v) * L + u] - shift);
-            T posterior = probability == probability ? sums[j] * probability : T(0);
-            if (in_log_domain) posterior += grad_links[static_cast<int64_t>(v) * L + u];
-            value = grad * posterior;
-        }
-        grad_links[static_cast<int64_t>(v) * L + u] = value;
-    }
 }
 
 }  // namespace exlm
