@@ -92,7 +92,7 @@ rule probe:
     resources:
         gpu=settings.gpus,
     shell:
-        "{JOB} --log {log:q} -- python {SCRIPTS}/recipes/study/probe.py {params.checkpoint:q} --data {DATA:q}"
+        "{JOB} --log {log:q} -- python -m fs_plugins.analysis.probe {params.checkpoint:q} --data {DATA:q}"
         " --mask-prob {params.run.probe_ratios} --max-sentences {settings.sentences} --output {output:q}.partial && "
         "mv {output:q}.partial {output:q}"
 

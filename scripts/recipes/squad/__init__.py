@@ -1,1 +1,0 @@
-"""What scripts/finetune_squad.sh asks Python."""
