@@ -42,6 +42,8 @@ def predict(checkpoint: Path, data: Path, task: Task, splits: list[str], cpu: bo
     """
     from fairseq import checkpoint_utils, utils
 
+    import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
+
     overrides = {"data": str(data)}
     models, cfg, fairseq_task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], overrides)
     [model] = models
