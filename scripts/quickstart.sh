@@ -43,11 +43,13 @@ train() {
     trainings+=($!)
     set +m
 }
-finish() { # waits for both; fails if one has failed
-    wait "${trainings[0]}" && wait "${trainings[1]}" && trainings=()
+finish() { wait "${trainings[0]}" && wait "${trainings[1]}" && trainings=(); }
+stop() {
+    while kill -- ${trainings[@]+"${trainings[@]/#/-}"} 2>/dev/null; do sleep 0.2; done
+    echo "interrupted: rerun the same command to resume" >&2
+    exit 130
 }
-trap 'echo "interrupted: rerun the same command to resume" >&2; kill -- "${trainings[@]/#/-}" 2>/dev/null; exit 130' \
-    INT TERM HUP
+trap stop INT TERM HUP
 
 if [[ $kind == text ]]; then
     : "${updates:=600}"

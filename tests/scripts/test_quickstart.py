@@ -1,4 +1,4 @@
-"""The quickstart from a small corpus to its table: killed, resumed, finished, and asked for others."""
+"""The quickstart from a small corpus to its table: interrupted, resumed, finished, and asked for others."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def environment():
     return {**os.environ, "EXLM_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
 
 
-def test_killed_resumed_and_finished(tmp_path, environment):
+def test_interrupted_killed_resumed_and_finished(tmp_path, environment):
     output = tmp_path / "run"
     output.mkdir()
     lines = [
@@ -36,18 +36,24 @@ def test_killed_resumed_and_finished(tmp_path, environment):
         arguments = call("--output", output, "--updates", UPDATES, *more)
         return subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300)
 
-    first = subprocess.Popen(
-        call("--output", output, "--updates", UPDATES),
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 120
-    while not (output / "exlm" / "checkpoint_last.pt").exists():
-        assert first.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
-    kill_session(first.pid)
-    first.wait()
+    def start_until(there: Path) -> subprocess.Popen:
+        arguments = call("--output", output, "--updates", UPDATES)
+        process = subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, start_new_session=True)
+        deadline = time.monotonic() + 120
+        while not there.exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        return process
+
+    interrupted = start_until(output / "exlm" / "train.log")
+    interrupted.send_signal(signal.SIGINT)
+    assert b"rerun the same command to resume" in interrupted.communicate(timeout=60)[1]
+    assert interrupted.returncode == 130 and not processes_of(interrupted.pid)
+
+    killed = start_until(output / "exlm" / "checkpoint_last.pt")
+    for process in processes_of(killed.pid):
+        os.kill(process, signal.SIGKILL)
+    killed.communicate()
     assert not (output / "table.txt").exists()
 
     resumed = quickstart()
@@ -62,11 +68,10 @@ def test_killed_resumed_and_finished(tmp_path, environment):
     assert (output / "curve.png").stat().st_mtime_ns == picture
 
 
-def kill_session(leader: int) -> None:
-    """SIGKILL to a process and all that it has started; its trainings are process groups of their own."""
-    processes = subprocess.run(["ps", "-s", str(leader), "-o", "pid="], capture_output=True, text=True).stdout
-    for process in processes.split():
-        os.kill(int(process), signal.SIGKILL)
+def processes_of(session: int) -> list[int]:
+    """All that the quickstart has started: its trainings are process groups of their own."""
+    found = subprocess.run(["ps", "-s", str(session), "-o", "pid="], capture_output=True, text=True)
+    return [int(process) for process in found.stdout.split()]
 
 
 @pytest.mark.parametrize(
