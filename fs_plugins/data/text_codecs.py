@@ -168,7 +168,7 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
 
     Raises:
         FileNotFoundError: if a file is not there.
-        ValueError: for another source, or if None is found where symbols are GPT-2 BPE's ids.
+        ValueError: for another source, or if None is found where symbols are a BPE's ids or tokens.
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source or [])
     if paths in (["none"], ["smiles"]):
@@ -183,6 +183,11 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
             raise ValueError(
                 f"the dictionary in {data} has GPT-2 BPE ids for symbols: "
                 "give the files of the BPE (--bpe encoder.json vocab.bpe)"
+            )
+        if found is None and _looks_like_tokens(dictionary):
+            raise ValueError(
+                f"the dictionary in {data} has tokens of a BPE for symbols, such as {dictionary[-2]!r}: "
+                "give its tokenizer.json (--bpe tokenizer.json)"
             )
         return found or Blanks()
     if len(paths) == 1:
@@ -220,6 +225,12 @@ def _holds_smiles(folder: Path) -> bool:
 def _looks_like_ids(dictionary: Dictionary) -> bool:
     symbols = dictionary.symbols[dictionary.nspecial : -1]
     return len(symbols) > 1000 and sum(s.isdigit() for s in symbols) > 0.9 * len(symbols)
+
+
+def _looks_like_tokens(dictionary: Dictionary) -> bool:
+    symbols = dictionary.symbols[dictionary.nspecial : -1]
+    marked = sum(len(s) > 1 and s.startswith(HfTokenizer.STARTS) for s in symbols)
+    return len(symbols) > 50 and marked > 0.1 * len(symbols)
 
 
 def encode_with_masks(text: str, codec: Codec) -> list[str]:

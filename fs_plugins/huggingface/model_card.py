@@ -11,6 +11,7 @@ from fs_plugins.huggingface.settings import longest_text, properties_of
 
 PIPELINES = {"ExLMForMaskedLM": "fill-mask", "ExLMForSequenceClassification": "text-classification"}
 SUMMARIES = (PREPARED, "molecules.json", "summary.json")  # of the scripts that prepare data
+UNITS = ("sentences", "tokens", "kept")  # of a split, in these
 # flags of the run that a card gives, by their group
 FLAGS = {
     "task": (
@@ -198,21 +199,28 @@ def _training(checkpoint: Checkpoint) -> str:
     ]
     if checkpoint.score is not None:
         metric = getattr(getattr(cfg, "checkpoint", None), "best_checkpoint_metric", None) or "loss"
-        rows.append((f"validation {metric}", f"{checkpoint.score:g}"))
+        rows.append((f"validation {metric}, as logged", f"{checkpoint.score:g}"))
     for group, names in FLAGS.items():
         for flag in names:
             value = getattr(getattr(cfg, group, None), flag, None)
-            if value not in (None, "", 0, [0]) or flag == "seed" and value is not None:
-                shown = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+            shown = (
+                str(value) if isinstance(value, str) or value is None else ", ".join(map(str, _listed(value)))
+            )
+            if flag == "seed" or shown not in ("None", "", "0"):
                 rows.append((flag.replace("_", " "), shown))
     rows.append(("dictionary", f"SHA-256 `{_hash_of_symbols(checkpoint)}` of its symbols"))
     for name in SUMMARIES:
         if (path := _summary_file(checkpoint, name)) is not None:
-            rows.append((f"data (`{name}`)", f"{_counts(path)}SHA-256 `{_hash(path)}`"))
+            rows.append((f"data (`{name}`)", f"{_contents(path)}SHA-256 `{_hash(path)}`"))
     rows.append(("checkpoint", f"SHA-256 `{_hash(checkpoint.path)}`"))
     rows.append(("made with", ", ".join(f"{p} {_version(p)}" for p in ("exlm", "fairseq-fixed", "torch"))))
     table = "\n".join(f"| {what} | {value} |" for what, value in rows)
     return f"## Training\n\n| | |\n|---|---|\n{table}"
+
+
+def _listed(value) -> list:
+    """A flag's values; fairseq keeps some as lists of one."""
+    return list(value) if hasattr(value, "__iter__") else [value]
 
 
 def _summary_file(checkpoint: Checkpoint, name: str) -> Path | None:
@@ -222,18 +230,18 @@ def _summary_file(checkpoint: Checkpoint, name: str) -> Path | None:
     return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
-def _counts(path: Path) -> str:
-    """The sizes of the splits, where a summary has them."""
+def _contents(path: Path) -> str:
+    """The inputs and the sizes of the splits, as far as a summary has them; no paths of this machine."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    result = content.get("result", content)
-    splits = {name: split for name, split in result.items() if isinstance(split, dict)}
-    counted = [
-        f"{name} {split[unit]:,} {unit if unit != 'kept' else 'rows'}"
-        for name, split in splits.items()
-        for unit in ("sentences", "tokens", "kept", "rows")
-        if isinstance(split.get(unit), int) and not (unit == "rows" and "kept" in split)
-    ]
-    return "; ".join(counted) + "; " if counted else ""
+    said = []
+    for split in ("train", "valid"):
+        inputs = content.get("settings", {}).get(split)
+        if isinstance(inputs, dict):
+            said += [f"{split}: " + ", ".join(Path(name).name for name in inputs)] if inputs else []
+    for name, split in content.get("result", content).items():
+        if isinstance(split, dict):
+            said += [f"{name}: {split[unit]:,} {unit}" for unit in UNITS if isinstance(split.get(unit), int)]
+    return "".join(f"{text}; " for text in said)
 
 
 def _hash(path: Path) -> str:

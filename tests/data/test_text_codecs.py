@@ -143,6 +143,11 @@ def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):
         make_codec(["a", "b", "c"], tmp_path, symbols)
 
 
+def test_a_dictionary_of_a_bpes_tokens_needs_it(tmp_path):
+    with pytest.raises(ValueError, match="tokens of a BPE for symbols, such as 'Ġw99'.*--bpe tokenizer.json"):
+        make_codec(None, tmp_path, builders.dictionary([f"{'Ġ' * (i % 3 == 0)}w{i}" for i in range(100)]))
+
+
 def test_a_dictionary_of_ids_needs_its_bpe(tmp_path):
     with pytest.raises(ValueError, match="GPT-2 BPE ids.*--bpe encoder.json vocab.bpe"):
         make_codec(None, tmp_path, builders.dictionary([str(i) for i in range(2000)]))

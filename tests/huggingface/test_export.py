@@ -63,12 +63,26 @@ def test_card(folders):
     card = (folders["exlm"] / "README.md").read_text()
     for piece in (
         *("pipeline_tag: fill-mask", "# exlm", "k = 3 states", "| updates | 1,234 |", "| seed | 7 |"),
-        *("| validation loss | 4.75 |", "`nat_dag_loss_mlm`", "exact marginal"),
+        *("| validation loss, as logged | 4.75 |", "`nat_dag_loss_mlm`", "exact marginal"),
     ):
         assert piece in card
     assert "license" not in card
     assert "by CTC" in (folders["ctc"] / "README.md").read_text()
     assert "repeated 3 times" in (folders["repeated"] / "README.md").read_text()
+
+
+def test_card_of_prepared_data(save_checkpoint, tmp_path):
+    """Inputs by name, and sizes; no path of the machine."""
+    data = tmp_path / "data-bin"
+    data.mkdir()
+    (data / "dict.txt").write_text("".join(f"{word} 1\n" for word in WORDS))
+    settings = {"program": "prepare_text", "train": {"/home/somebody/wiki.txt": [1, 2]}, "valid": {}}
+    result = {"train": {"sentences": 1234, "tokens": 56789}, "rejected": {}}
+    (data / "prepared.json").write_text(json.dumps({"settings": settings, "result": result}))
+    path = save_checkpoint("exlm_base", data=data)
+    card = (export(path, tmp_path / "export") / "README.md").read_text()
+    assert "train: wiki.txt; train: 1,234 sentences; train: 56,789 tokens; SHA-256" in card
+    assert "somebody" not in card
 
 
 def test_glue(save_checkpoint, corpus, load, tmp_path):

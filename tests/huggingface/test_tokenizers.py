@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from recipes.corpora.bpe import train_tokenizer
+import train_bpe
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
@@ -104,7 +104,7 @@ def text_tokenizer(kind: str, folder: Path) -> list[str]:
     """Writes a small tokenizer.json; returns its tokens, those that fairseq has left out."""
     folder.mkdir(parents=True)
     if kind == "prefixed_bytes":  # as scripts/train_bpe.py makes them
-        tokenizer = train_tokenizer(LINES * 3, 400)
+        tokenizer = train_bpe.train_tokenizer(LINES * 3, 400)
     else:
         model, trainer = {
             "bytes": (models.BPE(), trainers.BpeTrainer),
