@@ -67,7 +67,8 @@ class RotaryEncoder(nn.Module):
                 of all tokens, but queries and everything after only for these. None for all.
 
         Returns:
-            [B, N, d] features ([B, R, d] with ``rows``), and None or the list of [N, B, d] hidden states (fairseq's order).
+            [B, N, d] features ([B, R, d] with ``rows``), and None or the list of [N, B, d] hidden states
+            (fairseq's order).
         """
         x = self.dropout(self.embed_tokens(tokens))
         rotation = self.rot_emb.tables(coordinates, x.dtype)

@@ -56,7 +56,8 @@ def graphs_of(checkpoint: Checkpoint, inputs: Tensor, target: Tensor) -> tuple[T
 def sharpness(links: Tensor) -> str:
     """What the existing edges' log-probabilities are like; links [L, L]."""
     edges = links[torch.ones_like(links, dtype=torch.bool).triu(1) & (links > -math.inf)]
-    return f"median {edges.median():.0f} nats, least {edges.min():.0f}, {(edges < -80).float().mean():.0%} below -80"
+    below = (edges < -80).float().mean()
+    return f"median {edges.median():.0f} nats, least {edges.min():.0f}, {below:.0%} below -80"
 
 
 def main() -> None:

@@ -15,6 +15,8 @@ from fs_plugins.huggingface.export import export
 from tests import builders
 from tests.integration.conftest import one_thread  # noqa: F401  (a fixture)
 
+# fairseq-fixed draws it in, transformers would import it, and it may not fit the installed torch
+sys.modules.setdefault("torchaudio", None)
 pytest.importorskip("safetensors", reason="the exports need safetensors (pip install 'exlm[export]')")
 
 WORDS = ["this", "is", "very", "good", "bad", "news", ",", "and", "I", "am"]
@@ -50,8 +52,6 @@ def hf_home(tmp_path_factory) -> Path:
 def transformers(hf_home):
     """The library, offline, with a cache of its own."""
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(hf_home)}
-    # fairseq-fixed draws it in, transformers would import it, and it may not fit the installed torch
-    sys.modules.setdefault("torchaudio", None)
     library = pytest.importorskip(
         "transformers", reason="transformers is not installed (the extra test has it)"
     )

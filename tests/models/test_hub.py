@@ -13,7 +13,7 @@ from fs_plugins.data.property_info import PropertyInfo, fingerprint
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 from tests import builders
-from tests.scripts.test_bpe import write_gpt2
+from tests.builders import write_gpt2
 
 WORDS = ["this", "is", "good", "bad", "news", ",", "I", "am", "glad", "."]
 ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
