@@ -110,7 +110,7 @@ run() { # run NAME CONFIGURATION ARGUMENTS: in a folder of its own; prints the r
         /^DRIVER grad_/ { split($3, kv, "="); if (kv[2] + 0 > gradient) gradient = kv[2] + 0 }
         /^DRIVER/ && $NF == "BAD" { wrong = wrong " " $2 }
         /^DRIVER DONE/ { done = 1 }
-        /^CHECK summary/ { summary = 1; sub(/.*out of bounds/, "out of bounds"); gsub(/, /, "\n"); found = $0
+        /^CHECK summary/ { summary = 1; sub(/.*out of bounds/, "out of bounds"); gsub(/races: between/, "races between"); gsub(/in a warp/, "races in a warp"); gsub(/, between blocks/, ", races between blocks"); gsub(/, /, "\n"); found = $0
                            while (match(found, /[^\n]* [1-9][0-9]*/)) { wrong = wrong " [" substr(found, RSTART, RLENGTH) "]"; found = substr(found, RSTART + RLENGTH) } }
         /^CHECK (shfl|vote)/ { wrong = wrong " [" $2 " without all lanes]" }
         /^kernel_name = / { kernel = $3; sub(/^_ZN4exlm[0-9]+/, "", kernel); sub(/I[fd].*/, "", kernel) }

@@ -133,36 +133,41 @@ __device__ Scaled<T> add_up(const Scaled<T> (&numbers)[COUNT]) {
     return {sum == sum ? top : sum, sum};
 }
 
-// The sum over j of nodes[j] * e^links[j]. NaN stays NaN, but an edge from a node that is 0 is nothing, even if it is NaN.
-template <typename T>
-__device__ Scaled<T> sum_of_edges(const T (&links)[GROUP], const Group<T>& nodes) {
+// sum + the sum over j of nodes[j] * e^links[j], where sum is left out if FIRST. NaN stays NaN, but an edge from a node that
+// is 0 is nothing, even if it is NaN.
+template <bool FIRST, typename T>
+__device__ Scaled<T> add_edges(const Scaled<T>& sum, const T (&links)[GROUP], const Group<T>& nodes) {
     constexpr T LOG2_E = Constant<T>::LOG2_E;
     T terms[GROUP];
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) terms[j] = fused(links[j], LOG2_E, nodes.at[j].exponent);
-    const T top = nearest_whole(largest<GROUP>(terms)), base = top == -INFINITY ? T(0) : top;
+    T top = nearest_whole(largest<GROUP>(terms));
+    if (!FIRST) top = larger(top, sum.exponent);
+    const T base = top == -INFINITY ? T(0) : top;
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) terms[j] = nodes.at[j].exponent - base;
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) terms[j] = fused(links[j], LOG2_E, terms[j]);
+    const T before = FIRST ? T(0) : exp2_of(sum.exponent - base);
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) terms[j] = exp2_of(terms[j]);
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) terms[j] *= nodes.at[j].mantissa;
-    T sum = total<GROUP>(terms);
+    T result = total<GROUP>(terms);
+    if (!FIRST) result += sum.mantissa * before;
     // The largest term is at least 2^-1/2. Else there is none, or a NaN, or numbers so large that they are rounded.
-    if (sum >= T(0.5) && sum <= T(8 * GROUP)) return {top, sum};
-    if (sum == 0 && top == -INFINITY) return Scaled<T>::zero();
+    if (result >= T(0.5) && result < Constant<T>::WHOLE) return {top, result};
+    if (result == 0 && top == -INFINITY) return Scaled<T>::zero();
     const bool rounded = base > Constant<T>::WHOLE || base < -Constant<T>::WHOLE;
-    sum = 0;
+    result = FIRST || sum.is_zero() ? T(0) : sum.mantissa * before;
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) {
         const T from = nodes.at[j].exponent;
         if (from == -INFINITY) continue;
         const T x = rounded ? fused(links[j], LOG2_E, from) - base : fused(links[j], LOG2_E, from - base);
-        sum += nodes.at[j].mantissa * exp2_of(x);
+        result += nodes.at[j].mantissa * exp2_of(x);
     }
-    return {base, sum};
+    return {base, result};
 }
 
 // 1 / sum of a node over its predecessors, where node = sum * emission. That of 0 is made so that nothing is passed on.

@@ -53,8 +53,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
             share, slots, own,
             [&](Tile tile, const T(&edges)[GROUP]) {
                 if (!band.crosses(i, GROUP * tile.group, GROUP) || !band.crosses(i + 1, WARP * tile.slice, WARP)) return;
-                const Scaled<T> more = sum_of_edges(edges, Group<T>(shared.nodes + GROUP * tile.group));
-                sum = OWN == 1 ? more : add_up<2>({sum, more});
+                sum = add_edges<OWN == 1>(sum, edges, Group<T>(shared.nodes + GROUP * tile.group));
             },
             [&](int slice) {
                 parts[(slice * Layout::PARTS + share.part_of(slice)) * WARP] = sum;

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(STEP_WARPS* WARP)
             edges[j] = v < u && u < band.n ? links[(b * L + v) * L + u] : static_cast<T>(-INFINITY);
             nodes.at[j] = v < band.n ? previous[v] : Scaled<T>::zero();
         }
-        sum = add_up<2>({sum, sum_of_edges(edges, nodes)});
+        sum = add_edges<false>(sum, edges, nodes);
     }
     parts[warp][lane] = sum;
     __syncthreads();

@@ -18,9 +18,6 @@ constexpr int MAX_WARPS = sizeof(T) == 8 ? 8 : OWN == 1 ? 24 : 16;
 constexpr int GROUPS = WARP / GROUP;  // of a slice
 constexpr int SLOT_SIZE = WARP * GROUP;
 
-// Where edge j of a lane lies in a slot: free of bank conflicts for 32 lanes' edges j, and for 4 lanes' 8 edges.
-__device__ inline int place_in_slot(int lane, int j) { return j * WARP + (lane + GROUPS * j) % WARP; }
-
 // Tiles of the slices before this one.
 __host__ __device__ inline int tiles_before(int slice) { return slice * (slice + 1) / 2 * GROUPS; }
 
@@ -111,7 +108,7 @@ __device__ void load_tile(const T* links, int L, int n, int slices, Tile tile, T
         // The backward pass comes here only if all paths are free of NaN: an edge that is one is on none.
         if (PASS == POSTERIORS && values[j] != values[j]) values[j] = -INFINITY;
         const bool by_rows = PASS == POSTERIORS;
-        slot[by_rows ? place_in_slot(GROUPS * j + lane / GROUP, lane % GROUP) : place_in_slot(lane, j)] = values[j];
+        slot[by_rows ? lane % GROUP * WARP + GROUPS * j + lane / GROUP : j * WARP + lane] = values[j];
     }
 }
 
@@ -125,7 +122,7 @@ __device__ void load_tiles(const T* links, int L, int n, const Share<OWN>& share
         load_tile<T, PASS>(links, L, n, share.slices, tile, slots);
         __syncwarp();
 #pragma unroll
-        for (int j = 0; j < GROUP; ++j) own[t][j] = slots[place_in_slot(lane, j)];
+        for (int j = 0; j < GROUP; ++j) own[t][j] = slots[j * WARP + lane];
         __syncwarp();
         tile.advance();
     }
@@ -149,7 +146,7 @@ __device__ void for_own_tiles(const Share<OWN>& share, const T* slots, const T (
     for (int t = OWN; OWN > 1 && t < share.count; ++t, tile.advance()) {
         T links[GROUP];
 #pragma unroll
-        for (int j = 0; j < GROUP; ++j) links[j] = slots[(t - OWN) * SLOT_SIZE + place_in_slot(threadIdx.x % WARP, j)];
+        for (int j = 0; j < GROUP; ++j) links[j] = slots[((t - OWN) * GROUP + j) * WARP + threadIdx.x % WARP];
         add(tile, links);
         if (t + 1 == share.count || tile.ends_slice()) send(tile.slice);
     }
