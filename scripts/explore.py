@@ -4,8 +4,8 @@
         "This is <mask>, and I'm very <mask> to see this." --bpe encoder.json vocab.bpe
 
 prints each state's most probable words, and the best and some sampled readings of the sentence; writes
-filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap) and graph.png
-(the states as a graph) into --output.
+filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap), graph.png
+(the states as a graph) and index.html (the graph and the readings, to explore in a browser) into --output.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         type=float,
         default=0.1,
         metavar="P",
-        help="least transition to draw in the graph (default: %(default)s)",
+        help="least transition to draw in the graph; index.html has a slider for it (default: %(default)s)",
     )
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     add(
@@ -111,6 +111,7 @@ def run(args: argparse.Namespace) -> None:
     check_output(args.output)
     logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     from fs_plugins.analysis import load
+    from fs_plugins.analysis.page import page
     from fs_plugins.analysis.plots import state_graph, transition_heatmap
 
     explorer = load(args.checkpoint, data=args.data, bpe=args.bpe, device=args.device)
@@ -124,7 +125,8 @@ def run(args: argparse.Namespace) -> None:
     (args.output / "filling.json").write_text(text + "\n", encoding="utf-8")
     for name, figure in figures.items():
         figure.savefig(args.output / name)
-    print(f"\n{args.output}: filling.json, {', '.join(figures)}")
+    (args.output / "index.html").write_text(page(filling, args.min_edge), encoding="utf-8")
+    print(f"\n{args.output}: filling.json, {', '.join(figures)}, index.html")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -26,6 +26,12 @@ def shown_nodes(filling: Filling) -> list[Node]:
     return [n for n in filling.nodes if n.mask or n.index in ends or n.visit_prob >= LEAST_VISIT]
 
 
+def check_min_edge(min_edge: float) -> None:
+    """Raises ValueError if the least transition to draw is not a probability."""
+    if not 0.0 <= min_edge <= 1.0:
+        raise ValueError(f"min_edge is a probability, 0 to 1, got {min_edge}")
+
+
 def transition_heatmap(filling: Filling, words: int = 3) -> Figure:
     """The transition matrix E(u, v), rows u and columns v, each node named by its most probable words."""
     nodes = shown_nodes(filling)
@@ -74,8 +80,7 @@ def state_graph(filling: Filling, min_edge: float = 0.1, words: int = 3) -> Figu
     they are on the best reading. Edges are as wide and as dark as the transition is probable; those below
     ``min_edge`` are left out, but for the strongest of each node and those of the best reading.
     """
-    if not 0.0 <= min_edge <= 1.0:
-        raise ValueError(f"min_edge is a probability, 0 to 1, got {min_edge}")
+    check_min_edge(min_edge)
     nodes = shown_nodes(filling)
     groups = list(dict.fromkeys((node.token, node.group) for node in nodes))
     columns = {token: [n for n in nodes if n.token == token] for token, _ in groups}

@@ -1,0 +1,152 @@
+"""A demo in the browser: a sentence or a SMILES with masks in, its graph of states and its fillings out.
+
+    python scripts/demo.py checkpoints/exlm/checkpoint_best.pt
+
+listens on http://127.0.0.1:7860 and shares nothing unless --share is given. It takes a checkpoint, or a folder
+that scripts/export_huggingface.py wrote. It needs Gradio: pip install 'exlm[demo]'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import logging
+import os
+import pickle
+import tempfile
+from pathlib import Path
+
+EXAMPLES = {False: "This is <mask>, and I am very <mask> to see it.", True: "CC(=O)<mask>c1ccccc1C(=<mask>)O"}
+# the page in the frame says how high it is
+HEAD = """<script>addEventListener("message", (event) => {
+  const frame = document.querySelector("#page iframe");
+  if (frame && event.source === frame.contentWindow) frame.style.height = `${event.data.pageHeight + 8}px`;
+});</script>"""
+CSS = """#page iframe { width: 100%; height: 60rem; border: 0; background: #fff; }
+.molecules { display: flex; flex-wrap: wrap; gap: .8rem; }
+.molecules figure { width: 15rem; max-width: 100%; margin: 0; padding: .4rem; border: 1px solid #ddd;
+  border-radius: .5rem; background: #fff; color: #222; font-size: .8rem; overflow-wrap: anywhere; }
+.molecules svg { width: 100%; height: auto; }"""
+
+
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("model", type=Path, help="a checkpoint of an ExLM, or a folder that export_huggingface.py wrote")
+    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
+    add("--bpe", nargs="+", metavar="FILE", help="how the corpus was written, as of explore.py")
+    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
+    add("--port", type=int, default=7860, help="on 127.0.0.1; 0 takes a free one (default: %(default)s)")
+    add("--share", action="store_true", help="make a public link through Gradio's servers")
+    return parser.parse_args(argv)
+
+
+def load_explorer(args: argparse.Namespace):
+    """The model of a checkpoint or of an exported folder.
+
+    Raises:
+        ValueError: if it has no graph of states; and whatever loading a checkpoint or folder raises.
+    """
+    from fs_plugins.analysis import load
+
+    if not args.model.is_dir():
+        return load(args.model, data=args.data, bpe=args.bpe, device=args.device)
+    from fs_plugins.huggingface.folder_data import write_dictionary
+    from fs_plugins.huggingface.restore import restore
+
+    with tempfile.TemporaryDirectory() as temporary:
+        codec = write_dictionary(args.model, Path(temporary))
+        checkpoint = restore(args.model, Path(temporary) / "checkpoint.pt", temporary)
+        return load(checkpoint, data=temporary, bpe=args.bpe or codec, device=args.device)
+
+
+def draw_molecules(readings) -> str:
+    """HTML with a drawing of each distinct molecule among the readings; says which are none."""
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    from fs_plugins.data.molecules import parse_molecule
+
+    figures = []
+    for smiles in dict.fromkeys(reading.text for reading in readings if reading is not None):
+        drawing = rdMolDraw2D.MolDraw2DSVG(260, 190)
+        try:
+            rdMolDraw2D.PrepareAndDrawMolecule(drawing, parse_molecule(smiles))
+            drawing.FinishDrawing()
+            picture = drawing.GetDrawingText().split("?>", 1)[1]
+        except ValueError as error:
+            picture = f"<p>Not a molecule: {html.escape(str(error))}</p>"
+        figures.append(f"<figure>{picture}<figcaption>{html.escape(smiles)}</figcaption></figure>")
+    return f'<div class="molecules">{"".join(figures)}</div>'
+
+
+def build(gr, explorer):
+    """The demo of a model, as Gradio's Blocks."""
+    from fs_plugins.analysis.page import page
+
+    molecules = explorer.codec.name == "smiles"
+
+    def fill(text: str, samples: int, seed: int):
+        try:
+            filling = explorer.fill(text, samples=int(samples), seed=int(seed))
+        except ValueError as error:
+            raise gr.Error(html.escape(str(error)), print_exception=False) from error
+        frame = (
+            f'<iframe sandbox="allow-scripts" title="Graph" srcdoc="{html.escape(page(filling))}"></iframe>'
+        )
+        drawn = [filling.best, *filling.samples] if molecules else []
+        return frame, draw_molecules(drawn)
+
+    with gr.Blocks(title="ExLM", analytics_enabled=False) as demo:
+        what = "SMILES" if molecules else "Sentence"
+        gr.Markdown(f"# ExLM\n{what} in, with `<mask>` for each token to fill; states and readings out.")
+        text = gr.Textbox(EXAMPLES[molecules], label=f"{what} with <mask>", elem_id="text")
+        with gr.Accordion("Options", open=False):
+            samples = gr.Slider(0, 20, 5, step=1, label="Sampled readings, of each kind")
+            seed = gr.Number(1, precision=0, label="Seed of the samples")
+        button = gr.Button("Fill", variant="primary", elem_id="fill")
+        drawings = gr.HTML(elem_id="drawings", label="Fillings", visible=molecules)
+        shown = gr.HTML(elem_id="page")
+        for event in (button.click, text.submit):
+            event(fill, [text, samples, seed], [shown, drawings])
+    return demo
+
+
+def import_gradio():
+    """Gradio, told to send nothing home."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    try:
+        import gradio
+    except ImportError as error:
+        raise ValueError("the demo needs Gradio 6: pip install 'exlm[demo]'") from error
+    return gradio
+
+
+def run(args: argparse.Namespace, wait: bool = True):
+    gr = import_gradio()
+    logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
+    demo = build(gr, load_explorer(args))
+    fonts = ["system-ui", "sans-serif"]  # by default, Gradio's pages fetch theirs from Google
+    theme = gr.themes.Default(font=fonts, font_mono=["ui-monospace", "monospace"])
+    demo.launch(
+        server_name="127.0.0.1",
+        server_port=args.port or None,
+        share=args.share,
+        prevent_thread_lock=not wait,
+        theme=theme,
+        css=CSS,
+        head=HEAD,
+    )
+    return demo
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse_arguments(argv)
+    try:
+        run(args)
+    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
+        raise SystemExit(f"error: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

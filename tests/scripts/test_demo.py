@@ -1,0 +1,157 @@
+"""The demo: a server on this machine alone, and what a browser shows of it."""
+
+import json
+import sys
+from urllib.parse import urlsplit
+
+import demo
+import pytest
+
+from tests import builders
+from tests.analysis.conftest import corpus, one_thread, save_checkpoint  # noqa: F401  (fixtures)
+from tests.browser import errors, set_width
+from tests.integration import commands
+
+DAG = "nat_dag_loss_mlm"
+TEXT = "this is <mask> news , and I am <mask> ."
+
+
+@pytest.fixture
+def fails(capsys):
+    """fails(arguments) -> the error that the command ends with."""
+    return lambda *arguments: commands.error_of(demo.main, arguments, capsys)
+
+
+@pytest.fixture(scope="module")
+def text_model(save_checkpoint):  # noqa: F811
+    return save_checkpoint("exlm_base", criterion=DAG, ext_state_num=3, spread=2.0)
+
+
+@pytest.fixture(scope="module")
+def smiles_model(save_checkpoint):  # noqa: F811
+    symbols = builders.dictionary(["C", "c", "1", "O", "N", "(", ")", "="])
+    return save_checkpoint("exlm_base", criterion=DAG, ext_state_num=3, spread=2.0, symbols=symbols)
+
+
+@pytest.fixture
+def smiles_data(tmp_path):
+    (tmp_path / "dict.txt").write_text("".join(f"{s} 1\n" for s in "Cc1ON()="))
+    return tmp_path
+
+
+@pytest.fixture
+def served(browser):
+    """served(arguments) -> the browser, with the demo."""
+    pytest.importorskip("gradio", reason="gradio is not installed (the extra demo has it)")
+    running = []
+
+    def serve(*arguments):
+        started = demo.run(demo.parse_arguments([*map(str, arguments), "--port", "0"]), wait=False)
+        running.append(started)
+        browser.get_log("performance")
+        set_width(browser, 1280)
+        browser.get(started.local_url)
+        wait(browser, lambda: browser.find_elements("css selector", "#fill"))
+        return browser
+
+    yield serve
+    for started in running:
+        started.close()
+
+
+def wait(browser, condition):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, 90, poll_frequency=0.2).until(lambda _: condition())
+
+
+def fill(browser, text: str) -> None:
+    box = browser.find_element("css selector", "#text textarea, #text input")
+    box.clear()
+    box.send_keys(text)
+    browser.find_element("css selector", "#fill").click()
+
+
+def addresses(browser) -> set[str]:
+    """Hosts that were asked for anything."""
+    sent = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    urls = [m["params"]["request"]["url"] for m in sent if m["method"] == "Network.requestWillBeSent"]
+    return {urlsplit(url).hostname for url in urls if url.startswith("http")}
+
+
+def test_a_sentence(served, text_model):
+    browser = served(text_model)
+    fill(browser, TEXT)
+    frame = wait(browser, lambda: browser.find_elements("css selector", "#page iframe"))[0]
+    wait(browser, lambda: frame.size["height"] != 960)  # it is as high as its page
+    browser.switch_to.frame(frame)
+    heading = wait(browser, lambda: browser.find_elements("css selector", "h1"))[0]
+    assert heading.text == TEXT.replace("<mask>", "mask 1", 1).replace("<mask>", "mask 2")
+    browser.find_elements("css selector", ".node")[1].click()
+    assert len(browser.find_elements("css selector", "#words tr")) == 5
+    best = demo.load_explorer(demo.parse_arguments([str(text_model)])).fill(TEXT).best
+    assert browser.find_element("css selector", "button.reading span").text == best.text
+    browser.switch_to.default_content()
+    assert not browser.find_elements("css selector", "figure")
+    assert errors(browser) == []
+    assert addresses(browser) == {"127.0.0.1"}
+
+
+def test_a_mistake_is_shown(served, text_model):
+    browser = served(text_model)
+    fill(browser, "<img src=x onerror=alert(1)> no masks")
+    wait(browser, lambda: "no <mask> in" in browser.find_element("css selector", "body").text)
+    assert not browser.find_elements("css selector", "img[src=x]")
+
+
+def test_molecules_are_drawn(served, smiles_model, smiles_data):
+    browser = served(smiles_model, "--data", smiles_data, "--bpe", "smiles")
+    fill(browser, "CC(=O)<mask>c1ccccc1")
+    figures = wait(browser, lambda: browser.find_elements("css selector", "figure"))
+    explorer = demo.load_explorer(
+        demo.parse_arguments([str(smiles_model), "--data", str(smiles_data), "--bpe", "smiles"])
+    )
+    filling = explorer.fill("CC(=O)<mask>c1ccccc1")
+    expected = list(dict.fromkeys(r.text for r in (filling.best, *filling.samples)))
+    captions = [figure.find_element("css selector", "figcaption").text for figure in figures]
+    assert captions == expected
+    assert errors(browser) == []
+
+
+def test_drawings():
+    class Reading:
+        def __init__(self, text):
+            self.text = text
+
+    drawn = demo.draw_molecules([Reading(s) for s in ("CCO", "CCO", "C<b>", "c1cc")] + [None])
+    assert drawn.count("<figure>") == 3 and drawn.count("<svg") == 1
+    assert drawn.count("Not a molecule") == 2 and "C&lt;b&gt;" in drawn and "<b>" not in drawn
+
+
+@pytest.mark.parametrize("kind", ["text", "smiles"])
+def test_an_exported_folder(request, kind, smiles_data, tmp_path):
+    pytest.importorskip("safetensors", reason="the exports need safetensors (pip install 'exlm[export]')")
+    from fs_plugins.huggingface.export import export
+
+    checkpoint = request.getfixturevalue(f"{kind}_model")
+    flags = [] if kind == "text" else ["--data", str(smiles_data), "--bpe", "smiles"]
+    text = TEXT if kind == "text" else "CC(=O)<mask>c1ccccc1"
+    options = {} if kind == "text" else {"data": smiles_data, "bpe": "smiles"}
+    folder = export(checkpoint, tmp_path / "exported", **options)
+    ours = demo.load_explorer(demo.parse_arguments([str(checkpoint), *flags])).fill(text)
+    loaded = demo.load_explorer(demo.parse_arguments([str(folder)]))
+    assert loaded.codec.name == ("none" if kind == "text" else "smiles")
+    assert loaded.fill(text) == ours
+
+
+def test_gradio_is_not_installed(fails, text_model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    assert "pip install 'exlm[demo]'" in fails(text_model)
+
+
+def test_mistakes(fails, save_checkpoint, tmp_path):  # noqa: F811
+    pytest.importorskip("gradio", reason="gradio is not installed (the extra demo has it)")
+    assert "exlm_*" in fails(save_checkpoint("p_roberta_base"))
+    assert "no graph of states" in fails(save_checkpoint("p_roberta_base"))
+    assert f"there is no {tmp_path / 'config.json'}" in fails(tmp_path)
+    assert "is not there" in fails(tmp_path / "checkpoint.pt")
