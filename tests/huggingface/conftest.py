@@ -17,8 +17,6 @@ from tests.integration.conftest import one_thread  # noqa: F401  (a fixture)
 
 # fairseq-fixed draws it in, transformers would import it, and it may not fit the installed torch
 sys.modules.setdefault("torchaudio", None)
-pytest.importorskip("safetensors", reason="the exports need safetensors (pip install 'exlm[export]')")
-
 WORDS = ["this", "is", "very", "good", "bad", "news", ",", "and", "I", "am"]
 WORDS += ["glad", "sorry", "to", "see", "it", "."]
 OUTSIDER = Path(__file__).with_name("outsider.py")
@@ -41,6 +39,11 @@ KINDS = {
     "prenorm_mlm": ("mlm_smiles", "masked_lm", {"activation_fn": "gelu_accurate"}),
     "repeated": ("p_roberta_base", "masked_lm", {"repeat_times": 3}),
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def safetensors():
+    return pytest.importorskip("safetensors", reason="safetensors is not installed (the extra export has it)")
 
 
 @pytest.fixture(scope="session")

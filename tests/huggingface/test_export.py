@@ -6,7 +6,6 @@ import stat
 import export_huggingface
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from fs_plugins.analysis import load_checkpoint
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
@@ -20,6 +19,12 @@ SYMBOLS = builders.dictionary(WORDS)
 ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
 TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
 GLUE = {"_name": "glue_prediction", "classification_head_name": "glue", "regression_target": False}
+
+
+def load_file(path) -> dict:
+    from safetensors.torch import load_file
+
+    return load_file(path)
 
 
 def head_scores(checkpoint, name):
