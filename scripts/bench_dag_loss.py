@@ -104,8 +104,8 @@ def floor_counts(B: int, M: int, L: int, size: int) -> dict[str, tuple[int, int]
     first_and_last = 2 * width if M > 2 else 1
     pairs = B * (max(0, M - 3) * width * (width + 1) // 2 + first_and_last)  # of nodes, over all targets
     trellis, edges, square = B * M * L * size, B * L * (L - 1) // 2 * size, B * L * L * size
-    forward = trellis + edges + trellis  # match, links; alpha
-    backward = trellis + edges + trellis + trellis + square  # match, links, alpha; grad_match, grad_links
+    forward = trellis + edges + 2 * trellis  # match, links; alpha, which has two numbers an entry
+    backward = trellis + edges + 2 * trellis + trellis + square  # match, links, alpha; grad_match, grad_links
     return {
         "forward": (forward, 2 * pairs),
         "backward": (backward, 4 * pairs),  # posteriors of nodes, and of edges

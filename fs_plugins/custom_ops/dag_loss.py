@@ -118,7 +118,7 @@ def _prepare(
 def _run_forward(
     match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """(log_prob [B], alpha [B, M, L]); alpha is kept for the backward pass."""
+    """(log_prob [B], alpha [B, M, L], on CUDA [B, M, L, 2]); alpha is kept for the backward pass."""
     outputs = _forward_outputs(match)
     _call("forward", library.PASS_FORWARD, match, links, node_lengths, target_lengths, *outputs)
     return outputs
@@ -190,8 +190,11 @@ def _alignment_output(match, links=None, node_lengths=None, target_lengths=None)
 
 
 def _forward_outputs(match: Tensor) -> tuple[Tensor, Tensor]:
-    alpha_dtype = match.dtype if match.is_cuda else torch.float64
-    return match.new_empty(match.shape[0]), match.new_empty(match.shape, dtype=alpha_dtype)
+    if match.is_cuda:  # mantissa and exponent
+        alpha = match.new_empty((*match.shape, 2))
+    else:
+        alpha = match.new_empty(match.shape, dtype=torch.float64)
+    return match.new_empty(match.shape[0]), alpha
 
 
 def _backward_outputs(match: Tensor, links: Tensor) -> tuple[Tensor, Tensor]:
