@@ -2,8 +2,8 @@
 
     python scripts/demo.py checkpoints/exlm/checkpoint_best.pt
 
-listens on http://127.0.0.1:7860 and shares nothing unless --share is given. It takes a checkpoint, or a folder
-that scripts/export_huggingface.py wrote. It needs Gradio: pip install 'exlm[demo]'.
+listens on http://127.0.0.1:7860 and shares nothing unless --share is given. It takes a checkpoint, or a
+folder that scripts/export_huggingface.py wrote. It needs Gradio: pip install 'exlm[demo]'.
 """
 
 from __future__ import annotations
