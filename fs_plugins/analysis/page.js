@@ -120,11 +120,12 @@ function drawEdges() {
 
 function drawEdge({ u, v, p, lit }) {
   const [x0, y0] = place[u], [x1, y1] = place[v], half = BOX[0] / 2;
+  const turn = Math.max(14, 0.5 * (x1 - x0 - BOX[0]));
   const bend = nodes[u].token === nodes[v].token ? 18 + 6 * Math.round((y1 - y0) / ROW) : 0;
   const d = bend
     ? `M${x0 + half},${y0 + 6} C${x0 + half + bend},${y0 + 6} ${x1 + half + bend},${y1 - 6} ${x1 + half},${y1 - 6}`
-    : `M${x0 + half},${y0} C${x0 + half + 40},${y0} ${x1 - half - 40},${y1} ${x1 - half},${y1}`;
-  return make("path", { class: "edge", d, "data-edge": `${u}-${v}`, stroke: lit ? "#000" : tint(colour(nodes[u].mask), 1),
+    : `M${x0 + half},${y0} C${x0 + half + turn},${y0} ${x1 - half - turn},${y1} ${x1 - half},${y1}`;
+  return make("path", { class: lit ? "edge path" : "edge", d, "data-edge": `${u}-${v}`, stroke: lit ? "#000" : tint(colour(nodes[u].mask), 1),
     "stroke-width": Math.max(lit ? 1.8 : 0.6, 6 * p), "stroke-opacity": lit ? 0.85 : 0.25 + 0.65 * p },
   make("title", {}, `${wordOf(u)} → ${wordOf(v)}: ${percent(p)}`));
 }
@@ -139,12 +140,14 @@ function light(kept) {
   }
 }
 
-function lightPath() {
+/** Lights the path of a reading, and presses its button. */
+function lightPath(reading, button) {
+  path = reading.nodes;
   for (const box of document.querySelectorAll(".node")) {
     box.classList.toggle("path", path.includes(Number(box.dataset.node)));
   }
-  for (const button of document.querySelectorAll("button.reading")) {
-    button.setAttribute("aria-pressed", button.dataset.path === path.join(" ") ? "true" : "false");
+  for (const other of document.querySelectorAll("button.reading")) {
+    other.setAttribute("aria-pressed", other === button);
   }
   drawEdges();
   show(pinned);
@@ -197,7 +200,7 @@ function show(u) {
   const node = nodes[u];
   light(() => true);
   for (const edge of document.querySelectorAll(".edge")) {
-    edge.classList.toggle("faint", !edge.dataset.edge.split("-").includes(String(u)));
+    edge.classList.toggle("faint", !edge.dataset.edge.split("-").includes(String(u)) && !edge.classList.contains("path"));
   }
   panel.replaceChildren(
     make("h2", {}, nameOf(node)),
@@ -238,9 +241,9 @@ function drawReadings() {
 
 function drawReading(reading) {
   const figures = `log P ${reading.log_prob.toFixed(2)} / ${reading.total_log_prob.toFixed(2)} · states ${reading.nodes.join(" ")}`;
-  const button = make("button", { class: "reading", "data-path": reading.nodes.join(" "), "aria-pressed": "false" },
+  const button = make("button", { class: "reading", "aria-pressed": "false" },
     make("span", {}, reading.text || "(no words)"), make("small", {}, figures));
-  button.addEventListener("click", () => { path = reading.nodes; lightPath(); });
+  button.addEventListener("click", () => lightPath(reading, button));
   return button;
 }
 
@@ -251,8 +254,7 @@ drawNodes(byId("drawing"));
 drawReadings();
 byId("slider").value = Math.round(100 * data.min_edge);
 byId("slider").addEventListener("input", () => { drawEdges(); show(pinned); });
-path = (data.filling.best || data.filling.best_free).nodes;
-lightPath();
+lightPath(data.filling.best || data.filling.best_free, document.querySelector("button.reading"));
 if (parent !== window) { // in a frame, whose owner cannot see how high this page is
   new ResizeObserver(() => parent.postMessage({ pageHeight: document.documentElement.offsetHeight }, "*")).observe(document.body);
 }

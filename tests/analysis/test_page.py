@@ -94,7 +94,7 @@ def test_hovering_a_state_shows_its_words_edges_and_paths(filling, opened):
     browser = opened(filling)
     u = next(node.index for node in shown_nodes(filling) if node.mask == 2)
     hover(browser, box(browser, u))
-    node = filling.nodes[u]
+    node, best = filling.nodes[u], set(itertools.pairwise(filling.best.nodes))
     assert texts(browser, "#state h2") == [f"mask 2, state {node.copy}"]
     words = texts(browser, "#words tr td:first-child")
     assert words == [word.text for word in node.words]
@@ -105,7 +105,7 @@ def test_hovering_a_state_shows_its_words_edges_and_paths(filling, opened):
     assert shares == pytest.approx([100 * p for p in onward if p >= 0.0005], rel=0.06, abs=0.01)
     assert {
         e.get_attribute("data-edge") for e in browser.find_elements("css selector", ".edge:not(.faint)")
-    } == {f"{a}-{b}" for a, b in edges(browser) if u in (a, b)}
+    } == {f"{a}-{b}" for a, b in edges(browser) if u in (a, b) or (a, b) in best}
     hover(browser, browser.find_element("css selector", "#summary"))
     assert "Point at a state" in texts(browser, "#state")[0]
 
@@ -175,7 +175,7 @@ def test_selecting_a_reading_lights_its_path(filling, opened):
     for button, reading in zip(buttons, readings, strict=True):
         button.click()
         assert lit_nodes(browser) == [u for u in reading.nodes if u in shown]
-        assert button.get_attribute("aria-pressed") == "true"
+        assert [b for b in buttons if b.get_attribute("aria-pressed") == "true"] == [button]
         on_path = {pair for pair in itertools.pairwise(reading.nodes) if set(pair) <= set(shown)}
         assert on_path <= edges(browser)
         assert f"{reading.log_prob:.2f} / {reading.total_log_prob:.2f}" in button.text
