@@ -143,10 +143,9 @@ def folders(checkpoints, tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def run_outside(hf_home, tmp_path_factory):
+def run_outside(transformers, hf_home, tmp_path_factory):
     """run_outside(jobs) -> results of tests/huggingface/outsider.py, in a process that can import neither
     fairseq nor this package."""
-    pytest.importorskip("transformers", reason="transformers is not installed (the extra test has it)")
 
     def run(jobs: list[dict]) -> list[dict]:
         place = tmp_path_factory.mktemp("outside")
