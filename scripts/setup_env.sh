@@ -2,7 +2,7 @@
 # Makes the Python environment of this clone in .venv and compiles the op; does nothing when both are up to date.
 #
 # Environment variables:
-#   PYTHON     the Python to make .venv with, 3.11 to 3.14 (default: python3)
+#   PYTHON     the Python to make .venv with, 3.11 to 3.13 (default: python3)
 #   EXLM_VENV  an existing virtual environment to install into instead (the versions of constraints.txt)
 #   CXX, CUDA_HOME, TORCH_CUDA_ARCH_LIST, EXLM_NO_CUDA, EXLM_REQUIRE_OP: see setup.py
 # pip's own settings hold too. Where pip finds PyTorch's CPU wheels (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS) it takes those;
@@ -24,8 +24,8 @@ fi
 check_python() {
     command -v "$1" >/dev/null ||
         fail "there is no command '$1'; on Debian: apt install python3 python3-venv python3-dev, or set PYTHON to one"
-    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' ||
-        fail "'$1' is $("$1" --version 2>&1), ExLM needs Python 3.11 to 3.14: set PYTHON to one, such as PYTHON=python3.12"
+    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
+        fail "'$1' is $("$1" --version 2>&1), ExLM needs Python 3.11 to 3.13: set PYTHON to one, such as PYTHON=python3.12"
 }
 
 if [[ -n ${EXLM_VENV:-} ]]; then
