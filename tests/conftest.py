@@ -1,7 +1,13 @@
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+# of the processes that tests start, as scripts/environment.sh sets it
+os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "scripts")))
 
 
 @pytest.fixture(params=["cpu", "cuda"])

@@ -23,7 +23,7 @@ def valid():
     file, bpe = SHARED / "squad2/devsplit-dev-v2.0.json.gz", SHARED / "gpt2_bpe"
     if not (file.is_file() and bpe.is_dir()):
         pytest.skip(f"no {file} or no {bpe}: the real data are not beside this checkout")
-    flags = {"data": None, "dict": bpe / "dict.txt", "bpe": [str(bpe)], "allow_unknown": False}
+    flags = {"data": None, "dictionary": bpe / "dict.txt", "bpe": [str(bpe)], "allow_unknown": False}
     encoder = prepare_squad.encoder_of(argparse.Namespace(**flags))
     dictionary = Dictionary.load(str(bpe / "dict.txt"))
     dictionary.add_symbol("<mask>")
