@@ -6,7 +6,7 @@
 #   text          English from CPython's documentation (default)
 #   smiles        the molecules that RDKit ships; ExLM is then fine-tuned on a property
 #   --output DIR  where everything goes (default: runs/quickstart-text or runs/quickstart-smiles)
-#   --updates N   of each pre-training (default: 600; smiles: 400)
+#   --updates N   of each pre-training (default: 1400; smiles: 400)
 #   --k N         states of a masked token in ExLM (default: 4; smiles: 2)
 #   --seed N      of the weights, the masks and the order (default: 1)
 #
@@ -52,7 +52,7 @@ stop() {
 trap stop INT TERM HUP
 
 if [[ $kind == text ]]; then
-    : "${updates:=600}"
+    : "${updates:=1400}"
     sentence='Return the number of <mask> in the <mask>.'
     [[ -e $out/corpus.txt ]] || "$python" -m recipes.quickstart.english "$out/corpus.txt"
     [[ -e $out/bpe/tokenizer.json ]] || "$python" scripts/train_bpe.py "$out/bpe" "$out/corpus.txt" --vocabulary 400
