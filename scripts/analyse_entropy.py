@@ -13,7 +13,6 @@ import argparse
 import json
 import logging
 import pickle
-import tempfile
 from pathlib import Path
 
 
@@ -30,18 +29,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     return parser.parse_args(argv)
-
-
-def check_output(path: Path) -> None:
-    """Makes the folder, and fails before any work where the file cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder")
-    except OSError as error:
-        raise OSError(f"cannot write --output {path}: {error.strerror or error}") from error
 
 
 NAMES = {
@@ -83,11 +70,11 @@ def describe(report) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    if args.output is not None:
-        check_output(args.output)
     logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     from fs_plugins.analysis import load_checkpoint, measure_entropy
+    from fs_plugins.analysis.command_line import check_output
 
+    check_output(args.output)
     report = measure_entropy(
         load_checkpoint(args.checkpoint, args.data, args.device),
         split=args.split,

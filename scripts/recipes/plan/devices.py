@@ -63,9 +63,6 @@ class Devices:
         flags.set("--distributed-world-size", workers)
         return cls(gpus, workers, flags)
 
-    def __str__(self) -> str:
-        return f"{self.workers} GPU{'s' * (self.workers > 1)}" if self.gpus else f"{self.workers} CPU worker"
-
 
 def visible_gpus(environment: Mapping[str, str] = os.environ) -> int:
     """As CUDA counts them: those of CUDA_VISIBLE_DEVICES up to the first -1, else all."""

@@ -41,14 +41,6 @@ class Request:
     user: Flags
     devices: Devices
 
-    @property
-    def checkpoint(self) -> Path:
-        return self.args.checkpoint
-
-    @property
-    def save(self) -> Path:
-        return self.args.save
-
 
 def finetuning_parser(program: str, first: str, **about: str) -> argparse.ArgumentParser:
     """The options of every fine-tuning.
