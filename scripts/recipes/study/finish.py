@@ -3,7 +3,8 @@
     python -m recipes.study.finish SAVE
 
 Writes SAVE/metrics.jsonl, the figures of SAVE/train.log. Drops the optimizer's state, which only resuming
-needs, from SAVE/checkpoint_last.pt, and removes the other checkpoints.
+needs, from the checkpoints, and removes checkpoint_best.pt and those of the last update, which is in
+checkpoint_last.pt.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ def finish(save: Path) -> dict:
     run, records = Run.of(save.name), logs.read_log(save / "train.log")
     if not records:
         raise RecipeError(f"{save / 'train.log'} has no figures: remove {save}, and rerun the same command")
-    last = save / "checkpoint_last.pt"
-    drop_optimizer(last)
-    for other in set(save.glob("checkpoint*.pt")) - {last}:
-        other.unlink()
+    updates = max(record["update"] for record in records)
+    drop_optimizer(save / "checkpoint_last.pt")
+    for path in [save / "checkpoint_best.pt", *save.glob(f"checkpoint_*_{updates}.pt")]:
+        path.unlink(missing_ok=True)
+    for path in save.glob("checkpoint_*_*.pt"):
+        drop_optimizer(path)
     with atomic(save / "metrics.jsonl") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
     corrupted = logs.corruption(records, run.k) if run.model == "repeated-mlm" else None
     attempts = [json.loads(line) for line in (save / USAGE).read_text().splitlines()]
     return {
-        "updates": max(record["update"] for record in records),
+        "updates": updates,
         "training_seconds": logs.training_seconds(records),
         "wall_seconds": round(sum(attempt["wall_seconds"] for attempt in attempts), 2),
         "cpu_seconds": round(sum(attempt["cpu_seconds"] for attempt in attempts), 2),

@@ -18,6 +18,7 @@ from recipes.study.grids import GLUE_TASKS
 SIZES = ("smoke", "small", "paper")
 # What makes a run of the study that run, or has a setting of its own
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
+NOT_IN_FLAGS |= {"--alignment-penalty"}
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 PREPARED = "data-bin"  # in OUTPUT: the quickstart's corpus
 
@@ -36,6 +37,7 @@ class Settings:
         init_from: name -> checkpoint fine-tuned on MNLI, from which its RTE, MRPC and STS-B start.
         tasks: of GLUE, for table 3.
         seeds: of pre-training.
+        rates: learning rates of the study; the first seed chooses each row's best, the others are reported.
         finetune_seeds: of fine-tuning.
         grid: of GLUE's hyper-parameters, for table 3.
         only: fixes fields of the study's runs, or of table 3's grid.
@@ -57,6 +59,7 @@ class Settings:
     init_from: dict[str, Path] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
+    rates: tuple[float, ...] = ()
     finetune_seeds: tuple[int, ...] | None = None
     grid: str = "table11"
     only: dict[str, str] = field(default_factory=dict)
@@ -84,11 +87,16 @@ class Settings:
             **dict.fromkeys(("seeds", "finetune_seeds"), _seeds),
             **dict.fromkeys(("updates", "max_epoch", "threads", "sentences"), _positive),
             **dict.fromkeys(("moleculenet", "models", "init_from"), _paths),
-            **{"gpus": _count, "tasks": _tasks, "only": _filters, "flags": _flags},
+            **{"gpus": _count, "tasks": _tasks, "only": _filters, "flags": _flags, "rates": _rates},
             **{"size": _one_of(SIZES), "grid": _one_of(GRIDS)},
         }
         values = {name: readers[name](name, value) for name, value in config.items() if value is not None}
         settings = cls(**values)
+        if settings.rates and len(settings.seeds) < 2:
+            raise RecipeError(
+                "rates: the first of seeds chooses each model's learning rate, and the others are reported: "
+                "give two seeds or more, such as seeds=1,2,3,4"
+            )
         if unknown := settings.init_from.keys() - settings.models.keys():
             raise RecipeError(
                 f"init_from {sorted(unknown)[0]} is none of models: {', '.join(settings.models)}"
@@ -135,10 +143,11 @@ class Settings:
 
     def check_flags(self) -> None:
         """Raises RecipeError if ``flags`` has one that makes a run of the study that run."""
-        if taken := NOT_IN_FLAGS & Flags.of(shlex.split(self.flags)).keys():
+        of_runs = NOT_IN_FLAGS | ({"--lr"} if self.rates else set())
+        if taken := of_runs & Flags.of(shlex.split(self.flags)).keys():
             raise RecipeError(
                 f"flags: {', '.join(sorted(taken))} would apply to runs that differ in it; use the settings "
-                "updates, only and seeds"
+                "updates, only, seeds and rates"
             )
 
     def check_glue(self) -> None:
@@ -193,6 +202,16 @@ def _seeds(name: str, value) -> tuple[int, ...]:
         return seeds(",".join(_words(value)))
     except Exception:
         raise RecipeError(f"{name}={value}: give different whole numbers, such as {name}=1,2,3") from None
+
+
+def _rates(name: str, value) -> tuple[float, ...]:
+    try:
+        found = tuple(float(word) for word in _words(value))
+    except ValueError:
+        found = ()
+    if len(set(found)) < 2 or len(set(found)) < len(found) or min(found) <= 0:
+        raise RecipeError(f"{name}={value}: give different learning rates, such as {name}=5e-4,1e-3,2e-3")
+    return found
 
 
 def _pairs(name: str, value, example: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ def save(tmp_path, data):
         "extra_state": {"train_iterator": {"epoch": 1}},
         "last_optimizer_state": {"state": torch.zeros(9)},
     }
-    for name in ("last", "best", "1_2"):
+    for name in ("last", "best", "1_1", "1_2"):
         torch.save(state, folder / f"checkpoint_{name}.pt")
     return folder
 
@@ -52,9 +52,10 @@ def test_what_is_kept(save):
     assert words[words.index("--tokens-per-sample") + 1] == "32"
     kinds = [json.loads(line)["kind"] for line in (save / "metrics.jsonl").read_text().splitlines()]
     assert kinds == ["train", "train", "valid", "epoch"]
-    assert [path.name for path in save.glob("*.pt")] == ["checkpoint_last.pt"]
-    kept = torch.load(save / "checkpoint_last.pt", weights_only=True)
-    assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
+    assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]
+    for path in save.glob("*.pt"):
+        kept = torch.load(path, weights_only=True)
+        assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
     assert finish(save) == found  # again, if it was killed before train.json
 
 

@@ -1,4 +1,6 @@
-"""Which runs each figure and table of the study needs."""
+"""Which runs each figure, table and comparison of the study needs."""
+
+from dataclasses import replace
 
 import pytest
 from recipes.study.grids import EXPERIMENTS, Run, expand
@@ -42,17 +44,13 @@ def test_shared_runs_stand_once_with_all_their_measures():
 def test_a_key_is_the_run():
     assert Run("exlm-1d-rope", 4, 0.0225, 3).key == "exlm-1d-rope-k4-p0.0225-seed-3"
     assert Run("repeated-mlm", 1, 0.15, 1, 2).key == "repeated-mlm-k1-p0.15-x2-seed-1"
-    for run in expand(["all"], seeds=(1, 12)):
-        assert Run.of(run.key) == run
+    assert Run("exlm", 4, 0.15, 3, penalty=2.0, lr=5e-5).key == "exlm-k4-p0.15-penalty2-lr5e-05-seed-3"
+    for run in expand(["all", "penalty", "measures"], seeds=(1, 12)):
+        for lr in (0.0, 1e-3, 2.5e-5, 1e-10):
+            assert Run.of(replace(run, lr=lr).key) == replace(run, lr=lr)
+        assert Run.of(f"{run.name}-seed-1") == run.row
     with pytest.raises(ValueError, match="exlm-k4 is no run of the study"):
         Run.of("exlm-k4")
-
-
-def test_what_is_probed():
-    assert Run("repeated-mlm", 1, 0.387).probe_ratios == [0.15, 0.387]
-    assert Run("repeated-mlm", 4, 0.387).probe_ratios == [0.15]
-    assert Run("exlm", 4, 0.387).probe_ratios == [0.15, 0.387]
-    assert Run("exlm", 4, 0.15).probe_ratios == [0.15]
 
 
 def test_seeds_and_filters():
