@@ -33,7 +33,7 @@ def test_missing_barrier_is_found(tmp_path):
     """The staging of tiles without the barrier between a warp's writes and reads."""
     mutant = shutil.copytree(sources.CSRC, tmp_path / "csrc") / "dag_cuda_tiles.cuh"
     text = mutant.read_text()
-    assert text.count("        __syncwarp();\n") == 2
-    mutant.write_text(text.replace("        __syncwarp();\n", "", 1))
+    assert text.count("\n        __syncwarp();\n") == 2
+    mutant.write_text(text.replace("\n        __syncwarp();\n", "\n", 1))
     run = simulate(tmp_path / "runs", "--check", "--only", "tiny-float", "--sources", str(mutant.parent))
     assert run.returncode == 1 and "races" in run.stdout, run.stdout + run.stderr

@@ -1,10 +1,11 @@
 // The DAG op on the CPU: see dag.h for the recursion and the shapes.
 //
 // Numerics. A row of alpha is taken out of the log domain relative to its largest entry, a(v) = exp(alpha(v) - top), so
-// that a step is a vector-matrix product S(u) = sum over v < u of a(v) * E(v, u) with E = exp(links), in double. What
-// underflows in a or E is below 1e-308 and so cannot matter where S(u) is ordinary; where S(u) is below TINY, which
-// takes inputs that differ by more than e^500, that node's sum is redone exactly in the log domain. The backward pass
-// distributes the posterior of each node over its predecessors in proportion to the terms of the same sum: every
+// that a step is a vector-matrix product S(u) = sum over v < u of a(v) * E(v, u) with E = exp(links), in double. On graphs of trained
+// models a row may span more than a double does, mostly because its first nodes are unlikely: the nodes u are therefore cut
+// into segments, each with the largest of what precedes it as its top. What underflows in a or E is below 1e-308 and so
+// cannot matter where S(u) is ordinary; where S(u) is below TINY, that node's sum is redone exactly in the log domain. The
+// backward pass distributes the posterior of each node over its predecessors in proportion to the terms of the same sum: every
 // factor is a share of 1, so nothing overflows.
 //
 // Sentences are shared out among threads; each is worked on by one, so results do not depend on their number.
@@ -47,15 +48,31 @@ struct Band {
     bool feasible() const { return m >= 1 && n >= m && (m > 1 || n == 1); }
 };
 
-// Largest of row[first .. last]; NaN if there is a NaN.
-double largest(const double* row, int64_t first, int64_t last) {
-    double top = NEG_INF;
-    bool nan = false;
-    for (int64_t v = first; v <= last; ++v) {
-        nan |= row[v] != row[v];
-        top = row[v] > top ? row[v] : top;
+// Nodes first .. last of a row that are summed relative to `top`, the largest alpha that precedes one of them.
+struct Segment {
+    int64_t first, last;
+    double top;
+};
+constexpr double SPAN = 100.0;  // what the largest alpha before one node of a segment and before another may differ by
+
+// Cuts the nodes u0 .. u1 that anything precedes into segments, given previous[v0 .. v1]; if there is a NaN, into one with that as its top.
+void cut(const double* previous, int64_t v0, int64_t v1, int64_t u0, int64_t u1, std::vector<Segment>& segments) {
+    segments.clear();
+    double top = NEG_INF, least = NEG_INF;
+    int64_t v = v0;
+    for (int64_t u = u0; u <= u1; ++u) {
+        for (; v <= v1 && v < u; ++v) {
+            if (previous[v] != previous[v]) return segments.assign(1, {u0, u1, NOT_A_NUMBER});
+            top = std::max(top, previous[v]);
+        }
+        if (top == NEG_INF) continue;
+        if (segments.empty() || top > least + SPAN) {
+            least = top;
+            segments.push_back({u, u, top});
+        }
+        segments.back().last = u;
+        segments.back().top = top;
     }
-    return nan ? NOT_A_NUMBER : top;
 }
 
 // log of the sum over v in first .. last, v < u, of exp(previous[v] + links[v][u]), all in the log domain.
@@ -77,7 +94,15 @@ double exact_log_sum(const double* previous, const T* links, int64_t L, int64_t 
 struct Scratch {
     explicit Scratch(int64_t L) : weights(L), sums(L), shares(L) {}
     std::vector<double> weights, sums, shares;
-    std::vector<double> edges, flow, exact_flow, weight_rows, ratio_rows;
+    std::vector<double> edges, flow, exact_flow;
+    std::vector<Segment> segments;
+    struct Row {  // of the backward pass: target and segment
+        int64_t i;
+        Segment segment;
+    };
+    std::vector<Row> rows;
+    std::vector<double> weight_rows, ratio_rows;
+    std::vector<int64_t> strip_rows, strip_start;
     std::vector<int32_t> from;
 };
 
@@ -99,14 +124,16 @@ void forward_sentence(const T* match, const T* links, Band band, int64_t M, int6
         const double* previous = alpha + (i - 1) * L;
         double* current = alpha + i * L;
         const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
-        const double top = largest(previous, v0, v1);
-        if (top == NEG_INF) break;
-        exp_row(previous, top, 1.0, v0, v1, weights);
-        propagate(weights, edges, L, v0, v1, band.first(i), band.last(i), sums);
-        const bool any_tiny = log_row(top, TINY, band.first(i), band.last(i), sums, current);
-        for (int64_t u = band.first(i); u <= band.last(i); ++u) {
-            if (any_tiny && sums[u] < TINY) current[u] = exact_log_sum(previous, links, L, v0, v1, u);
-            current[u] = current[u] == NEG_INF ? NEG_INF : current[u] + static_cast<double>(match[i * L + u]);
+        cut(previous, v0, v1, band.first(i), band.last(i), scratch.segments);
+        for (const Segment& segment : scratch.segments) {
+            const int64_t last = std::min(v1, segment.last - 1);
+            exp_row(previous, segment.top, 1.0, v0, last, weights);
+            propagate(weights, edges, L, v0, last, segment.first, segment.last, sums);
+            const bool any_tiny = log_row(segment.top, TINY, segment.first, segment.last, sums, current);
+            for (int64_t u = segment.first; u <= segment.last; ++u) {
+                if (any_tiny && sums[u] < TINY) current[u] = exact_log_sum(previous, links, L, v0, v1, u);
+                current[u] = current[u] == NEG_INF ? NEG_INF : current[u] + static_cast<double>(match[i * L + u]);
+            }
         }
     }
     *log_prob = static_cast<T>(alpha[(band.m - 1) * L + band.n - 1]);
@@ -151,8 +178,9 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
     scratch.edges.resize(L * L);
     double* edges = scratch.edges.data();
     exp_edges(links, band.n, L, edges);
-    scratch.weight_rows.assign(band.m * L, 0.0);
-    scratch.ratio_rows.assign(band.m * L, 0.0);
+    scratch.rows.clear();
+    scratch.weight_rows.clear();
+    scratch.ratio_rows.clear();
     scratch.exact_flow.clear();
     double* posterior = scratch.sums.data();  // of (i, u), times grad
     double* shares = scratch.shares.data();
@@ -163,24 +191,31 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
     for (int64_t i = band.m - 1; i >= 1; --i) {
         const double* previous = alpha + (i - 1) * L;
         const double* current = alpha + i * L;
-        double* weights = scratch.weight_rows.data() + i * L;
-        double* ratios = scratch.ratio_rows.data() + i * L;
         const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
         const int64_t u0 = band.first(i), u1 = band.last(i);
-        const double top = largest(previous, v0, v1);
-        for (int64_t u = u0; u <= u1; ++u) {
-            grad_match[i * L + u] = static_cast<T>(posterior[u]);
-            log_sums[u] = current[u] - static_cast<double>(match[i * L + u]) - top;
-        }
-        exp_row(log_sums, 0.0, -1.0, u0, u1, ratios);
+        for (int64_t u = u0; u <= u1; ++u) grad_match[i * L + u] = static_cast<T>(posterior[u]);
+        for (int64_t v = v0; v <= v1; ++v) shares[v] = 0.0;
         bool exact = false;
-        for (int64_t u = u0; u <= u1; ++u) {
-            const bool ordinary = posterior[u] != 0.0 && log_sums[u] >= LOG_TINY;
-            exact |= posterior[u] != 0.0 && !ordinary;
-            ratios[u] = ordinary ? posterior[u] * ratios[u] : 0.0;
+        cut(previous, v0, v1, u0, u1, scratch.segments);
+        for (const Segment& segment : scratch.segments) {
+            scratch.rows.push_back({i, segment});
+            scratch.weight_rows.resize(scratch.rows.size() * L);
+            scratch.ratio_rows.resize(scratch.rows.size() * L);
+            double* weights = scratch.weight_rows.data() + (scratch.rows.size() - 1) * L;
+            double* ratios = scratch.ratio_rows.data() + (scratch.rows.size() - 1) * L;
+            for (int64_t u = segment.first; u <= segment.last; ++u) {
+                log_sums[u] = current[u] - static_cast<double>(match[i * L + u]) - segment.top;
+            }
+            exp_row(log_sums, 0.0, -1.0, segment.first, segment.last, ratios);
+            for (int64_t u = segment.first; u <= segment.last; ++u) {
+                const bool ordinary = posterior[u] != 0.0 && log_sums[u] >= LOG_TINY;
+                exact |= posterior[u] != 0.0 && !ordinary;
+                ratios[u] = ordinary ? posterior[u] * ratios[u] : 0.0;
+            }
+            const int64_t last = std::min(v1, segment.last - 1);
+            exp_row(previous, segment.top, 1.0, v0, last, weights);
+            collect(weights, edges, ratios, L, v0, last, segment.first, segment.last, shares);
         }
-        exp_row(previous, top, 1.0, v0, v1, weights);
-        collect(weights, edges, ratios, L, v0, v1, u0, u1, shares);
         if (exact) share_exactly(previous, links, band, i, L, posterior, log_sums, shares, scratch.exact_flow);
         for (int64_t u = u0; u <= u1; ++u) posterior[u] = 0.0;
         for (int64_t v = v0; v <= v1; ++v) posterior[v] = shares[v];
@@ -188,7 +223,18 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
     grad_match[0] = static_cast<T>(posterior[0]);
     scratch.flow.resize(L * L);
     double* flow = scratch.flow.data();
-    accumulate_flow(scratch.weight_rows.data(), scratch.ratio_rows.data(), edges, band.m, band.n, L, flow);
+    for (int64_t u0 = 0; u0 < band.n; u0 += STRIP) {
+        scratch.strip_rows.clear();
+        scratch.strip_start.assign(1, 0);
+        for (int64_t r = static_cast<int64_t>(scratch.rows.size()) - 1; r >= 0; --r) {  // by ascending target
+            const auto& [i, segment] = scratch.rows[r];
+            scratch.strip_start.resize(i + 1, scratch.strip_rows.size());
+            if (segment.first < u0 + STRIP && segment.last >= u0) scratch.strip_rows.push_back(r);
+        }
+        scratch.strip_start.resize(band.m + 1, scratch.strip_rows.size());
+        accumulate_flow(scratch.weight_rows.data(), scratch.ratio_rows.data(), edges, scratch.strip_rows.data(),
+                        scratch.strip_start.data(), band.m, band.n, L, u0, flow);
+    }
     for (int64_t v = 0; v < band.n; ++v) {
         for (int64_t u = v + 1; u < band.n; ++u) {
             if (!scratch.exact_flow.empty()) flow[v * L + u] += scratch.exact_flow[v * L + u];

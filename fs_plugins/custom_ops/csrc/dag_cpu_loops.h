@@ -125,7 +125,7 @@ void propagate(const double* weights, const double* edges, int64_t L, int64_t v0
     }
 }
 
-// shares[v] = weights[v] * sum over u of edges[v][u] * ratios[u], for v in v0 .. v1 and v < u in u0 .. u1.
+// shares[v] += weights[v] * sum over u of edges[v][u] * ratios[u], for v in v0 .. v1 and v < u in u0 .. u1.
 EXLM_VECTORISED
 void collect(const double* weights, const double* edges, const double* ratios, int64_t L, int64_t v0, int64_t v1,
              int64_t u0, int64_t u1, double* shares) {
@@ -139,35 +139,33 @@ void collect(const double* weights, const double* edges, const double* ratios, i
         double sum = 0.0;
         for (int j = 0; j < 8; ++j) sum += lanes[j] + lanes[j + 8];
         for (; u <= u1; ++u) sum += row[u] * ratios[u];
-        shares[v] = weights[v] * sum;
+        shares[v] += weights[v] * sum;
     }
 }
 
-// flow[v][u] = edges[v][u] * sum over targets i of weights[i][v] * ratios[i][u], for v < u < n: a product of two
-// matrices, taken in strips of u that stay in the registers for all i.
+constexpr int STRIP = 32;
+
+// flow[v][u] = edges[v][u] * sum over rows of weights[row][v] * ratios[row][u], for v < u < n and u in u0 .. u0 + STRIP - 1: a product
+// of two matrices, in which these u stay in the registers. rows: those whose ratios here aren't all 0, in the order of their targets;
+// start[i]: the first one of targets from i on.
 EXLM_VECTORISED
-void accumulate_flow(const double* weights, const double* ratios, const double* edges, int64_t m, int64_t n, int64_t L,
-                     double* flow) {
-    constexpr int STRIP = 32;
-    for (int64_t u0 = 0; u0 < n; u0 += STRIP) {
-        const int64_t width = std::min<int64_t>(STRIP, n - u0);
-        for (int64_t v = 0; v < u0 + width - 1; ++v) {
-            double sums[STRIP] = {};
-            // edge v -> u is passed at target i only if v can stand at i - 1 and u at i
-            const int64_t i0 = std::max<int64_t>(1, v - (n - m) + 1), i1 = std::min(m - 1, v + 1);
-            for (int64_t i = i0; i <= i1; ++i) {
-                const double weight = weights[i * L + v];
-                const double* row = ratios + i * L + u0;
-                if (width == STRIP) {
-                    for (int j = 0; j < STRIP; ++j) sums[j] += weight * row[j];
-                } else {
-                    for (int j = 0; j < width; ++j) sums[j] += weight * row[j];
-                }
-            }
-            for (int64_t u = std::max(u0, v + 1); u < u0 + width; ++u) {
-                flow[v * L + u] = edges[v * L + u] * sums[u - u0];
+void accumulate_flow(const double* weights, const double* ratios, const double* edges, const int64_t* rows,
+                     const int64_t* start, int64_t m, int64_t n, int64_t L, int64_t u0, double* flow) {
+    const int64_t width = std::min<int64_t>(STRIP, n - u0);
+    for (int64_t v = 0; v < u0 + width - 1; ++v) {
+        double sums[STRIP] = {};
+        // edge v -> u is passed at target i only if v can stand at i - 1 and u at i
+        const int64_t i0 = std::max<int64_t>(1, v - (n - m) + 1), i1 = std::min(m - 1, v + 1);
+        for (int64_t r = start[i0]; r < start[i1 + 1]; ++r) {
+            const double weight = weights[rows[r] * L + v];
+            const double* row = ratios + rows[r] * L + u0;
+            if (width == STRIP) {
+                for (int j = 0; j < STRIP; ++j) sums[j] += weight * row[j];
+            } else {
+                for (int j = 0; j < width; ++j) sums[j] += weight * row[j];
             }
         }
+        for (int64_t u = std::max(u0, v + 1); u < u0 + width; ++u) flow[v * L + u] = edges[v * L + u] * sums[u - u0];
     }
 }
 

@@ -25,7 +25,7 @@ bool sizes_are_good(int64_t B, int64_t M, int64_t L) {
 // Tiles of a warp that its registers hold: all, where there is one; else as many as there are registers for.
 constexpr std::integral_constant<int, 1> ONE;
 template <typename T>
-constexpr std::integral_constant<int, sizeof(T) == 4 ? 6 : 3> MANY;
+constexpr std::integral_constant<int, sizeof(T) == 4 ? 11 : 3> MANY;
 
 // The tiles of a warp in registers, of the kernels for sentences of up to L nodes: 1 or MANY. 0 if a block's part of the
 // problem does not fit into the shared memory that the current device gives to a block: `most` bytes. Errors are handed

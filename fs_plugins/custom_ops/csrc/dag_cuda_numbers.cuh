@@ -16,11 +16,14 @@ template <typename T>
 struct Constant;
 template <>
 struct Constant<float> {
-    static constexpr float LOG2_E = 1.44269504f, WHOLE = 8388608.0f;  // from WHOLE on, all numbers are whole
+    static constexpr float LOG2_E = 1.44269504f, LEAST = -3.4028235e38f;
+    static constexpr float WHOLE = 8388608.0f;  // from here on, all numbers are whole
+    static constexpr float SHIFT = 60.0f, SMALL = 0x1p-36f;  // see Factors
 };
 template <>
 struct Constant<double> {
-    static constexpr double LOG2_E = 1.4426950408889634, WHOLE = 4503599627370496.0;
+    static constexpr double LOG2_E = 1.4426950408889634, LEAST = -1.7976931348623157e308, WHOLE = 4503599627370496.0;
+    static constexpr double SHIFT = 500.0, SMALL = 0x1p-460;
 };
 
 __device__ inline float exp2_of(float x) {
@@ -69,18 +72,30 @@ __device__ Scaled<T> scaled_exp(T x) {
     return {exponent, exp2_of(larger(smaller(rest, T(1)), T(-1)))};
 }
 
-// x * y, with a mantissa in [1, 2), of positive mantissas that aren't denormal.
-__device__ inline Scaled<float> product(const Scaled<float>& x, const Scaled<float>& y) {
-    const float mantissa = x.mantissa * y.mantissa;
-    const uint32_t biased = __float_as_uint(mantissa) >> 23;
-    const float exponent = __uint_as_float(biased | 0x4b000000u) - 8388735.0f;  // (2^23 + biased) - (2^23 + 127)
-    return {x.exponent + y.exponent + exponent, mantissa * __uint_as_float((254u - biased) << 23)};
+// mantissa * 2^(exponent - shift) with a mantissa in [1, 2), of a positive mantissa that isn't denormal.
+__device__ inline Scaled<float> normalised(float exponent, float mantissa, float shift) {
+    const uint32_t bits = __float_as_uint(mantissa);  // 2^23 + the biased exponent, less 2^23 + 127, is the exponent
+    const float more = __uint_as_float(bits >> 23 | 0x4b000000u) - (8388735.0f + shift);
+    return {exponent + more, __uint_as_float((bits & 0x7fffffu) | 0x3f800000u)};
 }
-__device__ inline Scaled<double> product(const Scaled<double>& x, const Scaled<double>& y) {
-    const double mantissa = x.mantissa * y.mantissa;
-    const int64_t biased = __double_as_longlong(mantissa) >> 52;
-    const double exponent = __longlong_as_double(biased | 0x4330000000000000) - 4503599627371519.0;
-    return {x.exponent + y.exponent + exponent, mantissa * __longlong_as_double((2046 - biased) << 52)};
+__device__ inline Scaled<double> normalised(double exponent, double mantissa, double shift) {
+    const int64_t bits = __double_as_longlong(mantissa);
+    const double more = __longlong_as_double(bits >> 52 | 0x4330000000000000) - (4503599627371519.0 + shift);
+    return {exponent + more, __longlong_as_double((bits & 0xfffffffffffff) | 0x3ff0000000000000)};
+}
+
+// x * y, of positive mantissas.
+template <typename T>
+__device__ Scaled<T> product(const Scaled<T>& x, const Scaled<T>& y) {
+    return normalised(x.exponent + y.exponent, x.mantissa * y.mantissa, T(0));
+}
+
+// 2^x for a whole x of at most 127 (float64: 1023); below the normal numbers, and for NaN: 0.
+__device__ inline float power_of_two(float x) {  // the low digits of 2^23 + 127 + x become the exponent
+    return __uint_as_float(__float_as_uint(fmaxf(x, -127.0f) + 8388735.0f) << 23);
+}
+__device__ inline double power_of_two(double x) {
+    return __longlong_as_double(__double_as_longlong(fmax(x, -1023.0) + 4503599627371519.0) << 52);
 }
 
 constexpr int GROUP = 8;  // edges into (or out of) a node that a thread adds up at a time
@@ -115,18 +130,18 @@ __device__ T total(const T* of) {
     else return total<COUNT / 2>(of) + total<COUNT - COUNT / 2>(of + COUNT / 2);
 }
 
-// The sum of numbers, some of which may be 0; NaN stays NaN. Each loop is one kind of instruction, so that none waits for
-// another's result.
+// The sum of numbers, some of which may be 0; NaN stays NaN. Each loop is one kind of instruction, so that none waits for another's
+// result.
 template <int COUNT, typename T>
 __device__ Scaled<T> add_up(const Scaled<T> (&numbers)[COUNT]) {
     T exponents[COUNT], terms[COUNT];
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) exponents[j] = numbers[j].exponent;
-    const T top = largest<COUNT>(exponents), base = top == -INFINITY ? T(0) : top;
+    const T top = largest<COUNT>(exponents), base = larger(top, Constant<T>::LEAST);
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) exponents[j] -= base;
 #pragma unroll
-    for (int j = 0; j < COUNT; ++j) terms[j] = exp2_of(exponents[j]);
+    for (int j = 0; j < COUNT; ++j) terms[j] = sizeof(T) == 4 ? exp2_of(exponents[j]) : power_of_two(exponents[j]);
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) terms[j] *= numbers[j].mantissa;
     const T sum = total<COUNT>(terms);
@@ -148,13 +163,17 @@ __device__ Scaled<T> add_edges(const Scaled<T>& sum, const T (&links)[GROUP], co
     for (int j = 0; j < GROUP; ++j) terms[j] = nodes.at[j].exponent - base;
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) terms[j] = fused(links[j], LOG2_E, terms[j]);
-    const T before = FIRST ? T(0) : exp2_of(sum.exponent - base);
+    const T before = FIRST ? T(0) : power_of_two(sum.exponent - base);
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) terms[j] = exp2_of(terms[j]);
+    T even = terms[0] * nodes.at[0].mantissa, odd = terms[1] * nodes.at[1].mantissa;
+    if (!FIRST) even = fused(sum.mantissa, before, even);
 #pragma unroll
-    for (int j = 0; j < GROUP; ++j) terms[j] *= nodes.at[j].mantissa;
-    T result = total<GROUP>(terms);
-    if (!FIRST) result += sum.mantissa * before;
+    for (int j = 2; j < GROUP; j += 2) {
+        even = fused(terms[j], nodes.at[j].mantissa, even);
+        odd = fused(terms[j + 1], nodes.at[j + 1].mantissa, odd);
+    }
+    T result = even + odd;
     // The largest term is at least 2^-1/2. Else there is none, or a NaN, or numbers so large that they are rounded.
     if (result >= T(0.5) && result < Constant<T>::WHOLE) return {top, result};
     if (result == 0 && top == -INFINITY) return Scaled<T>::zero();
@@ -202,6 +221,55 @@ __device__ void shares_of(const T (&links)[GROUP], const Group<T>& nodes, T sum_
     for (int j = 0; j < GROUP; ++j) shares[j] = nodes.at[j].exponent - sum_exponent;
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) shares[j] = share_of(links[j], shares[j]);
+}
+
+// The same sum over 8 edges for the price of a product of matrices, if the edges stay and are used again and again: both nodes and
+// e^links relative to the largest of the 8, in numbers of the type up to 2^SHIFT. What underflows in either is 2^-186 (float64:
+// 2^-1522) of the product of the largest, or less, so that a sum which comes out at SMALL or more is right. On the graphs of trained models nearly
+// all do; the others are for add_edges.
+template <typename T>
+struct alignas(16) Weights {  // of 8 nodes
+    T at[GROUP], exponent;    // the largest one's
+    // By a warp: each lane's node as one of its group's weights.
+    static __device__ void store(const Scaled<T>& node, Weights* of_group, int j) {
+        constexpr T WHOLE = Constant<T>::WHOLE;
+        // not NaN, nor with an exponent with which sums would be rounded: those are for add_edges
+        const bool usual = node.is_zero() || (node.exponent > -WHOLE && node.exponent < WHOLE);
+        T top = usual ? node.exponent : static_cast<T>(INFINITY);
+        for (int step = 1; step < GROUP; step *= 2) top = larger(top, __shfl_xor_sync(0xffffffffu, top, step));
+        const T weight = node.mantissa * power_of_two(node.exponent - larger(top, Constant<T>::LEAST) + Constant<T>::SHIFT);
+        of_group->at[j] = usual ? weight : static_cast<T>(NAN);
+        if (j == 0) of_group->exponent = top;
+    }
+};
+constexpr int FACTORS = GROUP + 1;
+// Links to a node become factors, and, as the last one, their exponent.
+template <typename T>
+__device__ void to_factors(T (&links)[FACTORS]) {
+    constexpr T LOG2_E = Constant<T>::LOG2_E, SHIFT = Constant<T>::SHIFT, MOST = Constant<T>::WHOLE / 2;
+    T top = -INFINITY;
+#pragma unroll
+    for (int j = 0; j < GROUP; ++j) top = larger(top, links[j]);
+    const T exponent = nearest_whole(top * LOG2_E);
+    links[GROUP] = exponent;
+#pragma unroll
+    for (int j = 0; j < GROUP; ++j) {
+        const T link = links[j];
+        links[j] = link == -INFINITY ? T(0) : exp2_of(fused(link, LOG2_E, SHIFT - exponent));
+        if (exponent == -INFINITY) links[j] = 1;  // no edge: a sum that isn't small, times 2^-inf
+        if (link != link || exponent > MOST || (exponent < -MOST && exponent > -INFINITY)) links[j] = NAN;
+    }
+}
+// sum over j of nodes[j] * e^links[j], less 2^(2 SHIFT) and the two exponents; less than SMALL or NaN if it is for add_edges.
+template <typename T>
+__device__ T sum_of_factors(const T (&factors)[FACTORS], const Weights<T>& weights) {
+    T even = factors[0] * weights.at[0], odd = factors[1] * weights.at[1];
+#pragma unroll
+    for (int j = 2; j < GROUP; j += 2) {
+        even = fused(factors[j], weights.at[j], even);
+        odd = fused(factors[j + 1], weights.at[j + 1], odd);
+    }
+    return even + odd;
 }
 
 }  // namespace exlm

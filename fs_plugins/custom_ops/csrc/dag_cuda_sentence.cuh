@@ -6,6 +6,15 @@
 
 namespace exlm {
 
+// The sum of a tile for node u by add_edges, where its factors don't do: links are read from global memory once more.
+template <typename T>
+__device__ Scaled<T> sum_again(const T* links, int L, int n, int u, int v0, const Scaled<T>* nodes) {
+    T edges[GROUP];
+#pragma unroll
+    for (int j = 0; j < GROUP; ++j) edges[j] = v0 + j < u && u < n ? links[(v0 + j) * L + u] : static_cast<T>(-INFINITY);
+    return add_edges<true>(Scaled<T>::zero(), edges, Group<T>(nodes + v0));
+}
+
 // log_prob and alpha.
 template <typename T, int OWN>
 __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
@@ -16,6 +25,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     const int64_t b = blockIdx.x;
     const Band band(node_lengths, target_lengths, b, M, L);
     match += b * M * L;
+    links += b * L * L;
     alpha += b * M * L;
     for (int j = band.m * L + threadIdx.x; j < M * L; j += blockDim.x) alpha[j] = Scaled<T>::zero();
     if (band.m == 0) {
@@ -25,8 +35,8 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     using Layout = TileLayout<T, OWN>;
     const Layout layout(L);
     const Shared<T, OWN> shared(pool, layout);
-    const Share<OWN> share(band.n, layout.warps);
-    T* const slots = shared.slots + warp * layout.slots * SLOT_SIZE;
+    const Share<T, OWN, SUM_OF_PATHS> share(band, layout, shared.tiles);
+    T* const slots = shared.slots + warp * layout.slots * layout.SLOT_SIZE;
     Scaled<T>* const parts = shared.parts + lane;
     const int u = warp * WARP + lane;  // the node that this thread keeps, if its warp keeps a slice
     const bool keeps = warp < layout.slices;
@@ -35,39 +45,58 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     };
     const T start = u == 0 ? match[0] : static_cast<T>(-INFINITY);
     T next = match_at(1);
-    T own[OWN][GROUP];
-    load_tiles<T, OWN, SUM_OF_PATHS>(links + b * L * L, L, band.n, share, slots, own);
+    T own[OWN][OWN == 1 ? GROUP : FACTORS];
+    load_tiles(links, L, band.n, share, slots, own);
     for (int p = warp; p < layout.slices * Layout::PARTS; p += layout.warps) parts[p * WARP] = Scaled<T>::zero();
 
     Scaled<T> value = scaled_exp(start);
     for (int i = 0;; ++i) {
         if (keeps) {
             shared.nodes[u] = value;
+            if constexpr (OWN > 1) Weights<T>::store(value, shared.weights + u / GROUP, u % GROUP);
             if (u < L) alpha[i * L + u] = value;
         }
         if (i + 1 == band.m) break;
         __syncthreads();
 
         Scaled<T> sum = Scaled<T>::zero();
-        for_own_tiles(
-            share, slots, own,
-            [&](Tile tile, const T(&edges)[GROUP]) {
-                if (!band.crosses(i, GROUP * tile.group, GROUP) || !band.crosses(i + 1, WARP * tile.slice, WARP)) return;
-                sum = add_edges<OWN == 1>(sum, edges, Group<T>(shared.nodes + GROUP * tile.group));
-            },
-            [&](int slice) {
-                parts[(slice * Layout::PARTS + share.part_of(slice)) * WARP] = sum;
-                sum = Scaled<T>::zero();
-            });
+        uint32_t again = 0;  // bit t: tile t needs add_edges, for this lane
+        for_own_tiles(share, i, slots, own, [&](int t, const Tile& tile, const auto& edges, bool goes_on, bool ends) {
+            const Scaled<T> before = sum;
+            if constexpr (OWN == 1) {
+                sum = add_edges<true>(sum, edges, Group<T>(shared.nodes + GROUP * tile.group));
+            } else {
+                const Weights<T>& weights = shared.weights[tile.group];
+                const T in_all = sum_of_factors(edges, weights), exponent = edges[GROUP] + weights.exponent;
+                sum = normalised(exponent, in_all, 2 * Constant<T>::SHIFT);
+                if (!(in_all >= Constant<T>::SMALL)) {
+                    sum.exponent = -INFINITY;
+                    if (exponent != -INFINITY) again |= 1u << t;
+                }
+                if (goes_on) {
+                    const Scaled<T> both[] = {before, sum};
+                    sum = add_up(both);
+                }
+            }
+            if (ends) parts[tile.part] = sum;
+        });
+        for (; OWN > 1 && again != 0; again &= again - 1) {
+            const Tile tile = share.tile(31 - __clz(again & -again));
+            const int node = WARP * tile.slice + lane;
+            if (!band.holds(i + 1, node)) continue;
+            const Scaled<T> both[] = {parts[tile.part], sum_again(links, L, band.n, node, GROUP * tile.group, shared.nodes)};
+            parts[tile.part] = add_up(both);
+        }
         Scaled<T> emission;
         if (keeps) emission = scaled_exp(next), next = match_at(i + 2);
         __syncthreads();
-        if (keeps) {
+        value = Scaled<T>::zero();
+        if (keeps && band.crosses(i + 1, WARP * warp, WARP)) {
             Scaled<T> sums[Layout::PARTS];
 #pragma unroll
             for (int p = 0; p < Layout::PARTS; ++p) sums[p] = parts[(warp * Layout::PARTS + p) * WARP];
             sum = add_up(sums);
-            value = sum.is_zero() || emission.is_zero() ? Scaled<T>::zero() : product(sum, emission);
+            if (!sum.is_zero() && !emission.is_zero()) value = product(sum, emission);
         }
     }
     if (u == band.n - 1) log_prob[b] = value.log();
@@ -88,10 +117,10 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     using Layout = TileLayout<T, OWN>;
     const Layout layout(L);
     const Shared<T, OWN> shared(pool, layout);
-    const Share<OWN> share(band.n, layout.warps);
-    T* const slots = shared.slots + warp * layout.slots * SLOT_SIZE;
+    const Share<T, OWN, BEST_PATH> share(band, layout, shared.tiles);
+    T* const slots = shared.slots + warp * layout.slots * layout.SLOT_SIZE;
     T own[OWN][GROUP];
-    load_tiles<T, OWN, BEST_PATH>(links + b * L * L, L, band.n, share, slots, own);
+    load_tiles(links + b * L * L, L, band.n, share, slots, own);
 
     const int u = warp * WARP + lane;
     const bool keeps = warp < layout.slices;
@@ -109,22 +138,19 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
         if (i + 1 == band.m) break;
 
         Scaled<T> best = Scaled<T>::zero();  // a score, and whose it is
-        for_own_tiles(
-            share, slots, own,
-            [&](Tile tile, const T(&edges)[GROUP]) {
-                if (!band.crosses(i, GROUP * tile.group, GROUP) || !band.crosses(i + 1, WARP * tile.slice, WARP)) return;
-int place = -1;
+        for_own_tiles(share, i, slots, own, [&](int, const Tile& tile, const T(&edges)[GROUP], bool, bool ends) {
+            const int v0 = GROUP * tile.group;
+            int place = -1;
 #pragma unroll
-                for (int j = 0; j < GROUP; ++j) {  // ties go to the earliest
-                    const T score = shared.nodes[GROUP * tile.group + j].exponent + edges[j];
-                    if (score > best.exponent) best.exponent = score, place = j;
-                }
-                if (place >= 0) best.mantissa = static_cast<T>(GROUP * tile.group + place);
-            },
-            [&](int slice) {
-                parts[(slice * Layout::PARTS + share.part_of(slice)) * WARP] = best;
-                best = Scaled<T>::zero();
-            });
+            for (int j = 0; j < GROUP; ++j) {  // ties go to the earliest
+                const T score = shared.nodes[v0 + j].exponent + edges[j];
+                if (score > best.exponent) best.exponent = score, place = j;
+            }
+            if (place >= 0) best.mantissa = static_cast<T>(v0 + place);
+            if (!ends) return;
+            parts[tile.part] = best;
+            best = Scaled<T>::zero();
+        });
         __syncthreads();
         if (!keeps) continue;
         value = -INFINITY;
@@ -132,7 +158,8 @@ int place = -1;
 #pragma unroll
         for (int p = 0; p < Layout::PARTS; ++p) {
             const Scaled<T> part = parts[(warp * Layout::PARTS + p) * WARP];
-            if (part.exponent > best.exponent) best = part;
+            const bool earlier = part.exponent == best.exponent && part.mantissa < best.mantissa;
+            if (part.exponent > best.exponent || earlier) best = part;
         }
         if (best.is_zero()) continue;
         T top = -INFINITY;
@@ -159,8 +186,8 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     using Layout = TileLayout<T, OWN>;
     const Layout layout(L);
     const Shared<T, OWN> shared(pool, layout);
-    const Share<OWN> share(band.n, layout.warps);
-    T* const slots = shared.slots + warp * layout.slots * SLOT_SIZE;
+    const Share<T, OWN, POSTERIORS> share(band, layout, shared.tiles);
+    T* const slots = shared.slots + warp * layout.slots * layout.SLOT_SIZE;
     T* const parts = shared.shares + lane;
     const int x = warp * WARP + lane;  // the node that this thread keeps, if its warp keeps a slice
     const bool keeps = warp < layout.slices;
@@ -173,7 +200,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     T emission = match_at(band.m - 1);
     const Work work = backward_work(band, alpha, L, grad);
     T own[OWN][GROUP];
-    load_tiles<T, OWN, POSTERIORS>(links + b * L * L, L, band.n, share, slots, own);
+    load_tiles(links + b * L * L, L, band.n, share, slots, own);
     for (int p = warp; p < layout.slices * Layout::PARTS; p += layout.warps) parts[p * WARP] = 0;
     if (work != WORK_POSTERIORS) return fill_grad_match(work, band, M, L, grad_match);
     for (int j = band.m * L + threadIdx.x; j < M * L; j += blockDim.x) grad_match[j] = 0;
@@ -197,30 +224,30 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
         __syncthreads();
 
         T sum = 0;
-        for_own_tiles(
-            share, slots, own,
-            [&](Tile tile, const T(&edges)[GROUP]) {
-                const int v0 = WARP * (share.slices - 1 - tile.slice), u0 = GROUP * (GROUPS * share.slices - 1 - tile.group);
-                if (!band.crosses(i - 1, v0, WARP) || !band.crosses(i, u0, GROUP)) return;
-                const Scaled<T> from = shared.nodes[v0 + lane];
-                const Group<T> to(shared.ratios + u0);
-                T shares[GROUP];
-                shares_of(edges, from.exponent, to, shares);
+        for_own_tiles(share, i, slots, own, [&](int, const Tile& tile, const T(&edges)[GROUP], bool, bool ends) {
+            const int v0 = WARP * (share.slices - 1 - tile.slice), u0 = GROUP * (GROUPS * share.slices - 1 - tile.group);
+            const Scaled<T> from = shared.nodes[v0 + lane];
+            const Group<T> to(shared.ratios + u0);
+            T shares[GROUP];
+            shares_of(edges, from.exponent, to, shares);
+            T even = shares[0] * to.at[0].mantissa, odd = shares[1] * to.at[1].mantissa;
 #pragma unroll
-                for (int j = 0; j < GROUP; ++j) shares[j] *= to.at[j].mantissa;
-                sum += from.mantissa * total<GROUP>(shares);
-            },
-            [&](int slice) {
-                parts[(slice * Layout::PARTS + share.part_of(slice)) * WARP] = sum;
-                sum = 0;
-            });
+            for (int j = 2; j < GROUP; j += 2) {
+                even = fused(shares[j], to.at[j].mantissa, even);
+                odd = fused(shares[j + 1], to.at[j + 1].mantissa, odd);
+            }
+            sum += from.mantissa * (even + odd);
+            if (!ends) return;
+            parts[tile.part] = sum;
+            sum = 0;
+        });
         if (keeps) inverse = inverse_sum(here, scaled_exp(emission)), emission = match_at(i - 2);
         __syncthreads();
         if (back < 0) continue;
         T sums[Layout::PARTS];
 #pragma unroll
         for (int p = 0; p < Layout::PARTS; ++p) sums[p] = parts[(back * Layout::PARTS + p) * WARP];
-        posterior = total<Layout::PARTS>(sums);
+        posterior = here.is_zero() ? T(0) : total<Layout::PARTS>(sums);  // not what was sent when the slice was in the band
     }
 }
 

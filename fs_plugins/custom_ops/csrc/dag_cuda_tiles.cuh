@@ -1,53 +1,66 @@
 // The edges of one sentence in the registers and shared memory of one block, for the kernels of dag_cuda_sentence.cuh.
 //
 // Nodes are cut into slices of 32, and the matrix of edges into tiles of 8 x 32 (forward: from 8 nodes to a slice) or
-// 32 x 8 (backward: from a slice to 8 nodes) on and above the diagonal, a lane for each node of the slice. All warps own
-// equally many tiles, consecutive in an order in which those of a slice follow each other: the first of them in registers,
-// the others in shared memory. A step from target to target has two halves with a barrier after each: (1) warp k adds up
-// what has been sent to slice k and makes the slice's new row; (2) each warp adds up what its tiles send, and leaves one
-// number for each node of a slice. No value is ever added by two threads in an undetermined order.
+// 32 x 8 (backward: from a slice to 8 nodes) on and above the diagonal, a lane for each node of the slice. Tiles are counted
+// slice by slice and dealt out to the warps in turn, so that all have equally many, also of those that a step touches: the first
+// of them in registers, the others in shared memory. A step from target to target has two halves with a barrier after each:
+// (1) warp k adds up what has been sent to slice k and makes the slice's new row; (2) each warp adds up what its tiles send, and
+// leaves one number for each node of a slice. No value is ever added by two threads in an undetermined order.
 #pragma once
 
 #include "dag_cuda_common.cuh"
 
 namespace exlm {
 
-// Warps of a block at most, so that a thread may have 80, 128 or 255 registers. OWN: tiles that a warp has in registers.
+// Warps of a block at most, so that a thread may have 80, 168 or 255 registers. OWN: tiles that a warp has in registers.
 template <typename T, int OWN>
-constexpr int MAX_WARPS = sizeof(T) == 8 ? 8 : OWN == 1 ? 24 : 16;
+constexpr int MAX_WARPS = sizeof(T) == 8 ? 8 : OWN == 1 ? 24 : 12;
 constexpr int GROUPS = WARP / GROUP;  // of a slice
-constexpr int SLOT_SIZE = WARP * GROUP;
 
 // Tiles of the slices before this one.
 __host__ __device__ inline int tiles_before(int slice) { return slice * (slice + 1) / 2 * GROUPS; }
 
+enum Pass { SUM_OF_PATHS, BEST_PATH, POSTERIORS };
+
+// Tile (slice, group), group < 4 (slice + 1): the edges from the group's 8 nodes to the slice's. For POSTERIORS, slices and
+// groups are counted from the sentence's end, and the edges are those from the slice's nodes to the group's.
+struct alignas(16) Tile {
+    int slice, group;
+    int part;  // where it sends what its edges add up to
+};
+
 // How a block shares out sentences of up to L nodes.
 template <typename T, int OWN>
 struct TileLayout {
-    static constexpr int PARTS = OWN == 1 ? 12 : 6;  // numbers that may be sent to a node: see Share
+    static constexpr int MOST = MAX_WARPS<T, OWN>;
+    static constexpr int PARTS = OWN == 1 && MOST > 12 ? 12 : MOST;      // numbers sent to a node: 3 slices have 12 tiles at most
+    static constexpr int SLOT_SIZE = WARP * (OWN == 1 ? GROUP : FACTORS);  // numbers of a tile
     int slices, warps, each, slots;
     __host__ __device__ explicit TileLayout(int L) {
         slices = L < 1 ? 1 : (L + WARP - 1) / WARP;
         const int tiles = tiles_before(slices);
-        each = (tiles + MAX_WARPS<T, OWN> - 1) / MAX_WARPS<T, OWN>;
+        each = (tiles + MOST - 1) / MOST;
         warps = (tiles + each - 1) / each;
         slots = each > OWN ? each - OWN : 1;  // one at least, through which tiles are brought into registers
     }
     __host__ __device__ int parts() const { return slices * PARTS * WARP; }
     __host__ __device__ int64_t bytes() const {
         const int64_t numbers = slices * WARP + parts(), edges = static_cast<int64_t>(warps) * slots * SLOT_SIZE;
-        return (2 * numbers + 2 * WARP + edges) * static_cast<int64_t>(sizeof(T));
+        const int64_t many = OWN == 1 ? 0 : sizeof(Tile) * warps * each + sizeof(Weights<T>) * GROUPS * slices;
+        return (2 * numbers + 2 * WARP + edges) * static_cast<int64_t>(sizeof(T)) + many;
     }
 };
 
 template <typename T, int OWN>
 struct Shared {
-    Scaled<T>* nodes;   // [32 * slices] the row that is sent from (backward: that before the row at hand)
-    Scaled<T>* parts;   // [slices][PARTS][32] forward: what the warps have sent
-    T* shares;          // the same of the backward pass, in the same memory
-    Scaled<T>* ratios;  // [32 * slices] backward: the row at hand, as in Ratios; behind the shares
-    T* tops;            // [2][32] best path: the slices' largest scores, for even and odd rows
-    T* slots;           // [warps][slots][8][32] tiles
+    Scaled<T>* nodes;     // [32 * slices] the row that is sent from (backward: that before the row at hand)
+    Scaled<T>* parts;     // [slices][PARTS][32] forward: what the warps have sent
+    T* shares;            // the same of the backward pass, in the same memory
+    Scaled<T>* ratios;    // [32 * slices] backward: the row at hand, as in Ratios; behind the shares
+    T* tops;              // [2][32] best path: the slices' largest scores, for even and odd rows
+    T* slots;             // [warps][slots][SLOT_SIZE] tiles
+    Tile* tiles;          // [warps][each] if a warp has more than one
+    Weights<T>* weights;  // [4 * slices] forward, likewise: the nodes once more
     __device__ Shared(unsigned char* pool, const TileLayout<T, OWN>& layout) {
         nodes = reinterpret_cast<Scaled<T>*>(pool);
         parts = nodes + layout.slices * WARP;
@@ -55,100 +68,163 @@ struct Shared {
         ratios = reinterpret_cast<Scaled<T>*>(shares + layout.parts());
         tops = reinterpret_cast<T*>(parts + layout.parts());
         slots = tops + 2 * WARP;
+        tiles = reinterpret_cast<Tile*>(slots + layout.warps * layout.slots * layout.SLOT_SIZE);
+        weights = reinterpret_cast<Weights<T>*>(tiles + layout.warps * layout.each);
     }
 };
 
-enum Pass { SUM_OF_PATHS, BEST_PATH, POSTERIORS };
+// What a warp owns of a sentence's tiles: numbers warp, warp + warps, ..., at most 32. Lane t knows about tile t, and so do all by
+// `tiles`; if a warp has one tile (OWN = 1), all lanes know.
+template <typename T, int OWN, Pass PASS>
+class Share {
+    Tile mine;
+    int first_step, last_step;  // between which the tile is at work
+    uint32_t followed;          // bit t: tile t + 1 is of the slice of tile t
+    const Tile* tiles;
 
-// Tile (slice, group), group < 4 (slice + 1): the edges from the group's 8 nodes to the slice's. For POSTERIORS, slices and
-// groups are counted from the sentence's end, and the edges are those from the slice's nodes to the group's.
-struct Tile {
-    int slice, group;
-    __device__ bool ends_slice() const { return group == GROUPS * (slice + 1) - 1; }
-    __device__ void advance() {
-        const bool next = ends_slice();
-        group = next ? 0 : group + 1;
-        slice += next;
+public:
+    int slices, count;  // of the sentence; tiles of this warp
+    __device__ Share(const Band& band, const TileLayout<T, OWN>& layout, Tile* all_tiles) {
+        const int warp = threadIdx.x / WARP, place = OWN == 1 ? 0 : threadIdx.x % WARP, number = warp + place * layout.warps;
+        slices = (band.n + WARP - 1) / WARP;
+        count = max(0, (tiles_before(slices) - warp + layout.warps - 1) / layout.warps);
+        mine.slice = 0;
+        while (tiles_before(mine.slice + 1) <= number) ++mine.slice;
+        mine.group = number - tiles_before(mine.slice);
+        mine.part = (mine.slice * layout.PARTS + mine.group % layout.warps) * WARP;
+        // The first and last step at which both the slice and the group are in the band; and the step after the group has left it,
+        // at which the tile sends 0.
+        const int slack = band.n - band.m, from = WARP * mine.slice, group = GROUP * mine.group;
+        if (PASS == POSTERIORS) {
+            const int v = WARP * (slices - 1) - from, u = WARP * slices - GROUP - group;
+            first_step = max(v - slack + 1, u - slack - 1);
+            last_step = min(v + WARP, u + GROUP - 1);
+        } else {
+            first_step = max(group - slack, from - slack - 1);
+            last_step = min(group + GROUP, from + WARP - 2);
+        }
+        if (place >= count) last_step = -1;
+        tiles = all_tiles + warp * layout.each;
+        followed = 0;
+        if (OWN > 1) {
+            const int next = __shfl_sync(ALL, mine.slice, (place + 1) % WARP);
+            followed = __ballot_sync(ALL, place + 1 < count && next == mine.slice);
+            if (place < count) all_tiles[warp * layout.each + place] = mine;
+            __syncwarp();
+        }
     }
+    __device__ Tile tile(int t) const { return OWN == 1 ? mine : tiles[t]; }
+    // Bit t: tile t is at work from target i.
+    __device__ uint32_t at_work(int i) const {
+        const bool works = i >= first_step && i <= last_step;
+        return OWN == 1 ? works : __ballot_sync(ALL, works);
+    }
+    // Bit t: tile t goes on with the sum of tile t - 1.
+    __device__ uint32_t continuing(uint32_t at_work) const { return at_work & (at_work & followed) << 1; }
 };
 
-// What a warp owns of a sentence's tiles, and where it sends what: the parts of a slice are those of the warps that own some
-// of its tiles, in order: 12 at most if a warp has one tile (OWN = 1), else 6.
-template <int OWN>
-struct Share {
-    int slices, count, part;  // of the sentence; tiles of the warp; the warp's place among the parts of its first slice
-    Tile first;
-    __device__ Share(int n, int warps) : slices((n + WARP - 1) / WARP), first{0, 0} {
-        const int tiles = tiles_before(slices), warp = threadIdx.x / WARP;
-        const int each = OWN == 1 ? 1 : max(2, (tiles + warps - 1) / warps);
-        count = min(each, tiles - warp * each);  // or less than 0
-        while (tiles_before(first.slice + 1) <= warp * each) ++first.slice;
-        first.group = warp * each - tiles_before(first.slice);
-        part = (first.group + each - 1) / each;
-    }
-    __device__ int part_of(int slice) const { return slice == first.slice ? part : 0; }
-};
+// A slot is read in packs of 16 bytes a lane: the place of a lane's j-th number. A ninth one follows the others.
+template <typename T>
+__device__ int place_in_slot(int lane, int j) {
+    constexpr int PACK = 16 / sizeof(T);
+    return j == GROUP ? GROUP * WARP + lane : (j / PACK * WARP + lane) * PACK + j % PACK;
+}
 
-// Brings a tile into a slot, with -inf where there is no edge.
-template <typename T, Pass PASS>
-__device__ void load_tile(const T* links, int L, int n, int slices, Tile tile, T* slot) {
+template <typename T, int COUNT>
+__device__ void read_slot(const T* slot, T (&numbers)[COUNT]) {
+    constexpr int PACK = 16 / sizeof(T);
+    struct alignas(16) Pack {
+        T at[PACK];
+    };
+    const Pack* const packs = reinterpret_cast<const Pack*>(slot) + threadIdx.x % WARP;
+#pragma unroll
+    for (int j = 0; j < GROUP; j += PACK) {
+        const Pack pack = packs[j / PACK * WARP];
+#pragma unroll
+        for (int l = 0; l < PACK; ++l) numbers[j + l] = pack.at[l];
+    }
+    if (COUNT > GROUP) numbers[COUNT - 1] = slot[place_in_slot<T>(threadIdx.x % WARP, GROUP)];
+}
+
+// Links of a tile: to a lane's node those from the group; for POSTERIORS, which wants them in the other direction, four of the tile's
+// rows at a time. -inf where there is no edge.
+template <typename T, Pass PASS, int COUNT>
+__device__ void fetch_tile(const T* links, int L, int n, int slices, Tile tile, T (&values)[COUNT]) {
     const int lane = threadIdx.x % WARP;
-    T values[GROUP];
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) {
         int v = GROUP * tile.group + j, u = WARP * tile.slice + lane;
-        if (PASS == POSTERIORS) {  // four of the tile's rows at a time
+        if (PASS == POSTERIORS) {
             v = WARP * (slices - 1 - tile.slice) + GROUPS * j + lane / GROUP;
             u = GROUP * (GROUPS * slices - 1 - tile.group) + lane % GROUP;
         }
         values[j] = v < u && u < n ? links[v * L + u] : static_cast<T>(-INFINITY);
     }
+}
+
+// Puts a tile into a slot.
+template <typename T, Pass PASS, int COUNT>
+__device__ void store_tile(const T (&values)[COUNT], T* slot) {
+    const int lane = threadIdx.x % WARP;
 #pragma unroll
-    for (int j = 0; j < GROUP; ++j) {
+    for (int j = 0; j < COUNT; ++j) {
+        if (PASS != POSTERIORS) {
+            slot[place_in_slot<T>(lane, j)] = values[j];
+            continue;
+        }
         // The backward pass comes here only if all paths are free of NaN: an edge that is one is on none.
-        if (PASS == POSTERIORS && values[j] != values[j]) values[j] = -INFINITY;
-        const bool by_rows = PASS == POSTERIORS;
-        slot[by_rows ? lane % GROUP * WARP + GROUPS * j + lane / GROUP : j * WARP + lane] = values[j];
+        slot[place_in_slot<T>(GROUPS * j + lane / GROUP, lane % GROUP)] = values[j] == values[j] ? values[j] : static_cast<T>(-INFINITY);
     }
 }
 
-template <typename T, int OWN, Pass PASS>
-__device__ void load_tiles(const T* links, int L, int n, const Share<OWN>& share, T* slots, T (&own)[OWN][GROUP]) {
-    const int lane = threadIdx.x % WARP;
-    Tile tile = share.first;
+// The warp's tiles into registers and slots: links, or (COUNT = FACTORS) what is made of them. A tile is asked for before the one before it
+// is worked on.
+template <typename T, int OWN, Pass PASS, int COUNT>
+__device__ void load_tiles(const T* links, int L, int n, const Share<T, OWN, PASS>& share, T* slots, T (&own)[OWN][COUNT]) {
+#pragma unroll
+    for (int t = 0; t < OWN; ++t) {
+        if (t < share.count) fetch_tile<T, PASS>(links, L, n, share.slices, share.tile(t), own[t]);
+    }
 #pragma unroll
     for (int t = 0; t < OWN; ++t) {
         if (t >= share.count) break;
-        load_tile<T, PASS>(links, L, n, share.slices, tile, slots);
+        if constexpr (COUNT == FACTORS) to_factors(own[t]);
+        if (PASS != POSTERIORS) continue;
+        store_tile<T, PASS>(own[t], slots);
         __syncwarp();
-#pragma unroll
-        for (int j = 0; j < GROUP; ++j) own[t][j] = slots[j * WARP + lane];
+        read_slot(slots, own[t]);
         __syncwarp();
-        tile.advance();
     }
-    for (int t = OWN; OWN > 1 && t < share.count; ++t, tile.advance()) {
-        load_tile<T, PASS>(links, L, n, share.slices, tile, slots + (t - OWN) * SLOT_SIZE);
+    if (OWN == 1 || share.count <= OWN) return;
+    T next[COUNT];
+    fetch_tile<T, PASS>(links, L, n, share.slices, share.tile(OWN), next);
+    for (int t = OWN; t < share.count; ++t) {
+        T values[COUNT];
+#pragma unroll
+        for (int j = 0; j < GROUP; ++j) values[j] = next[j];
+        if (t + 1 < share.count) fetch_tile<T, PASS>(links, L, n, share.slices, share.tile(t + 1), next);
+        if constexpr (COUNT == FACTORS) to_factors(values);
+        store_tile<T, PASS>(values, slots + (t - OWN) * TileLayout<T, OWN>::SLOT_SIZE);
     }
     __syncwarp();
 }
 
-// Calls add(tile, links) for each of the warp's tiles, and send(slice) after the last of a slice.
-template <typename T, int OWN, typename Add, typename Send>
-__device__ void for_own_tiles(const Share<OWN>& share, const T* slots, const T (&own)[OWN][GROUP], Add add, Send send) {
-    Tile tile = share.first;
+// Calls add(t, tile, numbers, goes_on, ends) for each of the warp's tiles that are at work from target i: goes_on if the tile before is of
+// the same slice and at work, ends if the next one isn't, so that the sum is to be sent.
+template <typename T, int OWN, Pass PASS, int COUNT, typename Add>
+__device__ void for_own_tiles(const Share<T, OWN, PASS>& share, int i, const T* slots, const T (&own)[OWN][COUNT], Add add) {
+    const uint32_t at_work = share.at_work(i), going_on = share.continuing(at_work);
 #pragma unroll
     for (int t = 0; t < OWN; ++t) {
-        if (t >= share.count) return;
-        add(tile, own[t]);
-        if (t + 1 == share.count || tile.ends_slice()) send(tile.slice);
-        tile.advance();
+        if (at_work & 1u << t) add(t, share.tile(t), own[t], (going_on & 1u << t) != 0, (going_on & 2u << t) == 0);
     }
-    for (int t = OWN; OWN > 1 && t < share.count; ++t, tile.advance()) {
-        T links[GROUP];
-#pragma unroll
-        for (int j = 0; j < GROUP; ++j) links[j] = slots[((t - OWN) * GROUP + j) * WARP + threadIdx.x % WARP];
-        add(tile, links);
-        if (t + 1 == share.count || tile.ends_slice()) send(tile.slice);
+    if (OWN == 1) return;
+    uint32_t bit = 1u << OWN;
+    for (int t = OWN; t < share.count; ++t, bit *= 2, slots += TileLayout<T, OWN>::SLOT_SIZE) {
+        if ((at_work & bit) == 0) continue;
+        T numbers[COUNT];
+        read_slot(slots, numbers);
+        add(t, share.tile(t), numbers, (going_on & bit) != 0, (going_on & bit << 1) == 0);
     }
 }
 
