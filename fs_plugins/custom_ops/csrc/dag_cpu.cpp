@@ -53,20 +53,24 @@ struct Segment {
     int64_t first, last;
     double top;
 };
-constexpr double SPAN = 100.0;  // what the largest alpha before one node of a segment and before another may differ by
+constexpr double SPAN = 250.0;  // by which the largest alpha before one node of a segment and before another may differ
 
-// Cuts the nodes u0 .. u1 that anything precedes into segments, given previous[v0 .. v1]; if there is a NaN, into one with that as its top.
+// Cuts the nodes u0 .. u1 that anything precedes into segments, which it appends, given previous[v0 .. v1]; if there is a NaN, into one
+// with that as its top.
 void cut(const double* previous, int64_t v0, int64_t v1, int64_t u0, int64_t u1, std::vector<Segment>& segments) {
-    segments.clear();
+    const size_t before = segments.size();
     double top = NEG_INF, least = NEG_INF;
     int64_t v = v0;
     for (int64_t u = u0; u <= u1; ++u) {
         for (; v <= v1 && v < u; ++v) {
-            if (previous[v] != previous[v]) return segments.assign(1, {u0, u1, NOT_A_NUMBER});
+            if (previous[v] != previous[v]) {
+                segments.resize(before);
+                return segments.push_back({u0, u1, NOT_A_NUMBER});
+            }
             top = std::max(top, previous[v]);
         }
         if (top == NEG_INF) continue;
-        if (segments.empty() || top > least + SPAN) {
+        if (segments.size() == before || top > least + SPAN) {
             least = top;
             segments.push_back({u, u, top});
         }
@@ -95,13 +99,9 @@ struct Scratch {
     explicit Scratch(int64_t L) : weights(L), sums(L), shares(L) {}
     std::vector<double> weights, sums, shares;
     std::vector<double> edges, flow, exact_flow;
-    std::vector<Segment> segments;
-    struct Row {  // of the backward pass: target and segment
-        int64_t i;
-        Segment segment;
-    };
-    std::vector<Row> rows;
-    std::vector<double> weight_rows, ratio_rows;
+    std::vector<Segment> segments;                // of a target; in the backward pass, of all
+    std::vector<int64_t> first_segment;           // of each target
+    std::vector<double> weight_rows, ratio_rows;  // of each segment
     std::vector<int64_t> strip_rows, strip_start;
     std::vector<int32_t> from;
 };
@@ -124,6 +124,7 @@ void forward_sentence(const T* match, const T* links, Band band, int64_t M, int6
         const double* previous = alpha + (i - 1) * L;
         double* current = alpha + i * L;
         const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
+        scratch.segments.clear();
         cut(previous, v0, v1, band.first(i), band.last(i), scratch.segments);
         for (const Segment& segment : scratch.segments) {
             const int64_t last = std::min(v1, segment.last - 1);
@@ -178,9 +179,17 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
     scratch.edges.resize(L * L);
     double* edges = scratch.edges.data();
     exp_edges(links, band.n, L, edges);
-    scratch.rows.clear();
-    scratch.weight_rows.clear();
-    scratch.ratio_rows.clear();
+    std::vector<Segment>& segments = scratch.segments;
+    std::vector<int64_t>& first_segment = scratch.first_segment;
+    segments.clear();
+    first_segment.assign(2, 0);
+    for (int64_t i = 1; i < band.m; ++i) {
+        const int64_t v1 = i == 1 ? 0 : band.last(i - 1);
+        cut(alpha + (i - 1) * L, band.first(i - 1), v1, band.first(i), band.last(i), segments);
+        first_segment.push_back(static_cast<int64_t>(segments.size()));
+    }
+    scratch.weight_rows.assign(segments.size() * L, 0.0);
+    scratch.ratio_rows.assign(segments.size() * L, 0.0);
     scratch.exact_flow.clear();
     double* posterior = scratch.sums.data();  // of (i, u), times grad
     double* shares = scratch.shares.data();
@@ -196,13 +205,10 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
         for (int64_t u = u0; u <= u1; ++u) grad_match[i * L + u] = static_cast<T>(posterior[u]);
         for (int64_t v = v0; v <= v1; ++v) shares[v] = 0.0;
         bool exact = false;
-        cut(previous, v0, v1, u0, u1, scratch.segments);
-        for (const Segment& segment : scratch.segments) {
-            scratch.rows.push_back({i, segment});
-            scratch.weight_rows.resize(scratch.rows.size() * L);
-            scratch.ratio_rows.resize(scratch.rows.size() * L);
-            double* weights = scratch.weight_rows.data() + (scratch.rows.size() - 1) * L;
-            double* ratios = scratch.ratio_rows.data() + (scratch.rows.size() - 1) * L;
+        for (int64_t r = first_segment[i]; r < first_segment[i + 1]; ++r) {
+            const Segment& segment = segments[r];
+            double* weights = scratch.weight_rows.data() + r * L;
+            double* ratios = scratch.ratio_rows.data() + r * L;
             for (int64_t u = segment.first; u <= segment.last; ++u) {
                 log_sums[u] = current[u] - static_cast<double>(match[i * L + u]) - segment.top;
             }
@@ -226,12 +232,12 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
     for (int64_t u0 = 0; u0 < band.n; u0 += STRIP) {
         scratch.strip_rows.clear();
         scratch.strip_start.assign(1, 0);
-        for (int64_t r = static_cast<int64_t>(scratch.rows.size()) - 1; r >= 0; --r) {  // by ascending target
-            const auto& [i, segment] = scratch.rows[r];
-            scratch.strip_start.resize(i + 1, scratch.strip_rows.size());
-            if (segment.first < u0 + STRIP && segment.last >= u0) scratch.strip_rows.push_back(r);
+        for (int64_t i = 0; i < band.m; ++i) {
+            for (int64_t r = first_segment[i]; r < first_segment[i + 1]; ++r) {
+                if (segments[r].first < u0 + STRIP && segments[r].last >= u0) scratch.strip_rows.push_back(r);
+            }
+            scratch.strip_start.push_back(static_cast<int64_t>(scratch.strip_rows.size()));
         }
-        scratch.strip_start.resize(band.m + 1, scratch.strip_rows.size());
         accumulate_flow(scratch.weight_rows.data(), scratch.ratio_rows.data(), edges, scratch.strip_rows.data(),
                         scratch.strip_start.data(), band.m, band.n, L, u0, flow);
     }
@@ -310,6 +316,7 @@ int for_each_sentence(int dtype, int64_t B, int64_t M, int64_t L, const int64_t*
     std::atomic<int64_t> next{0};
     std::atomic<bool> failed{false};
     auto run = [&] {
+        const FlushDenormals flush;
         try {
             Scratch scratch(L);
             for (int64_t b = next.fetch_add(1); b < B && !failed; b = next.fetch_add(1)) {
