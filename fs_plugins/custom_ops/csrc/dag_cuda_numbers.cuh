@@ -18,12 +18,12 @@ template <>
 struct Constant<float> {
     static constexpr float LOG2_E = 1.44269504f, LEAST = -3.4028235e38f;
     static constexpr float WHOLE = 8388608.0f;  // from here on, all numbers are whole
-    static constexpr float SHIFT = 60.0f, SMALL = 0x1p-36f;  // see Factors
+    static constexpr float SHIFT = 57.0f, SMALL = 0x1p24f;  // see Weights
 };
 template <>
 struct Constant<double> {
     static constexpr double LOG2_E = 1.4426950408889634, LEAST = -1.7976931348623157e308, WHOLE = 4503599627370496.0;
-    static constexpr double SHIFT = 500.0, SMALL = 0x1p-460;
+    static constexpr double SHIFT = 480.0, SMALL = 0x1p4;
 };
 
 __device__ inline float exp2_of(float x) {
@@ -72,22 +72,16 @@ __device__ Scaled<T> scaled_exp(T x) {
     return {exponent, exp2_of(larger(smaller(rest, T(1)), T(-1)))};
 }
 
-// mantissa * 2^(exponent - shift) with a mantissa in [1, 2), of a positive mantissa that isn't denormal.
-__device__ inline Scaled<float> normalised(float exponent, float mantissa, float shift) {
-    const uint32_t bits = __float_as_uint(mantissa);  // 2^23 + the biased exponent, less 2^23 + 127, is the exponent
-    const float more = __uint_as_float(bits >> 23 | 0x4b000000u) - (8388735.0f + shift);
-    return {exponent + more, __uint_as_float((bits & 0x7fffffu) | 0x3f800000u)};
+// x * y, with a mantissa in [1, 2), of positive mantissas whose product is neither denormal nor infinite.
+__device__ inline Scaled<float> product(const Scaled<float>& x, const Scaled<float>& y) {
+    const uint32_t bits = __float_as_uint(x.mantissa * y.mantissa);  // 2^23 + the biased exponent, less 2^23 + 127, is the exponent
+    const float exponent = __uint_as_float(bits >> 23 | 0x4b000000u) - 8388735.0f;
+    return {x.exponent + y.exponent + exponent, __uint_as_float((bits & 0x7fffffu) | 0x3f800000u)};
 }
-__device__ inline Scaled<double> normalised(double exponent, double mantissa, double shift) {
-    const int64_t bits = __double_as_longlong(mantissa);
-    const double more = __longlong_as_double(bits >> 52 | 0x4330000000000000) - (4503599627371519.0 + shift);
-    return {exponent + more, __longlong_as_double((bits & 0xfffffffffffff) | 0x3ff0000000000000)};
-}
-
-// x * y, of positive mantissas.
-template <typename T>
-__device__ Scaled<T> product(const Scaled<T>& x, const Scaled<T>& y) {
-    return normalised(x.exponent + y.exponent, x.mantissa * y.mantissa, T(0));
+__device__ inline Scaled<double> product(const Scaled<double>& x, const Scaled<double>& y) {
+    const int64_t bits = __double_as_longlong(x.mantissa * y.mantissa);
+    const double exponent = __longlong_as_double(bits >> 52 | 0x4330000000000000) - 4503599627371519.0;
+    return {x.exponent + y.exponent + exponent, __longlong_as_double((bits & 0xfffffffffffff) | 0x3ff0000000000000)};
 }
 
 // 2^x for a whole x of at most 127 (float64: 1023); below the normal numbers, and for NaN: 0.
@@ -223,13 +217,29 @@ __device__ void shares_of(const T (&links)[GROUP], const Group<T>& nodes, T sum_
     for (int j = 0; j < GROUP; ++j) shares[j] = share_of(links[j], shares[j]);
 }
 
-// The same sum over 8 edges for the price of a product of matrices, if the edges stay and are used again and again: both nodes and
-// e^links relative to the largest of the 8, in numbers of the type up to 2^SHIFT. What underflows in either is 2^-186 (float64:
-// 2^-1522) of the product of the largest, or less, so that a sum which comes out at SMALL or more is right. On the graphs of trained models nearly
-// all do; the others are for add_edges.
+// The same sum over 8 edges for the price of a product of matrices, if the edges are used again and again: both nodes and e^links are
+// taken relative to the largest of the 8, as numbers of the type of up to 2^SHIFT. What underflows in either, or in a sum of such sums
+// relative to the largest exponent, is less than 2^-30 (float64: 2^-60) of a sum that comes out at SMALL or more, so that such a sum is right;
+// it is 2^-95 (2^-960) of the product of the largest, or more. On the graphs of trained models nearly all are; the others are for
+// add_edges.
 template <typename T>
 struct alignas(16) Weights {  // of 8 nodes
-    T at[GROUP], exponent;    // the largest one's
+    T at[GROUP], exponent;    // the largest one's, less 2 SHIFT
+    static __device__ Weights load(const Weights* from) {  // before any use, in reads of 16 bytes
+        constexpr int PACK = 16 / sizeof(T);
+        struct alignas(16) Pack {
+            T at[PACK];
+        };
+        Weights to;
+        to.exponent = from->exponent;
+#pragma unroll
+        for (int j = 0; j < GROUP; j += PACK) {
+            const Pack pack = *reinterpret_cast<const Pack*>(from->at + j);
+#pragma unroll
+            for (int l = 0; l < PACK; ++l) to.at[j + l] = pack.at[l];
+        }
+        return to;
+    }
     // By a warp: each lane's node as one of its group's weights.
     static __device__ void store(const Scaled<T>& node, Weights* of_group, int j) {
         constexpr T WHOLE = Constant<T>::WHOLE;
@@ -239,7 +249,7 @@ struct alignas(16) Weights {  // of 8 nodes
         for (int step = 1; step < GROUP; step *= 2) top = larger(top, __shfl_xor_sync(0xffffffffu, top, step));
         const T weight = node.mantissa * power_of_two(node.exponent - larger(top, Constant<T>::LEAST) + Constant<T>::SHIFT);
         of_group->at[j] = usual ? weight : static_cast<T>(NAN);
-        if (j == 0) of_group->exponent = top;
+        if (j == 0) of_group->exponent = top - 2 * Constant<T>::SHIFT;
     }
 };
 constexpr int FACTORS = GROUP + 1;
@@ -260,16 +270,16 @@ __device__ void to_factors(T (&links)[FACTORS]) {
         if (link != link || exponent > MOST || (exponent < -MOST && exponent > -INFINITY)) links[j] = NAN;
     }
 }
-// sum over j of nodes[j] * e^links[j], less 2^(2 SHIFT) and the two exponents; less than SMALL or NaN if it is for add_edges.
+// sum over j of nodes[j] * e^links[j], with a mantissa that is less than SMALL, or NaN, if it is for add_edges.
 template <typename T>
-__device__ T sum_of_factors(const T (&factors)[FACTORS], const Weights<T>& weights) {
+__device__ Scaled<T> sum_of_factors(const T (&factors)[FACTORS], const Weights<T>& weights) {
     T even = factors[0] * weights.at[0], odd = factors[1] * weights.at[1];
 #pragma unroll
     for (int j = 2; j < GROUP; j += 2) {
         even = fused(factors[j], weights.at[j], even);
         odd = fused(factors[j + 1], weights.at[j + 1], odd);
     }
-    return even + odd;
+    return {factors[GROUP] + weights.exponent, even + odd};
 }
 
 }  // namespace exlm

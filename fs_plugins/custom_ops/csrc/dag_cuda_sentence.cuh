@@ -6,13 +6,15 @@
 
 namespace exlm {
 
-// The sum of a tile for node u by add_edges, where its factors don't do: links are read from global memory once more.
+// The sum of a tile for node u by add_edges, where its factors don't do: links are read from global memory once more. With a mantissa like
+// that of the other sums.
 template <typename T>
 __device__ Scaled<T> sum_again(const T* links, int L, int n, int u, int v0, const Scaled<T>* nodes) {
     T edges[GROUP];
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) edges[j] = v0 + j < u && u < n ? links[(v0 + j) * L + u] : static_cast<T>(-INFINITY);
-    return add_edges<true>(Scaled<T>::zero(), edges, Group<T>(nodes + v0));
+    const Scaled<T> sum = add_edges<true>(Scaled<T>::zero(), edges, Group<T>(nodes + v0));
+    return {sum.exponent - Constant<T>::SHIFT, sum.mantissa * power_of_two(Constant<T>::SHIFT)};
 }
 
 // log_prob and alpha.
@@ -66,12 +68,11 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
             if constexpr (OWN == 1) {
                 sum = add_edges<true>(sum, edges, Group<T>(shared.nodes + GROUP * tile.group));
             } else {
-                const Weights<T>& weights = shared.weights[tile.group];
-                const T in_all = sum_of_factors(edges, weights), exponent = edges[GROUP] + weights.exponent;
-                sum = normalised(exponent, in_all, 2 * Constant<T>::SHIFT);
-                if (!(in_all >= Constant<T>::SMALL)) {
-                    sum.exponent = -INFINITY;
-                    if (exponent != -INFINITY) again |= 1u << t;
+                const Weights<T> weights = Weights<T>::load(shared.weights + tile.group);
+                sum = sum_of_factors(edges, weights);
+                if (!(sum.mantissa >= Constant<T>::SMALL)) {
+                    if (sum.exponent != -INFINITY) again |= 1u << t;
+                    sum = Scaled<T>::zero();
                 }
                 if (goes_on) {
                     const Scaled<T> both[] = {before, sum};
