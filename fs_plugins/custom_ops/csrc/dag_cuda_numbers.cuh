@@ -256,16 +256,17 @@ constexpr int FACTORS = GROUP + 1;
 // Links to a node become factors, and, as the last one, their exponent.
 template <typename T>
 __device__ void to_factors(T (&links)[FACTORS]) {
-    constexpr T LOG2_E = Constant<T>::LOG2_E, SHIFT = Constant<T>::SHIFT, MOST = Constant<T>::WHOLE / 2;
+    constexpr T SHIFT = Constant<T>::SHIFT, MOST = Constant<T>::WHOLE / 2;
     T top = -INFINITY;
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) top = larger(top, links[j]);
-    const T exponent = nearest_whole(top * LOG2_E);
+    const T exponent = nearest_whole(top * Constant<T>::LOG2_E);
     links[GROUP] = exponent;
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) {
         const T link = links[j];
-        links[j] = link == -INFINITY ? T(0) : exp2_of(fused(link, LOG2_E, SHIFT - exponent));
+        const Scaled<T> factor = scaled_exp(link);
+        links[j] = factor.mantissa * power_of_two(factor.exponent - exponent + SHIFT);
         if (exponent == -INFINITY) links[j] = 1;  // no edge: a sum that isn't small, times 2^-inf
         if (link != link || exponent > MOST || (exponent < -MOST && exponent > -INFINITY)) links[j] = NAN;
     }
