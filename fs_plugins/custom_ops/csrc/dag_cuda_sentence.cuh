@@ -64,11 +64,11 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
         Scaled<T> sum = Scaled<T>::zero();
         uint32_t again = 0;  // bit t: tile t needs add_edges, for this lane
         for_own_tiles(share, i, slots, own, [&](int t, const Tile& tile, const auto& edges, bool goes_on, bool ends) {
-            const Scaled<T> before = sum;
             if constexpr (OWN == 1) {
                 sum = add_edges<true>(sum, edges, Group<T>(shared.nodes + GROUP * tile.group));
             } else {
                 const Weights<T> weights = Weights<T>::load(shared.weights + tile.group);
+                const Scaled<T> before = sum;
                 sum = sum_of_factors(edges, weights);
                 if (!(sum.mantissa >= Constant<T>::SMALL)) {
                     if (sum.exponent != -INFINITY) again |= 1u << t;
