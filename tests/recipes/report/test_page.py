@@ -4,13 +4,12 @@ from html.parser import HTMLParser
 
 import pytest
 from recipes.command_line import RecipeError
-from recipes.report import html, markdown
 from recipes.report.page import Code, Picture, Pictures, Remarks, Section, Text
-from recipes.report.writing import write
 from recipes.tables import Table
 
 NASTY = "<b>*a|b*</b> [x](y) & `c`"
 PNG = b"\x89PNG picture"
+COMMANDS = "<details><summary>Commands</summary>\n\n```\nbash run.sh <a> && b\n```\n\n</details>\n"
 PAGE = Section(
     "Report",
     [Remarks(["train.json is damaged"])],
@@ -49,7 +48,7 @@ class Reader(HTMLParser):
 
 
 def test_html_is_whole_and_needs_nothing_else():
-    page = html.render(PAGE)
+    page = PAGE.html()
     read = Reader(page)
     assert 'name="viewport"' in page and "script" not in read.seen and "link" not in read.seen
     links = [address for address in read.addresses if address.startswith("#")]
@@ -60,30 +59,32 @@ def test_html_is_whole_and_needs_nothing_else():
 
 
 def test_html_shows_text_as_it_is():
-    text = Reader(html.render(PAGE)).text.replace("\u00a0", " ")
+    text = Reader(PAGE.html()).text
     assert text.count(NASTY) == 3 and "bash run.sh <a> && b" in text
     assert "2.0 ± 0.1 (n=2 of 3)" in text and "train.json is damaged" in text
 
 
 def test_markdown():
-    text = markdown.render(PAGE)
-    escaped = r"\<b\>\*a\|b\*\</b\> \[x\](y) & \`c\`"
+    text = PAGE.markdown()
+    escaped = r"\<b\>\*a\|b\*\</b\> \[x\](y) \& \`c\`"
     assert text.startswith("# Report\n\n- train.json is damaged\n\n## Table 1\n\n" + escaped + "\n\n")
     table = f"| model | {escaped} |\n| --- | --- |\n| paper | 1 |\n| **{escaped}** | 2.0 ± 0.1 (n=2 of 3) |\n"
     assert table in text
     assert "### Details\n\n![first](pictures/one.png)\n![second](pictures/two.png)\n" in text
-    assert text.endswith("## Origin\n\nCommands:\n\n```\nbash run.sh <a> && b\n```\n")
+    assert text.endswith("## Origin\n\n" + COMMANDS)
 
 
-def test_what_is_no_block_is_refused():
-    for render in (markdown.render, html.render):
-        with pytest.raises(TypeError, match="'text' is not a block"):
-            render(Section("x", ["text"]))
+def test_text_at_the_start_of_a_line_is_no_markup():
+    for text in ("# one", "- one", "1. one", "+ one", "~~one~~", "a &lt; b", "  # one"):
+        page = Section("Report", [Text(text), Remarks([text])])
+        read = Reader(page.html())
+        assert read.text.count(f"\n{text.strip()}\n") == 2 and "\\" not in read.text, read.text
+        assert [tag for tag in read.seen if tag in ("h1", "li", "ol", "code")] == ["h1", "li"]
 
 
 def test_writing(tmp_path):
-    assert write(PAGE, tmp_path) == [tmp_path / "report.md", tmp_path / "report.html"]
+    assert PAGE.write(tmp_path) == [tmp_path / "report.md", tmp_path / "report.html"]
     assert {path.name for path in tmp_path.iterdir()} == {"report.md", "report.html", "pictures"}
     assert (tmp_path / "pictures" / "two.png").read_bytes() == PNG
     with pytest.raises(RecipeError, match="cannot write"):
-        write(Section("x"), tmp_path / "nowhere")
+        Section("x").write(tmp_path / "nowhere")

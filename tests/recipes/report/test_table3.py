@@ -53,7 +53,7 @@ def test_unfinished_grids_and_seeds_are_marked(tmp_path, reader):
     sweep(tmp_path, {"2e-5": [0.5], "3e-5": [0.7, 0.6]})
     (tmp_path / "glue/CoLA/lr2e-5-b16-e3-w0.06/seed-1").mkdir(parents=True)
     cells = table_of(table3.read("mine", tmp_path, reader), reader)
-    assert cells["RTE"] == "65.0 (n=2 of 3) (2 of 4 points)" and cells["MEAN"] == "65.0 (1 of 8 tasks)"
+    assert cells["RTE"] == "65.0 (n=2 of 3) (2 of 4 points)" and cells["MEAN"] == "65.0 (1 of 8)"
     assert (cells["CoLA"], cells["MRPC"], cells["EM"]) == ("unfinished", "not run", "not run")
 
 
@@ -104,7 +104,7 @@ def test_a_part_of_squad_is_marked(tmp_path, reader):
     write(tmp_path / "seed-1/scores.json", {"exact": 50.0, "f1": 51.0, "total": 2384})
     model = table3.read("mine", tmp_path, reader)
     cells = table_of(model, reader)
-    assert (cells["EM"], cells["F1"], cells["RTE"], cells["MEAN"]) == ("50.0†", "51.0†", "not run", "")
+    assert (cells["EM"], cells["F1"], cells["RTE"], cells["MEAN"]) == ("50.0†", "51.0†", "not run", "-")
     assert rows_of(blocks_of(table3.section([model], reader), Table)[1]) == {
         "1": ["2,384 of 11,873", "50.00", "51.00", "", "", "", ""]
     }
@@ -150,5 +150,5 @@ def test_a_model_that_has_nothing_yet(tmp_path, reader):
     assert table3.read("mine", tmp_path, reader) is None
     write(tmp_path / "model.json", {**SMALL, "seeds": [1]})
     model = table3.read("mine", tmp_path, reader)
-    assert set(table_of(model, reader).values()) == {"mine (ours)", "not run", ""}
+    assert set(table_of(model, reader).values()) == {"mine (ours)", "not run", "-"}
     assert "No result yet." in [block.text for block in blocks_of(table3.section([model], reader), Text)]
