@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+T = TypeVar("T")
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
 _LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
 
@@ -85,6 +87,11 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.head):
                 raise ValueError(f"a row of {len(row)} cells in a table of {len(self.head)} columns: {row}")
+
+    @classmethod
+    def of(cls, rows: Iterable[T], columns: Mapping[str, Callable[[T], str]]) -> Table:
+        """Each column is a function of a row."""
+        return cls(list(columns), [[column(row) for column in columns.values()] for row in rows])
 
     def markdown(self) -> str:
         """The first cell of emphasised rows is bold."""

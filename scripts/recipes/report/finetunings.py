@@ -119,7 +119,7 @@ class Model:
 
     def missing(self, task: str, file: str = "") -> str:
         """What stands in a cell without a number; ``file`` is that of this task's results alone."""
-        if {task, file} & self.lost and not self.runs.get(task):
+        if {task, file} & self.lost:
             return "damaged"
         begun = any((self.folder / part / task).is_dir() for part in ("", "glue"))
         return "unfinished" if begun else "not run"

@@ -64,7 +64,7 @@ def test_only_the_best_rate_and_other_seeds_count(tmp_path, add, chosen, compari
     chosen(MLM)
     sections = comparison("penalty")
     table = rows_of(blocks_of(sections["Recovery"], Table)[0])
-    assert table["MLM"] == ["0.001", *("50.0 ± 0.0 (n=2 of 3)", "3.50 ± 0.71 (n=2 of 3)"), *TWO_MINUTES]
+    assert table["MLM"] == ["0.001", *("50.0 ± 0.0 (n=2 of 3)", "3.500 ± 0.707 (n=2 of 3)"), *TWO_MINUTES]
     assert table["ExLM, k = 4"] == ["", *["rate not chosen"] * 3, ""]
     assert table["MLM++"] == ["", *["not run"] * 3, ""]
     tried = blocks_of(sections["Learning"], Table)[0]
@@ -113,7 +113,7 @@ def test_runs_with_a_penalty_are_rows_of_their_own(tmp_path, add, comparison):
     add(f"{PENALTY}-seed-1", train=trained(), probe=probed(2.0))
     sections = comparison("penalty")
     table = rows_of(blocks_of(sections["Recovery"], Table)[0])
-    assert (table["ExLM, k = 4"][2], table["ExLM, k = 4, penalty 2"][2]) == ("4.00", "2.00")
+    assert (table["ExLM, k = 4"][2], table["ExLM, k = 4, penalty 2"][2]) == ("4.000", "2.000")
     assert "size's learning rate" in sections["Learning"].blocks[0].text
 
 
@@ -185,7 +185,7 @@ def test_all_measures(tmp_path, add, comparison):
         return found
 
     exlm = ("ExLM, k = 4", "38.7%")
-    assert row("Recovery", *exlm)[:5] == ["", "50.0", "5.00", "50.0", "4.00"]
+    assert row("Recovery", *exlm)[:5] == ["", "50.0", "5.000", "50.0", "4.000"]
     assert row("Joint", *exlm) == ["3.000", "3.500", "0.500"]
     assert row("Filling", *exlm) == ["50.0", "25.0", "40.0"]
     assert row("Atom", *exlm) == ["90.0"] * 4

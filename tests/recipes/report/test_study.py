@@ -85,7 +85,7 @@ def test_numbers_appear_where_they_should(add, section):
     assert row(section("figure3"), "2", "38.7%") == [*cell, "83.1", "26.5 ± 0.7 (n=2)"]
     apart = (0.152 - 0.387**2) / math.sqrt(0.387**2 * (1 - 0.387**2) / 20_000)
     measured = row(section("figure4"), "2", "38.7%")
-    assert measured[3:] == ["15.00", "", "15.200 ± 0.000 (n=2)", "20,000", f"{apart:+.1f}", ""]
+    assert measured[3:] == ["15.00", "15.200 ± 0.000 (n=2)", "", "20,000", f"{apart:+.1f}", ""]
 
 
 def test_what_is_not_there_is_marked(add, section, reader):
@@ -109,7 +109,7 @@ def test_a_damaged_training_and_a_folder_of_something_else(tmp_path, add, sectio
     (folder / "train.json").write_text("{")
     (folder / "metrics.jsonl").write_text('{"kind": "train", "up')
     add("notes")
-    assert row(section("figure4"), "1", "15%")[5] == "damaged"
+    assert row(section("figure4"), "1", "15%")[4] == "damaged"
     assert row(section("figure9"), "1", "15%")[2] == "damaged"
     assert [problem.split(":")[0].split(" is ")[0] for problem in reader.problems] == [
         str(tmp_path / "study" / "notes"),
