@@ -138,15 +138,13 @@ def lines(
 
 def dots(
     rows: Sequence[str],
-    paper: Mapping[str, Mapping[str, float | None]],
+    paper: Mapping[str, Mapping[str, Value | float | None]],
     ours: Mapping[str, Mapping[str, Value | None]],
     xlabel: str,
     title: str = "",
     styles: Mapping[str, dict] | None = None,
 ) -> Figure:
-    """A row per task or method, a dot per model.
-
-    The paper's dots are hollow and grey; ours have error bars over seeds.
+    """A row per task or method, a dot per model, with error bars over seeds; the paper's are hollow and grey.
 
     Args:
         paper, ours: model -> row -> value.
@@ -156,21 +154,16 @@ def dots(
     figure = _figure(len(rows) * max(0.32, 0.14 * series) + 1.1 + 0.2 * ((series + 1) // 2))
     axes = figure.add_subplot()
     step = 0.8 / max(1, series)
-    handles = []
     for i, (label, values) in enumerate([*paper.items(), *ours.items()]):
-        places = [(y + (i - (series - 1) / 2) * step, values.get(row)) for y, row in enumerate(rows)]
-        places = [(y, value) for y, value in places if value is not None]
-        marker = {"marker": MARKERS[i % len(MARKERS)], "ls": "none", "ms": 5.5}
-        if i < len(paper):
-            style = {"color": PAPER_COLOUR, "mfc": "white", **marker}
-            axes.plot([value for _, value in places], [y for y, _ in places], **style)
-        else:
+        ys = [y + (i - (series - 1) / 2) * step for y, row in enumerate(rows) if values.get(row) is not None]
+        found = [values[row] for row in rows if values.get(row) is not None]
+        found = [value if isinstance(value, Value) else Value((value,)) for value in found]
+        style = {"color": PAPER_COLOUR, "mfc": "white", "capsize": 0}
+        if i >= len(paper):
             colour = styles[label]["color"] if styles else COLOURS[(i - len(paper)) % len(COLOURS)]
-            style = {"color": colour, **marker}
-            found = [value for _, value in places]
-            centres = [value.centre for value in found]
-            axes.errorbar(centres, [y for y, _ in places], xerr=_bars(found), capsize=2.5, **style)
-        handles.append(Line2D([], [], label=label, **style))
+            style = {"color": colour, "capsize": 2.5}
+        style |= {"marker": MARKERS[i % len(MARKERS)], "ls": "none", "ms": 5.5, "label": label}
+        axes.errorbar([value.centre for value in found], ys, xerr=_bars(found), **style)
     for y in range(1, len(rows)):
         axes.axhline(y - 0.5, color="0.9", lw=0.8, zorder=0)
     axes.set_yticks(range(len(rows)), rows)
@@ -181,8 +174,8 @@ def dots(
     axes.set_title(title, fontsize=11)
     axes.grid(axis="x", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    if len(handles) > 1:
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    if series > 1:
+        figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     for text in figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
         text.set_parse_math(False)  # a model's name may hold dollars
     return figure

@@ -75,8 +75,9 @@ def test_dots_of_a_median_have_the_range_as_bars():
     ours = {"$mine_1 (ours)": {"RTE": Value((60.0, 61.0, 70.0), median=True), "CoLA": None}}
     figure = figures.dots(["CoLA", "RTE"], {"ExLM": {"CoLA": 64.6, "RTE": 78.8}}, ours, "%")
     axes = figure.axes[0]
-    assert axes.lines[0].get_xydata()[:, 0].tolist() == [64.6, 78.8]
-    [container] = axes.containers
+    paper, container = axes.containers
+    assert paper[0].get_xydata()[:, 0].tolist() == [64.6, 78.8]
+    assert paper[0].get_markerfacecolor() == "white"
     assert container[0].get_xydata()[:, 0].tolist() == [61.0]
     assert sorted(container[2][0].get_segments()[0][:, 0]) == [60.0, 70.0]
     figures.png(figure)  # a dollar in a name is no formula

@@ -3,7 +3,7 @@ of fs_plugins.analysis. No figure or table of the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from recipes import figures
@@ -145,52 +145,36 @@ class Comparison:
         drawn = figures.lines(values, title, *axes, styles=self.styles, **more)
         return Picture(f"{self.prefix}-{name}", title, figures.png(drawn))
 
-    def by_ratio(
-        self, name: str, title: str, draw: Callable[[str, str, list[Run]], Picture]
-    ) -> list[Picture]:
-        """A picture for each p."""
-        several = len(self.ratios) > 1
-        return [
-            draw(
-                f"{name}-p{p:g}" if several else name,
-                f"{title} (p = {figures.percent(p)})",
-                [run for run in self.runs if run.p == p],
-            )
-            for p in self.ratios
-        ]
+    def by_ratio(self) -> Iterator[tuple[str, str, list[Run]]]:
+        """For each p the end of a picture's name, of its title, and the runs."""
+        for p in self.ratios:
+            where = f"-p{p:g}" if len(self.ratios) > 1 else ""
+            yield where, f" (p = {figures.percent(p)})", [run for run in self.runs if run.p == p]
 
     def over_ratios(self, measures: Mapping[str, Measure]) -> Pictures:
         """A picture of each measure over p."""
         pictures = []
         for name, measure in measures.items():
-            values: dict[str, dict[float, Value]] = {name: {} for name in self.styles}
+            values: dict[str, dict[float, Value]] = {label(run): {} for run in self.runs}
             for run in self.runs:
                 if value := measure.value(self.study, run):
                     values[label(run)][100 * run.p] = value
             pictures.append(self.picture(name, measure.title, values, "p of training and measure, %"))
         return Pictures(pictures)
 
-    def over_updates(self, name: str, measure: Measure, **more) -> list[Picture]:
-        def draw(name: str, title: str, runs: list[Run]) -> Picture:
-            values = {label(run): mean_curve(curves(self.study, run, measure)) for run in runs}
-            return self.picture(name, title, values, "updates", band=True, **more)
-
-        return self.by_ratio(name, measure.title, draw)
-
-    def over_time(self, name: str, measure: Measure) -> list[Picture]:
-        def draw(name: str, title: str, runs: list[Run]) -> Picture:
-            steps = {run: PER_UPDATE.value(self.study, run) for run in runs}
-            values = {
-                label(run): {
-                    step.centre * update: value
-                    for update, value in mean_curve(curves(self.study, run, measure)).items()
-                }
-                for run, step in steps.items()
-                if step
-            }
-            return self.picture(name, title, values, MINUTES.title, band=True)
-
-        return self.by_ratio(name, measure.title, draw)
+    def over_training(self, name: str, measure: Measure, by_time: bool = False, **more) -> list[Picture]:
+        """A picture for each p of a measure over updates, or over minutes in training steps."""
+        pictures = []
+        for where, what, runs in self.by_ratio():
+            values: dict[str, dict[float, Value]] = {}
+            for run in runs:
+                step = PER_UPDATE.value(self.study, run) if by_time else Value((1,))
+                curve = mean_curve(curves(self.study, run, measure)) if step else {}
+                values[label(run)] = {step.centre * update: value for update, value in curve.items()}
+            xlabel = MINUTES.title if by_time else "updates"
+            picture = self.picture(name + where, measure.title + what, values, xlabel, band=True, **more)
+            pictures.append(picture)
+        return pictures
 
     def tokens(self) -> float | None:
         """Tokens of an update; None if that is not known, or runs differ."""
@@ -263,7 +247,7 @@ def recovery(one: Comparison) -> list[Block]:
     }
     tokens = one.tokens()
     also = ("tokens seen, millions", tokens / 1e6) if tokens else None
-    pictures = [*one.over_updates("bits", BITS, also=also), *one.over_time("time", BITS)]
+    pictures = [*one.over_training("bits", BITS, also=also), *one.over_training("time", BITS, by_time=True)]
     return [Text(RECOVERY_NOTE), one.table(columns), Pictures(pictures)]
 
 
@@ -293,21 +277,19 @@ def atoms(one: Comparison) -> list[Block]:
         for control, found in controls.items()
     ]
 
-    def draw(name: str, title: str, runs: list[Run]) -> Picture:
+    pictures = []
+    for where, what, runs in one.by_ratio():
         ours = {label(run): {ATOMS[key]: _atoms(key).value(one.study, run) for key in ATOMS} for run in runs}
-        plain = {name: {key: v and v.centre for key, v in found.items()} for name, found in controls.items()}
-        drawn = figures.dots(list(ATOMS.values()), plain, ours, "%", title, one.styles)
-        return Picture(f"{one.prefix}-{name}", title, figures.png(drawn))
-
+        drawn = figures.dots(list(ATOMS.values()), controls, ours, "%", f"atom probe{what}", one.styles)
+        pictures.append(Picture(f"{one.prefix}-atoms{where}", f"atom probe{what}", figures.png(drawn)))
     models = range(len(table.rows))
-    pictures = Pictures(one.by_ratio("atoms", "atom probe", draw))
-    return [Text(ATOMS_NOTE), Table(table.head, [*table.rows, *rows], models), pictures]
+    return [Text(ATOMS_NOTE), Table(table.head, [*table.rows, *rows], models), Pictures(pictures)]
 
 
 def use_of_states(one: Comparison) -> list[Block]:
     runs = [run for run in one.runs if run.model not in NO_PATHS]
     shown = {name: measure for name, measure in STATES.items() if name != "posterior_entropy"}
-    pictures = [picture for name, measure in shown.items() for picture in one.over_updates(name, measure)]
+    pictures = [picture for name, measure in shown.items() for picture in one.over_training(name, measure)]
     return [Text(STATES_NOTE), one.table(one.cells(*STATES.values()), runs), Pictures(pictures)]
 
 

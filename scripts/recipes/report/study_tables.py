@@ -9,7 +9,7 @@ from recipes.report import comparisons, study_figures
 from recipes.report.page import Block, Picture, Pictures, Section, Text
 from recipes.report.study import SECONDS, TRAIN, Measure, Study, glue, probe
 from recipes.report.study_figures import PROBE_NOTE
-from recipes.study.grids import COMPARISONS, EXPERIMENTS, GLUE_TASKS, TARGETS, Run
+from recipes.study.grids import COMPARISONS, EXPERIMENTS, GLUE_TASKS, QUALITY, QUALITY_MNLI, TARGETS, Run
 from recipes.tables import Table, number
 
 COLUMNS = (*GLUE_TASKS, "Avg")
@@ -93,42 +93,40 @@ def _about(study: Study) -> Table:
     return Table(["", ""], [[name, str(value)] for name, value in rows.items() if value])
 
 
-def _finished(study: Study, name: str) -> str:
-    """How many of the pre-trainings of a figure, table or comparison are finished."""
-    runs = TARGETS[name].runs
-    lacking = [run.name for run in runs if not any(study.read(run, TRAIN))]
-    if not lacking:
-        return f"All of its {len(runs)} pre-trainings are finished."
-    finished = f"{len(runs) - len(lacking)} of its {len(runs)} pre-trainings are finished"
-    return f"{finished}." + (f" Missing: {', '.join(lacking)}." if len(lacking) <= 5 else "")
-
-
-def _measured(study: Study, name: str) -> int:
-    """How many of the pre-trainings of a figure, table or comparison have what it shows."""
+def _lacking(study: Study, name: str) -> list[str]:
+    """The pre-trainings that have nothing of what a figure, table or comparison shows."""
     files = {f"{measure}.json" for measure in TARGETS[name].measures} or {TRAIN}
-    if name in EXPERIMENTS and any(file.startswith("quality") for file in files):
+    if {QUALITY, QUALITY_MNLI} & set(TARGETS[name].measures):
         files = {probe()[0].file, glue("Avg").file}
-    return sum(
-        any(next(folder.glob(file), None) for folder in study.folders(run) for file in files)
+    return [
+        run.name
         for run in TARGETS[name].runs
-    )
+        if not any(next(folder.glob(file), None) for folder in study.folders(run) for file in files)
+    ]
 
 
 def _shown(study: Study, name: str) -> bool:
     """Whether a target was asked for, or is complete; if nobody asked, whether it has results."""
-    targets, found = set(study.settings.get("targets") or ()), _measured(study, name)
+    targets, lacking = set(study.settings.get("targets") or ()), len(_lacking(study, name))
     if name in targets or "all" in targets and name in EXPERIMENTS:
         return True
-    return found > 0 and (not targets or found == len(TARGETS[name].runs))
+    return lacking < len(TARGETS[name].runs) and not (targets and lacking)
+
+
+def _counted(study: Study, name: str) -> str:
+    runs = len(TARGETS[name].runs)
+    return f"{runs - len(_lacking(study, name))} of {runs} pre-trainings"
 
 
 def _section(study: Study, name: str, prefix: str) -> Section:
-    title, finished = TARGETS[name].title, _finished(study, name)
+    title, lacking = TARGETS[name].title, _lacking(study, name)
+    status = f"There are results of {_counted(study, name)}."
+    status += f" Missing: {', '.join(lacking)}." if 0 < len(lacking) <= 5 else ""
     if name in COMPARISONS:
-        about = Text(f"Not in the paper. {finished}")
+        about = Text(f"Not in the paper. {status}")
         return Section(f"Comparison: {title}", [about], comparisons.sections(study, name, prefix))
     number = name.replace("figure", "Figure ").replace("table", "Table ")
-    about = Text(f"The paper's: {paper.numbers(name)['source']}. {finished}")
+    about = Text(f"The paper's: {paper.numbers(name)['source']}. {status}")
     return Section(f"{number}: {title}", [about, *BUILDERS[name](study, prefix)])
 
 
@@ -143,11 +141,7 @@ def section(study: Study, title: str, prefix: str = "") -> Section:
         "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, "
         "(n=2 of 3) that one is missing. A number without it is of a single seed."
     )
-    found = {name: _measured(study, name) for name in TARGETS if name not in shown}
-    left = [
-        f"{name} ({count} of {len(TARGETS[name].runs)} pre-trainings)" if count else name
-        for name, count in found.items()
-    ]
+    left = [f"{name} ({_counted(study, name)})" for name in TARGETS if name not in shown]
     more = f"Not asked for, and without all of their results: {', '.join(left)}."
     blocks = [_about(study), Text(note), *([Text(more)] if left else [])]
     return Section(title, blocks, [_section(study, name, prefix) for name in shown])

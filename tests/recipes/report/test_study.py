@@ -69,8 +69,8 @@ def test_without_results_there_are_the_papers_numbers_and_marks(tmp_path, reader
     )
     assert row(figure5.blocks, "8", "78.9%") == ["8", "78.9%", "15.02%", "1.76", "not run"]
     assert row(table13.blocks, "ExLM w/ Sparse DAG")[-3:] == ["81.0", "not run", "not run"]
-    assert figure5.blocks[0].text.endswith("0 of its 14 pre-trainings are finished.")
-    assert "finished. Missing: exlm-no-transitions-k4-p0.15, exlm-sparse-k4" in table13.blocks[0].text
+    assert figure5.blocks[0].text.endswith("There are results of 0 of 14 pre-trainings.")
+    assert "pre-trainings. Missing: exlm-no-transitions-k4-p0.15, exlm-sparse-k4" in table13.blocks[0].text
     names = [picture.name for block in blocks_of(whole, Pictures) for picture in block.pictures]
     assert len(names) == len(set(names)) == 23
 
@@ -220,5 +220,5 @@ def test_what_was_asked_for_and_what_is_complete(tmp_path, add, reader):
     section = study_tables.section(Study(tmp_path, reader), "The study")
     assert [one.title.split(":")[0] for one in section.sections] == ["Table 2", "Table 12"]
     [left] = [block.text for block in section.blocks if isinstance(block, Text) and "Not asked" in block.text]
-    assert "figure3, figure4 (1 of 14 pre-trainings), figure5 (1 of 14 pre-trainings)" in left
+    assert "figure3 (0 of 14 pre-trainings), figure4 (1 of 14 pre-trainings), figure5 (1 of 14" in left
     assert "figure12 (2 of 16 pre-trainings)" in left and "table2" not in left and "table12" not in left
