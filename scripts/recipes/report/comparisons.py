@@ -8,7 +8,7 @@ from functools import partial
 
 from recipes import figures
 from recipes.report.page import Block, Picture, Pictures, Section, Text
-from recipes.report.study import TRAIN, Measure, Study, label, measured, probe
+from recipes.report.study import TRAIN, Measure, Study, label, measured, over_ratios, probe, times
 from recipes.study import grids
 from recipes.study.grids import PROBE_RATIO, TARGETS, Run
 from recipes.study.measures import NO_PATHS
@@ -142,8 +142,8 @@ class Comparison:
         return {one.title: partial(one.cell, self.study) for one in measures}
 
     def picture(self, name: str, title: str, values: Mapping[str, Mapping], *axes, **more) -> Picture:
-        drawn = figures.lines(values, title, *axes, styles=self.styles, **more)
-        return Picture(f"{self.prefix}-{name}", title, figures.png(drawn))
+        figure = figures.lines(values, title, *axes, styles=self.styles, **more)
+        return Picture(f"{self.prefix}-{name}", figure)
 
     def by_ratio(self) -> Iterator[tuple[str, str, list[Run]]]:
         """For each p the end of a picture's name, of its title, and the runs."""
@@ -155,10 +155,7 @@ class Comparison:
         """A picture of each measure over p."""
         pictures = []
         for name, measure in measures.items():
-            values: dict[str, dict[float, Value]] = {label(run): {} for run in self.runs}
-            for run in self.runs:
-                if value := measure.value(self.study, run):
-                    values[label(run)][100 * run.p] = value
+            values = over_ratios(self.study, self.runs, measure)
             pictures.append(self.picture(name, measure.title, values, "p of training and measure, %"))
         return Pictures(pictures)
 
@@ -184,40 +181,38 @@ class Comparison:
 
 
 def rates(one: Comparison) -> list[Block]:
-    """Bits by learning rate, of the seed that chose; as far as they are known."""
-    study, bits_of = one.study, probe(own=True)[1]
-    tried: dict[Run, dict[float, float | None]] = {}
-    for row in one.runs:
-        runs = sorted(run for run in study.begun if run.row == row and run.lr)
-        tried[row] = {
-            run.lr: study.reader.read(
-                study.begun[run] / bits_of.file, lambda c, row=row: bits_of.pick(c, row)
-            )
-            for run in runs
-            if run.seed == min(run.seed for run in runs)
-        }
-        if row in study.rates:
-            tried[row] = dict(study.rates[row].bits)
+    """Bits by learning rate, of the seed that chooses, as far as they are known."""
+    study, bits = one.study, probe(own=True)[1]
+    tried: dict[Run, dict[float, float]] = {run: {} for run in one.runs}
+    for run in sorted(study.begun):
+        if not run.lr or run.row not in tried:
+            continue
+        first = min(other.seed for other in study.begun if other.row == run.row)
+        found = study.reader.read(
+            study.begun[run] / bits.file, lambda content, run=run: bits.pick(content, run)
+        )
+        if run.seed == study.rates.get(run.row, (0, first))[1] and found is not None:
+            tried[run.row][run.lr] = found
+    every = sorted({lr for found in tried.values() for lr in found})
+    if not every:
+        return [Text("All runs have their size's learning rate; give rates= to choose each model's.")]
 
-    def bits(run: Run, lr: float) -> str:
-        best = run in study.rates and lr == study.rates[run].lr
-        return number(tried[run].get(lr), 3) + (" (best)" if best else "")
+    def cell(run: Run, lr: float) -> str:
+        best = " (best)" if run in study.rates and lr == study.rates[run][0] else ""
+        return number(tried[run].get(lr), 3) + best
 
     def remark(run: Run) -> str:
         if run not in study.rates:
             return "not chosen yet" if tried[run] else "not run"
-        place = sorted(tried[run]).index(study.rates[run].lr)
-        edges = {0: "lowest", len(tried[run]) - 1: "highest"}
-        return f"the {edges[place]} rate tried is best" if place in edges else ""
+        edges = {min(every): "lowest", max(every): "highest"}
+        edge = edges.get(study.rates[run][0])
+        return f"the {edge} rate tried is best" if edge else ""
 
-    every = sorted({lr for found in tried.values() for lr in found})
-    if not every:
-        return [Text("All runs have their size's learning rate; give rates= to choose each model's.")]
-    seeds = sorted({choice.seed for run, choice in study.rates.items() if run in one.runs})
-    note = "Bits a masked token at the model's own p, by the peak learning rate"
-    note += f", of seed {', '.join(map(str, seeds))}" if seeds else ""
-    columns = {f"{lr:g}": partial(bits, lr=lr) for lr in every}
-    note += ". All other numbers are of the other seeds, at the best rate."
+    columns = {f"{lr:g}": partial(cell, lr=lr) for lr in every}
+    note = (
+        "Bits a masked token at the model's own p, by the peak learning rate, of the first seed. All other "
+        "numbers are of the other seeds, at the best rate."
+    )
     return [Text(note), one.table({**columns, "remark": remark})]
 
 
@@ -231,19 +226,15 @@ def recovery(one: Comparison) -> list[Block]:
         never = "never" if every[run] else study.missing(run, BITS.file)
         return value.text(0) if value else never
 
-    def times(run: Run) -> str:
-        mlm, own = (MINUTES.value(study, of) for of in (Run("repeated-mlm", 1, run.p), run))
-        return number(own.centre / mlm.centre if own and mlm else None, 2)
-
     columns = {
-        "learning rate": lambda run: f"{study.rates[run].lr:g}" if run in study.rates else "",
+        "learning rate": lambda run: f"{study.rates[run][0]:g}" if run in study.rates else "",
         **one.cells(*probe(), *(probe(own=True) if one.ratios != [PROBE_RATIO] else ())),
         **{
             f"below {bits} bits at update": partial(below, bits=bits)
             for bits in thresholds([curve for found in every.values() for curve in found])
         },
         **one.cells(MINUTES),
-        "times the MLM": times,
+        "times the MLM": lambda run: number(times(study, run, Run("repeated-mlm", 1, run.p)), 2),
     }
     tokens = one.tokens()
     also = ("tokens seen, millions", tokens / 1e6) if tokens else None
@@ -280,8 +271,8 @@ def atoms(one: Comparison) -> list[Block]:
     pictures = []
     for where, what, runs in one.by_ratio():
         ours = {label(run): {ATOMS[key]: _atoms(key).value(one.study, run) for key in ATOMS} for run in runs}
-        drawn = figures.dots(list(ATOMS.values()), controls, ours, "%", f"atom probe{what}", one.styles)
-        pictures.append(Picture(f"{one.prefix}-atoms{where}", f"atom probe{what}", figures.png(drawn)))
+        figure = figures.dots(list(ATOMS.values()), controls, ours, "%", f"atom probe{what}", one.styles)
+        pictures.append(Picture(f"{one.prefix}-atoms{where}", figure))
     models = range(len(table.rows))
     return [Text(ATOMS_NOTE), Table(table.head, [*table.rows, *rows], models), Pictures(pictures)]
 

@@ -169,7 +169,7 @@ def beside_paper(
             f"{row} (the paper's)": {column.title: theirs[row].get(key) for key, column in columns.items()}
             for row in pictured
         }
-        alt = f"{name.replace('table', 'Table ')} as a dot plot"
-        drawn = figures.dots(shown, papers, {row: v for row, v in ours.items() if any(v.values())}, xlabel)
-        blocks.append(Pictures([Picture(name, alt, figures.png(drawn))]))
+        ours = {row: values for row, values in ours.items() if any(values.values())}
+        title = name.replace("table", "Table ")
+        blocks.append(Pictures([Picture(name, figures.dots(shown, papers, ours, xlabel, title))]))
     return blocks

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from markdown_it import MarkdownIt
+from matplotlib.figure import Figure
 
+from recipes import figures
 from recipes.files import atomic
 from recipes.tables import Table, escape
 
@@ -38,11 +41,17 @@ class Remarks:
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG; ``name`` is that of its file."""
+    """A figure; ``name`` is that of its PNG, and the figure's title stands for it."""
 
     name: str
-    alt: str
-    content: bytes
+    figure: Figure
+
+    @cached_property
+    def png(self) -> bytes:
+        return figures.png(self.figure)
+
+    def markdown(self) -> str:
+        return f"![{escape(self.figure.axes[0].get_title())}]({PICTURES}/{self.name}.png)"
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Pictures:
     pictures: list[Picture]
 
     def markdown(self) -> str:
-        return "\n".join(f"![{escape(one.alt)}]({PICTURES}/{one.name}.png)" for one in self.pictures)
+        return "\n".join(picture.markdown() for picture in self.pictures)
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ class Section:
             for child in token.children or []:
                 if child.type == "image":
                     picture = pictures[Path(child.attrs["src"]).stem]
-                    data = base64.b64encode(picture.content).decode()
+                    data = base64.b64encode(picture.png).decode()
                     child.attrSet("src", f"data:image/png;base64,{data}")
         body = reader.renderer.render(tokens, reader.options, {})
         links = reader.render("\n".join(line[4:] for line in contents[1:]))
@@ -130,15 +139,11 @@ class Section:
         Raises:
             RecipeError: if they cannot be written.
         """
-        pictures = self.pictures()
-        if pictures:
-            (folder / PICTURES).mkdir(exist_ok=True)
-        for name, picture in pictures.items():
-            with atomic(folder / PICTURES / f"{name}.png", "wb") as file:
-                file.write(picture.content)
-        paths = []
-        for name, text in (("report.md", self.markdown()), ("report.html", self.html())):
-            with atomic(folder / name) as file:
-                file.write(text)
-            paths.append(folder / name)
-        return paths
+        files = {"report.md": self.markdown().encode(), "report.html": self.html().encode()}
+        pictures = {f"{PICTURES}/{name}.png": one.png for name, one in self.pictures().items()}
+        for name, content in {**pictures, **files}.items():
+            if name in pictures:
+                (folder / PICTURES).mkdir(exist_ok=True)
+            with atomic(folder / name, "wb") as file:
+                file.write(content)
+        return [folder / name for name in files]

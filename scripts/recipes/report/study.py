@@ -8,9 +8,8 @@ rates/NAME.json                     the best learning rate of a row, and the see
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TypeVar
@@ -40,20 +39,6 @@ def label(run: Run) -> str:
     return f"{MODELS.get(run.model, run.model)}, k = {run.k}{longer}{penalty}"
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A row's learning rate, the seed that chose it, and bits a masked token by rate."""
-
-    lr: float
-    seed: int
-    bits: dict[float, float]
-
-    @classmethod
-    def parse(cls, content: dict) -> Choice:
-        bits = {float(lr): float(value) for lr, value in content["bits"].items()}
-        return cls(float(content["lr"]), int(content["seed"]), bits)
-
-
 class Study:
     """The results of the pre-trainings in OUTPUT/study.
 
@@ -63,7 +48,7 @@ class Study:
     Attributes:
         settings: of study.json; empty if it does not exist.
         begun: the folder of each run that was begun, whether it counts or not.
-        rates: row -> the choice of its learning rate.
+        rates: row -> its learning rate, and the seed that chose it.
         undecided: rows whose learning rate is not chosen yet.
     """
 
@@ -78,7 +63,7 @@ class Study:
                 reader.note(f"{folder} is not used: {error}")
                 continue
             reader.record(folder)
-        self.rates: dict[Run, Choice] = {}
+        self.rates: dict[Run, tuple[float, int]] = {}
         self.undecided: set[Run] = set()
         rows = sorted({run.row for run in self.begun})
         self._folders: dict[Run, list[Path]] = {row: self._select(row) for row in rows}
@@ -87,7 +72,7 @@ class Study:
         """The folders that count, by seed."""
         runs = sorted(run for run in self.begun if run.row == row)
         path = self.output / "rates" / f"{row.name}.json"
-        chosen = self.reader.read(path, Choice.parse)
+        chosen = self.reader.read(path, lambda content: (float(content["lr"]), int(content["seed"])))
         if chosen is None and any(run.lr for run in runs):
             self.undecided.add(row)
             return []
@@ -96,7 +81,7 @@ class Study:
         self.rates[row] = chosen
         if not all(run.lr for run in runs):
             self.reader.note(f"{row.name}: runs at the size's own learning rate are not used beside {path}")
-        return [self.begun[run] for run in runs if run.lr == chosen.lr and run.seed != chosen.seed]
+        return [self.begun[run] for run in runs if run.lr == chosen[0] and run.seed != chosen[1]]
 
     def folders(self, run: Run) -> list[Path]:
         """Of each seed of a row that counts."""
@@ -113,20 +98,16 @@ class Study:
         found = [self.reader.read(path / PurePath(file).name, parse) for paths in begun for path in paths]
         seeds = len(folders)
         if run in self.rates:  # all others that were asked for
-            seeds = max(seeds, len(set(self.settings.get("seeds") or ()) - {self.rates[run].seed}))
+            seeds = max(seeds, len(set(self.settings.get("seeds") or ()) - {self.rates[run][1]}))
         return found + [None] * (seeds * max(map(len, begun), default=0) - len(found))
 
     def curve(self, run: Run) -> list[dict]:
         """The training records of a run's metrics.jsonl, of its first seed that has some."""
-        for path in (folder / METRICS for folder in self.folders(run)):
-            try:
-                lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-                if found := [record for record in map(json.loads, lines) if record["kind"] == "train"]:
-                    return found
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                self.reader.damaged.add(path)
-                self.reader.note(f"{path} is damaged: {error}")
-        return []
+
+        def parse(content: dict) -> list[dict]:
+            return [record for record in content["lines"] if record["kind"] == "train"]
+
+        return next(filter(None, self.read(run, METRICS, parse)), [])
 
     def missing(self, run: Run, file: str = TRAIN) -> str:
         """What stands in a cell that has no number, of a file or a pattern of files."""
@@ -182,10 +163,10 @@ class Average(Measure):
         means = [glue(task).value(study, run) for task in GLUE_TASKS]
         if not all(means):
             return None
-        if len({(len(value.numbers), value.expected) for value in means}) == 1:  # each seed has all four
-            per_seed = zip(*(value.numbers for value in means), strict=True)
-            return over_seeds(map(statistics.fmean, per_seed), means[0].expected)
-        return over_seeds([statistics.fmean(value.centre for value in means)])
+        if len({(len(value.numbers), value.expected) for value in means}) > 1:
+            return over_seeds([statistics.fmean(value.centre for value in means)])
+        per_seed = zip(*(value.numbers for value in means), strict=True)  # each has all four
+        return over_seeds(map(statistics.fmean, per_seed), means[0].expected)
 
 
 def glue(task: str) -> Measure:
@@ -237,4 +218,19 @@ def entropy(name: str = "entropy") -> Measure:
     return Measure(name, "entropy.json", lambda content, run: (content[name] or {}).get("mean"), 2)
 
 
-SECONDS = Measure("seconds in training steps", TRAIN, lambda content, run: content["training_seconds"])
+HOURS = Measure("hours, ours", TRAIN, lambda content, run: content["training_seconds"] / 3600, 3)
+
+
+def times(study: Study, run: Run, baseline: Run) -> float | None:
+    """The training time of a run by that of another."""
+    own, other = HOURS.value(study, run), HOURS.value(study, baseline)
+    return own.centre / other.centre if own and other and other.centre else None
+
+
+def over_ratios(study: Study, runs: Iterable[Run], measure: Measure) -> dict[str, dict[float, Value]]:
+    """Label -> p, in percent -> value."""
+    values: dict[str, dict[float, Value]] = {label(run): {} for run in runs}
+    for run in runs:
+        if value := measure.value(study, run):
+            values[label(run)][100 * run.p] = value
+    return values

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 
 from recipes import figures, paper
 from recipes.report.page import Block, Picture, Pictures, Text
-from recipes.report.study import METRICS, TRAIN, Measure, Study, entropy, glue, label, probe
+from recipes.report.study import METRICS, TRAIN, Measure, Study, entropy, glue, label, over_ratios, probe
 from recipes.study.grids import FIGURE12_RATIOS, MASK_RATIOS, REPEATED, STATES, Run
 from recipes.tables import Table, Value, number
 
@@ -68,9 +69,8 @@ def grid(
     values = {key: measure.value(study, run) for key, run in RUNS.items()}
     centres = {key: value and value.centre for key, value in values.items()}
     pictures = [
-        Picture(f"{name}-{who}", f"{who}: {what}", figures.png(drawn))
+        Picture(f"{name}-{who}", figures.grid(cells, f"{who}: {what}", digits, list(REPEATED), MASK_RATIOS))
         for who, what, cells in (("paper", theirs, found), ("ours", ours or theirs, centres))
-        for drawn in [figures.grid(cells, f"{who}: {what}", digits, list(REPEATED), MASK_RATIOS)]
     ]
     columns = {
         **BY_K_AND_P,
@@ -91,26 +91,34 @@ def figure3(study: Study, prefix: str) -> list[Block]:
     return [Text(PROBE_NOTE), *grid(study, name, measure, papers, what, "masked tokens recovered, %")]
 
 
+def _expected(content: dict, run: Run) -> float | None:
+    """The share by the length of the samples, before repetition, in percent."""
+    words = pairwise(content.get("fairseq_train") or [])
+    lengths = [int(after) for word, after in words if word == "--tokens-per-sample"]
+    return 100 * corrupted_share(run.k, run.p, lengths[-1]) if lengths else None
+
+
+TOKENS = Measure("tokens", TRAIN, lambda content, run: content["corrupted"]["tokens"])
+EXPECTED = Measure("expected, %", TRAIN, _expected)
+
+
 def figure4(study: Study, prefix: str) -> list[Block]:
     def tokens(run: Run) -> int:
-        return sum(content["corrupted"]["tokens"] for content in study.read(run, TRAIN) if content)
+        found = TOKENS.value(study, run)
+        return sum(found.numbers) if found else 0
 
     def expected(run: Run) -> float | None:
-        """By the length of the samples, before repetition."""
-        words = [
-            word for content in study.read(run, TRAIN) if content for word in content.get("fairseq_train", [])
-        ]
-        lengths = [after for word, after in pairwise(words) if word == "--tokens-per-sample"]
-        return corrupted_share(run.k, run.p, int(lengths[-1])) if lengths else None
+        found = EXPECTED.value(study, run)
+        return found and found.centre
 
-    def errors(run: Run, share: float | None) -> str:
+    def errors(run: Run, percent: float | None) -> str:
         value = CORRUPTED.value(study, run)
-        return standard_errors(value.centre, share, tokens(run)) if value and share else ""
+        return standard_errors(value.centre, percent / 100, tokens(run)) if value and percent else ""
 
     more = {
-        "expected, %": lambda run: number(share and 100 * share, 3) if (share := expected(run)) else "",
-        "tokens": lambda run: f"{tokens(run):,}" if CORRUPTED.value(study, run) else "",
-        "standard errors from p^k": lambda run: errors(run, run.p**run.k),
+        "expected, %": lambda run: number(expected(run), 3),
+        "tokens": lambda run: f"{tokens(run):,}" if tokens(run) else "",
+        "standard errors from p^k": lambda run: errors(run, 100 * run.p**run.k),
         "standard errors from expected": lambda run: errors(run, expected(run)),
     }
     note = (
@@ -151,8 +159,8 @@ def figure9(study: Study, prefix: str) -> list[Block]:
             for key, records in curves.items()
         }
         log = "y" if name == "ppl" else ""
-        drawn = figures.lines(points, title, "updates", styles=styles, legend=legend, band=True, log=log)
-        pictures.append(Picture(f"{prefix}figure9-{name}", title, figures.png(drawn)))
+        figure = figures.lines(points, title, "updates", styles=styles, legend=legend, band=True, log=log)
+        pictures.append(Picture(f"{prefix}figure9-{name}", figure))
     title, where = "training loss at the end, bits per masked token", "corrupted semantics $p^k$"
     ends = {
         (run.k, run.p): {100 * run.p**run.k: Value((record["loss"],))}
@@ -160,8 +168,8 @@ def figure9(study: Study, prefix: str) -> list[Block]:
         if record.get("loss") is not None
     }
     more = {"styles": styles, "legend": legend, "band": True, "log": "x"}
-    drawn = figures.lines(ends, title, where, xticks=[100 * p for p in MASK_RATIOS], **more)
-    pictures.append(Picture(f"{prefix}figure9-end", title, figures.png(drawn)))
+    figure = figures.lines(ends, title, where, xticks=[100 * p for p in MASK_RATIOS], **more)
+    pictures.append(Picture(f"{prefix}figure9-end", figure))
     columns = {
         **BY_K_AND_P,
         "updates": lambda run: str(last[run]["update"]) if run in last else study.missing(run, METRICS),
@@ -175,32 +183,22 @@ def figure9(study: Study, prefix: str) -> list[Block]:
 
 
 def figure12(study: Study, prefix: str) -> list[Block]:
-    measures = {
-        "mean over a token's states": entropy(),
-        "weighted by the posterior": entropy("entropy_posterior"),
-    }
-    runs = [
-        run
-        for p in FIGURE12_RATIOS
-        for run in (Run("repeated-mlm", 1, p), *(Run("exlm", k, p) for k in STATES))
-    ]
+    mlm = [Run("repeated-mlm", 1, p) for p in FIGURE12_RATIOS]
+    exlm = [Run("exlm", k, p) for p in FIGURE12_RATIOS for k in STATES]
+    first, second = entropy(), entropy("entropy_posterior")
     pictures = []
-    for title, measure in measures.items():
-        values: dict[str, dict[float, Value]] = {label(run): {} for run in runs}
-        for run in runs:
-            if value := (measure if run.model == "exlm" else entropy()).value(study, run):
-                values[label(run)][100 * run.p] = value
-        drawn = figures.lines(values, title, "p, %", "entropy, bits")
-        name = f"{prefix}figure12-{measure.title}"
-        pictures.append(Picture(name, f"Entropy by p and k: {title}", figures.png(drawn)))
-    first, second = measures.values()
+    for measure, title in ((first, "mean over a token's states"), (second, "weighted by the posterior")):
+        values = over_ratios(study, mlm, first) | over_ratios(study, exlm, measure)
+        figure = figures.lines(values, f"Entropy, bits: {title}", "p, %")
+        pictures.append(Picture(f"{prefix}figure12-{measure.title}", figure))
     columns = {
         "p": lambda run: figures.percent(run.p),
         "model": label,
         "paper": lambda run: "",
-        "ours, bits: mean over states": lambda run: first.cell(study, run),
+        "ours, bits: mean over states": partial(first.cell, study),
         "weighted by the posterior": lambda run: second.cell(study, run) if run.model == "exlm" else "",
     }
+    runs = sorted([*mlm, *exlm], key=lambda run: (run.p, run.k))
     note = "The paper's figure is a picture without numbers, and does not name its mask ratios."
     return [Text(note), Pictures(pictures), Table.of(runs, columns)]
 

@@ -7,13 +7,12 @@ from functools import partial
 from recipes import figures, paper
 from recipes.report import comparisons, study_figures
 from recipes.report.page import Block, Picture, Pictures, Section, Text
-from recipes.report.study import SECONDS, TRAIN, Measure, Study, glue, probe
+from recipes.report.study import HOURS, TRAIN, Study, glue, probe, times
 from recipes.report.study_figures import PROBE_NOTE
 from recipes.study.grids import COMPARISONS, EXPERIMENTS, GLUE_TASKS, QUALITY, QUALITY_MNLI, TARGETS, Run
 from recipes.tables import Table, number
 
 COLUMNS = (*GLUE_TASKS, "Avg")
-HOURS = Measure("hours, ours", TRAIN, lambda content, run: content["training_seconds"] / 3600, 3)
 
 
 def _rows(name: str) -> dict[Run, dict]:
@@ -39,8 +38,8 @@ def quality(study: Study, prefix: str, name: str) -> list[Block]:
         ("paper", what, ({"paper": theirs}, {})),
         ("ours", what if study.has_glue else "masked tokens recovered, %", ({}, {"ours": ours})),
     ):
-        drawn = figures.dots(list(theirs), *values, xlabel, who)
-        pictures.append(Picture(f"{prefix}{name}-{who}", f"{who}: {xlabel}", figures.png(drawn)))
+        figure = figures.dots(list(theirs), *values, xlabel, who)
+        pictures.append(Picture(f"{prefix}{name}-{who}", figure))
     note = [] if study.has_glue else [Text(PROBE_NOTE)]
     return [*note, Pictures(pictures), Table.of(rows, columns)]
 
@@ -48,10 +47,6 @@ def quality(study: Study, prefix: str, name: str) -> list[Block]:
 def table12(study: Study, prefix: str) -> list[Block]:
     rows = _rows("table12")
     baseline = next(iter(rows))
-
-    def times(run: Run) -> float | None:
-        ours, mlm = SECONDS.value(study, run), SECONDS.value(study, baseline)
-        return ours.centre / mlm.centre if ours and mlm and mlm.centre else None
 
     def hours(run: Run) -> float:
         return rows[run]["values"]["hours"]
@@ -61,7 +56,7 @@ def table12(study: Study, prefix: str) -> list[Block]:
         "hours, paper": lambda run: number(hours(run)),
         HOURS.title: partial(HOURS.cell, study),
         "times the MLM, paper": lambda run: number(hours(run) / hours(baseline), 2),
-        "times the MLM, ours": lambda run: number(times(run), 2),
+        "times the MLM, ours": lambda run: number(times(study, run, baseline), 2),
         "machine": lambda run: ", ".join(_machines(study.read(run, TRAIN))),
     }
     note = "Ours are the hours spent in training steps, without validation and saving."

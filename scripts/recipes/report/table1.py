@@ -61,7 +61,7 @@ def _of(model: Model, kind: str) -> dict[str, list[Finetuning]]:
     return {dataset: runs for dataset, runs in found.items() if runs[0].about["kind"] == kind}
 
 
-def _remarks(models: list[Model], kind: str, wanted: int, compared: Collection[str]) -> list[Remarks]:
+def _remarks(models: list[Model], kind: str, compared: Collection[str]) -> list[Remarks]:
     """What keeps the numbers of a column from being compared.
 
     Args:
@@ -72,9 +72,6 @@ def _remarks(models: list[Model], kind: str, wanted: int, compared: Collection[s
     every = [(model, dataset, runs) for model in models for dataset, runs in _of(model, kind).items()]
     hashed = all(run.about["rows"] for _, _, runs in every for run in runs)
     for model, dataset, runs in every:
-        finished = sum(run.scores["test"] is not None for run in runs)
-        if finished < (asked := len(model.seeds) or wanted):
-            remarks.append(f"{model.name}, {dataset}: {finished} of {asked} seeds")
         for run in runs:
             if run.scores["test"] is None:
                 metric = METRICS[kind][0].upper()
@@ -113,7 +110,7 @@ def sections(models: list[Model]) -> list[Section]:
             names = sorted(present)
             rows = [[m.name, *(cell(m, Column(c, c, "test"))[0] for c in names)] for m in members]
             about = "RMSE in the units of the labels, test set, mean ± standard deviation over seeds."
-            blocks = [Table(["model", *names], rows, range(len(rows))), *_remarks(members, kind, wanted, ())]
+            blocks = [Table(["model", *names], rows, range(len(rows))), *_remarks(members, kind, ())]
             result.append(Section("Regressions of molecular properties", [Text(about), *blocks]))
             continue
         theirs = paper.numbers("table1")["columns"]
@@ -128,6 +125,6 @@ def sections(models: list[Model]) -> list[Section]:
             f"The paper's: {paper.numbers('table1')['source']}. Ours: ROC-AUC in % on the test set, mean ± "
             "standard deviation over seeds; (n=3) is their number."
         )
-        remarks = _remarks(members, kind, wanted, theirs)
+        remarks = _remarks(members, kind, theirs)
         result.append(Section("Table 1: MoleculeNet", [Text(about), blocks[0], *remarks, *blocks[1:]]))
     return result

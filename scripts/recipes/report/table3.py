@@ -11,11 +11,13 @@ from recipes.glue.tasks import TASKS
 from recipes.report.finetunings import MEAN, Column, Finetuning, Model, Point, beside_paper
 from recipes.report.page import Section, Text
 from recipes.report.reader import Reader
-from recipes.tables import Table, Value, number, over_seeds
+from recipes.tables import Table, Value, number
 
 GLUE_RESULT, SQUAD_RESULT = "result.json", "scores.json"
 SQUAD, QUESTIONS = "squad", 11_873  # of SQuAD 2.0's development set
-MEASURES = ("exact", "f1", "HasAns_f1", "NoAns_f1", "best_exact", "best_f1")
+SQUAD_MEASURES = ("exact", "f1", "HasAns_f1", "NoAns_f1", "best_exact", "best_f1")
+OFFICIAL = {name: task.official for name, task in TASKS.items()}  # rows
+OFFICIAL[SQUAD] = {"train": 0, **dict.fromkeys(SQUAD_MEASURES, QUESTIONS)}
 COLUMNS = {
     name: {MEAN: Column(MEAN), "EM": Column("EM", SQUAD, "exact"), "F1": Column("F1", SQUAD, "f1")}.get(
         name, Column(name, name.partition("-m")[0], "valid1" if name == "MNLI-mm" else "valid")
@@ -53,11 +55,11 @@ def _parse_glue(folder: Path, content: dict) -> Finetuning:
 def _parse_squad(folder: Path, content: dict) -> Finetuning:
     """A result of SQuAD, in percent, at the threshold of the training; of a seed by its folder's name."""
     content["exact"], content["f1"]  # noqa: B018  (what every evaluation has)
-    scores = {name: float(content[name]) for name in MEASURES if name in content}
+    scores = {name: float(content[name]) for name in SQUAD_MEASURES if name in content}
     seed = re.fullmatch(r"seed-(\d+)", folder.name)
-    return Finetuning(
-        folder, SQUAD, int(seed[1]) if seed else str(folder), scores, {"total": int(content["total"])}
-    )
+    rows = dict.fromkeys(SQUAD_MEASURES, int(content["total"]))
+    about = {"rows": rows, "train_rows": 0, "from MNLI": False, "cut": {}}
+    return Finetuning(folder, SQUAD, int(seed[1]) if seed else str(folder), scores, about)
 
 
 def _settings(content: dict) -> dict:
@@ -95,14 +97,14 @@ def read(name: str, folder: Path, reader: Reader, seeds: tuple[int, ...] = ()) -
 
 def _marks(model: Model, column: Column) -> str:
     """What a number is not comparable in."""
-    runs = model.best(column.task)
-    if column.task == SQUAD:
-        return "" if all(run.about["total"] == QUESTIONS for run in runs) else "†"
-    official, about = TASKS[column.task].official, runs[0].about
-    sizes = about["rows"].get(column.score, 0), about["train_rows"]
-    marks = "" if sizes == (official[column.score], official["train"]) else "†"
+    official, about = OFFICIAL[column.task], model.best(column.task)[0].about
+    whole = all(
+        (run.about["rows"].get(column.score), run.about["train_rows"])
+        == (official[column.score], official["train"])
+        for run in model.best(column.task)
+    )
     points, finished = len(model.points(column.task)), len(model.first(column.task))
-    marks += "‡" if about["from MNLI"] else ""
+    marks = ("" if whole else "†") + ("‡" if about["from MNLI"] else "")
     return marks + (f" ({finished} of {points} points)" if finished < points else "")
 
 
@@ -113,55 +115,42 @@ def _cell(model: Model, column: Column) -> tuple[str, Value | None]:
     return model.missing(column.task, SQUAD_RESULT if column.task == SQUAD else ""), None
 
 
-def _glue(model: Model, reader: Reader) -> list[Text | Table]:
-    """Each task's best point, the score of each seed, and how much of GLUE it was trained and scored on."""
+def _details(model: Model, reader: Reader) -> list[Text | Table]:
+    """Each task's best point, the score of each seed, and how much of the data it is of."""
+    more = [Column(f"SQuAD, {name}", SQUAD, name) for name in SQUAD_MEASURES[2:]]
     rows = []
-    for name, column in COLUMNS.items():
+    for column in [*COLUMNS.values(), *more]:
         task, split = column.task, column.score
-        if task not in TASKS or not (value := model.value(task, split, median=True)):
+        if not task or not (value := model.value(task, split, median=True)):
             continue
-        runs, official = model.best(task), TASKS[task].official
+        runs, official = model.best(task), OFFICIAL[task]
         for run in runs:
             reader.record(run.folder)
         about = runs[0].about
         cut, limit = about["cut"].get(split, (0, 0))
         rows.append(
             [
-                name,
-                TASKS[task].metric,
+                column.title,
+                TASKS[task].metric if task in TASKS else split,
                 number(value.centre, 2),
                 ", ".join(number(score, 2) for score in value.numbers),
                 ", ".join(str(run.seed) for run in runs),
                 runs[0].title,
                 f"{len(model.first(task))} of {len(model.points(task))}",
-                f"{about['train_rows']:,} of {official['train']:,}",
+                f"{about['train_rows']:,} of {official['train']:,}" if official["train"] else "",
                 f"{about['rows'].get(split, 0):,} of {official[split]:,}"
                 + (f", {cut:,} cut to {limit} tokens" if cut else ""),
                 "MNLI's" if about["from MNLI"] else "pre-trained",
             ]
         )
     if not rows:
-        return []
+        return [Text("No result yet.")]
     head = ["task", "metric", "median", "scores", "seeds", "best point", "points finished"]
     head += ["training rows", "development rows", "start"]
     settings = {name: model.settings.get(name) for name in ("checkpoint", "grid", "only")}
-    about = ", ".join(f"{name} {value}" for name, value in settings.items() if value)
-    return [*([Text(f"GLUE: {about}.")] if about else []), Table(head, rows)]
-
-
-def _squad(model: Model, reader: Reader) -> list[Text | Table]:
-    """A row per seed, the medians last; empty where a run has no such questions."""
-    rows, runs = [], model.best(SQUAD)
-    for run in runs:
-        reader.record(run.folder)
-        measures = [number(run.scores.get(measure), 2) for measure in MEASURES]
-        rows.append([str(run.seed), f"{run.about['total']:,} of {QUESTIONS:,}", *measures])
-    if len(rows) > 1:
-        medians = [over_seeds((run.scores.get(m) for run in runs), median=True) for m in MEASURES]
-        rows.append(["median", "", *(number(value and value.centre, 2) for value in medians)])
-    note = "SQuAD: best_exact and best_f1 are at the thresholds that are best on this very set."
-    table = Table(["seed", "questions", *MEASURES], rows, [len(rows) - 1] if len(rows) > 1 else [])
-    return [Text(note), table] if rows else []
+    about = [f"{name}: {value}" for name, value in settings.items() if value]
+    about += ["SQuAD's best_exact and best_f1 are at the thresholds that are best on this very set."]
+    return [Table(head, rows), Text("; ".join(about[:-1] + (about[-1:] if SQUAD in model.runs else [])))]
 
 
 def section(models: list[Model], reader: Reader) -> Section:
@@ -175,10 +164,5 @@ def section(models: list[Model], reader: Reader) -> Section:
         "three seeds are missing. MEAN is over the eight tasks, with MNLI-m."
     )
     notes = [Text(note) for mark, note in NOTES.items() if mark in texts]
-    details = [
-        Section(
-            f"Details of {one.name}", _glue(one, reader) + _squad(one, reader) or [Text("No result yet.")]
-        )
-        for one in models
-    ]
+    details = [Section(f"Details of {one.name}", _details(one, reader)) for one in models]
     return Section("Table 3: GLUE and SQuAD 2.0", [Text(about), table, *notes, *pictures], details)
