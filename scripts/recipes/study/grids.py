@@ -90,6 +90,12 @@ class Run:
         )
 
     @property
+    def flags(self) -> list[str]:
+        """Of fairseq-train, besides the model, k, p, the seed and the updates."""
+        flags = {"--lr": self.lr, "--alignment-penalty": self.penalty}
+        return [word for flag, value in flags.items() if value for word in (flag, f"{value:g}")]
+
+    @property
     def own_ratio(self) -> float:
         """The share of masked words that the model was trained with; 15% if tokens were repeated."""
         return self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_RATIO
