@@ -128,15 +128,6 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         ) from None
 
 
-def read_text(path: Path) -> str:
-    """The text of a small file in UTF-8, plain or gzip.
-
-    Raises:
-        RecipeError: as :func:`lines_of`.
-    """
-    return "".join(f"{line}\n" for _, line in lines_of(path))
-
-
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Writes lines atomically, each with ``\\n``."""
     with atomic(path) as file:
