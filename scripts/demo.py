@@ -24,9 +24,10 @@ HEAD = """<script>addEventListener("message", (event) => {
   const frame = document.querySelector("#page iframe");
   if (frame && event.source === frame.contentWindow) frame.style.height = `${event.data.pageHeight + 8}px`;
 });</script>"""
-CSS = """#page iframe { width: 100%; height: 60rem; border: 0; background: #fff; }
+CSS = """#page .html-container, #drawings .html-container { padding: 0; }
+#page iframe { width: 100%; height: 60rem; border: 0; background: #fff; }
 .molecules { display: flex; flex-wrap: wrap; gap: .8rem; }
-.molecules figure { width: 15rem; max-width: 100%; margin: 0; padding: .4rem; border: 1px solid #ddd;
+.molecules figure { flex: 1 1 14rem; max-width: 20rem; margin: 0; padding: .4rem; border: 1px solid #ddd;
   border-radius: .5rem; background: #fff; color: #222; font-size: .8rem; overflow-wrap: anywhere; }
 .molecules svg { width: 100%; height: auto; }"""
 
