@@ -188,7 +188,7 @@ def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
     assert (
         train["updates"] == 60 and train["wall_seconds"] > 0 and "--ext-state-num" in train["fairseq_train"]
     )
-    assert json.loads((folder / "entropy.json").read_text())["sentences"] == 20
+    assert json.loads((folder / "entropy.json").read_text())["entropy"]["sentences"] == 20
     assert [path.name for path in folder.glob("*.pt")] == ["checkpoint_last.pt"]
 
     again = call(tmp_path, *words)
