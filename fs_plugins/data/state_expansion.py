@@ -54,6 +54,11 @@ class StateLayout:
         """[B, N, d] values of the expanded tokens -> [B, L, d] those of the nodes (token 0's on padding)."""
         return x.gather(1, self.node_positions[:, :, None].expand(-1, -1, x.shape[2]))
 
+    def copy_to_states(self, x: Tensor) -> Tensor:
+        """[B, U, d] values of the unexpanded tokens -> [B, N, d], each state with its token's (padding with
+        token 0's)."""
+        return x.gather(1, self.positions[:, :, None].expand(-1, -1, x.shape[2]))
+
     def gather_tokens(self, x: Tensor) -> Tensor:
         """[B, N, d] values of the expanded tokens -> [B, T, d] those of the original ones; of an expanded
         token its first state's, on padding token 0's."""
