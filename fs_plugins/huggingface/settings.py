@@ -78,6 +78,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "alignment": "ctc" if checkpoint.criterion == "nat_ctc_loss_mlm" else "dag",
         "repeat_times": getattr(checkpoint.cfg.task, "repeat_times", None) or 1,
         "rope_dimensions": args.rope_dimensions if k else 2,
+        "expand_from_layer": encoder.expand_from_layer if k else 0,
         "links_features": encoder.links_feature if k else [],
         "max_transition_length": encoder.max_transition_length if k else None,
         "sparse_dag": encoder.sparse_dag if k else False,

@@ -57,7 +57,7 @@ def mlm_architecture(args, size=BASE) -> None:
 def exlm_architecture(args, size=BASE) -> None:
     """Everything that the flags leave open, for ExLM."""
     _set_defaults(args, max_positions=2048, ext_state_num=4, links_feature="feature:position")
-    _set_defaults(args, max_transition_length=-1, rope_dimensions=2, sparse_dag=False)
+    _set_defaults(args, max_transition_length=-1, rope_dimensions=2, sparse_dag=False, expand_from_layer=0)
     mlm_architecture(args, size)
 
 

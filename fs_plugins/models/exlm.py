@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fs_plugins.data.state_expansion import StateLayout, expand_states
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel, first_row
-from fs_plugins.modules.encoder import RotaryEncoder
+from fs_plugins.modules.encoder import Expansion, RotaryEncoder
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
 LINKS_FEATURES = ("feature", "position")
@@ -47,6 +47,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         super().__init__(args, dictionary)
         d, H = args.encoder_embed_dim, args.encoder_attention_heads
         self.k = args.ext_state_num
+        self.expand_from_layer = expand_from_layer(args)
         self.mask_idx = dictionary.index("<mask>")
         self.links_feature = args.links_feature.split(":")
         self.sparse_dag = args.sparse_dag
@@ -110,15 +111,31 @@ class ExLMEncoder(RotaryRobertaEncoder):
         )
         if not features_only:
             self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
-        is_token = None if layout.full else layout.tokens.ne(dictionary.pad())
         rows = None if features_only else layout.node_positions
         if features_only and only_first:
             rows = first_row(src_tokens)
-        x, hiddens = self.sentence_encoder(
-            layout.tokens, self._coordinates(layout), is_token, return_all_hiddens, rows
-        )
+        x, hiddens = self._encode(layout, return_all_hiddens, rows)
         extra = {"inner_states": hiddens, "layout": layout}
         return (x if features_only else self.build_graph(x, layout, transitions)), extra
+
+    def _encode(self, layout: StateLayout, return_all_hiddens: bool, rows: Tensor | None):
+        """Features [B, N, d] of the expanded tokens, and hidden states, as ``RotaryEncoder.forward``; the
+        tokens are expanded after the first ``--expand-from-layer`` layers."""
+        pad, coordinates = self.dictionary.pad(), self._coordinates(layout)
+        is_token = None if layout.full else layout.tokens.ne(pad)
+        if self.expand_from_layer == 0:
+            return self.sentence_encoder(layout.tokens, coordinates, is_token, return_all_hiddens, rows)
+        tokens = layout.unexpanded
+        index = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        before = [index, torch.zeros_like(index)][: self.rope_dimensions]  # (i, 0), as in the vanilla MLM
+        return self.sentence_encoder(
+            tokens,
+            torch.stack(before, dim=-1),
+            None if layout.unexpanded_full else tokens.ne(pad),
+            return_all_hiddens,
+            rows,
+            Expansion(self.expand_from_layer, layout.positions, coordinates, is_token),
+        )
 
     def _coordinates(self, layout: StateLayout) -> Tensor:
         """[B, N, 2] (index in the original sentence, copy), or [B, N, 1] the index in the expanded one (the
@@ -161,6 +178,11 @@ class ExLMEncoder(RotaryRobertaEncoder):
             )
 
 
+def expand_from_layer(args) -> int:
+    """--expand-from-layer; 0 for checkpoints from before there was one."""
+    return getattr(args, "expand_from_layer", 0)
+
+
 @register_model("p_roberta_ext_denselink")
 class ExLMModel(RotaryRobertaModel):
     """``--arch p_roberta_ext_denselink*``, ``exlm_*``: trained with ``--criterion nat_dag_loss_mlm``."""
@@ -194,6 +216,13 @@ class ExLMModel(RotaryRobertaModel):
             help="longest transition, in nodes; -1 (default) for any",
         )
         parser.add_argument(
+            "--expand-from-layer",
+            type=int,
+            metavar="J",
+            help="copy tokens into their states after the first J layers, which see each once (not in the "
+            "paper; default 0: before the first layer)",
+        )
+        parser.add_argument(
             "--rope-dimensions",
             type=int,
             choices=(1, 2),
@@ -209,6 +238,12 @@ class ExLMModel(RotaryRobertaModel):
         k = args.ext_state_num
         if k < 1:
             raise ValueError(f"--ext-state-num must be at least 1 state per masked token, got {k}")
+        layer = expand_from_layer(args)
+        if not 0 <= layer <= args.encoder_layers:
+            raise ValueError(
+                f"--expand-from-layer {layer}: give a number of layers from 0 (the paper's) to "
+                f"--encoder-layers {args.encoder_layers}"
+            )
         features = args.links_feature.split(":")
         if not set(features) <= set(LINKS_FEATURES) or len(set(features)) != len(features):
             raise ValueError(
