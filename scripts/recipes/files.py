@@ -60,7 +60,7 @@ def explained(error: OSError, path: Path) -> RecipeError:
 def write_json(path: Path, content) -> None:
     """Writes JSON atomically."""
     with atomic(path) as file:
-        file.write(json.dumps(content, indent=1) + "\n")
+        file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_json(path: Path):
