@@ -102,7 +102,7 @@ def test_a_folder_has_one_pretraining(corpus, tmp_path):
     assert last.read_bytes() == written
     pretrain("--max-update", 2)
     log = (folder / "train.log").read_text()
-    assert re.findall(r'"num_updates": "(\d+)"', log) == ["1", "2"] and trained_updates(last) == 2
+    assert re.findall(r'"train_num_updates": "(\d+)"', log) == ["1", "2"] and trained_updates(last) == 2
     (folder / "made_of.json").unlink()
     with pytest.raises(RecipeError, match="holds results without a made_of.json"):
         pretrain("--max-update", 3)
