@@ -55,7 +55,11 @@ rule pretrain:
         more=lambda wildcards: [
             f"{flag} {value:g}"
             for run in [Run.of(wildcards.key)]
-            for flag, value in {"--lr": run.lr, "--alignment-penalty": run.penalty}.items()
+            for flag, value in {
+                "--lr": run.lr,
+                "--alignment-penalty": run.penalty,
+                "--expand-from-layer": settings.layers_of(run.shared_layers),
+            }.items()
             if value
         ],
     threads: settings.threads
