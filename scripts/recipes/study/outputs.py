@@ -58,7 +58,10 @@ def study_runs(settings: Settings, name: str) -> dict[Run, set[str]]:
     only = settings.fixed(RUN_FIELDS)
     if left := settings.only.keys() - RUN_FIELDS:
         raise RecipeError(f"only {sorted(left)[0]}: a run of the study has {', '.join(sorted(RUN_FIELDS))}")
-    return expand(["all" if name == STUDY else name], settings.seeds, only)
+    runs = expand(["all" if name == STUDY else name], settings.seeds, only)
+    for run in runs:
+        settings.layers_of(run.shared_layers)  # is a whole number
+    return runs
 
 
 def study_files(settings: Settings, name: str) -> list[Path]:

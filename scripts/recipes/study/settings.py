@@ -13,13 +13,13 @@ from recipes.flags import Flags
 from recipes.folders import CONFIGS
 from recipes.glue.grids import GRIDS
 from recipes.glue.tasks import TASKS, task_named
-from recipes.study.grids import GLUE_TASKS
+from recipes.study.grids import GLUE_TASKS, Run
 
 BASELINES = ("forest", "dmpnn")  # of table 1
 SIZES = ("smoke", "small", "paper")
 # What makes a run of the study that run, or has a setting of its own
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
-NOT_IN_FLAGS |= {"--alignment-penalty"}
+NOT_IN_FLAGS |= {"--alignment-penalty", "--expand-from-layer"}
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 PREPARED = "data-bin"  # in OUTPUT: the quickstart's corpus
 
@@ -136,13 +136,43 @@ class Settings:
                 )
         return self.data
 
-    def updates_of(self, schedule: int) -> int | None:
+    def updates_of(self, schedule: float) -> int | None:
         """--updates of a pre-training; None if they are the size's."""
         if schedule == 1:
             return self.updates
-        size = Flags.read(CONFIGS / "pretrain" / "table5.flags")
-        size |= Flags.read(CONFIGS / "size" / f"{self.size}.flags")
-        return schedule * (self.updates or size.whole("--max-update"))
+        return round(schedule * (self.updates or self._model_flags().whole("--max-update")))
+
+    def flags_of(self, run: Run) -> list[str]:
+        """fairseq-train's flags of a run, besides its model, k, p, seed and updates."""
+        layers = self.layers_of(run.shared_layers)
+        flags = {"--lr": run.lr, "--alignment-penalty": run.penalty, "--expand-from-layer": layers}
+        return [word for flag, value in flags.items() if value for word in (flag, f"{value:g}")]
+
+    def layers_of(self, share: float) -> int:
+        """How many layers a share of them is.
+
+        Raises:
+            RecipeError: if it is not a whole number of them.
+        """
+        if share == 0:
+            return 0
+        from fs_plugins.models.architectures import BASE
+
+        flags = self._model_flags()
+        layers = flags.whole("--encoder-layers") if "--encoder-layers" in flags else BASE[0]
+        found = share * layers
+        if found != int(found):
+            raise RecipeError(
+                f"shared_layers={share:g} of {layers} layers is not a whole number of them: give "
+                "flags='--encoder-layers 4', or choose other runs by only=shared_layers=0.5"
+            )
+        return int(found)
+
+    def _model_flags(self) -> Flags:
+        """What a size and ``flags`` make of table 5."""
+        flags = Flags.read(CONFIGS / "pretrain" / "table5.flags")
+        flags |= Flags.read(CONFIGS / "size" / f"{self.size}.flags")
+        return Flags(flags | Flags.of(shlex.split(self.flags)))
 
     def check_flags(self) -> None:
         """Raises RecipeError if ``flags`` has one that makes a run of the study that run."""

@@ -52,7 +52,7 @@ rule pretrain:
         updates=lambda wildcards: [
             f"--updates {n}" for n in [settings.updates_of(Run.of(wildcards.key).schedule)] if n
         ],
-        more=lambda wildcards: Run.of(wildcards.key).flags,
+        more=lambda wildcards: settings.flags_of(Run.of(wildcards.key)),
     threads: settings.threads
     resources:
         gpu=settings.gpus,

@@ -126,6 +126,17 @@ def test_model_flags_and_what_is_given_wins(flags):
     assert flags(TEXT, "exlm-no-transitions", "smoke", "d", "s").value("--criterion") == "nat_ctc_loss_mlm"
 
 
+def test_layers_before_the_expansion_are_part_of_the_model(plan):
+    words = (TEXT, "exlm", "smoke", "d", "s", "--print")
+    shown = [plan(*words, *more) for more in ([], ["--expand-from-layer", "2", "--encoder-layers", "4"])]
+    model = shown[1].groups["model"]
+    assert (model.value("--expand-from-layer"), model.value("--encoder-layers")) == ("2", "4")
+    assert "--expand-from-layer" not in shown[0].groups["model"] | shown[0].groups["user"]
+    whole = plan(*words, "--encoder-layers", "4")
+    costs = [text.notes[0].split("FLOPs")[1].split()[0] for text in (shown[0], shown[1], whole)]
+    assert float(costs[0]) < float(costs[1]) < float(costs[2])
+
+
 @pytest.mark.parametrize("given", [["--tokens-per-sample", "200"], ["--tokens-per-sample=200"]])
 def test_positions_are_those_of_the_length_that_is_asked_for(flags, given):
     assert flags(TEXT, "mlm", "smoke", "d", "s", *given).value("--max-positions") == "200"
@@ -157,6 +168,9 @@ def test_stopping_early_changes_no_schedule(flags):
         ([TEXT, "exlm", "huge"], "unknown size 'huge': choose one of base, large, paper"),
         ([TEXT, "exlm", "smoke", "--recipe", "t"], "unknown recipe 't': choose one of table10"),
         ([TEXT, "exlm", "smoke", "--k", "17"], "--k 17: give a whole number from 1 to 16"),
+        ([TEXT, "exlm", "smoke", "--expand-from-layer", "3"], "--expand-from-layer 3: give .* from 0 to 2"),
+        ([TEXT, "exlm", "base", "--expand-from-layer=-1"], "--expand-from-layer -1: give .* from 0 to 12"),
+        ([TEXT, "mlm", "smoke", "--expand-from-layer", "1"], "mlm expands no tokens; give it with an exlm"),
         ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2: the mlm has one state"),
         ([TEXT, "exlm", "smoke", "--ext-state-num=2"], "--ext-state-num is set by --k"),
         ([TEXT, "repeated-mlm", "smoke", "--repeat-times", "2"], "--repeat-times is set by --k"),

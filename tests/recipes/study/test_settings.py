@@ -77,7 +77,17 @@ def test_updates():
     assert Settings(Path("out"), "smoke").updates_of(1) is None  # the size's
     assert Settings(Path("out"), "smoke").updates_of(2) == 240  # MLM++: twice the updates
     assert Settings(Path("out"), "paper").updates_of(2) == 100_000
-    assert [Settings(Path("out"), updates=30).updates_of(n) for n in (1, 2)] == [30, 60]
+    assert [Settings(Path("out"), updates=30).updates_of(n) for n in (1, 1.5, 2)] == [30, 45, 60]
+
+
+def test_layers_before_the_expansion():
+    small, smoke, paper = (Settings(Path("out"), size) for size in ("small", "smoke", "paper"))
+    assert [small.layers_of(share) for share in (0, 0.5, 0.75, 1)] == [0, 2, 3, 4]
+    assert [paper.layers_of(share) for share in (0.5, 0.75)] == [6, 9]
+    assert smoke.layers_of(0.5) == 1
+    with pytest.raises(RecipeError, match="shared_layers=0.75 of 2 layers is not a whole number of them"):
+        smoke.layers_of(0.75)
+    assert Settings(Path("out"), flags="--encoder-layers 8").layers_of(0.75) == 6
 
 
 def test_what_glue_has_to_hold(data, glue):
@@ -99,3 +109,5 @@ def test_flags_that_make_a_run_of_the_study():
     Settings(Path("out"), flags="--lr 1e-3").check_flags()
     with pytest.raises(RecipeError, match="flags: --max-update would apply to runs that differ in it"):
         Settings(Path("out"), flags="--lr 1e-3 --max-update=7").check_flags()
+    with pytest.raises(RecipeError, match="flags: --expand-from-layer would apply to runs that differ in it"):
+        Settings(Path("out"), flags="--expand-from-layer 1").check_flags()
