@@ -4,9 +4,10 @@
 #   bash tests/workflow/interrupt_smoke.sh DATA OUTPUT [study] [table3] [table1]
 #
 # DATA has glue/, squad2/, text/ (wiki_*.txt.gz), moleculenet/ and smiles/. Needs Snakemake; takes the best part of an
-# hour on two cores. STUDY holds more settings of the study, such as STUDY='only=k=4 updates=40'.
+# hour on two cores. Rerun the same command to resume. STUDY holds more settings of the study, such as
+# STUDY='only=k=4 updates=40'.
 set -euo pipefail
-(($# >= 2)) || { sed -n '2,7s/^# \?//p' "$0" && exit 2; }
+(($# >= 2)) || { sed -n '2,8s/^# \?//p' "$0" && exit 2; }
 data=$(realpath "$1")
 mkdir -p "$2"
 output=$(realpath "$2")
@@ -17,6 +18,14 @@ export OMP_NUM_THREADS=1 PYTHONPATH=$PWD:$PWD/scripts
 
 interrupt() { # interrupt TARGET SETTING...
     python tests/workflow/interrupt.py "$output/$1" "$1" -- --cores 2 --config size=smoke "${@:2}"
+}
+
+squad() { # squad FILE N: three paragraphs of each of the first N articles
+    python -c 'import gzip, json, sys
+content = json.load(gzip.open(sys.argv[1]))
+articles = content["data"][:int(sys.argv[2])]
+content["data"] = [article | {"paragraphs": article["paragraphs"][:3]} for article in articles]
+json.dump(content, sys.stdout)' "$@"
 }
 
 if [[ $targets == *study* ]]; then
@@ -32,11 +41,13 @@ if [[ $targets == *table3* ]]; then
         python scripts/prepare_text.py "$output/text" --bpe "$output/bpe" --workers 1 \
             --train "$output/train.txt" --valid "$output/valid.txt"
         python scripts/prepare_glue.py "$data/glue" "$output/glue" --data "$output/text" --tasks RTE --train-rows 200
+        squad "$data/squad2/devsplit-train-v2.0.json.gz" 20 >"$output/squad-train.json"
+        squad "$data/squad2/devsplit-dev-v2.0.json.gz" 4 >"$output/squad-dev.json"
         python scripts/prepare_squad.py "$output/squad" --data "$output/text" \
-            --train "$data/squad2/devsplit-train-v2.0.json.gz" --valid "$data/squad2/devsplit-dev-v2.0.json.gz"
+            --train "$output/squad-train.json" --valid "$output/squad-dev.json"
         for model in exlm mlm; do
             bash scripts/pretrain_text.sh $model smoke "$output/text" "$output/text-$model" --cpu --updates 60 \
-                --tokens-per-sample 128
+                --tokens-per-sample 128 >/dev/null
         done
         touch "$output/text.done"
     fi
@@ -54,7 +65,8 @@ if [[ $targets == *table1* ]]; then
                 --dictionary "$output/smiles" --max-unknown 1
         done
         for model in exlm mlm; do
-            bash scripts/pretrain_smiles.sh $model smoke "$output/smiles" "$output/smiles-$model" --cpu --updates 60
+            bash scripts/pretrain_smiles.sh $model smoke "$output/smiles" "$output/smiles-$model" --cpu \
+                --updates 60 >/dev/null
         done
         touch "$output/smiles.done"
     fi
