@@ -20,6 +20,12 @@ interrupt() { # interrupt TARGET SETTING...
     python tests/workflow/interrupt.py "$output/$1" "$1" -- --cores 2 --config size=smoke "${@:2}"
 }
 
+first() { # first N FILE.gz OUTPUT: the lines of its first N bytes, once, as prepare_*.py look at the time of a change
+    [[ ! -e $3 ]] || return 0
+    (gzip -dc "$2" 2>/dev/null || true) | head -c "$1" | sed '$d' >"$3.partial"
+    mv "$3.partial" "$3"
+}
+
 squad() { # squad FILE N: three paragraphs of each of the first N articles
     python -c 'import gzip, json, sys
 content = json.load(gzip.open(sys.argv[1]))
@@ -35,8 +41,8 @@ fi
 
 if [[ $targets == *table3* ]]; then
     if [[ ! -e $output/text.done ]]; then
-        gzip -dc "$data/text/wiki_train.txt.gz" | head -c 3000000 >"$output/train.txt" || true
-        gzip -dc "$data/text/wiki_valid.txt.gz" | head -c 100000 >"$output/valid.txt" || true
+        first 3000000 "$data/text/wiki_train.txt.gz" "$output/train.txt"
+        first 100000 "$data/text/wiki_valid.txt.gz" "$output/valid.txt"
         python scripts/train_bpe.py "$output/bpe" "$output/train.txt" --vocabulary 600
         python scripts/prepare_text.py "$output/text" --bpe "$output/bpe" --workers 1 \
             --train "$output/train.txt" --valid "$output/valid.txt"
@@ -58,7 +64,7 @@ fi
 
 if [[ $targets == *table1* ]]; then
     if [[ ! -e $output/smiles.done ]]; then
-        gzip -dc "$data/smiles/moses_train.txt.gz" | head -n 20000 >"$output/molecules.smi" || true
+        first 1000000 "$data/smiles/moses_train.txt.gz" "$output/molecules.smi"
         python scripts/prepare_smiles.py "$output/smiles" --train "$output/molecules.smi"
         for set in BACE BBBP; do
             python scripts/prepare_moleculenet.py "${set,,}" "$data/moleculenet/$set.csv.gz" "$output/${set,,}" \
