@@ -156,10 +156,13 @@ class Settings:
         """
         if share == 0:
             return 0
-        from fs_plugins.models.architectures import BASE
-
         flags = self._model_flags()
-        layers = flags.whole("--encoder-layers") if "--encoder-layers" in flags else BASE[0]
+        if "--encoder-layers" in flags:
+            layers = flags.whole("--encoder-layers")
+        else:  # fairseq takes seconds to import
+            from fs_plugins.models.architectures import BASE
+
+            layers = BASE[0]
         found = share * layers
         if found != int(found):
             raise RecipeError(
