@@ -124,8 +124,8 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         ValueError: if it is no checkpoint, or of another kind of model.
     """
     if not path.is_file():
-        what = "a folder: give a file in it" if path.is_dir() else "not there"
-        raise FileNotFoundError(f"the checkpoint {path} is {what}, such as checkpoint_best.pt")
+        what = "a folder: give a file in it, such as checkpoint_best.pt" if path.is_dir() else "not there"
+        raise FileNotFoundError(f"the checkpoint {path} is {what}")
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         state["model"]

@@ -27,15 +27,18 @@ class ExLMConfig(PreTrainedConfig):
         norm_first: layer norm before each block (pre-norm) instead of after it.
         max_position_embeddings: most tokens of a sequence, the additional states counted.
         classifier_dropout, classifier_activation: of the head for sequences.
-        unk_token_id: of ``<unk>``, which is also the blank of "ctc", and what ids from ``vocab_size`` on are
-            read as.
+        unk_token_id: of ``<unk>``, which is also the blank of "ctc".
+        tokenizer_size: ids of the tokenizer, if they are more than ``vocab_size``: tokens that the vocabulary
+            lacks have ids from ``vocab_size`` on, and are read as ``<unk>``.
     """
 
     model_type = "exlm"
+    keys_to_ignore_at_inference = ["links", "node_logits"]  # Trainer cannot join graphs of different sizes
 
     def __init__(
         self,
         vocab_size=50265,
+        tokenizer_size=None,
         hidden_size=768,
         num_hidden_layers=12,
         num_attention_heads=12,

@@ -44,6 +44,7 @@ def test_files(folders, checkpoints):
         *("1_Pooling", "README.md", "config.json", "configuration_exlm.py", "model.safetensors"),
         *("modeling_exlm.py", "modeling_exlm_layers.py", "modules.json", "sentence_bert_config.json"),
         *("state_alignment.py", "state_expansion.py", "tokenizer.json", "tokenizer_config.json"),
+        "modeling_exlm_inputs.py",
     }
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()} == {
         stat.S_IMODE((folder / "config.json").stat().st_mode)
