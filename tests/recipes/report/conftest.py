@@ -62,12 +62,6 @@ def blocks_of(section, kind) -> list:
     return found + [block for below in section.sections for block in blocks_of(below, kind)]
 
 
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch):
-    """Pictures are built but not drawn, which takes most of the time."""
-    monkeypatch.setattr("recipes.figures.png", lambda figure: b"")
-
-
 @pytest.fixture
 def reader() -> Reader:
     return Reader()

@@ -31,11 +31,8 @@ def mean(value):
 def chosen(tmp_path):
     """Adds a row whose learning rate is chosen: 1e-3 by seed 1."""
 
-    def added(name, lr=1e-3, bits=None):
-        write(
-            tmp_path / f"rates/{name}.json",
-            {"lr": lr, "seed": 1, "bits": bits or {"0.0005": 5, "0.001": 4, "0.002": 4.5}},
-        )
+    def added(name, lr=1e-3):
+        write(tmp_path / f"rates/{name}.json", {"lr": lr, "seed": 1, "bits": {}})
 
     return added
 
@@ -54,7 +51,7 @@ def comparison(tmp_path, reader):
 
 def test_only_the_best_rate_and_other_seeds_count(tmp_path, add, chosen, comparison, reader):
     write(tmp_path / "study.json", {"targets": ["penalty"], "seeds": [1, 2, 3, 4]})
-    for lr, bits in ((5e-4, 5.0), (1e-3, 1.0), (2e-3, 4.5)):
+    for lr, bits in ((5e-4, 5.0), (1e-3, 4.0), (2e-3, 4.5)):
         add(f"{MLM}-lr{lr:g}-seed-1", train=trained(60), probe=probed(bits))
     for seed, bits in ((2, 3.0), (3, 4.0)):
         add(f"{MLM}-lr0.001-seed-{seed}", train=trained(120), probe=probed(bits))
@@ -64,7 +61,7 @@ def test_only_the_best_rate_and_other_seeds_count(tmp_path, add, chosen, compari
     chosen(MLM)
     sections = comparison("penalty")
     table = rows_of(blocks_of(sections["Recovery"], Table)[0])
-    assert table["MLM"] == ["0.001", *("50.0 ± 0.0 (n=2 of 3)", "3.50 ± 0.71 (n=2 of 3)"), *TWO_MINUTES]
+    assert table["MLM"] == ["0.001", *("50.0 ± 0.0 (n=2 of 3)", "3.500 ± 0.707 (n=2 of 3)"), *TWO_MINUTES]
     assert table["ExLM, k = 4"] == ["", *["rate not chosen"] * 3, ""]
     assert table["MLM++"] == ["", *["not run"] * 3, ""]
     tried = blocks_of(sections["Learning"], Table)[0]
@@ -79,9 +76,10 @@ TWO_MINUTES = ["2.0 ± 0.0 (n=2 of 3)", "1.00"]
 
 
 def test_the_edge_of_the_rates_is_told(tmp_path, add, chosen, comparison):
-    for name, lr, bits in ((MLM, 2e-3, {"0.001": 5, "0.002": 4}), (EXLM, 1e-3, {"0.001": 3, "0.002": 4})):
-        chosen(name, lr, bits)
-        add(f"{name}-lr{lr:g}-seed-2", train=trained(60), probe=probed(4))
+    for name, best in ((MLM, 2e-3), (EXLM, 1e-3)):
+        chosen(name, best)
+        for lr in (1e-3, 2e-3):
+            add(f"{name}-lr{lr:g}-seed-1", train=trained(60), probe=probed(4 + 1e3 * abs(lr - best)))
     tried = rows_of(blocks_of(comparison("penalty")["Learning"], Table)[0])
     assert tried["MLM"][-1] == "the highest rate tried is best"
     assert tried["ExLM, k = 4"][-1] == "the lowest rate tried is best"
@@ -101,11 +99,11 @@ def test_runs_without_a_rate_are_not_mixed_with_those_that_have_one(tmp_path, ad
 
 def test_a_damaged_choice_is_told_and_nothing_counts(tmp_path, add, reader):
     add(f"{MLM}-lr0.001-seed-2", train=trained(), probe=probed(3.0))
-    write(tmp_path / f"rates/{MLM}.json", {"lr": 0.001})
+    write(tmp_path / f"rates/{MLM}.json", {"lr": "high"})
     study = Study(tmp_path, reader)
     [run] = study.undecided
     assert study.folders(run) == [] and study.missing(run, "probe.json") == "rate not chosen"
-    assert "it has no 'bits'" in reader.problems[0]
+    assert "could not convert" in reader.problems[0]
 
 
 def test_runs_with_a_penalty_are_rows_of_their_own(tmp_path, add, comparison):
@@ -113,7 +111,7 @@ def test_runs_with_a_penalty_are_rows_of_their_own(tmp_path, add, comparison):
     add(f"{PENALTY}-seed-1", train=trained(), probe=probed(2.0))
     sections = comparison("penalty")
     table = rows_of(blocks_of(sections["Recovery"], Table)[0])
-    assert (table["ExLM, k = 4"][2], table["ExLM, k = 4, penalty 2"][2]) == ("4.00", "2.00")
+    assert (table["ExLM, k = 4"][2], table["ExLM, k = 4, penalty 2"][2]) == ("4.000", "2.000")
     assert "size's learning rate" in sections["Learning"].blocks[0].text
 
 
@@ -185,7 +183,7 @@ def test_all_measures(tmp_path, add, comparison):
         return found
 
     exlm = ("ExLM, k = 4", "38.7%")
-    assert row("Recovery", *exlm)[:5] == ["", "50.0", "5.00", "50.0", "4.00"]
+    assert row("Recovery", *exlm)[:5] == ["", "50.0", "5.000", "50.0", "4.000"]
     assert row("Joint", *exlm) == ["3.000", "3.500", "0.500"]
     assert row("Filling", *exlm) == ["50.0", "25.0", "40.0"]
     assert row("Atom", *exlm) == ["90.0"] * 4
