@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import logging
 import os
+import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -128,8 +129,8 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         state["model"]
-    except (KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"{path} is not a checkpoint of fairseq-train ({error!r})") from error
+    except (KeyError, TypeError, IndexError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path} is not a checkpoint of fairseq-train, or damaged ({error!r})") from error
     cfg = state.get("cfg")
     if cfg is None and state.get("args") is not None:
         cfg = convert_namespace_to_omegaconf(state["args"])

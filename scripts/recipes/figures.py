@@ -133,23 +133,47 @@ def _legend(figure: Figure, runs: Iterable[tuple[int, float]]) -> None:
         )
 
 
-def lines(values: Mapping[str, Mapping[float, Value]], title: str, ylabel: str) -> Figure:
-    """Values over p, a line per label, with error bars over seeds; the first label is the baseline."""
-    figure = _figure(3.6)
+def lines(
+    values: Mapping[str, Mapping[float, Value]],
+    title: str,
+    ylabel: str,
+    xlabel: str = "p, %",
+    styles: Mapping[str, dict] | None = None,
+    *,
+    band: bool = False,
+    also: tuple[str, float] | None = None,
+) -> Figure:
+    """Values over numbers, a line per label, with error bars over seeds, or a band.
+
+    Args:
+        styles: of each label; by default the first label's is that of a baseline.
+        also: label of a second x axis, and its units in one of the first's.
+    """
+    figure = _figure(3.8)
     axes = figure.add_subplot()
     for i, (label, found) in enumerate(values.items()):
         if not found:
             continue
-        ps = sorted(found)
-        centres = [found[p].centre for p in ps]
-        style = {"color": "0.2", "ls": "--"} if i == 0 else {"color": COLOURS[(i - 1) % len(COLOURS)]}
-        bars = _bars([found[p] for p in ps])
-        axes.errorbar([100 * p for p in ps], centres, bars, marker="o", capsize=3, label=label, **style)
-    axes.set(xlabel="p, %", ylabel=ylabel)
+        plain = {"color": COLOURS[(i - 1) % len(COLOURS)]} if i else {"color": "0.2", "ls": "--"}
+        style = styles[label] if styles else plain
+        xs = sorted(found)
+        points = [found[x] for x in xs]
+        centres = [value.centre for value in points]
+        if band:
+            marker = "o" if len(xs) == 1 else None
+            axes.plot(xs, centres, label=label, lw=1.5, marker=marker, **style)
+            below, above = zip(*(value.interval for value in points), strict=True)
+            axes.fill_between(xs, below, above, color=style["color"], alpha=0.15, lw=0)
+        else:
+            axes.errorbar(xs, centres, _bars(points), marker="o", ms=5, capsize=3, label=label, **style)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.set_title(title, fontsize=11)
     axes.grid(alpha=0.25)
+    if also:
+        name, unit = also
+        axes.secondary_xaxis("top", functions=(lambda x: x * unit, lambda x: x / unit)).set_xlabel(name)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8)
+        figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False, handlelength=3)
     return figure
 
 

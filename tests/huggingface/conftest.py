@@ -13,7 +13,10 @@ import torch
 
 from fs_plugins.huggingface.export import export
 from tests import builders
-from tests.integration.conftest import one_thread  # noqa: F401  (a fixture)
+from tests.integration.conftest import one_thread
+from tests.models.test_parity import record
+
+__all__ = ["one_thread", "record"]  # fixtures
 
 # fairseq-fixed draws it in, transformers would import it, and it may not fit the installed torch
 sys.modules.setdefault("torchaudio", None)

@@ -13,7 +13,7 @@ from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface.export import export
 from tests import builders
 from tests.huggingface.conftest import DAG, WORDS
-from tests.models.test_parity import case, record  # noqa: F401  (a fixture)
+from tests.models.test_parity import case
 
 SYMBOLS = builders.dictionary(WORDS)
 ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
@@ -173,7 +173,7 @@ def test_answers_of_squad(save_checkpoint, load, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["dag", "ctc", "mlm"])
-def test_the_authors_checkpoints(kind, record, load, tmp_path):  # noqa: F811
+def test_the_authors_checkpoints(kind, record, load, tmp_path):
     """As their release saves them: flags in ``args``, and none of this package's own."""
     recorded = case(record, kind)
     words, state = record["symbols"][4:-1], dict(recorded["state"])

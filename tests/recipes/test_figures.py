@@ -45,13 +45,26 @@ def test_the_last_points_lie_over_the_corrupted_semantics():
 
 
 def test_lines_have_bars_over_seeds():
-    values = {"MLM": {0.5: Value((4.0,)), 0.15: Value((2.0, 3.0))}, "ExLM": {}}
+    values = {"MLM": {50: Value((4.0,)), 15: Value((2.0, 3.0))}, "ExLM": {}}
     axes = figures.lines(values, "entropy", "bits").axes[0]
     [container] = axes.containers
     assert container[0].get_xydata().tolist() == [[15, 2.5], [50, 4]]
     spread = math.sqrt(0.5)
     first = container[2][0].get_segments()[0]
     assert first[:, 1].tolist() == pytest.approx([2.5 - spread, 2.5 + spread])
+
+
+def test_lines_with_a_band_and_a_second_axis():
+    values = {"MLM": {100: Value((4.0, 5.0)), 200: Value((2.0, 2.0))}, "ExLM": {100: Value((3.0,))}}
+    styles = {"MLM": {"color": "red", "ls": ":"}, "ExLM": {"color": "blue"}}
+    figure = figures.lines(values, "bits", "bits", "updates", styles, band=True, also=("tokens", 10.0))
+    axes = figure.axes[0]
+    assert [line.get_color() for line in axes.lines] == ["red", "blue"]
+    assert [line.get_marker() for line in axes.lines] == ["None", "o"]  # a single point is seen
+    assert len(axes.collections) == 2
+    [second] = axes.child_axes
+    figures.png(figure)
+    assert second.get_xlim() == pytest.approx([10 * x for x in axes.get_xlim()])
 
 
 def test_dots_of_a_median_have_the_range_as_bars():

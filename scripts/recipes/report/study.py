@@ -3,13 +3,13 @@
 study.json                          size, data, glue, seeds and targets, as the workflow was asked for them
 study/KEY/made_of.json, train.json  the record and the outcome of a pre-training; metrics.jsonl: its curve
 study/KEY/entropy.json, probe.json  measurements; glue/TASK/seed-N/result.json: fine-tunings by table 6
+rates/NAME.json                     the best learning rate of a row, and the seed that chose it
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,53 @@ TRAIN, ENTROPY, PROBE = "train.json", "entropy.json", "probe.json"
 LENGTH_FLAG = "--tokens-per-sample"
 
 
-def name_of(run: Run) -> str:
-    """The name of a run without its seed, as in the paper's numbers."""
-    longer = f"-x{run.schedule}" if run.schedule != 1 else ""
-    return f"{run.model}-k{run.k}-p{run.p:g}{longer}"
+MODELS = {  # of the study, by name
+    "exlm": "ExLM",
+    "exlm-no-transitions": "w/o transitions",
+    "exlm-1d-rope": "w/o 2D RoPE",
+    "exlm-sparse": "sparse ExLM",
+    "repeated-mlm": "Repeated MLM",
+}
+
+
+def label(run: Run) -> str:
+    """What a reader calls a run, without its p, rate and seed: such as "ExLM, k = 4, penalty 2"."""
+    if run.model == "repeated-mlm" and run.k == 1:
+        return {1: "MLM", 2: "MLM++"}.get(run.schedule, f"MLM, {run.schedule} times the updates")
+    longer = f", {run.schedule} times the updates" if run.schedule != 1 else ""
+    penalty = f", penalty {run.penalty:g}" if run.penalty else ""
+    return f"{MODELS.get(run.model, run.model)}, k = {run.k}{longer}{penalty}"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of each run.
+
+    Attributes:
+        title: with the unit.
+        file: that it comes from, in the run's folder.
+        pick: the number of the file's content, by the run; None if it has none.
+        digits: shown.
+    """
+
+    title: str
+    file: str
+    pick: Callable[[dict, Run], float | None]
+    digits: int = 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A row's learning rate, the seed that chose it, and bits a masked token by rate."""
+
+    lr: float
+    seed: int
+    bits: dict[float, float]
+
+    @classmethod
+    def parse(cls, content: dict) -> Choice:
+        bits = {float(lr): float(value) for lr, value in content["bits"].items()}
+        return cls(float(content["lr"]), int(content["seed"]), bits)
 
 
 @dataclass(frozen=True)
@@ -65,36 +108,81 @@ class Training:
 class Study:
     """The results of the pre-trainings in OUTPUT/study.
 
+    A row is all runs of one name. If its learning rate is chosen, only runs with that rate count, and not
+    those of the seed that chose it; while it is to be chosen, none.
+
     Attributes:
         settings: of study.json; empty if it does not exist.
-        runs: run (with seed 1) -> seed -> folder, of all that were begun.
+        begun: the folder of each run that was begun, whether it counts or not.
+        rates: row -> the choice of its learning rate.
+        undecided: rows whose learning rate is not chosen yet.
     """
 
     def __init__(self, output: Path, reader: Reader):
         self.output, self.reader = output, reader
         self.settings = reader.read(output / "study.json") or {}
-        self.runs: dict[Run, dict[int, Path]] = defaultdict(dict)
+        self.begun: dict[Run, Path] = {}
         for folder in sorted(path for path in (output / "study").iterdir() if path.is_dir()):
             try:
                 run = Run.of(folder.name)
             except ValueError as error:
                 reader.note(f"{folder} is not used: {error}")
                 continue
-            self.runs[Run(run.model, run.k, run.p, 1, run.schedule)][run.seed] = folder
+            self.begun[run] = folder
             reader.record(folder)
+        self.rates: dict[Run, Choice] = {}
+        self.undecided: set[Run] = set()
+        self._folders: dict[Run, list[Path]] = {}
+        for row in sorted({run.row for run in self.begun}):
+            self._folders[row] = self._select(row)
+
+    def _select(self, row: Run) -> list[Path]:
+        """The folders that count, by seed."""
+        runs = sorted(run for run in self.begun if run.row == row)
+        path = self.output / "rates" / f"{row.name}.json"
+        chosen = self.reader.read(path, Choice.parse)
+        if chosen is None and any(run.lr for run in runs):
+            self.undecided.add(row)
+            return []
+        if chosen is None:
+            return [self.begun[run] for run in runs]
+        self.rates[row] = chosen
+        if not all(run.lr for run in runs):
+            self.reader.note(f"{row.name}: runs at the size's own learning rate are not used beside {path}")
+        return [self.begun[run] for run in runs if run.lr == chosen.lr and run.seed != chosen.seed]
 
     @property
     def seeds(self) -> list[int]:
         """Of all pre-trainings that were begun."""
-        return sorted({seed for folders in self.runs.values() for seed in folders})
+        return sorted({run.seed for run in self.begun})
 
     def folders(self, run: Run) -> list[Path]:
-        """Of each seed."""
-        return [folder for _, folder in sorted(self.runs.get(run, {}).items())]
+        """Of each seed of a row that counts."""
+        return self._folders.get(run, [])
+
+    def expected(self, run: Run) -> int:
+        """How many seeds a row should have: those begun; at a chosen rate, all others that were asked for."""
+        found = len(self.folders(run))
+        if run not in self.rates:
+            return found
+        return max(found, len(set(self.settings.get("seeds") or ()) - {self.rates[run].seed}))
+
+    def numbers(self, run: Run, file: str, pick: Callable[[dict], float | None]) -> list[float | None]:
+        """What a file of each seed says; None where there is none."""
+        return [self.reader.read(folder / file, pick) for folder in self.folders(run)]
+
+    def value(self, run: Run, measure: Measure) -> Value | None:
+        """A row's measure over seeds."""
+        found = self.numbers(run, measure.file, lambda content: measure.pick(content, run))
+        return over_seeds(found, self.expected(run))
+
+    def cell(self, run: Run, measure: Measure) -> str:
+        """A row's measure as text, or what is missing."""
+        value = self.value(run, measure)
+        return value.text(measure.digits) if value else self.missing(run, measure.file)
 
     def _over_seeds(self, run: Run, file: str, pick: Callable[[dict], float | None]) -> Value | None:
-        folders = self.folders(run)
-        return over_seeds((self.reader.read(folder / file, pick) for folder in folders), len(folders))
+        return over_seeds(self.numbers(run, file, pick), self.expected(run))
 
     def trainings(self, run: Run) -> list[Training]:
         found = (self.reader.read(folder / TRAIN, Training.parse) for folder in self.folders(run))
@@ -102,7 +190,7 @@ class Study:
 
     def seconds(self, run: Run) -> Value | None:
         found = (training.seconds for training in self.trainings(run))
-        return over_seeds(found, len(self.folders(run)))
+        return over_seeds(found, self.expected(run))
 
     def corrupted(self, run: Run) -> tuple[Value, int] | None:
         """Percent of the tokens whose copies were all masked, and of how many tokens."""
@@ -176,6 +264,8 @@ class Study:
             files: that the number would have come from, or patterns of them.
         """
         folders = self.folders(run)
+        if run in self.undecided:
+            return "rate not chosen"
         if not folders:
             return "not run"
         needed = {path for folder in folders for name in (TRAIN, *files) for path in folder.glob(name)}

@@ -190,7 +190,7 @@ def figure12(study: Study, prefix: str) -> list[Block]:
         values = {"MLM": {p: study.entropy(run) for p, run in mlm.items()}}
         for k, runs in exlm.items():
             values[f"ExLM, k = {k}"] = {p: study.entropy(run, name) for p, run in runs.items()}
-        found = {label: {p: v for p, v in points.items() if v} for label, points in values.items()}
+        found = {label: {100 * p: v for p, v in points.items() if v} for label, points in values.items()}
         drawn = figures.lines(found, title, "entropy, bits")
         pictures.append(
             Picture(f"{prefix}figure12-{name}", f"Entropy by p and k: {title}", figures.png(drawn))
@@ -223,4 +223,5 @@ MEASURED = {
     "figure8": (PROBE, RESULT),
     "figure9": ("metrics.jsonl",),
     "figure12": (ENTROPY,),
+    "table12": (TRAIN,),
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from recipes import figures, paper
-from recipes.report import study_figures
+from recipes.report import comparisons, study_figures
 from recipes.report.page import Block, Picture, Pictures, Section, Text
-from recipes.report.study import PROBE, TRAIN, Study, name_of
+from recipes.report.study import PROBE, TRAIN, Study, Training
 from recipes.report.study_figures import MEASURED, PROBE_NOTE, RESULT, cell
-from recipes.study.grids import EXPERIMENTS, GLUE_TASKS, Run
+from recipes.study.grids import COMPARISONS, EXPERIMENTS, GLUE_TASKS, TARGETS, Run
 from recipes.tables import Table, Value, number
 
 COLUMNS = (*GLUE_TASKS, "Avg")
@@ -102,15 +102,15 @@ BUILDERS = study_figures.BUILDERS | {
 
 def _about(study: Study) -> Table:
     """Size, data, seeds, how many runs are finished, and the time they took."""
-    trained = [training for run in study.runs for training in study.trainings(run)]
-    begun = sum(len(folders) for folders in study.runs.values())
+    found = (study.reader.read(folder / TRAIN, Training.parse) for folder in study.begun.values())
+    trained = [training for training in found if training]
     wall, cpu = sum(one.wall for one in trained), sum(one.cpu for one in trained)
     rows = [
         [name, str(study.settings[name])] for name in ("size", "data", "glue") if study.settings.get(name)
     ]
     rows += [
         ["pre-training seeds", ", ".join(map(str, study.seeds))],
-        ["pre-trainings finished", f"{len(trained)} of {begun} begun"],
+        ["pre-trainings finished", f"{len(trained)} of {len(study.begun)} begun"],
         ["time of the pre-trainings", f"{wall / 3600:.2f} h, CPU time {cpu / 3600:.2f} h"],
     ]
     if machines := sorted({one.machine for one in trained} - {""}):
@@ -119,9 +119,9 @@ def _about(study: Study) -> Table:
 
 
 def _finished(study: Study, name: str) -> str:
-    """How many of the pre-trainings of a figure or table are finished."""
-    runs = EXPERIMENTS[name].runs
-    lacking = [name_of(run) for run in runs if not study.trainings(run)]
+    """How many of the pre-trainings of a figure, table or comparison are finished."""
+    runs = TARGETS[name].runs
+    lacking = [run.name for run in runs if not study.trainings(run)]
     if not lacking:
         return f"All of its {len(runs)} pre-trainings are finished."
     finished = f"{len(runs) - len(lacking)} of its {len(runs)} pre-trainings are finished"
@@ -129,35 +129,43 @@ def _finished(study: Study, name: str) -> str:
 
 
 def _measured(study: Study, name: str) -> int:
-    """How many of the pre-trainings of a figure or table have what it shows."""
-    patterns = MEASURED.get(name, (TRAIN,) if name == "table12" else (PROBE, RESULT))
+    """How many of the pre-trainings of a figure, table or comparison have what it shows."""
+    patterns = MEASURED.get(name, (PROBE, RESULT))
+    if name in COMPARISONS:
+        patterns = tuple(f"{measure}.json" for measure in COMPARISONS[name].measures)
     return sum(
         any(next(folder.glob(pattern), None) for folder in study.folders(run) for pattern in patterns)
-        for run in EXPERIMENTS[name].runs
+        for run in TARGETS[name].runs
     )
 
 
 def _shown(study: Study, name: str) -> bool:
-    """Whether a figure or table was asked for, or is complete; if nobody asked, whether it has results."""
+    """Whether a target was asked for, or is complete; if nobody asked, whether it has results."""
     targets, found = set(study.settings.get("targets") or ()), _measured(study, name)
-    return (
-        bool({name, "all"} & targets) or found > 0 and (not targets or found == len(EXPERIMENTS[name].runs))
-    )
+    if name in targets or "all" in targets and name in EXPERIMENTS:
+        return True
+    return found > 0 and (not targets or found == len(TARGETS[name].runs))
+
+
+def _section(study: Study, name: str, prefix: str) -> Section:
+    finished = _finished(study, name)
+    if name in COMPARISONS:
+        title = f"Comparison: {COMPARISONS[name].title}"
+        return Section(
+            title, [Text(f"Not in the paper. {finished}")], comparisons.sections(study, name, prefix)
+        )
+    label = name.replace("figure", "Figure ").replace("table", "Table ")
+    status = Text(f"The paper's: {paper.numbers(name)['source']}. {finished}")
+    return Section(f"{label}: {EXPERIMENTS[name].title}", [status, *BUILDERS[name](study, prefix)])
 
 
 def section(study: Study, title: str, prefix: str = "") -> Section:
-    """The study, with a section for each figure and table that was asked for or is complete.
+    """The study, with a section for each figure, table and comparison that was asked for or is complete.
 
     Args:
         prefix: of the pictures' names.
     """
-    shown = [name for name in EXPERIMENTS if _shown(study, name)]
-    sections = []
-    for name in shown:
-        label = name.replace("figure", "Figure ").replace("table", "Table ")
-        status = Text(f"The paper's: {paper.numbers(name)['source']}. {_finished(study, name)}")
-        blocks = [status, *BUILDERS[name](study, prefix)]
-        sections.append(Section(f"{label}: {EXPERIMENTS[name].title}", blocks))
+    shown = [name for name in TARGETS if _shown(study, name)]
     blocks = [
         _about(study),
         Text(
@@ -166,11 +174,11 @@ def section(study: Study, title: str, prefix: str = "") -> Section:
         ),
     ]
     left = [
-        f"{name} ({found} of {len(EXPERIMENTS[name].runs)} pre-trainings)" if found else name
-        for name in EXPERIMENTS
+        f"{name} ({found} of {len(TARGETS[name].runs)} pre-trainings)" if found else name
+        for name in TARGETS
         if name not in shown
         for found in [_measured(study, name)]
     ]
     if left:
         blocks.append(Text(f"Not asked for, and without all of their results: {', '.join(left)}."))
-    return Section(title, blocks, sections)
+    return Section(title, blocks, [_section(study, name, prefix) for name in shown])

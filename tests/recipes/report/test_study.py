@@ -8,36 +8,16 @@ import pytest
 from recipes.glue.tasks import TASKS
 from recipes.report import study_tables
 from recipes.report.page import Pictures, Text
-from recipes.report.study import Study, name_of
+from recipes.report.study import Study, label
 from recipes.report.study_figures import corrupted_share
 from recipes.study.grids import EXPERIMENTS, Run
 from recipes.tables import Table
 
-from tests.recipes.report.conftest import blocks_of, made_of, write
-
-
-def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
-    measured = corrupted and {"proportion": corrupted, "tokens": tokens}
-    times = {"wall_seconds": 1800, "cpu_seconds": 3600, "machine": "a laptop"}
-    return {"updates": 100, "training_seconds": seconds, "corrupted": measured, **times, **more}
+from tests.recipes.report.conftest import blocks_of, trained, write
 
 
 def probed(accuracy, bits=9.0, ratio=0.15):
     return {"results": [{"mask_prob": ratio, "accuracy": accuracy, "bits": bits}]}
-
-
-@pytest.fixture
-def add(tmp_path):
-    """Adds a run's folder; results are named by their files."""
-
-    def added(key, **results):
-        made_of(tmp_path / "study" / key, "bash", "pretrain.sh", key)
-        for name, content in results.items():
-            write(tmp_path / "study" / key / f"{name}.json", content)
-        return tmp_path / "study" / key
-
-    (tmp_path / "study").mkdir()
-    return added
 
 
 def tune(folder, task, seed, *scores):
@@ -63,9 +43,18 @@ def row(blocks, *cells) -> list[str]:
     return found
 
 
-def test_names_of_runs():
-    run = Run("exlm-no-transitions", 4, 0.15, 2, 3)
-    assert run.key == f"{name_of(run)}-seed-2" == "exlm-no-transitions-k4-p0.15-x3-seed-2"
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("repeated-mlm-k1-p0.15-seed-2", "MLM"),
+        ("repeated-mlm-k1-p0.15-x2-seed-1", "MLM++"),
+        ("repeated-mlm-k4-p0.15-seed-1", "Repeated MLM, k = 4"),
+        ("exlm-k4-p0.15-penalty2-lr0.002-seed-1", "ExLM, k = 4, penalty 2"),
+        ("exlm-no-transitions-k2-p0.387-x3-seed-1", "w/o transitions, k = 2, 3 times the updates"),
+    ],
+)
+def test_labels_of_runs(key, expected):
+    assert label(Run.of(key)) == expected
 
 
 def test_without_results_there_are_the_papers_numbers_and_marks(tmp_path, reader):

@@ -34,7 +34,7 @@ def test_as_a_file_in_yaml(checkpoint):
     ("given", "message"),
     [
         ({"output": None}, "give the folder for the results: --config output="),
-        ({"sede": 1}, "unknown setting sede: choose from data, "),
+        ({"sede": 1}, "unknown setting sede: choose from baselines, data, "),
         ({"size": "huge"}, "size=huge: choose one of smoke, small, paper"),
         ({"grid": "table12"}, "grid=table12: choose one of table11, table6"),
         ({"seeds": "1,1"}, "seeds=1,1: give different whole numbers, such as seeds=1,2,3"),
@@ -46,6 +46,7 @@ def test_as_a_file_in_yaml(checkpoint):
         ({"models": "exlm=nowhere.pt"}, "models: nowhere.pt does not exist"),
         ({"models": "a/b=."}, "models: 'a/b' is to name a folder"),
         ({"init_from": "exlm=."}, "init_from exlm is none of models"),
+        ({"baselines": "forest,svm"}, "baselines: unknown svm: choose from forest, dmpnn"),
         ({"tasks": "XNLI"}, "unknown task 'XNLI'"),
         ({"rates": "1e-3"}, "rates=1e-3: give different learning rates, such as rates=5e-4,1e-3,2e-3"),
         ({"rates": "1e-3,fast"}, "rates=1e-3,fast: give different learning rates"),
