@@ -59,6 +59,11 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
     """The content of config.json, for tensors under their names in transformers."""
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
     args = encoder.args
+    if k and (encoder.lattice_dag or encoder.transition_temperature != 1):
+        raise ValueError(
+            f"{checkpoint.path} was trained with --lattice-dag or --transition-temperature, and cannot be "
+            "exported: the model for transformers has neither"
+        )
     config = {
         "architectures": [HEAD_CLASSES[head.kind] if head else "ExLMForMaskedLM"],
         "auto_map": {

@@ -1,5 +1,6 @@
 """ExLM: a masked language model whose masked tokens are k states each, linked by learned transitions."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -51,6 +52,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
         self.mask_idx = dictionary.index("<mask>")
         self.links_feature = args.links_feature.split(":")
         self.sparse_dag = args.sparse_dag
+        self.lattice_dag = getattr(args, "lattice_dag", False)  # younger than some checkpoints
+        self.transition_temperature = getattr(args, "transition_temperature", 1.0)
         length = args.max_transition_length
         self.max_transition_length = length if 0 <= length < args.max_positions else None
         width = d * len(self.links_feature)
@@ -165,7 +168,13 @@ class ExLMEncoder(RotaryRobertaEncoder):
         edges = edge_mask(layout.node_lengths, x.shape[1], self.max_transition_length)
         if self.sparse_dag:
             edges &= layout.node_sources[:, :, None] != layout.node_sources[:, None, :]
-        return transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
+        if self.lattice_dag:
+            order = torch.arange(x.shape[1], device=x.device) // self.k  # of each node's token among them
+            edges &= order[None, :] == order[:, None] + 1
+        queries = self.query_linear(x)
+        if self.transition_temperature != 1:
+            queries = queries / self.transition_temperature
+        return transition_log_probs(queries, self.key_linear(x), self.gate_linear(x), edges)
 
     def _check_length(self, expanded: int, tokens: int) -> None:
         limit = self.args.max_positions
@@ -231,6 +240,19 @@ class ExLMModel(RotaryRobertaModel):
         parser.add_argument(
             "--sparse-dag", action="store_true", help="no transition between two states of one token"
         )
+        parser.add_argument(
+            "--lattice-dag",
+            action="store_true",
+            help="transitions to states of the next expanded token only, so that each path has one state of "
+            "every token (not in the paper)",
+        )
+        parser.add_argument(
+            "--transition-temperature",
+            type=float,
+            metavar="TAU",
+            help="divide the scores of transitions by TAU: they start flatter and, as Adam's steps do not "
+            "depend on the size of gradients, are learned more slowly (not in the paper; default 1)",
+        )
 
     @classmethod
     def check(cls, args) -> None:
@@ -244,6 +266,9 @@ class ExLMModel(RotaryRobertaModel):
                 f"--expand-from-layer {layer}: give a number of layers from 0 (the paper's) to "
                 f"--encoder-layers {args.encoder_layers}"
             )
+        temperature = getattr(args, "transition_temperature", 1.0)
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"--transition-temperature must be a number above 0, got {temperature}")
         features = args.links_feature.split(":")
         if not set(features) <= set(LINKS_FEATURES) or len(set(features)) != len(features):
             raise ValueError(

@@ -7,8 +7,10 @@ memory and hours are estimates for mixed precision. Nothing here was compared wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from recipes.command_line import RecipeError
+from recipes.dictionaries import entries_of, read_symbols
 from recipes.flags import Flags
 
 # peak in TFLOP/s, half precision, dense, by the makers' data sheets
@@ -114,6 +116,30 @@ def model_of(name: str, k: int, model: Flags, recipe: Flags, V: int, T: int) -> 
     p = recipe.number("--mask-prob", below=1)
     first = expand_from_layer(model, sizes[0]) if kind == "exlm" else 0
     return Model(*sizes, V, model.whole("--max-positions"), k, p, T, kind, transitions, first)
+
+
+def flops_of_run(words: list[str]) -> float | None:
+    """FLOPs of a whole training by its call of fairseq-train; None if its dictionary is gone.
+
+    Args:
+        words: ``[..., "fairseq-train", DATA, "--user-dir", ...]``, as a page in scripts/ calls it.
+
+    Raises:
+        RecipeError: for a flag whose value is no size.
+    """
+    start = words.index("--user-dir")
+    flags, dictionary = Flags.of(words[start:]), Path(words[start - 1].split(":")[0], "dict.txt")
+    if not dictionary.is_file():
+        return None
+    repeated = flags.value("--task") == "repeated_masked_lm"
+    name = "exlm" if "--ext-state-num" in flags else "repeated-mlm" if repeated else "mlm"
+    counts = [flag for flag in ("--ext-state-num", "--repeat-times") if flag in flags]
+    k, T = flags.whole(counts[0]) if counts else 1, flags.whole("--tokens-per-sample")
+    model = model_of(name, k, flags, flags, entries_of(read_symbols(dictionary)), T)
+    samples = flags.whole("--batch-size") if "--batch-size" in flags else flags.whole("--max-tokens") / T
+    for flag in ("--update-freq", "--distributed-world-size"):
+        samples *= flags.whole(flag) if flag in flags else 1
+    return model.flops * samples * flags.whole("--max-update")
 
 
 def encoder_sizes(model: Flags) -> list[int]:

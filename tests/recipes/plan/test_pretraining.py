@@ -4,8 +4,10 @@ import pytest
 from fairseq import options
 from recipes.command_line import RecipeError
 from recipes.folders import CONFIGS
+from recipes.plan import cost
 
 import fs_plugins  # noqa: F401  (registers models and tasks)
+from tests.recipes.plan.conftest import flags_of
 
 TEXT, SMILES = "pretrain_text", "pretrain_smiles"
 # as they are printed in the paper (10K, 125K)
@@ -135,6 +137,21 @@ def test_layers_before_the_expansion_are_part_of_the_model(plan):
     whole = plan(*words, "--encoder-layers", "4")
     costs = [text.notes[0].split("FLOPs")[1].split()[0] for text in (shown[0], shown[1], whole)]
     assert float(costs[0]) < float(costs[1]) < float(costs[2])
+
+
+@pytest.mark.parametrize("gpus", [0, 4])
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [("exlm", ["--k", 3, "--expand-from-layer", 1]), ("mlm", []), ("repeated-mlm", ["--k", 2])],
+)
+def test_the_cost_of_a_run_by_its_command(plan, toy_inputs, model, more, gpus):
+    """As --print says before."""
+    data = str(toy_inputs / "text")
+    found = plan(TEXT, model, "smoke", data, "s", *more, "--gpus", gpus, "--batch-size", 64, "--print")
+    words = ["fairseq-train", data, "--user-dir", "p", *flags_of(found).words()]
+    said = float(found.notes[0].split("FLOPs")[1].split()[0])
+    assert cost.flops_of_run(words) == pytest.approx(said, rel=1e-2)
+    assert cost.flops_of_run([words[0], "nowhere", *words[2:]]) is None
 
 
 @pytest.mark.parametrize("given", [["--tokens-per-sample", "200"], ["--tokens-per-sample=200"]])
