@@ -33,10 +33,11 @@ T = TypeVar("T")
 def label(run: Run) -> str:
     """What a reader calls a run, without its p, rate and seed: such as "ExLM, k = 4, penalty 2"."""
     if run.model == "repeated-mlm" and run.k == 1:
-        return {1: "MLM", 2: "MLM++"}.get(run.schedule, f"MLM, {run.schedule} times the updates")
-    longer = f", {run.schedule} times the updates" if run.schedule != 1 else ""
+        return {1: "MLM", 2: "MLM++"}.get(run.schedule, f"MLM, {run.schedule:g} times the updates")
+    longer = f", {run.schedule:g} times the updates" if run.schedule != 1 else ""
+    shared = f", expanded after {run.shared_layers:.0%} of the layers" if run.shared_layers else ""
     penalty = f", penalty {run.penalty:g}" if run.penalty else ""
-    return f"{MODELS.get(run.model, run.model)}, k = {run.k}{longer}{penalty}"
+    return f"{MODELS.get(run.model, run.model)}, k = {run.k}{longer}{shared}{penalty}"
 
 
 class Study:

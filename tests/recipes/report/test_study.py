@@ -50,6 +50,8 @@ def row(blocks, *cells) -> list[str]:
         ("repeated-mlm-k1-p0.15-x2-seed-1", "MLM++"),
         ("repeated-mlm-k4-p0.15-seed-1", "Repeated MLM, k = 4"),
         ("exlm-k4-p0.15-penalty2-lr0.002-seed-1", "ExLM, k = 4, penalty 2"),
+        ("repeated-mlm-k1-p0.15-x1.5-seed-1", "MLM, 1.5 times the updates"),
+        ("exlm-k4-p0.15-shared0.75-seed-1", "ExLM, k = 4, expanded after 75% of the layers"),
         ("exlm-no-transitions-k2-p0.387-x3-seed-1", "w/o transitions, k = 2, 3 times the updates"),
     ],
 )
