@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from matplotlib import colormaps
+from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -21,6 +22,7 @@ COLOURS = ("#1b5e9e", "#d1660f", "#2a8a4a", "#8e44ad", "#b03a48", "#7f6a00")
 PAPER_COLOUR = "0.45"
 MARKERS = "os^Dv*"
 DASHES = ("-", "--", "-.", ":")
+LONG_LABEL = 34
 
 Cells = Mapping[tuple[int, float], float | None]  # (k, p) -> value, None where it was not measured
 
@@ -98,7 +100,7 @@ def lines(
         log: ``x`` or ``y``, which is then logarithmic.
         xticks: instead of matplotlib's, in percent.
     """
-    figure = _figure(4.0)
+    figure, handles = _figure(4.0), {line.get_label(): line for line in legend}
     axes = figure.add_subplot()
     for i, (label, found) in enumerate(values.items()):
         if not found:
@@ -110,11 +112,13 @@ def lines(
         centres = [value.centre for value in points]
         if band:
             alone = {} if len(xs) == 1 else {"marker": None}
-            axes.plot(xs, centres, label=str(label), lw=1.5, **{**style, **alone})
+            line = axes.plot(xs, centres, lw=1.5, **{**style, **alone})[0]
             below, above = zip(*(value.interval for value in points), strict=True)
             axes.fill_between(xs, below, above, color=style["color"], alpha=0.15, lw=0)
         else:
-            axes.errorbar(xs, centres, _bars(points), ms=5, capsize=3, label=str(label), **style)
+            line = axes.errorbar(xs, centres, _bars(points), ms=5, capsize=3, **style)[0]
+        if not legend:
+            handles[str(label)] = line
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.set_title(title, fontsize=11)
     axes.grid(alpha=0.25)
@@ -126,10 +130,17 @@ def lines(
     if also:
         name, unit = also
         axes.secondary_xaxis("top", functions=(lambda x: x * unit, lambda x: x / unit)).set_xlabel(name)
-    if handles := legend or axes.get_legend_handles_labels()[0]:
-        place = {"loc": "outside lower center", "ncols": 5 if legend else 2}
-        figure.legend(handles=handles, **place, fontsize=8, frameon=False, handlelength=3)
+    _legend(figure, handles, 5 if legend else 2)
     return figure
+
+
+def _legend(figure: Figure, handles: Mapping[str, Artist], columns: int) -> None:
+    """Below the picture; long labels each have their line."""
+    if max(map(len, handles), default=0) > LONG_LABEL:
+        columns = 1
+    place = {"loc": "outside lower center", "ncols": columns, "fontsize": 8, "frameon": False}
+    if handles:
+        figure.legend(handles.values(), handles.keys(), handlelength=3, **place)
 
 
 def dots(
@@ -149,7 +160,7 @@ def dots(
     series = len(paper) + len(ours)
     figure = _figure(len(rows) * max(0.32, 0.14 * series) + 1.1 + 0.2 * ((series + 1) // 2))
     axes = figure.add_subplot()
-    step = 0.8 / max(1, series)
+    step, handles = 0.8 / max(1, series), {}
     for i, (label, values) in enumerate([*paper.items(), *ours.items()]):
         ys = [y + (i - (series - 1) / 2) * step for y, row in enumerate(rows) if values.get(row) is not None]
         found = [values[row] for row in rows if values.get(row) is not None]
@@ -158,8 +169,8 @@ def dots(
         if i >= len(paper):
             colour = styles[label]["color"] if styles else COLOURS[(i - len(paper)) % len(COLOURS)]
             style = {"color": colour, "capsize": 2.5}
-        style |= {"marker": MARKERS[i % len(MARKERS)], "ls": "none", "ms": 5.5, "label": label}
-        axes.errorbar([value.centre for value in found], ys, xerr=_bars(found), **style)
+        style |= {"marker": MARKERS[i % len(MARKERS)], "ls": "none", "ms": 5.5}
+        handles[label] = axes.errorbar([value.centre for value in found], ys, xerr=_bars(found), **style)[0]
     for y in range(1, len(rows)):
         axes.axhline(y - 0.5, color="0.9", lw=0.8, zorder=0)
     axes.set_yticks(range(len(rows)), rows)
@@ -170,8 +181,7 @@ def dots(
     axes.set_title(title, fontsize=11)
     axes.grid(axis="x", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    if series > 1:
-        figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    _legend(figure, handles if series > 1 else {}, 2)
     for text in figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
         text.set_parse_math(False)  # a model's name may hold dollars
     return figure

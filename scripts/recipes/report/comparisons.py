@@ -10,7 +10,17 @@ from recipes import figures
 from recipes.command_line import RecipeError
 from recipes.plan.cost import flops_of_run
 from recipes.report.page import Block, Picture, Pictures, Section
-from recipes.report.study import TRAIN, Measure, Study, label, measured, over_ratios, probe, times
+from recipes.report.study import (
+    TRAIN,
+    Measure,
+    Study,
+    by_label,
+    label,
+    measured,
+    percent_masked,
+    probe,
+    times,
+)
 from recipes.study import grids
 from recipes.study.grids import PROBE_RATIO, TARGETS, Run
 from recipes.study.measures import NO_PATHS
@@ -135,13 +145,15 @@ class Comparison:
         self.study, self.prefix, self.runs = study, f"{prefix}{name}", TARGETS[name].runs
         self.ratios = sorted({run.p for run in self.runs})
         kinds = list(dict.fromkeys((run.model, run.k) for run in self.runs))
-        self.styles: dict[str, dict] = {}  # a colour for each model and k, dashes for its variants
+        self.styles: dict[
+            str, dict
+        ] = {}  # a colour for each model and k, dashes and markers for its variants
         for run in self.runs:
             kind = kinds.index((run.model, run.k))
             colour = figures.COLOURS[kind - 1] if kind else "0.2"
             same = [name for name, style in self.styles.items() if style["color"] == colour]
-            dash = figures.DASHES[len(same) % len(figures.DASHES)]
-            self.styles.setdefault(label(run), {"color": colour, "ls": dash})
+            shape = {"ls": figures.DASHES[len(same) % 4], "marker": figures.MARKERS[len(same) % 6]}
+            self.styles.setdefault(label(run), {"color": colour, **shape})
 
     def table(self, columns: Mapping[str, Callable[[Run], str]], runs: Sequence[Run] = ()) -> Table:
         """A row per run, with its p, if they differ."""
@@ -252,12 +264,19 @@ def recovery(one: Comparison) -> list[Block]:
     return [escape(RECOVERY_NOTE), one.table(columns), Pictures(pictures)]
 
 
-def over_p(one: Comparison, note: str, measures: dict[str, Measure]) -> list[Block]:
-    """Measures, each with a picture over p."""
+def pictured(one: Comparison, note: str, measures: dict[str, Measure]) -> list[Block]:
+    """Measures, each with a picture over p; over what the training cost if all have the same p."""
+    several = len(one.ratios) > 1
+
+    def cost(run: Run) -> float | None:
+        value = FLOPS.value(one.study, run)
+        return value and value.centre
+
     pictures = []
     for name, measure in measures.items():
-        values = over_ratios(one.study, one.runs, measure)
-        pictures.append(one.picture(name, measure.title, values, "p of training and measure, %"))
+        values = by_label(one.study, one.runs, measure, percent_masked if several else cost)
+        xlabel = "p of training and measure, %" if several else FLOPS.title
+        pictures.append(one.picture(name, measure.title, values, xlabel))
     return [escape(note), one.table(one.cells(*measures.values())), Pictures(pictures)]
 
 
@@ -291,8 +310,8 @@ def use_of_states(one: Comparison) -> list[Block]:
 SECTIONS = {  # the measure that each needs -> title, blocks
     "": ("Learning rates tried", rates),
     grids.PROBE: ("Recovery of masked tokens, and its cost", recovery),
-    grids.JOINT: ("Joint likelihood", partial(over_p, note=JOINT_NOTE, measures=JOINT)),
-    grids.FILLING: ("Filling molecules", partial(over_p, note=FILLING_NOTE, measures=FILLING)),
+    grids.JOINT: ("Joint likelihood", partial(pictured, note=JOINT_NOTE, measures=JOINT)),
+    grids.FILLING: ("Filling molecules", partial(pictured, note=FILLING_NOTE, measures=FILLING)),
     grids.ATOMS: ("Atom probe", atoms),
     grids.USE_OF_STATES: ("Use of states", use_of_states),
 }

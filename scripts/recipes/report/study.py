@@ -220,10 +220,16 @@ def times(study: Study, run: Run, baseline: Run, cost: Measure = HOURS) -> float
     return own.centre / other.centre if own and other and other.centre else None
 
 
-def over_ratios(study: Study, runs: Iterable[Run], measure: Measure) -> dict[str, dict[float, Value]]:
-    """Label -> p, in percent -> value."""
+def percent_masked(run: Run) -> float:
+    return 100 * run.p
+
+
+def by_label(
+    study: Study, runs: Iterable[Run], measure: Measure, x: Callable[[Run], float | None] = percent_masked
+) -> dict[str, dict[float, Value]]:
+    """Label -> where a run stands -> value."""
     values: dict[str, dict[float, Value]] = {label(run): {} for run in runs}
     for run in runs:
-        if value := measure.value(study, run):
-            values[label(run)][100 * run.p] = value
+        if (value := measure.value(study, run)) and (place := x(run)):
+            values[label(run)][place] = value
     return values

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from recipes import figures, paper
 from recipes.report.page import Block, Picture, Pictures
-from recipes.report.study import METRICS, TRAIN, Measure, Study, entropy, glue, label, over_ratios, probe
+from recipes.report.study import METRICS, TRAIN, Measure, Study, by_label, entropy, glue, label, probe
 from recipes.study.grids import FIGURE12_RATIOS, MASK_RATIOS, REPEATED, STATES, Run
 from recipes.tables import Table, Value, escape, number
 
@@ -187,7 +187,7 @@ def figure12(study: Study, prefix: str) -> list[Block]:
     first, second = entropy(), entropy("entropy_posterior")
     pictures = []
     for measure, title in ((first, "mean over a token's states"), (second, "weighted by the posterior")):
-        values = over_ratios(study, mlm, first) | over_ratios(study, exlm, measure)
+        values = by_label(study, mlm, first) | by_label(study, exlm, measure)
         figure = figures.lines(values, f"Entropy, bits: {title}", "p, %")
         pictures.append(Picture(f"{prefix}figure12-{measure.title}", figure))
     columns = {
