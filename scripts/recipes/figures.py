@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
@@ -22,7 +21,6 @@ COLOURS = ("#1b5e9e", "#d1660f", "#2a8a4a", "#8e44ad", "#b03a48", "#7f6a00")
 PAPER_COLOUR = "0.45"
 MARKERS = "os^Dv*"
 DASHES = ("-", "--", "-.", ":")
-LONG_LABEL = 34
 
 Cells = Mapping[tuple[int, float], float | None]  # (k, p) -> value, None where it was not measured
 
@@ -67,24 +65,13 @@ def grid(cells: Cells, title: str, digits: int, ks: Sequence[int], ps: Sequence[
     return figure
 
 
-def by_k_and_p(runs: Collection[tuple[int, float]]) -> tuple[dict[tuple[int, float], dict], list[Line2D]]:
-    """Styles of runs by (k, p), and a legend: colours tell p, dashes and markers k."""
-    ks, ps = sorted({k for k, _ in runs}), sorted({p for _, p in runs})
-    colours = {p: colormaps["viridis"](i / max(1, len(ps))) for i, p in enumerate(ps)}
-    shapes = {k: {"ls": DASHES[i % 4], "marker": MARKERS[i % 6]} for i, k in enumerate(ks)}
-    legend = [Line2D([], [], color=colour, label=f"p = {percent(p)}") for p, colour in colours.items()]
-    legend += [Line2D([], [], color="0.3", label=f"k = {k}", **shape) for k, shape in shapes.items()]
-    return {(k, p): {"color": colours[p], **shapes[k]} for k, p in runs}, legend
-
-
 def lines(
-    values: Mapping[Hashable, Mapping[float, Value]],
+    values: Mapping[str, Mapping[float, Value]],
     title: str,
     xlabel: str,
     ylabel: str = "",
     *,
-    styles: Mapping[Hashable, dict] | None = None,
-    legend: Sequence[Line2D] = (),
+    styles: Mapping[str, dict] | None = None,
     band: bool = False,
     also: tuple[str, float] | None = None,
     log: str = "",
@@ -94,13 +81,12 @@ def lines(
 
     Args:
         styles: of each label; by default the first label's is that of a baseline.
-        legend: instead of the labels.
         band: for many points; a single one gets a marker.
         also: label of a second x axis, and its units in one of the first's.
         log: ``x`` or ``y``, which is then logarithmic.
         xticks: instead of matplotlib's, in percent.
     """
-    figure, handles = _figure(4.0), {line.get_label(): line for line in legend}
+    figure, handles = _figure(4.0), {}
     axes = figure.add_subplot()
     for i, (label, found) in enumerate(values.items()):
         if not found:
@@ -112,13 +98,11 @@ def lines(
         centres = [value.centre for value in points]
         if band:
             alone = {} if len(xs) == 1 else {"marker": None}
-            line = axes.plot(xs, centres, lw=1.5, **{**style, **alone})[0]
+            handles[label] = axes.plot(xs, centres, lw=1.5, **{**style, **alone})[0]
             below, above = zip(*(value.interval for value in points), strict=True)
             axes.fill_between(xs, below, above, color=style["color"], alpha=0.15, lw=0)
         else:
-            line = axes.errorbar(xs, centres, _bars(points), ms=5, capsize=3, **style)[0]
-        if not legend:
-            handles[str(label)] = line
+            handles[label] = axes.errorbar(xs, centres, _bars(points), ms=5, capsize=3, **style)[0]
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.set_title(title, fontsize=11)
     axes.grid(alpha=0.25)
@@ -130,14 +114,13 @@ def lines(
     if also:
         name, unit = also
         axes.secondary_xaxis("top", functions=(lambda x: x * unit, lambda x: x / unit)).set_xlabel(name)
-    _legend(figure, handles, 5 if legend else 2)
+    _legend(figure, handles)
     return figure
 
 
-def _legend(figure: Figure, handles: Mapping[str, Artist], columns: int) -> None:
-    """Below the picture; long labels each have their line."""
-    if max(map(len, handles), default=0) > LONG_LABEL:
-        columns = 1
+def _legend(figure: Figure, handles: Mapping[str, Artist]) -> None:
+    """Below the picture, in as many columns as fit."""
+    columns = max(1, 76 // (8 + max(map(len, handles), default=0)))
     place = {"loc": "outside lower center", "ncols": columns, "fontsize": 8, "frameon": False}
     if handles:
         figure.legend(handles.values(), handles.keys(), handlelength=3, **place)
@@ -181,7 +164,7 @@ def dots(
     axes.set_title(title, fontsize=11)
     axes.grid(axis="x", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    _legend(figure, handles if series > 1 else {}, 2)
+    _legend(figure, handles if series > 1 else {})
     for text in figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
         text.set_parse_math(False)  # a model's name may hold dollars
     return figure

@@ -5,22 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 
 from recipes import figures
-from recipes.command_line import RecipeError
 from recipes.plan.cost import flops_of_run
 from recipes.report.page import Block, Picture, Pictures, Section
-from recipes.report.study import (
-    TRAIN,
-    Measure,
-    Study,
-    by_label,
-    label,
-    measured,
-    percent_masked,
-    probe,
-    times,
-)
+from recipes.report.study import TRAIN, Measure, Study, by_label, label, measured, probe, times
 from recipes.study import grids
 from recipes.study.grids import PROBE_RATIO, TARGETS, Run
 from recipes.study.measures import NO_PATHS
@@ -28,7 +18,11 @@ from recipes.tables import Table, Value, escape, number, over_seeds
 
 MOST_THRESHOLDS = 3
 MINUTES = Measure("minutes in training steps", TRAIN, lambda content, run: content["training_seconds"] / 60)
-FLOPS = Measure("FLOPs", TRAIN, lambda content, run: _flops(content.get("fairseq_train") or []))
+FLOPS = Measure(
+    "FLOPs",
+    TRAIN,
+    lambda content, run: flops_of_run(content["fairseq_train"]) if content.get("fairseq_train") else None,
+)
 BITS = measured("bits a masked token", grids.CURVE, "bits")
 JOINT = {
     name: measured(f"{name}, bits a masked token", grids.JOINT, name, digits=3)
@@ -48,12 +42,7 @@ STATES = {
         ("own_share", "paths through a mask's own states, %", 100, 1),
     )
 }
-ATOMS = {
-    "hydrogens": "hydrogens, %",
-    "degree": "degree, %",
-    "ring": "in a ring, %",
-    "charge": "charge, 100 R²",
-}
+ATOMS = {"hydrogens": "hydrogens, %", "degree": "degree, %", "ring": "in ring, %", "charge": "charge, 100 R²"}
 CONTROLS = ("untrained", "token", "shuffled", "majority")
 RECOVERY_NOTE = (
     "The probe: masked validation tokens, the same for all models; bits are -log2 of the probability of the "
@@ -79,14 +68,6 @@ STATES_NOTE = (
     "(posterior); the Jensen-Shannon divergence of what its states say; whether a second state has more than "
     "10%; the share of paths that emit it by its own states. At the end of training, and over it."
 )
-
-
-def _flops(words: list[str]) -> float | None:
-    """Of a training by its command; None if its dictionary is gone."""
-    try:
-        return flops_of_run(words) if "--user-dir" in words else None
-    except RecipeError:
-        return None
 
 
 def _atoms(name: str, row: str = "model") -> Measure:
@@ -116,13 +97,12 @@ def first_below(curve: Mapping[int, float], bits: float) -> float | None:
 
     That of the first checkpoint if it is below already; None if the curve never falls below.
     """
-    before = None
-    for update, value in sorted(curve.items()):
-        if value < bits:
-            if before is None:
-                return update
-            return before[0] + (update - before[0]) * (before[1] - bits) / (before[1] - value)
-        before = update, value
+    points = sorted(curve.items())
+    if points and points[0][1] < bits:
+        return points[0][0]
+    for (start, before), (end, after) in pairwise(points):
+        if after < bits:
+            return start + (end - start) * (before - bits) / (before - after)
     return None
 
 
@@ -266,16 +246,15 @@ def recovery(one: Comparison) -> list[Block]:
 
 def pictured(one: Comparison, note: str, measures: dict[str, Measure]) -> list[Block]:
     """Measures, each with a picture over p; over what the training cost if all have the same p."""
-    several = len(one.ratios) > 1
 
-    def cost(run: Run) -> float | None:
-        value = FLOPS.value(one.study, run)
-        return value and value.centre
+    def place(run: Run) -> float | None:
+        cost = FLOPS.value(one.study, run) if len(one.ratios) == 1 else Value((100 * run.p,))
+        return cost and cost.centre
 
+    xlabel = FLOPS.title if len(one.ratios) == 1 else "p of training and measure, %"
     pictures = []
     for name, measure in measures.items():
-        values = by_label(one.study, one.runs, measure, percent_masked if several else cost)
-        xlabel = "p of training and measure, %" if several else FLOPS.title
+        values = by_label(one.study, one.runs, measure, place)
         pictures.append(one.picture(name, measure.title, values, xlabel))
     return [escape(note), one.table(one.cells(*measures.values())), Pictures(pictures)]
 

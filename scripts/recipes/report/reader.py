@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from recipes.files import read_json
 from recipes.folders import RECORD
 from recipes.report.page import Section, code
 from recipes.tables import Table
@@ -41,13 +40,16 @@ class Reader:
 
         A .jsonl file is the list of its lines.
         """
+        if not path.exists():
+            return None
         try:
-            content = read_json(path) if path.suffix == ".json" else _lines(path)
-            return None if content is None else parse(content)
+            text = path.read_text(encoding="utf-8")
+            lines = path.suffix == ".jsonl"
+            return parse([json.loads(line) for line in text.splitlines()] if lines else json.loads(text))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             self.damaged.add(path)
             reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            self.note(reason if str(path) in reason else f"{path} is damaged: {reason}")
+            self.note(f"{path} is damaged: {reason}")
             return None
 
     def record(self, folder: Path) -> dict | None:
@@ -68,11 +70,6 @@ class Reader:
         rows += [[name, ", ".join(sorted(found))] for name, found in self._origins.items()]
         text = "\n\n".join(f"# {folder}\n{command}" for folder, command in self.commands.items())
         return Section("Where the numbers come from", [Table(["", ""], rows), code("Commands", text)])
-
-
-def _lines(path: Path) -> list:
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
 
 
 def _record(content: dict) -> dict:

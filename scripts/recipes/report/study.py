@@ -220,16 +220,12 @@ def times(study: Study, run: Run, baseline: Run, cost: Measure = HOURS) -> float
     return own.centre / other.centre if own and other and other.centre else None
 
 
-def percent_masked(run: Run) -> float:
-    return 100 * run.p
-
-
 def by_label(
-    study: Study, runs: Iterable[Run], measure: Measure, x: Callable[[Run], float | None] = percent_masked
+    study: Study, runs: Iterable[Run], measure: Measure, place: Callable[[Run], float | None]
 ) -> dict[str, dict[float, Value]]:
-    """Label -> where a run stands -> value."""
+    """Label -> place of a run on the x axis -> value."""
     values: dict[str, dict[float, Value]] = {label(run): {} for run in runs}
     for run in runs:
-        if (value := measure.value(study, run)) and (place := x(run)):
-            values[label(run)][place] = value
+        if (value := measure.value(study, run)) and (x := place(run)):
+            values[label(run)][x] = value
     return values

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
 
+from matplotlib import colormaps
+
 from recipes import figures, paper
 from recipes.report.page import Block, Picture, Pictures
 from recipes.report.study import METRICS, TRAIN, Measure, Study, by_label, entropy, glue, label, probe
@@ -148,46 +150,49 @@ def figure8(study: Study, prefix: str) -> list[Block]:
 
 
 def figure9(study: Study, prefix: str) -> list[Block]:
-    curves = {key: study.curve(run) for key, run in RUNS.items()}
-    last = {RUNS[key]: records[-1] for key, records in curves.items() if records}
-    styles, legend = figures.by_k_and_p(RUNS)
+    curves = {run: study.curve(run) for run in RUNS.values()}
+    last = {run: records[-1] for run, records in curves.items() if records}
+    names = {run: f"k = {run.k}, p = {figures.percent(run.p)}" for run in curves}
+    styles = {}  # colours tell p, dashes and markers k
+    for run, name in names.items():
+        colour, k = MASK_RATIOS.index(run.p) / len(MASK_RATIOS), list(REPEATED).index(run.k)
+        shape = {"ls": figures.DASHES[k], "marker": figures.MARKERS[k]}
+        styles[name] = {"color": colormaps["viridis"](colour), **shape}
     pictures = []
-    for name, (title, _) in CURVES.items():
-        points = {
-            key: {r["update"]: Value((r[name],)) for r in records if r.get(name) is not None}
-            for key, records in curves.items()
+    for key, (title, _) in CURVES.items():
+        values = {
+            names[run]: {one["update"]: Value((one[key],)) for one in records if one.get(key) is not None}
+            for run, records in curves.items()
         }
-        log = "y" if name == "ppl" else ""
-        figure = figures.lines(points, title, "updates", styles=styles, legend=legend, band=True, log=log)
-        pictures.append(Picture(f"{prefix}figure9-{name}", figure))
+        log = "y" if key == "ppl" else ""
+        figure = figures.lines(values, title, "updates", styles=styles, band=True, log=log)
+        pictures.append(Picture(f"{prefix}figure9-{key}", figure))
     title, where = "training loss at the end, bits per masked token", "corrupted semantics $p^k$"
     ends = {
-        (run.k, run.p): {100 * run.p**run.k: Value((record["loss"],))}
+        names[run]: {100 * run.p**run.k: Value((record["loss"],))}
         for run, record in last.items()
         if record.get("loss") is not None
     }
-    more = {"styles": styles, "legend": legend, "band": True, "log": "x"}
-    figure = figures.lines(ends, title, where, xticks=[100 * p for p in MASK_RATIOS], **more)
+    xticks = [100 * p for p in MASK_RATIOS]
+    figure = figures.lines(ends, title, where, xticks=xticks, styles=styles, band=True, log="x")
     pictures.append(Picture(f"{prefix}figure9-end", figure))
     columns = {
         **BY_K_AND_P,
         "updates": lambda run: str(last[run]["update"]) if run in last else study.missing(run, METRICS),
-        **{
-            title: lambda run, name=name, digits=digits: number(last.get(run, {}).get(name), digits)
-            for name, (title, digits) in CURVES.items()
-        },
     }
+    for key, (title, digits) in CURVES.items():
+        columns[title] = lambda run, key=key, digits=digits: number(last.get(run, {}).get(key), digits)
     note = "The paper has no numbers here. Ours are those at the end of training, of one seed."
-    return [escape(note), Pictures(pictures), Table.of(RUNS.values(), columns)]
+    return [escape(note), Pictures(pictures), Table.of(curves, columns)]
 
 
 def figure12(study: Study, prefix: str) -> list[Block]:
     mlm = [Run("repeated-mlm", 1, p) for p in FIGURE12_RATIOS]
     exlm = [Run("exlm", k, p) for p in FIGURE12_RATIOS for k in STATES]
-    first, second = entropy(), entropy("entropy_posterior")
+    first, second, place = entropy(), entropy("entropy_posterior"), lambda run: 100 * run.p
     pictures = []
     for measure, title in ((first, "mean over a token's states"), (second, "weighted by the posterior")):
-        values = by_label(study, mlm, first) | by_label(study, exlm, measure)
+        values = by_label(study, mlm, first, place) | by_label(study, exlm, measure, place)
         figure = figures.lines(values, f"Entropy, bits: {title}", "p, %")
         pictures.append(Picture(f"{prefix}figure12-{measure.title}", figure))
     columns = {
