@@ -96,6 +96,12 @@ def at_mask_probs(args: argparse.Namespace, measure: Callable[..., dict]) -> dic
     return {**about(checkpoint), "split": args.split, "seed": args.seed, "results": results}
 
 
+def of_each_checkpoint(args: argparse.Namespace, measure: Callable[[argparse.Namespace], dict]) -> dict:
+    """``{"rows": [...]}``: what is measured of each of ``args.checkpoint``, by updates."""
+    rows = [measure(argparse.Namespace(**{**vars(args), "checkpoint": path})) for path in args.checkpoint]
+    return {"rows": sorted(rows, key=lambda row: (row["updates"] is None, row["updates"]))}
+
+
 def about(checkpoint: Checkpoint) -> dict:
     """What a report says of the model itself."""
     return {

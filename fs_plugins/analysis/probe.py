@@ -7,7 +7,8 @@ every model has to recover the same words from the same visible ones. They are r
 MLM all k copies are. A model's prediction of a drawn word is the most probable one under its own distribution
 of that word given the visible ones (fs_plugins/analysis/masked_prediction.py).
 
-Given are the share of words recovered, and -log2 of the probability of the right word, in bits.
+Given are the share of words recovered, and -log2 of the probability of the right word, in bits. Of several
+checkpoints of a training they are a learning curve: one row each, by updates.
 """
 
 import argparse
@@ -53,11 +54,12 @@ def probe(predictor: MaskedPredictor, samples, share: float, *, seed: int = SEED
 
 def measure(args: argparse.Namespace) -> dict:
     """What the command writes."""
-    return command_line.at_mask_probs(args, probe)
+    rows = command_line.of_each_checkpoint(args, lambda one: command_line.at_mask_probs(one, probe))
+    return rows if len(args.checkpoint) > 1 else rows["rows"][0]
 
 
 def main(argv=None) -> None:
-    arguments = command_line.parser(__doc__, samples="samples, the first of the split")
+    arguments = command_line.parser(__doc__, samples="samples, the first of the split", checkpoints=True)
     command_line.add_mask_prob(arguments)
     arguments.set_defaults(mask_prob=[0.15])
     command_line.run(arguments, measure, argv)

@@ -111,12 +111,7 @@ def use_of_states(
 
 def measure(args: argparse.Namespace) -> dict:
     """What the command writes."""
-    rows = []
-    for path in args.checkpoint:
-        one = argparse.Namespace(**{**vars(args), "checkpoint": path})
-        rows.append(command_line.at_mask_probs(one, use_of_states))
-    rows.sort(key=lambda row: (row["updates"] is None, row["updates"]))
-    return {"rows": rows}
+    return command_line.of_each_checkpoint(args, lambda one: command_line.at_mask_probs(one, use_of_states))
 
 
 def main(argv=None) -> None:

@@ -17,6 +17,8 @@ class ExLMConfig(PreTrainedConfig):
         alignment: how states align to targets: "dag", by paths through the graph of states, or "ctc", within
             each token, without transitions.
         repeat_times: times that each token is repeated inside the model (Repeated MLM).
+        expand_from_layer: how many of the first layers see each token once, before it is copied into its
+            states.
         rope_dimensions: 2: rotary positions are (index of the token, number of its state); 1: index among all
             states and tokens.
         links_features: what transitions are computed from: "feature", "position" or both.
@@ -47,6 +49,7 @@ class ExLMConfig(PreTrainedConfig):
         alignment="dag",
         repeat_times=1,
         rope_dimensions=2,
+        expand_from_layer=0,
         links_features=("feature", "position"),
         max_transition_length=None,
         sparse_dag=False,
@@ -72,6 +75,11 @@ class ExLMConfig(PreTrainedConfig):
         if num_states is not None and num_states < 1:
             raise ValueError(
                 f"num_states must be at least 1, or None for a model without states, got {num_states}"
+            )
+        if not 0 <= expand_from_layer <= (num_hidden_layers if num_states else 0):
+            raise ValueError(
+                f"expand_from_layer must be 0 to num_hidden_layers, {num_hidden_layers}, and 0 without "
+                f"num_states, got {expand_from_layer}"
             )
         if repeat_times < 1 or (repeat_times > 1 and num_states is not None):
             raise ValueError(f"repeat_times must be at least 1, and 1 with num_states, got {repeat_times}")

@@ -69,7 +69,7 @@ class ExLMModel(ExLMPreTrainedModel):
 
         ``hidden_states`` (with ``output_hidden_states``) are [B, T, d] too; ``attentions`` (with
         ``output_attentions`` and ``attn_implementation="eager"``) are between all tokens and states, [B,
-        heads, N, N].
+        heads, N, N], but in the first ``expand_from_layer`` layers between tokens.
         """
         return self.encode(input_ids, attention_mask, None, **kwargs)[0]
 
@@ -104,18 +104,25 @@ class ExLMModel(ExLMPreTrainedModel):
             originals = tokens if labels is None else torch.where(masked, known(labels, config), tokens)
             ids = {"bos": config.bos_token_id, "eos": config.eos_token_id, "pad": config.pad_token_id}
             layout = expand_states(tokens, masked, originals, config.num_states, **ids)
-            tokens = layout.tokens
+            tokens = layout.unexpanded if config.expand_from_layer else layout.tokens
         elif config.repeat_times > 1:
             tokens = tokens.repeat_interleave(config.repeat_times, dim=1)
         check_length(tokens, given, config)
         x = self.dropout(self.embed_tokens(tokens))
-        rotation = self.rotation(tokens, layout, x.dtype)
-        mask = None if layout is not None and layout.full else (tokens != config.pad_token_id)[:, None, None]
-        hiddens, attentions = [], []
-        for layer in self.layers:
-            hiddens.append(x)
-            x, weights = layer(x, rotation, mask)
-            attentions.append(weights)
+        hiddens, attentions, first = [], [], config.expand_from_layer
+        stages = [(self.layers[first:], tokens, layout)]
+        if first > 0:  # these see each token once
+            stages = [(self.layers[:first], tokens, None), (self.layers[first:], layout.tokens, layout)]
+        for layers, tokens, where in stages:
+            if where is not None and first > 0:
+                x, *hiddens = (layout.copy_to_states(h) for h in (x, *hiddens))
+            rotation = self.rotation(tokens, where, x.dtype)
+            full = where is not None and where.full
+            mask = None if full else (tokens != config.pad_token_id)[:, None, None]
+            for layer in layers:
+                hiddens.append(x)
+                x, weights = layer(x, rotation, mask)
+                attentions.append(weights)
         x = self.norm(x)
         output = BaseModelOutput(
             last_hidden_state=self.rows(x, layout),

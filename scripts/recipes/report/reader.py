@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import defaultdict
 from collections.abc import Callable
@@ -36,9 +37,12 @@ class Reader:
             self.problems.append(problem)
 
     def read(self, path: Path, parse: Callable[[dict], T] = dict) -> T | None:
-        """What ``parse`` makes of a JSON file; None if it does not exist, or is damaged, which is noted."""
+        """What ``parse`` makes of a JSON file; None if it does not exist, or is damaged, which is noted.
+
+        Of a .jsonl file, it is called with ``{"lines": [...]}``.
+        """
         try:
-            content = read_json(path)
+            content = read_json(path) if path.suffix == ".json" else _read_lines(path)
             return None if content is None else parse(content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             self.damaged.add(path)
@@ -64,6 +68,12 @@ class Reader:
         rows += [[name, ", ".join(sorted(found))] for name, found in self._origins.items()]
         text = "\n\n".join(f"# {folder}\n{command}" for folder, command in self.commands.items())
         return Section("Where the numbers come from", [Table(["", ""], rows), Code("Commands", text)])
+
+
+def _read_lines(path: Path) -> dict | None:
+    if not path.exists():
+        return None
+    return {"lines": [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]}
 
 
 def _record(content: dict) -> dict:

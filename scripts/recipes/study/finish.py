@@ -3,21 +3,20 @@
     python -m recipes.study.finish SAVE
 
 Writes SAVE/metrics.jsonl, the figures of SAVE/train.log. Drops the optimizer's state, which only resuming
-needs, from SAVE/checkpoint_last.pt, and removes the other checkpoints.
+needs, from the checkpoints, and removes checkpoint_best.pt and those of the last update, which is in
+checkpoint_last.pt.
 """
 
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 from recipes import logs
 from recipes.command_line import RecipeError, run_main
 from recipes.files import atomic, read_json, write_json
-from recipes.folders import RECORD, ROOT
+from recipes.folders import RECORD
 from recipes.study.grids import Run
 
 USAGE = "usage.jsonl"  # of recipes.on_gpu
@@ -32,33 +31,26 @@ def finish(save: Path) -> dict:
     run, records = Run.of(save.name), logs.read_log(save / "train.log")
     if not records:
         raise RecipeError(f"{save / 'train.log'} has no figures: remove {save}, and rerun the same command")
-    last = save / "checkpoint_last.pt"
-    drop_optimizer(last)
-    for other in set(save.glob("checkpoint*.pt")) - {last}:
-        other.unlink()
+    updates = max(record["update"] for record in records)
+    drop_optimizer(save / "checkpoint_last.pt")
+    for path in [save / "checkpoint_best.pt", *save.glob(f"checkpoint_*_{updates}.pt")]:
+        path.unlink(missing_ok=True)
+    for path in save.glob("checkpoint_*_*.pt"):
+        drop_optimizer(path)
     with atomic(save / "metrics.jsonl") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
     corrupted = logs.corruption(records, run.k) if run.model == "repeated-mlm" else None
     attempts = [json.loads(line) for line in (save / USAGE).read_text().splitlines()]
     return {
-        "updates": max(record["update"] for record in records),
+        "updates": updates,
         "training_seconds": logs.training_seconds(records),
         "wall_seconds": round(sum(attempt["wall_seconds"] for attempt in attempts), 2),
         "cpu_seconds": round(sum(attempt["cpu_seconds"] for attempt in attempts), 2),
         "machine": attempts[-1]["machine"] if attempts else None,
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
         "valid": next((record for record in reversed(records) if record["kind"] == "valid"), None),
-        "fairseq_train": shown(read_json(save / RECORD)["command"]),
+        "fairseq_train": read_json(save / RECORD)["runs"],
     }
-
-
-def shown(page: list[str]) -> list[str]:
-    """fairseq-train's command behind a page of scripts/."""
-    command = ["bash", str(ROOT / "scripts" / page[0]), *page[1:], "--print"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        raise RecipeError(result.stderr.strip())
-    return shlex.split(result.stdout.splitlines()[-1])
 
 
 def drop_optimizer(checkpoint: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which runs, and which measurements of them, each figure and table of the study needs.
+"""Which runs, and which measurements of them, each figure, table and comparison of the study needs.
 
 A run is one pre-training; the runs that several figures and tables share are the same :class:`Run`. The
 vanilla MLM is Repeated MLM with k = 1, which gives the batches and the loss of fairseq's ``masked_lm``
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 MASK_RATIOS = (0.0225, 0.15, 0.387, 0.622, 0.789)
 # figures 3, 4, 5 and 8; the paper leaves the rest out, as too little of the semantics is corrupted to train
@@ -26,10 +26,17 @@ DEFAULT_K, DEFAULT_P = 4, 0.15
 LARGEST_K = 16
 PROBE_RATIO = 0.15
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of this study
-_KEY = re.compile(r"([a-z0-9-]+)-k(\d+)-p([\d.]+)(?:-x(\d+))?-seed-(\d+)")
+PENALTY = 2.0  # nats, of the comparisons that have it
+_NUMBER = r"(\d[\d.]*(?:e-\d+)?)"
+_KEY = re.compile(
+    rf"([a-z0-9-]+)-k(\d+)-p{_NUMBER}(?:-x{_NUMBER})?(?:-shared{_NUMBER})?(?:-penalty{_NUMBER})?"
+    rf"(?:-lr{_NUMBER})?-seed-(\d+)"
+)
 
 # measurements of a run besides its training; "quality" is fine-tuning where GLUE is given, else the probe
 ENTROPY, QUALITY, QUALITY_MNLI = "entropy", "quality", "quality-mnli"
+# those of recipes.study.measures
+PROBE, CURVE, JOINT, FILLING, ATOMS, USE_OF_STATES = "probe", "curve", "joint", "filling", "atoms", "states"
 
 
 @dataclass(frozen=True, order=True)
@@ -40,19 +47,37 @@ class Run:
     k: int
     p: float
     seed: int = 1
-    schedule: int = 1  # times as many updates as the others
+    schedule: float = 1  # times as many updates as the others
+    penalty: float = 0.0  # --alignment-penalty, nats
+    lr: float = 0.0  # peak learning rate; 0: the size's
+    shared_layers: float = 0.0  # --expand-from-layer, as a share of the layers
 
     def __post_init__(self):
         if not 1 <= self.k <= LARGEST_K:
             raise ValueError(f"k = {self.k}: give a whole number from 1 to {LARGEST_K}")
         if not 0.0 < self.p < 1.0:
             raise ValueError(f"p = {self.p:g}: give a share between 0 and 1, such as 0.15")
+        if not 0.0 <= self.shared_layers <= 1.0:
+            raise ValueError(f"shared_layers = {self.shared_layers:g}: give a share of the layers, 0 to 1")
 
     @property
     def key(self) -> str:
         """The name of the run's folder."""
-        longer = f"-x{self.schedule}" if self.schedule != 1 else ""
-        return f"{self.model}-k{self.k}-p{self.p:g}{longer}-seed-{self.seed}"
+        rate = f"-lr{self.lr:g}" if self.lr else ""
+        return f"{self.name}{rate}-seed-{self.seed}"
+
+    @property
+    def name(self) -> str:
+        """What is compared: all but the seed and the learning rate."""
+        longer = f"-x{self.schedule:g}" if self.schedule != 1 else ""
+        shared = f"-shared{self.shared_layers:g}" if self.shared_layers else ""
+        penalty = f"-penalty{self.penalty:g}" if self.penalty else ""
+        return f"{self.model}-k{self.k}-p{self.p:g}{longer}{shared}{penalty}"
+
+    @property
+    def row(self) -> Run:
+        """The run that stands for all of the same name."""
+        return replace(self, seed=1, lr=0.0)
 
     @classmethod
     def of(cls, key: str) -> Run:
@@ -64,14 +89,15 @@ class Run:
         found = _KEY.fullmatch(key)
         if found is None:
             raise ValueError(f"{key} is no run of the study: give MODEL-kK-pP-seed-N")
-        model, k, p, schedule, seed = found.groups()
-        return cls(model, int(k), float(p), int(seed), int(schedule or 1))
+        model, k, p, *numbers, seed = found.groups()
+        names = ("schedule", "shared_layers", "penalty", "lr")
+        given = {name: float(number) for name, number in zip(names, numbers, strict=True) if number}
+        return cls(model, int(k), float(p), int(seed), **given)
 
     @property
-    def probe_ratios(self) -> list[float]:
-        """Shares of masked words to probe with: 15%, and the model's own p if tokens are not repeated."""
-        own = self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_RATIO
-        return sorted({PROBE_RATIO, own})
+    def own_ratio(self) -> float:
+        """The share of masked words that the model was trained with; 15% if tokens were repeated."""
+        return self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_RATIO
 
 
 @dataclass(frozen=True)
@@ -87,8 +113,8 @@ def _mlm(p: float = DEFAULT_P, **more) -> Run:
     return Run("repeated-mlm", 1, p, **more)
 
 
-def _exlm(k: int = DEFAULT_K, p: float = DEFAULT_P, model: str = "exlm") -> Run:
-    return Run(model, k, p)
+def _exlm(k: int = DEFAULT_K, p: float = DEFAULT_P, model: str = "exlm", **more) -> Run:
+    return Run(model, k, p, **more)
 
 
 _REPEATED = tuple(Run("repeated-mlm", k, p) for k, ratios in REPEATED.items() for p in ratios)
@@ -120,13 +146,47 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
+# ours: no figure or table of the paper
+COMPARISONS: dict[str, Experiment] = {
+    "penalty": Experiment(
+        "The alignment penalty",
+        (_mlm(), _mlm(schedule=2), *(_exlm(k, penalty=nats) for k in STATES for nats in (0.0, PENALTY))),
+        (PROBE, CURVE, USE_OF_STATES),
+    ),
+    "measures": Experiment(
+        "What ExLM is for",
+        tuple(
+            run
+            for p in MASK_RATIOS[1:4]
+            for run in (
+                _mlm(p),
+                _exlm(p=p, model="exlm-no-transitions"),
+                _exlm(2, p),
+                _exlm(p=p),
+                _exlm(p=p, penalty=PENALTY),
+            )
+        ),
+        (PROBE, CURVE, JOINT, FILLING, ATOMS, USE_OF_STATES),
+    ),
+    "cost": Experiment(
+        "A cheaper ExLM",  # by FLOPs it costs 1.7, 1.4 and 1.2 to 1.3 times the MLM with these shares
+        (
+            *(_mlm(schedule=times) for times in (1, 1.5, 2)),
+            *(_exlm(shared_layers=share) for share in (0.0, 0.5, 0.75)),
+        ),
+        (PROBE, CURVE, JOINT, FILLING, ATOMS, USE_OF_STATES),
+    ),
+}
+TARGETS = EXPERIMENTS | COMPARISONS
+
+
 def expand(
     names: Iterable[str], seeds: Iterable[int] = (1,), only: dict[str, str] | None = None
 ) -> dict[Run, set[str]]:
     """The runs that figures and tables need, each once, with everything that is measured of it.
 
     Args:
-        names: of EXPERIMENTS, or "all".
+        names: of TARGETS, or "all" of the paper's.
         seeds: of the pre-training; the first seed's runs come first.
         only: field of :class:`Run` -> value; runs that differ are left out.
 
@@ -135,20 +195,20 @@ def expand(
     """
     names = list(names)
     for name in names:
-        if name != "all" and name not in EXPERIMENTS:
-            raise ValueError(f"unknown figure or table {name!r}: there are {', '.join(EXPERIMENTS)} and all")
+        if name != "all" and name not in TARGETS:
+            raise ValueError(f"unknown figure or table {name!r}: there are {', '.join(TARGETS)} and all")
     wanted = list(EXPERIMENTS) if "all" in names else names
     only = _check_filter(only or {})
     runs: dict[Run, set[str]] = {}
     for seed in seeds:
         for name in wanted:
-            for run in EXPERIMENTS[name].runs:
-                run = Run(run.model, run.k, run.p, seed, run.schedule)
-                if all(getattr(run, name) == value for name, value in only.items()):
-                    runs.setdefault(run, set()).update(EXPERIMENTS[name].measures)
+            for run in TARGETS[name].runs:
+                run = replace(run, seed=seed)
+                if all(getattr(run, field) == value for field, value in only.items()):
+                    runs.setdefault(run, set()).update(TARGETS[name].measures)
     if not runs:
         asked = ",".join(f"{name}={value}" for name, value in only.items())
-        every = {run for name in wanted for run in EXPERIMENTS[name].runs}
+        every = {run for name in wanted for run in TARGETS[name].runs}
         there = "; ".join(
             f"{name}: {', '.join(map(str, sorted({getattr(run, name) for run in every})))}" for name in only
         )

@@ -1,39 +1,54 @@
 """Which result files each target of the workflow needs.
 
-OUTPUT/study/KEY/{train,entropy,probe}.json, glue/TASK/seed-N/result.json
+OUTPUT/study/KEY/{train,entropy,MEASURE}.json, glue/TASK/seed-N/result.json
+OUTPUT/rates/NAME.json
 OUTPUT/table3/NAME/glue/TASK/POINT/seed-N/result.json, glue/TASK/best.json
 OUTPUT/table3/NAME/squad/seed-N/scores.json
 OUTPUT/table1/NAME/SET/seed-N/metrics.json
 
-KEY is that of recipes.study.grids.Run, POINT that of recipes.glue.grids.Point.
+KEY and NAME are those of recipes.study.grids.Run, MEASURE is one of recipes.study.measures, POINT one of
+recipes.glue.grids.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields, replace
 from pathlib import Path
 
 from recipes.command_line import RecipeError
 from recipes.files import read_json
 from recipes.glue.grids import FLAGS, Point, points_of
 from recipes.glue.tasks import TASKS
-from recipes.study.grids import ENTROPY, EXPERIMENTS, GLUE_TASKS, QUALITY, QUALITY_MNLI, Run, expand
+from recipes.study.grids import (
+    ENTROPY,
+    EXPERIMENTS,
+    GLUE_TASKS,
+    PROBE,
+    QUALITY,
+    QUALITY_MNLI,
+    TARGETS,
+    Run,
+    expand,
+)
+from recipes.study.measures import MEASURES, applies
 from recipes.study.settings import Settings
 
 STUDY = "study"  # all figures and tables of it
-UNTRAINED, FOREST = "untrained", "forest"  # baselines of table 1
+UNTRAINED = "untrained"  # of table 1
 STUDY_SEEDS, GLUE_SEEDS, MOLECULE_SEEDS = (1, 2, 3), (1, 2, 3, 4, 5), (1, 2, 3)  # the paper's, of fine-tuning
-RUN_FIELDS, POINT_FIELDS = {"model", "k", "p", "seed", "schedule"}, set(FLAGS.values())
+RUN_FIELDS, POINT_FIELDS = {field.name for field in fields(Run)}, set(FLAGS.values())
 
 
 def study_targets(targets: Iterable[str]) -> list[str]:
     """Those of the study, each figure and table by its name."""
     targets = set(targets)
-    return [name for name in EXPERIMENTS if targets & {name, STUDY}]
+    return [name for name in TARGETS if name in targets or STUDY in targets and name in EXPERIMENTS]
 
 
-def study_files(settings: Settings, name: str) -> list[Path]:
-    """The results that a figure or table needs; ``study``: all.
+def study_runs(settings: Settings, name: str) -> dict[Run, set[str]]:
+    """The runs of a figure, table or comparison, without a learning rate, and their measures; ``study``: of
+    all of the paper's.
 
     Raises:
         RecipeError, ValueError: if there is no such run, or a setting is missing.
@@ -44,7 +59,48 @@ def study_files(settings: Settings, name: str) -> list[Path]:
     if left := settings.only.keys() - RUN_FIELDS:
         raise RecipeError(f"only {sorted(left)[0]}: a run of the study has {', '.join(sorted(RUN_FIELDS))}")
     runs = expand(["all" if name == STUDY else name], settings.seeds, only)
+    for run in runs:
+        settings.layers_of(run.shared_layers)  # is a whole number
+    return runs
+
+
+def study_files(settings: Settings, name: str) -> list[Path]:
+    """The results that a target needs whose learning rates are the sizes'; none if they are to be chosen.
+
+    Raises:
+        RecipeError, ValueError: of :func:`study_runs`.
+    """
+    runs = study_runs(settings, name)
+    if settings.rates:
+        return []
     return [path for run, measures in runs.items() for path in run_files(settings, run, measures)]
+
+
+def rows_to_tune(settings: Settings, name: str) -> dict[Run, set[str]]:
+    """The rows of a target whose learning rates are to be chosen, and their measures.
+
+    None without rates, and none where :func:`study_files` raises: not every target is asked for.
+    """
+    if not settings.rates:
+        return {}
+    try:
+        return {run.row: measures for run, measures in study_runs(settings, name).items()}
+    except (RecipeError, ValueError):
+        return {}
+
+
+def rate_files(settings: Settings, name: str) -> list[Path]:
+    """The probes of a row, by its name, with each learning rate and the first seed."""
+    row = Run.of(f"{name}-seed-1")
+    runs = [replace(row, lr=lr, seed=settings.seeds[0]) for lr in settings.rates]
+    return [settings.output / STUDY / run.key / f"{PROBE}.json" for run in runs]
+
+
+def files_at_best_rate(settings: Settings, row: Run, measures: set[str], best: Path) -> list[Path]:
+    """The results of a row at its best learning rate, by its rates/NAME.json, with the other seeds."""
+    lr = read_json(best)["lr"]
+    runs = [replace(row, lr=lr, seed=seed) for seed in settings.seeds[1:]]
+    return [path for run in runs for path in run_files(settings, run, measures)]
 
 
 def run_files(settings: Settings, run: Run, measures: set[str]) -> list[Path]:
@@ -53,10 +109,13 @@ def run_files(settings: Settings, run: Run, measures: set[str]) -> list[Path]:
     files = [folder / "train.json"]
     if ENTROPY in measures:
         files.append(folder / "entropy.json")
-    if not {QUALITY, QUALITY_MNLI} & measures:
+    quality = {QUALITY, QUALITY_MNLI} & measures
+    named = measures | ({PROBE} if quality and settings.glue is None else set())
+    files += [
+        folder / f"{name}.json" for name in MEASURES if name in named and applies(name, run, settings.data)
+    ]
+    if not quality or settings.glue is None:
         return files
-    if settings.glue is None:
-        return [*files, folder / "probe.json"]
     tasks = GLUE_TASKS if QUALITY in measures else ("MNLI",)
     seeds = settings.of_finetuning(STUDY_SEEDS)
     return files + [
@@ -137,11 +196,15 @@ def squad_files(settings: Settings) -> list[Path]:
     return [folder / name / "squad" / f"seed-{seed}" / "scores.json" for name in models for seed in seeds]
 
 
-def table1_models(settings: Settings) -> dict[str, Path]:
-    """name -> checkpoint, with the baselines: of ``untrained`` the one whose architecture it has."""
+def table1_models(settings: Settings) -> dict[str, Path | None]:
+    """name -> checkpoint; of ``untrained`` the one whose architecture it has, of the baselines None.
+
+    Raises:
+        RecipeError: if there are no models.
+    """
     models = models_of(settings, "table1")
     first = next(iter(models.values()))
-    return {**models, UNTRAINED: first, FOREST: first}
+    return {**models, UNTRAINED: first, **dict.fromkeys(settings.baselines)}
 
 
 def table1_files(settings: Settings) -> list[Path]:

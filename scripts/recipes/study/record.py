@@ -19,7 +19,7 @@ from recipes.files import read_json, sha256, write_json
 from recipes.flags import Flags
 from recipes.folders import CONFIGS
 from recipes.study import outputs
-from recipes.study.grids import EXPERIMENTS
+from recipes.study.grids import TARGETS
 from recipes.study.settings import Settings
 
 
@@ -100,13 +100,14 @@ def _study(settings: Settings, targets: list[str]) -> Record:
         "flags": settings.flags,
         "updates": settings.updates,
         "sentences": settings.sentences,
+        "rates": [*settings.rates, f"chosen by seed {settings.seeds[0]}"] if settings.rates else None,
     }
     return Record(settings.output / "study.json", about, fixed, ("study/*/train.json", "study/*/*.pt"))
 
 
 def _configs_hash(size: str) -> str:
     """Of the hyper-parameters that the study's runs of a size depend on."""
-    models = {run.model for experiment in EXPERIMENTS.values() for run in experiment.runs}
+    models = {run.model for experiment in TARGETS.values() for run in experiment.runs}
     names = ["pretrain/table5", "finetune/table6", "finetune/recipe", f"size/{size}"]
     names += [f"model/{model}" for model in sorted(models)]
     text = "\n".join(str(Flags.read(CONFIGS / f"{name}.flags")) for name in names)
@@ -154,7 +155,7 @@ def _table3(settings: Settings) -> list[Record]:
 def _table1(settings: Settings) -> list[Record]:
     found = []
     for name, checkpoint in outputs.table1_models(settings).items():
-        trained = name != outputs.FOREST
+        trained = checkpoint is not None
         about = {
             "name": name,
             "checkpoint": str(checkpoint) if trained else None,

@@ -1,6 +1,7 @@
 # The study of [MASK]: a folder for each pre-training, OUTPUT/study/KEY.
 from recipes.glue.grids import points_of
 from recipes.glue.tasks import TASKS
+from recipes.study import measures
 
 STUDY = f"{OUTPUT}/study/{{key}}"
 CHECKPOINT = f"{STUDY}/checkpoint_last.pt"
@@ -51,13 +52,14 @@ rule pretrain:
         updates=lambda wildcards: [
             f"--updates {n}" for n in [settings.updates_of(Run.of(wildcards.key).schedule)] if n
         ],
+        more=lambda wildcards: settings.flags_of(Run.of(wildcards.key)),
     threads: settings.threads
     resources:
         gpu=settings.gpus,
     shell:
         "{JOB} --log {log:q} --usage {params.folder:q}/usage.jsonl -- bash {SCRIPTS}/pretrain_text.sh {params.run.model} {settings.size} {DATA:q}"
         " {params.folder:q} --k {params.run.k} --p {params.run.p} --seed {params.run.seed} {params.updates} {DEVICE}"
-        " {EXTRA_FLAGS} && "
+        " {EXTRA_FLAGS} {params.more} && "
         "python -m recipes.study.finish {params.folder:q}"
 
 
@@ -79,22 +81,28 @@ rule entropy:
         "mv {output:q}.partial {output:q}"
 
 
-rule probe:
-    input:
-        ancient(rules.pretrain.output),
-    output:
-        f"{STUDY}/probe.json",
-    log:
-        f"{STUDY}/log/probe.log",
-    params:
-        run=lambda wildcards: Run.of(wildcards.key),
-        checkpoint=CHECKPOINT,
-    resources:
-        gpu=settings.gpus,
-    shell:
-        "{JOB} --log {log:q} -- python -m fs_plugins.analysis.probe {params.checkpoint:q} --data {DATA:q}"
-        " --mask-prob {params.run.probe_ratios} --max-sentences {settings.sentences} --output {output:q}.partial && "
-        "mv {output:q}.partial {output:q}"
+for measure in measures.MEASURES:
+
+    rule:
+        name:
+            measure
+        input:
+            ancient(rules.pretrain.output),
+        output:
+            f"{STUDY}/{measure}.json",
+        log:
+            f"{STUDY}/log/{measure}.log",
+        params:
+            command=lambda wildcards, name=measure: measures.command(
+                name, Run.of(wildcards.key), settings.sentences
+            ),
+            folder=STUDY,
+            checkpoints=measures.checkpoints(measure),
+        resources:
+            gpu=settings.gpus,
+        shell:
+            "{JOB} --log {log:q} -- python -m {params.command} {params.folder:q}/{params.checkpoints} --data {DATA:q}"
+            " --output {output:q}"
 
 
 # Table 6, from the last checkpoint of the pre-training.
@@ -116,13 +124,34 @@ rule finetune:
         " {params.point} --seed {wildcards.seed} {DEVICE}"
 
 
-for figure_or_table in [*EXPERIMENTS, "study"]:
+checkpoint best_rate:
+    input:
+        lambda wildcards: ancient(outputs.rate_files(settings, wildcards.row)),
+    output:
+        f"{OUTPUT}/rates/{{row}}.json",
+    localrule: True
+    shell:
+        "python -m recipes.study.best {output:q} {input:q}"
+
+
+def at_best_rate(row, measured):
+    """A function each, so that no row waits for another's best rate."""
+
+    def files(wildcards):
+        best = checkpoints.best_rate.get(row=row.name).output[0]
+        return ancient(outputs.files_at_best_rate(settings, row, measured, Path(best)))
+
+    return files
+
+
+for target in [*TARGETS, "study"]:
 
     rule:
         name:
-            figure_or_table
+            target
         input:
-            lambda wildcards, target=figure_or_table: needed_by(target, outputs.study_files(settings, target)),
+            lambda wildcards, target=target: needed_by(target, outputs.study_files(settings, target)),
+            *[at_best_rate(*row) for row in outputs.rows_to_tune(settings, target).items()],
         localrule: True
         resources:
             report=1,

@@ -34,8 +34,38 @@ def test_study():
     assert names(outputs.study_files(chosen, "figure12")) == [
         f"study/exlm-k4-p0.15-seed-{seed}/{kind}.json" for seed in (1, 2) for kind in ("train", "entropy")
     ]
-    with pytest.raises(RecipeError, match="only lr: a run of the study has k, model, p"):
-        outputs.study_files(Settings(OUT, only={"lr": "1"}), "figure12")
+    with pytest.raises(RecipeError, match="only size: a run of the study has k, lr, model, p"):
+        outputs.study_files(Settings(OUT, only={"size": "1"}), "figure12")
+
+
+def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(tmp_path):
+    settings = Settings(OUT, rates=(1e-3, 2e-3), seeds=(1, 2, 5), only={"p": "0.15", "k": "4"})
+    assert outputs.study_files(settings, "penalty") == []
+    rows = outputs.rows_to_tune(settings, "penalty")
+    assert [row.name for row in rows] == ["exlm-k4-p0.15", "exlm-k4-p0.15-penalty2"]
+    assert names(outputs.rate_files(settings, "exlm-k4-p0.15-penalty2")) == [
+        f"study/exlm-k4-p0.15-penalty2-lr{lr}-seed-1/probe.json" for lr in ("0.001", "0.002")
+    ]
+    best = tmp_path / "best.json"
+    best.write_text(json.dumps({"lr": 0.002}))
+    row, measures = list(rows.items())[1]
+    assert names(outputs.files_at_best_rate(settings, row, measures, best)) == [
+        f"study/exlm-k4-p0.15-penalty2-lr0.002-seed-{seed}/{name}.json"
+        for seed in (2, 5)
+        for name in ("train", "probe", "curve", "states")
+    ]
+    assert outputs.rows_to_tune(Settings(OUT), "penalty") == {}
+    assert outputs.rows_to_tune(settings, "figure4") == {}  # has no such run, and its own error says so
+    with pytest.raises(ValueError, match="leaves no run"):
+        outputs.study_files(settings, "figure4")
+
+
+def test_shares_of_the_layers_have_to_be_whole():
+    files = outputs.study_files(Settings(OUT, flags="--encoder-layers 4"), "cost")
+    assert len([path for path in files if path.name == "train.json"]) == 6
+    assert OUT / "study" / "exlm-k4-p0.15-shared0.75-seed-1" / "probe.json" in files
+    with pytest.raises(RecipeError, match="shared_layers=0.75 of 2 layers"):
+        outputs.study_files(Settings(OUT), "cost")
 
 
 def test_table_3(glue, checkpoint, tmp_path):

@@ -1,0 +1,68 @@
+"""What fs_plugins.analysis measures of a finished pre-training: OUTPUT/study/KEY/MEASURE.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from recipes.files import read_json
+from recipes.study.grids import ATOMS, CURVE, FILLING, JOINT, PROBE, PROBE_RATIO, USE_OF_STATES, Run
+
+NO_PATHS = ("repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
+CURVE_SAMPLES = 200
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A command of fs_plugins.analysis.
+
+    Attributes:
+        module: its name.
+        options: of the command; {p} is the share of masked words that the model was trained with.
+        sentences: whether it takes the study's number of sentences, not its own.
+        over_training: whether it takes all checkpoints that are there, not the last alone.
+        molecules: whether the data have to be molecules.
+        paths: whether the model has to have transitions.
+    """
+
+    module: str
+    options: str = "--mask-prob {p}"
+    sentences: bool = False
+    over_training: bool = False
+    molecules: bool = False
+    paths: bool = False
+
+
+MEASURES = {
+    PROBE: Measure("probe", f"--mask-prob {PROBE_RATIO} {{p}}", sentences=True),
+    CURVE: Measure("probe", f"--mask-prob {{p}} --max-sentences {CURVE_SAMPLES}", over_training=True),
+    JOINT: Measure("joint_likelihood", sentences=True),
+    FILLING: Measure("filling", molecules=True),
+    ATOMS: Measure("atom_probe", "", molecules=True),
+    USE_OF_STATES: Measure("use_of_states", over_training=True, paths=True),
+}
+
+
+def applies(name: str, run: Run, data: Path | None) -> bool:
+    """Whether a run has a measure: molecules have more, and a model without paths fewer."""
+    measure = MEASURES[name]
+    molecules = data is not None and (read_json(data / "prepared.json") or {"settings": {}})["settings"]
+    if measure.molecules and not (molecules and molecules.get("program") == "prepare_smiles"):
+        return False
+    return not (measure.paths and run.model in NO_PATHS)
+
+
+def command(name: str, run: Run, sentences: int) -> str:
+    """The module of a measure, and its options but for the checkpoint, the data and the output."""
+    measure = MEASURES[name]
+    options = measure.options.format(p=run.own_ratio)
+    if name == PROBE and run.own_ratio == PROBE_RATIO:
+        options = f"--mask-prob {PROBE_RATIO}"
+    if measure.sentences:
+        options += f" --max-sentences {sentences}"
+    return f"fs_plugins.analysis.{measure.module} {options}".strip()
+
+
+def checkpoints(name: str) -> str:
+    """A pattern of the checkpoints that a measure takes, in a run's folder."""
+    return "checkpoint_*.pt" if MEASURES[name].over_training else "checkpoint_last.pt"

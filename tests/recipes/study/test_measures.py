@@ -1,0 +1,45 @@
+"""What is measured of which run."""
+
+import importlib
+import json
+import shlex
+
+import pytest
+from recipes.study.grids import COMPARISONS, Run
+from recipes.study.measures import MEASURES, applies, checkpoints, command
+
+EXLM, MLM, REPEATED = Run("exlm", 4, 0.387), Run("repeated-mlm", 1, 0.15), Run("repeated-mlm", 4, 0.387)
+
+
+@pytest.mark.parametrize(
+    ("run", "ratios"),
+    [(EXLM, ["0.15", "0.387"]), (MLM, ["0.15"]), (REPEATED, ["0.15"]), (Run("exlm", 4, 0.15), ["0.15"])],
+)
+def test_a_run_is_probed_at_15_percent_and_at_its_own_p_unless_tokens_are_repeated(run, ratios):
+    expected = ["fs_plugins.analysis.probe", "--mask-prob", *ratios, "--max-sentences", "70"]
+    assert shlex.split(command("probe", run, 70)) == expected
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_each_measure_is_a_command_that_knows_its_options(name, capsys):
+    module, *options = shlex.split(command(name, EXLM, 70))
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(module).main(["missing.pt", "--data", "data-bin", *options])
+    assert ended.value.code != 2, capsys.readouterr().err  # 2: argparse's
+    assert checkpoints(name) in ("checkpoint_last.pt", "checkpoint_*.pt")
+
+
+def test_measures_of_molecules_and_of_paths(tmp_path):
+    molecules, text = tmp_path / "smiles", tmp_path / "text"
+    for folder, program in ((molecules, "prepare_smiles"), (text, "prepare_text")):
+        folder.mkdir()
+        (folder / "prepared.json").write_text(json.dumps({"settings": {"program": program}}))
+    assert [name for name in MEASURES if not applies(name, EXLM, text)] == ["filling", "atoms"]
+    assert [name for name in MEASURES if not applies(name, EXLM, None)] == ["filling", "atoms"]
+    assert all(applies(name, EXLM, molecules) for name in MEASURES)
+    for run in (MLM, Run("exlm-no-transitions", 4, 0.15)):
+        assert [name for name in MEASURES if not applies(name, run, molecules)] == ["states"]
+
+
+def test_comparisons_ask_for_measures_that_exist():
+    assert {name for one in COMPARISONS.values() for name in one.measures} == set(MEASURES)
