@@ -322,8 +322,9 @@ def test_longer_than_the_positions(kind, folders, load):
     padded = tokenizer.pad(dict(fits), padding="max_length", max_length=320)
     rows = model(**padded).last_hidden_state[:, :longest]
     torch.testing.assert_close(rows, model(**fits).last_hidden_state, rtol=0, atol=1e-5)
-    states = {"exlm": "with 3 states for each <s>, </s> and mask ", "repeated": "repeated 3 times each "}
-    with pytest.raises(ValueError, match=f"302 tokens {states.get(kind, '')}take .*max_length such as {longest},"):
+    why = {"exlm": "with 3 states for each <s>, </s> and mask ", "repeated": "repeated 3 times each "}
+    says = f"302 tokens {why.get(kind, '')}take .*max_length such as {longest},"
+    with pytest.raises(ValueError, match=says):
         model(**tokenizer(text, return_tensors="pt"))
 
 
