@@ -125,6 +125,9 @@ class HfTokenizer(Codec):
         tokenizer = self.tokenizer if first else self.inner
         return tokenizer.encode(text, add_special_tokens=False).tokens
 
+    def word(self, symbol):
+        return "␣" if symbol in self.STARTS else super().word(symbol)  # a decoder may drop a first blank
+
     def starts_word(self, symbol):
         return not self.marks_starts or symbol.startswith(self.STARTS)
 
