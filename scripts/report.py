@@ -19,9 +19,10 @@ from pathlib import Path
 from recipes.command_line import RecipeError, argument_parser, run_main, seeds
 from recipes.report import study_tables, table1, table3
 from recipes.report.finetunings import Model
-from recipes.report.page import Code, Remarks, Section, Text
+from recipes.report.page import Section, code, remarks
 from recipes.report.reader import Reader
 from recipes.report.study import Study
+from recipes.tables import escape
 
 PARTS = ("study", "table1", "table3")  # of a folder of the workflow
 MOST_PROBLEMS = 10  # shown at once
@@ -109,9 +110,9 @@ class Inputs:
         blocks = []
         if self.reader.problems:
             shown, more = self.reader.problems[:MOST_PROBLEMS], self.reader.problems[MOST_PROBLEMS:]
-            blocks = [Text("Damaged or unused results:"), Remarks(shown)]
+            blocks = [escape("Damaged or unused results:"), remarks(shown)]
             if more:
-                blocks.append(Code(f"{len(more):,} more", "\n".join(more)))
+                blocks.append(code(f"{len(more):,} more", "\n".join(more)))
         return Section(TITLE, blocks, sections)
 
 

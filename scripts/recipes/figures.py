@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from matplotlib import colormaps
@@ -35,8 +36,8 @@ def png(figure: Figure) -> bytes:
     return file.getvalue()
 
 
-def _figure(height: float, width: float = WIDTH) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained")
+def _figure(height: float) -> Figure:
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
@@ -46,23 +47,18 @@ def grid(cells: Cells, title: str, digits: int, ks: Sequence[int], ps: Sequence[
     known = [value for value in cells.values() if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
     figure = _figure(0.55 * len(ks) + 0.9)
-    axes = figure.add_subplot()
-    for row, k in enumerate(ks):
-        for column, p in enumerate(ps):
-            value = cells.get((k, p))
-            face, edge = "0.85" if (k, p) not in cells else "white", "white"
-            if value is not None:
-                face = colormaps["YlOrRd"](0.1 + 0.65 * ((value - low) / (high - low) if high > low else 0))
-                axes.text(column, row, f"{value:.{digits}f}", ha="center", va="center", fontsize=10)
-            elif face == "white":
-                edge = "0.7"
-            box = (column - 0.48, row - 0.48), 0.96, 0.96
-            axes.add_patch(Rectangle(*box, facecolor=face, edgecolor=edge, lw=0.8))
-    axes.set_xlim(-0.5, len(ps) - 0.5)
-    axes.set_ylim(len(ks) - 0.5, -0.5)
+    axes = figure.add_subplot(xlim=(-0.5, len(ps) - 0.5), ylim=(len(ks) - 0.5, -0.5), xlabel="p", ylabel="k")
+    for (row, k), (column, p) in itertools.product(enumerate(ks), enumerate(ps)):
+        value = cells.get((k, p))
+        face, edge = ("white", "0.7") if (k, p) in cells else ("0.85", "white")
+        if value is not None:
+            share = (value - low) / (high - low) if high > low else 0
+            face, edge = colormaps["YlOrRd"](0.1 + 0.65 * share), "white"
+            axes.text(column, row, f"{value:.{digits}f}", ha="center", va="center", fontsize=10)
+        box = (column - 0.48, row - 0.48), 0.96, 0.96
+        axes.add_patch(Rectangle(*box, facecolor=face, edgecolor=edge, lw=0.8))
     axes.set_xticks(range(len(ps)), [percent(p) for p in ps])
     axes.set_yticks(range(len(ks)), [str(k) for k in ks])
-    axes.set(xlabel="p", ylabel="k")
     axes.set_title(title, fontsize=11)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

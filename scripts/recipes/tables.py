@@ -44,14 +44,10 @@ class Value:
         spread = self.spread or 0.0
         return self.centre - spread, self.centre + spread
 
-    @property
-    def complete(self) -> bool:
-        return len(self.numbers) >= self.expected
-
     def text(self, digits: int = 1) -> str:
         """Such as "82.0 ± 1.4 (n=3)"; "82.0 (n=2 of 3)", a median with a seed missing; "82.0", one seed."""
         spread = f" ± {self.spread:.{digits}f}" if self.spread is not None and not self.median else ""
-        count = f"{len(self.numbers)}" + ("" if self.complete else f" of {self.expected}")
+        count = f"{len(self.numbers)}" + (f" of {self.expected}" if len(self.numbers) < self.expected else "")
         return f"{self.centre:.{digits}f}{spread}" + ("" if count == "1" else f" (n={count})")
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from recipes import figures
-from recipes.report.page import Block, Picture, Pictures, Section, Text
+from recipes.report.page import Block, Picture, Pictures, Section
 from recipes.report.study import TRAIN, Measure, Study, label, measured, over_ratios, probe, times
 from recipes.study import grids
 from recipes.study.grids import PROBE_RATIO, TARGETS, Run
 from recipes.study.measures import NO_PATHS
-from recipes.tables import Table, Value, number, over_seeds
+from recipes.tables import Table, Value, escape, number, over_seeds
 
 MOST_THRESHOLDS = 3
 MINUTES = Measure("minutes in training steps", TRAIN, lambda content, run: content["training_seconds"] / 60)
@@ -46,8 +46,8 @@ CONTROLS = ("untrained", "token", "shuffled", "majority")
 RECOVERY_NOTE = (
     "The probe: masked validation tokens, the same for all models; bits are -log2 of the probability of the "
     "right one. Below ... bits: the first update at which the probe at the model's own p is, interpolated "
-    "between checkpoints; (n=2 of 3) means that one seed never is. Minutes are the machine's, which may have "
-    "been busy. Bands in the pictures are standard deviations over seeds."
+    "between checkpoints, at the earliest the first; (n=2 of 3) means that one seed never is. Minutes are "
+    "the machine's, which may have been busy. Bands in the pictures are standard deviations over seeds."
 )
 JOINT_NOTE = (
     "All masked tokens of a sample together, at the p of the training, given their number: joint, the "
@@ -151,14 +151,6 @@ class Comparison:
             where = f"-p{p:g}" if len(self.ratios) > 1 else ""
             yield where, f" (p = {figures.percent(p)})", [run for run in self.runs if run.p == p]
 
-    def over_ratios(self, measures: Mapping[str, Measure]) -> Pictures:
-        """A picture of each measure over p."""
-        pictures = []
-        for name, measure in measures.items():
-            values = over_ratios(self.study, self.runs, measure)
-            pictures.append(self.picture(name, measure.title, values, "p of training and measure, %"))
-        return Pictures(pictures)
-
     def over_training(self, name: str, measure: Measure, by_time: bool = False, **more) -> list[Picture]:
         """A picture for each p of a measure over updates, or over minutes in training steps."""
         pictures = []
@@ -169,8 +161,8 @@ class Comparison:
                 curve = mean_curve(curves(self.study, run, measure)) if step else {}
                 values[label(run)] = {step.centre * update: value for update, value in curve.items()}
             xlabel = MINUTES.title if by_time else "updates"
-            picture = self.picture(name + where, measure.title + what, values, xlabel, band=True, **more)
-            pictures.append(picture)
+            title = measure.title + what
+            pictures.append(self.picture(name + where, title, values, xlabel, band=True, **more))
         return pictures
 
     def tokens(self) -> float | None:
@@ -188,14 +180,13 @@ def rates(one: Comparison) -> list[Block]:
         if not run.lr or run.row not in tried:
             continue
         first = min(other.seed for other in study.begun if other.row == run.row)
-        found = study.reader.read(
-            study.begun[run] / bits.file, lambda content, run=run: bits.pick(content, run)
-        )
+        path = study.begun[run] / bits.file
+        found = study.reader.read(path, lambda content, run=run: bits.pick(content, run))
         if run.seed == study.rates.get(run.row, (0, first))[1] and found is not None:
             tried[run.row][run.lr] = found
     every = sorted({lr for found in tried.values() for lr in found})
     if not every:
-        return [Text("All runs have their size's learning rate; give rates= to choose each model's.")]
+        return [escape("All runs have their size's learning rate; give rates= to choose each model's.")]
 
     def cell(run: Run, lr: float) -> str:
         best = " (best)" if run in study.rates and lr == study.rates[run][0] else ""
@@ -213,7 +204,7 @@ def rates(one: Comparison) -> list[Block]:
         "Bits a masked token at the model's own p, by the peak learning rate, of the first seed. All other "
         "numbers are of the other seeds, at the best rate."
     )
-    return [Text(note), one.table({**columns, "remark": remark})]
+    return [escape(note), one.table({**columns, "remark": remark})]
 
 
 def recovery(one: Comparison) -> list[Block]:
@@ -239,16 +230,16 @@ def recovery(one: Comparison) -> list[Block]:
     tokens = one.tokens()
     also = ("tokens seen, millions", tokens / 1e6) if tokens else None
     pictures = [*one.over_training("bits", BITS, also=also), *one.over_training("time", BITS, by_time=True)]
-    return [Text(RECOVERY_NOTE), one.table(columns), Pictures(pictures)]
+    return [escape(RECOVERY_NOTE), one.table(columns), Pictures(pictures)]
 
 
-def joint(one: Comparison) -> list[Block]:
-    pictured = {name: JOINT[name] for name in ("joint", "gain")}
-    return [Text(JOINT_NOTE), one.table(one.cells(*JOINT.values())), one.over_ratios(pictured)]
-
-
-def filling(one: Comparison) -> list[Block]:
-    return [Text(FILLING_NOTE), one.table(one.cells(*FILLING.values())), one.over_ratios(FILLING)]
+def over_p(one: Comparison, note: str, measures: dict[str, Measure]) -> list[Block]:
+    """Measures, each with a picture over p."""
+    pictures = []
+    for name, measure in measures.items():
+        values = over_ratios(one.study, one.runs, measure)
+        pictures.append(one.picture(name, measure.title, values, "p of training and measure, %"))
+    return [escape(note), one.table(one.cells(*measures.values())), Pictures(pictures)]
 
 
 def atoms(one: Comparison) -> list[Block]:
@@ -259,36 +250,30 @@ def atoms(one: Comparison) -> list[Block]:
             values = (_atoms(name, control).value(one.study, run) for run in one.runs)
             found[title] = over_seeds(number for value in values if value for number in value.numbers)
     table = one.table(one.cells(*map(_atoms, ATOMS)))
-    rows = [
-        [
-            control,
-            *[""] * (len(table.head) - 1 - len(ATOMS)),
-            *(v.text() if v else "" for v in found.values()),
-        ]
-        for control, found in controls.items()
-    ]
-
+    blank = [""] * (len(table.head) - 1 - len(ATOMS))
+    texts = {name: [v.text() if v else "" for v in found.values()] for name, found in controls.items()}
+    rows = [[name, *blank, *cells] for name, cells in texts.items()]
     pictures = []
     for where, what, runs in one.by_ratio():
         ours = {label(run): {ATOMS[key]: _atoms(key).value(one.study, run) for key in ATOMS} for run in runs}
         figure = figures.dots(list(ATOMS.values()), controls, ours, "%", f"atom probe{what}", one.styles)
         pictures.append(Picture(f"{one.prefix}-atoms{where}", figure))
     models = range(len(table.rows))
-    return [Text(ATOMS_NOTE), Table(table.head, [*table.rows, *rows], models), Pictures(pictures)]
+    return [escape(ATOMS_NOTE), Table(table.head, [*table.rows, *rows], models), Pictures(pictures)]
 
 
 def use_of_states(one: Comparison) -> list[Block]:
     runs = [run for run in one.runs if run.model not in NO_PATHS]
     shown = {name: measure for name, measure in STATES.items() if name != "posterior_entropy"}
     pictures = [picture for name, measure in shown.items() for picture in one.over_training(name, measure)]
-    return [Text(STATES_NOTE), one.table(one.cells(*STATES.values()), runs), Pictures(pictures)]
+    return [escape(STATES_NOTE), one.table(one.cells(*STATES.values()), runs), Pictures(pictures)]
 
 
 SECTIONS = {  # the measure that each needs -> title, blocks
     "": ("Learning rates tried", rates),
     grids.PROBE: ("Recovery of masked tokens, and its cost", recovery),
-    grids.JOINT: ("Joint likelihood", joint),
-    grids.FILLING: ("Filling molecules", filling),
+    grids.JOINT: ("Joint likelihood", partial(over_p, note=JOINT_NOTE, measures=JOINT)),
+    grids.FILLING: ("Filling molecules", partial(over_p, note=FILLING_NOTE, measures=FILLING)),
     grids.ATOMS: ("Atom probe", atoms),
     grids.USE_OF_STATES: ("Use of states", use_of_states),
 }
@@ -297,8 +282,5 @@ SECTIONS = {  # the measure that each needs -> title, blocks
 def sections(study: Study, name: str, prefix: str) -> list[Section]:
     """The sections of a comparison, those that it measures."""
     comparison, measures = Comparison(study, name, prefix), ("", *TARGETS[name].measures)
-    return [
-        Section(title, build(comparison))
-        for measure, (title, build) in SECTIONS.items()
-        if measure in measures
-    ]
+    shown = {title: build for key, (title, build) in SECTIONS.items() if key in measures}
+    return [Section(title, build(comparison)) for title, build in shown.items()]

@@ -47,9 +47,9 @@ class Model:
     """The fine-tunings of a model: task -> point -> seed.
 
     Attributes:
-        settings: of model.json; empty if it does not exist. Its "fixed" names the first seed.
+        settings: of model.json; empty if it does not exist. Its "fixed" names the first seed, its "points"
+            those of each task's grid.
         seeds: that each task should have; empty if nobody asked for any.
-        grid: the points of a task that were asked for; by default those that have results.
         lost: the names of damaged results and of the folders that they are in.
     """
 
@@ -57,7 +57,6 @@ class Model:
     folder: Path
     settings: dict
     seeds: tuple[int, ...] = ()
-    grid: Callable[[str], list[Point]] | None = None
     lost: set[str] = field(default_factory=set)
     runs: dict[str, dict[Point, dict]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(dict)))
 
@@ -86,22 +85,21 @@ class Model:
         return bool(self.runs or self.lost)
 
     def points(self, task: str) -> list[Point]:
-        return self.grid(task) if self.grid else sorted(self.runs[task])
+        """Those that were asked for, or else have results."""
+        return self.settings.get("points", {}).get(task) or sorted(self.runs[task])
 
     def expected(self, task: str) -> tuple:
         """The seeds that a task should have."""
-        return self.seeds or tuple(sorted({seed for runs in self.runs[task].values() for seed in runs}))
+        return self.seeds or tuple(_sorted({seed for runs in self.runs[task].values() for seed in runs}))
 
     def first(self, task: str) -> list[Finetuning]:
         """Of each point that has one the fine-tuning that counts in the choice: the first seed's."""
-        if task not in self.runs:
-            return []
-        found, chooser = self.runs[task], self.settings.get("fixed", {}).get("first seed")
-        seeds = [chooser or self.expected(task)[0]] if len(self.points(task)) > 1 else self.expected(task)
-        every = (
-            [found[point][seed] for seed in seeds if seed in found[point]] for point in self.points(task)
-        )
-        return [runs[0] for runs in every if runs]
+        points = self.points(task) if task in self.runs else []
+        found = [self.runs[task][point] for point in points if point in self.runs[task]]
+        if len(points) <= 1:
+            return [next(iter(runs.values())) for runs in found]
+        chooser = self.settings.get("fixed", {}).get("first seed", self.expected(task)[0])
+        return [runs[chooser] for runs in found if chooser in runs]
 
     def best(self, task: str) -> list[Finetuning]:
         """The fine-tunings of the point that is best with the first seed, of equals the first; by seed."""
@@ -110,7 +108,7 @@ class Model:
             return []
         best = max(first, key=lambda run: run.scores["valid"]) if len(first) > 1 else first[0]
         same = self.runs[task][best.point]
-        return [same[seed] for seed in self.expected(task) if seed in same]
+        return [same[seed] for seed in _sorted(same)]
 
     def value(self, task: str, score: str, *, seeds: int = 0, median: bool = False) -> Value | None:
         """A score over seeds, of which there should be ``seeds`` if nobody asked for any."""
@@ -123,6 +121,11 @@ class Model:
             return "damaged"
         begun = any((self.folder / part / task).is_dir() for part in ("", "glue"))
         return "unfinished" if begun else "not run"
+
+
+def _sorted(seeds: Iterable[int | str | None]) -> list:
+    """Numbers by size; a result by hand may have none."""
+    return sorted(seeds, key=lambda seed: (str(type(seed)), seed))
 
 
 @dataclass(frozen=True)

@@ -19,24 +19,14 @@ PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
 STYLE = Path(__file__).with_name("style.css")
 
 
-@dataclass(frozen=True)
-class Text:
-    """A paragraph."""
-
-    text: str
-
-    def markdown(self) -> str:
-        return escape(self.text)
-
-
-@dataclass(frozen=True)
-class Remarks:
+def remarks(lines: list[str]) -> str:
     """A list of what the reader has to know, such as missing or damaged results."""
+    return "\n".join(f"- {escape(line)}" for line in lines)
 
-    lines: list[str]
 
-    def markdown(self) -> str:
-        return "\n".join(f"- {escape(line)}" for line in self.lines)
+def code(title: str, text: str) -> str:
+    """Commands and the like, folded under ``title``."""
+    return f"<details><summary>{title}</summary>\n\n```\n{text}\n```\n\n</details>"
 
 
 @dataclass(frozen=True)
@@ -64,23 +54,12 @@ class Pictures:
         return "\n".join(picture.markdown() for picture in self.pictures)
 
 
-@dataclass(frozen=True)
-class Code:
-    """Commands and the like, folded under ``title``."""
-
-    title: str
-    text: str
-
-    def markdown(self) -> str:
-        return f"<details><summary>{self.title}</summary>\n\n```\n{self.text}\n```\n\n</details>"
-
-
-Block = Text | Remarks | Pictures | Code | Table
+Block = str | Pictures | Table  # str: Markdown, of escape, remarks or code
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, what stands under it, and the sections below it. All text is plain."""
+    """A heading in plain text, what stands under it, and the sections below it."""
 
     title: str
     blocks: list[Block] = field(default_factory=list)
@@ -100,7 +79,7 @@ class Section:
         parts = []
         for level, section in self.all():
             parts.append(f"{'#' * level} {escape(section.title)}")
-            parts += [block.markdown() for block in section.blocks]
+            parts += [one if isinstance(one, str) else one.markdown() for one in section.blocks]
         return "\n\n".join(parts) + "\n"
 
     def html(self) -> str:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from recipes.files import read_json
 from recipes.folders import RECORD
-from recipes.report.page import Code, Section
+from recipes.report.page import Section, code
 from recipes.tables import Table
 
 T = TypeVar("T")
@@ -39,10 +39,10 @@ class Reader:
     def read(self, path: Path, parse: Callable[[dict], T] = dict) -> T | None:
         """What ``parse`` makes of a JSON file; None if it does not exist, or is damaged, which is noted.
 
-        Of a .jsonl file, it is called with ``{"lines": [...]}``.
+        A .jsonl file is the list of its lines.
         """
         try:
-            content = read_json(path) if path.suffix == ".json" else _read_lines(path)
+            content = read_json(path) if path.suffix == ".json" else _lines(path)
             return None if content is None else parse(content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             self.damaged.add(path)
@@ -67,18 +67,16 @@ class Reader:
         rows = [["runs", f"{len(self.commands):,}"]]
         rows += [[name, ", ".join(sorted(found))] for name, found in self._origins.items()]
         text = "\n\n".join(f"# {folder}\n{command}" for folder, command in self.commands.items())
-        return Section("Where the numbers come from", [Table(["", ""], rows), Code("Commands", text)])
+        return Section("Where the numbers come from", [Table(["", ""], rows), code("Commands", text)])
 
 
-def _read_lines(path: Path) -> dict | None:
-    if not path.exists():
-        return None
-    return {"lines": [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]}
+def _lines(path: Path) -> list:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def _record(content: dict) -> dict:
-    record = {name: content[name] for name in ("settings", "command", "versions", "commit")}
     for name, kind in (("settings", dict), ("command", list), ("versions", dict), ("commit", str)):
-        if not isinstance(record[name], kind):
-            raise TypeError(f"{name} is {record[name]!r}")
-    return record
+        if not isinstance(content[name], kind):
+            raise TypeError(f"{name} is {content[name]!r}")
+    return content

@@ -104,11 +104,8 @@ class Study:
 
     def curve(self, run: Run) -> list[dict]:
         """The training records of a run's metrics.jsonl, of its first seed that has some."""
-
-        def parse(content: dict) -> list[dict]:
-            return [record for record in content["lines"] if record["kind"] == "train"]
-
-        return next(filter(None, self.read(run, METRICS, parse)), [])
+        found = self.read(run, METRICS, lambda records: [one for one in records if one["kind"] == "train"])
+        return next(filter(None, found), [])
 
     def missing(self, run: Run, file: str = TRAIN) -> str:
         """What stands in a cell that has no number, of a file or a pattern of files."""
@@ -117,9 +114,8 @@ class Study:
             return "rate not chosen"
         if not folders:
             return "not run"
-        if {
-            path for folder in folders for name in (TRAIN, file) for path in folder.glob(name)
-        } & self.reader.damaged:
+        files = {path for folder in folders for name in (TRAIN, file) for path in folder.glob(name)}
+        if files & self.reader.damaged:
             return "damaged"
         return "not measured" if any((folder / TRAIN).exists() for folder in folders) else "unfinished"
 
@@ -191,20 +187,16 @@ def glue(task: str) -> Measure:
 def measured(
     title: str, file: str, name: str, share: float | None = None, *, scale: float = 1, digits: int = 2
 ) -> Measure:
-    """A figure of fs_plugins.analysis at a share of masked words (default: the model's own), of the last
-    checkpoint if there are several."""
+    """A figure of fs_plugins.analysis, or its mean, at a share of masked words (default: the model's own), of
+    the last checkpoint if there are several."""
 
     def pick(content: dict, run: Run) -> float | None:
-        value = at_share(content["rows"][-1] if "rows" in content else content, name, share or run.own_ratio)
+        results = content["rows"][-1]["results"] if "rows" in content else content["results"]
+        found = next((one[name] for one in results if one["mask_prob"] == (share or run.own_ratio)), None)
+        value = found["mean"] if isinstance(found, dict) else found
         return None if value is None else scale * value
 
     return Measure(title, f"{file}.json", pick, digits)
-
-
-def at_share(content: dict, name: str, share: float) -> float | None:
-    """The figure, or the mean of it, of the result at a share of masked words."""
-    found = next((result[name] for result in content["results"] if result["mask_prob"] == share), None)
-    return found["mean"] if isinstance(found, dict) else found
 
 
 def probe(own: bool = False) -> tuple[Measure, Measure]:

@@ -8,10 +8,10 @@ from functools import partial
 from itertools import pairwise
 
 from recipes import figures, paper
-from recipes.report.page import Block, Picture, Pictures, Text
+from recipes.report.page import Block, Picture, Pictures
 from recipes.report.study import METRICS, TRAIN, Measure, Study, entropy, glue, label, over_ratios, probe
 from recipes.study.grids import FIGURE12_RATIOS, MASK_RATIOS, REPEATED, STATES, Run
-from recipes.tables import Table, Value, number
+from recipes.tables import Table, Value, escape, number
 
 PROBE_NOTE = (
     "This study has no GLUE, so ours is the probe: the share of masked validation tokens (15%) that the "
@@ -25,12 +25,6 @@ CURVES = {
     "ppl": ("training perplexity", 1),
 }
 RUNS = {(k, p): Run("repeated-mlm", k, p) for k, ratios in REPEATED.items() for p in ratios}
-CORRUPTED = Measure(
-    "measured in training, %",
-    TRAIN,
-    lambda content, run: content["corrupted"] and 100 * content["corrupted"]["proportion"],
-    3,
-)
 BY_K_AND_P = {"k": lambda run: str(run.k), "p": lambda run: figures.percent(run.p)}
 
 
@@ -86,9 +80,9 @@ def figure3(study: Study, prefix: str) -> list[Block]:
     papers, what = paper.numbers("figure3")["grid"], "MNLI accuracy, %"
     if study.has_glue:
         note = "MNLI is the mean of the matched and mismatched sets."
-        return [Text(note), *grid(study, f"{prefix}figure3", glue("MNLI"), papers, what)]
+        return [escape(note), *grid(study, f"{prefix}figure3", glue("MNLI"), papers, what)]
     name, measure = f"{prefix}figure3", probe()[0]
-    return [Text(PROBE_NOTE), *grid(study, name, measure, papers, what, "masked tokens recovered, %")]
+    return [escape(PROBE_NOTE), *grid(study, name, measure, papers, what, "masked tokens recovered, %")]
 
 
 def _expected(content: dict, run: Run) -> float | None:
@@ -98,7 +92,12 @@ def _expected(content: dict, run: Run) -> float | None:
     return 100 * corrupted_share(run.k, run.p, lengths[-1]) if lengths else None
 
 
-TOKENS = Measure("tokens", TRAIN, lambda content, run: content["corrupted"]["tokens"])
+def _corrupted(name: str, scale: float = 1) -> Callable[[dict, Run], float | None]:
+    return lambda content, run: content["corrupted"] and scale * content["corrupted"][name]
+
+
+CORRUPTED = Measure("measured in training, %", TRAIN, _corrupted("proportion", 100), 3)
+TOKENS = Measure("tokens", TRAIN, _corrupted("tokens"))
 EXPECTED = Measure("expected, %", TRAIN, _expected)
 
 
@@ -127,7 +126,7 @@ def figure4(study: Study, prefix: str) -> list[Block]:
     )
     papers, what = paper.numbers("figure4")["grid"], "corrupted semantics, %"
     blocks = grid(study, f"{prefix}figure4", CORRUPTED, papers, what, CORRUPTED.title, more)
-    return [Text(note), *blocks]
+    return [escape(note), *blocks]
 
 
 def figure5(study: Study, prefix: str) -> list[Block]:
@@ -142,10 +141,10 @@ def figure8(study: Study, prefix: str) -> list[Block]:
         name = f"{prefix}figure8-{task.lower()}"
         found[task] = grid(study, name, measure, papers, f"{task} accuracy, %", ours)
     if study.has_glue:
-        return [block for task, blocks in found.items() for block in (Text(f"{task}:"), *blocks)]
+        return [block for task, blocks in found.items() for block in (escape(f"{task}:"), *blocks)]
     note = "The probe has a single grid, that of figure 3; the paper's four are shown beside it."
     pairs = [blocks[0].pictures for blocks in found.values()]
-    return [Text(PROBE_NOTE), Text(note), Pictures([*(theirs for theirs, _ in pairs), pairs[0][1]])]
+    return [escape(PROBE_NOTE), escape(note), Pictures([*(theirs for theirs, _ in pairs), pairs[0][1]])]
 
 
 def figure9(study: Study, prefix: str) -> list[Block]:
@@ -179,7 +178,7 @@ def figure9(study: Study, prefix: str) -> list[Block]:
         },
     }
     note = "The paper has no numbers here. Ours are those at the end of training, of one seed."
-    return [Text(note), Pictures(pictures), Table.of(RUNS.values(), columns)]
+    return [escape(note), Pictures(pictures), Table.of(RUNS.values(), columns)]
 
 
 def figure12(study: Study, prefix: str) -> list[Block]:
@@ -200,14 +199,7 @@ def figure12(study: Study, prefix: str) -> list[Block]:
     }
     runs = sorted([*mlm, *exlm], key=lambda run: (run.p, run.k))
     note = "The paper's figure is a picture without numbers, and does not name its mask ratios."
-    return [Text(note), Pictures(pictures), Table.of(runs, columns)]
+    return [escape(note), Pictures(pictures), Table.of(runs, columns)]
 
 
-BUILDERS = {
-    "figure3": figure3,
-    "figure4": figure4,
-    "figure5": figure5,
-    "figure8": figure8,
-    "figure9": figure9,
-    "figure12": figure12,
-}
+BUILDERS = {one.__name__: one for one in (figure3, figure4, figure5, figure8, figure9, figure12)}

@@ -6,13 +6,11 @@ from functools import partial
 
 from recipes import figures, paper
 from recipes.report import comparisons, study_figures
-from recipes.report.page import Block, Picture, Pictures, Section, Text
+from recipes.report.page import Block, Picture, Pictures, Section
 from recipes.report.study import HOURS, TRAIN, Study, glue, probe, times
 from recipes.report.study_figures import PROBE_NOTE
 from recipes.study.grids import COMPARISONS, EXPERIMENTS, GLUE_TASKS, QUALITY, QUALITY_MNLI, TARGETS, Run
-from recipes.tables import Table, number
-
-COLUMNS = (*GLUE_TASKS, "Avg")
+from recipes.tables import Table, escape, number
 
 
 def _rows(name: str) -> dict[Run, dict]:
@@ -24,7 +22,7 @@ def quality(study: Study, prefix: str, name: str) -> list[Block]:
     """A table of methods: GLUE's columns, the paper's and ours; or the paper's and the probe's."""
     rows = _rows(name)
     columns = {"method": lambda run: rows[run]["method"]}
-    for title in COLUMNS:
+    for title in (*GLUE_TASKS, "Avg"):
         columns[f"{title}, paper"] = lambda run, title=title: number(rows[run]["values"].get(title))
         if study.has_glue:
             columns[f"{title}, ours"] = partial(glue(title).cell, study)
@@ -33,14 +31,11 @@ def quality(study: Study, prefix: str, name: str) -> list[Block]:
     measure, what = (glue("Avg") if study.has_glue else probe()[0]), "average accuracy of four tasks, %"
     theirs = {row["method"]: row["values"]["Avg"] for row in rows.values()}
     ours = {row["method"]: measure.value(study, run) for run, row in rows.items()}
-    pictures = []
-    for who, xlabel, values in (
-        ("paper", what, ({"paper": theirs}, {})),
-        ("ours", what if study.has_glue else "masked tokens recovered, %", ({}, {"ours": ours})),
-    ):
-        figure = figures.dots(list(theirs), *values, xlabel, who)
-        pictures.append(Picture(f"{prefix}{name}-{who}", figure))
-    note = [] if study.has_glue else [Text(PROBE_NOTE)]
+    papers = figures.dots(list(theirs), {"paper": theirs}, {}, what, "paper")
+    what = what if study.has_glue else "masked tokens recovered, %"
+    found = figures.dots(list(theirs), {}, {"ours": ours}, what, "ours")
+    pictures = [Picture(f"{prefix}{name}-paper", papers), Picture(f"{prefix}{name}-ours", found)]
+    note = [] if study.has_glue else [escape(PROBE_NOTE)]
     return [*note, Pictures(pictures), Table.of(rows, columns)]
 
 
@@ -60,7 +55,7 @@ def table12(study: Study, prefix: str) -> list[Block]:
         "machine": lambda run: ", ".join(_machines(study.read(run, TRAIN))),
     }
     note = "Ours are the hours spent in training steps, without validation and saving."
-    return [Text(note), Table.of(rows, columns)]
+    return [escape(note), Table.of(rows, columns)]
 
 
 def _machines(trainings: list[dict | None]) -> list[str]:
@@ -118,10 +113,10 @@ def _section(study: Study, name: str, prefix: str) -> Section:
     status = f"There are results of {_counted(study, name)}."
     status += f" Missing: {', '.join(lacking)}." if 0 < len(lacking) <= 5 else ""
     if name in COMPARISONS:
-        about = Text(f"Not in the paper. {status}")
+        about = escape(f"Not in the paper. {status}")
         return Section(f"Comparison: {title}", [about], comparisons.sections(study, name, prefix))
     number = name.replace("figure", "Figure ").replace("table", "Table ")
-    about = Text(f"The paper's: {paper.numbers(name)['source']}. {status}")
+    about = escape(f"The paper's: {paper.numbers(name)['source']}. {status}")
     return Section(f"{number}: {title}", [about, *BUILDERS[name](study, prefix)])
 
 
@@ -138,5 +133,5 @@ def section(study: Study, title: str, prefix: str = "") -> Section:
     )
     left = [f"{name} ({_counted(study, name)})" for name in TARGETS if name not in shown]
     more = f"Not asked for, and without all of their results: {', '.join(left)}."
-    blocks = [_about(study), Text(note), *([Text(more)] if left else [])]
+    blocks = [_about(study), escape(note), *([escape(more)] if left else [])]
     return Section(title, blocks, [_section(study, name, prefix) for name in shown])

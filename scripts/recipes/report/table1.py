@@ -10,9 +10,9 @@ from pathlib import Path
 from recipes import paper
 from recipes.moleculenet.datasets import KNOWN
 from recipes.report.finetunings import MEAN, Column, Finetuning, Model, beside_paper
-from recipes.report.page import Remarks, Section, Text
+from recipes.report.page import Section, remarks
 from recipes.report.reader import Reader
-from recipes.tables import Table, Value
+from recipes.tables import Table, Value, escape
 
 RESULT = "metrics.json"  # of scripts/finetune_moleculenet.sh and scripts/baseline_moleculenet.py
 METRICS = {"classification": ("auc", 100, 1), "regression": ("rmse", 1, 3)}  # kind -> name, scale, digits
@@ -61,13 +61,13 @@ def _of(model: Model, kind: str) -> dict[str, list[Finetuning]]:
     return {dataset: runs for dataset, runs in found.items() if runs[0].about["kind"] == kind}
 
 
-def _remarks(models: list[Model], kind: str, compared: Collection[str]) -> list[Remarks]:
+def _remarks(models: list[Model], kind: str, compared: Collection[str]) -> list[str]:
     """What keeps the numbers of a column from being compared.
 
     Args:
         compared: the sets that the paper has, by scaffold splits (or by Uni-Mol's files, which are split so).
     """
-    remarks: list[str] = []
+    found: list[str] = []
     tests: dict[str, dict] = defaultdict(dict)
     every = [(model, dataset, runs) for model in models for dataset, runs in _of(model, kind).items()]
     hashed = all(run.about["rows"] for _, _, runs in every for run in runs)
@@ -75,17 +75,17 @@ def _remarks(models: list[Model], kind: str, compared: Collection[str]) -> list[
         for run in runs:
             if run.scores["test"] is None:
                 metric = METRICS[kind][0].upper()
-                remarks.append(f"{model.name}, {dataset}, seed {run.seed}: no {metric} on the test set")
+                found.append(f"{model.name}, {dataset}, seed {run.seed}: no {metric} on the test set")
             split = run.about["split"]
             rows = run.about["rows"] if hashed else (split, run.about["molecules"])
             tests[dataset].setdefault(rows, f"{model.name} (seed {run.seed}, {split})")
         if dataset in compared and any(run.about["split"].startswith("random") for run in runs):
-            remarks.append(f"{model.name}, {dataset}: a random split; the paper's are by scaffold")
+            found.append(f"{model.name}, {dataset}: a random split; the paper's are by scaffold")
     for dataset, groups in tests.items():
         if len(groups) > 1:
             one, other = list(groups.values())[:2]
-            remarks.append(f"{dataset}: not all results are of the same test molecules: {one}, but {other}")
-    return [Remarks(remarks)] if remarks else []
+            found.append(f"{dataset}: not all results are of the same test molecules: {one}, but {other}")
+    return [remarks(found)] if found else []
 
 
 def _cell(model: Model, column: Column, kind: str, wanted: int) -> tuple[str, Value | None]:
@@ -111,7 +111,7 @@ def sections(models: list[Model]) -> list[Section]:
             rows = [[m.name, *(cell(m, Column(c, c, "test"))[0] for c in names)] for m in members]
             about = "RMSE in the units of the labels, test set, mean ± standard deviation over seeds."
             blocks = [Table(["model", *names], rows, range(len(rows))), *_remarks(members, kind, ())]
-            result.append(Section("Regressions of molecular properties", [Text(about), *blocks]))
+            result.append(Section("Regressions of molecular properties", [escape(about), *blocks]))
             continue
         theirs = paper.numbers("table1")["columns"]
         columns = {
@@ -125,6 +125,6 @@ def sections(models: list[Model]) -> list[Section]:
             f"The paper's: {paper.numbers('table1')['source']}. Ours: ROC-AUC in % on the test set, mean ± "
             "standard deviation over seeds; (n=3) is their number."
         )
-        remarks = _remarks(members, kind, theirs)
-        result.append(Section("Table 1: MoleculeNet", [Text(about), blocks[0], *remarks, *blocks[1:]]))
+        blocks = [escape(about), blocks[0], *_remarks(members, kind, theirs), *blocks[1:]]
+        result.append(Section("Table 1: MoleculeNet", blocks))
     return result

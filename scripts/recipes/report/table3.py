@@ -9,9 +9,9 @@ from recipes import paper
 from recipes.glue import grids
 from recipes.glue.tasks import TASKS
 from recipes.report.finetunings import MEAN, Column, Finetuning, Model, Point, beside_paper
-from recipes.report.page import Section, Text
+from recipes.report.page import Block, Section
 from recipes.report.reader import Reader
-from recipes.tables import Table, Value, number
+from recipes.tables import Table, Value, escape, number
 
 GLUE_RESULT, SQUAD_RESULT = "result.json", "scores.json"
 SQUAD, QUESTIONS = "squad", 11_873  # of SQuAD 2.0's development set
@@ -63,11 +63,13 @@ def _parse_squad(folder: Path, content: dict) -> Finetuning:
 
 
 def _settings(content: dict) -> dict:
-    """model.json, with its grid checked."""
+    """model.json, with the points of its grid."""
+    points = {}
     if "grid" in content:
-        for task in TASKS.values():
-            grids.points_of(task, content["grid"], content.get("only"))
-    return {**content, "seeds": tuple(int(seed) for seed in content.get("seeds", ()))}
+        only = content.get("only")
+        points = {name: grids.points_of(task, content["grid"], only) for name, task in TASKS.items()}
+        points = {name: list(map(_point, found)) for name, found in points.items()}
+    return {**content, "points": points, "seeds": tuple(int(seed) for seed in content.get("seeds", ()))}
 
 
 def read(name: str, folder: Path, reader: Reader, seeds: tuple[int, ...] = ()) -> Model | None:
@@ -83,12 +85,6 @@ def read(name: str, folder: Path, reader: Reader, seeds: tuple[int, ...] = ()) -
     model = Model(name, folder, settings, settings.get("seeds") or seeds)
     model.read(GLUE_RESULT, _parse_glue, reader)
     model.read(SQUAD_RESULT, _parse_squad, reader)
-    if "grid" in settings:
-        model.grid = lambda task: (
-            [_point(p) for p in grids.points_of(TASKS[task], settings["grid"], settings.get("only"))]
-            if task in TASKS
-            else [()]
-        )
     for task, found in model.runs.items():
         if unused := set(found) - set(model.points(task)):
             reader.note(f"{name}, {task}: results outside of the grid are not used (points: {len(unused)})")
@@ -97,14 +93,11 @@ def read(name: str, folder: Path, reader: Reader, seeds: tuple[int, ...] = ()) -
 
 def _marks(model: Model, column: Column) -> str:
     """What a number is not comparable in."""
-    official, about = OFFICIAL[column.task], model.best(column.task)[0].about
-    whole = all(
-        (run.about["rows"].get(column.score), run.about["train_rows"])
-        == (official[column.score], official["train"])
-        for run in model.best(column.task)
-    )
+    official, runs = OFFICIAL[column.task], [run.about for run in model.best(column.task)]
+    sizes = {(about["rows"].get(column.score), about["train_rows"]) for about in runs}
+    marks = "" if sizes == {(official[column.score], official["train"])} else "†"
+    marks += "‡" if runs[0]["from MNLI"] else ""
     points, finished = len(model.points(column.task)), len(model.first(column.task))
-    marks = ("" if whole else "†") + ("‡" if about["from MNLI"] else "")
     return marks + (f" ({finished} of {points} points)" if finished < points else "")
 
 
@@ -115,7 +108,7 @@ def _cell(model: Model, column: Column) -> tuple[str, Value | None]:
     return model.missing(column.task, SQUAD_RESULT if column.task == SQUAD else ""), None
 
 
-def _details(model: Model, reader: Reader) -> list[Text | Table]:
+def _details(model: Model, reader: Reader) -> list[Block]:
     """Each task's best point, the score of each seed, and how much of the data it is of."""
     more = [Column(f"SQuAD, {name}", SQUAD, name) for name in SQUAD_MEASURES[2:]]
     rows = []
@@ -144,13 +137,14 @@ def _details(model: Model, reader: Reader) -> list[Text | Table]:
             ]
         )
     if not rows:
-        return [Text("No result yet.")]
+        return [escape("No result yet.")]
     head = ["task", "metric", "median", "scores", "seeds", "best point", "points finished"]
     head += ["training rows", "development rows", "start"]
     settings = {name: model.settings.get(name) for name in ("checkpoint", "grid", "only")}
     about = [f"{name}: {value}" for name, value in settings.items() if value]
-    about += ["SQuAD's best_exact and best_f1 are at the thresholds that are best on this very set."]
-    return [Table(head, rows), Text("; ".join(about[:-1] + (about[-1:] if SQUAD in model.runs else [])))]
+    if SQUAD in model.runs:
+        about.append("best_exact and best_f1: at the thresholds that are best on this very set")
+    return [Table(head, rows), *([escape("; ".join(about))] if about else [])]
 
 
 def section(models: list[Model], reader: Reader) -> Section:
@@ -163,6 +157,6 @@ def section(models: list[Model], reader: Reader) -> Section:
         "grid that is best on the development set with the first seed, in percent; (n=2 of 5) means that "
         "three seeds are missing. MEAN is over the eight tasks, with MNLI-m."
     )
-    notes = [Text(note) for mark, note in NOTES.items() if mark in texts]
+    notes = [escape(note) for mark, note in NOTES.items() if mark in texts]
     details = [Section(f"Details of {one.name}", _details(one, reader)) for one in models]
-    return Section("Table 3: GLUE and SQuAD 2.0", [Text(about), table, *notes, *pictures], details)
+    return Section("Table 3: GLUE and SQuAD 2.0", [escape(about), table, *notes, *pictures], details)

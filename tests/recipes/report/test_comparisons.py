@@ -3,7 +3,7 @@
 import pytest
 from recipes.report import study_tables
 from recipes.report.comparisons import first_below, mean_curve, thresholds
-from recipes.report.page import Pictures, Text
+from recipes.report.page import Pictures
 from recipes.report.study import Study
 from recipes.study.grids import COMPARISONS
 from recipes.tables import Table, Value
@@ -29,7 +29,7 @@ def mean(value):
 
 @pytest.fixture
 def chosen(tmp_path):
-    """Adds a row whose learning rate is chosen: 1e-3 by seed 1."""
+    """Adds a row whose learning rate is chosen by seed 1."""
 
     def added(name, lr=1e-3):
         write(tmp_path / f"rates/{name}.json", {"lr": lr, "seed": 1, "bits": {}})
@@ -76,6 +76,7 @@ TWO_MINUTES = ["2.0 ± 0.0 (n=2 of 3)", "1.00"]
 
 
 def test_the_edge_of_the_rates_is_told(tmp_path, add, chosen, comparison):
+    write(tmp_path / "study.json", {"targets": ["penalty"]})
     for name, best in ((MLM, 2e-3), (EXLM, 1e-3)):
         chosen(name, best)
         for lr in (1e-3, 2e-3):
@@ -112,7 +113,7 @@ def test_runs_with_a_penalty_are_rows_of_their_own(tmp_path, add, comparison):
     sections = comparison("penalty")
     table = rows_of(blocks_of(sections["Recovery"], Table)[0])
     assert (table["ExLM, k = 4"][2], table["ExLM, k = 4, penalty 2"][2]) == ("4.000", "2.000")
-    assert "size's learning rate" in sections["Learning"].blocks[0].text
+    assert "size's learning rate" in sections["Learning"].blocks[0]
 
 
 def test_learning_curves(tmp_path, add, comparison):
@@ -192,9 +193,7 @@ def test_all_measures(tmp_path, add, comparison):
     assert row("Joint", "MLM", "38.7%") == ["not run"] * 3
     models = {row[0] for row in blocks_of(sections["Use"], Table)[0].rows}
     assert models == {"ExLM, k = 2", "ExLM, k = 4", "ExLM, k = 4, penalty 2"}  # the others have no paths
-    assert all(
-        isinstance(block, (Text, Table, Pictures)) for one in sections.values() for block in one.blocks
-    )
+    assert all(isinstance(block, (str, Table, Pictures)) for one in sections.values() for block in one.blocks)
 
 
 ROWS = ("model", "untrained", "token", "shuffled", "majority")

@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 import pytest
 from recipes import figures
 from recipes.command_line import RecipeError
-from recipes.report.page import Code, Picture, Pictures, Remarks, Section, Text
-from recipes.tables import Table
+from recipes.report.page import Picture, Pictures, Section, code, remarks
+from recipes.tables import Table, escape
 
 NASTY = "<b>*a|b*</b> [x](y) & `c`"
 
@@ -18,14 +18,14 @@ def picture(name, title) -> Picture:
 COMMANDS = "<details><summary>Commands</summary>\n\n```\nbash run.sh <a> && b\n```\n\n</details>\n"
 PAGE = Section(
     "Report",
-    [Remarks(["train.json is damaged"])],
+    [remarks(["train.json is damaged"])],
     [
         Section(
             "Table 1",
-            [Text(NASTY), Table(["model", NASTY], [["paper", "1"], [NASTY, "2.0 ± 0.1 (n=2 of 3)"]], {1})],
+            [escape(NASTY), Table(["model", NASTY], [["paper", "1"], [NASTY, "2.0 ± 0.1 (n=2 of 3)"]], {1})],
             [Section("Details", [Pictures([picture("one", "first"), picture("two", "second")])])],
         ),
-        Section("Origin", [Code("Commands", "bash run.sh <a> && b")]),
+        Section("Origin", [code("Commands", "bash run.sh <a> && b")]),
     ],
 )
 
@@ -82,7 +82,7 @@ def test_markdown():
 
 def test_text_at_the_start_of_a_line_is_no_markup():
     for text in ("# one", "- one", "1. one", "+ one", "~~one~~", "a &lt; b", "  # one"):
-        page = Section("Report", [Text(text), Remarks([text])])
+        page = Section("Report", [escape(text), remarks([text])])
         read = Reader(page.html())
         assert read.text.count(f"\n{text.strip()}\n") == 2 and "\\" not in read.text, read.text
         assert [tag for tag in read.seen if tag in ("h1", "li", "ol", "code")] == ["h1", "li"]

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 from recipes.glue.tasks import TASKS
 from recipes.report import study_tables
-from recipes.report.page import Pictures, Text
+from recipes.report.page import Pictures
 from recipes.report.study import Study, label
 from recipes.report.study_figures import corrupted_share
 from recipes.study.grids import EXPERIMENTS, Run
@@ -71,8 +71,8 @@ def test_without_results_there_are_the_papers_numbers_and_marks(tmp_path, reader
     )
     assert row(figure5.blocks, "8", "78.9%") == ["8", "78.9%", "15.02%", "1.76", "not run"]
     assert row(table13.blocks, "ExLM w/ Sparse DAG")[-3:] == ["81.0", "not run", "not run"]
-    assert figure5.blocks[0].text.endswith("There are results of 0 of 14 pre-trainings.")
-    assert "pre-trainings. Missing: exlm-no-transitions-k4-p0.15, exlm-sparse-k4" in table13.blocks[0].text
+    assert figure5.blocks[0].endswith("There are results of 0 of 14 pre-trainings.")
+    assert "pre-trainings. Missing: exlm-no-transitions-k4-p0.15, exlm-sparse-k4" in table13.blocks[0]
     names = [picture.name for block in blocks_of(whole, Pictures) for picture in block.pictures]
     assert len(names) == len(set(names)) == 23
 
@@ -147,7 +147,7 @@ def test_tables_of_methods_and_time(add, section):
     assert row(table, "Vanilla MLM")[-2:] == ["20.0", "8.000"]
     assert row(table, "Vanilla MLM++")[-2:] == ["23.0", "7.500"]
     assert row(table, "ExLM w/o 2D RoPE")[-2:] == ["not run", "not run"]
-    assert "different quantity from the paper's" in table[0].text
+    assert "different quantity from the paper's" in table[0]
     assert row(section("table4"), "15%: ExLM, k = 4")[6:] == ["31.0", "7.000", "31.0", "7.000"]
     time = section("table12")
     assert row(time, "MLM") == ["MLM", "54.7", "0.500", "1.00", "1.00", "a laptop"]
@@ -221,6 +221,6 @@ def test_what_was_asked_for_and_what_is_complete(tmp_path, add, reader):
         add(f"{key}-seed-1", train=trained(), entropy={"entropy": {"mean": 1.0}})
     section = study_tables.section(Study(tmp_path, reader), "The study")
     assert [one.title.split(":")[0] for one in section.sections] == ["Table 2", "Table 12"]
-    [left] = [block.text for block in section.blocks if isinstance(block, Text) and "Not asked" in block.text]
+    [left] = [block for block in section.blocks if isinstance(block, str) and "Not asked" in block]
     assert "figure3 (0 of 14 pre-trainings), figure4 (1 of 14 pre-trainings), figure5 (1 of 14" in left
     assert "figure12 (2 of 16 pre-trainings)" in left and "table2" not in left and "table12" not in left

@@ -3,14 +3,14 @@
 import pytest
 from recipes.command_line import RecipeError
 from recipes.report import table1
-from recipes.report.page import Remarks
 from recipes.tables import Table
 
 from tests.recipes.report.conftest import blocks_of, made_of, molecule_result, rows_of, write
 
 
 def remarks_of(sections) -> list[str]:
-    return [line for section in sections for block in blocks_of(section, Remarks) for line in block.lines]
+    lines = "\n".join(block for section in sections for block in blocks_of(section, str)).splitlines()
+    return [line.removeprefix("- ") for line in lines if line.startswith("- ")]
 
 
 def test_table_1_and_regressions(tmp_path, reader):

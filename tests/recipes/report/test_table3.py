@@ -5,7 +5,6 @@ from recipes.command_line import RecipeError
 from recipes.glue.grids import points_of
 from recipes.glue.tasks import TASKS
 from recipes.report import table3
-from recipes.report.page import Text
 from recipes.tables import Table
 
 from tests.recipes.report.conftest import blocks_of, glue_result, made_of, rows_of, write
@@ -85,7 +84,7 @@ def test_a_whole_table(tmp_path, reader):
         "82.0 (n=3)",
     ]
     section = table3.section([model], reader)
-    notes = " ".join(block.text for block in blocks_of(section, Text))
+    notes = " ".join(block for block in blocks_of(section, str))
     assert "started from a model fine-tuned on MNLI" in notes and "not comparable with the paper" in notes
     table, details = blocks_of(section, Table)
     assert rows_of(table)["ExLM"] == [
@@ -150,4 +149,13 @@ def test_a_model_that_has_nothing_yet(tmp_path, reader):
     write(tmp_path / "model.json", {**SMALL, "seeds": [1]})
     model = table3.read("mine", tmp_path, reader)
     assert set(table_of(model, reader).values()) == {"mine (ours)", "not run", "-"}
-    assert "No result yet." in [block.text for block in blocks_of(table3.section([model], reader), Text)]
+    assert "No result yet." in blocks_of(table3.section([model], reader), str)
+
+
+def test_seeds_that_nobody_asked_for_count_too(tmp_path, reader):
+    for seed, score in ((5, 0.5), (10, 0.7)):
+        glue_result(tmp_path / f"{seed}", "RTE", score, seed)
+    model = table3.read("mine", tmp_path, reader, seeds=(1, 2, 3))
+    assert table_of(model, reader)["RTE"] == "60.0 (n=2 of 3)"
+    details = blocks_of(table3.section([model], reader), Table)[1]
+    assert rows_of(details)["RTE"][3] == "5, 10"
