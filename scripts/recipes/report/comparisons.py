@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from recipes import figures
+from recipes.command_line import RecipeError
+from recipes.plan.cost import flops_of_run
 from recipes.report.page import Block, Picture, Pictures, Section
 from recipes.report.study import TRAIN, Measure, Study, label, measured, over_ratios, probe, times
 from recipes.study import grids
@@ -16,7 +18,7 @@ from recipes.tables import Table, Value, escape, number, over_seeds
 
 MOST_THRESHOLDS = 3
 MINUTES = Measure("minutes in training steps", TRAIN, lambda content, run: content["training_seconds"] / 60)
-PER_UPDATE = Measure("", TRAIN, lambda content, run: content["training_seconds"] / content["updates"] / 60)
+FLOPS = Measure("FLOPs", TRAIN, lambda content, run: _flops(content.get("fairseq_train") or []))
 BITS = measured("bits a masked token", grids.CURVE, "bits")
 JOINT = {
     name: measured(f"{name}, bits a masked token", grids.JOINT, name, digits=3)
@@ -67,6 +69,14 @@ STATES_NOTE = (
     "(posterior); the Jensen-Shannon divergence of what its states say; whether a second state has more than "
     "10%; the share of paths that emit it by its own states. At the end of training, and over it."
 )
+
+
+def _flops(words: list[str]) -> float | None:
+    """Of a training by its command; None if its dictionary is gone."""
+    try:
+        return flops_of_run(words) if "--user-dir" in words else None
+    except RecipeError:
+        return None
 
 
 def _atoms(name: str, row: str = "model") -> Measure:
@@ -151,17 +161,21 @@ class Comparison:
             where = f"-p{p:g}" if len(self.ratios) > 1 else ""
             yield where, f" (p = {figures.percent(p)})", [run for run in self.runs if run.p == p]
 
-    def over_training(self, name: str, measure: Measure, by_time: bool = False, **more) -> list[Picture]:
-        """A picture for each p of a measure over updates, or over minutes in training steps."""
+    def over_training(
+        self, name: str, measure: Measure, cost: Measure | None = None, **more
+    ) -> list[Picture]:
+        """A picture for each p of a measure over updates, or over what they cost."""
         pictures = []
         for where, what, runs in self.by_ratio():
             values: dict[str, dict[float, Value]] = {}
             for run in runs:
-                step = PER_UPDATE.value(self.study, run) if by_time else Value((1,))
-                curve = mean_curve(curves(self.study, run, measure)) if step else {}
-                values[label(run)] = {step.centre * update: value for update, value in curve.items()}
-            xlabel = MINUTES.title if by_time else "updates"
-            title = measure.title + what
+                curve = mean_curve(curves(self.study, run, measure))
+                total = cost.value(self.study, run) if cost else Value((max(curve, default=0),))
+                step = (
+                    total.centre / max(curve) if total and curve else 0
+                )  # checkpoints end with the last update
+                values[label(run)] = {step * update: value for update, value in curve.items() if step}
+            title, xlabel = measure.title + what, cost.title if cost else "updates"
             pictures.append(self.picture(name + where, title, values, xlabel, band=True, **more))
         return pictures
 
@@ -217,6 +231,9 @@ def recovery(one: Comparison) -> list[Block]:
         never = "never" if every[run] else study.missing(run, BITS.file)
         return value.text(0) if value else never
 
+    def by_mlm(run: Run, cost: Measure) -> str:
+        return number(times(study, run, Run("repeated-mlm", 1, run.p), cost), 2)
+
     columns = {
         "learning rate": lambda run: f"{study.rates[run][0]:g}" if run in study.rates else "",
         **one.cells(*probe(), *(probe(own=True) if one.ratios != [PROBE_RATIO] else ())),
@@ -225,11 +242,13 @@ def recovery(one: Comparison) -> list[Block]:
             for bits in thresholds([curve for found in every.values() for curve in found])
         },
         **one.cells(MINUTES),
-        "times the MLM": lambda run: number(times(study, run, Run("repeated-mlm", 1, run.p)), 2),
+        "minutes, times the MLM": partial(by_mlm, cost=MINUTES),
+        "FLOPs, times the MLM": partial(by_mlm, cost=FLOPS),
     }
     tokens = one.tokens()
     also = ("tokens seen, millions", tokens / 1e6) if tokens else None
-    pictures = [*one.over_training("bits", BITS, also=also), *one.over_training("time", BITS, by_time=True)]
+    pictures = one.over_training("bits", BITS, also=also)
+    pictures += [*one.over_training("time", BITS, MINUTES), *one.over_training("flops", BITS, FLOPS)]
     return [escape(RECOVERY_NOTE), one.table(columns), Pictures(pictures)]
 
 

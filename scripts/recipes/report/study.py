@@ -214,9 +214,9 @@ def entropy(name: str = "entropy") -> Measure:
 HOURS = Measure("hours, ours", TRAIN, lambda content, run: content["training_seconds"] / 3600, 3)
 
 
-def times(study: Study, run: Run, baseline: Run) -> float | None:
-    """The training time of a run by that of another."""
-    own, other = HOURS.value(study, run), HOURS.value(study, baseline)
+def times(study: Study, run: Run, baseline: Run, cost: Measure = HOURS) -> float | None:
+    """The cost of a run by that of another."""
+    own, other = cost.value(study, run), cost.value(study, baseline)
     return own.centre / other.centre if own and other and other.centre else None
 
 

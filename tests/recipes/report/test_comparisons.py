@@ -61,9 +61,9 @@ def test_only_the_best_rate_and_other_seeds_count(tmp_path, add, chosen, compari
     chosen(MLM)
     sections = comparison("penalty")
     table = rows_of(blocks_of(sections["Recovery"], Table)[0])
-    assert table["MLM"] == ["0.001", *("50.0 ± 0.0 (n=2 of 3)", "3.500 ± 0.707 (n=2 of 3)"), *TWO_MINUTES]
-    assert table["ExLM, k = 4"] == ["", *["rate not chosen"] * 3, ""]
-    assert table["MLM++"] == ["", *["not run"] * 3, ""]
+    assert table["MLM"] == ["0.001", *("50.0 ± 0.0 (n=2 of 3)", "3.500 ± 0.707 (n=2 of 3)"), *TWO_MINUTES, ""]
+    assert table["ExLM, k = 4"] == ["", *["rate not chosen"] * 3, "", ""]
+    assert table["MLM++"] == ["", *["not run"] * 3, "", ""]
     tried = blocks_of(sections["Learning"], Table)[0]
     assert list(tried.head) == ["model", "0.0005", "0.001", "0.002", "remark"]
     assert rows_of(tried)["MLM"] == ["5.000", "4.000 (best)", "4.500", ""]
@@ -131,7 +131,7 @@ def test_learning_curves(tmp_path, add, comparison):
     assert rows["MLM"]["below 5 bits at update"] == "100" and rows["MLM"]["below 3 bits at update"] == "never"
     assert rows["MLM++"]["below 5 bits at update"] == "not run"
     names = [picture.name for block in blocks_of(section, Pictures) for picture in block.pictures]
-    assert names == ["penalty-bits", "penalty-time"]
+    assert names == ["penalty-bits", "penalty-time", "penalty-flops"]
 
 
 def test_where_a_curve_falls_below():
