@@ -25,10 +25,11 @@ HEAD = """<script>addEventListener("message", (event) => {
   if (frame && event.source === frame.contentWindow) frame.style.height = `${event.data.pageHeight + 8}px`;
 });</script>"""
 CSS = """#page .html-container, #drawings .html-container { padding: 0; }
-#page iframe { width: 100%; height: 60rem; border: 0; background: #fff; }
+#page iframe { width: 100%; height: 60rem; border: 0; border-radius: .5rem; background: #fff; }
 .molecules { display: flex; flex-wrap: wrap; gap: .8rem; }
 .molecules figure { flex: 1 1 14rem; max-width: 20rem; margin: 0; padding: .4rem; border: 1px solid #ddd;
-  border-radius: .5rem; background: #fff; color: #222; font-size: .8rem; overflow-wrap: anywhere; }
+  border-radius: .5rem; background: #fff; font-size: .8rem; overflow-wrap: anywhere; }
+.molecules figure :is(p, figcaption) { color: #222 !important; } /* on white in Gradio's dark theme, too */
 .molecules svg { width: 100%; height: auto; }"""
 
 

@@ -1,6 +1,6 @@
 """What an ExLM makes of a sentence with masks (figures 7, 10 and 11 of the paper).
 
-    python scripts/explore.py checkpoints/exlm/checkpoint_best.pt \
+    python scripts/explore.py checkpoints/exlm/checkpoint_best.pt \\
         "This is <mask>, and I'm very <mask> to see this." --bpe encoder.json vocab.bpe
 
 prints each state's most probable words, and the best and some sampled readings of the sentence; writes

@@ -80,19 +80,17 @@ class ExLMModel(ExLMPreTrainedModel):
         labels=None,
         output_hidden_states=None,
         output_attentions=None,
-        inputs_embeds=None,
-        position_ids=None,
-        **unused,
+        **others,
     ):
         """A BaseModelOutput, the last layer's states [B, N, d], and where they stand (None without states).
 
-        With labels, the tokens that have one are expanded; else the ``<mask>`` tokens.
+        With labels, the tokens that have one are expanded; else the ``<mask>`` tokens. Other arguments of
+        transformers, such as token_type_ids, change nothing.
         """
         config, layout = self.config, None
-        if inputs_embeds is not None or position_ids is not None:
-            raise ValueError(
-                "ExLM takes neither inputs_embeds nor position_ids: its states depend on input_ids"
-            )
+        for name in ("inputs_embeds", "position_ids", "head_mask"):
+            if others.get(name) is not None:
+                raise ValueError(f"ExLM does not support {name}: give input_ids and attention_mask")
         if output_hidden_states is None:
             output_hidden_states = config.output_hidden_states
         if output_attentions is None:

@@ -64,9 +64,11 @@ def check_length(tokens, given, config):
     most = config.max_position_embeddings
     if tokens.shape[1] <= most or (taken := int((tokens != config.pad_token_id).sum(1).max())) <= most:
         return
-    why = f" with {config.num_states} states for each <s>, </s> and mask" if config.num_states else ""
+    k = config.num_states or 1
+    why = f" with {k} states for each <s>, </s> and mask" if config.num_states else ""
     why = f" repeated {config.repeat_times} times each" if config.repeat_times > 1 else why
+    shorter = min(given * most // taken, most - 2 * (k - 1))
     raise ValueError(
         f"{given} tokens{why} take {taken} positions, and the model has {most}: tokenize with "
-        "truncation=True, or mask less"
+        f"truncation=True and a max_length such as {shorter}, or mask less"
     )

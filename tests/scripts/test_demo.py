@@ -55,6 +55,7 @@ def served(browser):
     yield serve
     for started in running:
         started.close()
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def wait(browser, condition):
@@ -102,7 +103,10 @@ def test_a_mistake_is_shown(served, text_model):
     assert not browser.find_elements("css selector", "img[src=x]")
 
 
-def test_molecules_are_drawn(served, smiles_model, smiles_data):
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_molecules_are_drawn(theme, served, browser, smiles_model, smiles_data):
+    scheme = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
     browser = served(smiles_model, "--data", smiles_data, "--bpe", "smiles")
     fill(browser, "CC(=O)<mask>c1ccccc1")
     figures = wait(browser, lambda: browser.find_elements("css selector", "figure"))
@@ -113,6 +117,8 @@ def test_molecules_are_drawn(served, smiles_model, smiles_data):
     expected = list(dict.fromkeys(r.text for r in (filling.best, *filling.samples)))
     captions = [figure.find_element("css selector", "figcaption").text for figure in figures]
     assert captions == expected
+    caption = figures[0].find_element("css selector", "figcaption")
+    assert caption.value_of_css_property("color") == "rgba(34, 34, 34, 1)"  # on white, also in the dark theme
     assert errors(browser) == []
 
 

@@ -26,16 +26,7 @@ from recipes import logs
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "scripts" / "workflow"
-RESULTS = {
-    "train.json",
-    "metrics.jsonl",
-    "entropy.json",
-    "probe.json",
-    "result.json",
-    "best.json",
-    "scores.json",
-    "metrics.json",
-}
+RECORDS = {"made_of.json", "usage.jsonl"}  # of attempts, not of results
 TIMES = {"wall_seconds", "cpu_seconds", "training_seconds", "seconds", "wps", "ups", "wall", "train_wall"}
 # of report.md: table 12, the line of times, and the commits and commands at its end
 TIMES_OF_REPORT = re.compile(
@@ -56,7 +47,7 @@ def results(output: Path) -> dict[str, object]:
     """The results below a folder and its report, without times."""
     found = {}
     for path in sorted(output.rglob("*.json*")):
-        if path.name in RESULTS:
+        if path.name not in RECORDS:
             text = path.read_text().replace(str(output), "OUTPUT")
             content = text.splitlines() if path.suffix == ".jsonl" else [text]
             found[str(path.relative_to(output))] = [stripped(json.loads(each)) for each in content]

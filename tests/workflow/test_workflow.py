@@ -59,6 +59,16 @@ def test_the_commands_of_the_study(tmp_path):
     assert "recipes.on_gpu --gpus 2" in shown and "--updates 7 --gpus 2 --lr 1e-3" in shown
 
 
+def test_layers_before_the_expansion_are_shares_of_the_sizes(tmp_path):
+    shown = dry_run(tmp_path, "cost", "--config", "output=out", "flags=--encoder-layers 4")
+    assert shown.count("pretrain_text.sh") == 6
+    for share, layers in (("0.5", 2), ("0.75", 3)):
+        place = f"out/study/exlm-k4-p0.15-shared{share}-seed-1 "
+        [line] = [line for line in shown.splitlines() if "pretrain_text.sh" in line and place in line]
+        assert f"--expand-from-layer {layers}" in line
+    assert shown.count("--expand-from-layer") == 2 and shown.count("--updates 180") == 1
+
+
 def test_learning_rates_are_tried_before_they_are_used(tmp_path):
     words = ("penalty", "--config", "output=out", "only=k=4", "gpus=0", "seeds=1,2,3", "rates=1e-3,2e-3")
     shown = dry_run(tmp_path, *words)
