@@ -199,7 +199,7 @@ def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
         train["updates"] == 60 and train["wall_seconds"] > 0 and "--ext-state-num" in train["fairseq_train"]
     )
     assert json.loads((folder / "entropy.json").read_text())["entropy"]["sentences"] == 20
-    assert [path.name for path in folder.glob("*.pt")] == ["checkpoint_last.pt"]
+    assert sorted(path.name for path in folder.glob("*.pt")) == ["checkpoint_1_40.pt", "checkpoint_last.pt"]
 
     again = call(tmp_path, *words)
     assert "pretrain" not in again.stdout + again.stderr
