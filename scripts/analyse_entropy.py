@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import pickle
+import sys
 from pathlib import Path
+
+from recipes.command_line import argument_parser, run_main
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argument_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", type=Path, help="of p_roberta*, mlm_*, p_roberta_ext_denselink* or exlm_*")
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: the training's)")
@@ -89,13 +91,10 @@ def run(args: argparse.Namespace) -> None:
         args.output.write_text(json.dumps(report.to_dict(), indent=1) + "\n", encoding="utf-8")
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> int:
     args = parse_arguments(argv)
-    try:
-        run(args)
-    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
-        raise SystemExit(f"error: {error}") from error
+    return run_main(lambda: run(args), "\ninterrupted")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

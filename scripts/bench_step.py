@@ -5,6 +5,7 @@ memory is that of all tensors a step needs: parameters and what the step allocat
 
     python scripts/bench_step.py                         # exlm_base over roberta_base, 8 x 128 tokens
     python scripts/bench_step.py --batch-size 64 --logits plain --repeats 3
+    python scripts/bench_step.py --expand-from-layer 0 6 9
     python scripts/bench_step.py --device cuda --dtype float16 --batch-size 64
 """
 
@@ -35,6 +36,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--tokens", type=int, default=128, help="tokens of each sentence, with <s> and </s>")
     add("--mask-prob", type=float, default=0.15)
     add("--k", type=int, default=4, help="states for each masked token")
+    help_of_layers = "the ExLM's --expand-from-layer; several for one row each, in turns"
+    add("--expand-from-layer", type=int, nargs="+", default=[0], metavar="J", help=help_of_layers)
     add("--vocabulary", type=int, default=50265, help="dictionary entries")
     add("--repeats", type=int, default=7)
     add("--device", choices=("cpu", "cuda"), default="cpu")
@@ -54,6 +57,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     for name in ("batch_size", "k", "repeats"):
         if getattr(args, name) < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
+    if len(set(args.expand_from_layer)) < len(args.expand_from_layer):
+        parser.error("--expand-from-layer: give different numbers of layers")
     if args.tokens < 3 or not 0 < args.mask_prob < 1 or args.vocabulary < 10:
         parser.error("--tokens must be at least 3, --mask-prob between 0 and 1, --vocabulary at least 10")
     return args
@@ -174,13 +179,17 @@ def make_steps(args: argparse.Namespace) -> dict[str, Step]:
     masked_lm = MaskedLmLoss(MaskedLmConfig(tpu=False), task)
     baseline = build(args, args.baseline, task, max_positions=max(512, args.tokens))
     positions = max(2048, args.k * (args.tokens + 1))
-    exlm = build(args, args.arch, task, max_positions=positions, ext_state_num=args.k)
     steps = {args.baseline: Step(baseline, masked_lm, batch, args.device)}
-    if args.logits in ("plain", "both"):
-        plain = PlainLogits(NatDagLossMLM(task))
-        steps[f"{args.arch}, all logits at once"] = Step(exlm, plain, batch, args.device)
-    if args.logits in ("chunked", "both"):
-        steps[args.arch] = Step(exlm, NatDagLossMLM(task), batch, args.device)
+    for layer in args.expand_from_layer:
+        exlm = build(
+            args, args.arch, task, max_positions=positions, ext_state_num=args.k, expand_from_layer=layer
+        )
+        name = f"{args.arch}, J = {layer}" if layer else args.arch
+        if args.logits in ("plain", "both"):
+            plain = PlainLogits(NatDagLossMLM(task))
+            steps[f"{name}, all logits at once"] = Step(exlm, plain, batch, args.device)
+        if args.logits in ("chunked", "both"):
+            steps[name] = Step(exlm, NatDagLossMLM(task), batch, args.device)
     return steps
 
 

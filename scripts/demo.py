@@ -12,9 +12,11 @@ import argparse
 import html
 import logging
 import os
-import pickle
+import sys
 import tempfile
 from pathlib import Path
+
+from recipes.command_line import argument_parser, run_main
 
 EXAMPLES = {False: "This is <mask>, and I am very <mask> to see it.", True: "CC(=O)<mask>c1ccccc1C(=<mask>)O"}
 # the page in the frame says how high it is
@@ -22,15 +24,17 @@ HEAD = """<script>addEventListener("message", (event) => {
   const frame = document.querySelector("#page iframe");
   if (frame && event.source === frame.contentWindow) frame.style.height = `${event.data.pageHeight + 8}px`;
 });</script>"""
-CSS = """#page iframe { width: 100%; height: 60rem; border: 0; background: #fff; }
+CSS = """#page .html-container, #drawings .html-container { padding: 0; }
+#page iframe { width: 100%; height: 60rem; border: 0; border-radius: .5rem; background: #fff; }
 .molecules { display: flex; flex-wrap: wrap; gap: .8rem; }
-.molecules figure { width: 15rem; max-width: 100%; margin: 0; padding: .4rem; border: 1px solid #ddd;
-  border-radius: .5rem; background: #fff; color: #222; font-size: .8rem; overflow-wrap: anywhere; }
+.molecules figure { flex: 1 1 14rem; max-width: 20rem; margin: 0; padding: .4rem; border: 1px solid #ddd;
+  border-radius: .5rem; background: #fff; font-size: .8rem; overflow-wrap: anywhere; }
+.molecules figure :is(p, figcaption) { color: #222 !important; } /* on white in Gradio's dark theme, too */
 .molecules svg { width: 100%; height: auto; }"""
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argument_parser(__doc__)
     add = parser.add_argument
     add("model", type=Path, help="a checkpoint of an ExLM, or a folder that export_huggingface.py wrote")
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
@@ -140,13 +144,10 @@ def run(args: argparse.Namespace, wait: bool = True):
     return demo
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> int:
     args = parse_arguments(argv)
-    try:
-        run(args)
-    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
-        raise SystemExit(f"error: {error}") from error
+    return run_main(lambda: run(args), "\ninterrupted")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

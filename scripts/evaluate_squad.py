@@ -10,10 +10,12 @@ its number is above --na-prob-thresh (-t), and the best threshold is reported to
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
+
+from recipes.command_line import RecipeError, argument_parser, run_main
+from recipes.files import write_json
 
 from fs_plugins.data.squad import gold_answers, read_squad
 from fs_plugins.data.squad_metrics import evaluate
@@ -23,20 +25,19 @@ def read_table(path: Path, kind: type | tuple, what: str) -> dict:
     """Question id -> value, of a JSON file.
 
     Raises:
-        FileNotFoundError: if it is not there.
-        ValueError: if it is something else.
+        RecipeError: if it does not exist, or is something else.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
     try:
         table = json.loads(path.read_bytes())
+    except OSError as error:
+        raise RecipeError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+        raise RecipeError(f"{path} is not JSON: {error}") from error
     if not isinstance(table, dict):
-        raise ValueError(f"{path} is not a table of question ids and {what}")
+        raise RecipeError(f"{path} is not a table of question ids and {what}")
     wrong = [name for name, value in table.items() if not isinstance(value, kind) or value != value]  # NaN
     if wrong:
-        raise ValueError(f"{path}: question {wrong[0]} has {table[wrong[0]]!r:.40} for {what}")
+        raise RecipeError(f"{path}: question {wrong[0]} has {table[wrong[0]]!r:.40} for {what}")
     return table
 
 
@@ -51,8 +52,8 @@ def is_gold(path: Path) -> bool:
     return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
-def main(argv=None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def run(argv: list[str] | None) -> None:
+    parser = argument_parser(__doc__)
     add = parser.add_argument
     add("predictions", type=Path, help='question id -> answer, "" for none')
     add("gold", type=Path, help="SQuAD JSON, plain or .gz")
@@ -60,27 +61,26 @@ def main(argv=None) -> int:
     add("--na-prob-file", "-n", type=Path, help="question id -> how likely there is no answer")
     add("--na-prob-thresh", "-t", type=float, help="no answer above it (default: 1.0)")
     args = parser.parse_args(argv)
-    try:
-        threshold = 1.0 if args.na_prob_thresh is None else args.na_prob_thresh
-        if threshold != threshold or (args.na_prob_thresh is not None and args.na_prob_file is None):
-            raise ValueError(f"--na-prob-thresh {threshold}: give a number, and --na-prob-file")
-        predictions, gold = args.predictions, args.gold
-        if is_gold(predictions) and not is_gold(gold):
-            predictions, gold = gold, predictions
-        answers = read_table(predictions, str, "answers")
-        odds = None if args.na_prob_file is None else read_table(args.na_prob_file, (int, float), "numbers")
-        golds = gold_answers(read_squad([gold]))
-        strangers = [name for name in answers if name not in golds]
-        if strangers:
-            print(f"warning: {len(strangers)} predictions for questions that {gold} lacks", file=sys.stderr)
-        result = json.dumps(evaluate(answers, golds, odds, threshold), indent=2)
-        if args.out_file is not None:
-            args.out_file.write_text(result + "\n")
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(result)
-    return 0
+    threshold = 1.0 if args.na_prob_thresh is None else args.na_prob_thresh
+    if threshold != threshold or (args.na_prob_thresh is not None and args.na_prob_file is None):
+        raise RecipeError(f"--na-prob-thresh {threshold}: give a number, and --na-prob-file")
+    predictions, gold = args.predictions, args.gold
+    if is_gold(predictions) and not is_gold(gold):
+        predictions, gold = gold, predictions
+    answers = read_table(predictions, str, "answers")
+    odds = None if args.na_prob_file is None else read_table(args.na_prob_file, (int, float), "numbers")
+    golds = gold_answers(read_squad([gold]))
+    strangers = [name for name in answers if name not in golds]
+    if strangers:
+        print(f"warning: {len(strangers)} predictions for questions that {gold} lacks", file=sys.stderr)
+    result = evaluate(answers, golds, odds, threshold)
+    if args.out_file is not None:
+        write_json(args.out_file, result)
+    print(json.dumps(result, indent=2))
+
+
+def main(argv: list[str] | None = None) -> int:
+    return run_main(lambda: run(argv))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What an ExLM makes of a sentence with masks (figures 7, 10 and 11 of the paper).
 
-    python scripts/explore.py checkpoints/exlm/checkpoint_best.pt \
+    python scripts/explore.py checkpoints/exlm/checkpoint_best.pt \\
         "This is <mask>, and I'm very <mask> to see this." --bpe encoder.json vocab.bpe
 
 prints each state's most probable words, and the best and some sampled readings of the sentence; writes
@@ -13,13 +13,15 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import pickle
+import sys
 import tempfile
 from pathlib import Path
 
+from recipes.command_line import argument_parser, run_main
+
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argument_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", type=Path, help="a checkpoint of exlm_* or p_roberta_ext_denselink*")
     add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
@@ -129,13 +131,10 @@ def run(args: argparse.Namespace) -> None:
     print(f"\n{args.output}: filling.json, {', '.join(figures)}, index.html")
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> int:
     args = parse_arguments(argv)
-    try:
-        run(args)
-    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
-        raise SystemExit(f"error: {error}") from error
+    return run_main(lambda: run(args), "\ninterrupted")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

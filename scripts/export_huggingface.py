@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import argparse
 import logging
-import pickle
 import sys
 from pathlib import Path
 
+from recipes.command_line import argument_parser, run_main
+
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0], epilog=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", type=Path, help="pre-trained, or fine-tuned on GLUE, SQuAD or molecules")
     add("folder", type=Path, help="the folder to make")
@@ -26,21 +25,21 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--data",
         type=Path,
         metavar="DIR",
-        help="folder of the pre-training's dict.txt\n(default: as trained)",
+        help="folder of the pre-training's dict.txt (default: as trained)",
     )
     add(
         "--bpe",
         nargs="+",
         metavar="FILE",
-        help="how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a\n"
-        "tokenizer.json, smiles, or none for symbols between blanks\n"
-        "(default: what lies beside the dictionary)",
+        help="how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a "
+        "tokenizer.json, smiles, or none for symbols between blanks (default: what lies beside the "
+        "dictionary)",
     )
     add(
         "--pooling",
         choices=("cls", "mean"),
         default="cls",
-        help="of SentenceTransformer: the row of <s>, or the mean over all tokens,\n"
+        help="of SentenceTransformer: the row of <s>, or the mean over all tokens, "
         "<s> and </s> among them (default: cls)",
     )
     add("--name", help="of the model, for its card (default: the folder's)")
@@ -48,26 +47,25 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: list[str] | None = None) -> int:
-    args = parse_arguments(argv)
+def run(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     from fs_plugins.huggingface.export import export
 
-    try:
-        folder = export(
-            args.checkpoint,
-            args.folder,
-            data=args.data,
-            bpe=args.bpe,
-            pooling=args.pooling,
-            name=args.name,
-            licence=args.license,
-        )
-    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    folder = export(
+        args.checkpoint,
+        args.folder,
+        data=args.data,
+        bpe=args.bpe,
+        pooling=args.pooling,
+        name=args.name,
+        licence=args.license,
+    )
     print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
-    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = parse_arguments(argv)
+    return run_main(lambda: run(args), "\ninterrupted: nothing was written")
 
 
 if __name__ == "__main__":

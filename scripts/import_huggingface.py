@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import argparse
 import logging
-import pickle
 import sys
 from pathlib import Path
 
+from recipes.command_line import argument_parser, run_main
+
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0], epilog=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     add = parser.add_argument
     add("folder", type=Path, help="with config.json and model.safetensors")
     add("checkpoint", type=Path, help="the file to write")
@@ -27,23 +26,22 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--data",
         type=Path,
         metavar="DIR",
-        help="folder of the pre-training's dict.txt, to be recorded in the checkpoint;\n"
+        help="folder of the pre-training's dict.txt, to be recorded in the checkpoint; "
         "without it, tools that read text with the checkpoint ask for it",
     )
     return parser.parse_args(argv)
 
 
-def main(argv: list[str] | None = None) -> int:
-    args = parse_arguments(argv)
+def run(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     from fs_plugins.huggingface.restore import restore
 
-    try:
-        print(restore(args.folder, args.checkpoint, args.data))
-    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    print(restore(args.folder, args.checkpoint, args.data))
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = parse_arguments(argv)
+    return run_main(lambda: run(args), "\ninterrupted: nothing was written")
 
 
 if __name__ == "__main__":

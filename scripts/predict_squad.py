@@ -9,16 +9,15 @@ best_answers.json (the best answer even where none is given) and scores.json. Wi
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import os
 import sys
 from pathlib import Path
 
 import torch
 from fairseq import tasks, utils
 from omegaconf import open_dict
+from recipes.command_line import RecipeError, argument_parser, positive, run_main
+from recipes.files import read_json, write_json
 
 import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
 from fs_plugins.analysis.checkpoint import choose_device, read_state
@@ -35,19 +34,20 @@ def load(path: Path, data: str):
         FileNotFoundError: if there is no such file.
         ValueError: if it was not fine-tuned with --task squad2, or with another dictionary than the data's.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no checkpoint {path}")
     state, cfg = read_state(path)
     name = getattr(cfg.task, "_name", None)
     if name != "squad2":
-        raise ValueError(
+        raise RecipeError(
             f"{path} is a checkpoint of --task {name}: fine-tune it with scripts/finetune_squad.sh"
         )
     with open_dict(cfg):
         cfg.task.data = str(data)
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model, from_checkpoint=True)
-    model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    try:
+        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    except RuntimeError as error:
+        raise RecipeError(f"{path} does not fit {data}: {error}") from error
     return model.eval(), task, task.build_criterion(cfg.criterion).eval()
 
 
@@ -68,19 +68,12 @@ def answer(
     return table
 
 
-def write(folder: Path, name: str, value) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f".{name}.part"
-    part.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    os.replace(part, folder / name)
-
-
 def check_replaced(path: Path, scores: dict) -> None:
-    """Raises ValueError where the scores of a fine-tuning, which its table reads, are of something else."""
-    there = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else scores
+    """Raises RecipeError where the scores of a fine-tuning, which its table reads, are of something else."""
+    there = read_json(path) or scores
     for name in ("split", "threshold", "total", "windows"):
         if there.get(name) != scores[name]:
-            raise ValueError(
+            raise RecipeError(
                 f"{path} is of {name} {there.get(name)}, this of {scores[name]}: give another --output"
             )
 
@@ -89,15 +82,17 @@ def write_all(folder: Path, table: AnswerTable, scores: dict) -> None:
     """The scores last: they mark the folder as whole."""
     predictions, n_best, null_odds = table.predictions(scores["threshold"])
     questions = table.dataset.split.squad.questions
-    write(folder, "predictions.json", predictions)
-    write(folder, "nbest_predictions.json", n_best)
-    write(folder, "null_odds.json", null_odds)
-    write(folder, "best_answers.json", {questions[q].id: table.best(q)[0] for q in sorted(table.null)})
-    write(folder, SCORES, scores)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "predictions.json", predictions)
+    write_json(folder / "nbest_predictions.json", n_best)
+    write_json(folder / "null_odds.json", null_odds)
+    best = {questions[q].id: table.best(q)[0] for q in sorted(table.null)}
+    write_json(folder / "best_answers.json", best)
+    write_json(folder / SCORES, scores)
 
 
-def main(argv=None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def run(argv: list[str] | None) -> None:
+    parser = argument_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", type=Path)
     add("data", help="folder made by scripts/prepare_squad.py")
@@ -105,7 +100,7 @@ def main(argv=None) -> int:
     add("--output", type=Path, help="folder to write into (default: that of the checkpoint)")
     add(
         "--n-best",
-        type=int,
+        type=positive,
         default=20,
         metavar="N",
         help="answers in nbest_predictions.json (default: %(default)s)",
@@ -113,42 +108,38 @@ def main(argv=None) -> int:
     add(
         "--threshold", type=float, help="no answer where the null odds are above it (default: the training's)"
     )
-    add("--batch-size", type=int, default=32, metavar="N", help="windows at a time (default: %(default)s)")
+    add(
+        "--batch-size",
+        type=positive,
+        default=32,
+        metavar="N",
+        help="windows at a time (default: %(default)s)",
+    )
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     args = parser.parse_args(argv)
-    try:
-        for flag in ("n_best", "batch_size"):
-            if getattr(args, flag) < 1:
-                raise ValueError(f"--{flag.replace('_', '-')} must be at least 1, got {getattr(args, flag)}")
-        if args.threshold is not None and math.isnan(args.threshold):
-            raise ValueError("--threshold nan: give a number")
-        device = choose_device(args.device)
-        model, task, criterion = load(args.checkpoint, args.data)
-        table = answer(
-            model, task, criterion, args.split, n_best=args.n_best, batch_size=args.batch_size, device=device
-        )
-        threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
-        scores = table.evaluate(threshold) | {
-            "threshold": threshold,
-            "split": args.split,
-            "windows": table.windows,
-        }
-        if args.output is None:
-            check_replaced(args.checkpoint.parent / SCORES, scores)
-        write_all(args.output or args.checkpoint.parent, table, scores)
-    except EOFError:
-        print(f"error: {args.checkpoint} is empty, or cut short", file=sys.stderr)
-        return 2
-    except (ValueError, OSError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    if args.threshold is not None and math.isnan(args.threshold):
+        raise RecipeError("--threshold nan: give a number")
+    device = choose_device(args.device)
+    model, task, criterion = load(args.checkpoint, args.data)
+    table = answer(
+        model, task, criterion, args.split, n_best=args.n_best, batch_size=args.batch_size, device=device
+    )
+    threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
+    about = {"threshold": threshold, "split": args.split, "windows": table.windows}
+    scores = table.evaluate(threshold) | about
+    if args.output is None:
+        check_replaced(args.checkpoint.parent / SCORES, scores)
+    write_all(args.output or args.checkpoint.parent, table, scores)
     print(
         f"{args.checkpoint}, {args.split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
         f"{threshold:g}; "
         f"EM {scores['best_exact']:.2f} at {scores['best_exact_thresh']:.3f} and F1 {scores['best_f1']:.2f} "
         f"at {scores['best_f1_thresh']:.3f}, the best on these {scores['total']:,} questions"
     )
-    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    return run_main(lambda: run(argv))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ is self-contained.
 OUTPUT is a folder of the workflow. The report has whatever it holds of the study (figures 3, 4, 5, 8, 9 and
 12, tables 2, 4, 12 and 13), table 1 and table 3, also while the workflow is still running. NAME=DIR is a
 model whose results were made by hand; DIR is searched for the files of finetune_glue.sh (result.json),
-finetune_squad.sh (scores.json), finetune_moleculenet.sh and baseline_moleculenet.py (metrics.json).
+finetune_squad.sh (scores.json), finetune_table1.sh and baseline_table1.py (metrics.json).
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recipes.command_line import RecipeError, argument_parser, run_main, seeds
-from recipes.report import moleculenet, study_tables, table3
-from recipes.report.page import Code, Remarks, Section, Text
+from recipes.report import study_tables, table1, table3
+from recipes.report.finetunings import Model
+from recipes.report.page import Section, code, remarks
 from recipes.report.reader import Reader
 from recipes.report.study import Study
-from recipes.report.writing import write
+from recipes.tables import escape
 
 PARTS = ("study", "table1", "table3")  # of a folder of the workflow
 MOST_PROBLEMS = 10  # shown at once
@@ -35,8 +36,8 @@ class Inputs:
     seeds: tuple[int, ...]
     reader: Reader = field(default_factory=Reader)
     studies: list[Study] = field(default_factory=list)
-    table1: list[moleculenet.Model] = field(default_factory=list)
-    table3: list[table3.Model] = field(default_factory=list)
+    table1: list[Model] = field(default_factory=list)
+    table3: list[Model] = field(default_factory=list)
 
     def add(self, given: str) -> Path:
         """Adds an OUTPUT or a NAME=DIR; returns its folder.
@@ -64,7 +65,7 @@ class Inputs:
         if (output / "study").is_dir():
             self.studies.append(Study(output, self.reader))
         for folder in sorted(path for path in (output / "table1").glob("*") if path.is_dir()):
-            self.table1.append(moleculenet.read(folder.name, folder, self.reader, self.seeds))
+            self.table1.append(table1.read(folder.name, folder, self.reader, self.seeds))
         for folder in sorted(path for path in (output / "table3").glob("*") if path.is_dir()):
             model = table3.read(folder.name, folder, self.reader, self.seeds)
             if model is None:
@@ -73,12 +74,12 @@ class Inputs:
                 self.table3.append(model)
 
     def _add_model(self, name: str, folder: Path) -> None:
-        molecules = moleculenet.read(name, folder, self.reader, self.seeds)
-        if molecules.found:
+        molecules = table1.read(name, folder, self.reader, self.seeds)
+        if molecules:
             self.table1.append(molecules)
         if text := table3.read(name, folder, self.reader, self.seeds):
             self.table3.append(text)
-        if not (molecules.found or text):
+        if not (molecules or text):
             raise RecipeError(
                 f"{folder} holds no results: give a folder of the workflow (with {', '.join(PARTS)}), or one "
                 "with result.json, scores.json or metrics.json of the fine-tuning scripts"
@@ -97,7 +98,7 @@ class Inputs:
                 folders[model.name] = model.folder
 
     def page(self) -> Section:
-        sections = moleculenet.sections(self.table1) if self.table1 else []
+        sections = table1.sections(self.table1) if self.table1 else []
         if self.table3:
             sections.append(table3.section(self.table3, self.reader))
         for i, study in enumerate(self.studies, 1):
@@ -109,9 +110,9 @@ class Inputs:
         blocks = []
         if self.reader.problems:
             shown, more = self.reader.problems[:MOST_PROBLEMS], self.reader.problems[MOST_PROBLEMS:]
-            blocks = [Text("Damaged or unused results:"), Remarks(shown)]
+            blocks = [escape("Damaged or unused results:"), remarks(shown)]
             if more:
-                blocks.append(Code(f"{len(more):,} more", "\n".join(more)))
+                blocks.append(code(f"{len(more):,} more", "\n".join(more)))
         return Section(TITLE, blocks, sections)
 
 
@@ -134,7 +135,7 @@ def run(argv: list[str] | None) -> None:
     if output.exists() and not output.is_dir():
         raise RecipeError(f"--output {output} is not a folder")
     output.mkdir(parents=True, exist_ok=True)
-    for path in write(inputs.page(), output):
+    for path in inputs.page().write(output):
         print(path)
 
 

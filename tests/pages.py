@@ -36,7 +36,7 @@ def run(page: str, *words) -> str:
         return plan.finished
     training, *others = commands_of(page, plan.shell(words))
     with folders.locked(plan.save):
-        folders.claim(plan.save, plan.settings(), plan.inputs, words, hold.RESULTS)
+        folders.claim(plan.save, plan.settings(), plan.inputs, words, hold.RESULTS, runs=training)
         run = commands.train(*training[1:])
         with (plan.save / hold.LOG).open("a") as log:
             log.write(run.log)

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import logging
 import os
+import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,13 +124,13 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         ValueError: if it is no checkpoint, or of another kind of model.
     """
     if not path.is_file():
-        what = "a folder: give a file in it" if path.is_dir() else "not there"
-        raise FileNotFoundError(f"the checkpoint {path} is {what}, such as checkpoint_best.pt")
+        what = "a folder: give a file in it, such as checkpoint_best.pt" if path.is_dir() else "not there"
+        raise FileNotFoundError(f"the checkpoint {path} is {what}")
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         state["model"]
-    except (KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"{path} is not a checkpoint of fairseq-train ({error!r})") from error
+    except (KeyError, TypeError, IndexError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path} is not a checkpoint of fairseq-train, or damaged ({error!r})") from error
     cfg = state.get("cfg")
     if cfg is None and state.get("args") is not None:
         cfg = convert_namespace_to_omegaconf(state["args"])

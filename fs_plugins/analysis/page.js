@@ -256,5 +256,6 @@ byId("slider").value = Math.round(100 * data.min_edge);
 byId("slider").addEventListener("input", () => { drawEdges(); show(pinned); });
 lightPath(data.filling.best || data.filling.best_free, document.querySelector("button.reading"));
 if (parent !== window) { // in a frame, whose owner cannot see how high this page is
+  document.body.classList.add("framed");
   new ResizeObserver(() => parent.postMessage({ pageHeight: document.documentElement.offsetHeight }, "*")).observe(document.body);
 }

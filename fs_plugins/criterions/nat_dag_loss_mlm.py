@@ -26,6 +26,13 @@ class NatDagLossMLMConfig(FairseqDataclass):
     alignment_penalty_updates: int = field(
         default=0, metadata={"help": "lower the penalty linearly to 0 over this many updates (0: keep it)"}
     )
+    transition_entropy: float = field(
+        default=0.0,
+        metadata={
+            "help": "in training, weight of a reward for the mean entropy of a sentence's transitions, in "
+            "nats (not in the paper; 0: the paper's loss)",
+        },
+    )
 
 
 @register_criterion("nat_dag_loss_mlm", dataclass=NatDagLossMLMConfig)
@@ -38,19 +45,33 @@ class NatDagLossMLM(StatesCriterion):
     the tokens apart itself. The loss of a penalised update is no likelihood, and at least the paper's loss.
     Logged besides, where a penalty was asked for: ``alignment_penalty``, that of the update in nats.
 
+    The reward for the entropy of transitions is this project's as well, and in training only: it lowers the
+    loss of a sentence by ``transition_entropy`` times the mean entropy of the transitions from its nodes (the
+    last node has none). Logged besides, where it was asked for: ``transition_entropy``, that mean in nats.
+
     Args:
         task: fairseq's task.
         alignment_penalty: nats, at least 0; 0 is the paper's loss.
         alignment_penalty_updates: W; in update n (from 0) the penalty is ``alignment_penalty * (1 - n / W)``,
             and 0 from update W on. With W = 0 it stays as it is. The model keeps count of the updates, so
             that resumed runs go on where they stopped.
+        transition_entropy: weight of the reward, at least 0; 0 is the paper's loss.
 
     Raises:
-        ValueError: for a penalty or a number of updates that is negative or not finite.
+        ValueError: for a penalty, a weight or a number of updates that is negative or not finite.
     """
 
-    def __init__(self, task, alignment_penalty: float = 0.0, alignment_penalty_updates: int = 0):
+    def __init__(
+        self,
+        task,
+        alignment_penalty: float = 0.0,
+        alignment_penalty_updates: int = 0,
+        transition_entropy: float = 0.0,
+    ):
         super().__init__(task)
+        if not 0.0 <= transition_entropy < math.inf:
+            raise ValueError(f"--transition-entropy must be a weight, 0 or more, got {transition_entropy}")
+        self.transition_entropy = transition_entropy
         if not 0.0 <= alignment_penalty < math.inf:
             raise ValueError(
                 f"--alignment-penalty must be a number of nats, 0 or more, got {alignment_penalty}"
@@ -70,7 +91,11 @@ class NatDagLossMLM(StatesCriterion):
         penalty = self.penalty(model)
         if penalty > 0:
             match = match - penalty * others_nodes(*match.shape[1:], device=match.device)
-        return dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths), layout
+        log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
+        if self.transition_entropy > 0 and model.training:
+            self._entropy = mean_entropy(graph.links, layout.node_lengths)  # [B], for the log
+            log_probs = log_probs + self.transition_entropy * self._entropy * layout.target_lengths
+        return log_probs, layout
 
     def penalty(self, model) -> float:
         """The alignment penalty of the current update, in nats; 0 in evaluation."""
@@ -84,17 +109,26 @@ class NatDagLossMLM(StatesCriterion):
         loss, sample_size, logging_output = super().forward(model, sample, reduce)
         if self.alignment_penalty > 0 and model.training:
             logging_output["alignment_penalty"] = self.penalty(model) * sample_size
+        if self.transition_entropy > 0 and model.training:
+            logging_output["transition_entropy"] = self._entropy.detach().sum()
         return loss, sample_size, logging_output
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
         """Aggregates the logging outputs of all workers and steps."""
         StatesCriterion.reduce_metrics(logging_outputs)
-        penalised = [log for log in logging_outputs if "alignment_penalty" in log]
-        sentences = sum(log["sample_size"] for log in penalised)
-        if sentences > 0:
-            penalty = sum(log["alignment_penalty"] for log in penalised) / sentences
-            metrics.log_scalar("alignment_penalty", penalty, sentences, round=3)
+        for name in ("alignment_penalty", "transition_entropy"):
+            logs = [log for log in logging_outputs if name in log]
+            sentences = sum(log["sample_size"] for log in logs)
+            if sentences > 0:
+                mean = sum(log[name] for log in logs) / sentences
+                metrics.log_scalar(name, mean, sentences, round=3)
+
+
+def mean_entropy(links: Tensor, node_lengths: Tensor) -> Tensor:
+    """[B] mean entropy in nats of the transitions [B, L, L] from each node of a sentence but its last."""
+    logs = links.masked_fill(links == -math.inf, 0.0)
+    return -(links.exp() * logs).sum((1, 2)) / (node_lengths - 1).clamp(min=1)
 
 
 def others_nodes(M: int, L: int, device: torch.device | None = None) -> Tensor:

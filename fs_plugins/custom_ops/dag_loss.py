@@ -23,7 +23,6 @@ such or better; half and bfloat16 inputs are computed in float32, and the result
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_reference import dag_best_alignment_reference, dag_loss_reference
@@ -50,13 +49,8 @@ def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths:
     arguments = _prepare(match, links, node_lengths, target_lengths)
     if not _compiled(match.device.type):
         return dag_loss_reference(*arguments)
-    plain = type(match) in _PLAIN and type(links) in _PLAIN
-    if plain and not torch.compiler.is_compiling():
-        return _EagerDagLoss.apply(*arguments)
-    return _dag_forward(*arguments)[0]
-
-
-_PLAIN = (Tensor, torch.nn.Parameter)  # others, such as fake tensors, have no memory to hand to a kernel
+    # match_scores gives a view: one copy for both passes
+    return _dag_forward(*(argument.contiguous() for argument in arguments))[0]
 
 
 def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
@@ -115,7 +109,8 @@ def _prepare(
 # ---- Registration: schema, kernel by device, shapes for tracing, gradient.
 
 
-def _run_forward(
+@torch.library.custom_op("exlm::dag_forward", mutates_args=())
+def _dag_forward(
     match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
     """(log_prob [B], alpha [B, M, L], on CUDA [B, M, L, 2]); alpha is kept for the backward pass."""
@@ -124,7 +119,8 @@ def _run_forward(
     return outputs
 
 
-def _run_backward(
+@torch.library.custom_op("exlm::dag_backward", mutates_args=())
+def _dag_backward(
     grad_log_prob: Tensor,
     match: Tensor,
     links: Tensor,
@@ -137,10 +133,6 @@ def _run_backward(
     inputs = match, links, node_lengths, target_lengths, alpha
     _call("backward", library.PASS_BACKWARD, grad_log_prob.to(match.dtype), *inputs, *outputs)
     return outputs
-
-
-_dag_forward = torch.library.custom_op("exlm::dag_forward", _run_forward, mutates_args=())
-_dag_backward = torch.library.custom_op("exlm::dag_backward", _run_backward, mutates_args=())
 
 
 @torch.library.custom_op("exlm::dag_best_alignment", mutates_args=())
@@ -210,20 +202,3 @@ def _gradient(ctx, grad_log_prob: Tensor, grad_alpha: Tensor) -> tuple[Tensor | 
 
 
 _dag_forward.register_autograd(_gradient, setup_context=_save_for_backward)
-
-
-class _EagerDagLoss(torch.autograd.Function):
-    """The op without the dispatcher, which at small sizes costs more than the kernels do: apart from
-    these, a forward and a backward pass take 106 us with it, 60 without. torch.compile traces the op."""
-
-    @staticmethod
-    def forward(ctx, *inputs: Tensor) -> Tensor:
-        inputs = tuple(t.contiguous() for t in inputs)  # match_scores gives a view: one copy for both passes
-        output = _run_forward(*inputs)
-        _save_for_backward(ctx, inputs, output)
-        return output[0]
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad_log_prob: Tensor) -> tuple[Tensor | None, ...]:
-        return (*_run_backward(grad_log_prob, *ctx.saved_tensors), None, None)

@@ -10,8 +10,9 @@ from torch import Tensor
 class StateLayout:
     """Where everything of an expanded batch stands.
 
-    B sentences; N tokens of the longest sentence after the expansion; M targets of the sentence with the
-    most; L = k * M graph nodes. All tensors are int64 (``is_node``: bool) on the device of the tokens.
+    B sentences; U tokens of the longest sentence before the expansion, N after it; M targets of the sentence
+    with the most; L = k * M graph nodes. All tensors are int64 (``is_node``: bool) on the device of the
+    tokens.
 
     Attributes:
         tokens: [B, N] token ids after the expansion, padded with the pad symbol.
@@ -29,6 +30,9 @@ class StateLayout:
             it is expanded; 0 on padding. A ``</s>`` that was appended is none of the T.
         full: whether all sentences have N tokens, so that nothing is padding; a plain bool, known without a
             sync.
+        unexpanded: [B, U] token ids before the expansion, each appended ``</s>`` included, padded with the
+            pad symbol.
+        unexpanded_full: whether all sentences have U tokens, as ``full``.
     """
 
     tokens: Tensor
@@ -43,10 +47,17 @@ class StateLayout:
     target_lengths: Tensor
     first_states: Tensor
     full: bool
+    unexpanded: Tensor
+    unexpanded_full: bool
 
     def gather_nodes(self, x: Tensor) -> Tensor:
         """[B, N, d] values of the expanded tokens -> [B, L, d] those of the nodes (token 0's on padding)."""
         return x.gather(1, self.node_positions[:, :, None].expand(-1, -1, x.shape[2]))
+
+    def copy_to_states(self, x: Tensor) -> Tensor:
+        """[B, U, d] values of the unexpanded tokens -> [B, N, d], each state with its token's (padding with
+        token 0's)."""
+        return x.gather(1, self.positions[:, :, None].expand(-1, -1, x.shape[2]))
 
     def gather_tokens(self, x: Tensor) -> Tensor:
         """[B, N, d] values of the expanded tokens -> [B, T, d] those of the original ones; of an expanded
@@ -102,9 +113,12 @@ def expand_states(
     ends = counts.cumsum(1)  # where the next token's states begin
     ranks = expanded.long().cumsum(1)  # how many expanded tokens there are up to here
     lengths, target_lengths = ends[:, -1], ranks[:, -1]
+    before = is_token.sum(1)  # tokens of each sentence
     starts_well = (originals[:, 0] == bos).all()
-    summary = torch.stack([lengths.max(), lengths.min(), target_lengths.max(), starts_well.long()])
-    N, shortest, M, good = summary.tolist()  # the one sync
+    summary = torch.stack(
+        [lengths.max(), lengths.min(), before.max(), before.min(), target_lengths.max(), starts_well.long()]
+    )
+    N, shortest, U, fewest, M, good = summary.tolist()  # the one sync
     if not good:
         bad = int((originals[:, 0] != bos).nonzero()[0])
         raise ValueError(
@@ -139,6 +153,8 @@ def expand_states(
         target_lengths=target_lengths,
         first_states=(ends - counts)[:, :-1] * was_given,
         full=shortest == N,
+        unexpanded=tokens[:, :U],
+        unexpanded_full=fewest == U,
     )
 
 

@@ -36,9 +36,10 @@ class Codec(ABC):
         """The text of symbols, with the blanks that they carry."""
 
     def word(self, symbol: str) -> str:
-        """A symbol as a word to show: without its blank; ``##`` where it goes on with a word."""
+        """A symbol as a word to show: without its blank, which alone is ``␣``; with ``##`` where it goes on
+        with a word."""
         text = self.decode([symbol])
-        shown = text.strip() or repr(text)[1:-1] or symbol
+        shown = text.strip() or repr(text)[1:-1].replace(" ", "␣") or symbol
         goes_on = not is_special(symbol) and not self.starts_word(symbol) and shown[0].isalnum()
         return f"##{shown}" if goes_on else shown
 
@@ -123,6 +124,9 @@ class HfTokenizer(Codec):
     def encode(self, text, first):
         tokenizer = self.tokenizer if first else self.inner
         return tokenizer.encode(text, add_special_tokens=False).tokens
+
+    def word(self, symbol):
+        return "␣" if symbol in self.STARTS else super().word(symbol)  # a decoder may drop a first blank
 
     def starts_word(self, symbol):
         return not self.marks_starts or symbol.startswith(self.STARTS)

@@ -17,6 +17,8 @@ class ExLMConfig(PreTrainedConfig):
         alignment: how states align to targets: "dag", by paths through the graph of states, or "ctc", within
             each token, without transitions.
         repeat_times: times that each token is repeated inside the model (Repeated MLM).
+        expand_from_layer: how many of the first layers see each token once, before it is copied into its
+            states.
         rope_dimensions: 2: rotary positions are (index of the token, number of its state); 1: index among all
             states and tokens.
         links_features: what transitions are computed from: "feature", "position" or both.
@@ -25,15 +27,18 @@ class ExLMConfig(PreTrainedConfig):
         norm_first: layer norm before each block (pre-norm) instead of after it.
         max_position_embeddings: most tokens of a sequence, the additional states counted.
         classifier_dropout, classifier_activation: of the head for sequences.
-        unk_token_id: of ``<unk>``, which is also the blank of "ctc", and what ids from ``vocab_size`` on are
-            read as.
+        unk_token_id: of ``<unk>``, which is also the blank of "ctc".
+        tokenizer_size: ids of the tokenizer, if they are more than ``vocab_size``: tokens that the vocabulary
+            lacks have ids from ``vocab_size`` on, and are read as ``<unk>``.
     """
 
     model_type = "exlm"
+    keys_to_ignore_at_inference = ["links", "node_logits"]  # Trainer cannot join graphs of different sizes
 
     def __init__(
         self,
         vocab_size=50265,
+        tokenizer_size=None,
         hidden_size=768,
         num_hidden_layers=12,
         num_attention_heads=12,
@@ -44,6 +49,7 @@ class ExLMConfig(PreTrainedConfig):
         alignment="dag",
         repeat_times=1,
         rope_dimensions=2,
+        expand_from_layer=0,
         links_features=("feature", "position"),
         max_transition_length=None,
         sparse_dag=False,
@@ -69,6 +75,11 @@ class ExLMConfig(PreTrainedConfig):
         if num_states is not None and num_states < 1:
             raise ValueError(
                 f"num_states must be at least 1, or None for a model without states, got {num_states}"
+            )
+        if not 0 <= expand_from_layer <= (num_hidden_layers if num_states else 0):
+            raise ValueError(
+                f"expand_from_layer must be 0 to num_hidden_layers, {num_hidden_layers}, and 0 without "
+                f"num_states, got {expand_from_layer}"
             )
         if repeat_times < 1 or (repeat_times > 1 and num_states is not None):
             raise ValueError(f"repeat_times must be at least 1, and 1 with num_states, got {repeat_times}")

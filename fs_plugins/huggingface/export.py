@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 CODE = (
     HERE / "configuration_exlm.py",
     HERE / "modeling_exlm.py",
+    HERE / "modeling_exlm_inputs.py",
     HERE / "modeling_exlm_layers.py",
     Path(state_alignment.__file__),
     Path(state_expansion.__file__),
@@ -67,9 +68,11 @@ def export(
     if info is not None:
         to_units(tensors, info)
         config["fairseq"]["properties"] = info.to_dict()
+    tokenizer = tokenizer_files.tokenizer_json(loaded.dictionary, codec)
+    config["tokenizer_size"] = tokenizer_files.count_ids(tokenizer)
     files = {
         "config.json": config,
-        "tokenizer.json": tokenizer_files.tokenizer_json(loaded.dictionary, codec),
+        "tokenizer.json": tokenizer,
         "tokenizer_config.json": tokenizer_files.tokenizer_config(
             loaded.dictionary, settings.longest_text(config)
         ),

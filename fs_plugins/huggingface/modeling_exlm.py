@@ -18,6 +18,7 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from .configuration_exlm import ExLMConfig
+from .modeling_exlm_inputs import check_length, checked
 from .modeling_exlm_layers import (
     ExLMClassificationHead,
     ExLMGraph,
@@ -68,9 +69,9 @@ class ExLMModel(ExLMPreTrainedModel):
 
         ``hidden_states`` (with ``output_hidden_states``) are [B, T, d] too; ``attentions`` (with
         ``output_attentions`` and ``attn_implementation="eager"``) are between all tokens and states, [B,
-        heads, N, N].
+        heads, N, N], but in the first ``expand_from_layer`` layers between tokens.
         """
-        return self.encode(input_ids, attention_mask, **kwargs)[0]
+        return self.encode(input_ids, attention_mask, None, **kwargs)[0]
 
     def encode(
         self,
@@ -79,42 +80,49 @@ class ExLMModel(ExLMPreTrainedModel):
         labels=None,
         output_hidden_states=None,
         output_attentions=None,
-        inputs_embeds=None,
-        position_ids=None,
-        **unused,
+        **others,
     ):
         """A BaseModelOutput, the last layer's states [B, N, d], and where they stand (None without states).
 
-        With labels, the tokens that have one are expanded; else the ``<mask>`` tokens.
+        With labels, the tokens that have one are expanded; else the ``<mask>`` tokens. Other arguments of
+        transformers, such as token_type_ids, change nothing.
         """
         config, layout = self.config, None
-        if inputs_embeds is not None or position_ids is not None:
-            raise ValueError(
-                "ExLM takes neither inputs_embeds nor position_ids: its states depend on input_ids"
-            )
+        for name in ("inputs_embeds", "position_ids", "head_mask"):
+            if others.get(name) is not None:
+                raise ValueError(f"ExLM does not support {name}: give input_ids and attention_mask")
         if output_hidden_states is None:
             output_hidden_states = config.output_hidden_states
         if output_attentions is None:
             output_attentions = config.output_attentions
         if output_attentions and config._attn_implementation != "eager":
             raise ValueError('output_attentions needs attn_implementation="eager"')
-        tokens = known(self.checked(tokens, attention_mask), config)
+        tokens = known(checked(tokens, attention_mask, labels, config), config)
+        given = tokens.shape[1]
         if config.num_states is not None:
             masked = tokens == config.mask_token_id if labels is None else labels != IGNORED
             originals = tokens if labels is None else torch.where(masked, known(labels, config), tokens)
             ids = {"bos": config.bos_token_id, "eos": config.eos_token_id, "pad": config.pad_token_id}
             layout = expand_states(tokens, masked, originals, config.num_states, **ids)
-            tokens = layout.tokens
+            tokens = layout.unexpanded if config.expand_from_layer else layout.tokens
         elif config.repeat_times > 1:
             tokens = tokens.repeat_interleave(config.repeat_times, dim=1)
+        check_length(tokens, given, config)
         x = self.dropout(self.embed_tokens(tokens))
-        rotation = self.rotation(tokens, layout, x.dtype)
-        mask = None if layout is not None and layout.full else (tokens != config.pad_token_id)[:, None, None]
-        hiddens, attentions = [], []
-        for layer in self.layers:
-            hiddens.append(x)
-            x, weights = layer(x, rotation, mask)
-            attentions.append(weights)
+        hiddens, attentions, first = [], [], config.expand_from_layer
+        stages = [(self.layers[first:], tokens, layout)]
+        if first > 0:  # these see each token once
+            stages = [(self.layers[:first], tokens, None), (self.layers[first:], layout.tokens, layout)]
+        for layers, tokens, where in stages:
+            if where is not None and first > 0:
+                x, *hiddens = (layout.copy_to_states(h) for h in (x, *hiddens))
+            rotation = self.rotation(tokens, where, x.dtype)
+            full = where is not None and where.full
+            mask = None if full else (tokens != config.pad_token_id)[:, None, None]
+            for layer in layers:
+                hiddens.append(x)
+                x, weights = layer(x, rotation, mask)
+                attentions.append(weights)
         x = self.norm(x)
         output = BaseModelOutput(
             last_hidden_state=self.rows(x, layout),
@@ -124,35 +132,6 @@ class ExLMModel(ExLMPreTrainedModel):
             attentions=tuple(attentions) if output_attentions else None,
         )
         return output, x, layout
-
-    def checked(self, tokens, attention_mask):
-        """The tokens, with padding where the mask is 0.
-
-        Raises:
-            ValueError: if there are none, they are not padded on the right, or do not start with ``<s>``.
-        """
-        config = self.config
-        if tokens is None:
-            raise ValueError("You have to specify input_ids")
-        if attention_mask is not None and attention_mask.shape != tokens.shape:
-            raise ValueError(
-                f"attention_mask must be [batch, sequence] as input_ids {tuple(tokens.shape)}, got "
-                f"{tuple(attention_mask.shape)}"
-            )
-        if attention_mask is not None:
-            tokens = tokens.masked_fill(attention_mask == 0, config.pad_token_id)
-        padding = tokens == config.pad_token_id
-        if (padding[:, :-1] & ~padding[:, 1:]).any():
-            raise ValueError(
-                "ExLM needs its batches padded on the right, and got padding before a token: set "
-                'tokenizer.padding_side = "right"'
-            )
-        if (tokens[:, 0] != config.bos_token_id).any():
-            raise ValueError(
-                f"a sequence does not start with <s> (id {config.bos_token_id}): tokenize with "
-                "add_special_tokens=True"
-            )
-        return tokens
 
     def rotation(self, tokens, layout, dtype):
         """Cosines and sines, [B, 1, N, coordinates, frequencies]; computed here, as buffers are lost when
@@ -221,15 +200,10 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
             logits = copies.logsumexp(2) - torch.tensor(float(times)).log()
         return {"loss": loss, "logits": logits}
 
+    @torch.compiler.disable  # it would be compiled anew for each number of targets
     def of_states(self, x, layout, labels):
         """All outputs with states: x [B, N, d]."""
         config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
-        if layout.tokens.shape[1] > config.max_position_embeddings:
-            raise ValueError(
-                f"{layout.first_states.shape[1]} tokens take {layout.tokens.shape[1]} positions, as each "
-                f"<s>, </s> and mask has {config.num_states} states, and the model has "
-                f"{config.max_position_embeddings}: shorten the text, or mask less"
-            )
         nodes = layout.gather_nodes(x)
         node_logits = self.lm_head(nodes)
         words = node_logits.float().log_softmax(-1)  # [B, L, V]

@@ -150,8 +150,8 @@ def rotate(x, cos, sin):
 
 
 def known(ids, config):
-    """Ids of words; those that the tokenizer has beyond the vocabulary are ``<unk>``."""
-    return torch.where(ids < config.vocab_size, ids, config.unk_token_id)
+    """Ids of words, int64; those that the tokenizer has beyond the vocabulary are ``<unk>``."""
+    return torch.where(ids < config.vocab_size, ids, config.unk_token_id).long()
 
 
 def at_targets(logits, marginals, layout, k):

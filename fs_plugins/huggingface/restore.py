@@ -175,6 +175,7 @@ def model_flags(config: dict, recorded: dict) -> dict:
             "links_feature": ":".join(config["links_features"]),
             "max_transition_length": -1 if longest is None else longest,
             "rope_dimensions": config["rope_dimensions"],
+            "expand_from_layer": config.get("expand_from_layer", 0),
             "sparse_dag": config["sparse_dag"],
         }
     return flags

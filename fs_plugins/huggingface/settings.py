@@ -59,6 +59,11 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
     """The content of config.json, for tensors under their names in transformers."""
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
     args = encoder.args
+    if k and (encoder.lattice_dag or encoder.transition_temperature != 1):
+        raise ValueError(
+            f"{checkpoint.path} was trained with --lattice-dag or --transition-temperature, and cannot be "
+            "exported: the model for transformers has neither"
+        )
     config = {
         "architectures": [HEAD_CLASSES[head.kind] if head else "ExLMForMaskedLM"],
         "auto_map": {
@@ -78,6 +83,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "alignment": "ctc" if checkpoint.criterion == "nat_ctc_loss_mlm" else "dag",
         "repeat_times": getattr(checkpoint.cfg.task, "repeat_times", None) or 1,
         "rope_dimensions": args.rope_dimensions if k else 2,
+        "expand_from_layer": encoder.expand_from_layer if k else 0,
         "links_features": encoder.links_feature if k else [],
         "max_transition_length": encoder.max_transition_length if k else None,
         "sparse_dag": encoder.sparse_dag if k else False,

@@ -38,6 +38,13 @@ def tokenizer_json(dictionary: Dictionary, codec: Codec) -> dict:
     return _complete(parts, dictionary)
 
 
+def count_ids(content: dict) -> int:
+    """How many ids a tokenizer.json has, the special tokens' and those beyond the dictionary included."""
+    vocab = content["model"]["vocab"]
+    ids = vocab.values() if isinstance(vocab, dict) else range(len(vocab))
+    return 1 + max(*ids, *(token["id"] for token in content["added_tokens"]))
+
+
 def tokenizer_config(dictionary: Dictionary, max_length: int) -> dict:
     """The content of tokenizer_config.json; ``max_length`` in tokens, with ``<s>`` and ``</s>``."""
     tokens = {f"{name}_token": token for name, token in SPECIAL.items()}

@@ -41,6 +41,7 @@ def mlm_architecture(args, size=BASE) -> None:
         attention_dropout=0.1,
         activation_dropout=0.0,
         embedding_init_std=0.02,
+        layer_init_std=mlm.LAYER_INIT_STD,
         pooler_dropout=0.0,
         encoder_normalize_before=False,
         activation_fn="gelu",
@@ -57,7 +58,8 @@ def mlm_architecture(args, size=BASE) -> None:
 def exlm_architecture(args, size=BASE) -> None:
     """Everything that the flags leave open, for ExLM."""
     _set_defaults(args, max_positions=2048, ext_state_num=4, links_feature="feature:position")
-    _set_defaults(args, max_transition_length=-1, rope_dimensions=2, sparse_dag=False)
+    _set_defaults(args, max_transition_length=-1, rope_dimensions=2, sparse_dag=False, expand_from_layer=0)
+    _set_defaults(args, lattice_dag=False, transition_temperature=1.0)
     mlm_architecture(args, size)
 
 

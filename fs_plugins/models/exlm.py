@@ -1,5 +1,6 @@
 """ExLM: a masked language model whose masked tokens are k states each, linked by learned transitions."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from fs_plugins.data.state_expansion import StateLayout, expand_states
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel, first_row
-from fs_plugins.modules.encoder import RotaryEncoder
+from fs_plugins.modules.encoder import Expansion, RotaryEncoder
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
 LINKS_FEATURES = ("feature", "position")
@@ -47,9 +48,12 @@ class ExLMEncoder(RotaryRobertaEncoder):
         super().__init__(args, dictionary)
         d, H = args.encoder_embed_dim, args.encoder_attention_heads
         self.k = args.ext_state_num
+        self.expand_from_layer = expand_from_layer(args)
         self.mask_idx = dictionary.index("<mask>")
         self.links_feature = args.links_feature.split(":")
         self.sparse_dag = args.sparse_dag
+        self.lattice_dag = getattr(args, "lattice_dag", False)  # younger than some checkpoints
+        self.transition_temperature = getattr(args, "transition_temperature", 1.0)
         length = args.max_transition_length
         self.max_transition_length = length if 0 <= length < args.max_positions else None
         width = d * len(self.links_feature)
@@ -110,15 +114,31 @@ class ExLMEncoder(RotaryRobertaEncoder):
         )
         if not features_only:
             self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
-        is_token = None if layout.full else layout.tokens.ne(dictionary.pad())
         rows = None if features_only else layout.node_positions
         if features_only and only_first:
             rows = first_row(src_tokens)
-        x, hiddens = self.sentence_encoder(
-            layout.tokens, self._coordinates(layout), is_token, return_all_hiddens, rows
-        )
+        x, hiddens = self._encode(layout, return_all_hiddens, rows)
         extra = {"inner_states": hiddens, "layout": layout}
         return (x if features_only else self.build_graph(x, layout, transitions)), extra
+
+    def _encode(self, layout: StateLayout, return_all_hiddens: bool, rows: Tensor | None):
+        """Features [B, N, d] of the expanded tokens, and hidden states, as ``RotaryEncoder.forward``; the
+        tokens are expanded after the first ``--expand-from-layer`` layers."""
+        pad, coordinates = self.dictionary.pad(), self._coordinates(layout)
+        is_token = None if layout.full else layout.tokens.ne(pad)
+        if self.expand_from_layer == 0:
+            return self.sentence_encoder(layout.tokens, coordinates, is_token, return_all_hiddens, rows)
+        tokens = layout.unexpanded
+        index = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        before = [index, torch.zeros_like(index)][: self.rope_dimensions]  # (i, 0), as in the vanilla MLM
+        return self.sentence_encoder(
+            tokens,
+            torch.stack(before, dim=-1),
+            None if layout.unexpanded_full else tokens.ne(pad),
+            return_all_hiddens,
+            rows,
+            Expansion(self.expand_from_layer, layout.positions, coordinates, is_token),
+        )
 
     def _coordinates(self, layout: StateLayout) -> Tensor:
         """[B, N, 2] (index in the original sentence, copy), or [B, N, 1] the index in the expanded one (the
@@ -148,7 +168,13 @@ class ExLMEncoder(RotaryRobertaEncoder):
         edges = edge_mask(layout.node_lengths, x.shape[1], self.max_transition_length)
         if self.sparse_dag:
             edges &= layout.node_sources[:, :, None] != layout.node_sources[:, None, :]
-        return transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
+        if self.lattice_dag:
+            order = torch.arange(x.shape[1], device=x.device) // self.k  # of each node's token among them
+            edges &= order[None, :] == order[:, None] + 1
+        queries = self.query_linear(x)
+        if self.transition_temperature != 1:
+            queries = queries / self.transition_temperature
+        return transition_log_probs(queries, self.key_linear(x), self.gate_linear(x), edges)
 
     def _check_length(self, expanded: int, tokens: int) -> None:
         limit = self.args.max_positions
@@ -159,6 +185,11 @@ class ExLMEncoder(RotaryRobertaEncoder):
                 f"--max-positions {expanded} would do for this batch, "
                 f"--max-positions {self.k * (tokens + 1)} for any of {tokens} tokens"
             )
+
+
+def expand_from_layer(args) -> int:
+    """--expand-from-layer; 0 for checkpoints from before there was one."""
+    return getattr(args, "expand_from_layer", 0)
 
 
 @register_model("p_roberta_ext_denselink")
@@ -194,6 +225,13 @@ class ExLMModel(RotaryRobertaModel):
             help="longest transition, in nodes; -1 (default) for any",
         )
         parser.add_argument(
+            "--expand-from-layer",
+            type=int,
+            metavar="J",
+            help="copy tokens into their states after the first J layers, which see each once (not in the "
+            "paper; default 0: before the first layer)",
+        )
+        parser.add_argument(
             "--rope-dimensions",
             type=int,
             choices=(1, 2),
@@ -202,6 +240,19 @@ class ExLMModel(RotaryRobertaModel):
         parser.add_argument(
             "--sparse-dag", action="store_true", help="no transition between two states of one token"
         )
+        parser.add_argument(
+            "--lattice-dag",
+            action="store_true",
+            help="transitions to states of the next expanded token only, so that each path has one state of "
+            "every token (not in the paper)",
+        )
+        parser.add_argument(
+            "--transition-temperature",
+            type=float,
+            metavar="TAU",
+            help="divide the scores of transitions by TAU: they start flatter and, as Adam's steps do not "
+            "depend on the size of gradients, are learned more slowly (not in the paper; default 1)",
+        )
 
     @classmethod
     def check(cls, args) -> None:
@@ -209,6 +260,15 @@ class ExLMModel(RotaryRobertaModel):
         k = args.ext_state_num
         if k < 1:
             raise ValueError(f"--ext-state-num must be at least 1 state per masked token, got {k}")
+        layer = expand_from_layer(args)
+        if not 0 <= layer <= args.encoder_layers:
+            raise ValueError(
+                f"--expand-from-layer {layer}: give a number of layers from 0 (the paper's) to "
+                f"--encoder-layers {args.encoder_layers}"
+            )
+        temperature = getattr(args, "transition_temperature", 1.0)
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"--transition-temperature must be a number above 0, got {temperature}")
         features = args.links_feature.split(":")
         if not set(features) <= set(LINKS_FEATURES) or len(set(features)) != len(features):
             raise ValueError(

@@ -1,5 +1,7 @@
 """The transformer encoder that ExLM and the vanilla MLM share."""
 
+from dataclasses import dataclass
+
 import torch
 from fairseq.modules import FairseqDropout, LayerDropModuleList, LayerNorm
 from torch import Tensor, nn
@@ -8,6 +10,23 @@ from torch.utils.checkpoint import checkpoint
 from fs_plugins.modules.attention import take_rows
 from fs_plugins.modules.encoder_layer import RotaryEncoderLayer
 from fs_plugins.modules.rotary import RotaryEmbedding
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Between two layers, each of N tokens becomes a copy of one of the tokens before.
+
+    Attributes:
+        layer: how many layers come before it, 0 ... all.
+        sources: [B, N] int64, the token that each is a copy of.
+        coordinates: [B, N, rope_dimensions] int64, where each copy stands; all that tells copies apart.
+        is_token: [B, N] bool, False on padding; None where there is none.
+    """
+
+    layer: int
+    sources: Tensor
+    coordinates: Tensor
+    is_token: Tensor | None
 
 
 class RotaryEncoder(nn.Module):
@@ -55,35 +74,61 @@ class RotaryEncoder(nn.Module):
         is_token: Tensor | None,
         return_all_hiddens: bool = False,
         rows: Tensor | None = None,
+        expansion: Expansion | None = None,
     ) -> tuple[Tensor, list[Tensor] | None]:
         """Encodes a batch.
 
         Args:
-            tokens: [B, N] int64.
+            tokens: [B, N] int64; with ``expansion`` [B, U], its coordinates and padding likewise.
             coordinates: [B, N, rope_dimensions] int64, where each token stands.
             is_token: [B, N] bool, False on padding; None where there is none.
             return_all_hiddens: also return the embedding and each layer's output.
             rows: [B, R] int64, the tokens whose features are wanted: the last layer computes keys and values
                 of all tokens, but queries and everything after only for these. None for all.
+            expansion: of the U tokens to N, after its first layers; None if all layers see the same tokens.
 
         Returns:
             [B, N, d] features ([B, R, d] with ``rows``), and None or the list of [N, B, d] hidden states
-            (fairseq's order).
+            (fairseq's order; those before the expansion are copied to N tokens as well).
         """
         x = self.dropout(self.embed_tokens(tokens))
+        hiddens = [x] if return_all_hiddens else None
+        layers = list(self.layers)  # layer drop chooses anew each time
+        if expansion is not None:
+            first = {self.layers[i] for i in range(expansion.layer)}
+            x = self._run([layer for layer in layers if layer in first], x, coordinates, is_token, hiddens)
+            x = take_rows(x, expansion.sources)
+            if hiddens is not None:
+                hiddens = [take_rows(hidden, expansion.sources) for hidden in hiddens]
+            layers = [layer for layer in layers if layer not in first]
+            coordinates, is_token = expansion.coordinates, expansion.is_token
+        early = rows is not None and hiddens is None and layers
+        x = self._run(layers, x, coordinates, is_token, hiddens, rows if early else None)
+        if rows is not None and not early:
+            x = take_rows(x, rows)
+        if hiddens is not None:
+            hiddens = [hidden.transpose(0, 1) for hidden in hiddens]
+        return self.emb_layer_norm_after(x), hiddens
+
+    def _run(
+        self,
+        layers: list[nn.Module],
+        x: Tensor,
+        coordinates: Tensor,
+        is_token: Tensor | None,
+        hiddens: list[Tensor] | None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """x [B, N, d] through layers, the last of which gives only ``rows``; appends each layer's output to
+        ``hiddens``."""
         rotation = self.rot_emb.tables(coordinates, x.dtype)
         attend = None if is_token is None else is_token[:, None, None, :]
-        hiddens = [x.transpose(0, 1)] if return_all_hiddens else None
-        layers = list(self.layers)  # layer drop chooses anew each time
-        early = rows is not None and hiddens is None and layers
         for layer in layers:
-            wanted = rows if early and layer is layers[-1] else None
+            wanted = rows if layer is layers[-1] else None
             if self.checkpoint_activations and self.training:
                 x = checkpoint(layer, x, rotation, attend, wanted, use_reentrant=False)
             else:
                 x = layer(x, rotation, attend, wanted)
             if hiddens is not None:
-                hiddens.append(x.transpose(0, 1))
-        if rows is not None and not early:
-            x = take_rows(x, rows)
-        return self.emb_layer_norm_after(x), hiddens
+                hiddens.append(x)
+        return x

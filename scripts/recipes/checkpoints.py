@@ -15,8 +15,8 @@ EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("
 # flags that make a model what it is; dropout and the like are the fine-tuning's
 VALUES = (
     *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
-    *("max_positions", "activation_fn", "pooler_activation_fn", "embedding_init_std"),
-    *("ext_state_num", "links_feature", "max_transition_length", "rope_dimensions"),
+    *("max_positions", "activation_fn", "pooler_activation_fn", "embedding_init_std", "layer_init_std"),
+    *("ext_state_num", "expand_from_layer", "links_feature", "max_transition_length", "rope_dimensions"),
 )
 CLASSIFICATION_TASKS = ("glue", "sentence_prediction", "repeated_sentence_prediction")
 FINETUNING_TASKS = (*CLASSIFICATION_TASKS, "squad2", "molecule_property")

@@ -60,7 +60,7 @@ def explained(error: OSError, path: Path) -> RecipeError:
 def write_json(path: Path, content) -> None:
     """Writes JSON atomically."""
     with atomic(path) as file:
-        file.write(json.dumps(content, indent=1) + "\n")
+        file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_json(path: Path):
@@ -126,15 +126,6 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         raise RecipeError(
             f"{path}, line {number}: invalid UTF-8 ({error.reason} at byte {error.start})"
         ) from None
-
-
-def read_text(path: Path) -> str:
-    """The text of a small file in UTF-8, plain or gzip.
-
-    Raises:
-        RecipeError: as :func:`lines_of`.
-    """
-    return "".join(f"{line}\n" for _, line in lines_of(path))
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

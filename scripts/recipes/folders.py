@@ -5,7 +5,8 @@ A folder that a training or a preparation writes to records what it is made of i
     settings   whatever the result depends on and a user chose
     inputs     name -> SHA-256 of the data and the weights that it read; of a corpus, which may be too large
                for that, size and time of its last change
-    command    how it was called; versions: of Python and of the packages that matter; commit: of this clone
+    command    how it was called; runs: the command behind it, if it is another; versions: of Python and of
+               the packages that matter; commit: of this clone
 
 and refuses to continue with other settings or inputs. ``lock`` is held while a run is at work.
 """
@@ -138,6 +139,7 @@ def claim(
     command: list[str],
     results: tuple[str, ...] = (),
     option: str = "SAVE",
+    runs: list[str] | None = None,
 ) -> None:
     """Records what a folder is made of, or checks that it is made of the same; to be called by its holder.
 
@@ -147,6 +149,7 @@ def claim(
             none of them, a different record in it is of a run that failed at once, and is replaced; if it
             has some but no record, they are somebody else's.
         option: as for :func:`lock`.
+        runs: the command that works in the folder.
 
     Raises:
         RecipeError: if the folder holds another run.
@@ -156,7 +159,7 @@ def claim(
         raise RecipeError(f"{folder} holds results without a {RECORD}: choose another {option}")
     if begun and check(folder, settings, inputs, option):
         return
-    record = {"settings": settings, "inputs": inputs, "command": command}
+    record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
     write_json(folder / RECORD, {**record, "versions": versions(), "commit": git_commit()})
 
 

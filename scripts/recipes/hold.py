@@ -33,11 +33,11 @@ def hold(save: Path, made_of: dict, command: list[str]) -> int:
     Raises:
         RecipeError: if the folder holds another run, or another run is at work there.
     """
-    command = [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
+    given, command = command, [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
     if os.environ.get("RANK", "0") != "0":
         return subprocess.call(command)
     descriptor = folders.lock(save)
-    folders.claim(save, **made_of, results=RESULTS)
+    folders.claim(save, **made_of, results=RESULTS, runs=given)
     kept = () if descriptor is None else (descriptor,)  # the command holds the folder even if we are killed
     with (save / LOG).open("ab") as log:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=kept)

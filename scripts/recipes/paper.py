@@ -34,6 +34,7 @@ def cells(grid: dict[str, float]) -> Cells:
 
 
 def columns(name: str) -> dict[str, dict[str, float | None]]:
-    """The rows of ``table1`` or ``table3``: model -> column -> number."""
+    """The rows of ``table1`` or ``table3``: model -> column, also ``MEAN`` -> number."""
     table = numbers(name)
-    return {model: dict(zip(table["columns"], row, strict=True)) for model, row in table["rows"].items()}
+    rows = {model: dict(zip(table["columns"], row, strict=True)) for model, row in table["rows"].items()}
+    return {model: {"MEAN": table.get("mean", {}).get(model), **row} for model, row in rows.items()}

@@ -1,10 +1,16 @@
-"""Numbers over seeds, and tables of them."""
+"""Numbers over seeds, and Markdown tables of them."""
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
+_SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
+_LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
 
 
 @dataclass(frozen=True)
@@ -38,14 +44,10 @@ class Value:
         spread = self.spread or 0.0
         return self.centre - spread, self.centre + spread
 
-    @property
-    def complete(self) -> bool:
-        return len(self.numbers) >= self.expected
-
     def text(self, digits: int = 1) -> str:
         """Such as "82.0 ± 1.4 (n=3)"; "82.0 (n=2 of 3)", a median with a seed missing; "82.0", one seed."""
         spread = f" ± {self.spread:.{digits}f}" if self.spread is not None and not self.median else ""
-        count = f"{len(self.numbers)}" + ("" if self.complete else f" of {self.expected}")
+        count = f"{len(self.numbers)}" + (f" of {self.expected}" if len(self.numbers) < self.expected else "")
         return f"{self.centre:.{digits}f}{spread}" + ("" if count == "1" else f" (n={count})")
 
 
@@ -58,6 +60,11 @@ def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool 
 def number(value: float | None, digits: int = 1, missing: str = "") -> str:
     """A number of the paper's as a cell."""
     return missing if value is None else f"{value:.{digits}f}"
+
+
+def escape(text: str) -> str:
+    """Plain text as Markdown."""
+    return _LIST.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", " ".join(text.split())))
 
 
 @dataclass(frozen=True)
@@ -76,3 +83,16 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.head):
                 raise ValueError(f"a row of {len(row)} cells in a table of {len(self.head)} columns: {row}")
+
+    @classmethod
+    def of(cls, rows: Iterable[T], columns: Mapping[str, Callable[[T], str]]) -> Table:
+        """Each column is a function of a row."""
+        return cls(list(columns), [[column(row) for column in columns.values()] for row in rows])
+
+    def markdown(self) -> str:
+        """The first cell of emphasised rows is bold."""
+        rows = [[escape(cell) for cell in row] for row in self.rows]
+        for i in self.ours:
+            rows[i][0] = f"**{rows[i][0]}**"
+        lines = [[escape(cell) for cell in self.head], ["---"] * len(self.head), *rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -8,7 +8,9 @@ import torch
 
 from tests import builders
 from tests.integration import commands
-from tests.integration.conftest import one_thread  # noqa: F401  (a fixture)
+from tests.integration.conftest import one_thread
+
+__all__ = ["one_thread"]  # a fixture
 
 WORDS = ["this", "is", "very", "good", "bad", "news", ",", "and", "I", "am"]
 WORDS += ["glad", "sorry", "to", "see", "it", "."]

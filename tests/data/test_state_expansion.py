@@ -46,7 +46,7 @@ def test_equals_expansion_token_by_token(batch_of, k):
     kept = tokens.clone(), targets.clone()
     layout = expand(tokens, targets, k)
     assert torch.equal(tokens, kept[0]) and torch.equal(targets, kept[1])  # the caller's batch is untouched
-    lengths = []
+    lengths, before = [], []
     for b, sentence in enumerate(batch_of):
         truth = oracles.expand_sentence([s for s, _ in sentence], [t for _, t in sentence], k, **SPECIAL)
         n, nodes, m = len(truth["tokens"]), len(truth["node_positions"]), len(truth["targets"])
@@ -56,9 +56,19 @@ def test_equals_expansion_token_by_token(batch_of, k):
             row = getattr(layout, name)[b].long().tolist()
             assert row[: len(values)] == values, name
             assert set(row[len(values) :]) <= {PAD if name in ("tokens", "targets") else 0}, name
+        once = [shown for shown, _ in sentence]
+        last = sentence[-1][0] if sentence[-1][1] == PAD else sentence[-1][1]
+        once += [] if last == EOS else [EOS]
+        before.append(len(once))
+        row = layout.unexpanded[b].tolist()
+        assert row[: len(once)] == once and set(row[len(once) :]) <= {PAD}
+        copied = layout.unexpanded[b][layout.positions[b, :n]]
+        assert copied.tolist() == truth["tokens"]
     assert layout.tokens.shape == (len(batch_of), max(lengths))
     assert layout.node_positions.shape[1] == k * layout.targets.shape[1] == int(layout.node_lengths.max())
     assert layout.full == (min(lengths) == max(lengths))
+    assert layout.unexpanded.shape[1] == max(before)
+    assert layout.unexpanded_full == (min(before) == max(before))
     assert layout.node_mask().sum(1).tolist() == layout.node_lengths.tolist()
 
 

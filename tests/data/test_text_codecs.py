@@ -91,7 +91,17 @@ def test_hf_tokenizer_encodes_around_masks_as_the_whole_sentence(tokenizer_json)
         assert codec.decode(whole).strip() == sentence
     assert codec.word("Ġthis") == "this"
     assert codec.word("g") == "##g"
-    assert codec.word(",") == ","
+    assert codec.word(",") == "," and codec.word("Ġ") == "␣"
+
+
+def test_a_blank_whose_decoder_drops_it(tokenizer_json, tmp_path):
+    """As in an exported tokenizer.json."""
+    state = json.loads(tokenizer_json.read_text(encoding="utf-8"))
+    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    state["decoder"] = {"type": "Sequence", "decoders": [state["decoder"], strip]}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(state), encoding="utf-8")
+    codec = HfTokenizer(tmp_path / "tokenizer.json")
+    assert codec.decode(["Ġ"]) == "" and codec.word("Ġ") == "␣" and codec.word("Ġthis") == "this"
 
 
 @pytest.mark.parametrize(

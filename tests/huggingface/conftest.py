@@ -13,7 +13,10 @@ import torch
 
 from fs_plugins.huggingface.export import export
 from tests import builders
-from tests.integration.conftest import one_thread  # noqa: F401  (a fixture)
+from tests.integration.conftest import one_thread
+from tests.models.test_parity import record
+
+__all__ = ["one_thread", "record"]  # fixtures
 
 # fairseq-fixed draws it in, transformers would import it, and it may not fit the installed torch
 sys.modules.setdefault("torchaudio", None)
@@ -26,6 +29,8 @@ KINDS = {
     "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),
     "one_state": ("exlm_base", DAG, {"ext_state_num": 1, "activation_fn": "relu"}),
     "rope1": ("exlm_base", DAG, {"ext_state_num": 3, "rope_dimensions": 1}),
+    "shared1": ("exlm_base", DAG, {"ext_state_num": 3, "expand_from_layer": 1}),
+    "shared2": ("exlm_base", DAG, {"ext_state_num": 2, "expand_from_layer": 2, "rope_dimensions": 1}),
     "sparse": ("exlm_base", DAG, {"ext_state_num": 3, "sparse_dag": True}),
     "near": (
         "exlm_base",

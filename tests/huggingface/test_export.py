@@ -13,7 +13,7 @@ from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface.export import export
 from tests import builders
 from tests.huggingface.conftest import DAG, WORDS
-from tests.models.test_parity import case, record  # noqa: F401  (a fixture)
+from tests.models.test_parity import case
 
 SYMBOLS = builders.dictionary(WORDS)
 ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
@@ -44,6 +44,7 @@ def test_files(folders, checkpoints):
         *("1_Pooling", "README.md", "config.json", "configuration_exlm.py", "model.safetensors"),
         *("modeling_exlm.py", "modeling_exlm_layers.py", "modules.json", "sentence_bert_config.json"),
         *("state_alignment.py", "state_expansion.py", "tokenizer.json", "tokenizer_config.json"),
+        "modeling_exlm_inputs.py",
     }
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()} == {
         stat.S_IMODE((folder / "config.json").stat().st_mode)
@@ -173,7 +174,7 @@ def test_answers_of_squad(save_checkpoint, load, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["dag", "ctc", "mlm"])
-def test_the_authors_checkpoints(kind, record, load, tmp_path):  # noqa: F811
+def test_the_authors_checkpoints(kind, record, load, tmp_path):
     """As their release saves them: flags in ``args``, and none of this package's own."""
     recorded = case(record, kind)
     words, state = record["symbols"][4:-1], dict(recorded["state"])
@@ -221,6 +222,13 @@ def test_a_head_that_is_not_named(save_checkpoint, tmp_path):
     heads = [("classification", "a", 2), ("classification", "b", 2)]
     path = save_checkpoint("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"}, heads=heads)
     with pytest.raises(ValueError, match=r"2 heads \['a', 'b'\]"):
+        export(path, tmp_path / "export")
+
+
+@pytest.mark.parametrize("flags", [{"lattice_dag": True}, {"transition_temperature": 2.0}])
+def test_transitions_that_the_export_does_not_have(flags, save_checkpoint, tmp_path):
+    path = save_checkpoint("exlm_base", DAG, **flags)
+    with pytest.raises(ValueError, match="--lattice-dag or --transition-temperature, and cannot be exported"):
         export(path, tmp_path / "export")
 
 

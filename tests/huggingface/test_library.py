@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounter
 from torch.nn import functional as F
 
 from fs_plugins.analysis import load_checkpoint
@@ -266,8 +267,9 @@ def test_losses_without_labels_of_a_kind(folders, load):
     ("inputs", "says"),
     [
         ({}, "You have to specify input_ids"),
-        ({"inputs_embeds": torch.zeros(1, 3, 32)}, "neither inputs_embeds nor position_ids"),
-        ({"input_ids": [[0, 5, 2]], "position_ids": [[0, 1, 2]]}, "neither inputs_embeds nor position_ids"),
+        ({"inputs_embeds": torch.zeros(1, 3, 32)}, "does not support inputs_embeds"),
+        ({"input_ids": [[0, 5, 2]], "position_ids": [[0, 1, 2]]}, "does not support position_ids"),
+        ({"input_ids": [[0, 5, 2]], "head_mask": [[1, 1]]}, "does not support head_mask"),
         ({"input_ids": [[1, 0, 5, 2]]}, 'padding before a token: set tokenizer.padding_side = "right"'),
         ({"input_ids": [[0, 5, 6, 2]], "attention_mask": [[1, 0, 1, 1]]}, "padding before a token"),
         ({"input_ids": [[5, 6, 2]]}, "does not start with <s>.*add_special_tokens=True"),
@@ -275,8 +277,19 @@ def test_losses_without_labels_of_a_kind(folders, load):
             {"input_ids": [[0, 2]], "attention_mask": [[[[1, 1]] * 2]]},
             r"attention_mask must be \[batch, sequence\]",
         ),
+        (
+            {"input_ids": [[0, 5, 2]], "labels": [[5, 2]]},
+            r"labels must be .* as input_ids \[1, 3\], got \[1, 2\]",
+        ),
+        ({"input_ids": [0, 5, 2]}, r"must be integers \[batch, sequence\].*got torch.int64 \[3\]"),
+        ({"input_ids": [[0.0, 5.0, 2.0]]}, r"must be integers.*got torch.float32 \[1, 3\]"),
+        ({"input_ids": [[]]}, r"not empty, got .* \[1, 0\]"),
+        ({"input_ids": ((0, 5, 2),)}, 'input_ids is a tuple: tokenize with return_tensors="pt"'),
         ({"input_ids": [[0, 5, 2]], "output_attentions": True}, 'attn_implementation="eager"'),
-        ({"input_ids": [[0] + 90 * [20] + [2]]}, "92 tokens take 276 positions.*has 256: shorten the text"),
+        (
+            {"input_ids": [[0] + 90 * [20] + [2]]},
+            "92 tokens with 3 states for each .* take 276 positions.*has 256: .*max_length such as 85",
+        ),
     ],
 )
 def test_refusals(inputs, says, folders, load):
@@ -288,9 +301,115 @@ def test_refusals(inputs, says, folders, load):
         model(**inputs)
 
 
+def test_the_tokenizer_of_another_model(folders, load):
+    """Its ids are not read as <unk>."""
+    model = load("AutoModel", folders["exlm"])
+    with pytest.raises(
+        IndexError, match="the id 7592, and this model's tokenizer 21 ids: load the tokenizer"
+    ):
+        model(torch.tensor([[0, 7592, 2]]))
+
+
+@pytest.mark.parametrize("kind", ["exlm", "mlm", "repeated"])
+def test_longer_than_the_positions(kind, folders, load):
+    """Of the encoder, too; padding does not count."""
+    tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModel", folders[kind]).eval()
+    assert model.config.max_position_embeddings == 256
+    longest = {"exlm": 252, "mlm": 256, "repeated": 85}[kind]
+    assert tokenizer.model_max_length == longest
+    text = "good " * 300
+    fits = tokenizer(text, truncation=True, return_tensors="pt", padding="max_length", max_length=longest)
+    padded = tokenizer.pad(dict(fits), padding="max_length", max_length=320)
+    rows = model(**padded).last_hidden_state[:, :longest]
+    torch.testing.assert_close(rows, model(**fits).last_hidden_state, rtol=0, atol=1e-5)
+    why = {"exlm": "with 3 states for each <s>, </s> and mask ", "repeated": "repeated 3 times each "}
+    says = f"302 tokens {why.get(kind, '')}take .*max_length such as {longest},"
+    with pytest.raises(ValueError, match=says):
+        model(**tokenizer(text, return_tensors="pt"))
+
+
+def test_integers_of_32_bits(folders, load):
+    tokens = torch.tensor([[0, 5, 20, 6, 2]])
+    for kind in ("exlm", "mlm"):
+        model = load("AutoModelForMaskedLM", folders[kind]).eval()
+        for options in ({}, {"labels": torch.tensor([[-100, -100, 7, -100, -100]])}):
+            expected = model(tokens, **options)
+            found = model(tokens.int(), **{name: value.int() for name, value in options.items()})
+            assert torch.equal(found.logits, expected.logits) and found.loss == expected.loss
+
+
+def test_tokens_added_to_the_tokenizer(folders, load, tmp_path):
+    tokenizer, model = load("AutoTokenizer", folders["exlm"]), load("AutoModelForMaskedLM", folders["exlm"])
+    tokenizer.add_tokens(["<drug>"])
+    inputs = tokenizer("this is <drug> <mask> .", return_tensors="pt")
+    with pytest.raises(IndexError, match=r"the id 21, .* 21 ids: .*resize_token_embeddings"):
+        model(**inputs)
+    model.resize_token_embeddings(len(tokenizer))
+    logits = model.eval()(**inputs).logits
+    assert logits.shape == (1, 7, 22)
+    model.save_pretrained(tmp_path)
+    again = load("AutoModelForMaskedLM", tmp_path).eval()
+    assert torch.equal(again(**inputs).logits, logits)
+
+
+def test_metrics_of_trainer_on_a_masked_lm(folders, load, transformers, needs, tmp_path):
+    """Graphs of different sizes are no predictions to be joined."""
+    needs("accelerate")
+    tokenizer, model = load("AutoTokenizer", folders["exlm"]), load("AutoModelForMaskedLM", folders["exlm"])
+    seen = []
+    trainer = transformers.Trainer(
+        model,
+        transformers.TrainingArguments(
+            str(tmp_path), per_device_eval_batch_size=1, report_to=[], use_cpu=True, disable_tqdm=True
+        ),
+        eval_dataset=[dict(tokenizer(text)) for text in TEXTS],
+        data_collator=transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3),
+        compute_metrics=lambda given: seen.append(given.predictions.shape) or {},
+    )
+    assert math.isfinite(trainer.evaluate()["eval_loss"])
+    assert seen == [(3, 16, 21)]
+
+
+def test_torch_compile(folders, load):
+    """Without a code generator, which takes minutes; sentences with other numbers of masks are not compiled
+    for each."""
+    model = load("AutoModelForMaskedLM", folders["exlm"]).eval()
+    torch._dynamo.reset()
+    graphs = CompileCounter()
+    compiled = torch.compile(model, backend=graphs, dynamic=True)
+    counts = []
+    for masks in range(1, 6):
+        tokens = torch.tensor([[0, *masks * [20], *range(5, 12), 2]])
+        labels = torch.where(tokens == 20, 7, -100)
+        for options in ({}, {"labels": labels}):
+            found, expected = compiled(tokens, **options), model(tokens, **options)
+            torch.testing.assert_close(found.logits, expected.logits, rtol=0, atol=1e-5)
+        torch.testing.assert_close(found.loss, expected.loss, rtol=0, atol=1e-5)
+        counts.append(graphs.frame_count)
+    torch._dynamo.reset()
+    assert counts[0] > 0 and counts[-1] == counts[1]
+
+
+def test_torch_export(folders, load):
+    """A model without states alone, whose texts may be of any length."""
+    tokens = torch.tensor([[0, 5, 8, 6, 2], [0, 7, 2, 1, 1]])
+    model = load("AutoModelForMaskedLM", folders["mlm"]).eval()
+    axes = {"input_ids": {1: torch.export.Dim.AUTO}}
+    program = torch.export.export(model, (), {"input_ids": tokens}, dynamic_shapes=axes, strict=False)
+    longer = torch.tensor([[0, 5, 8, 6, 9, 10, 11, 2], [0, 7, 2, 1, 1, 1, 1, 1]])
+    torch.testing.assert_close(program.module()(input_ids=longer).logits, model(longer).logits)
+    model = load("AutoModel", folders["exlm"]).eval()
+    with pytest.raises(Exception, match="cannot be traced or exported"):
+        torch.export.export(model, (), {"input_ids": tokens}, strict=False)
+    with pytest.raises(NotImplementedError, match="cannot be traced or exported"):
+        torch.jit.trace(model, (tokens,), strict=False)
+
+
 def test_refusals_when_loading(folders, load, transformers):
     with pytest.raises((ValueError, ImportError), match="(?i)flash.?attention.?2"):
         load("AutoModel", folders["exlm"], attn_implementation="flash_attention_2")
+    with pytest.raises(ValueError, match="flex_attention"):
+        load("AutoModel", folders["exlm"], attn_implementation="flex_attention")
     for wrong, says in (
         ({"num_states": 0}, "num_states must be at least 1"),
         ({"alignment": "path"}, "alignment is one of dag, ctc, got 'path'"),

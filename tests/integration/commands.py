@@ -194,13 +194,3 @@ def assert_same_model(path_a, path_b, tolerance: float | None = None) -> None:
         if same is False or tolerance is not None and not torch.allclose(a[name], b[name], 0, tolerance):
             worst = (a[name].float() - b[name].float()).abs().max()
             pytest.fail(f"{name} differs by up to {worst:.3g}")
-
-
-def error_of(main, arguments, capsys) -> str:
-    """The one line that a script's ``main`` ends with; it has printed nothing before."""
-    with pytest.raises(SystemExit) as error:
-        main([str(argument) for argument in arguments])
-    message = str(error.value)
-    assert message.startswith("error: ")
-    assert capsys.readouterr().out == ""
-    return message

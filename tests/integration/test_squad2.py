@@ -178,7 +178,7 @@ def test_what_prediction_refuses(squad_data, pretrained, capsys):
     assert predict_squad.main([str(pretrained), str(squad_data)]) == 2
     assert "is a checkpoint of --task masked_lm: fine-tune it" in capsys.readouterr().err
     assert predict_squad.main(["none.pt", str(squad_data)]) == 2
-    assert "there is no checkpoint none.pt" in capsys.readouterr().err
+    assert "the checkpoint none.pt is not there" in capsys.readouterr().err
 
 
 def test_scores_of_something_else_are_not_replaced(tmp_path):

@@ -26,6 +26,7 @@ def test_the_output_goes_to_the_log_too_and_the_status_is_the_commands(tmp_path)
         assert result.returncode == i + 2 and f"out{i}\n" in result.stdout
     assert (tmp_path / "a b" / "train.log").read_text() == "out1\nerr1\nout2\nerr2\n"
     record = json.loads((tmp_path / "a b" / "made_of.json").read_text())
+    assert record["command"] == ["page.sh"] and record["runs"][:2] == ["bash", "-c"]
     assert record["settings"] == {"lr": "1"} and record["versions"]["python"] and record["commit"]
 
 

@@ -1,11 +1,14 @@
-"""Corpora and vocabularies for the scripts that prepare data."""
+"""Corpora and vocabularies for the scripts that prepare data, and models for those that look into them."""
 
 from pathlib import Path
 
 import pytest
 from recipes.corpora.bpe import Bpe, dictionary_of
 
+from tests.analysis.conftest import corpus, one_thread, pretrained, save_checkpoint
 from tests.builders import write_gpt2
+
+__all__ = ["corpus", "one_thread", "pretrained", "save_checkpoint"]  # fixtures
 
 
 @pytest.fixture

@@ -8,27 +8,25 @@ import demo
 import pytest
 
 from tests import builders
-from tests.analysis.conftest import corpus, one_thread, save_checkpoint  # noqa: F401  (fixtures)
 from tests.browser import errors, set_width
-from tests.integration import commands
 
 DAG = "nat_dag_loss_mlm"
 TEXT = "this is <mask> news , and I am <mask> ."
 
 
 @pytest.fixture
-def fails(capsys):
+def fails(refused):
     """fails(arguments) -> the error that the command ends with."""
-    return lambda *arguments: commands.error_of(demo.main, arguments, capsys)
+    return lambda *arguments: refused(demo.main, *arguments)
 
 
 @pytest.fixture(scope="module")
-def text_model(save_checkpoint):  # noqa: F811
+def text_model(save_checkpoint):
     return save_checkpoint("exlm_base", criterion=DAG, ext_state_num=3, spread=2.0)
 
 
 @pytest.fixture(scope="module")
-def smiles_model(save_checkpoint):  # noqa: F811
+def smiles_model(save_checkpoint):
     symbols = builders.dictionary(["C", "c", "1", "O", "N", "(", ")", "="])
     return save_checkpoint("exlm_base", criterion=DAG, ext_state_num=3, spread=2.0, symbols=symbols)
 
@@ -57,6 +55,7 @@ def served(browser):
     yield serve
     for started in running:
         started.close()
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def wait(browser, condition):
@@ -104,7 +103,10 @@ def test_a_mistake_is_shown(served, text_model):
     assert not browser.find_elements("css selector", "img[src=x]")
 
 
-def test_molecules_are_drawn(served, smiles_model, smiles_data):
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_molecules_are_drawn(theme, served, browser, smiles_model, smiles_data):
+    scheme = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
     browser = served(smiles_model, "--data", smiles_data, "--bpe", "smiles")
     fill(browser, "CC(=O)<mask>c1ccccc1")
     figures = wait(browser, lambda: browser.find_elements("css selector", "figure"))
@@ -115,6 +117,8 @@ def test_molecules_are_drawn(served, smiles_model, smiles_data):
     expected = list(dict.fromkeys(r.text for r in (filling.best, *filling.samples)))
     captions = [figure.find_element("css selector", "figcaption").text for figure in figures]
     assert captions == expected
+    caption = figures[0].find_element("css selector", "figcaption")
+    assert caption.value_of_css_property("color") == "rgba(34, 34, 34, 1)"  # on white, also in the dark theme
     assert errors(browser) == []
 
 
@@ -149,7 +153,7 @@ def test_gradio_is_not_installed(fails, text_model, monkeypatch):
     assert "pip install 'exlm[demo]'" in fails(text_model)
 
 
-def test_mistakes(fails, save_checkpoint, tmp_path):  # noqa: F811
+def test_mistakes(fails, save_checkpoint, tmp_path):
     pytest.importorskip("gradio", reason="gradio is not installed (the extra demo has it)")
     assert "exlm_*" in fails(save_checkpoint("p_roberta_base"))
     assert "no graph of states" in fails(save_checkpoint("p_roberta_base"))

@@ -50,7 +50,7 @@ def test_what_is_refused(files, tmp_path, capsys):
     assert "1 of 3 questions have no prediction: c" in says(write(tmp_path / "x.json", {"a": "", "b": ""}))
     assert "question a has 7 for answers" in says(write(tmp_path / "x.json", {"a": 7}))
     assert "is not JSON" in says(write(tmp_path / "x.json", "{"))
-    assert "there is no file" in says(tmp_path / "none.json")
+    assert "none.json: No such file" in says(tmp_path / "none.json")
     assert "3 of 3 questions have no null odds" in says(predictions, "-n", write(tmp_path / "o.json", {}))
 
 

@@ -85,7 +85,7 @@ def test_many_damaged_results_are_counted(tmp_path, capsys):
         (tmp_path / str(seed) / "metrics.json").write_text("{")
     assert ran(capsys, tmp_path)[0] == 0
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "2 more:" in text and text.count("metrics.json is damaged") == report.MOST_PROBLEMS + 2
+    assert "2 more</summary>" in text and text.count("metrics.json is damaged") == report.MOST_PROBLEMS + 2
 
 
 def test_seeds_that_results_should_have(tmp_path, capsys):

@@ -12,7 +12,7 @@ conf=/etc/slurm/slurm.conf # where srun looks for it within a job
 [[ ! -e $conf ]] || grep -q '^ClusterName=exlm-test$' "$conf" || { echo "error: $conf is another cluster's" >&2 && exit 2; }
 mkdir -p "$1"/{state,spool,run} /etc/slurm
 folder=$(cd "$1" && pwd)
-node=$(hostname -s) cpus=$(nproc) memory=$(awk '/MemTotal/ {print int($2 / 1024 * 0.9)}' /proc/meminfo)
+node=$(hostname -s) cpus=$(env -u OMP_NUM_THREADS nproc) memory=$(awk '/MemTotal/ {print int($2 / 1024 * 0.9)}' /proc/meminfo)
 
 # munge insists on folders that only it can write to.
 mkdir -p /run/munge /var/lib/munge /var/log/munge

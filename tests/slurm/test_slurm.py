@@ -19,6 +19,7 @@ if shutil.which("sinfo") is None or subprocess.run(["sinfo"], capture_output=Tru
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "scripts" / "workflow"
 UPDATES = 300
+PATIENCE = 1800  # seconds; the test takes some minutes on an idle machine
 
 
 def snakemake(output: Path, *targets: str) -> subprocess.Popen:
@@ -34,7 +35,7 @@ def snakemake(output: Path, *targets: str) -> subprocess.Popen:
     return subprocess.Popen([str(word) for word in command], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
 
 
-def wait_for(found, engine: subprocess.Popen, seconds: float = 600):
+def wait_for(found, engine: subprocess.Popen, seconds: float = PATIENCE):
     deadline = time.monotonic() + seconds
     while not (value := found()):
         assert engine.poll() is None, "the engine ended"
@@ -56,10 +57,10 @@ def test_a_cancelled_job_resumes(tmp_path):
     wait_for(lambda: log.exists() and "Saved checkpoint" in log.read_text(), engine)
     [job] = jobs()
     subprocess.run(["scancel", job], check=True)
-    assert engine.wait(300) != 0
+    assert engine.wait(PATIENCE) != 0
     assert not (folder / "train.json").exists()
 
-    assert snakemake(output, "figure12").wait(1200) == 0
+    assert snakemake(output, "figure12").wait(PATIENCE) == 0
     assert json.loads((folder / "train.json").read_text())["updates"] == UPDATES
     assert json.loads((folder / "entropy.json").read_text())
     assert "Loaded checkpoint" in log.read_text()

@@ -7,7 +7,10 @@ memory and hours are estimates for mixed precision. Nothing here was compared wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from recipes.command_line import RecipeError
+from recipes.dictionaries import entries_of, read_symbols
 from recipes.flags import Flags
 
 # peak in TFLOP/s, half precision, dense, by the makers' data sheets
@@ -29,6 +32,7 @@ class Model:
         T: tokens of a sample, before expansion.
         kind: "exlm", "mlm" or "repeated-mlm".
         transitions: whether it has a transition head that is computed.
+        expand_from_layer: layers that see the tokens before their expansion (ExLM).
     """
 
     layers: int
@@ -42,6 +46,7 @@ class Model:
     T: int
     kind: str
     transitions: bool = True
+    expand_from_layer: int = 0
 
     @property
     def parameters(self) -> int:
@@ -61,16 +66,22 @@ class Model:
 
     @property
     def tokens(self) -> float:
-        """Of a sample, as the encoder sees it."""
+        """Of a sample, as the encoder's last layers see it."""
         if self.kind == "repeated-mlm":
             return float(self.k * self.T)
         return self.T + self.targets * (self.k - 1) if self.kind == "exlm" else float(self.T)
 
     @property
+    def tokens_of_layers(self) -> list[tuple[int, float]]:
+        """(layers, tokens of a sample that they see)."""
+        first = self.expand_from_layer
+        return [(first, float(self.T)), (self.layers - first, self.tokens)]
+
+    @property
     def flops(self) -> float:
         """Of a sample in training."""
-        d, E = self.d, self.tokens
-        encoder = self.layers * E * (4 * d * d + 2 * d * self.ffn + 2 * E * d)
+        d = self.d
+        encoder = sum(n * E * (4 * d * d + 2 * d * self.ffn + 2 * E * d) for n, E in self.tokens_of_layers)
         outputs = self.targets * (self.k if self.kind == "exlm" else 1)  # where the vocabulary is computed
         head = outputs * (d * d + d * self.V)
         graph = 0.0
@@ -83,7 +94,7 @@ class Model:
         """Bytes on a GPU for a step of as many samples: states of the optimizer, and activations (of a layer
         34 d + 5 E heads bytes a token, without checkpointing them; of the vocabulary 6 V an output)."""
         outputs = self.targets * (self.k if self.kind == "exlm" else 1)
-        layers = self.layers * self.tokens * (34 * self.d + 5 * self.tokens * self.heads)
+        layers = sum(n * E * (34 * self.d + 5 * E * self.heads) for n, E in self.tokens_of_layers)
         return BYTES_PER_PARAMETER * self.parameters + sentences * (layers + outputs * 6 * self.V)
 
 
@@ -95,18 +106,63 @@ def model_of(name: str, k: int, model: Flags, recipe: Flags, V: int, T: int) -> 
         model, recipe: the plan's groups.
         V: entries of the dictionary, <mask> included.
         T: tokens of a sample.
+
+    Raises:
+        RecipeError: for a flag whose value is no size.
     """
+    sizes = encoder_sizes(model)
+    kind = name if name in ("mlm", "repeated-mlm") else "exlm"
+    transitions = model.value("--criterion") == "nat_dag_loss_mlm"
+    p = recipe.number("--mask-prob", below=1)
+    first = expand_from_layer(model, sizes[0]) if kind == "exlm" else 0
+    return Model(*sizes, V, model.whole("--max-positions"), k, p, T, kind, transitions, first)
+
+
+def flops_of_run(words: list[str]) -> float | None:
+    """FLOPs of a whole training by its call of fairseq-train; None if its dictionary is gone.
+
+    Args:
+        words: ``[..., "fairseq-train", DATA, "--user-dir", ...]``, as a page in scripts/ calls it.
+
+    Raises:
+        RecipeError: for a flag whose value is no size.
+    """
+    start = words.index("--user-dir")
+    flags, dictionary = Flags.of(words[start:]), Path(words[start - 1].split(":")[0], "dict.txt")
+    if not dictionary.is_file():
+        return None
+    repeated = flags.value("--task") == "repeated_masked_lm"
+    name = "exlm" if "--ext-state-num" in flags else "repeated-mlm" if repeated else "mlm"
+    counts = [flag for flag in ("--ext-state-num", "--repeat-times") if flag in flags]
+    k, T = flags.whole(counts[0]) if counts else 1, flags.whole("--tokens-per-sample")
+    model = model_of(name, k, flags, flags, entries_of(read_symbols(dictionary)), T)
+    samples = flags.whole("--batch-size") if "--batch-size" in flags else flags.whole("--max-tokens") / T
+    for flag in ("--update-freq", "--distributed-world-size"):
+        samples *= flags.whole(flag) if flag in flags else 1
+    return model.flops * samples * flags.whole("--max-update")
+
+
+def encoder_sizes(model: Flags) -> list[int]:
+    """Layers, hidden size, feed-forward size and heads, the architecture's where no flag gives them."""
     from fs_plugins.models import architectures
 
     arch = model.value("--arch") or ""
     size = next((part for part in ("large", "smiles", "tiny") if part in arch), "base")
     flags = [f"--encoder-{what}" for what in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")]
     defaults = getattr(architectures, size.upper())
-    sizes = [model.whole(f) if f in model else n for f, n in zip(flags, defaults, strict=True)]
-    kind = name if name in ("mlm", "repeated-mlm") else "exlm"
-    transitions = model.value("--criterion") == "nat_dag_loss_mlm"
-    p = recipe.number("--mask-prob", below=1)
-    return Model(*sizes, V, model.whole("--max-positions"), k, p, T, kind, transitions)
+    return [model.whole(f) if f in model else n for f, n in zip(flags, defaults, strict=True)]
+
+
+def expand_from_layer(model: Flags, layers: int) -> int:
+    """--expand-from-layer, 0 unless given.
+
+    Raises:
+        RecipeError: if there are not so many layers.
+    """
+    value = "0" if "--expand-from-layer" not in model else model.value("--expand-from-layer") or ""
+    if not value.isdigit() or int(value) > layers:
+        raise RecipeError(f"--expand-from-layer {value}: give a number of layers from 0 to {layers}")
+    return int(value)
 
 
 def text_of(

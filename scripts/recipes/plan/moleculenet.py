@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fs_plugins.data.property_datasets import one_class_only, read_labels
-from fs_plugins.data.property_info import FILE, PropertyInfo, read_folder
 from recipes.checkpoints import check_dictionary, check_not_finetuned, read_checkpoint
 from recipes.command_line import RecipeError
 from recipes.dictionaries import read_symbols
@@ -22,6 +20,7 @@ from recipes.plan.plan import Plan, override
 
 TABLE8 = CONFIGS / "finetune" / "table8"
 RESULT = "metrics.json"
+FILE = "molecules.json"  # of a folder that prepare_moleculenet.py made
 OTHER_DICTIONARY = "prepare the data with the dict.txt of its pre-training"
 
 
@@ -103,6 +102,9 @@ def check_data(data: Path, dataset: str, known: list[str]) -> tuple[int, str, li
     Raises:
         RecipeError: if nothing can be learned from the data.
     """
+    from fs_plugins.data.property_datasets import one_class_only, read_labels
+    from fs_plugins.data.property_info import PropertyInfo, read_folder
+
     if not (data / FILE).is_file():
         raise RecipeError(f"{data / FILE} does not exist: DATA is a folder made by prepare_moleculenet.py")
     try:

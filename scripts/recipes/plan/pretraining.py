@@ -18,6 +18,7 @@ from recipes.plan.plan import Plan, override
 LARGEST_K = 16
 SPECIAL = 5  # entries of a dictionary besides those of dict.txt: four of fairseq's, and <mask>
 MOLECULE = 48  # tokens of a drug-like molecule, for what a run costs
+EXPAND_FROM = "--expand-from-layer"
 MODEL_FLAGS = (  # those of recipes and sizes that make the model
     *("--encoder-layers", "--encoder-embed-dim", "--encoder-ffn-embed-dim", "--encoder-attention-heads"),
     *("--activation-fn", "--embedding-init-std"),
@@ -160,6 +161,9 @@ def plan(corpus: Corpus, program: str, words: list[str]) -> Plan:
             f"give one of those, or {corpus.batch} of a step together with --update-freq"
         )
     given_warmup = "--warmup-updates" in user
+    if EXPAND_FROM in user:
+        check_expansion(args.model, Flags(model | user))
+        model |= user.take(EXPAND_FROM)
     model, recipe, user = override({"model": model, "recipe": recipe}, user).values()
     if not given_warmup:
         shorten_warmup(recipe)
@@ -221,6 +225,13 @@ def states(model: str, asked: int | None, corpus: Corpus) -> int:
     if k > LARGEST_K:
         raise RecipeError(f"--k {k}: give a whole number from 1 to {LARGEST_K}")
     return k
+
+
+def check_expansion(name: str, model: Flags) -> None:
+    """Raises RecipeError if a model cannot be expanded after the layers that are asked for."""
+    if name in ("mlm", "repeated-mlm"):
+        raise RecipeError(f"{EXPAND_FROM}: {name} expands no tokens; give it with an exlm")
+    cost.expand_from_layer(model, cost.encoder_sizes(model)[0])
 
 
 def shorten_warmup(recipe: Flags) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from recipes.files import read_json
 from recipes.folders import RECORD
-from recipes.report.page import Code, Section
+from recipes.report.page import Section, code
 from recipes.tables import Table
 
 T = TypeVar("T")
@@ -36,14 +36,20 @@ class Reader:
             self.problems.append(problem)
 
     def read(self, path: Path, parse: Callable[[dict], T] = dict) -> T | None:
-        """What ``parse`` makes of a JSON file; None if it does not exist, or is damaged, which is noted."""
+        """What ``parse`` makes of a JSON file; None if it does not exist, or is damaged, which is noted.
+
+        A .jsonl file is the list of its lines.
+        """
+        if not path.exists():
+            return None
         try:
-            content = read_json(path)
-            return None if content is None else parse(content)
+            text = path.read_text(encoding="utf-8")
+            lines = path.suffix == ".jsonl"
+            return parse([json.loads(line) for line in text.splitlines()] if lines else json.loads(text))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             self.damaged.add(path)
             reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            self.note(reason if str(path) in reason else f"{path} is damaged: {reason}")
+            self.note(f"{path} is damaged: {reason}")
             return None
 
     def record(self, folder: Path) -> dict | None:
@@ -63,12 +69,11 @@ class Reader:
         rows = [["runs", f"{len(self.commands):,}"]]
         rows += [[name, ", ".join(sorted(found))] for name, found in self._origins.items()]
         text = "\n\n".join(f"# {folder}\n{command}" for folder, command in self.commands.items())
-        return Section("Where the numbers come from", [Table(["", ""], rows), Code("Commands", text)])
+        return Section("Where the numbers come from", [Table(["", ""], rows), code("Commands", text)])
 
 
 def _record(content: dict) -> dict:
-    record = {name: content[name] for name in ("settings", "command", "versions", "commit")}
     for name, kind in (("settings", dict), ("command", list), ("versions", dict), ("commit", str)):
-        if not isinstance(record[name], kind):
-            raise TypeError(f"{name} is {record[name]!r}")
-    return record
+        if not isinstance(content[name], kind):
+            raise TypeError(f"{name} is {content[name]!r}")
+    return content

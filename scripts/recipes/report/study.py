@@ -2,184 +2,230 @@
 
 study.json                          size, data, glue, seeds and targets, as the workflow was asked for them
 study/KEY/made_of.json, train.json  the record and the outcome of a pre-training; metrics.jsonl: its curve
-study/KEY/entropy.json, probe.json  measurements; glue/TASK/seed-N/result.json: fine-tunings by table 6
+study/KEY/MEASURE.json              measurements; glue/TASK/seed-N/result.json: fine-tunings by table 6
+rates/NAME.json                     the best learning rate of a row, and the seed that chose it
 """
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TypeVar
 
 from recipes.glue.tasks import TASKS
 from recipes.report.reader import Reader
 from recipes.study.grids import GLUE_TASKS, PROBE_RATIO, Run
 from recipes.tables import Value, over_seeds
 
-TRAIN, ENTROPY, PROBE = "train.json", "entropy.json", "probe.json"
-LENGTH_FLAG = "--tokens-per-sample"
+TRAIN, METRICS = "train.json", "metrics.jsonl"
+MODELS = {  # of the study, by name
+    "exlm": "ExLM",
+    "exlm-no-transitions": "w/o transitions",
+    "exlm-1d-rope": "w/o 2D RoPE",
+    "exlm-sparse": "sparse ExLM",
+    "repeated-mlm": "Repeated MLM",
+}
+T = TypeVar("T")
 
 
-def name_of(run: Run) -> str:
-    """The name of a run without its seed, as in the paper's numbers."""
-    longer = f"-x{run.schedule}" if run.schedule != 1 else ""
-    return f"{run.model}-k{run.k}-p{run.p:g}{longer}"
-
-
-@dataclass(frozen=True)
-class Training:
-    """The outcome of a pre-training.
-
-    Attributes:
-        seconds: in training steps, None if the log does not tell.
-        wall, cpu: seconds of the whole command.
-        corrupted: share of tokens whose copies were all masked, and of how many tokens; Repeated MLM only.
-        tokens_per_sample: before repetition.
-    """
-
-    seconds: float | None
-    wall: float
-    cpu: float
-    machine: str
-    corrupted: tuple[float, int] | None
-    tokens_per_sample: int | None
-
-    @classmethod
-    def parse(cls, content: dict) -> Training:
-        command = content.get("fairseq_train") or []
-        lengths = [after for word, after in zip(command, command[1:], strict=False) if word == LENGTH_FLAG]
-        measured = content.get("corrupted")
-        return cls(
-            content["training_seconds"],
-            content.get("wall_seconds") or 0.0,
-            content.get("cpu_seconds") or 0.0,
-            str(content.get("machine") or ""),
-            (float(measured["proportion"]), int(measured["tokens"])) if measured else None,
-            int(lengths[-1]) if lengths else None,
-        )
+def label(run: Run) -> str:
+    """What a reader calls a run, without its p, rate and seed: such as "ExLM, k = 4, penalty 2"."""
+    if run.model == "repeated-mlm" and run.k == 1:
+        return {1: "MLM", 2: "MLM++"}.get(run.schedule, f"MLM, {run.schedule:g} times the updates")
+    longer = f", {run.schedule:g} times the updates" if run.schedule != 1 else ""
+    shared = f", expanded after {run.shared_layers:.0%} of the layers" if run.shared_layers else ""
+    penalty = f", penalty {run.penalty:g}" if run.penalty else ""
+    return f"{MODELS.get(run.model, run.model)}, k = {run.k}{longer}{shared}{penalty}"
 
 
 class Study:
     """The results of the pre-trainings in OUTPUT/study.
 
+    A row is all runs of one name. If its learning rate is chosen, only runs with that rate count, and not
+    those of the seed that chose it; while it is to be chosen, none.
+
     Attributes:
         settings: of study.json; empty if it does not exist.
-        runs: run (with seed 1) -> seed -> folder, of all that were begun.
+        begun: the folder of each run that was begun, whether it counts or not.
+        rates: row -> its learning rate, and the seed that chose it.
+        undecided: rows whose learning rate is not chosen yet.
     """
 
     def __init__(self, output: Path, reader: Reader):
         self.output, self.reader = output, reader
         self.settings = reader.read(output / "study.json") or {}
-        self.runs: dict[Run, dict[int, Path]] = defaultdict(dict)
+        self.begun: dict[Run, Path] = {}
         for folder in sorted(path for path in (output / "study").iterdir() if path.is_dir()):
             try:
-                run = Run.of(folder.name)
+                self.begun[Run.of(folder.name)] = folder
             except ValueError as error:
                 reader.note(f"{folder} is not used: {error}")
                 continue
-            self.runs[Run(run.model, run.k, run.p, 1, run.schedule)][run.seed] = folder
             reader.record(folder)
+        self.rates: dict[Run, tuple[float, int]] = {}
+        self.undecided: set[Run] = set()
+        rows = sorted({run.row for run in self.begun})
+        self._folders: dict[Run, list[Path]] = {row: self._select(row) for row in rows}
 
-    @property
-    def seeds(self) -> list[int]:
-        """Of all pre-trainings that were begun."""
-        return sorted({seed for folders in self.runs.values() for seed in folders})
+    def _select(self, row: Run) -> list[Path]:
+        """The folders that count, by seed."""
+        runs = sorted(run for run in self.begun if run.row == row)
+        path = self.output / "rates" / f"{row.name}.json"
+        chosen = self.reader.read(path, lambda content: (float(content["lr"]), int(content["seed"])))
+        if chosen is None and any(run.lr for run in runs):
+            self.undecided.add(row)
+            return []
+        if chosen is None:
+            return [self.begun[run] for run in runs]
+        self.rates[row] = chosen
+        if not all(run.lr for run in runs):
+            self.reader.note(f"{row.name}: runs at the size's own learning rate are not used beside {path}")
+        return [self.begun[run] for run in runs if run.lr == chosen[0] and run.seed != chosen[1]]
 
     def folders(self, run: Run) -> list[Path]:
-        """Of each seed."""
-        return [folder for _, folder in sorted(self.runs.get(run, {}).items())]
+        """Of each seed of a row that counts."""
+        return self._folders.get(run, [])
 
-    def _over_seeds(self, run: Run, file: str, pick: Callable[[dict], float | None]) -> Value | None:
-        folders = self.folders(run)
-        return over_seeds((self.reader.read(folder / file, pick) for folder in folders), len(folders))
+    def read(self, run: Run, file: str, parse: Callable[[dict], T] = dict) -> list[T | None]:
+        """What a file of each seed says; None for one that is missing.
 
-    def trainings(self, run: Run) -> list[Training]:
-        found = (self.reader.read(folder / TRAIN, Training.parse) for folder in self.folders(run))
-        return [training for training in found if training]
-
-    def seconds(self, run: Run) -> Value | None:
-        found = (training.seconds for training in self.trainings(run))
-        return over_seeds(found, len(self.folders(run)))
-
-    def corrupted(self, run: Run) -> tuple[Value, int] | None:
-        """Percent of the tokens whose copies were all masked, and of how many tokens."""
-        found = [training.corrupted for training in self.trainings(run) if training.corrupted]
-        value = over_seeds((100 * share for share, _ in found), len(self.folders(run)))
-        return (value, sum(tokens for _, tokens in found)) if value else None
-
-    def tokens_per_sample(self, run: Run) -> int | None:
-        return next((t.tokens_per_sample for t in self.trainings(run) if t.tokens_per_sample), None)
-
-    def entropy(self, run: Run, name: str = "entropy") -> Value | None:
-        """Bits: ``entropy`` (the mean over states), or ``entropy_posterior``."""
-        return self._over_seeds(run, ENTROPY, lambda result: (result[name] or {}).get("mean"))
-
-    def probe(self, run: Run, ratio: float = PROBE_RATIO, name: str = "accuracy") -> Value | None:
-        """Recovery of masked tokens: ``accuracy`` in percent, or ``bits``."""
-        scale = 100 if name == "accuracy" else 1
-
-        def pick(result: dict) -> float | None:
-            return next((scale * r[name] for r in result["results"] if r["mask_prob"] == ratio), None)
-
-        return self._over_seeds(run, PROBE, pick)
-
-    def glue(self, run: Run, task: str) -> Value | None:
-        """Accuracy in percent over pre-training and fine-tuning seeds, of each fine-tuning's best epoch.
-
-        ``MNLI`` is the mean of matched and mismatched, ``MNLI-m`` and ``MNLI-mm`` each of them, ``Avg`` the
-        mean over the four tasks of each task's mean, if all are there.
+        Args:
+            file: or a pattern, FOLDERS/NAME; of the folders each seed should have as many.
         """
-        if task == "Avg":
-            means = [self.glue(run, name) for name in GLUE_TASKS]
-            if not all(means):
-                return None
-            if len({(len(value.numbers), value.expected) for value in means}) == 1:  # each seed has all four
-                per_seed = zip(*(value.numbers for value in means), strict=True)
-                return over_seeds(map(statistics.fmean, per_seed), means[0].expected)
-            return over_seeds([statistics.fmean(value.centre for value in means)])
-        name, _, half = task.partition("-")
-        splits = {"m": ("valid",), "mm": ("valid1",)}.get(half, TASKS[name].valid_splits)
+        folders, parent = self.folders(run), str(PurePath(file).parent)
+        begun = [sorted(folder.glob(parent)) if parent != "." else [folder] for folder in folders]
+        found = [self.reader.read(path / PurePath(file).name, parse) for paths in begun for path in paths]
+        seeds = len(folders)
+        if run in self.rates:  # all others that were asked for
+            seeds = max(seeds, len(set(self.settings.get("seeds") or ()) - {self.rates[run][1]}))
+        return found + [None] * (seeds * max(map(len, begun), default=0) - len(found))
 
-        def pick(result: dict) -> float:
-            return statistics.fmean(100 * result["scores"][split]["accuracy"] for split in splits)
+    def curve(self, run: Run) -> list[dict]:
+        """The training records of a run's metrics.jsonl, of its first seed that has some."""
+        found = self.read(run, METRICS, lambda records: [one for one in records if one["kind"] == "train"])
+        return next(filter(None, found), [])
 
-        begun = [sorted(folder.glob(f"glue/{name}/seed-*")) for folder in self.folders(run)]
-        scores = (self.reader.read(path / "result.json", pick) for paths in begun for path in paths)
-        return over_seeds(scores, len(begun) * max(map(len, begun), default=0))
+    def missing(self, run: Run, file: str = TRAIN) -> str:
+        """What stands in a cell that has no number, of a file or a pattern of files."""
+        folders = self.folders(run)
+        if run in self.undecided:
+            return "rate not chosen"
+        if not folders:
+            return "not run"
+        files = {path for folder in folders for name in (TRAIN, file) for path in folder.glob(name)}
+        if files & self.reader.damaged:
+            return "damaged"
+        return "not measured" if any((folder / TRAIN).exists() for folder in folders) else "unfinished"
 
+    @property
     def has_glue(self) -> bool:
         """Whether the study fine-tunes; otherwise its quality is the probe's."""
         return bool(self.settings.get("glue")) or any((self.output / "study").glob("*/glue/*/seed-*"))
 
-    def curve(self, run: Run) -> list[dict]:
-        """The training records of a run's metrics.jsonl, of its first seed that has some."""
-        for folder in self.folders(run):
-            path = folder / "metrics.jsonl"
-            if not path.is_file():
-                continue
-            try:
-                records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-                if found := [record for record in records if record["kind"] == "train"]:
-                    return found
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                self.reader.damaged.add(path)
-                self.reader.note(f"{path} is damaged: {error}")
-        return []
 
-    def missing(self, run: Run, *files: str) -> str:
-        """What stands in a cell that has no number.
+@dataclass(frozen=True)
+class Measure:
+    """A number of each run.
 
-        Args:
-            files: that the number would have come from, or patterns of them.
-        """
-        folders = self.folders(run)
-        if not folders:
-            return "not run"
-        needed = {path for folder in folders for name in (TRAIN, *files) for path in folder.glob(name)}
-        if needed & self.reader.damaged:
-            return "damaged"
-        trained = any((folder / TRAIN).exists() for folder in folders)
-        return "not measured" if trained else "unfinished"
+    Attributes:
+        title: with the unit.
+        file: that it comes from, in the run's folder, or a pattern of files.
+        pick: the number of the file's content, by the run; None if it has none.
+        digits: shown.
+    """
+
+    title: str
+    file: str
+    pick: Callable[[dict, Run], float | None]
+    digits: int = 1
+
+    def value(self, study: Study, run: Run) -> Value | None:
+        """Over seeds."""
+        found = study.read(run, self.file, lambda content: self.pick(content, run))
+        return over_seeds(found, len(found))
+
+    def cell(self, study: Study, run: Run) -> str:
+        """The value as text, or what is missing."""
+        value = self.value(study, run)
+        return value.text(self.digits) if value else study.missing(run, self.file)
+
+
+@dataclass(frozen=True)
+class Average(Measure):
+    """The mean over GLUE's tasks of each task's mean, if all are there."""
+
+    def value(self, study: Study, run: Run) -> Value | None:
+        means = [glue(task).value(study, run) for task in GLUE_TASKS]
+        if not all(means):
+            return None
+        if len({(len(value.numbers), value.expected) for value in means}) > 1:
+            return over_seeds([statistics.fmean(value.centre for value in means)])
+        per_seed = zip(*(value.numbers for value in means), strict=True)  # each has all four
+        return over_seeds(map(statistics.fmean, per_seed), means[0].expected)
+
+
+def glue(task: str) -> Measure:
+    """Accuracy in percent over pre-training and fine-tuning seeds, of each fine-tuning's best epoch.
+
+    Args:
+        task: ``MNLI`` is the mean of matched and mismatched, ``MNLI-m`` and ``MNLI-mm`` are each of them;
+            ``Avg`` is the mean over the four tasks.
+    """
+    name, _, half = task.partition("-")
+    if name == "Avg":
+        return Average(task, "glue/*/seed-*/result.json", lambda content, run: None)
+    splits = {"m": ("valid",), "mm": ("valid1",)}.get(half, TASKS[name].valid_splits)
+
+    def pick(content: dict, run: Run) -> float:
+        return statistics.fmean(100 * content["scores"][split]["accuracy"] for split in splits)
+
+    return Measure(task, f"glue/{name}/seed-*/result.json", pick)
+
+
+def measured(
+    title: str, file: str, name: str, share: float | None = None, *, scale: float = 1, digits: int = 2
+) -> Measure:
+    """A figure of fs_plugins.analysis, or its mean, at a share of masked words (default: the model's own), of
+    the last checkpoint if there are several."""
+
+    def pick(content: dict, run: Run) -> float | None:
+        results = content["rows"][-1]["results"] if "rows" in content else content["results"]
+        found = next((one[name] for one in results if one["mask_prob"] == (share or run.own_ratio)), None)
+        value = found["mean"] if isinstance(found, dict) else found
+        return None if value is None else scale * value
+
+    return Measure(title, f"{file}.json", pick, digits)
+
+
+def probe(own: bool = False) -> tuple[Measure, Measure]:
+    """Recovery of masked tokens, in percent and in bits, at 15% or at the model's own share."""
+    share, where = (None, "the model's own p") if own else (PROBE_RATIO, f"p = {PROBE_RATIO:.0%}")
+    recovered = measured(f"recovered at {where}, %", "probe", "accuracy", share, scale=100, digits=1)
+    return recovered, measured(f"bits at {where}", "probe", "bits", share, digits=3)
+
+
+def entropy(name: str = "entropy") -> Measure:
+    """Bits: ``entropy`` (the mean over states), or ``entropy_posterior``."""
+    return Measure(name, "entropy.json", lambda content, run: (content[name] or {}).get("mean"), 2)
+
+
+HOURS = Measure("hours, ours", TRAIN, lambda content, run: content["training_seconds"] / 3600, 3)
+
+
+def times(study: Study, run: Run, baseline: Run, cost: Measure = HOURS) -> float | None:
+    """The cost of a run by that of another."""
+    own, other = cost.value(study, run), cost.value(study, baseline)
+    return own.centre / other.centre if own and other and other.centre else None
+
+
+def by_label(
+    study: Study, runs: Iterable[Run], measure: Measure, place: Callable[[Run], float | None]
+) -> dict[str, dict[float, Value]]:
+    """Label -> place of a run on the x axis -> value."""
+    values: dict[str, dict[float, Value]] = {label(run): {} for run in runs}
+    for run in runs:
+        if (value := measure.value(study, run)) and (x := place(run)):
+            values[label(run)][x] = value
+    return values

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import pairwise
+
+from matplotlib import colormaps
 
 from recipes import figures, paper
-from recipes.report.page import Block, Picture, Pictures, Text
-from recipes.report.study import ENTROPY, PROBE, TRAIN, Study
+from recipes.report.page import Block, Picture, Pictures
+from recipes.report.study import METRICS, TRAIN, Measure, Study, by_label, entropy, glue, label, probe
 from recipes.study.grids import FIGURE12_RATIOS, MASK_RATIOS, REPEATED, STATES, Run
-from recipes.tables import Table, Value, number
+from recipes.tables import Table, Value, escape, number
 
 PROBE_NOTE = (
     "This study has no GLUE, so ours is the probe: the share of masked validation tokens (15%) that the "
     "model recovers, in percent. It is a different quantity from the paper's: compare the pattern, not the "
     "numbers."
 )
-RESULT = "glue/*/seed-*/result.json"
 # name in the log -> title, decimals
 CURVES = {
     "loss": ("training loss, bits per masked token", 2),
     "accuracy": ("masked tokens predicted in training, %", 1),
     "ppl": ("training perplexity", 1),
 }
-Grid = Mapping[tuple[int, float], Value | None]
+RUNS = {(k, p): Run("repeated-mlm", k, p) for k, ratios in REPEATED.items() for p in ratios}
+BY_K_AND_P = {"k": lambda run: str(run.k), "p": lambda run: figures.percent(run.p)}
 
 
 def corrupted_share(k: int, p: float, tokens: int) -> float:
@@ -47,180 +51,160 @@ def standard_errors(percent: float, share: float, tokens: int) -> str:
     return f"{(percent / 100 - share) / math.sqrt(share * (1 - share) / tokens):+.1f}"
 
 
-def cell(study: Study, value: Value | None, run: Run, digits: int, *files: str) -> str:
-    return value.text(digits) if value else study.missing(run, *files)
-
-
-def _runs() -> dict[tuple[int, float], Run]:
-    return {(k, p): Run("repeated-mlm", k, p) for k, ratios in REPEATED.items() for p in ratios}
-
-
-def _grid(measure: Callable[[Run], Value | None]) -> Grid:
-    return {key: measure(run) for key, run in _runs().items()}
-
-
-def _picture(name: str, title: str, cells: Grid | paper.Cells, digits: int) -> Picture:
-    plain = {key: v.centre if isinstance(v, Value) else v for key, v in cells.items()}
-    drawn = figures.grid(plain, title, digits, list(REPEATED), MASK_RATIOS)
-    return Picture(name, title, figures.png(drawn))
-
-
-def _pair(name: str, what: tuple[str, str], papers: paper.Cells, ours: Grid, digits: int) -> Pictures:
-    return Pictures(
-        [
-            _picture(f"{name}-paper", f"paper: {what[0]}", papers, digits),
-            _picture(f"{name}-ours", f"ours: {what[1]}", ours, digits),
-        ]
-    )
-
-
-def _table(study: Study, papers: paper.Cells, ours: Grid, digits: int, *files: str) -> Table:
-    """Rows (k, p): p^k, the paper's, ours."""
-    rows = [
-        [
-            str(k),
-            figures.percent(p),
-            f"{100 * p**k:.2f}%",
-            number(papers.get((k, p)), digits),
-            cell(study, ours[k, p], run, digits, *files),
-        ]
-        for (k, p), run in _runs().items()
+def grid(
+    study: Study,
+    name: str,
+    measure: Measure,
+    papers: Mapping[str, float],
+    theirs: str,
+    ours: str = "",
+    more: Mapping[str, Callable[[Run], str]] | None = None,
+) -> list[Block]:
+    """Cells by k and p: pictures of the paper's and of ours, and a table with more columns."""
+    found, digits = paper.cells(papers), min(measure.digits, 2)
+    values = {key: measure.value(study, run) for key, run in RUNS.items()}
+    centres = {key: value and value.centre for key, value in values.items()}
+    pictures = [
+        Picture(f"{name}-{who}", figures.grid(cells, f"{who}: {what}", digits, list(REPEATED), MASK_RATIOS))
+        for who, what, cells in (("paper", theirs, found), ("ours", ours or theirs, centres))
     ]
-    return Table(["k", "p", "p^k", "paper", "ours"], rows)
+    columns = {
+        **BY_K_AND_P,
+        "p^k": lambda run: f"{100 * run.p**run.k:.2f}%",
+        "paper": lambda run: number(found.get((run.k, run.p)), digits),
+        "ours": lambda run: measure.cell(study, run),
+        **(more or {}),
+    }
+    return [Pictures(pictures), Table.of(RUNS.values(), columns)]
 
 
 def figure3(study: Study, prefix: str) -> list[Block]:
-    papers = paper.cells(paper.numbers("figure3")["grid"])
-    if study.has_glue():
-        ours, what = _grid(lambda run: study.glue(run, "MNLI")), "MNLI accuracy, %"
+    papers, what = paper.numbers("figure3")["grid"], "MNLI accuracy, %"
+    if study.has_glue:
         note = "MNLI is the mean of the matched and mismatched sets."
-    else:
-        ours, what, note = _grid(study.probe), "masked tokens recovered, %", PROBE_NOTE
-    pictures = _pair(f"{prefix}figure3", ("MNLI accuracy, %", what), papers, ours, 1)
-    return [Text(note), pictures, _table(study, papers, ours, 1, PROBE, RESULT)]
+        return [escape(note), *grid(study, f"{prefix}figure3", glue("MNLI"), papers, what)]
+    name, measure = f"{prefix}figure3", probe()[0]
+    return [escape(PROBE_NOTE), *grid(study, name, measure, papers, what, "masked tokens recovered, %")]
+
+
+def _expected(content: dict, run: Run) -> float | None:
+    """The share by the length of the samples, before repetition, in percent."""
+    words = pairwise(content.get("fairseq_train") or [])
+    lengths = [int(after) for word, after in words if word == "--tokens-per-sample"]
+    return 100 * corrupted_share(run.k, run.p, lengths[-1]) if lengths else None
+
+
+def _corrupted(name: str, scale: float = 1) -> Callable[[dict, Run], float | None]:
+    return lambda content, run: content["corrupted"] and scale * content["corrupted"][name]
+
+
+CORRUPTED = Measure("measured in training, %", TRAIN, _corrupted("proportion", 100), 3)
+TOKENS = Measure("tokens", TRAIN, _corrupted("tokens"))
+EXPECTED = Measure("expected, %", TRAIN, _expected)
 
 
 def figure4(study: Study, prefix: str) -> list[Block]:
-    papers = paper.cells(paper.numbers("figure4")["grid"])
-    measured = {key: study.corrupted(run) for key, run in _runs().items()}
-    rows = []
-    for (k, p), run in _runs().items():
-        row = [str(k), figures.percent(p), f"{100 * p**k:.3f}", number(papers.get((k, p)), 2), *[""] * 5]
-        if found := measured[k, p]:
-            value, tokens = found
-            row[5:8] = [value.text(3), f"{tokens:,}", standard_errors(value.centre, p**k, tokens)]
-            if length := study.tokens_per_sample(run):
-                expected = corrupted_share(k, p, length)
-                row[4], row[8] = f"{100 * expected:.3f}", standard_errors(value.centre, expected, tokens)
-        else:
-            row[5] = study.missing(run)
-        rows.append(row)
-    head = ["k", "p", "p^k, %", "paper, %", "expected, %", "measured, %", "tokens"]
-    head += ["standard errors from p^k", "standard errors from expected"]
+    def tokens(run: Run) -> int:
+        found = TOKENS.value(study, run)
+        return sum(found.numbers) if found else 0
+
+    def expected(run: Run) -> float | None:
+        found = EXPECTED.value(study, run)
+        return found and found.centre
+
+    def errors(run: Run, percent: float | None) -> str:
+        value = CORRUPTED.value(study, run)
+        return standard_errors(value.centre, percent / 100, tokens(run)) if value and percent else ""
+
+    more = {
+        "expected, %": lambda run: number(expected(run), 3),
+        "tokens": lambda run: f"{tokens(run):,}" if tokens(run) else "",
+        "standard errors from p^k": lambda run: errors(run, 100 * run.p**run.k),
+        "standard errors from expected": lambda run: errors(run, expected(run)),
+    }
     note = (
-        "Expected: fairseq masks a fixed number of the positions of a sample, so all copies of a token are "
-        "masked slightly less often than p^k; the difference shrinks with the length of the samples."
+        "In percent. Expected: fairseq masks a fixed number of the positions of a sample, so all copies of "
+        "a token are masked slightly less often than p^k; the difference shrinks with the samples' length."
     )
-    ours = {key: found and found[0] for key, found in measured.items()}
-    what = ("corrupted semantics, %", "measured in training, %")
-    pictures = _pair(f"{prefix}figure4", what, papers, ours, 2)
-    return [Text(note), pictures, Table(head, rows)]
+    papers, what = paper.numbers("figure4")["grid"], "corrupted semantics, %"
+    blocks = grid(study, f"{prefix}figure4", CORRUPTED, papers, what, CORRUPTED.title, more)
+    return [escape(note), *blocks]
 
 
 def figure5(study: Study, prefix: str) -> list[Block]:
-    papers, ours = paper.cells(paper.numbers("figure5")["grid"]), _grid(study.entropy)
-    pictures = _pair(f"{prefix}figure5", ("entropy, bits", "entropy, bits"), papers, ours, 2)
-    return [pictures, _table(study, papers, ours, 2, ENTROPY)]
+    papers = paper.numbers("figure5")["grid"]
+    return grid(study, f"{prefix}figure5", entropy(), papers, "entropy, bits")
 
 
 def figure8(study: Study, prefix: str) -> list[Block]:
-    papers = {task: paper.cells(grid) for task, grid in paper.numbers("figure8")["grids"].items()}
-    if not study.has_glue():
-        pictures = [
-            _picture(f"{prefix}figure8-{task.lower()}-paper", f"paper: {task} accuracy, %", grid, 1)
-            for task, grid in papers.items()
-        ]
-        ours = _grid(study.probe)
-        pictures.append(_picture(f"{prefix}figure8-ours", "ours: masked tokens recovered, %", ours, 1))
-        note = "The probe has a single grid, that of figure 3; the paper's four are shown beside it."
-        return [Text(PROBE_NOTE), Text(note), Pictures(pictures)]
-    blocks: list[Block] = []
-    for task, grid in papers.items():
-        ours = _grid(lambda run, task=task: study.glue(run, task))
+    found: dict[str, list[Block]] = {}
+    for task, papers in paper.numbers("figure8")["grids"].items():
+        measure, ours = (glue(task), "") if study.has_glue else (probe()[0], "masked tokens recovered, %")
         name = f"{prefix}figure8-{task.lower()}"
-        blocks += [
-            Text(f"{task}:"),
-            _pair(name, (f"{task} accuracy, %", f"{task} accuracy, %"), grid, ours, 1),
-            _table(study, grid, ours, 1, f"glue/{task.partition('-')[0]}/seed-*/result.json"),
-        ]
-    return blocks
+        found[task] = grid(study, name, measure, papers, f"{task} accuracy, %", ours)
+    if study.has_glue:
+        return [block for task, blocks in found.items() for block in (escape(f"{task}:"), *blocks)]
+    note = "The probe has a single grid, that of figure 3; the paper's four are shown beside it."
+    pairs = [blocks[0].pictures for blocks in found.values()]
+    return [escape(PROBE_NOTE), escape(note), Pictures([*(theirs for theirs, _ in pairs), pairs[0][1]])]
 
 
 def figure9(study: Study, prefix: str) -> list[Block]:
-    curves = {key: study.curve(run) for key, run in _runs().items()}
+    curves = {run: study.curve(run) for run in RUNS.values()}
+    last = {run: records[-1] for run, records in curves.items() if records}
+    names = {run: f"k = {run.k}, p = {figures.percent(run.p)}" for run in curves}
+    styles = {}  # colours tell p, dashes and markers k
+    for run, name in names.items():
+        colour, k = MASK_RATIOS.index(run.p) / len(MASK_RATIOS), list(REPEATED).index(run.k)
+        shape = {"ls": figures.DASHES[k], "marker": figures.MARKERS[k]}
+        styles[name] = {"color": colormaps["viridis"](colour), **shape}
     pictures = []
-    for name, (title, _) in CURVES.items():
-        points = {
-            key: [(r["update"], r[name]) for r in records if r.get(name) is not None]
-            for key, records in curves.items()
+    for key, (title, _) in CURVES.items():
+        values = {
+            names[run]: {one["update"]: Value((one[key],)) for one in records if one.get(key) is not None}
+            for run, records in curves.items()
         }
-        drawn = figures.curves(points, title, log=name == "ppl")
-        pictures.append(Picture(f"{prefix}figure9-{name}", title, figures.png(drawn)))
-    last = {key: records[-1] for key, records in curves.items() if records}
-    losses = {key: record["loss"] for key, record in last.items() if record.get("loss") is not None}
-    title = "training loss at the end, bits per masked token"
-    pictures.append(Picture(f"{prefix}figure9-end", title, figures.png(figures.last_points(losses, title))))
-    rows = []
-    for (k, p), run in _runs().items():
-        record = last.get((k, p), {})
-        found = [number(record.get(name), digits) for name, (_, digits) in CURVES.items()]
-        state = str(record.get("update", "")) or study.missing(run, "metrics.jsonl")
-        rows.append([str(k), figures.percent(p), state, *found])
+        log = "y" if key == "ppl" else ""
+        figure = figures.lines(values, title, "updates", styles=styles, band=True, log=log)
+        pictures.append(Picture(f"{prefix}figure9-{key}", figure))
+    title, where = "training loss at the end, bits per masked token", "corrupted semantics $p^k$"
+    ends = {
+        names[run]: {100 * run.p**run.k: Value((record["loss"],))}
+        for run, record in last.items()
+        if record.get("loss") is not None
+    }
+    xticks = [100 * p for p in MASK_RATIOS]
+    figure = figures.lines(ends, title, where, xticks=xticks, styles=styles, band=True, log="x")
+    pictures.append(Picture(f"{prefix}figure9-end", figure))
+    columns = {
+        **BY_K_AND_P,
+        "updates": lambda run: str(last[run]["update"]) if run in last else study.missing(run, METRICS),
+    }
+    for key, (title, digits) in CURVES.items():
+        columns[title] = lambda run, key=key, digits=digits: number(last.get(run, {}).get(key), digits)
     note = "The paper has no numbers here. Ours are those at the end of training, of one seed."
-    head = ["k", "p", "updates", "training loss, bits", "predicted, %", "perplexity"]
-    return [Text(note), Pictures(pictures), Table(head, rows)]
+    return [escape(note), Pictures(pictures), Table.of(curves, columns)]
 
 
 def figure12(study: Study, prefix: str) -> list[Block]:
-    names = {"entropy": "mean over a token's states", "entropy_posterior": "weighted by the posterior"}
-    exlm = {k: {p: Run("exlm", k, p) for p in FIGURE12_RATIOS} for k in STATES}
-    mlm = {p: Run("repeated-mlm", 1, p) for p in FIGURE12_RATIOS}
+    mlm = [Run("repeated-mlm", 1, p) for p in FIGURE12_RATIOS]
+    exlm = [Run("exlm", k, p) for p in FIGURE12_RATIOS for k in STATES]
+    first, second, place = entropy(), entropy("entropy_posterior"), lambda run: 100 * run.p
     pictures = []
-    for name, title in names.items():
-        values = {"MLM": {p: study.entropy(run) for p, run in mlm.items()}}
-        for k, runs in exlm.items():
-            values[f"ExLM, k = {k}"] = {p: study.entropy(run, name) for p, run in runs.items()}
-        found = {label: {p: v for p, v in points.items() if v} for label, points in values.items()}
-        drawn = figures.lines(found, title, "entropy, bits")
-        pictures.append(
-            Picture(f"{prefix}figure12-{name}", f"Entropy by p and k: {title}", figures.png(drawn))
-        )
-    rows = []
-    for p, run in mlm.items():
-        ours = cell(study, study.entropy(run), run, 2, ENTROPY)
-        rows.append([figures.percent(p), "MLM", "", ours, ""])
-        for k in STATES:
-            found = [cell(study, study.entropy(exlm[k][p], name), exlm[k][p], 2, ENTROPY) for name in names]
-            rows.append([figures.percent(p), f"ExLM, k = {k}", "", *found])
+    for measure, title in ((first, "mean over a token's states"), (second, "weighted by the posterior")):
+        values = by_label(study, mlm, first, place) | by_label(study, exlm, measure, place)
+        figure = figures.lines(values, f"Entropy, bits: {title}", "p, %")
+        pictures.append(Picture(f"{prefix}figure12-{measure.title}", figure))
+    columns = {
+        "p": lambda run: figures.percent(run.p),
+        "model": label,
+        "paper": lambda run: "",
+        "ours, bits: mean over states": partial(first.cell, study),
+        "weighted by the posterior": lambda run: second.cell(study, run) if run.model == "exlm" else "",
+    }
+    runs = sorted([*mlm, *exlm], key=lambda run: (run.p, run.k))
     note = "The paper's figure is a picture without numbers, and does not name its mask ratios."
-    head = ["p", "model", "paper", "ours, bits: mean over states", "weighted by the posterior"]
-    return [Text(note), Pictures(pictures), Table(head, rows)]
+    return [escape(note), Pictures(pictures), Table.of(runs, columns)]
 
 
-BUILDERS = {
-    "figure3": figure3,
-    "figure4": figure4,
-    "figure5": figure5,
-    "figure8": figure8,
-    "figure9": figure9,
-    "figure12": figure12,
-}
-# the files of a run that each of them shows
-MEASURED = {
-    "figure3": (PROBE, RESULT),
-    "figure4": (TRAIN,),
-    "figure5": (ENTROPY,),
-    "figure8": (PROBE, RESULT),
-    "figure9": ("metrics.jsonl",),
-    "figure12": (ENTROPY,),
-}
+BUILDERS = {one.__name__: one for one in (figure3, figure4, figure5, figure8, figure9, figure12)}

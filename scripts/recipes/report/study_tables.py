@@ -2,175 +2,136 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from recipes import figures, paper
-from recipes.report import study_figures
-from recipes.report.page import Block, Picture, Pictures, Section, Text
-from recipes.report.study import PROBE, TRAIN, Study, name_of
-from recipes.report.study_figures import MEASURED, PROBE_NOTE, RESULT, cell
-from recipes.study.grids import EXPERIMENTS, GLUE_TASKS, Run
-from recipes.tables import Table, Value, number
-
-COLUMNS = (*GLUE_TASKS, "Avg")
+from recipes.report import comparisons, study_figures
+from recipes.report.page import Block, Picture, Pictures, Section
+from recipes.report.study import HOURS, TRAIN, Study, glue, probe, times
+from recipes.report.study_figures import PROBE_NOTE
+from recipes.study.grids import COMPARISONS, EXPERIMENTS, GLUE_TASKS, QUALITY, QUALITY_MNLI, TARGETS, Run
+from recipes.tables import Table, escape, number
 
 
-def _rows(name: str):
-    """(method, run, the paper's values) of a table of methods."""
-    return [
-        (row["method"], Run.of(f"{row['run']}-seed-1"), row["values"]) for row in paper.numbers(name)["rows"]
-    ]
+def _rows(name: str) -> dict[Run, dict]:
+    """The paper's rows of a table of methods by run."""
+    return {Run.of(f"{row['run']}-seed-1"): row for row in paper.numbers(name)["rows"]}
 
 
-def _quality(study: Study, name: str, prefix: str) -> list[Block]:
+def quality(study: Study, prefix: str, name: str) -> list[Block]:
     """A table of methods: GLUE's columns, the paper's and ours; or the paper's and the probe's."""
-    glue, rows, table = study.has_glue(), _rows(name), []
-    for method, run, values in rows:
-        row = [method]
-        for column in COLUMNS:
-            row.append(number(values.get(column)))
-            if glue:
-                row.append(cell(study, study.glue(run, column), run, 1, RESULT))
-        if not glue:
-            row.append(cell(study, study.probe(run), run, 1, PROBE))
-            row.append(cell(study, study.probe(run, name="bits"), run, 3, PROBE))
-            if name == "table4":
-                row.append(cell(study, study.probe(run, run.p), run, 1, PROBE))
-                row.append(cell(study, study.probe(run, run.p, "bits"), run, 3, PROBE))
-        table.append(row)
-    head = ["method"]
-    for column in COLUMNS:
-        head += [f"{column}, paper", f"{column}, ours"] if glue else [f"{column}, paper"]
-    if not glue:
-        head += ["recovered, %, ours", "bits per token, ours"]
-        if name == "table4":
-            head += ["recovered at the model's own p, %, ours", "bits per token at its own p, ours"]
-    methods = [method for method, _, _ in rows]
-    papers = {method: values["Avg"] for method, _, values in rows}
-    measured = {method: study.glue(run, "Avg") if glue else study.probe(run) for method, run, _ in rows}
-    what = "average accuracy of four tasks, %"
-    panels = [("paper", what, {"paper": papers}, {})]
-    panels.append(("ours", what if glue else "masked tokens recovered, %", {}, {"ours": measured}))
-    pictures = [
-        Picture(
-            f"{prefix}{name}-{who}",
-            f"{who}: {what}",
-            figures.png(figures.dots(methods, theirs, ours, what, who)),
-        )
-        for who, what, theirs, ours in panels
-    ]
-    blocks: list[Block] = [] if glue else [Text(PROBE_NOTE)]
-    return [*blocks, Pictures(pictures), Table(head, table)]
-
-
-def table2(study: Study, prefix: str) -> list[Block]:
-    return _quality(study, "table2", prefix)
-
-
-def table4(study: Study, prefix: str) -> list[Block]:
-    return _quality(study, "table4", prefix)
-
-
-def table13(study: Study, prefix: str) -> list[Block]:
-    return _quality(study, "table13", prefix)
+    rows = _rows(name)
+    columns = {"method": lambda run: rows[run]["method"]}
+    for title in (*GLUE_TASKS, "Avg"):
+        columns[f"{title}, paper"] = lambda run, title=title: number(rows[run]["values"].get(title))
+        if study.has_glue:
+            columns[f"{title}, ours"] = partial(glue(title).cell, study)
+    measures = [] if study.has_glue else [*probe(), *(probe(own=True) if name == "table4" else ())]
+    columns |= {f"{one.title}, ours": partial(one.cell, study) for one in measures}
+    measure, what = (glue("Avg") if study.has_glue else probe()[0]), "average accuracy of four tasks, %"
+    theirs = {row["method"]: row["values"]["Avg"] for row in rows.values()}
+    ours = {row["method"]: measure.value(study, run) for run, row in rows.items()}
+    papers = figures.dots(list(theirs), {"paper": theirs}, {}, what, "paper")
+    what = what if study.has_glue else "masked tokens recovered, %"
+    found = figures.dots(list(theirs), {}, {"ours": ours}, what, "ours")
+    pictures = [Picture(f"{prefix}{name}-paper", papers), Picture(f"{prefix}{name}-ours", found)]
+    note = [] if study.has_glue else [escape(PROBE_NOTE)]
+    return [*note, Pictures(pictures), Table.of(rows, columns)]
 
 
 def table12(study: Study, prefix: str) -> list[Block]:
-    rows, table = _rows("table12"), []
-    baseline = study.seconds(rows[0][1])
-    for method, run, values in rows:
-        seconds = study.seconds(run)
-        hours = seconds and Value(tuple(s / 3600 for s in seconds.numbers), seconds.expected)
-        ratio = seconds.centre / baseline.centre if seconds and baseline and baseline.centre else None
-        machines = sorted({training.machine for training in study.trainings(run)} - {""})
-        theirs = [number(values["hours"]), number(values["hours"] / rows[0][2]["hours"], 2)]
-        table.append(
-            [method, theirs[0], cell(study, hours, run, 3), theirs[1], number(ratio, 2), ", ".join(machines)]
-        )
-    head = ["model", "hours, paper", "hours, ours", "times the MLM, paper", "times the MLM, ours", "machine"]
-    return [
-        Text("Ours are the hours spent in training steps, without validation and saving."),
-        Table(head, table),
-    ]
+    rows = _rows("table12")
+    baseline = next(iter(rows))
+
+    def hours(run: Run) -> float:
+        return rows[run]["values"]["hours"]
+
+    columns = {
+        "model": lambda run: rows[run]["method"],
+        "hours, paper": lambda run: number(hours(run)),
+        HOURS.title: partial(HOURS.cell, study),
+        "times the MLM, paper": lambda run: number(hours(run) / hours(baseline), 2),
+        "times the MLM, ours": lambda run: number(times(study, run, baseline), 2),
+        "machine": lambda run: ", ".join(_machines(study.read(run, TRAIN))),
+    }
+    note = "Ours are the hours spent in training steps, without validation and saving."
+    return [escape(note), Table.of(rows, columns)]
+
+
+def _machines(trainings: list[dict | None]) -> list[str]:
+    return sorted({one["machine"] for one in trainings if one and one.get("machine")})
 
 
 BUILDERS = study_figures.BUILDERS | {
-    "table2": table2,
-    "table4": table4,
+    **{name: partial(quality, name=name) for name in ("table2", "table4", "table13")},
     "table12": table12,
-    "table13": table13,
 }
 
 
 def _about(study: Study) -> Table:
     """Size, data, seeds, how many runs are finished, and the time they took."""
-    trained = [training for run in study.runs for training in study.trainings(run)]
-    begun = sum(len(folders) for folders in study.runs.values())
-    wall, cpu = sum(one.wall for one in trained), sum(one.cpu for one in trained)
-    rows = [
-        [name, str(study.settings[name])] for name in ("size", "data", "glue") if study.settings.get(name)
+    found = [study.reader.read(folder / TRAIN) for folder in study.begun.values()]
+    trained = [training for training in found if training]
+    wall, cpu = (sum(one.get(f"{kind}_seconds") or 0 for one in trained) / 3600 for kind in ("wall", "cpu"))
+    rows = {
+        **{name: study.settings.get(name) for name in ("size", "data", "glue")},
+        "pre-training seeds": ", ".join(map(str, sorted({run.seed for run in study.begun}))),
+        "pre-trainings finished": f"{len(trained)} of {len(study.begun)} begun",
+        "time of the pre-trainings": f"{wall:.2f} h, CPU time {cpu:.2f} h",
+        "machine": ", ".join(_machines(trained)),
+    }
+    return Table(["", ""], [[name, str(value)] for name, value in rows.items() if value])
+
+
+def _lacking(study: Study, name: str) -> list[str]:
+    """The pre-trainings that have nothing of what a figure, table or comparison shows."""
+    files = {f"{measure}.json" for measure in TARGETS[name].measures} or {TRAIN}
+    if {QUALITY, QUALITY_MNLI} & set(TARGETS[name].measures):
+        files = {probe()[0].file, glue("Avg").file}
+    return [
+        run.name
+        for run in TARGETS[name].runs
+        if not any(next(folder.glob(file), None) for folder in study.folders(run) for file in files)
     ]
-    rows += [
-        ["pre-training seeds", ", ".join(map(str, study.seeds))],
-        ["pre-trainings finished", f"{len(trained)} of {begun} begun"],
-        ["time of the pre-trainings", f"{wall / 3600:.2f} h, CPU time {cpu / 3600:.2f} h"],
-    ]
-    if machines := sorted({one.machine for one in trained} - {""}):
-        rows.append(["machine", ", ".join(machines)])
-    return Table(["", ""], rows)
-
-
-def _finished(study: Study, name: str) -> str:
-    """How many of the pre-trainings of a figure or table are finished."""
-    runs = EXPERIMENTS[name].runs
-    lacking = [name_of(run) for run in runs if not study.trainings(run)]
-    if not lacking:
-        return f"All of its {len(runs)} pre-trainings are finished."
-    finished = f"{len(runs) - len(lacking)} of its {len(runs)} pre-trainings are finished"
-    return f"{finished}." + (f" Missing: {', '.join(lacking)}." if len(lacking) <= 5 else "")
-
-
-def _measured(study: Study, name: str) -> int:
-    """How many of the pre-trainings of a figure or table have what it shows."""
-    patterns = MEASURED.get(name, (TRAIN,) if name == "table12" else (PROBE, RESULT))
-    return sum(
-        any(next(folder.glob(pattern), None) for folder in study.folders(run) for pattern in patterns)
-        for run in EXPERIMENTS[name].runs
-    )
 
 
 def _shown(study: Study, name: str) -> bool:
-    """Whether a figure or table was asked for, or is complete; if nobody asked, whether it has results."""
-    targets, found = set(study.settings.get("targets") or ()), _measured(study, name)
-    return (
-        bool({name, "all"} & targets) or found > 0 and (not targets or found == len(EXPERIMENTS[name].runs))
-    )
+    """Whether a target was asked for, or is complete; if nobody asked, whether it has results."""
+    targets, lacking = set(study.settings.get("targets") or ()), len(_lacking(study, name))
+    if name in targets or "all" in targets and name in EXPERIMENTS:
+        return True
+    return lacking < len(TARGETS[name].runs) and not (targets and lacking)
+
+
+def _counted(study: Study, name: str) -> str:
+    runs = len(TARGETS[name].runs)
+    return f"{runs - len(_lacking(study, name))} of {runs} pre-trainings"
+
+
+def _section(study: Study, name: str, prefix: str) -> Section:
+    title, lacking = TARGETS[name].title, _lacking(study, name)
+    status = f"There are results of {_counted(study, name)}."
+    status += f" Missing: {', '.join(lacking)}." if 0 < len(lacking) <= 5 else ""
+    if name in COMPARISONS:
+        about = escape(f"Not in the paper. {status}")
+        return Section(f"Comparison: {title}", [about], comparisons.sections(study, name, prefix))
+    number = name.replace("figure", "Figure ").replace("table", "Table ")
+    about = escape(f"The paper's: {paper.numbers(name)['source']}. {status}")
+    return Section(f"{number}: {title}", [about, *BUILDERS[name](study, prefix)])
 
 
 def section(study: Study, title: str, prefix: str = "") -> Section:
-    """The study, with a section for each figure and table that was asked for or is complete.
+    """The study, with a section for each figure, table and comparison that was asked for or is complete.
 
     Args:
         prefix: of the pictures' names.
     """
-    shown = [name for name in EXPERIMENTS if _shown(study, name)]
-    sections = []
-    for name in shown:
-        label = name.replace("figure", "Figure ").replace("table", "Table ")
-        status = Text(f"The paper's: {paper.numbers(name)['source']}. {_finished(study, name)}")
-        blocks = [status, *BUILDERS[name](study, prefix)]
-        sections.append(Section(f"{label}: {EXPERIMENTS[name].title}", blocks))
-    blocks = [
-        _about(study),
-        Text(
-            "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, "
-            "(n=2 of 3) that one is missing. A number without it is of a single seed."
-        ),
-    ]
-    left = [
-        f"{name} ({found} of {len(EXPERIMENTS[name].runs)} pre-trainings)" if found else name
-        for name in EXPERIMENTS
-        if name not in shown
-        for found in [_measured(study, name)]
-    ]
-    if left:
-        blocks.append(Text(f"Not asked for, and without all of their results: {', '.join(left)}."))
-    return Section(title, blocks, sections)
+    shown = [name for name in TARGETS if _shown(study, name)]
+    note = (
+        "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, "
+        "(n=2 of 3) that one is missing. A number without it is of a single seed."
+    )
+    left = [f"{name} ({_counted(study, name)})" for name in TARGETS if name not in shown]
+    more = f"Not asked for, and without all of their results: {', '.join(left)}."
+    blocks = [_about(study), escape(note), *([escape(more)] if left else [])]
+    return Section(title, blocks, [_section(study, name, prefix) for name in shown])

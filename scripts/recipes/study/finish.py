@@ -10,15 +10,13 @@ checkpoint_last.pt.
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 from recipes import logs
 from recipes.command_line import RecipeError, run_main
 from recipes.files import atomic, read_json, write_json
-from recipes.folders import RECORD, ROOT
+from recipes.folders import RECORD
 from recipes.study.grids import Run
 
 USAGE = "usage.jsonl"  # of recipes.on_gpu
@@ -51,17 +49,8 @@ def finish(save: Path) -> dict:
         "machine": attempts[-1]["machine"] if attempts else None,
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
         "valid": next((record for record in reversed(records) if record["kind"] == "valid"), None),
-        "fairseq_train": shown(read_json(save / RECORD)["command"]),
+        "fairseq_train": read_json(save / RECORD)["runs"],
     }
-
-
-def shown(page: list[str]) -> list[str]:
-    """fairseq-train's command behind a page of scripts/."""
-    command = ["bash", str(ROOT / "scripts" / page[0]), *page[1:], "--print"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        raise RecipeError(result.stderr.strip())
-    return shlex.split(result.stdout.splitlines()[-1])
 
 
 def drop_optimizer(checkpoint: Path) -> None:

@@ -35,7 +35,7 @@ from recipes.study.measures import MEASURES, applies
 from recipes.study.settings import Settings
 
 STUDY = "study"  # all figures and tables of it
-UNTRAINED, FOREST = "untrained", "forest"  # baselines of table 1
+UNTRAINED = "untrained"  # of table 1
 STUDY_SEEDS, GLUE_SEEDS, MOLECULE_SEEDS = (1, 2, 3), (1, 2, 3, 4, 5), (1, 2, 3)  # the paper's, of fine-tuning
 RUN_FIELDS, POINT_FIELDS = {field.name for field in fields(Run)}, set(FLAGS.values())
 
@@ -58,7 +58,10 @@ def study_runs(settings: Settings, name: str) -> dict[Run, set[str]]:
     only = settings.fixed(RUN_FIELDS)
     if left := settings.only.keys() - RUN_FIELDS:
         raise RecipeError(f"only {sorted(left)[0]}: a run of the study has {', '.join(sorted(RUN_FIELDS))}")
-    return expand(["all" if name == STUDY else name], settings.seeds, only)
+    runs = expand(["all" if name == STUDY else name], settings.seeds, only)
+    for run in runs:
+        settings.layers_of(run.shared_layers)  # is a whole number
+    return runs
 
 
 def study_files(settings: Settings, name: str) -> list[Path]:
@@ -193,11 +196,15 @@ def squad_files(settings: Settings) -> list[Path]:
     return [folder / name / "squad" / f"seed-{seed}" / "scores.json" for name in models for seed in seeds]
 
 
-def table1_models(settings: Settings) -> dict[str, Path]:
-    """name -> checkpoint, with the baselines: of ``untrained`` the one whose architecture it has."""
+def table1_models(settings: Settings) -> dict[str, Path | None]:
+    """name -> checkpoint; of ``untrained`` the one whose architecture it has, of the baselines None.
+
+    Raises:
+        RecipeError: if there are no models.
+    """
     models = models_of(settings, "table1")
     first = next(iter(models.values()))
-    return {**models, UNTRAINED: first, FOREST: first}
+    return {**models, UNTRAINED: first, **dict.fromkeys(settings.baselines)}
 
 
 def table1_files(settings: Settings) -> list[Path]:

@@ -155,7 +155,7 @@ def _table3(settings: Settings) -> list[Record]:
 def _table1(settings: Settings) -> list[Record]:
     found = []
     for name, checkpoint in outputs.table1_models(settings).items():
-        trained = name != outputs.FOREST
+        trained = checkpoint is not None
         about = {
             "name": name,
             "checkpoint": str(checkpoint) if trained else None,

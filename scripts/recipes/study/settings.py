@@ -13,12 +13,13 @@ from recipes.flags import Flags
 from recipes.folders import CONFIGS
 from recipes.glue.grids import GRIDS
 from recipes.glue.tasks import TASKS, task_named
-from recipes.study.grids import GLUE_TASKS
+from recipes.study.grids import GLUE_TASKS, Run
 
+BASELINES = ("forest", "dmpnn")  # of table 1
 SIZES = ("smoke", "small", "paper")
 # What makes a run of the study that run, or has a setting of its own
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
-NOT_IN_FLAGS |= {"--alignment-penalty"}
+NOT_IN_FLAGS |= {"--alignment-penalty", "--expand-from-layer"}
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 PREPARED = "data-bin"  # in OUTPUT: the quickstart's corpus
 
@@ -35,6 +36,7 @@ class Settings:
         moleculenet: set -> what prepare_moleculenet.py made.
         models: name -> pre-trained checkpoint, of tables 1 and 3.
         init_from: name -> checkpoint fine-tuned on MNLI, from which its RTE, MRPC and STS-B start.
+        baselines: of table 1: forest (random forest), dmpnn (D-MPNN; needs chemprop).
         tasks: of GLUE, for table 3.
         seeds: of pre-training.
         rates: learning rates of the study; the first seed chooses each row's best, the others are reported.
@@ -57,6 +59,7 @@ class Settings:
     moleculenet: dict[str, Path] = field(default_factory=dict)
     models: dict[str, Path] = field(default_factory=dict)
     init_from: dict[str, Path] = field(default_factory=dict)
+    baselines: tuple[str, ...] = ("forest",)
     tasks: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
     rates: tuple[float, ...] = ()
@@ -88,7 +91,7 @@ class Settings:
             **dict.fromkeys(("updates", "max_epoch", "threads", "sentences"), _positive),
             **dict.fromkeys(("moleculenet", "models", "init_from"), _paths),
             **{"gpus": _count, "tasks": _tasks, "only": _filters, "flags": _flags, "rates": _rates},
-            **{"size": _one_of(SIZES), "grid": _one_of(GRIDS)},
+            **{"size": _one_of(SIZES), "grid": _one_of(GRIDS), "baselines": _baselines},
         }
         values = {name: readers[name](name, value) for name, value in config.items() if value is not None}
         settings = cls(**values)
@@ -133,13 +136,46 @@ class Settings:
                 )
         return self.data
 
-    def updates_of(self, schedule: int) -> int | None:
+    def updates_of(self, schedule: float) -> int | None:
         """--updates of a pre-training; None if they are the size's."""
         if schedule == 1:
             return self.updates
-        size = Flags.read(CONFIGS / "pretrain" / "table5.flags")
-        size |= Flags.read(CONFIGS / "size" / f"{self.size}.flags")
-        return schedule * (self.updates or size.whole("--max-update"))
+        return round(schedule * (self.updates or self._model_flags().whole("--max-update")))
+
+    def flags_of(self, run: Run) -> list[str]:
+        """fairseq-train's flags of a run, besides its model, k, p, seed and updates."""
+        layers = self.layers_of(run.shared_layers)
+        flags = {"--lr": run.lr, "--alignment-penalty": run.penalty, "--expand-from-layer": layers}
+        return [word for flag, value in flags.items() if value for word in (flag, f"{value:g}")]
+
+    def layers_of(self, share: float) -> int:
+        """How many layers a share of them is.
+
+        Raises:
+            RecipeError: if it is not a whole number of them.
+        """
+        if share == 0:
+            return 0
+        flags = self._model_flags()
+        if "--encoder-layers" in flags:
+            layers = flags.whole("--encoder-layers")
+        else:  # fairseq takes seconds to import
+            from fs_plugins.models.architectures import BASE
+
+            layers = BASE[0]
+        found = share * layers
+        if found != int(found):
+            raise RecipeError(
+                f"shared_layers={share:g} of {layers} layers is not a whole number of them: give "
+                "flags='--encoder-layers 4', or choose other runs by only=shared_layers=0.5"
+            )
+        return int(found)
+
+    def _model_flags(self) -> Flags:
+        """What a size and ``flags`` make of table 5."""
+        flags = Flags.read(CONFIGS / "pretrain" / "table5.flags")
+        flags |= Flags.read(CONFIGS / "size" / f"{self.size}.flags")
+        return Flags(flags | Flags.of(shlex.split(self.flags)))
 
     def check_flags(self) -> None:
         """Raises RecipeError if ``flags`` has one that makes a run of the study that run."""
@@ -240,6 +276,13 @@ def _paths(name: str, value) -> dict[str, Path]:
 
 def _tasks(name: str, value) -> tuple[str, ...]:
     return tuple(task_named(word).name for word in _words(value))
+
+
+def _baselines(name: str, value) -> tuple[str, ...]:
+    found = tuple(_words(value))
+    if unknown := set(found) - set(BASELINES):
+        raise RecipeError(f"{name}: unknown {sorted(unknown)[0]}: choose from {', '.join(BASELINES)}")
+    return found
 
 
 def _flags(name: str, value) -> str:

@@ -52,19 +52,14 @@ rule pretrain:
         updates=lambda wildcards: [
             f"--updates {n}" for n in [settings.updates_of(Run.of(wildcards.key).schedule)] if n
         ],
-        more=lambda wildcards: [
-            f"{flag} {value:g}"
-            for run in [Run.of(wildcards.key)]
-            for flag, value in {"--lr": run.lr, "--alignment-penalty": run.penalty}.items()
-            if value
-        ],
+        more=lambda wildcards: settings.flags_of(Run.of(wildcards.key)),
     threads: settings.threads
     resources:
         gpu=settings.gpus,
     shell:
         "{JOB} --log {log:q} --usage {params.folder:q}/usage.jsonl -- bash {SCRIPTS}/pretrain_text.sh {params.run.model} {settings.size} {DATA:q}"
-        " {params.folder:q} --k {params.run.k} --p {params.run.p} --seed {params.run.seed} {params.updates} {params.more}"
-        " {DEVICE} {EXTRA_FLAGS} && "
+        " {params.folder:q} --k {params.run.k} --p {params.run.p} --seed {params.run.seed} {params.updates} {DEVICE}"
+        " {EXTRA_FLAGS} {params.more} && "
         "python -m recipes.study.finish {params.folder:q}"
 
 

@@ -1,4 +1,6 @@
-# Table 1: the sets of MoleculeNet, for each model, the first model's architecture untrained, and a random forest.
+# Table 1: the sets of MoleculeNet, for each model, the first model's architecture untrained, and the baselines.
+from recipes.study.settings import BASELINES
+
 TABLE1 = f"{OUTPUT}/table1/{{name}}/{{data}}/seed-{{seed}}"
 
 
@@ -23,20 +25,24 @@ rule finetune_moleculenet:
         " --seed {wildcards.seed} {params.scratch} {params.epochs} {DEVICE} {EXTRA_FLAGS}"
 
 
-rule random_forest:
+rule baseline:
     output:
-        f"{OUTPUT}/table1/{outputs.FOREST}/{{data}}/seed-{{seed}}/metrics.json",
+        f"{TABLE1}/metrics.json",
     log:
-        f"{OUTPUT}/table1/{outputs.FOREST}/log/{{data}}-seed-{{seed}}.log",
+        f"{OUTPUT}/table1/{{name}}/log/{{data}}-seed-{{seed}}.log",
     params:
         data=lambda wildcards: settings.moleculenet[wildcards.data],
-        folder=f"{OUTPUT}/table1/{outputs.FOREST}/{{data}}",
+        folder=TABLE1,
+    wildcard_constraints:
+        name="|".join(BASELINES),
+    resources:
+        gpu=lambda wildcards: settings.gpus if wildcards.name == "dmpnn" else 0,
     shell:
-        "python -m recipes.on_gpu --gpus 0 --log {log:q} -- python {SCRIPTS}/baseline_moleculenet.py"
-        " {params.data:q} {params.folder:q} --seeds {wildcards.seed}"
+        "python -m recipes.on_gpu --gpus {resources.gpu} --log {log:q} -- python {SCRIPTS}/baseline_moleculenet.py"
+        " {wildcards.name} {params.data:q} {params.folder:q} --seed {wildcards.seed}"
 
 
-ruleorder: random_forest > finetune_moleculenet
+ruleorder: baseline > finetune_moleculenet
 
 
 rule table1:

@@ -1,7 +1,7 @@
 """Which rows were evaluated."""
 
 import numpy as np
-from recipes.moleculenet.evaluate import rows_sha256
+from recipes.moleculenet.results import rows_sha256
 
 
 def test_rows_differ_by_line_and_label():

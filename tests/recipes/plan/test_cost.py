@@ -1,5 +1,7 @@
 """What a run costs, against built models and the paper's hours."""
 
+from dataclasses import replace
+
 import pytest
 from recipes.plan.cost import CARDS, Model, text_of
 
@@ -32,6 +34,21 @@ def test_hours_of_table_12():
     assert seconds[1] / 3600 == pytest.approx(0.5 * 104.2, rel=0.10)
     assert seconds[1] / seconds[0] == pytest.approx(1.69, abs=0.01)
     assert "about 56.2 on 2 x A100 at 50%" in text_of(MLM, batch, 32, updates, 2, "A100", 0.5)
+
+
+@pytest.mark.parametrize(("first", "times"), [(0, 1.69), (6, 1.45), (9, 1.33), (12, 1.20)])
+def test_layers_before_the_expansion_cost_as_much_as_the_mlms(first, times):
+    """With all 12, vocabulary and graph are what ExLM costs more."""
+    assert replace(EXLM, expand_from_layer=first).flops / MLM.flops == pytest.approx(times, abs=0.01)
+
+
+def test_expansion_changes_cost_only():
+    late = replace(EXLM, expand_from_layer=6)
+    assert (late.parameters, late.tokens) == (EXLM.parameters, EXLM.tokens)
+    assert late.memory(1) < EXLM.memory(1)
+    all_layers = replace(EXLM, expand_from_layer=12)
+    saved = EXLM.memory(1) - all_layers.memory(1), EXLM.memory(1) - late.memory(1)
+    assert saved[0] == pytest.approx(2 * saved[1])
 
 
 def test_repeated_mlm_reads_every_copy():

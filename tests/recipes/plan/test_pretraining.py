@@ -4,8 +4,10 @@ import pytest
 from fairseq import options
 from recipes.command_line import RecipeError
 from recipes.folders import CONFIGS
+from recipes.plan import cost
 
 import fs_plugins  # noqa: F401  (registers models and tasks)
+from tests.recipes.plan.conftest import flags_of
 
 TEXT, SMILES = "pretrain_text", "pretrain_smiles"
 # as they are printed in the paper (10K, 125K)
@@ -126,6 +128,32 @@ def test_model_flags_and_what_is_given_wins(flags):
     assert flags(TEXT, "exlm-no-transitions", "smoke", "d", "s").value("--criterion") == "nat_ctc_loss_mlm"
 
 
+def test_layers_before_the_expansion_are_part_of_the_model(plan):
+    words = (TEXT, "exlm", "smoke", "d", "s", "--print")
+    shown = [plan(*words, *more) for more in ([], ["--expand-from-layer", "2", "--encoder-layers", "4"])]
+    model = shown[1].groups["model"]
+    assert (model.value("--expand-from-layer"), model.value("--encoder-layers")) == ("2", "4")
+    assert "--expand-from-layer" not in shown[0].groups["model"] | shown[0].groups["user"]
+    whole = plan(*words, "--encoder-layers", "4")
+    costs = [text.notes[0].split("FLOPs")[1].split()[0] for text in (shown[0], shown[1], whole)]
+    assert float(costs[0]) < float(costs[1]) < float(costs[2])
+
+
+@pytest.mark.parametrize("gpus", [0, 4])
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [("exlm", ["--k", 3, "--expand-from-layer", 1]), ("mlm", []), ("repeated-mlm", ["--k", 2])],
+)
+def test_the_cost_of_a_run_by_its_command(plan, toy_inputs, model, more, gpus):
+    """As --print says before."""
+    data = str(toy_inputs / "text")
+    found = plan(TEXT, model, "smoke", data, "s", *more, "--gpus", gpus, "--batch-size", 64, "--print")
+    words = ["fairseq-train", data, "--user-dir", "p", *flags_of(found).words()]
+    said = float(found.notes[0].split("FLOPs")[1].split()[0])
+    assert cost.flops_of_run(words) == pytest.approx(said, rel=1e-2)
+    assert cost.flops_of_run([words[0], "nowhere", *words[2:]]) is None
+
+
 @pytest.mark.parametrize("given", [["--tokens-per-sample", "200"], ["--tokens-per-sample=200"]])
 def test_positions_are_those_of_the_length_that_is_asked_for(flags, given):
     assert flags(TEXT, "mlm", "smoke", "d", "s", *given).value("--max-positions") == "200"
@@ -157,6 +185,9 @@ def test_stopping_early_changes_no_schedule(flags):
         ([TEXT, "exlm", "huge"], "unknown size 'huge': choose one of base, large, paper"),
         ([TEXT, "exlm", "smoke", "--recipe", "t"], "unknown recipe 't': choose one of table10"),
         ([TEXT, "exlm", "smoke", "--k", "17"], "--k 17: give a whole number from 1 to 16"),
+        ([TEXT, "exlm", "smoke", "--expand-from-layer", "3"], "--expand-from-layer 3: give .* from 0 to 2"),
+        ([TEXT, "exlm", "base", "--expand-from-layer=-1"], "--expand-from-layer -1: give .* from 0 to 12"),
+        ([TEXT, "mlm", "smoke", "--expand-from-layer", "1"], "mlm expands no tokens; give it with an exlm"),
         ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2: the mlm has one state"),
         ([TEXT, "exlm", "smoke", "--ext-state-num=2"], "--ext-state-num is set by --k"),
         ([TEXT, "repeated-mlm", "smoke", "--repeat-times", "2"], "--repeat-times is set by --k"),

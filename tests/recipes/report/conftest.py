@@ -45,6 +45,12 @@ def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="c
     write(folder / "metrics.json", content)
 
 
+def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
+    measured = corrupted and {"proportion": corrupted, "tokens": tokens}
+    times = {"wall_seconds": 1800, "cpu_seconds": 3600, "machine": "a laptop"}
+    return {"updates": 100, "training_seconds": seconds, "corrupted": measured, **times, **more}
+
+
 def rows_of(table) -> dict[str, list[str]]:
     """The rows of a table by their first cell."""
     return {row[0]: list(row[1:]) for row in table.rows}
@@ -56,12 +62,20 @@ def blocks_of(section, kind) -> list:
     return found + [block for below in section.sections for block in blocks_of(below, kind)]
 
 
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch):
-    """Pictures are built but not drawn, which takes most of the time."""
-    monkeypatch.setattr("recipes.figures.png", lambda figure: b"")
-
-
 @pytest.fixture
 def reader() -> Reader:
     return Reader()
+
+
+@pytest.fixture
+def add(tmp_path):
+    """Adds a run's folder; results are named by their files."""
+
+    def added(key, **results):
+        made_of(tmp_path / "study" / key, "bash", "pretrain.sh", key)
+        for name, content in results.items():
+            write(tmp_path / "study" / key / f"{name}.json", content)
+        return tmp_path / "study" / key
+
+    (tmp_path / "study").mkdir()
+    return added

@@ -5,7 +5,6 @@ from recipes.command_line import RecipeError
 from recipes.glue.grids import points_of
 from recipes.glue.tasks import TASKS
 from recipes.report import table3
-from recipes.report.page import Text
 from recipes.tables import Table
 
 from tests.recipes.report.conftest import blocks_of, glue_result, made_of, rows_of, write
@@ -53,7 +52,7 @@ def test_unfinished_grids_and_seeds_are_marked(tmp_path, reader):
     sweep(tmp_path, {"2e-5": [0.5], "3e-5": [0.7, 0.6]})
     (tmp_path / "glue/CoLA/lr2e-5-b16-e3-w0.06/seed-1").mkdir(parents=True)
     cells = table_of(table3.read("mine", tmp_path, reader), reader)
-    assert cells["RTE"] == "65.0 (n=2 of 3) (2 of 4 points)" and cells["MEAN"] == "65.0 (1 of 8 tasks)"
+    assert cells["RTE"] == "65.0 (n=2 of 3) (2 of 4 points)" and cells["MEAN"] == "65.0 (1 of 8)"
     assert (cells["CoLA"], cells["MRPC"], cells["EM"]) == ("unfinished", "not run", "not run")
 
 
@@ -85,29 +84,28 @@ def test_a_whole_table(tmp_path, reader):
         "82.0 (n=3)",
     ]
     section = table3.section([model], reader)
-    notes = " ".join(block.text for block in blocks_of(section, Text))
+    notes = " ".join(block for block in blocks_of(section, str))
     assert "started from a model fine-tuned on MNLI" in notes and "not comparable with the paper" in notes
-    table, glue, squad = blocks_of(section, Table)
+    table, details = blocks_of(section, Table)
     assert rows_of(table)["ExLM"] == [
         *("86.9", "86.7", "92.0", "93.1", "93.9", "64.6", "78.8", "89.6", "90.5", "86.2", "82.0", "84.6")
     ]
-    assert rows_of(glue)["MNLI-m"][7] == "9,815 of 9,815, 3 cut to 512 tokens"
-    assert rows_of(glue)["STS-B"][6:] == ["100 of 5,749", "1,500 of 1,500", "MNLI's"]
-    assert list(squad.head) == [
-        *("seed", "questions", "exact", "f1", "HasAns_f1", "NoAns_f1", "best_exact", "best_f1")
-    ]
-    assert rows_of(squad)["1"] == ["11,873 of 11,873", "71.00", "81.00", "60.00", "", "", ""]
-    assert rows_of(squad)["median"] == ["", "72.00", "82.00", "60.00", "", "", ""]
+    rows = rows_of(details)
+    assert rows["MNLI-m"][7] == "9,815 of 9,815, 3 cut to 512 tokens"
+    assert rows["STS-B"][6:] == ["100 of 5,749", "1,500 of 1,500", "MNLI's"]
+    assert rows["EM"][:4] == ["exact", "72.00", "71.00, 72.00, 73.00", "1, 2, 3"]
+    assert rows["EM"][6:] == ["", "11,873 of 11,873", "pre-trained"]
+    assert rows["SQuAD, HasAns_f1"][:3] == ["HasAns_f1", "60.00", "60.00, 60.00, 60.00"]
+    assert "SQuAD, best_f1" not in rows
 
 
 def test_a_part_of_squad_is_marked(tmp_path, reader):
     write(tmp_path / "seed-1/scores.json", {"exact": 50.0, "f1": 51.0, "total": 2384})
     model = table3.read("mine", tmp_path, reader)
     cells = table_of(model, reader)
-    assert (cells["EM"], cells["F1"], cells["RTE"], cells["MEAN"]) == ("50.0†", "51.0†", "not run", "")
-    assert rows_of(blocks_of(table3.section([model], reader), Table)[1]) == {
-        "1": ["2,384 of 11,873", "50.00", "51.00", "", "", "", ""]
-    }
+    assert (cells["EM"], cells["F1"], cells["RTE"], cells["MEAN"]) == ("50.0†", "51.0†", "not run", "-")
+    rows = rows_of(blocks_of(table3.section([model], reader), Table)[1])
+    assert [row[7] for row in rows.values()] == ["2,384 of 11,873"] * 2
 
 
 def test_damaged_results_are_marked(tmp_path, reader):
@@ -150,5 +148,14 @@ def test_a_model_that_has_nothing_yet(tmp_path, reader):
     assert table3.read("mine", tmp_path, reader) is None
     write(tmp_path / "model.json", {**SMALL, "seeds": [1]})
     model = table3.read("mine", tmp_path, reader)
-    assert set(table_of(model, reader).values()) == {"mine (ours)", "not run", ""}
-    assert "No result yet." in [block.text for block in blocks_of(table3.section([model], reader), Text)]
+    assert set(table_of(model, reader).values()) == {"mine (ours)", "not run", "-"}
+    assert "No result yet." in blocks_of(table3.section([model], reader), str)
+
+
+def test_seeds_that_nobody_asked_for_count_too(tmp_path, reader):
+    for seed, score in ((5, 0.5), (10, 0.7)):
+        glue_result(tmp_path / f"{seed}", "RTE", score, seed)
+    model = table3.read("mine", tmp_path, reader, seeds=(1, 2, 3))
+    assert table_of(model, reader)["RTE"] == "60.0 (n=2 of 3)"
+    details = blocks_of(table3.section([model], reader), Table)[1]
+    assert rows_of(details)["RTE"][3] == "5, 10"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from recipes.study.grids import EXPERIMENTS, Run, expand
+from recipes.study.grids import COMPARISONS, EXPERIMENTS, Run, expand
 
 # Figure 4 of the paper, as it is printed.
 FIGURE_4 = {
@@ -44,13 +44,27 @@ def test_shared_runs_stand_once_with_all_their_measures():
 def test_a_key_is_the_run():
     assert Run("exlm-1d-rope", 4, 0.0225, 3).key == "exlm-1d-rope-k4-p0.0225-seed-3"
     assert Run("repeated-mlm", 1, 0.15, 1, 2).key == "repeated-mlm-k1-p0.15-x2-seed-1"
+    assert Run("repeated-mlm", 1, 0.15, 1, 1.5).key == "repeated-mlm-k1-p0.15-x1.5-seed-1"
     assert Run("exlm", 4, 0.15, 3, penalty=2.0, lr=5e-5).key == "exlm-k4-p0.15-penalty2-lr5e-05-seed-3"
-    for run in expand(["all", "penalty", "measures"], seeds=(1, 12)):
+    everything = Run("exlm", 4, 0.15, 3, schedule=2, penalty=0.5, lr=0.001, shared_layers=0.75)
+    assert everything.key == "exlm-k4-p0.15-x2-shared0.75-penalty0.5-lr0.001-seed-3"
+    assert Run.of(everything.key) == everything
+    for run in expand(["all", *COMPARISONS], seeds=(1, 12)):
         for lr in (0.0, 1e-3, 2.5e-5, 1e-10):
             assert Run.of(replace(run, lr=lr).key) == replace(run, lr=lr)
         assert Run.of(f"{run.name}-seed-1") == run.row
     with pytest.raises(ValueError, match="exlm-k4 is no run of the study"):
         Run.of("exlm-k4")
+
+
+def test_cost_has_shares_of_the_layers_and_the_mlm_for_longer():
+    runs = list(expand(["cost"]))
+    assert [(run.model, run.schedule, run.shared_layers) for run in runs] == [
+        *(("repeated-mlm", times, 0) for times in (1, 1.5, 2)),
+        *(("exlm", 1, share) for share in (0, 0.5, 0.75)),
+    ]
+    with pytest.raises(ValueError, match="shared_layers = 2: give a share of the layers, 0 to 1"):
+        Run("exlm", 4, 0.15, shared_layers=2)
 
 
 def test_seeds_and_filters():
@@ -65,6 +79,11 @@ def test_seeds_and_filters():
         (["all"], {"k": "17"}, "k = 17: give a whole number from 1 to 16"),
         (["all"], {"k": "0"}, "k = 0"),
         (["all"], {"p": "1.5"}, "p = 1.5: give a share between 0 and 1"),
+        (
+            ["cost"],
+            {"shared_layers": "0.25"},
+            "leaves no run of cost, which has shared_layers: 0.0, 0.5, 0.75",
+        ),
         (["all"], {"k": "four"}, "k is a number"),
         (["all"], {"ratio": "1"}, "a run has model, k, p"),
         (["figure4"], {"k": "3"}, "leaves no run"),

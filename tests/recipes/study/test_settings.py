@@ -34,7 +34,7 @@ def test_as_a_file_in_yaml(checkpoint):
     ("given", "message"),
     [
         ({"output": None}, "give the folder for the results: --config output="),
-        ({"sede": 1}, "unknown setting sede: choose from data, "),
+        ({"sede": 1}, "unknown setting sede: choose from baselines, data, "),
         ({"size": "huge"}, "size=huge: choose one of smoke, small, paper"),
         ({"grid": "table12"}, "grid=table12: choose one of table11, table6"),
         ({"seeds": "1,1"}, "seeds=1,1: give different whole numbers, such as seeds=1,2,3"),
@@ -46,6 +46,7 @@ def test_as_a_file_in_yaml(checkpoint):
         ({"models": "exlm=nowhere.pt"}, "models: nowhere.pt does not exist"),
         ({"models": "a/b=."}, "models: 'a/b' is to name a folder"),
         ({"init_from": "exlm=."}, "init_from exlm is none of models"),
+        ({"baselines": "forest,svm"}, "baselines: unknown svm: choose from forest, dmpnn"),
         ({"tasks": "XNLI"}, "unknown task 'XNLI'"),
         ({"rates": "1e-3"}, "rates=1e-3: give different learning rates, such as rates=5e-4,1e-3,2e-3"),
         ({"rates": "1e-3,fast"}, "rates=1e-3,fast: give different learning rates"),
@@ -76,7 +77,17 @@ def test_updates():
     assert Settings(Path("out"), "smoke").updates_of(1) is None  # the size's
     assert Settings(Path("out"), "smoke").updates_of(2) == 240  # MLM++: twice the updates
     assert Settings(Path("out"), "paper").updates_of(2) == 100_000
-    assert [Settings(Path("out"), updates=30).updates_of(n) for n in (1, 2)] == [30, 60]
+    assert [Settings(Path("out"), updates=30).updates_of(n) for n in (1, 1.5, 2)] == [30, 45, 60]
+
+
+def test_layers_before_the_expansion():
+    small, smoke, paper = (Settings(Path("out"), size) for size in ("small", "smoke", "paper"))
+    assert [small.layers_of(share) for share in (0, 0.5, 0.75, 1)] == [0, 2, 3, 4]
+    assert [paper.layers_of(share) for share in (0.5, 0.75)] == [6, 9]
+    assert smoke.layers_of(0.5) == 1
+    with pytest.raises(RecipeError, match="shared_layers=0.75 of 2 layers is not a whole number of them"):
+        smoke.layers_of(0.75)
+    assert Settings(Path("out"), flags="--encoder-layers 8").layers_of(0.75) == 6
 
 
 def test_what_glue_has_to_hold(data, glue):
@@ -98,3 +109,5 @@ def test_flags_that_make_a_run_of_the_study():
     Settings(Path("out"), flags="--lr 1e-3").check_flags()
     with pytest.raises(RecipeError, match="flags: --max-update would apply to runs that differ in it"):
         Settings(Path("out"), flags="--lr 1e-3 --max-update=7").check_flags()
+    with pytest.raises(RecipeError, match="flags: --expand-from-layer would apply to runs that differ in it"):
+        Settings(Path("out"), flags="--expand-from-layer 1").check_flags()

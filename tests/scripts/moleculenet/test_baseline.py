@@ -1,6 +1,7 @@
-"""The random forest on the same data."""
+"""The baselines of table 1 on the same data."""
 
 import json
+import sys
 
 import baseline_moleculenet
 import prepare_moleculenet
@@ -10,21 +11,24 @@ from sklearn.metrics import roc_auc_score
 from tests.scripts.moleculenet.toys import read_csv
 
 
-def test_forest_learns_what_a_ring_is(data, tmp_path, capsys):
-    argv = [str(data), str(tmp_path / "rf"), "--trees", "30", "--seeds", "1", "2"]
-    baseline_moleculenet.main(argv)
-    metrics = json.loads((tmp_path / "rf/seed-1/metrics.json").read_text())
-    assert metrics["test"]["properties"]["ring"]["auc"] > 0.9
-    rows = read_csv(tmp_path / "rf/seed-1/test.predictions.csv")
-    truth = [int(row["ring (label)"]) for row in rows]
-    expected = roc_auc_score(truth, [float(row["ring"]) for row in rows])
-    assert metrics["test"]["properties"]["ring"]["auc"] == pytest.approx(expected)
+@pytest.mark.parametrize("model", ["forest", "dmpnn"])
+def test_a_baseline_learns_what_a_ring_is(model, data, tmp_path, capsys):
+    if model == "dmpnn":
+        pytest.importorskip("chemprop", reason="chemprop is not installed")
+    argv = [model, str(data), str(tmp_path / "run"), "--trees", "30", "--seed", "2", "--cpu"]
+    assert baseline_moleculenet.main(argv) == 0
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["test"]["properties"]["ring"]["auc"] > 0.9 and metrics["seed"] == 2
+    rows = read_csv(tmp_path / "run/test.predictions.csv")
+    truth, predicted = ([float(row[name]) for row in rows] for name in ("ring (label)", "ring"))
+    assert metrics["test"]["properties"]["ring"]["auc"] == pytest.approx(roc_auc_score(truth, predicted))
+    assert all(0 <= value <= 1 for value in predicted)
     capsys.readouterr()
-    baseline_moleculenet.main(argv)
-    assert capsys.readouterr().out.count("finished before") == 2
+    assert baseline_moleculenet.main(argv) == 0
+    assert "finished before" in capsys.readouterr().out
 
 
-def test_forests_of_other_settings_or_data_are_refused(tmp_path, capsys):
+def test_other_settings_or_data_are_refused(tmp_path, capsys):
     rows = [f"{'C' * n}{end},{n % 2}" for n in range(1, 11) for end in ("O", "N", "Cl")]
     (tmp_path / "a.csv").write_text("\n".join(["smiles,label", *rows]) + "\n")
     (tmp_path / "dict.txt").write_text("C 3\nO 2\nN 1\nCl 1\n")
@@ -32,11 +36,17 @@ def test_forests_of_other_settings_or_data_are_refused(tmp_path, capsys):
         argv = ["mine", tmp_path / "a.csv", tmp_path / name, "--dictionary", tmp_path / "dict.txt"]
         argv += ["--split", "random", "--seed", seed]
         assert prepare_moleculenet.main(list(map(str, argv))) == 0
-    run = [str(tmp_path / "data"), str(tmp_path / "runs"), "--seeds", "1", "--trees"]
-    baseline_moleculenet.main([*run, "2"])
-    baseline_moleculenet.main([*run, "2"])
-    assert "finished before" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="trees 2, now 3"):
-        baseline_moleculenet.main([*run, "3"])
-    with pytest.raises(SystemExit, match="train_rows_sha256"):
-        baseline_moleculenet.main([str(tmp_path / "other"), *run[1:], "2"])
+    save = str(tmp_path / "run")
+    assert baseline_moleculenet.main(["forest", str(tmp_path / "data"), save, "--trees", "2"]) == 0
+    capsys.readouterr()
+    for data, trees, named in (("data", "3", "trees: there 2, asked 3"), ("other", "2", "train: there ")):
+        assert baseline_moleculenet.main(["forest", str(tmp_path / data), save, "--trees", trees]) == 2
+        assert named in capsys.readouterr().err
+
+
+def test_without_chemprop_its_extra_is_named(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "chemprop", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert baseline_moleculenet.main(["dmpnn", str(data), str(tmp_path / "run")]) == 2
+    assert "pip install '.[chemprop]'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
