@@ -1,3 +1,4 @@
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -8,6 +9,17 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 # of the processes that tests start, as scripts/environment.sh sets it
 os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "scripts")))
+
+
+@pytest.fixture(autouse=True)
+def no_log_to_closed_files():
+    """Removes the handlers by which commands log to the standard error of the test that called them."""
+    root = logging.getLogger()
+    before = root.handlers[:]
+    yield
+    for handler in root.handlers[:]:
+        if type(handler) is logging.StreamHandler and handler not in before:
+            root.removeHandler(handler)
 
 
 @pytest.fixture(params=["cpu", "cuda"])
