@@ -10,7 +10,6 @@ Tokens are masked by <mask> only, whatever the training did; <s> and </s> are le
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 from pathlib import Path
@@ -74,7 +73,7 @@ def describe(report) -> str:
 def run(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     from fs_plugins.analysis import load_checkpoint, measure_entropy
-    from fs_plugins.analysis.command_line import check_output
+    from fs_plugins.analysis.command_line import check_output, write_json
 
     check_output(args.output)
     report = measure_entropy(
@@ -88,7 +87,7 @@ def run(args: argparse.Namespace) -> None:
     )
     print(describe(report))
     if args.output is not None:
-        args.output.write_text(json.dumps(report.to_dict(), indent=1) + "\n", encoding="utf-8")
+        write_json(report.to_dict(), args.output)
 
 
 def main(argv: list[str] | None = None) -> int:

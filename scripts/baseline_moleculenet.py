@@ -67,11 +67,8 @@ def run(argv: list[str] | None) -> None:
             device = "cpu" if args.cpu else "auto"
             predictions = dmpnn.fit_and_predict(smiles, labels, info, args.seed, args.max_epoch, device)
         about = {"dataset": folder["dataset"], "model": NAMES[args.model], "seed": args.seed}
-        print(
-            summary(
-                write_results(args.save, about | {"split": folder["split"]}, args.data, info, predictions)
-            )
-        )
+        about["split"] = folder["split"]
+        print(summary(write_results(args.save, about, tables, info, predictions)))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -56,7 +56,7 @@ def fit_and_predict(
 
     Args:
         smiles, labels: of "train" and of each split; labels [N, properties], NaN where one is missing.
-        device: lightning's "cpu" or "gpu".
+        device: lightning's, such as "cpu" or "auto".
 
     Raises:
         RecipeError: if chemprop fails; the reason is in its output.

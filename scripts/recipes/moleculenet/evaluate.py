@@ -41,9 +41,9 @@ def evaluate(
         raise RecipeError(f"{data} was binarised with another dictionary than that of {checkpoint}")
     output.mkdir(parents=True, exist_ok=True)
     bos = torch.tensor([loaded.dictionary.bos()])
+    tables = {split: read_split(data, split, info) for split in SPLITS}
     outputs, cut = {}, {}
-    for split in SPLITS:
-        rows, _ = read_split(data, split, info)
+    for split, (rows, _) in tables.items():
         tokens = data_utils.load_indexed_dataset(str(data / split), loaded.dictionary)
         if tokens is None or len(tokens) != len(rows):
             raise RecipeError(
@@ -61,7 +61,7 @@ def evaluate(
         "checkpoint": str(checkpoint),
         "split": folder["split"],
     }
-    return write_results(output, about, data, info, outputs, logits=not info.regression, truncated=cut)
+    return write_results(output, about, tables, info, outputs, logits=not info.regression, truncated=cut)
 
 
 def run(argv: list[str] | None) -> None:

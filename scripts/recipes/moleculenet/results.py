@@ -73,7 +73,7 @@ def write_predictions(
 def write_results(
     save: Path,
     about: dict,
-    data: Path,
+    tables: dict[str, tuple[list[list[str]], np.ndarray]],
     info: PropertyInfo,
     outputs: dict[str, np.ndarray],
     *,
@@ -84,6 +84,7 @@ def write_results(
 
     Args:
         about: of the model, for metrics.json.
+        tables: rows and labels of each split, of :func:`read_split`.
         outputs: [N, properties] of each split: values, or probabilities of class 1.
         logits: whether they are logits, of which probabilities are written. Metrics are those of logits:
             probabilities of sure predictions round to the same 1.0.
@@ -91,7 +92,7 @@ def write_results(
     """
     metrics = {}
     for split, values in outputs.items():
-        rows, labels = read_split(data, split, info)
+        rows, labels = tables[split]
         metrics[split] = split_metrics(values, labels, info)
         metrics[split]["rows_sha256"] = rows_sha256(rows, labels)
         metrics[split] |= {name: figures[split] for name, figures in more.items()}

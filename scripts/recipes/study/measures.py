@@ -18,7 +18,8 @@ class Measure:
 
     Attributes:
         module: its name.
-        options: of the command; {p} is the share of masked words that the model was trained with.
+        options: of the command; {p} is the share of masked words that the model was trained with, {ratios}
+            that and 15%.
         sentences: whether it takes the study's number of sentences, not its own.
         over_training: whether it takes all checkpoints that are there, not the last alone.
         molecules: whether the data have to be molecules.
@@ -34,7 +35,7 @@ class Measure:
 
 
 MEASURES = {
-    PROBE: Measure("probe", f"--mask-prob {PROBE_RATIO} {{p}}", sentences=True),
+    PROBE: Measure("probe", "--mask-prob {ratios}", sentences=True),
     CURVE: Measure("probe", f"--mask-prob {{p}} --max-sentences {CURVE_SAMPLES}", over_training=True),
     JOINT: Measure("joint_likelihood", sentences=True),
     FILLING: Measure("filling", molecules=True),
@@ -55,9 +56,8 @@ def applies(name: str, run: Run, data: Path | None) -> bool:
 def command(name: str, run: Run, sentences: int) -> str:
     """The module of a measure, and its options but for the checkpoint, the data and the output."""
     measure = MEASURES[name]
-    options = measure.options.format(p=run.own_ratio)
-    if name == PROBE and run.own_ratio == PROBE_RATIO:
-        options = f"--mask-prob {PROBE_RATIO}"
+    ratios = sorted({PROBE_RATIO, run.own_ratio})
+    options = measure.options.format(p=run.own_ratio, ratios=" ".join(map(str, ratios)))
     if measure.sentences:
         options += f" --max-sentences {sentences}"
     return f"fs_plugins.analysis.{measure.module} {options}".strip()

@@ -77,8 +77,7 @@ rule entropy:
         gpu=settings.gpus,
     shell:
         "{JOB} --log {log:q} -- python {SCRIPTS}/analyse_entropy.py {params.checkpoint:q} --data {DATA:q} --split valid"
-        " --mask-prob {params.run.p} --max-sentences {settings.sentences} --output {output:q}.partial && "
-        "mv {output:q}.partial {output:q}"
+        " --mask-prob {params.run.p} --max-sentences {settings.sentences} --output {output:q}"
 
 
 for measure in measures.MEASURES:
