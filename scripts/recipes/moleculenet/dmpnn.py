@@ -34,7 +34,7 @@ def _write(path: Path, smiles: list[str], info: PropertyInfo, labels: np.ndarray
 
 
 def _chemprop(*words: str | Path) -> None:
-    result = subprocess.run([*CHEMPROP, *map(str, words)], stdout=sys.stderr)
+    result = subprocess.run([*CHEMPROP, *map(str, words)], stdout=2)  # standard error
     if result.returncode:
         raise RecipeError(
             f"chemprop {words[0]} ended with exit status {result.returncode}, see above. It reads only "
