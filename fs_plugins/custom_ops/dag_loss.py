@@ -68,10 +68,13 @@ def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, targe
     return dag_best_alignment_reference(*arguments)
 
 
-@torch.compiler.assume_constant_result
 def _compiled(device_type: str) -> bool:
     """Whether there is a kernel for tensors of this device; if not, plain PyTorch serves."""
     return device_type in ("cpu", "cuda") and library.load(device_type) is not None
+
+
+# All that torch.compiler.assume_constant_result does beside importing torch._dynamo (1.7 s of every process).
+_compiled._dynamo_marked_constant = True
 
 
 def _prepare(
