@@ -1,13 +1,12 @@
 """Tiny pre-trained checkpoints, data and a fine-tuning, made once for all tests of this folder."""
 
-import prepare_moleculenet
 import pytest
 import torch
 
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.integration import commands
 from tests.integration.conftest import binarise
-from tests.scripts.moleculenet.toys import STREAM, finetune, molecules
+from tests.scripts.moleculenet.toys import STREAM, finetune, labelled_molecules, molecules
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -36,14 +35,7 @@ def pretrained(tmp_path_factory):
 @pytest.fixture(scope="package")
 def data(pretrained, tmp_path_factory):
     """100 molecules: whether there is a hetero-aromatic ring, and a second property with missing labels."""
-    folder = tmp_path_factory.mktemp("data")
-    rows = []
-    for i, smiles in enumerate(molecules(100)):
-        rows.append(f"{smiles},{int('n' in smiles or 'c1cco' in smiles)},{'' if i % 3 else i % 2}")
-    (folder / "set.csv").write_text("smiles,ring,other\n" + "\n".join(rows) + "\n")
-    argv = ["bbbp", folder / "set.csv", folder / "bin", "--dictionary", pretrained[1], "--label-columns"]
-    assert prepare_moleculenet.main(list(map(str, [*argv, "ring", "other", "--split", "random"]))) == 0
-    return folder / "bin"
+    return labelled_molecules(tmp_path_factory.mktemp("data"), 100, pretrained[1])
 
 
 @pytest.fixture(scope="package")

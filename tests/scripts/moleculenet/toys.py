@@ -3,6 +3,8 @@
 import csv
 import random
 
+import prepare_moleculenet
+
 from tests import pages
 
 RINGS = ["c1ccccc1", "C1CCCCC1", "C1CCNCC1", "c1ccncc1", "C1CC1", "C1CCC1", "c1ccoc1", "c1ccsc1"]
@@ -20,6 +22,17 @@ def molecules(count):
         smiles = rng.choice(ENDS[:5]) + "C" * rng.randint(0, 6) + rng.choice(RINGS)
         found.setdefault(smiles)
     return list(found)
+
+
+def labelled_molecules(folder, count, dictionary):
+    """FOLDER/bin, a random split: has it a hetero-aromatic ring, and a second property."""
+    rows = []
+    for i, smiles in enumerate(molecules(count)):
+        rows.append(f"{smiles},{int('n' in smiles or 'c1cco' in smiles)},{'' if i % 3 else i % 2}")
+    (folder / "set.csv").write_text("smiles,ring,other\n" + "\n".join(rows) + "\n")
+    argv = ["bbbp", folder / "set.csv", folder / "bin", "--dictionary", dictionary, "--label-columns"]
+    assert prepare_moleculenet.main(list(map(str, [*argv, "ring", "other", "--split", "random"]))) == 0
+    return folder / "bin"
 
 
 def finetune(pretrained, data, save, seed, *flags) -> str:
