@@ -22,6 +22,11 @@ __all__ = ["one_thread", "record"]  # fixtures
 sys.modules.setdefault("torchaudio", None)
 WORDS = ["this", "is", "very", "good", "bad", "news", ",", "and", "I", "am"]
 WORDS += ["glad", "sorry", "to", "see", "it", "."]
+TEXTS = [
+    "this is good news , and I am very glad to see it .",
+    "this is bad news .",
+    "I am very sorry to see it .",
+]
 OUTSIDER = Path(__file__).with_name("outsider.py")
 DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
 # name -> arch, criterion, flags

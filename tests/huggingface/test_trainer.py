@@ -1,0 +1,181 @@
+"""Exported models trained by transformers' Trainer and peft, and back in fairseq."""
+
+import csv
+import gzip
+import math
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+
+from fs_plugins.analysis import load_checkpoint
+from fs_plugins.huggingface.restore import restore
+from tests import builders
+from tests.huggingface.conftest import TEXTS, WORDS
+from tests.huggingface.test_restore import states
+
+SYMBOLS = builders.dictionary(WORDS)
+GLUE = Path(__file__).resolve().parents[3] / "shared" / "data" / "glue"
+
+
+@pytest.fixture
+def trained(transformers, needs, tmp_path):
+    """trained(model, rows, ...) -> the Trainer, after two epochs."""
+    needs("accelerate")
+
+    def train(model, rows, **options):
+        flags = {
+            "num_train_epochs": 2,
+            "per_device_train_batch_size": 4,
+            "learning_rate": 1e-3,
+            "report_to": [],
+        }
+        flags |= {"use_cpu": True, "save_strategy": "no", "seed": 1, "disable_tqdm": True, "logging_steps": 1}
+        flags |= options.pop("flags", {})
+        arguments = transformers.TrainingArguments(output_dir=str(tmp_path / "trainer"), **flags)
+        trainer = transformers.Trainer(model, arguments, train_dataset=rows, **options)
+        trainer.train()
+        return trainer
+
+    return train
+
+
+def losses(trainer) -> list[float]:
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def rows_of(tokenizer, texts, labels) -> list[dict]:
+    return [{**tokenizer(text), "label": label} for text, label in zip(texts, labels, strict=True)]
+
+
+def sst2(count: int) -> tuple[list[str], list[int]]:
+    """Sentences and classes: of SST-2 if it is beside the checkout, else made up."""
+    path = GLUE / "SST-2" / "train.tsv.gz"
+    if not path.exists():
+        texts = [
+            f"this is {'good' if i % 2 else 'bad'} news , and I am {i % 3 * 'very '}glad"
+            for i in range(count)
+        ]
+        return texts, [i % 2 for i in range(count)]
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        rows = list(islice(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE), count))
+    return [row["sentence"].strip() for row in rows], [int(row["label"]) for row in rows]
+
+
+def test_fine_tuning_by_trainer_and_back(folders, corpus, load, trained, tmp_path):
+    """Two epochs, saved, loaded again, taken back to fairseq: the same scores everywhere."""
+    tokenizer = load("AutoTokenizer", folders["exlm"])
+    model = load("AutoModelForSequenceClassification", folders["exlm"], num_labels=2)
+    texts, labels = sst2(64)
+    trainer = trained(model, rows_of(tokenizer, texts, labels), processing_class=tokenizer)
+    assert len(losses(trainer)) == 32
+    assert sum(losses(trainer)[-8:]) < sum(losses(trainer)[:8])
+    trainer.save_model(str(tmp_path / "tuned"))
+    inputs = tokenizer(TEXTS, return_tensors="pt", padding=True)
+    expected = model.eval()(**inputs).logits
+    again = load("AutoModelForSequenceClassification", tmp_path / "tuned").eval()
+    assert load("AutoTokenizer", tmp_path / "tuned")(TEXTS)["input_ids"] == tokenizer(TEXTS)["input_ids"]
+    torch.testing.assert_close(again(**inputs).logits, expected, rtol=0, atol=1e-6)
+    back = load_checkpoint(restore(tmp_path / "tuned", tmp_path / "back.pt", corpus)).model
+    scores, _ = back(inputs["input_ids"], classification_head_name="sentence_classification_head")
+    torch.testing.assert_close(scores, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["exlm", "ctc", "mlm", "repeated"])
+def test_pre_training_goes_on_by_trainer(
+    kind, folders, checkpoints, transformers, corpus, load, trained, tmp_path
+):
+    tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModelForMaskedLM", folders[kind])
+    rows = [dict(tokenizer(text)) for text in TEXTS * 8]
+    collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3)
+    trainer = trained(model, rows, data_collator=collator)
+    assert sum(losses(trainer)[-4:]) < sum(losses(trainer)[:4]) and all(map(math.isfinite, losses(trainer)))
+    trainer.save_model(str(tmp_path / "trained"))
+    before, after = states(checkpoints[kind], restore(tmp_path / "trained", tmp_path / "back.pt", corpus))
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert "encoder.lm_head.weight" in moved and before.keys() == after.keys()
+    assert ("encoder.gate_linear.weight" in moved) == (kind in ("exlm", "ctc"))  # trained, or initialised
+
+
+def test_gradients_are_those_of_fairseq(folders, checkpoints, load):
+    sentences = [builders.sentence(SYMBOLS, 7, [2, 5]), builders.sentence(SYMBOLS, 4, [1, 2], seed=1)]
+    batch = builders.sample(SYMBOLS, sentences)
+    model = load_checkpoint(checkpoints["exlm"]).model
+    loss, sample_size, _ = builders.criterion(SYMBOLS)(model, batch)
+    (loss / sample_size).backward()
+    ours = load("AutoModelForMaskedLM", folders["exlm"])
+    labels = batch["target"].masked_fill(batch["target"] == SYMBOLS.pad(), -100)
+    ours(batch["net_input"]["src_tokens"], labels=labels).loss.backward()
+    for theirs, name in (
+        ("encoder.sentence_encoder.embed_tokens.weight", "model.embed_tokens.weight"),
+        ("encoder.query_linear.weight", "graph.query_linear.weight"),
+        ("encoder.link_positional.weight", "graph.link_positional.weight"),
+        ("encoder.sentence_encoder.layers.0.fc1.weight", "model.layers.0.fc1.weight"),
+    ):
+        expected = model.get_parameter(theirs).grad
+        found = ours.get_parameter(name).grad
+        assert (found - expected).norm() < 1e-4 * expected.norm(), name
+
+
+def test_gradient_checkpointing_and_accumulation(folders, load, trained):
+    """Neither changes what is learnt."""
+    tokenizer = load("AutoTokenizer", folders["exlm"])
+    rows = rows_of(tokenizer, [TEXTS[0]] * 16, [0, 1] * 8)  # of one length: means of means are means
+    options = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0, "classifier_dropout": 0.0}
+    seen = []
+    for flags in (
+        {},
+        {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}},
+        {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2},
+    ):
+        torch.manual_seed(1)
+        model = load("AutoModelForSequenceClassification", folders["exlm"], num_labels=2, **options)
+        trainer = trained(model, rows, flags=flags, processing_class=tokenizer)
+        seen.append(model.get_parameter("model.layers.1.fc1.weight").detach().clone())
+        assert len(losses(trainer)) == 8
+    for other in seen[1:]:
+        torch.testing.assert_close(other, seen[0], rtol=0, atol=1e-5)
+
+
+def test_lora(folders, load, needs, tmp_path):
+    peft = needs("peft")
+    base = load("AutoModelForSequenceClassification", folders["exlm"], num_labels=2)
+    settings = peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["q_proj", "v_proj"])
+    model = peft.get_peft_model(base, settings)
+    trainable = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert any("lora_A" in name for name in trainable) and any("classifier" in name for name in trainable)
+    assert not any("embed_tokens" in name for name in trainable)
+    tokens = load("AutoTokenizer", folders["exlm"])(TEXTS, return_tensors="pt", padding=True)
+    before = model.eval()(**tokens).logits
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1.0)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(**tokens, labels=torch.tensor([1, 0, 0])).loss.backward()
+        optimizer.step()
+    assert all(
+        p.grad is not None and p.grad.abs().sum() > 0 for n, p in model.named_parameters() if "lora_A" in n
+    )
+    after = model(**tokens).logits
+    assert not torch.allclose(before, after)
+    model.save_pretrained(tmp_path / "adapter")
+    merged = model.merge_and_unload()
+    torch.testing.assert_close(merged(**tokens).logits, after, rtol=1e-4, atol=1e-5)
+
+
+def test_metrics_of_trainer_on_a_masked_lm(folders, load, transformers, needs, tmp_path):
+    """Graphs of different sizes are no predictions to be joined."""
+    needs("accelerate")
+    tokenizer, model = load("AutoTokenizer", folders["exlm"]), load("AutoModelForMaskedLM", folders["exlm"])
+    seen = []
+    trainer = transformers.Trainer(
+        model,
+        transformers.TrainingArguments(
+            str(tmp_path), per_device_eval_batch_size=1, report_to=[], use_cpu=True, disable_tqdm=True
+        ),
+        eval_dataset=[dict(tokenizer(text)) for text in TEXTS],
+        data_collator=transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3),
+        compute_metrics=lambda given: seen.append(given.predictions.shape) or {},
+    )
+    assert math.isfinite(trainer.evaluate()["eval_loss"])
+    assert seen == [(3, 16, 21)]
