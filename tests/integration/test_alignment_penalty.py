@@ -24,6 +24,7 @@ def test_resumed_training_follows_the_schedule(corpus, tmp_path):
     commands.assert_same_model(*(tmp_path / name / "checkpoint_last.pt" for name in ("whole", "two")))
 
 
+@pytest.mark.slow
 def test_two_workers_follow_the_schedule(corpus, tmp_path):
     """As one worker with --update-freq 2, in losses and, with plain gradient descent, parameters."""
     flags = [*PENALTY, "--dropout", 0, "--attention-dropout", 0, "--optimizer", "sgd", "--lr", 0.1]

@@ -49,6 +49,7 @@ def measured(checkpoint, split):
     return summarise(np.stack(model.run(tokens, function)).astype(np.float64), labels, regression)
 
 
+@pytest.mark.slow
 def test_two_workers_measure_the_whole_split(tmp_path):
     """13 molecules in batches of 4: one of the workers gets a batch less, and an empty one instead."""
     valid = rows(13, 2)

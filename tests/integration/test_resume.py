@@ -13,6 +13,7 @@ from tests.integration.commands import load_checkpoint, pretraining, start_worke
 NO_DROPOUT = ["--dropout", 0, "--attention-dropout", 0]
 
 
+@pytest.mark.slow
 def test_killed_in_mid_epoch_and_resumed_is_uninterrupted(corpus, tmp_path):
     """To the last bit; with dropout, --update-freq 2, and on into the next epoch, with its other masks."""
     flags = ["--batch-size", 4, "--update-freq", 2, "--dropout", 0.2, "--save-interval-updates", 4]
@@ -54,6 +55,7 @@ def test_killed_in_mid_epoch_and_resumed_is_uninterrupted(corpus, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
     """Losses and, with plain gradient descent, parameters.
 

@@ -22,6 +22,7 @@ def environment():
     return {**os.environ, "EXLM_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
 
 
+@pytest.mark.slow
 def test_interrupted_killed_resumed_and_finished(tmp_path, environment):
     output = tmp_path / "run"
     output.mkdir()
