@@ -157,3 +157,33 @@ def json_text() -> str:
 def corpus_sentences() -> list[str]:
     """The sentences of CORPUS: its paragraphs, and an empty one after each document."""
     return [line for paragraphs in CORPUS.values() for line in [*paragraphs, ""]]
+
+
+def smiles_folder(
+    folder: Path, form: str = "canonical", molecules: Sequence[str] = ("CCO", "c1ccccc1")
+) -> Path:
+    """What prepare_smiles.py makes of molecules, which are its validation set, too."""
+    import prepare_smiles
+
+    train, valid = folder.parent / "molecules.smi", folder.parent / "valid.smi"
+    train.write_text("\n".join(molecules) + "\n")
+    valid.write_text(train.read_text())
+    argv = [folder, "--train", train, "--valid", valid, "--smiles", form]
+    assert prepare_smiles.main(list(map(str, argv))) == 0
+    return folder
+
+
+def text_folder(folder: Path) -> Path:
+    """What prepare_text.py makes of a page of text."""
+    import prepare_text
+    import train_bpe
+
+    train, valid = folder.parent / "wiki.txt", folder.parent / "valid.txt"
+    train.write_text(paragraphs_text())
+    valid.write_text(paragraphs_text())
+    bpe = folder.parent / "bpe"
+    bpe.mkdir()
+    train_bpe.train_tokenizer(paragraphs_text().splitlines(), 300).save(str(bpe / "tokenizer.json"))
+    argv = [folder, "--train", train, "--valid", valid, "--bpe", bpe, "--workers", 1]
+    assert prepare_text.main(list(map(str, argv))) == 0
+    return folder

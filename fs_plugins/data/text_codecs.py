@@ -13,7 +13,7 @@ from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from fs_plugins.data.smiles_tokens import tokenize
 
 MASK = "<mask>"
-PREPARED = "prepared.json"  # of a folder made by scripts/prepare_*.py
+RECORD = "made_of.json"  # of a folder made by scripts/prepare_*.py: its settings and inputs
 
 
 class Codec(ABC):
@@ -179,7 +179,7 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
         return Blanks() if paths == ["none"] else Smiles()
     if paths and str(paths[0]) == "gpt2":
         paths = paths[1:]
-    if not paths and _holds_smiles(data):
+    if not paths and smiles_form(data) is not None:
         return Smiles()
     if not paths:
         found = _codec_in(data) or _codec_in(data.resolve().parent)
@@ -219,11 +219,12 @@ def _codec_in(folder: Path) -> Codec | None:
     return None
 
 
-def _holds_smiles(folder: Path) -> bool:
-    path = folder / PREPARED
+def smiles_form(folder: Path) -> str | None:
+    """``--smiles`` of the prepare_smiles.py that made a folder, "canonical" or "as-given"; None for others."""
+    path = folder / RECORD
     if not path.is_file():
-        return False
-    return json.loads(path.read_text(encoding="utf-8")).get("settings", {}).get("program") == "prepare_smiles"
+        return None
+    return json.loads(path.read_text(encoding="utf-8"))["settings"].get("smiles")
 
 
 def _looks_like_ids(dictionary: Dictionary) -> bool:

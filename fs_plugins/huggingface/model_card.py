@@ -6,11 +6,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fs_plugins.analysis.checkpoint import Checkpoint, stored_folders
-from fs_plugins.data.text_codecs import PREPARED, Codec, Smiles
+from fs_plugins.data.text_codecs import RECORD, Codec, Smiles, smiles_form
 from fs_plugins.huggingface.settings import longest_text, properties_of
 
 PIPELINES = {"ExLMForMaskedLM": "fill-mask", "ExLMForSequenceClassification": "text-classification"}
-SUMMARIES = (PREPARED, "molecules.json", "summary.json")  # of the scripts that prepare data
+SUMMARIES = ("prepared.json", "molecules.json", "summary.json")  # of the scripts that prepare data
 UNITS = ("sentences", "tokens", "kept")  # of a split, in these
 # flags of the run that a card gives, by their group
 FLAGS = {
@@ -180,13 +180,11 @@ def _inputs(checkpoint: Checkpoint, config: dict, codec: Codec) -> str:
 
 
 def _smiles_form(checkpoint: Checkpoint) -> str:
-    info, prepared = properties_of(checkpoint), _summary_file(checkpoint, PREPARED)
-    if info is not None:
-        canonical = info.canonical
-    elif prepared is not None:
-        canonical = json.loads(prepared.read_text(encoding="utf-8"))["settings"].get("canonical")
-    else:
+    info, record = properties_of(checkpoint), _data_file(checkpoint, RECORD)
+    form = smiles_form(record.parent) if record is not None else None
+    if info is None and form is None:
         return "in the form of the training data."
+    canonical = info.canonical if info is not None else form == "canonical"
     if canonical:
         return "have to be in RDKit's canonical form (`Chem.CanonSmiles`), as in training."
     return "were read as the training data wrote them, not brought into a canonical form."
@@ -212,7 +210,7 @@ def _training(checkpoint: Checkpoint) -> str:
                 rows.append((flag.replace("_", " "), shown))
     rows.append(("dictionary", f"SHA-256 `{_hash_of_symbols(checkpoint)}` of its symbols"))
     for name in SUMMARIES:
-        if (path := _summary_file(checkpoint, name)) is not None:
+        if (path := _data_file(checkpoint, name)) is not None:
             rows.append((f"data (`{name}`)", f"{_contents(path)}SHA-256 `{_hash(path)}`"))
     rows.append(("checkpoint", f"SHA-256 `{_hash(checkpoint.path)}`"))
     rows.append(("made with", ", ".join(f"{p} {_version(p)}" for p in ("exlm", "fairseq-fixed", "torch"))))
@@ -225,22 +223,21 @@ def _listed(value) -> list:
     return list(value) if hasattr(value, "__iter__") else [value]
 
 
-def _summary_file(checkpoint: Checkpoint, name: str) -> Path | None:
-    """A summary of the data's preparation, in the folder of the run's data or of its dictionary."""
+def _data_file(checkpoint: Checkpoint, name: str) -> Path | None:
+    """What a preparation left in the folder of the run's data, or of its dictionary."""
     folders = stored_folders(checkpoint.path, getattr(checkpoint.cfg.task, "data", None))
     folders += [checkpoint.data] if checkpoint.data else []
     return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
 def _contents(path: Path) -> str:
-    """The inputs and the sizes of the splits, as far as a summary has them; no paths of this machine."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    said = []
+    """The names of the inputs and the sizes of the splits, as far as they are known; no paths."""
+    said, record = [], path.with_name(RECORD)
+    inputs = json.loads(record.read_text(encoding="utf-8"))["inputs"] if record.is_file() else {}
     for split in ("train", "valid"):
-        inputs = content.get("settings", {}).get(split)
-        if isinstance(inputs, dict):
-            said += [f"{split}: " + ", ".join(Path(name).name for name in inputs)] if inputs else []
-    for name, split in content.get("result", content).items():
+        names = [Path(name).name for name in inputs if name.startswith(f"--{split} ")]
+        said += [f"{split}: " + ", ".join(names)] if names else []
+    for name, split in json.loads(path.read_text(encoding="utf-8")).items():
         if isinstance(split, dict):
             said += [f"{name}: {split[unit]:,} {unit}" for unit in UNITS if isinstance(split.get(unit), int)]
     return "".join(f"{text}; " for text in said)

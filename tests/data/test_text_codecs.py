@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 import train_bpe
 
-from fs_plugins.data.text_codecs import Blanks, Gpt2Bpe, HfTokenizer, Smiles, encode_with_masks, make_codec
+from fs_plugins.data.text_codecs import (
+    Blanks,
+    Gpt2Bpe,
+    HfTokenizer,
+    Smiles,
+    encode_with_masks,
+    make_codec,
+    smiles_form,
+)
 from tests import builders
 
 GPT2 = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2_bpe"
@@ -131,12 +139,15 @@ def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_pa
     assert make_codec([str(tokenizer_json)], tmp_path, symbols).name == "tokenizer.json"
 
 
-@pytest.mark.parametrize(("program", "name"), [("prepare_smiles", "smiles"), ("prepare_text", "none")])
-def test_folders_of_smiles_say_so(program, name, tmp_path):
-    (tmp_path / "prepared.json").write_text(json.dumps({"settings": {"program": program}}))
-    assert make_codec(None, tmp_path, builders.dictionary()).name == name
-    assert make_codec("smiles", tmp_path, builders.dictionary()).name == "smiles"
-    assert make_codec("none", tmp_path, builders.dictionary()).name == "none"
+def test_folders_of_smiles_say_so(tmp_path):
+    smiles, text = (
+        builders.smiles_folder(tmp_path / "smiles", "as-given"),
+        builders.text_folder(tmp_path / "text"),
+    )
+    assert (smiles_form(smiles), smiles_form(text), smiles_form(tmp_path)) == ("as-given", None, None)
+    symbols = builders.dictionary()
+    assert make_codec(None, smiles, symbols).name == make_codec("smiles", text, symbols).name == "smiles"
+    assert make_codec("none", smiles, symbols).name == make_codec(None, tmp_path, symbols).name == "none"
 
 
 def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):

@@ -77,18 +77,27 @@ def test_card(folders):
     assert "repeated 3 times" in (folders["repeated"] / "README.md").read_text()
 
 
+def words_of(data) -> list[str]:
+    return [line.split()[0] for line in (data / "dict.txt").read_text().splitlines()]
+
+
 def test_card_of_prepared_data(save_checkpoint, tmp_path):
     """Inputs by name, and sizes; no path of the machine."""
-    data = tmp_path / "data-bin"
-    data.mkdir()
-    (data / "dict.txt").write_text("".join(f"{word} 1\n" for word in WORDS))
-    settings = {"program": "prepare_text", "train": {"/home/somebody/wiki.txt": [1, 2]}, "valid": {}}
-    result = {"train": {"sentences": 1234, "tokens": 56789}, "rejected": {}}
-    (data / "prepared.json").write_text(json.dumps({"settings": settings, "result": result}))
-    path = save_checkpoint("exlm_base", data=data)
+    data = builders.text_folder(tmp_path / "data-bin")
+    result = json.loads((data / "prepared.json").read_text())["train"]
+    path = save_checkpoint("exlm_base", data=data, words=words_of(data))
     card = (export(path, tmp_path / "export") / "README.md").read_text()
-    assert "train: wiki.txt; train: 1,234 sentences; train: 56,789 tokens; SHA-256" in card
-    assert "somebody" not in card
+    said = f"train: {result['sentences']:,} sentences; train: {result['tokens']:,} tokens"
+    assert "train: wiki.txt; valid: valid.txt; " in card and said in card and str(tmp_path) not in card
+
+
+@pytest.mark.parametrize(
+    ("form", "says"), [("canonical", "have to be in RDKit's"), ("as-given", "were read as")]
+)
+def test_card_of_smiles(form, says, save_checkpoint, tmp_path):
+    data = builders.smiles_folder(tmp_path / "data-bin", form)
+    path = save_checkpoint("mlm_tiny", "masked_lm", data=data, words=words_of(data))
+    assert f"SMILES {says}" in (export(path, tmp_path / "export") / "README.md").read_text()
 
 
 def test_glue(save_checkpoint, corpus, load, tmp_path):

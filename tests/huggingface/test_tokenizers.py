@@ -2,7 +2,6 @@
 
 import gzip
 import itertools
-import json
 import random
 from pathlib import Path
 
@@ -185,13 +184,6 @@ def test_gpt2_ids_of_5000_texts(exported, texts, load, tmp_path):
         assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
 
 
-def smiles_folder(folder: Path) -> Path:
-    folder.mkdir()
-    prepared = {"settings": {"program": "prepare_smiles", "canonical": True}, "result": {}}
-    (folder / "prepared.json").write_text(json.dumps(prepared))
-    return folder
-
-
 ODD_SMILES = [
     *("C[C@@H](N)C(=O)[O-].[Na+]", "F/C=C/F", "F/C=C\\F", "c1ccc2c(c1)[nH]c1ccccc12", "C%12CC%12"),
     *("[13CH3:1]Br", "CC(C)(C)[Si](C)(C)O", "C<mask>O", "<mask>1CC1", "[Xx]C[Zz+]", "N#Cc1ccccc1"),
@@ -219,7 +211,7 @@ def test_ids_of_smiles(exported, load, tmp_path):
         ".",
         "F",
     ]
-    dictionary, codec, tokenizer = exported(symbols, smiles_folder(tmp_path / "data"))
+    dictionary, codec, tokenizer = exported(symbols, builders.smiles_folder(tmp_path / "data"))
     assert codec.name == "smiles"
     for smiles in ODD_SMILES:
         assert tokenizer(smiles)["input_ids"] == expected_ids(smiles.strip(), codec, dictionary), smiles
@@ -234,7 +226,7 @@ def test_ids_of_smiles(exported, load, tmp_path):
 def test_smiles_ids_of_50000_molecules(exported, tmp_path):
     smiles = lines_of(shared("smiles", "druglike_mix.txt.gz"), 50_000)
     symbols = sorted({token for one in smiles[:3000] for token in tokenize(one)})
-    dictionary, codec, tokenizer = exported(symbols, smiles_folder(tmp_path / "data"))
+    dictionary, codec, tokenizer = exported(symbols, builders.smiles_folder(tmp_path / "data"))
     found = tokenizer(smiles)["input_ids"]
     expected = [expected_ids(one, codec, dictionary) for one in smiles]
     assert found == expected

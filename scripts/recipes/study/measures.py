@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recipes.files import read_json
+from recipes.folders import RECORD
 from recipes.study.grids import ATOMS, CURVE, FILLING, JOINT, PROBE, PROBE_RATIO, USE_OF_STATES, Run
 
 NO_PATHS = ("repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
@@ -47,8 +48,8 @@ MEASURES = {
 def applies(name: str, run: Run, data: Path | None) -> bool:
     """Whether a run has a measure: molecules have more, and a model without paths fewer."""
     measure = MEASURES[name]
-    molecules = data is not None and (read_json(data / "prepared.json") or {"settings": {}})["settings"]
-    if measure.molecules and not (molecules and molecules.get("program") == "prepare_smiles"):
+    made_of = (read_json(data / RECORD) if data is not None else None) or {"settings": {}}
+    if measure.molecules and "smiles" not in made_of["settings"]:  # --smiles of prepare_smiles.py
         return False
     return not (measure.paths and run.model in NO_PATHS)
 

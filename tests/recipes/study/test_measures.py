@@ -1,12 +1,13 @@
 """What is measured of which run."""
 
 import importlib
-import json
 import shlex
 
 import pytest
 from recipes.study.grids import COMPARISONS, Run
 from recipes.study.measures import MEASURES, applies, checkpoints, command
+
+from tests import builders
 
 EXLM, MLM, REPEATED = Run("exlm", 4, 0.387), Run("repeated-mlm", 1, 0.15), Run("repeated-mlm", 4, 0.387)
 
@@ -30,10 +31,7 @@ def test_each_measure_is_a_command_that_knows_its_options(name, capsys):
 
 
 def test_measures_of_molecules_and_of_paths(tmp_path):
-    molecules, text = tmp_path / "smiles", tmp_path / "text"
-    for folder, program in ((molecules, "prepare_smiles"), (text, "prepare_text")):
-        folder.mkdir()
-        (folder / "prepared.json").write_text(json.dumps({"settings": {"program": program}}))
+    molecules, text = builders.smiles_folder(tmp_path / "smiles"), builders.text_folder(tmp_path / "text")
     assert [name for name in MEASURES if not applies(name, EXLM, text)] == ["filling", "atoms"]
     assert [name for name in MEASURES if not applies(name, EXLM, None)] == ["filling", "atoms"]
     assert all(applies(name, EXLM, molecules) for name in MEASURES)
