@@ -159,14 +159,12 @@ def corpus_sentences() -> list[str]:
     return [line for paragraphs in CORPUS.values() for line in [*paragraphs, ""]]
 
 
-def smiles_folder(
-    folder: Path, form: str = "canonical", molecules: Sequence[str] = ("CCO", "c1ccccc1")
-) -> Path:
-    """What prepare_smiles.py makes of molecules, which are its validation set, too."""
+def smiles_folder(folder: Path, form: str = "canonical") -> Path:
+    """What prepare_smiles.py makes of two molecules."""
     import prepare_smiles
 
     train, valid = folder.parent / "molecules.smi", folder.parent / "valid.smi"
-    train.write_text("\n".join(molecules) + "\n")
+    train.write_text("CCO\nc1ccccc1\n")
     valid.write_text(train.read_text())
     argv = [folder, "--train", train, "--valid", valid, "--smiles", form]
     assert prepare_smiles.main(list(map(str, argv))) == 0

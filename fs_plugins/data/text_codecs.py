@@ -220,7 +220,7 @@ def _codec_in(folder: Path) -> Codec | None:
 
 
 def smiles_form(folder: Path) -> str | None:
-    """``--smiles`` of the prepare_smiles.py that made a folder, "canonical" or "as-given"; None for others."""
+    """``--smiles`` of the prepare_smiles.py that made a folder, "canonical" or "as-given", or None."""
     path = folder / RECORD
     if not path.is_file():
         return None
