@@ -39,6 +39,8 @@ constexpr double NEG_INF = -std::numeric_limits<double>::infinity();
 constexpr double NOT_A_NUMBER = std::numeric_limits<double>::quiet_NaN();
 constexpr double TINY = 1e-250;
 const double LOG_TINY = std::log(TINY);
+constexpr double LOG_NEGLIGIBLE = -60.0;  // of a term beside the largest of a sum: 1e-26 of it
+constexpr double LOG_LEAST = -746.0;      // exp gives 0 below
 
 // The part of the trellis that paths from the first to the last node can pass at target i: nodes first(i) .. last(i).
 struct Band {
@@ -89,7 +91,10 @@ double exact_log_sum(const double* previous, const T* links, int64_t L, int64_t 
     }
     if (top == NEG_INF) return NEG_INF;
     double sum = 0.0;
-    for (int64_t v = first; v <= last; ++v) sum += std::exp(previous[v] + static_cast<double>(links[v * L + u]) - top);
+    for (int64_t v = first; v <= last; ++v) {
+        const double below = previous[v] + static_cast<double>(links[v * L + u]) - top;
+        if (!(below < LOG_NEGLIGIBLE)) sum += std::exp(below);
+    }
     return top + std::log(sum);
 }
 
@@ -152,7 +157,9 @@ void share_exactly(const double* previous, const T* links, Band band, int64_t i,
         const double log_sum = exact_log_sum(previous, links, L, v0, v1, u);
         if (log_sum == NEG_INF) continue;
         for (int64_t v = v0; v <= std::min(v1, u - 1); ++v) {
-            const double share = posterior[u] * std::exp(previous[v] + static_cast<double>(links[v * L + u]) - log_sum);
+            const double below = previous[v] + static_cast<double>(links[v * L + u]) - log_sum;
+            if (below < LOG_LEAST) continue;
+            const double share = posterior[u] * std::exp(below);
             shares[v] += share;
             flow[v * L + u] += share;
         }
