@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,16 +55,16 @@ def applies(name: str, run: Run, data: Path | None) -> bool:
     return not (measure.paths and run.model in NO_PATHS)
 
 
-def command(name: str, run: Run, sentences: int) -> str:
-    """The module of a measure, and its options but for the checkpoint, the data and the output."""
+def command(name: str, run: Run, sentences: int, folder: str) -> str:
+    """The module of a measure, and its arguments but for the data and the output.
+
+    Args:
+        folder: of the run, whose checkpoints follow the module: --mask-prob takes all that follows it.
+    """
     measure = MEASURES[name]
     ratios = sorted({PROBE_RATIO, run.own_ratio})
     options = measure.options.format(p=run.own_ratio, ratios=" ".join(map(str, ratios)))
     if measure.sentences:
         options += f" --max-sentences {sentences}"
-    return f"fs_plugins.analysis.{measure.module} {options}".strip()
-
-
-def checkpoints(name: str) -> str:
-    """A pattern of the checkpoints that a measure takes, in a run's folder."""
-    return "checkpoint_*.pt" if MEASURES[name].over_training else "checkpoint_last.pt"
+    checkpoints = "checkpoint_*.pt" if measure.over_training else "checkpoint_last.pt"
+    return f"fs_plugins.analysis.{measure.module} {shlex.quote(folder)}/{checkpoints} {options}".strip()

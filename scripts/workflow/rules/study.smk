@@ -93,15 +93,12 @@ for measure in measures.MEASURES:
             f"{STUDY}/log/{measure}.log",
         params:
             command=lambda wildcards, name=measure: measures.command(
-                name, Run.of(wildcards.key), settings.sentences
+                name, Run.of(wildcards.key), settings.sentences, STUDY.format(key=wildcards.key)
             ),
-            folder=STUDY,
-            checkpoints=measures.checkpoints(measure),
         resources:
             gpu=settings.gpus,
         shell:
-            "{JOB} --log {log:q} -- python -m {params.command} {params.folder:q}/{params.checkpoints} --data {DATA:q}"
-            " --output {output:q}"
+            "{JOB} --log {log:q} -- python -m {params.command} --data {DATA:q} --output {output:q}"
 
 
 # Table 6, from the last checkpoint of the pre-training.

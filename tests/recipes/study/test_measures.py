@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 from recipes.study.grids import COMPARISONS, Run
-from recipes.study.measures import MEASURES, applies, checkpoints, command
+from recipes.study.measures import MEASURES, applies, command
 
 from tests import builders
 
@@ -17,17 +17,16 @@ EXLM, MLM, REPEATED = Run("exlm", 4, 0.387), Run("repeated-mlm", 1, 0.15), Run("
     [(EXLM, ["0.15", "0.387"]), (MLM, ["0.15"]), (REPEATED, ["0.15"]), (Run("exlm", 4, 0.15), ["0.15"])],
 )
 def test_a_run_is_probed_at_15_percent_and_at_its_own_p_unless_tokens_are_repeated(run, ratios):
-    expected = ["fs_plugins.analysis.probe", "--mask-prob", *ratios, "--max-sentences", "70"]
-    assert shlex.split(command("probe", run, 70)) == expected
+    expected = ["a b/checkpoint_last.pt", "--mask-prob", *ratios, "--max-sentences", "70"]
+    assert shlex.split(command("probe", run, 70, "a b")) == ["fs_plugins.analysis.probe", *expected]
 
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_each_measure_is_a_command_that_knows_its_options(name, capsys):
-    module, *options = shlex.split(command(name, EXLM, 70))
+    module, *arguments = shlex.split(command(name, EXLM, 70, "missing"))
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(module).main(["missing.pt", "--data", "data-bin", *options])
+        importlib.import_module(module).main([*arguments, "--data", "data-bin"])
     assert ended.value.code != 2, capsys.readouterr().err  # 2: argparse's
-    assert checkpoints(name) in ("checkpoint_last.pt", "checkpoint_*.pt")
 
 
 def test_measures_of_molecules_and_of_paths(tmp_path):
