@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from recipes import folders
+from recipes.study.measures import MEASURES
+
+from tests import builders
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install exlm[workflow]")
 
@@ -81,7 +84,7 @@ def test_learning_rates_are_tried_before_they_are_used(tmp_path):
     shown = dry_run(tmp_path, *words)
     assert shown.count("pretrain_text.sh") == 2 * 2 and "--seed 1" not in shown
     place = "out/study/exlm-k4-p0.15-penalty2-lr0.002-seed-3"
-    assert f"fs_plugins.analysis.use_of_states --mask-prob 0.15 {place}/checkpoint_*.pt" in shown
+    assert f"fs_plugins.analysis.use_of_states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
 
 
 @pytest.fixture
@@ -205,3 +208,20 @@ def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
     assert "pretrain" not in again.stdout + again.stderr
     other = call(tmp_path, *words[:-1], "updates=61")
     assert other.returncode != 0 and "updates: there 60, asked 61" in other.stdout + other.stderr
+
+
+@pytest.mark.slow
+def test_a_comparison_of_molecules_to_its_report(tmp_path):
+    """Rates tried, the best one's other seed, every measure; with two models of two updates."""
+    builders.smiles_folder(tmp_path / "data")
+    words = "output=out size=smoke data=data only=k=4,p=0.15 updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
+    result = call(tmp_path, "measures", "--cores", "2", "--config", *words.split())
+    assert result.returncode == 0, result.stdout + result.stderr
+    for row, own in (("exlm-k4-p0.15", {"states"}), ("exlm-no-transitions-k4-p0.15", set())):
+        lr = json.loads((tmp_path / f"out/rates/{row}.json").read_text())["lr"]
+        found = {path.stem for path in (tmp_path / f"out/study/{row}-lr{lr:g}-seed-2").glob("*.json")}
+        assert found & set(MEASURES) == {"probe", "curve", "joint", "filling", "atoms"} | own
+    lines = (tmp_path / "out/report.md").read_text().split("### Comparison")[1].splitlines()
+    for model in ("ExLM, k = 4 | 15%", "w/o transitions, k = 4 | 15%"):
+        rows = [line for line in lines if line.startswith(f"| {model}")]
+        assert len(rows) >= 4 and not [row for row in rows if "not run" in row or "unfinished" in row]
