@@ -97,15 +97,14 @@ build() {
 }
 
 run() { # run NAME CONFIGURATION ARGUMENTS: in a folder of its own; prints the row's results
-    local name=$1 configuration=$2 folder=$out/$1 rc=0
+    local name=$1 configuration=check_$2 folder=$out/$1 checked=1 rc=0
+    [[ $2 != time ]] || configuration=time_h100 checked=''
     shift 2
-    [[ $configuration == time ]] && configuration=time_h100 || configuration=check_$configuration
     rm -rf "$folder" && mkdir -p "$folder"
     awk '$1 in seen { next } $1 ~ /^-/ { seen[$1] } { print }' "$here/$configuration.config" \
         "$simulator/gpgpu-sim/configs/tested-cfgs/SM7_QV100/gpgpusim.config" >"$folder/gpgpusim.config"
-    (cd "$folder" && GPUSIM_CHECK=$([[ $configuration == check* ]] && echo 1) && export GPUSIM_CHECK &&
-        { [[ -n $GPUSIM_CHECK ]] || unset GPUSIM_CHECK; } && "$out/driver" "$@" >out.txt 2>&1) || rc=$?
-    awk -v rc="$rc" -v name="$name" -v checked="$([[ $configuration == check* ]] && echo 1)" '
+    (cd "$folder" && { [[ -z $checked ]] || export GPUSIM_CHECK=1; } && "$out/driver" "$@" >out.txt 2>&1) || rc=$?
+    awk -v rc="$rc" -v name="$name" -v checked="$checked" '
         /^DRIVER log_prob/ { split($4, kv, "="); if (kv[2] + 0 > log_prob) log_prob = kv[2] + 0 }
         /^DRIVER grad_/ { split($3, kv, "="); if (kv[2] + 0 > gradient) gradient = kv[2] + 0 }
         /^DRIVER/ && $NF == "BAD" { wrong = wrong " " $2 }

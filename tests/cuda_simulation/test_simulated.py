@@ -1,6 +1,7 @@
 """The CUDA kernels as PTX in GPGPU-Sim (``scripts/gpu_simulate.sh``), where that is installed."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -37,3 +38,10 @@ def test_missing_barrier_is_found(tmp_path):
     mutant.write_text(text.replace("\n        __syncwarp();\n", "\n", 1))
     run = simulate(tmp_path / "runs", "--check", "--only", "tiny-float", "--sources", str(mutant.parent))
     assert run.returncode == 1 and "races" in run.stdout, run.stdout + run.stderr
+
+
+@pytest.mark.slow
+def test_a_sentence_is_timed(tmp_path):
+    run = simulate(tmp_path, "--time", "--only", "early-84")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert re.search(r"early-84 +ok .* forward_tiles \d+ .* backward_tiles \d+ ", run.stdout), run.stdout

@@ -27,6 +27,7 @@ enum Pass { SUM_OF_PATHS, BEST_PATH, POSTERIORS };
 struct alignas(16) Tile {
     int slice, group;
     int part;  // where it sends what its edges add up to
+    int none;  // 0: a tile is read at once, and what is read has to be written
 };
 
 // How a block shares out sentences of up to L nodes.
@@ -92,6 +93,7 @@ public:
         while (tiles_before(mine.slice + 1) <= number) ++mine.slice;
         mine.group = number - tiles_before(mine.slice);
         mine.part = (mine.slice * layout.PARTS + mine.group % layout.warps) * WARP;
+        mine.none = 0;
         // The first and last step at which both the slice and the group are in the band; and the step after the group has left it,
         // at which the tile sends 0.
         const int slack = band.n - band.m, from = WARP * mine.slice, group = GROUP * mine.group;
