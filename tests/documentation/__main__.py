@@ -102,7 +102,7 @@ PRESUMED = {
     "explore.md": ["data-bin/text", "checkpoints/exlm"],
     "glue.md": ["data-bin/text", "checkpoints/exlm", "checkpoints/mlm"],
     "huggingface.md": ["data-bin/text", "checkpoints/exlm"],
-    "measures.md": ["data-bin/smiles", "checkpoint.pt"],
+    "measures.md": ["data-bin/smiles", "checkpoint.pt", "data-bin/text", "checkpoints/exlm"],
     "squad.md": ["data-bin/text", "checkpoints/exlm"],
 }
 ARRAYS = """
