@@ -16,9 +16,7 @@ from tests.builders import write_file, write_gpt2, write_lmdb
 from tests.data.squad_cases import question, squad_json
 from tests.glue_files import write_task
 
-WORDS = (
-    "the a this good bad new old model sentence word mask reads writes learns sees news is was of in".split()
-)
+WORDS = "the a this good bad new old model sentence word mask reads writes learns sees news is was of in"
 MOLECULES = [
     head + ring + tail
     for head, ring, tail in product(
@@ -32,7 +30,7 @@ MOLECULES = [
 def documents(number: int, seed: int) -> list[list[str]]:
     """Documents of three paragraphs each."""
     chance = random.Random(seed)
-    return [[" ".join(chance.choices(WORDS, k=30)) + "." for _ in range(3)] for _ in range(number)]
+    return [[" ".join(chance.choices(WORDS.split(), k=30)) + "." for _ in range(3)] for _ in range(number)]
 
 
 def text() -> None:
