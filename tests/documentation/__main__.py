@@ -11,6 +11,7 @@ Uses the Python that it is called with, and its packages. Exit status: 1 if a co
 """
 
 import argparse
+import atexit
 import collections
 import contextlib
 import importlib.util
@@ -115,6 +116,7 @@ class Shell:
 
     def __init__(self, clone: Path, program: list[str], call: str):
         self.clone, self.program, self.call, self.process = clone, program, call, None
+        atexit.register(self.kill)
         (clone.parent / "sitecustomize.py").write_text(TINY)
         self.environment = os.environ | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -225,7 +227,7 @@ def main() -> int:
                 )
             for shell in of_page.values():
                 shell.kill()
-        maker.kill()
+
     print(", ".join(f"{kind}: {number}" for kind, number in counts.items()))
     return int(counts["FAILED"] > 0)
 
