@@ -199,7 +199,7 @@ def main() -> int:
     add("--page", nargs="+", choices=names, default=names, metavar="PAGE", help="default: all")
     add("--whole", action="store_true", help="run the grids, too: hours")
     add("--folder", type=Path, help="a new folder for the clones, kept (default: a temporary one)")
-    add("--limit", type=float, default=1200, metavar="SECONDS", help="of a command (default: %(default)s)")
+    add("--limit", type=float, default=3600, metavar="SECONDS", help="of a command (default: %(default)s)")
     args = parser.parse_args()
 
     counts: collections.Counter[str] = collections.Counter()
