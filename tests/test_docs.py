@@ -1,37 +1,19 @@
-"""The commands in README and docs: their scripts exist and know their options, their modules can be found."""
+"""The commands in README and docs: their scripts exist and know their options, their modules can be found.
+
+`python -m tests.documentation` runs them.
+"""
 
 import importlib.util
 import re
-import shlex
-from pathlib import Path
 
 import pytest
 from fairseq import options
 
 import fs_plugins  # noqa: F401  (registers models, tasks and criterions)
+from tests.documentation import __main__ as documentation
+from tests.documentation.pages import PAGES, ROOT, commands, simple_commands
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OPTION = re.compile(r"--[a-z][a-z0-9-]+")
-SEPARATE = (";", "&&", "|", "&")
-
-
-def commands(page: Path) -> list[list[str]]:
-    """The commands of a page's shell blocks, in words."""
-    found = []
-    for block in re.findall(r"```bash\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        begun = ""  # of a quotation over several lines
-        for line in block.replace("\\\n", " ").splitlines():
-            try:
-                words, begun = shlex.split(begun + line, comments=True), ""
-            except ValueError:
-                begun += line + "\n"
-                continue
-            while words:
-                end = next((i for i, word in enumerate(words) if word in SEPARATE), len(words))
-                found.append(words[:end])
-                words = words[end + 1 :]
-    return [words for words in found if words]
 
 
 def scripts_of(words: list[str]) -> list[str]:
@@ -44,9 +26,11 @@ def scripts_of(words: list[str]) -> list[str]:
 
 
 COMMANDS = [
-    pytest.param(words, id=f"{page.name}-{i}")
+    pytest.param(words, id=f"{page.name}-{command.line}-{i}")
     for page in PAGES
-    for i, words in enumerate(commands(page))
+    for command in commands(page)
+    if command.language == "bash"
+    for i, words in enumerate(simple_commands(command.text))
     if scripts_of(words)
 ]
 
@@ -83,6 +67,14 @@ def test_a_command_calls_what_exists_with_options_it_knows(words, known):
 
 def test_the_pages_have_commands():
     assert len(COMMANDS) > 40
+
+
+def test_what_is_not_run_is_on_a_page():
+    texts = [command.text for page in PAGES for command in commands(page)]
+    for table in (documentation.NOT_RUN, documentation.DRY_RUNS, documentation.NEEDS):
+        for pattern in table:
+            assert any(re.search(pattern, text) for text in texts), pattern
+    assert documentation.PRESUMED.keys() <= {str(page.relative_to(ROOT)) for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
