@@ -9,14 +9,7 @@ from fairseq.logging import metrics
 
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from tests import builders
-
-WORDS = builders.dictionary(20)
-SENTENCES = [
-    builders.sentence(WORDS, 6, [2, 3], seed=1),
-    builders.sentence(WORDS, 2, [], seed=2),
-    builders.sentence(WORDS, 9, [1], seed=3, end=False),
-]
-BATCH = builders.sample(WORDS, SENTENCES)
+from tests.criterions.batch import BATCH, SENTENCES, WORDS
 
 
 def criterion(**options) -> NatDagLossMLM:
