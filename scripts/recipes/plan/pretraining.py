@@ -60,7 +60,8 @@ TEXT = Corpus(
     "prepare_text.py or fairseq-preprocess --only-source",
     "--batch-size",
     """\
-  MODEL  exlm, exlm-1d-rope, exlm-no-transitions, exlm-sparse, mlm or repeated-mlm (configs/model/)
+  MODEL  exlm, mlm or repeated-mlm; of the paper's tables 2 and 13: exlm-1d-rope, exlm-no-transitions,
+         exlm-sparse; or another of configs/model/
   SIZE   base or large: the paper's text models, with table 10 (configs/pretrain/table10.flags);
          paper, small or smoke: the study of [MASK], with table 5 (configs/size/)
   DATA   a folder made by prepare_text.py or fairseq-preprocess --only-source; or several, joined by ':'

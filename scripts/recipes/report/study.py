@@ -25,6 +25,10 @@ MODELS = {  # of the study, by name
     "exlm-no-transitions": "w/o transitions",
     "exlm-1d-rope": "w/o 2D RoPE",
     "exlm-sparse": "sparse ExLM",
+    "exlm-lattice": "lattice",
+    "exlm-soft-lattice": "soft lattice",
+    "exlm-unequal-states": "unequal states",
+    "exlm-unequal-soft-lattice": "unequal states, soft lattice",
     "repeated-mlm": "Repeated MLM",
 }
 T = TypeVar("T")

@@ -176,6 +176,31 @@ COMPARISONS: dict[str, Experiment] = {
         ),
         (PROBE, CURVE, JOINT, FILLING, ATOMS, USE_OF_STATES),
     ),
+    "collapse": Experiment(
+        "States that say different words",
+        (
+            _mlm(),
+            _exlm(),
+            _exlm(penalty=PENALTY),
+            _exlm(penalty=PENALTY, schedule=4),  # do they come with time?
+            _exlm(8, penalty=PENALTY),  # with larger k?
+            _exlm(model="exlm-unequal-states", penalty=PENALTY),  # if they are not equal at first?
+            _exlm(model="exlm-lattice"),  # if the graph favours none at first?
+            _exlm(model="exlm-soft-lattice"),  # and does not choose one before words differ?
+            _exlm(model="exlm-unequal-soft-lattice"),  # if all of these hold?
+            _exlm(penalty=PENALTY, shared_layers=1.0),  # the control: they cannot differ
+            *(
+                run  # do they come if masks depend on each other?
+                for p in MASK_RATIOS[2:4]
+                for run in (
+                    _mlm(p),
+                    _exlm(p=p, penalty=PENALTY),
+                    _exlm(p=p, model="exlm-unequal-soft-lattice"),
+                )
+            ),
+        ),
+        (PROBE, CURVE, JOINT, USE_OF_STATES),
+    ),
 }
 TARGETS = EXPERIMENTS | COMPARISONS
 

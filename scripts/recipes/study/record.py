@@ -96,7 +96,7 @@ def _study(settings: Settings, targets: list[str]) -> Record:
         "dictionary": settings.data and sha256(data / "dict.txt"),
         "tokens": settings.data and [(data / f"{split}.bin").stat().st_size for split in ("train", "valid")],
         "glue": about["glue"],
-        "configs": _configs_hash(settings.size),
+        **_configs_hashes(settings.size, targets),
         "flags": settings.flags,
         "updates": settings.updates,
         "sentences": settings.sentences,
@@ -105,13 +105,17 @@ def _study(settings: Settings, targets: list[str]) -> Record:
     return Record(settings.output / "study.json", about, fixed, ("study/*/train.json", "study/*/*.pt"))
 
 
-def _configs_hash(size: str) -> str:
-    """Of the hyper-parameters that the study's runs of a size depend on."""
-    models = {run.model for experiment in TARGETS.values() for run in experiment.runs}
-    names = ["pretrain/table5", "finetune/table6", "finetune/recipe", f"size/{size}"]
-    names += [f"model/{model}" for model in sorted(models)]
-    text = "\n".join(str(Flags.read(CONFIGS / f"{name}.flags")) for name in names)
-    return hashlib.sha256(text.encode()).hexdigest()
+def _configs_hashes(size: str, targets: Iterable[str]) -> dict[str, str]:
+    """Of the hyper-parameters that the targets' runs of a size depend on."""
+    models = sorted({run.model for name in targets for run in TARGETS[name].runs})
+    files = {"configs": ("pretrain/table5", "finetune/table6", "finetune/recipe", f"size/{size}")}
+    files |= {f"configs of {model}": (f"model/{model}",) for model in models}
+    return {
+        name: hashlib.sha256(
+            "\n".join(str(Flags.read(CONFIGS / f"{part}.flags")) for part in parts).encode()
+        ).hexdigest()
+        for name, parts in files.items()
+    }
 
 
 def _table3(settings: Settings) -> list[Record]:

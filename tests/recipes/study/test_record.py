@@ -1,10 +1,13 @@
 """An output folder holds results of one kind of settings."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
 from recipes.command_line import RecipeError
+from recipes.folders import CONFIGS
+from recipes.study import record as record_module
 from recipes.study.record import records
 from recipes.study.settings import Settings
 
@@ -26,7 +29,7 @@ def refusal(settings, *targets) -> str:
     return str(error.value)
 
 
-def test_the_study(tmp_path, data, glue):
+def test_the_study(tmp_path, data, glue, monkeypatch):
     settings = Settings(tmp_path / "out", "small", data)
     begin(replace(settings, updates=3), "table2")
     begin(replace(settings, updates=30), "table2")  # nothing was trained before
@@ -38,6 +41,15 @@ def test_the_study(tmp_path, data, glue):
     record = json.loads((tmp_path / "out/study.json").read_text())
     assert (record["size"], record["data"], record["glue"]) == ("small", str(data), None)
     assert record["seeds"] == [1, 2] and record["targets"] == ["table2", "figure4"]
+
+    begin(settings, "collapse")  # has models of its own
+    fixed = json.loads((tmp_path / "out/study.json").read_text())["fixed"]
+    assert {name for name in fixed if name.startswith("configs of exlm-l")} == {"configs of exlm-lattice"}
+    monkeypatch.setattr(record_module, "CONFIGS", shutil.copytree(CONFIGS, tmp_path / "configs"))
+    (tmp_path / "configs/model/exlm-lattice.flags").write_text("--arch exlm_large")
+    begin(settings, "table2")
+    assert "configs of exlm-lattice: there" in refusal(settings, "collapse")
+    monkeypatch.undo()
 
     begin(replace(settings, glue=glue), "table2")  # may be added
     assert "glue: there" in refusal(replace(settings, glue=tmp_path), "table2")
