@@ -59,7 +59,7 @@ if [[ $kind == text ]]; then
     "$python" scripts/prepare_text.py "$out/data-bin" --train "$out/corpus.txt" --bpe "$out/bpe" --valid-share 0.08
 else
     : "${updates:=400}"
-    sentence='C C ( = O ) <mask> c 1 c c c c c 1 C ( = <mask> ) O' # aspirin
+    sentence='CC(=O)<mask>c1ccccc1C(=<mask>)O' # aspirin
     [[ -e $out/pretrain.smi ]] || "$python" -m recipes.quickstart.molecules "$out"/{pretrain.smi,logP.csv}
     "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
 fi

@@ -1,6 +1,7 @@
 """The quickstart from a small corpus to its table: interrupted, resumed, finished, and asked for others."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,21 @@ def test_interrupted_killed_resumed_and_finished(tmp_path, environment):
     other = quickstart("--seed", 2)
     assert other.returncode != 0 and "holds a run of other settings" in other.stderr
     assert (output / "curve.png").stat().st_mtime_ns == picture
+
+
+@pytest.mark.slow
+def test_molecules_to_the_table(tmp_path, environment):
+    """With few of RDKit's molecules."""
+    chains = ["C" * n + end for n in range(1, 26) for end in ("", "O", "N", "Cl")]
+    (tmp_path / "pretrain.smi").write_text("\n".join(chains) + "\n")
+    rows = [f"{smiles},{len(smiles) / 10}" for smiles in chains]
+    (tmp_path / "logP.csv").write_text("\n".join(["smiles,logP", *rows]) + "\n")
+    arguments = call("smiles", "--output", tmp_path, "--updates", 6)
+    result = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    table = (tmp_path / "table.txt").read_text()
+    assert "pre-trained ExLM" in table and (tmp_path / "curve.png").exists()
+    assert re.search(r"with +CC\(=O\)\S*c1ccccc1C\(=\S*\)O$", table)
 
 
 def processes_of(session: int) -> list[int]:
