@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Trains ExLM and the vanilla MLM side by side on this machine's CPU, and shows what each has learned:
+# Trains the vanilla MLM, ExLM, and ExLM with an alignment penalty side by side on this machine's CPU, and shows what
+# each has learned:
 #
 #   bash scripts/quickstart.sh [text | smiles] [options]
 #
 #   text          English from CPython's documentation (default)
-#   smiles        the molecules that RDKit ships; ExLM is then fine-tuned on a property
+#   smiles        the molecules that RDKit ships; ExLM with the penalty is then fine-tuned on a property
 #   --output DIR  where everything goes (default: runs/quickstart-text or runs/quickstart-smiles)
-#   --updates N   of each pre-training (default: 1400; smiles: 400)
-#   --k N         states of a masked token in ExLM (default: 4; smiles: 2)
+#   --updates N   of each pre-training (default: 1200; smiles: 600)
+#   --k N         states of a masked token in ExLM (default: 2)
 #   --seed N      of the weights, the masks and the order (default: 1)
 #
 # It takes about 5 minutes on two cores; the first call also makes .venv. If interrupted, rerun the same command to
@@ -15,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-kind=text output='' updates='' k='' seed=1
+kind=text output='' updates='' k=2 seed=1
 while (($#)); do
     case $1 in
     text | smiles) kind=$1 && shift ;;
@@ -29,7 +30,7 @@ out=${output:-runs/quickstart-$kind}
 [[ -n ${EXLM_PYTHON:-} ]] || bash scripts/setup_env.sh
 # shellcheck source=scripts/environment.sh
 source scripts/environment.sh
-export OMP_NUM_THREADS=1 # for each of two trainings; models this small gain little from more
+export OMP_NUM_THREADS=1 # for each training; models this small gain little from more
 mkdir -p "$out"
 
 # train NAME SCRIPT ARGUMENT...: trains $out/NAME in the background; shows a line of its train.log now and then
@@ -43,7 +44,11 @@ train() {
     trainings+=($!)
     set +m
 }
-finish() { wait "${trainings[0]}" && wait "${trainings[1]}" && trainings=(); }
+finish() {
+    local training
+    for training in "${trainings[@]}"; do wait "$training"; done
+    trainings=()
+}
 stop() {
     while kill -- ${trainings[@]+"${trainings[@]/#/-}"} 2>/dev/null; do sleep 0.2; done
     echo "interrupted: rerun the same command to resume" >&2
@@ -52,23 +57,25 @@ stop() {
 trap stop INT TERM HUP
 
 if [[ $kind == text ]]; then
-    : "${updates:=1400}"
+    : "${updates:=1200}"
     sentence='Return the number of <mask> in the <mask>.'
     [[ -e $out/corpus.txt ]] || "$python" -m recipes.quickstart.english "$out/corpus.txt"
     [[ -e $out/bpe/tokenizer.json ]] || "$python" scripts/train_bpe.py "$out/bpe" "$out/corpus.txt" --vocabulary 400
     "$python" scripts/prepare_text.py "$out/data-bin" --train "$out/corpus.txt" --bpe "$out/bpe" --valid-share 0.08
 else
-    : "${updates:=400}"
+    : "${updates:=600}"
     sentence='CC(=O)<mask>c1ccccc1C(=<mask>)O' # aspirin
     [[ -e $out/pretrain.smi ]] || "$python" -m recipes.quickstart.molecules "$out"/{pretrain.smi,logP.csv}
     "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
 fi
 
-echo "Pre-training ExLM and the MLM; each has a loss of its own"
+echo "Pre-training three models; each has a loss of its own"
 flags=(--updates "$updates" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
 train mlm "pretrain_$kind.sh" mlm quickstart "$out/data-bin"
-flags+=(${k:+--k "$k"})
+flags+=(--k "$k")
 train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin"
+flags+=(--alignment-penalty 2)
+train exlm-penalty "pretrain_$kind.sh" exlm quickstart "$out/data-bin"
 finish
 
 if [[ $kind == smiles ]]; then
@@ -76,9 +83,9 @@ if [[ $kind == smiles ]]; then
     [[ -e $out/logP ]] || "$python" scripts/prepare_moleculenet.py logP "$out/logP.csv" "$out/logP" \
         --dictionary "$out/data-bin/dict.txt" --kind regression --split random
     flags=(--max-epoch 5 --batch-size 32 --lr 1e-3)
-    train finetune/pretrained finetune_moleculenet.sh bbbp "$out/exlm/checkpoint_last.pt" "$out/logP"
+    train finetune/pretrained finetune_moleculenet.sh bbbp "$out/exlm-penalty/checkpoint_last.pt" "$out/logP"
     flags+=(--scratch)
-    train finetune/scratch finetune_moleculenet.sh bbbp "$out/exlm/checkpoint_last.pt" "$out/logP"
+    train finetune/scratch finetune_moleculenet.sh bbbp "$out/exlm-penalty/checkpoint_last.pt" "$out/logP"
     finish
 fi
 "$python" -m recipes.quickstart.report "$out" "$sentence"

@@ -1,9 +1,9 @@
-"""What the two models of the quickstart have learned, as a table and a picture.
+"""What the models of the quickstart have learned, as a table and a picture.
 
     python -m recipes.quickstart.report OUTPUT SENTENCE
 
-Every checkpoint in OUTPUT/{exlm,mlm} has to recover the same masked tokens of the validation set
-(fs_plugins/analysis/probe.py). ExLM then fills the masks of SENTENCE. Writes OUTPUT/table.txt and curve.png.
+Every checkpoint in OUTPUT/{mlm,exlm,exlm-penalty} has to recover the same masked tokens of the validation set
+(fs_plugins/analysis/probe.py). The last then fills the masks of SENTENCE. Writes OUTPUT/table.txt and curve.png.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from recipes.figures import COLOURS, png
 from recipes.files import atomic, read_json, write_json, write_lines
 from recipes.logs import read_log, training_seconds
 
-MODELS = {"exlm": "ExLM", "mlm": "MLM"}
+FILLING = "exlm-penalty"
+MODELS = {"mlm": "MLM", "exlm": "ExLM, as published", FILLING: "ExLM, alignment penalty"}
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
 FREQUENCIES = "frequencies of the tokens alone"
 MASKED = 0.15
@@ -56,12 +57,12 @@ def frequency_bits(data: Path) -> float:
     return float(-(valid * np.log2(train / train.sum())).sum() / valid.sum())
 
 
-def verdict(exlm: float, mlm: float) -> str:
-    """Which model is ahead, from bits a masked token."""
-    if f"{exlm:.2f}" == f"{mlm:.2f}":
-        return "ExLM and the MLM predict the masked tokens equally well."
-    ahead, behind = ("ExLM", "the MLM") if exlm < mlm else ("The MLM", "ExLM")
-    return f"{ahead} is ahead of {behind} by {abs(exlm - mlm):.2f} bits a masked token."
+def verdict(bits: dict[str, float]) -> str:
+    """Which model is ahead, from the bits a masked token of each."""
+    (first, least), (second, next_least) = sorted(bits.items(), key=lambda item: item[1])[:2]
+    if f"{least:.2f}" == f"{next_least:.2f}":
+        return f"The best two predict the masked tokens equally well: {first}; {second}."
+    return f"The best: {first}, by {next_least - least:.2f} bits a masked token. Next: {second}."
 
 
 def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> list[str]:
@@ -71,8 +72,8 @@ def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> li
         minutes = (training_seconds(read_log(output / name / "train.log")) or 0) / 60
         rows.append(f"  {title:<32}{last['bits']:>20.2f}{last['accuracy']:>11.1%}{minutes:>9.1f}")
     rows += [f"  {FREQUENCIES:<32}{frequencies:>20.2f}", ""]
-    rows.append(verdict(*(curves[name][-1]["bits"] for name in MODELS)))
-    rows.append(f"Both predict the same {last['tokens']:,} tokens. This is one run: see docs/results.md.")
+    rows.append(verdict({title: curves[name][-1]["bits"] for name, title in MODELS.items()}))
+    rows.append(f"All predict the same {last['tokens']:,} tokens. This is one run: see docs/results.md.")
     if (output / "finetune").is_dir():
         rows += ["", f"{'Crippen logP of test molecules':<34}{'RMSE':>20}"]
         for name, title in STARTS.items():
@@ -100,7 +101,7 @@ def main() -> None:
     curves = {name: curve(output / name) for name in MODELS}
     frequencies = frequency_bits(output / "data-bin")
     rows = table(output, curves, frequencies)
-    filled = load(output / "exlm" / "checkpoint_last.pt", device="cpu").fill(sentence, samples=0).best
+    filled = load(output / FILLING / "checkpoint_last.pt", device="cpu").fill(sentence, samples=0).best
     rows += ["", f"ExLM fills  {sentence}", f"with        {filled.text}"]
     with atomic(output / "curve.png", "wb") as file:
         file.write(png(draw(curves, frequencies)))

@@ -25,29 +25,32 @@ def test_bits_of_the_frequencies(tmp_path):
 @pytest.mark.parametrize(
     ("exlm", "mlm", "said"),
     [
-        (6.5, 7.0, "ExLM is ahead of the MLM by 0.50 bits"),
-        (7.0, 6.5, "The MLM is ahead of ExLM by 0.50 bits"),
-        (7.001, 7.002, "equally well"),
+        (6.5, 7.0, "The best: ExLM, by 0.50 bits a masked token. Next: MLM."),
+        (7.0, 6.5, "The best: MLM, by 0.50 bits a masked token. Next: ExLM."),
+        (7.001, 7.002, "equally well: ExLM; MLM."),
     ],
 )
 def test_it_says_who_is_ahead(exlm, mlm, said):
-    assert said in report.verdict(exlm, mlm)
+    assert said in report.verdict({"MLM": mlm, "ExLM": exlm, "another": 9.0})
 
 
 def test_table_and_picture(tmp_path):
-    for name in ("exlm", "mlm"):
+    for name in report.MODELS:
         (tmp_path / name).mkdir()
     record = json.dumps({"train_loss": "5", "train_num_updates": "200", "train_train_wall": "90"})
     (tmp_path / "exlm" / "train.log").write_text(f"2026-01-01 00:00:00 | INFO | train | {record}\n")
     for name, rmse in (("pretrained", 0.5), ("scratch", 0.75)):
         (tmp_path / "finetune" / name).mkdir(parents=True)
         (tmp_path / "finetune" / name / "metrics.json").write_text(json.dumps({"test": {"rmse": rmse}}))
-    curves = {"exlm": points(7.5, 6.25), "mlm": points(7.25, 6.75)}
+    curves = {"mlm": points(7.25, 6.75), "exlm": points(7.5, 6.25), "exlm-penalty": points(7, 6)}
     rows = {row[:34].strip(): row[34:].split() for row in report.table(tmp_path, curves, 7.07)}
-    assert rows["ExLM"] == ["6.25", "25.0%", "1.5"]
+    assert rows["ExLM, as published"] == ["6.25", "25.0%", "1.5"]
     assert rows["MLM"] == ["6.75", "25.0%", "0.0"]
     assert rows["frequencies of the tokens alone"] == ["7.07"]
     assert rows["pre-trained ExLM"] == ["0.500"] and rows["the same model from scratch"] == ["0.750"]
     [axes] = report.draw(curves, 7.07).axes
-    assert [line.get_label() for line in axes.lines] == ["ExLM", "MLM", "frequencies of the tokens alone"]
-    assert list(axes.lines[0].get_xdata()) == [100, 200] and list(axes.lines[1].get_ydata()) == [7.25, 6.75]
+    assert [line.get_label() for line in axes.lines] == [
+        *report.MODELS.values(),
+        "frequencies of the tokens alone",
+    ]
+    assert list(axes.lines[0].get_xdata()) == [100, 200] and list(axes.lines[0].get_ydata()) == [7.25, 6.75]
