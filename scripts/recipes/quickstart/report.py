@@ -3,7 +3,8 @@
     python -m recipes.quickstart.report OUTPUT SENTENCE
 
 Every checkpoint in OUTPUT/{mlm,exlm,exlm-penalty} has to recover the same masked tokens of the validation set
-(fs_plugins/analysis/probe.py). The last then fills the masks of SENTENCE. Writes OUTPUT/table.txt and curve.png.
+(fs_plugins/analysis/probe.py). The last then fills the masks of SENTENCE. Writes OUTPUT/table.txt and
+curve.png.
 """
 
 from __future__ import annotations
