@@ -45,16 +45,13 @@ train() {
     set +m
 }
 finish() {
-    local training
-    for training in "${trainings[@]}"; do wait "$training"; done
+    local _
+    for _ in "${trainings[@]}"; do wait -n; done # the first that fails ends all
     trainings=()
 }
-stop() {
-    while kill -- ${trainings[@]+"${trainings[@]/#/-}"} 2>/dev/null; do sleep 0.2; done
-    echo "interrupted: rerun the same command to resume" >&2
-    exit 130
-}
-trap stop INT TERM HUP
+stop() { while kill -- ${trainings[@]+"${trainings[@]/#/-}"} 2>/dev/null; do sleep 0.2; done; }
+trap stop EXIT # also if one of them fails
+trap 'echo "interrupted: rerun the same command to resume" >&2; exit 130' INT TERM HUP
 
 if [[ $kind == text ]]; then
     : "${updates:=1200}"

@@ -65,6 +65,16 @@ def test_interrupted_killed_resumed_and_finished(tmp_path, environment):
     assert (output / "exlm" / "train.log").read_text().count("Loaded checkpoint") == 1
     picture = (output / "curve.png").stat().st_mtime_ns
 
+    failing = tmp_path / "failing"
+    failing.mkdir()
+    for name in ("corpus.txt", "bpe", "data-bin"):
+        (failing / name).symlink_to(output / name)
+    (failing / "exlm").write_text("no folder")
+    arguments = call("--output", failing, "--updates", 100_000)
+    failed = subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, start_new_session=True)
+    assert b"error: exlm failed" in failed.communicate(timeout=120)[1]
+    assert failed.returncode == 1 and not processes_of(failed.pid)  # the other trainings are stopped
+
     other = quickstart("--seed", 2)
     assert other.returncode != 0 and "holds a run of other settings" in other.stderr
     assert (output / "curve.png").stat().st_mtime_ns == picture
