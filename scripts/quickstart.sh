@@ -14,6 +14,7 @@
 # It takes about 5 minutes on two cores; the first call also makes .venv. If interrupted, rerun the same command to
 # resume. Each step is a script that you can call yourself; DIR holds what they write, table.txt and curve.png.
 set -euo pipefail
+((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 403)) || { echo "error: needs bash 4.3; this is $BASH_VERSION" >&2 && exit 2; }
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 kind=text output='' updates='' k=2 seed=1

@@ -3,8 +3,8 @@
     python -m recipes.quickstart.report OUTPUT SENTENCE
 
 Every checkpoint in OUTPUT/{mlm,exlm,exlm-penalty} has to recover the same masked tokens of the validation set
-(fs_plugins/analysis/probe.py). The last then fills the masks of SENTENCE. Writes OUTPUT/table.txt and
-curve.png.
+(fs_plugins/analysis/probe.py). exlm-penalty then fills the masks of SENTENCE. Writes OUTPUT/table.txt
+and curve.png.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from recipes.files import atomic, read_json, write_json, write_lines
 from recipes.logs import read_log, training_seconds
 
 FILLING = "exlm-penalty"
-MODELS = {"mlm": "MLM", "exlm": "ExLM, as published", FILLING: "ExLM, alignment penalty"}
+MODELS = {"mlm": "MLM", "exlm": "ExLM as published", FILLING: "ExLM with alignment penalty"}
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
 FREQUENCIES = "frequencies of the tokens alone"
 MASKED = 0.15
@@ -62,8 +62,8 @@ def verdict(bits: dict[str, float]) -> str:
     """Which model is ahead, from the bits a masked token of each."""
     (first, least), (second, next_least) = sorted(bits.items(), key=lambda item: item[1])[:2]
     if f"{least:.2f}" == f"{next_least:.2f}":
-        return f"The best two predict the masked tokens equally well: {first}; {second}."
-    return f"The best: {first}, by {next_least - least:.2f} bits a masked token. Next: {second}."
+        return f"{first} and {second} predict the masked tokens best, and equally well."
+    return f"{first} predicts them best, {next_least - least:.2f} bits ahead of {second}."
 
 
 def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> list[str]:
@@ -74,7 +74,7 @@ def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> li
         rows.append(f"  {title:<32}{last['bits']:>20.2f}{last['accuracy']:>11.1%}{minutes:>9.1f}")
     rows += [f"  {FREQUENCIES:<32}{frequencies:>20.2f}", ""]
     rows.append(verdict({title: curves[name][-1]["bits"] for name, title in MODELS.items()}))
-    rows.append(f"All predict the same {last['tokens']:,} tokens. This is one run: see docs/results.md.")
+    rows.append(f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results.md.")
     if (output / "finetune").is_dir():
         rows += ["", f"{'Crippen logP of test molecules':<34}{'RMSE':>20}"]
         for name, title in STARTS.items():
@@ -103,7 +103,7 @@ def main() -> None:
     frequencies = frequency_bits(output / "data-bin")
     rows = table(output, curves, frequencies)
     filled = load(output / FILLING / "checkpoint_last.pt", device="cpu").fill(sentence, samples=0).best
-    rows += ["", f"ExLM fills  {sentence}", f"with        {filled.text}"]
+    rows += ["", f"{MODELS[FILLING]} fills  {sentence}", f"with  {filled.text}"]
     with atomic(output / "curve.png", "wb") as file:
         file.write(png(draw(curves, frequencies)))
     write_lines(output / "table.txt", rows)

@@ -182,15 +182,15 @@ COMPARISONS: dict[str, Experiment] = {
             _mlm(),
             _exlm(),
             _exlm(penalty=PENALTY),
-            _exlm(penalty=PENALTY, schedule=4),  # do they come with time?
-            _exlm(8, penalty=PENALTY),  # with larger k?
-            _exlm(model="exlm-unequal-states", penalty=PENALTY),  # if they are not equal at first?
-            _exlm(model="exlm-lattice"),  # if the graph favours none at first?
-            _exlm(model="exlm-soft-lattice"),  # and does not choose one before words differ?
-            _exlm(model="exlm-unequal-soft-lattice"),  # if all of these hold?
-            _exlm(penalty=PENALTY, shared_layers=1.0),  # the control: they cannot differ
+            _exlm(penalty=PENALTY, schedule=4),  # longer training
+            _exlm(8, penalty=PENALTY),  # larger k
+            _exlm(model="exlm-unequal-states", penalty=PENALTY),  # states unequal at initialisation
+            _exlm(model="exlm-lattice"),  # no state favoured at initialisation
+            _exlm(model="exlm-soft-lattice"),  # and transitions learned slowly
+            _exlm(model="exlm-unequal-soft-lattice"),  # all of these
+            _exlm(penalty=PENALTY, shared_layers=1.0),  # the control: states cannot differ
             *(
-                run  # do they come if masks depend on each other?
+                run  # masks that depend on each other
                 for p in MASK_RATIOS[2:4]
                 for run in (
                     _mlm(p),

@@ -108,7 +108,8 @@ def _study(settings: Settings, targets: list[str]) -> Record:
 def _configs_hashes(size: str, targets: Iterable[str]) -> dict[str, str]:
     """Of the hyper-parameters that the targets' runs of a size depend on."""
     models = sorted({run.model for name in targets for run in TARGETS[name].runs})
-    files = {"configs": ("pretrain/table5", "finetune/table6", "finetune/recipe", f"size/{size}")}
+    shared = ("pretrain/table5", "finetune/table6", "finetune/recipe", f"size/{size}")
+    files = {f"configs of size {size}": shared}
     files |= {f"configs of {model}": (f"model/{model}",) for model in models}
     return {
         name: hashlib.sha256(

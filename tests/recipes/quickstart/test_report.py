@@ -25,9 +25,9 @@ def test_bits_of_the_frequencies(tmp_path):
 @pytest.mark.parametrize(
     ("exlm", "mlm", "said"),
     [
-        (6.5, 7.0, "The best: ExLM, by 0.50 bits a masked token. Next: MLM."),
-        (7.0, 6.5, "The best: MLM, by 0.50 bits a masked token. Next: ExLM."),
-        (7.001, 7.002, "equally well: ExLM; MLM."),
+        (6.5, 7.0, "ExLM predicts them best, 0.50 bits ahead of MLM."),
+        (7.0, 6.5, "MLM predicts them best, 0.50 bits ahead of ExLM."),
+        (7.001, 7.002, "ExLM and MLM predict the masked tokens best, and equally well."),
     ],
 )
 def test_it_says_who_is_ahead(exlm, mlm, said):
@@ -44,7 +44,7 @@ def test_table_and_picture(tmp_path):
         (tmp_path / "finetune" / name / "metrics.json").write_text(json.dumps({"test": {"rmse": rmse}}))
     curves = {"mlm": points(7.25, 6.75), "exlm": points(7.5, 6.25), "exlm-penalty": points(7, 6)}
     rows = {row[:34].strip(): row[34:].split() for row in report.table(tmp_path, curves, 7.07)}
-    assert rows["ExLM, as published"] == ["6.25", "25.0%", "1.5"]
+    assert rows["ExLM as published"] == ["6.25", "25.0%", "1.5"]
     assert rows["MLM"] == ["6.75", "25.0%", "0.0"]
     assert rows["frequencies of the tokens alone"] == ["7.07"]
     assert rows["pre-trained ExLM"] == ["0.500"] and rows["the same model from scratch"] == ["0.750"]
