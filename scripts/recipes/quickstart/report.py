@@ -63,7 +63,7 @@ def verdict(bits: dict[str, float]) -> str:
     (first, least), (second, next_least) = sorted(bits.items(), key=lambda item: item[1])[:2]
     if f"{least:.2f}" == f"{next_least:.2f}":
         return f"{first} and {second} predict the masked tokens best, and equally well."
-    return f"{first} predicts them best, {next_least - least:.2f} bits ahead of {second}."
+    return f"{first} predicts the masked tokens best, {next_least - least:.2f} bits ahead of {second}."
 
 
 def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> list[str]:

@@ -25,8 +25,8 @@ def test_bits_of_the_frequencies(tmp_path):
 @pytest.mark.parametrize(
     ("exlm", "mlm", "said"),
     [
-        (6.5, 7.0, "ExLM predicts them best, 0.50 bits ahead of MLM."),
-        (7.0, 6.5, "MLM predicts them best, 0.50 bits ahead of ExLM."),
+        (6.5, 7.0, "ExLM predicts the masked tokens best, 0.50 bits ahead of MLM."),
+        (7.0, 6.5, "MLM predicts the masked tokens best, 0.50 bits ahead of ExLM."),
         (7.001, 7.002, "ExLM and MLM predict the masked tokens best, and equally well."),
     ],
 )
