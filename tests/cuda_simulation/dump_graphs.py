@@ -80,7 +80,7 @@ def main() -> None:
     args = parser.parse_args()
     tokens = args.tokens or round((args.targets - 2) / 0.15) + 2
     checkpoint = load_checkpoint(args.checkpoint, args.data, "cpu")
-    inputs, target = samples(checkpoint, args.data or checkpoint.folder, args.count, tokens, args.targets - 2)
+    inputs, target = samples(checkpoint, checkpoint.data, args.count, tokens, args.targets - 2)
     nodes, targets, match, links = graphs_of(checkpoint, inputs, target)
     if args.sharpen != 1.0:
         links = (args.sharpen * links).log_softmax(-1).nan_to_num(nan=-math.inf)

@@ -163,7 +163,7 @@ void collect(const double* weights, const double* edges, const double* ratios, i
 
 constexpr int STRIP = 32;
 
-// flow[v][u] = edges[v][u] * sum over rows of weights[row][v] * ratios[row][u], for v < u < n and u in u0 .. u0 + STRIP - 1: a product
+// flow[v][u - u0] = edges[v][u] * sum over rows of weights[row][v] * ratios[row][u], for v < u < n and u in u0 .. u0 + STRIP - 1: a product
 // of two matrices, in which these u stay in the registers. rows: those whose ratios here aren't all 0, in the order of their targets;
 // start[i]: the first one of targets from i on.
 EXLM_VECTORISED
@@ -184,7 +184,7 @@ void accumulate_flow(const double* weights, const double* ratios, const double* 
                 for (int j = 0; j < width; ++j) sums[j] += weight * row[j];
             }
         }
-        for (int64_t u = std::max(u0, v + 1); u < u0 + width; ++u) flow[v * L + u] = edges[v * L + u] * sums[u - u0];
+        for (int64_t u = std::max(u0, v + 1); u < u0 + width; ++u) flow[v * STRIP + u - u0] = edges[v * L + u] * sums[u - u0];
     }
 }
 
