@@ -14,4 +14,4 @@ venv=${EXLM_VENV:-.venv}
 
 # Two workers of one thread each are faster than two that compete for the same cores.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-exec "$venv/bin/python" -m pytest -n 2 --dist loadfile "$@"
+exec "$venv/bin/python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder "$@"
