@@ -63,6 +63,7 @@ T __shfl_xor_sync(unsigned mask, T value, int bits) {
 }
 inline uint32_t __ballot_sync(unsigned mask, bool value) { return emulation::vote(mask, value); }
 inline int __any_sync(unsigned mask, bool value) { return emulation::vote(mask, value) != 0; }
+inline int __all_sync(unsigned mask, bool value) { return emulation::vote(mask, !value) == 0; }
 
 template <typename To, typename From>
 To same_bits(From from) {

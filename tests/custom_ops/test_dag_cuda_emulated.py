@@ -281,3 +281,12 @@ def test_large_and_small_incoming_gradients(each):
     scaled = gradients(dag_loss, match, links, n, m, weights)
     for a, b in zip(one[1:], scaled[1:], strict=True):
         torch.testing.assert_close(b, a * weights[:, None, None], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("v", [8, 64, 120])
+def test_nan_alone_among_the_edges_of_a_group(each, v):
+    """Of the nodes v - v % 8 ... that one lane takes together, v alone has an edge to u = v + 1."""
+    match, links = oracles.random_graph(1, 130, 130, seed=14, dtype=torch.float32)
+    match, n, m = match[:, :90], lengths([130]), lengths([90])
+    links[0, v, v + 1] = math.nan
+    assert torch.isnan(dag_loss(match.contiguous(), links, n, m)).all()

@@ -259,7 +259,7 @@ __device__ void to_factors(T (&links)[FACTORS]) {
     constexpr T SHIFT = Constant<T>::SHIFT, MOST = Constant<T>::WHOLE / 2;
     T top = -INFINITY;
 #pragma unroll
-    for (int j = 0; j < GROUP; ++j) top = larger(top, links[j]);
+    for (int j = 0; j < GROUP; ++j) top = larger(top, links[j] == links[j] ? links[j] : T(0));  // NaN is no missing edge
     const T exponent = nearest_whole(top * Constant<T>::LOG2_E);
     links[GROUP] = exponent;
 #pragma unroll

@@ -70,9 +70,11 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
                 const Weights<T> weights = Weights<T>::load(shared.weights + tile.group);
                 const Scaled<T> before = sum;
                 sum = sum_of_factors(edges, weights);
-                if (!(sum.mantissa >= Constant<T>::SMALL)) {
-                    if (sum.exponent != -INFINITY) again |= 1u << t;
-                    sum = Scaled<T>::zero();
+                const bool usual = sum.mantissa >= Constant<T>::SMALL;
+                if (!__all_sync(ALL, usual)) {
+                    asm volatile("");  // a branch: nearly all tiles go past it
+                    if (!usual && sum.exponent != -INFINITY) again |= 1u << t;
+                    if (!usual) sum = Scaled<T>::zero();
                 }
                 if (goes_on) {
                     const Scaled<T> both[] = {before, sum};
