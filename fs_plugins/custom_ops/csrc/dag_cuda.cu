@@ -24,22 +24,23 @@ bool sizes_are_good(int64_t B, int64_t M, int64_t L) {
 
 // Tiles of a warp that its registers hold: all, where there is one; else as many as there are registers for.
 constexpr std::integral_constant<int, 1> ONE;
-template <typename T>
-constexpr std::integral_constant<int, sizeof(T) == 4 ? 11 : 3> MANY;
+template <typename T, Pass PASS>
+constexpr std::integral_constant<int, sizeof(T) == 8 ? 3 : PASS == SUM_OF_PATHS ? 5 : 11> MANY;
 
 // The tiles of a warp in registers, of the kernels for sentences of up to L nodes: 1 or MANY. 0 if a block's part of the
 // problem does not fit into the shared memory that the current device gives to a block: `most` bytes. Errors are handed
 // out, and not left behind for the next caller of cudaGetLastError.
-template <typename T>
+template <typename T, Pass PASS>
 int fits_on_chip(int L, int* most, cudaError_t* error) {
     int device = 0;
     *error = cudaGetDevice(&device);
     if (*error == cudaSuccess) *error = cudaDeviceGetAttribute(most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (*error != cudaSuccess) return cudaGetLastError(), 0;
-    const TileLayout<T, 1> one(L);
+    const TileLayout<T, 1, PASS> one(L);
     if (one.each == 1) return one.bytes() <= *most ? 1 : 0;
-    const TileLayout<T, MANY<T>.value> many(L);
-    return many.slices <= many.warps && many.bytes() <= *most ? MANY<T>.value : 0;
+    constexpr int OWN = MANY<T, PASS>.value;
+    const TileLayout<T, OWN, PASS> many(L);
+    return many.slices <= many.warps && many.bytes() <= *most ? OWN : 0;
 }
 
 // Beyond the 48 KB that any kernel may have; always the device's most, so that threads with sentences of different
@@ -53,9 +54,9 @@ cudaError_t allow_shared(Kernel kernel, int64_t bytes, int most) {
 }
 
 // Launches a kernel of dag_cuda_sentence.cuh with a block for each sentence.
-template <typename T, int OWN, typename... Parameters, typename... Arguments>
+template <typename T, int OWN, Pass PASS, typename... Parameters, typename... Arguments>
 int launch_on_chip(void (*kernel)(Parameters...), int64_t B, int L, int most, cudaStream_t stream, Arguments... arguments) {
-    const TileLayout<T, OWN> layout(L);
+    const TileLayout<T, OWN, PASS> layout(L);
     const cudaError_t error = allow_shared(kernel, layout.bytes(), most);
     if (error != cudaSuccess) return error;
     EXLM_LAUNCH(kernel, dim3(static_cast<unsigned>(B)), dim3(layout.warps * WARP), layout.bytes(), stream, arguments...);
@@ -73,9 +74,9 @@ int forward(int64_t B, int64_t M, int64_t L, const void* match, const void* link
     int most = 0;
     cudaError_t error;
     auto on_chip = [&](auto own) {
-        return launch_on_chip<T, own>(forward_tiles<T, own>, B, nodes, most, stream, match_, links_, node_lengths, target_lengths, log_prob_, alpha_, targets, nodes);
+        return launch_on_chip<T, own, SUM_OF_PATHS>(forward_tiles<T, own>, B, nodes, most, stream, match_, links_, node_lengths, target_lengths, log_prob_, alpha_, targets, nodes);
     };
-    if (const int own = fits_on_chip<T>(nodes, &most, &error)) return own == 1 ? on_chip(ONE) : on_chip(MANY<T>);
+    if (const int own = fits_on_chip<T, SUM_OF_PATHS>(nodes, &most, &error)) return own == 1 ? on_chip(ONE) : on_chip(MANY<T, SUM_OF_PATHS>);
     if (error != cudaSuccess) return error;
     const auto kernel = forward_step<T>;
     const dim3 slices(batch, static_cast<unsigned>(blocks(L, WARP)));
@@ -102,10 +103,10 @@ int backward(int64_t B, int64_t M, int64_t L, const void* grad_log_prob, const v
     int most = 0;
     cudaError_t error;
     auto on_chip = [&](auto own) {
-        return launch_on_chip<T, own>(backward_tiles<T, own>, B, nodes, most, stream, grad_, match_, links_, node_lengths, target_lengths, alpha_, grad_match_, workspace, targets, nodes);
+        return launch_on_chip<T, own, POSTERIORS>(backward_tiles<T, own>, B, nodes, most, stream, grad_, match_, links_, node_lengths, target_lengths, alpha_, grad_match_, workspace, targets, nodes);
     };
-    if (const int own = fits_on_chip<T>(nodes, &most, &error)) {
-        const int code = own == 1 ? on_chip(ONE) : on_chip(MANY<T>);
+    if (const int own = fits_on_chip<T, POSTERIORS>(nodes, &most, &error)) {
+        const int code = own == 1 ? on_chip(ONE) : on_chip(MANY<T, POSTERIORS>);
         if (code != 0) return code;
     } else {
         if (error != cudaSuccess) return error;
@@ -137,9 +138,9 @@ int align(int64_t B, int64_t M, int64_t L, const void* match, const void* links,
     int most = 0;
     cudaError_t error;
     auto on_chip = [&](auto own) {
-        return launch_on_chip<T, own>(best_tiles<T, own>, B, nodes, most, stream, match_, links_, node_lengths, target_lengths, from, alignment, targets, nodes);
+        return launch_on_chip<T, own, BEST_PATH>(best_tiles<T, own>, B, nodes, most, stream, match_, links_, node_lengths, target_lengths, from, alignment, targets, nodes);
     };
-    if (const int own = fits_on_chip<T>(nodes, &most, &error)) return own == 1 ? on_chip(ONE) : on_chip(MANY<T>);
+    if (const int own = fits_on_chip<T, BEST_PATH>(nodes, &most, &error)) return own == 1 ? on_chip(ONE) : on_chip(MANY<T, BEST_PATH>);
     if (error != cudaSuccess) return error;
     const auto kernel = best_step<T>;
     const dim3 slices(batch, static_cast<unsigned>(blocks(L, WARP)));

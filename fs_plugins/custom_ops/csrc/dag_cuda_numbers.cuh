@@ -18,12 +18,12 @@ template <>
 struct Constant<float> {
     static constexpr float LOG2_E = 1.44269504f, LEAST = -3.4028235e38f;
     static constexpr float WHOLE = 8388608.0f;  // from here on, all numbers are whole
-    static constexpr float SHIFT = 57.0f, SMALL = 0x1p24f;  // see Weights
+    static constexpr float SHIFT = 57.0f, SMALL = 0x1p24f, SMALLER = 0x1p-34f, SMALLEST = 0x1p-92f, LOST = 0x1p-149f;  // see Weights
 };
 template <>
 struct Constant<double> {
     static constexpr double LOG2_E = 1.4426950408889634, LEAST = -1.7976931348623157e308, WHOLE = 4503599627370496.0;
-    static constexpr double SHIFT = 480.0, SMALL = 0x1p4;
+    static constexpr double SHIFT = 480.0, SMALL = 0x1p4, SMALLER = 0x1p-477, SMALLEST = 0x1p-958, LOST = 0x1p-1074;
 };
 
 __device__ inline float exp2_of(float x) {
@@ -136,9 +136,13 @@ __device__ Scaled<T> add_up(const Scaled<T> (&numbers)[COUNT]) {
     for (int j = 0; j < COUNT; ++j) exponents[j] -= base;
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) terms[j] = sizeof(T) == 4 ? exp2_of(exponents[j]) : power_of_two(exponents[j]);
+    constexpr int CHAINS = COUNT < 4 ? COUNT : 4;
+    T sums[CHAINS];
 #pragma unroll
-    for (int j = 0; j < COUNT; ++j) terms[j] *= numbers[j].mantissa;
-    const T sum = total<COUNT>(terms);
+    for (int j = 0; j < COUNT; ++j) {
+        sums[j % CHAINS] = j < CHAINS ? terms[j] * numbers[j].mantissa : fused(terms[j], numbers[j].mantissa, sums[j % CHAINS]);
+    }
+    const T sum = total<CHAINS>(sums);
     return {sum == sum ? top : sum, sum};
 }
 
@@ -217,70 +221,107 @@ __device__ void shares_of(const T (&links)[GROUP], const Group<T>& nodes, T sum_
     for (int j = 0; j < GROUP; ++j) shares[j] = share_of(links[j], shares[j]);
 }
 
-// The same sum over 8 edges for the price of a product of matrices, if the edges are used again and again: both nodes and e^links are
-// taken relative to the largest of the 8, as numbers of the type of up to 2^SHIFT. What underflows in either, or in a sum of such sums
-// relative to the largest exponent, is less than 2^-30 (float64: 2^-60) of a sum that comes out at SMALL or more, so that such a sum is right;
-// it is 2^-95 (2^-960) of the product of the largest, or more. On the graphs of trained models nearly all are; the others are for
-// add_edges.
+// The same sum over 16 edges (float64: 8, for want of registers) for the price of a product of matrices, if the edges are used again and
+// again: e^links are taken relative to the largest of the 16 and nodes to the largest of 8, as numbers of the type of up to 2^SHIFT, and those that underflow are LOST. What is
+// lost is less than 2^-30 (float64: 2^-60) of a sum over 8 that comes out at SMALLER or more, or at SMALLEST or more if none is LOST. On
+// the graphs of trained models nearly all do; the others are for add_edges. If the sum over 16 comes out at SMALL or more, its halves
+// need no exponents of their own, nor does it: what underflows in a sum of such sums, relative to the largest exponent, is that little, too.
 template <typename T>
-struct alignas(16) Weights {  // of 8 nodes
-    T at[GROUP], exponent;    // the largest one's, less 2 SHIFT
-    static __device__ Weights load(const Weights* from) {  // before any use, in reads of 16 bytes
+constexpr int HALVES = sizeof(T) == 4 ? 2 : 1;
+template <typename T>
+constexpr int BUNDLE = HALVES<T>* GROUP;
+template <typename T>
+constexpr int FACTORS = BUNDLE<T> + 1;
+template <typename T>
+struct alignas(16) Weights {  // of 16 nodes
+    T at[BUNDLE<T>];
+    T exponent, scales[HALVES<T>];  // the largest one's, less 2 SHIFT; 2^x that takes a half to it
+    T exponents[HALVES<T>];         // the same of the halves, for to_usual only
+    // All but `exponents`, before any use, in reads of 16 bytes.
+    static __device__ Weights load(const Weights* from) {
         constexpr int PACK = 16 / sizeof(T);
         struct alignas(16) Pack {
             T at[PACK];
         };
-        Weights to;
-        to.exponent = from->exponent;
+        union {
+            Weights weights;
+            Pack packs[sizeof(Weights) / 16];
+        } to;
 #pragma unroll
-        for (int j = 0; j < GROUP; j += PACK) {
-            const Pack pack = *reinterpret_cast<const Pack*>(from->at + j);
-#pragma unroll
-            for (int l = 0; l < PACK; ++l) to.at[j + l] = pack.at[l];
-        }
-        return to;
+        for (int j = 0; j * PACK < BUNDLE<T> + 1 + HALVES<T>; ++j) to.packs[j] = reinterpret_cast<const Pack*>(from)[j];
+        return to.weights;
     }
-    // By a warp: each lane's node as one of its group's weights.
-    static __device__ void store(const Scaled<T>& node, Weights* of_group, int j) {
-        constexpr T WHOLE = Constant<T>::WHOLE;
+    // By a warp: each lane's node as one of its bundle's weights.
+    static __device__ void store(const Scaled<T>& node, Weights* of_bundle, int j) {
+        constexpr T WHOLE = Constant<T>::WHOLE, SHIFT = Constant<T>::SHIFT, LEAST = Constant<T>::LEAST;
         // not NaN, nor with an exponent with which sums would be rounded: those are for add_edges
         const bool usual = node.is_zero() || (node.exponent > -WHOLE && node.exponent < WHOLE);
         T top = usual ? node.exponent : static_cast<T>(INFINITY);
         for (int step = 1; step < GROUP; step *= 2) top = larger(top, __shfl_xor_sync(0xffffffffu, top, step));
-        const T weight = node.mantissa * power_of_two(node.exponent - larger(top, Constant<T>::LEAST) + Constant<T>::SHIFT);
-        of_group->at[j] = usual ? weight : static_cast<T>(NAN);
-        if (j == 0) of_group->exponent = top - 2 * Constant<T>::SHIFT;
+        const T both = HALVES<T> == 1 ? top : larger(top, __shfl_xor_sync(0xffffffffu, top, GROUP));
+        const T weight = node.mantissa * power_of_two(node.exponent - larger(top, LEAST) + SHIFT);
+        of_bundle->at[j] = !usual ? static_cast<T>(NAN) : weight == 0 && !node.is_zero() ? Constant<T>::LOST : weight;
+        if (j % GROUP != 0) return;
+        of_bundle->exponents[j / GROUP] = top - 2 * SHIFT;
+        of_bundle->scales[j / GROUP] = power_of_two(top - larger(both, LEAST));
+        if (j == 0) of_bundle->exponent = both - 2 * SHIFT;
     }
 };
-constexpr int FACTORS = GROUP + 1;
-// Links to a node become factors, and, as the last one, their exponent.
+// Links to a node become factors, and, as the last one, their exponent. Without edges: a sum that isn't small, times 2^-inf.
 template <typename T>
-__device__ void to_factors(T (&links)[FACTORS]) {
-    constexpr T SHIFT = Constant<T>::SHIFT, MOST = Constant<T>::WHOLE / 2;
-    T top = -INFINITY;
+__device__ void to_factors(T (&links)[FACTORS<T>]) {
+    constexpr T SHIFT = Constant<T>::SHIFT, MOST = Constant<T>::WHOLE / 2, LOG2_E = Constant<T>::LOG2_E;
+    T top = -INFINITY, sum = 0;
 #pragma unroll
-    for (int j = 0; j < GROUP; ++j) top = larger(top, links[j] == links[j] ? links[j] : T(0));  // NaN is no missing edge
-    const T exponent = nearest_whole(top * Constant<T>::LOG2_E);
-    links[GROUP] = exponent;
+    for (int j = 0; j < BUNDLE<T>; ++j) top = larger(top, links[j]), sum += links[j];
+    links[BUNDLE<T>] = nearest_whole(top * LOG2_E);
+    // NaN, or so large that sums would be rounded: for add_edges
+    const bool unusual = sum != sum || top * LOG2_E > MOST || (top * LOG2_E < -MOST && top > -INFINITY);
+    if (unusual) links[BUNDLE<T>] = 0;
+    const bool none = links[BUNDLE<T>] == -INFINITY;
+    const T base = none ? T(0) : links[BUNDLE<T>] - SHIFT, least = none ? T(0) : top - 4 * SHIFT;
 #pragma unroll
-    for (int j = 0; j < GROUP; ++j) {
-        const T link = links[j];
-        const Scaled<T> factor = scaled_exp(link);
-        links[j] = factor.mantissa * power_of_two(factor.exponent - exponent + SHIFT);
-        if (exponent == -INFINITY) links[j] = 1;  // no edge: a sum that isn't small, times 2^-inf
-        if (link != link || exponent > MOST || (exponent < -MOST && exponent > -INFINITY)) links[j] = NAN;
+    for (int j = 0; j < BUNDLE<T>; ++j) {
+        const T link = larger(links[j], least), exponent = nearest_whole(link * LOG2_E);
+        const T factor = exp2_of(fused(link, LOG2_E, -exponent)) * power_of_two(exponent - base);
+        links[j] = larger(factor, links[j] > -INFINITY ? Constant<T>::LOST : T(0));
     }
+    if (unusual) links[0] = NAN;
 }
-// sum over j of nodes[j] * e^links[j], with a mantissa that is less than SMALL, or NaN, if it is for add_edges.
+// sum over j of nodes[j] * e^links[j], and its halves: right from SMALL on, for to_usual below, or if it is NaN.
 template <typename T>
-__device__ Scaled<T> sum_of_factors(const T (&factors)[FACTORS], const Weights<T>& weights) {
-    T even = factors[0] * weights.at[0], odd = factors[1] * weights.at[1];
+__device__ Scaled<T> sum_of_factors(const T (&factors)[FACTORS<T>], const Weights<T>& weights, T (&halves)[HALVES<T>]) {
 #pragma unroll
-    for (int j = 2; j < GROUP; j += 2) {
-        even = fused(factors[j], weights.at[j], even);
-        odd = fused(factors[j + 1], weights.at[j + 1], odd);
+    for (int j = 0; j < BUNDLE<T>; ++j) {
+        T& half = halves[j / GROUP];
+        half = j % GROUP == 0 ? factors[j] * weights.at[j] : fused(factors[j], weights.at[j], half);
     }
-    return {factors[GROUP] + weights.exponent, even + odd};
+    T sum = weights.scales[0] * halves[0];
+    if (HALVES<T> == 2) sum = fused(weights.scales[HALVES<T> - 1], halves[HALVES<T> - 1], sum);
+    return {factors[BUNDLE<T>] + weights.exponent, sum};
+}
+// Makes a sum below SMALL one that is not, from its halves. False, and 0, if it is for add_edges.
+template <typename T>
+__device__ bool to_usual(Scaled<T>& sum, const T (&halves)[HALVES<T>], const T (&factors)[FACTORS<T>], const Weights<T>& weights,
+                         const T (&exponents)[HALVES<T>]) {
+    constexpr T SHIFT = Constant<T>::SHIFT;
+    Scaled<T> numbers[HALVES<T>];
+    bool right = true;
+#pragma unroll
+    for (int h = 0; h < HALVES<T>; ++h) {
+        bool lost = false;
+#pragma unroll
+        for (int j = h * GROUP; j < (h + 1) * GROUP; ++j) {
+            lost |= factors[j] == Constant<T>::LOST || weights.at[j] == Constant<T>::LOST;
+        }
+        const bool nothing = halves[h] == 0 && !lost;
+        right &= nothing || halves[h] >= (lost ? Constant<T>::SMALLER : Constant<T>::SMALLEST);
+        const Scaled<T> half = {factors[BUNDLE<T>] + exponents[h], halves[h]}, unit = {-SHIFT, 1};
+        numbers[h] = nothing ? Scaled<T>::zero() : product(half, unit);
+    }
+    sum = right ? add_up(numbers) : Scaled<T>::zero();
+    if (right) sum.mantissa *= power_of_two(SHIFT);
+    return right;
 }
 
 }  // namespace exlm

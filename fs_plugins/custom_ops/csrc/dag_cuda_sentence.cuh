@@ -10,10 +10,13 @@ namespace exlm {
 // that of the other sums.
 template <typename T>
 __device__ Scaled<T> sum_again(const T* links, int L, int n, int u, int v0, const Scaled<T>* nodes) {
-    T edges[GROUP];
+    T edges[HALVES<T>][GROUP];
 #pragma unroll
-    for (int j = 0; j < GROUP; ++j) edges[j] = v0 + j < u && u < n ? links[(v0 + j) * L + u] : static_cast<T>(-INFINITY);
-    const Scaled<T> sum = add_edges<true>(Scaled<T>::zero(), edges, Group<T>(nodes + v0));
+    for (int j = 0; j < BUNDLE<T>; ++j) {
+        edges[j / GROUP][j % GROUP] = v0 + j < u && u < n ? links[(v0 + j) * L + u] : static_cast<T>(-INFINITY);
+    }
+    Scaled<T> sum = add_edges<true>(Scaled<T>::zero(), edges[0], Group<T>(nodes + v0));
+    for (int h = 1; h < HALVES<T>; ++h) sum = add_edges<false>(sum, edges[h], Group<T>(nodes + v0 + h * GROUP));
     return {sum.exponent - Constant<T>::SHIFT, sum.mantissa * power_of_two(Constant<T>::SHIFT)};
 }
 
@@ -34,9 +37,9 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
         if (threadIdx.x == 0) log_prob[b] = -INFINITY;
         return;
     }
-    using Layout = TileLayout<T, OWN>;
+    using Layout = TileLayout<T, OWN, SUM_OF_PATHS>;
     const Layout layout(L);
-    const Shared<T, OWN> shared(pool, layout);
+    const Shared<T, OWN, SUM_OF_PATHS> shared(pool, layout);
     const Share<T, OWN, SUM_OF_PATHS> share(band, layout, shared.tiles);
     T* const slots = shared.slots + warp * layout.slots * layout.SLOT_SIZE;
     Scaled<T>* const parts = shared.parts + lane;
@@ -47,7 +50,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     };
     const T start = u == 0 ? match[0] : static_cast<T>(-INFINITY);
     T next = match_at(1);
-    T own[OWN][OWN == 1 ? GROUP : FACTORS];
+    T own[OWN][Layout::NUMBERS];
     load_tiles(links, L, band.n, share, slots, own);
     for (int p = warp; p < layout.slices * Layout::PARTS; p += layout.warps) parts[p * WARP] = Scaled<T>::zero();
 
@@ -55,7 +58,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     for (int i = 0;; ++i) {
         if (keeps) {
             shared.nodes[u] = value;
-            if constexpr (OWN > 1) Weights<T>::store(value, shared.weights + u / GROUP, u % GROUP);
+            if constexpr (OWN > 1) Weights<T>::store(value, shared.weights + u / BUNDLE<T>, u % BUNDLE<T>);
             if (u < L) alpha[i * L + u] = value;
         }
         if (i + 1 == band.m) break;
@@ -67,14 +70,16 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
             if constexpr (OWN == 1) {
                 sum = add_edges<true>(sum, edges, Group<T>(shared.nodes + GROUP * tile.group));
             } else {
-                const Weights<T> weights = Weights<T>::load(shared.weights + tile.group);
+                const Weights<T>* const from = shared.weights + tile.group;
+                const Weights<T> weights = Weights<T>::load(from);
                 const Scaled<T> before = sum;
-                sum = sum_of_factors(edges, weights);
+                T halves[HALVES<T>];
+                sum = sum_of_factors(edges, weights, halves);
                 const bool usual = sum.mantissa >= Constant<T>::SMALL;
                 if (!__all_sync(ALL, usual)) {
                     asm volatile("");  // a branch: nearly all tiles go past it
-                    if (!usual && sum.exponent != -INFINITY) again |= 1u << t;
-                    if (!usual) sum = Scaled<T>::zero();
+                    const bool right = usual || to_usual(sum, halves, edges, weights, from->exponents);
+                    if (!right && band.holds(i + 1, WARP * tile.slice + lane)) again |= 1u << t;
                 }
                 if (goes_on) {
                     const Scaled<T> both[] = {before, sum};
@@ -86,8 +91,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
         for (; OWN > 1 && again != 0; again &= again - 1) {
             const Tile tile = share.tile(31 - __clz(again & -again));
             const int node = WARP * tile.slice + lane;
-            if (!band.holds(i + 1, node)) continue;
-            const Scaled<T> both[] = {parts[tile.part], sum_again(links, L, band.n, node, GROUP * tile.group, shared.nodes)};
+            const Scaled<T> both[] = {parts[tile.part], sum_again(links, L, band.n, node, BUNDLE<T> * tile.group, shared.nodes)};
             parts[tile.part] = add_up(both);
         }
         Scaled<T> emission;
@@ -117,9 +121,9 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     match += b * M * L;
     from += b * M * L;
     if (band.m == 0) return trace(band, false, from, L, alignment + b * L);
-    using Layout = TileLayout<T, OWN>;
+    using Layout = TileLayout<T, OWN, BEST_PATH>;
     const Layout layout(L);
-    const Shared<T, OWN> shared(pool, layout);
+    const Shared<T, OWN, BEST_PATH> shared(pool, layout);
     const Share<T, OWN, BEST_PATH> share(band, layout, shared.tiles);
     T* const slots = shared.slots + warp * layout.slots * layout.SLOT_SIZE;
     T own[OWN][GROUP];
@@ -186,9 +190,9 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     alpha += b * M * L;
     grad_match += b * M * L;
     const T grad = grad_log_prob[b];
-    using Layout = TileLayout<T, OWN>;
+    using Layout = TileLayout<T, OWN, POSTERIORS>;
     const Layout layout(L);
-    const Shared<T, OWN> shared(pool, layout);
+    const Shared<T, OWN, POSTERIORS> shared(pool, layout);
     const Share<T, OWN, POSTERIORS> share(band, layout, shared.tiles);
     T* const slots = shared.slots + warp * layout.slots * layout.SLOT_SIZE;
     T* const parts = shared.shares + lane;
@@ -228,7 +232,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
 
         T sum = 0;
         for_own_tiles(share, i, slots, own, [&](int, const Tile& tile, const T(&edges)[GROUP], bool, bool ends) {
-            const int v0 = WARP * (share.slices - 1 - tile.slice), u0 = GROUP * (GROUPS * share.slices - 1 - tile.group);
+            const int v0 = WARP * (share.slices - 1 - tile.slice), u0 = GROUP * (Layout::GROUPS * share.slices - 1 - tile.group);
             const Scaled<T> from = shared.nodes[v0 + lane];
             const Group<T> to(shared.ratios + u0);
             T shares[GROUP];

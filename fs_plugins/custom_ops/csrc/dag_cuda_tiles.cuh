@@ -1,6 +1,6 @@
 // The edges of one sentence in the registers and shared memory of one block, for the kernels of dag_cuda_sentence.cuh.
 //
-// Nodes are cut into slices of 32, and the matrix of edges into tiles of 8 x 32 (forward: from 8 nodes to a slice) or
+// Nodes are cut into slices of 32, and the matrix of edges into tiles of 8 or 16 x 32 (forward: from 8 nodes to a slice, or 16) or
 // 32 x 8 (backward: from a slice to 8 nodes) on and above the diagonal, a lane for each node of the slice. Tiles are counted
 // slice by slice and dealt out to the warps in turn, so that all have equally many, also of those that a step touches: the first
 // of them in registers, the others in shared memory. A step from target to target has two halves with a barrier after each:
@@ -15,14 +15,10 @@ namespace exlm {
 // Warps of a block at most, so that a thread may have 80, 168 or 255 registers. OWN: tiles that a warp has in registers.
 template <typename T, int OWN>
 constexpr int MAX_WARPS = sizeof(T) == 8 ? 8 : OWN == 1 ? 24 : 12;
-constexpr int GROUPS = WARP / GROUP;  // of a slice
-
-// Tiles of the slices before this one.
-__host__ __device__ inline int tiles_before(int slice) { return slice * (slice + 1) / 2 * GROUPS; }
 
 enum Pass { SUM_OF_PATHS, BEST_PATH, POSTERIORS };
 
-// Tile (slice, group), group < 4 (slice + 1): the edges from the group's 8 nodes to the slice's. For POSTERIORS, slices and
+// Tile (slice, group): the edges from the group's SIZE nodes to the slice's. For POSTERIORS, slices and
 // groups are counted from the sentence's end, and the edges are those from the slice's nodes to the group's.
 struct alignas(16) Tile {
     int slice, group;
@@ -31,11 +27,14 @@ struct alignas(16) Tile {
 };
 
 // How a block shares out sentences of up to L nodes.
-template <typename T, int OWN>
+template <typename T, int OWN, Pass PASS>
 struct TileLayout {
+    static constexpr bool FACTORED = PASS == SUM_OF_PATHS && OWN > 1;
+    static constexpr int SIZE = FACTORED ? BUNDLE<T> : GROUP, NUMBERS = FACTORED ? FACTORS<T> : GROUP;  // nodes of a group, numbers of a lane's edges
+    static constexpr int GROUPS = WARP / SIZE;                                                    // of a slice
     static constexpr int MOST = MAX_WARPS<T, OWN>;
     static constexpr int PARTS = OWN == 1 && MOST > 12 ? 12 : MOST;      // numbers sent to a node: 3 slices have 12 tiles at most
-    static constexpr int SLOT_SIZE = WARP * (OWN == 1 ? GROUP : FACTORS);  // numbers of a tile
+    static constexpr int SLOT_SIZE = WARP * NUMBERS;
     int slices, warps, each, slots;
     __host__ __device__ explicit TileLayout(int L) {
         slices = L < 1 ? 1 : (L + WARP - 1) / WARP;
@@ -44,15 +43,17 @@ struct TileLayout {
         warps = (tiles + each - 1) / each;
         slots = each > OWN ? each - OWN : 1;  // one at least, through which tiles are brought into registers
     }
+    // Tiles of the slices before this one.
+    __host__ __device__ static int tiles_before(int slice) { return slice * (slice + 1) / 2 * GROUPS; }
     __host__ __device__ int parts() const { return slices * PARTS * WARP; }
     __host__ __device__ int64_t bytes() const {
         const int64_t numbers = slices * WARP + parts(), edges = static_cast<int64_t>(warps) * slots * SLOT_SIZE;
-        const int64_t many = OWN == 1 ? 0 : sizeof(Tile) * warps * each + sizeof(Weights<T>) * GROUPS * slices;
+        const int64_t many = (OWN > 1 ? sizeof(Tile) * warps * each : 0) + (FACTORED ? sizeof(Weights<T>) * GROUPS * slices : 0);
         return (2 * numbers + 2 * WARP + edges) * static_cast<int64_t>(sizeof(T)) + many;
     }
 };
 
-template <typename T, int OWN>
+template <typename T, int OWN, Pass PASS>
 struct Shared {
     Scaled<T>* nodes;     // [32 * slices] the row that is sent from (backward: that before the row at hand)
     Scaled<T>* parts;     // [slices][PARTS][32] forward: what the warps have sent
@@ -61,8 +62,8 @@ struct Shared {
     T* tops;              // [2][32] best path: the slices' largest scores, for even and odd rows
     T* slots;             // [warps][slots][SLOT_SIZE] tiles
     Tile* tiles;          // [warps][each] if a warp has more than one
-    Weights<T>* weights;  // [4 * slices] forward, likewise: the nodes once more
-    __device__ Shared(unsigned char* pool, const TileLayout<T, OWN>& layout) {
+    Weights<T>* weights;  // [GROUPS * slices] forward, likewise: the nodes once more
+    __device__ Shared(unsigned char* pool, const TileLayout<T, OWN, PASS>& layout) {
         nodes = reinterpret_cast<Scaled<T>*>(pool);
         parts = nodes + layout.slices * WARP;
         shares = reinterpret_cast<T*>(parts);
@@ -78,6 +79,7 @@ struct Shared {
 // `tiles`; if a warp has one tile (OWN = 1), all lanes know.
 template <typename T, int OWN, Pass PASS>
 class Share {
+    using Layout = TileLayout<T, OWN, PASS>;
     Tile mine;
     int first_step, last_step;  // between which the tile is at work
     uint32_t followed;          // bit t: tile t + 1 is of the slice of tile t
@@ -85,25 +87,25 @@ class Share {
 
 public:
     int slices, count;  // of the sentence; tiles of this warp
-    __device__ Share(const Band& band, const TileLayout<T, OWN>& layout, Tile* all_tiles) {
+    __device__ Share(const Band& band, const Layout& layout, Tile* all_tiles) {
         const int warp = threadIdx.x / WARP, place = OWN == 1 ? 0 : threadIdx.x % WARP, number = warp + place * layout.warps;
         slices = (band.n + WARP - 1) / WARP;
-        count = max(0, (tiles_before(slices) - warp + layout.warps - 1) / layout.warps);
+        count = max(0, (layout.tiles_before(slices) - warp + layout.warps - 1) / layout.warps);
         mine.slice = 0;
-        while (tiles_before(mine.slice + 1) <= number) ++mine.slice;
-        mine.group = number - tiles_before(mine.slice);
+        while (layout.tiles_before(mine.slice + 1) <= number) ++mine.slice;
+        mine.group = number - layout.tiles_before(mine.slice);
         mine.part = (mine.slice * layout.PARTS + mine.group % layout.warps) * WARP;
         mine.none = 0;
         // The first and last step at which both the slice and the group are in the band; and the step after the group has left it,
         // at which the tile sends 0.
-        const int slack = band.n - band.m, from = WARP * mine.slice, group = GROUP * mine.group;
+        const int slack = band.n - band.m, from = WARP * mine.slice, group = Layout::SIZE * mine.group;
         if (PASS == POSTERIORS) {
-            const int v = WARP * (slices - 1) - from, u = WARP * slices - GROUP - group;
+            const int v = WARP * (slices - 1) - from, u = WARP * slices - GROUP - group;  // SIZE is GROUP
             first_step = max(v - slack + 1, u - slack - 1);
             last_step = min(v + WARP, u + GROUP - 1);
         } else {
             first_step = max(group - slack, from - slack - 1);
-            last_step = min(group + GROUP, from + WARP - 2);
+            last_step = min(group + Layout::SIZE, from + WARP - 2);
         }
         if (place >= count) last_step = -1;
         tiles = all_tiles + warp * layout.each;
@@ -125,11 +127,11 @@ public:
     __device__ uint32_t continuing(uint32_t at_work) const { return at_work & (at_work & followed) << 1; }
 };
 
-// A slot is read in packs of 16 bytes a lane: the place of a lane's j-th number. A ninth one follows the others.
-template <typename T>
+// A slot is read in packs of 16 bytes a lane: the place of a lane's j-th number of COUNT. What does not fill a pack follows the others.
+template <typename T, int COUNT>
 __device__ int place_in_slot(int lane, int j) {
-    constexpr int PACK = 16 / sizeof(T);
-    return j == GROUP ? GROUP * WARP + lane : (j / PACK * WARP + lane) * PACK + j % PACK;
+    constexpr int PACK = 16 / sizeof(T), PACKED = COUNT / PACK * PACK;
+    return j >= PACKED ? j * WARP + lane : (j / PACK * WARP + lane) * PACK + j % PACK;
 }
 
 template <typename T, int COUNT>
@@ -140,27 +142,31 @@ __device__ void read_slot(const T* slot, T (&numbers)[COUNT]) {
     };
     const Pack* const packs = reinterpret_cast<const Pack*>(slot) + threadIdx.x % WARP;
 #pragma unroll
-    for (int j = 0; j < GROUP; j += PACK) {
+    for (int j = 0; j + PACK <= COUNT; j += PACK) {
         const Pack pack = packs[j / PACK * WARP];
 #pragma unroll
         for (int l = 0; l < PACK; ++l) numbers[j + l] = pack.at[l];
     }
-    if (COUNT > GROUP) numbers[COUNT - 1] = slot[place_in_slot<T>(threadIdx.x % WARP, GROUP)];
+#pragma unroll
+    for (int j = COUNT / PACK * PACK; j < COUNT; ++j) numbers[j] = slot[place_in_slot<T, COUNT>(threadIdx.x % WARP, j)];
 }
 
 // Links of a tile: to a lane's node those from the group; for POSTERIORS, which wants them in the other direction, four of the tile's
 // rows at a time. -inf where there is no edge.
-template <typename T, Pass PASS, int COUNT>
-__device__ void fetch_tile(const T* links, int L, int n, int slices, Tile tile, T (&values)[COUNT]) {
+template <typename Layout, Pass PASS, typename T>
+__device__ void fetch_tile(const T* links, int L, int n, int slices, Tile tile, T (&values)[Layout::NUMBERS]) {
+    constexpr int GROUPS = Layout::GROUPS;
     const int lane = threadIdx.x % WARP;
+    int v = Layout::SIZE * tile.group, u = WARP * tile.slice + lane, step = 1;
+    if (PASS == POSTERIORS) {
+        v = WARP * (slices - 1 - tile.slice) + lane / GROUP;
+        u = GROUP * (GROUPS * slices - 1 - tile.group) + lane % GROUP;
+        step = GROUPS;
+    }
+    const T* from = links + static_cast<int64_t>(v) * L + u;
 #pragma unroll
-    for (int j = 0; j < GROUP; ++j) {
-        int v = GROUP * tile.group + j, u = WARP * tile.slice + lane;
-        if (PASS == POSTERIORS) {
-            v = WARP * (slices - 1 - tile.slice) + GROUPS * j + lane / GROUP;
-            u = GROUP * (GROUPS * slices - 1 - tile.group) + lane % GROUP;
-        }
-        values[j] = v < u && u < n ? links[v * L + u] : static_cast<T>(-INFINITY);
+    for (int j = 0; j < Layout::SIZE; ++j, v += step, from += step * L) {
+        values[j] = v < u && u < n ? *from : static_cast<T>(-INFINITY);
     }
 }
 
@@ -171,26 +177,27 @@ __device__ void store_tile(const T (&values)[COUNT], T* slot) {
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) {
         if (PASS != POSTERIORS) {
-            slot[place_in_slot<T>(lane, j)] = values[j];
+            slot[place_in_slot<T, COUNT>(lane, j)] = values[j];
             continue;
         }
         // The backward pass comes here only if all paths are free of NaN: an edge that is one is on none.
-        slot[place_in_slot<T>(GROUPS * j + lane / GROUP, lane % GROUP)] = values[j] == values[j] ? values[j] : static_cast<T>(-INFINITY);
+        slot[place_in_slot<T, COUNT>(WARP / GROUP * j + lane / GROUP, lane % GROUP)] = values[j] == values[j] ? values[j] : static_cast<T>(-INFINITY);
     }
 }
 
-// The warp's tiles into registers and slots: links, or (COUNT = FACTORS) what is made of them. A tile is asked for before the one before it
+// The warp's tiles into registers and slots: links, or (FACTORED) what is made of them. A tile is asked for before the one before it
 // is worked on.
 template <typename T, int OWN, Pass PASS, int COUNT>
 __device__ void load_tiles(const T* links, int L, int n, const Share<T, OWN, PASS>& share, T* slots, T (&own)[OWN][COUNT]) {
+    using Layout = TileLayout<T, OWN, PASS>;
 #pragma unroll
     for (int t = 0; t < OWN; ++t) {
-        if (t < share.count) fetch_tile<T, PASS>(links, L, n, share.slices, share.tile(t), own[t]);
+        if (t < share.count) fetch_tile<Layout, PASS>(links, L, n, share.slices, share.tile(t), own[t]);
     }
 #pragma unroll
     for (int t = 0; t < OWN; ++t) {
         if (t >= share.count) break;
-        if constexpr (COUNT == FACTORS) to_factors(own[t]);
+        if constexpr (Layout::FACTORED) to_factors(own[t]);
         if (PASS != POSTERIORS) continue;
         store_tile<T, PASS>(own[t], slots);
         __syncwarp();
@@ -199,14 +206,14 @@ __device__ void load_tiles(const T* links, int L, int n, const Share<T, OWN, PAS
     }
     if (OWN == 1 || share.count <= OWN) return;
     T next[COUNT];
-    fetch_tile<T, PASS>(links, L, n, share.slices, share.tile(OWN), next);
+    fetch_tile<Layout, PASS>(links, L, n, share.slices, share.tile(OWN), next);
     for (int t = OWN; t < share.count; ++t) {
         T values[COUNT];
 #pragma unroll
-        for (int j = 0; j < GROUP; ++j) values[j] = next[j];
-        if (t + 1 < share.count) fetch_tile<T, PASS>(links, L, n, share.slices, share.tile(t + 1), next);
-        if constexpr (COUNT == FACTORS) to_factors(values);
-        store_tile<T, PASS>(values, slots + (t - OWN) * TileLayout<T, OWN>::SLOT_SIZE);
+        for (int j = 0; j < Layout::SIZE; ++j) values[j] = next[j];
+        if (t + 1 < share.count) fetch_tile<Layout, PASS>(links, L, n, share.slices, share.tile(t + 1), next);
+        if constexpr (Layout::FACTORED) to_factors(values);
+        store_tile<T, PASS>(values, slots + (t - OWN) * Layout::SLOT_SIZE);
     }
     __syncwarp();
 }
@@ -215,14 +222,16 @@ __device__ void load_tiles(const T* links, int L, int n, const Share<T, OWN, PAS
 // the same slice and at work, ends if the next one isn't, so that the sum is to be sent.
 template <typename T, int OWN, Pass PASS, int COUNT, typename Add>
 __device__ void for_own_tiles(const Share<T, OWN, PASS>& share, int i, const T* slots, const T (&own)[OWN][COUNT], Add add) {
-    const uint32_t at_work = share.at_work(i), going_on = share.continuing(at_work);
+    const uint32_t at_work = share.at_work(i);
+    uint32_t going_on = share.continuing(at_work);
+    asm volatile("" : "+r"(going_on));  // not worked out anew for each tile
 #pragma unroll
     for (int t = 0; t < OWN; ++t) {
-        if (at_work & 1u << t) add(t, share.tile(t), own[t], (going_on & 1u << t) != 0, (going_on & 2u << t) == 0);
+        if (at_work & 1u << t) add(t, share.tile(t), own[t], t > 0 && (going_on & 1u << t) != 0, (going_on & 2u << t) == 0);
     }
     if (OWN == 1) return;
     uint32_t bit = 1u << OWN;
-    for (int t = OWN; t < share.count; ++t, bit *= 2, slots += TileLayout<T, OWN>::SLOT_SIZE) {
+    for (int t = OWN; t < share.count; ++t, bit *= 2, slots += TileLayout<T, OWN, PASS>::SLOT_SIZE) {
         if ((at_work & bit) == 0) continue;
         T numbers[COUNT];
         read_slot(slots, numbers);
