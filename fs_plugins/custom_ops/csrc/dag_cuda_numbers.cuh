@@ -292,9 +292,12 @@ __device__ void to_factors(T (&links)[FACTORS<T>]) {
 template <typename T>
 __device__ Scaled<T> sum_of_factors(const T (&factors)[FACTORS<T>], const Weights<T>& weights, T (&halves)[HALVES<T>]) {
 #pragma unroll
-    for (int j = 0; j < BUNDLE<T>; ++j) {
-        T& half = halves[j / GROUP];
-        half = j % GROUP == 0 ? factors[j] * weights.at[j] : fused(factors[j], weights.at[j], half);
+    for (int j = 0; j < GROUP; ++j) {
+#pragma unroll
+        for (int h = 0; h < HALVES<T>; ++h) {
+            const T factor = factors[h * GROUP + j], weight = weights.at[h * GROUP + j];
+            halves[h] = j == 0 ? factor * weight : fused(factor, weight, halves[h]);
+        }
     }
     T sum = weights.scales[0] * halves[0];
     if (HALVES<T> == 2) sum = fused(weights.scales[HALVES<T> - 1], halves[HALVES<T> - 1], sum);
