@@ -48,6 +48,8 @@ def hold(save: Path, made_of: dict, command: list[str]) -> int:
                 stream.write(chunk)
                 stream.flush()
     status = child.wait()
+    if status == -signal.SIGINT:  # after Python's traceback
+        print(f"interrupted: rerun the same command to resume; the log is {save / LOG}", file=sys.stderr)
     return status if status >= 0 else 128 - status
 
 
