@@ -43,8 +43,8 @@ def test_a_folder_is_of_one_kind_of_run(tmp_path):
 def test_ctrl_c_says_what_to_do(tmp_path):
     interrupts_itself = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
     result = run(tmp_path, MADE_OF, sys.executable, "-c", interrupts_itself)
-    assert result.returncode == 130
-    assert result.stderr == f"interrupted: rerun the same command to resume; the log is {tmp_path}/train.log\n"
+    said = f"interrupted: rerun the same command to resume; the log is {tmp_path}/train.log\n"
+    assert (result.returncode, result.stderr) == (130, said)
 
 
 def test_only_the_first_process_claims_the_folder(tmp_path):
