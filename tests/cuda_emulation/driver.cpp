@@ -34,7 +34,7 @@ struct Results {
 template <typename T>
 Results<T> run(int dtype, int64_t B, int64_t M, int64_t L, const std::vector<T>& match, const std::vector<T>& links,
                const std::vector<int64_t>& nodes, const std::vector<int64_t>& targets) {
-    Results<T> r{std::vector<T>(B), std::vector<T>(B * M * L), std::vector<T>(B * M * L), std::vector<T>(B * L * L),
+    Results<T> r{std::vector<T>(B), std::vector<T>(2 * B * M * L), std::vector<T>(B * M * L), std::vector<T>(B * L * L),
                  std::vector<int64_t>(B * L)};
     const std::vector<T> grad(B, T(0.5));
     check(exlm_dag_forward_cuda(dtype, B, M, L, match.data(), links.data(), nodes.data(), targets.data(), r.log_prob.data(),

@@ -89,7 +89,8 @@ __device__ inline float power_of_two(float x) {  // the low digits of 2^23 + 127
     return __uint_as_float(__float_as_uint(fmaxf(x, -127.0f) + 8388735.0f) << 23);
 }
 __device__ inline double power_of_two(double x) {
-    return __longlong_as_double(__double_as_longlong(fmax(x, -1023.0) + 4503599627371519.0) << 52);
+    const uint64_t bits = static_cast<uint64_t>(__double_as_longlong(fmax(x, -1023.0) + 4503599627371519.0));
+    return __longlong_as_double(static_cast<int64_t>(bits << 52));
 }
 
 constexpr int GROUP = 8;  // edges into (or out of) a node that a thread adds up at a time
