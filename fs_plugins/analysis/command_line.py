@@ -62,7 +62,10 @@ def add_mask_prob(result: argparse.ArgumentParser) -> None:
 def add_max_tokens(result: argparse.ArgumentParser) -> None:
     """--max-tokens."""
     result.add_argument(
-        "--max-tokens", type=int, metavar="N", help="leave out longer samples (default: none is left out)"
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="leave out longer samples (default: than those of the training)",
     )
 
 

@@ -55,7 +55,8 @@ def load_samples(
             (``--tokens-per-sample``) and the defaults of what follows.
         count: how many samples, or all if there are fewer.
         break_mode: as fairseq's ``--sample-break-mode``; "eos" for a sentence or molecule each.
-        max_tokens: leave out samples of more tokens than this, with ``<s>``.
+        max_tokens: leave out samples of more tokens than this, with ``<s>``; by default than those of the
+            training, so that models of the same training but another ``--max-positions`` get the same.
 
     Raises:
         FileNotFoundError: if there is no such split.
@@ -63,7 +64,8 @@ def load_samples(
     """
     task, dictionary = checkpoint.cfg.task, checkpoint.dictionary
     break_mode = break_mode or str(getattr(task, "sample_break_mode", "none"))
-    length = getattr(task, "tokens_per_sample", None) or (2 if break_mode == "eos" else None)  # eos: not read
+    longest = getattr(task, "tokens_per_sample", None)
+    length = longest or (2 if break_mode == "eos" else None)  # eos: not read
     if checkpoint.data is None or length is None:
         raise ValueError(
             f"{checkpoint.path} was trained by --task {checkpoint.task}, on data of another kind: give a "
@@ -82,6 +84,7 @@ def load_samples(
         eos=dictionary.eos(),
         break_mode=break_mode,
     )
+    max_tokens = max_tokens or longest
     fitting = np.flatnonzero(np.asarray(blocks.sizes) < (max_tokens or np.inf))  # <s> is not in them yet
     blocks = PrependTokenDataset(blocks, dictionary.bos())
     samples = [blocks[int(i)] for i in fitting[:count]]

@@ -55,6 +55,9 @@ def test_samples_are_those_of_the_training(pretrained):
     assert len(samples) == 5 and all(s[0] == symbols.bos() and s[-1] == symbols.eos() for s in samples)
     assert [len(s) for s in load_samples(checkpoint, count=2, max_tokens=8)] == [7, 7]
     assert len(load_samples(checkpoint, max_tokens=7)) == 4
+    longest, checkpoint.cfg.task.tokens_per_sample = checkpoint.cfg.task.tokens_per_sample, 7
+    assert len(load_samples(checkpoint)) == 4  # none longer than the training's
+    checkpoint.cfg.task.tokens_per_sample = longest
     blocks = load_samples(checkpoint, break_mode="none")
     assert {len(block) for block in blocks[:-1]} == {32}
     words = [torch.cat([one[1:] for one in some]) for some in (load_samples(checkpoint), blocks)]
