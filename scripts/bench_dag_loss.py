@@ -10,6 +10,7 @@ cache from call to call where they fit into it (50 MB on an H100), so times may 
     python scripts/bench_dag_loss.py                                       # CPU
     python scripts/bench_dag_loss.py --device cuda                         # 64 x 21 x 84 and 64 x 77 x 316
     python scripts/bench_dag_loss.py --device cuda --shapes 8x40x160 --dtypes float32 float64 --repeats 50
+    python scripts/bench_dag_loss.py --device cuda --graphs graphs.bin     # by dump_graphs.py (tests/)
 """
 
 import argparse
@@ -22,7 +23,9 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 
+import numpy as np
 import torch
 from recipes.memory import peak_of_cpu_allocations
 from torch import Tensor
@@ -34,6 +37,7 @@ from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 IMPLEMENTATIONS = {"compiled": dag_loss, "reference": dag_loss_reference}
 DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "float16", "bfloat16")}
 SHAPES = {"cpu": ["16x21x84", "2x77x316"], "cuda": ["64x21x84", "64x77x316"]}
+SENTENCES = {"cpu": 16, "cuda": 64}  # of a file's graphs, which are repeated
 # Data sheets: GB/s of device memory, TFLOP/s in float32 (outside the matrix units) and in float64. The first
 # name that is part of the GPU's counts.
 RATES = {
@@ -68,6 +72,13 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--shapes", nargs="+", type=parse_shape, help="sentences x targets x nodes, as in 64x21x84")
+    add(
+        "--graphs",
+        nargs="+",
+        type=Path,
+        default=[],
+        help="files of a trained model's graphs, instead of random ones",
+    )
     add("--dtypes", nargs="+", choices=DTYPES, default=["float32"])
     add("--implementations", nargs="+", choices=IMPLEMENTATIONS, default=list(IMPLEMENTATIONS))
     add("--repeats", type=int, default=20)
@@ -91,6 +102,10 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         )
     if args.repeats < 1:
         parser.error(f"--repeats must be at least 1, got {args.repeats}")
+    if args.graphs and args.shapes:
+        parser.error("--graphs and --shapes: give one of them; the files have the shapes of their graphs")
+    if missing := [path for path in args.graphs if not path.is_file()]:
+        parser.error(f"--graphs {missing[0]}: the file does not exist")
     args.shapes = args.shapes or [parse_shape(text) for text in SHAPES[args.device]]
     return args
 
@@ -129,14 +144,28 @@ def rates(args: argparse.Namespace, dtype: str) -> tuple[float | None, float | N
 # ---- Measuring.
 
 
-def make_inputs(B: int, M: int, L: int, dtype: torch.dtype, device: str) -> tuple[Tensor, ...]:
+def random_graphs(B: int, M: int, L: int) -> tuple[Tensor, ...]:
+    """match [B, M, L], links [B, L, L], node lengths and target lengths [B]."""
     generator = torch.Generator().manual_seed(1)
     match = -5 * torch.rand(B, M, L, generator=generator)
     later = torch.ones(L, L, dtype=torch.bool).triu(1)
     links = torch.randn(B, L, L, generator=generator).masked_fill(~later, -math.inf).log_softmax(-1)
     links[:, -1] = -math.inf  # the last node has no successor
-    match, links = (t.to(device, dtype).requires_grad_() for t in (match, links))
-    return match, links, torch.full((B,), L, device=device), torch.full((B,), M, device=device)
+    return match, links, torch.full((B,), L), torch.full((B,), M)
+
+
+def graphs_of_file(path: Path, sentences: int) -> tuple[Tensor, ...]:
+    """The same, of a file by tests/cuda_simulation/dump_graphs.py, repeated to so many sentences."""
+    with path.open("rb") as file:
+        B, M, L = (int(number) for number in np.fromfile(file, np.int64, 3))
+        lengths = [np.fromfile(file, np.int64, B) for _ in range(2)]
+        scores = [np.fromfile(file, np.float32, B * size * L).reshape(B, size, L) for size in (M, L)]
+    return tuple(torch.from_numpy(part)[torch.arange(sentences) % B] for part in (*scores, *lengths))
+
+
+def make_inputs(graphs: tuple[Tensor, ...], dtype: torch.dtype, device: str) -> tuple[Tensor, ...]:
+    match, links, *lengths = graphs
+    return *(t.to(device, dtype).requires_grad_() for t in (match, links)), *(t.to(device) for t in lengths)
 
 
 def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[str, Callable[[], object]]:
@@ -232,9 +261,10 @@ def start(implementation: Callable, inputs: tuple[Tensor, ...], device: str) -> 
     return timers, peak
 
 
-def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -> list[list[str]]:
-    """Rows of the table for one shape and dtype, a row for each implementation; a short one if it failed."""
-    inputs = make_inputs(*shape, DTYPES[dtype], args.device)
+def measure(args: argparse.Namespace, graphs: tuple[Tensor, ...], of: str, dtype: str) -> list[list[str]]:
+    """Rows of the table for some graphs and a dtype, one an implementation; a short one if it failed."""
+    shape = graphs[0].shape
+    inputs = make_inputs(graphs, DTYPES[dtype], args.device)
     timers, peaks, failures = {}, {}, {}
     for name in args.implementations:
         try:
@@ -253,7 +283,7 @@ def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -
     by_bytes = f"{milliseconds(counts['both'][0] / bytes_rate)}" if bytes_rate else "?"
     by_flops = f"{milliseconds(counts['both'][1] / flops_rate)}" if flops_rate else "?"
     floor = f"{counts['both'][0] / 1e6:.1f} MB: {by_bytes}; {counts['both'][1] / 1e6:.1f} MFLOP: {by_flops}"
-    size = " x ".join(map(str, shape))
+    size = " x ".join(map(str, shape)) + of
     rows = [[size, dtype, name, f"failed: {error}"] for name, error in failures.items()]
     for name, own in timers.items():
         seconds = {which: timer.median() for which, timer in own.items()}
@@ -292,9 +322,10 @@ def main(argv: list[str] | None = None) -> int:
     columns += ["peak MiB", "floor of fwd+bwd"]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     status = 0
-    for shape in args.shapes:
+    files = [(graphs_of_file(path, SENTENCES[args.device]), f", {path.stem}") for path in args.graphs]
+    for graphs, of in files or [(random_graphs(*shape), "") for shape in args.shapes]:
         for dtype in args.dtypes:
-            for row in measure(args, shape, dtype):
+            for row in measure(args, graphs, of, dtype):
                 print(f"| {' | '.join(row)} |", flush=True)
                 status |= len(row) < len(columns)
     return status

@@ -1,10 +1,11 @@
 """Runs a command on GPUs that no other job of this user has.
 
-    python -m recipes.on_gpu [--gpus N] [--log FILE] [--usage FILE] -- COMMAND...
+    python -m recipes.on_gpu [--gpus N] [--jobs-per-gpu J] [--log FILE] [--usage FILE] -- COMMAND...
 
 Takes a lock file for each of N visible GPUs (default: 1), waits until N are free, and sets
-CUDA_VISIBLE_DEVICES; with --gpus 0 the command sees none. With --log, the output is appended to a file, and
-its end is shown if the command fails. With --usage, a line of JSON is appended to a file: seconds, machine,
+CUDA_VISIBLE_DEVICES; with --gpus 0 the command sees none. With --jobs-per-gpu, up to J such jobs share a GPU:
+a small model alone leaves most of it idle. With --log, the output is appended to a file, and its end is shown
+if the command fails. With --usage, a line of JSON is appended to a file: seconds, machine,
 exit status.
 
 The command and all that it starts end with this process, and this process ends with the one that started its
@@ -27,7 +28,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from recipes.command_line import RecipeError, argument_parser, count, run_main
+from recipes.command_line import RecipeError, argument_parser, count, positive, run_main
 
 POLL = 0.5  # seconds
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL
@@ -57,33 +58,60 @@ def visible_gpus() -> list[str]:
     return gpus
 
 
-def take(gpus: list[str], number: int) -> list[tuple[str, int]]:
-    """Locks ``number`` of the GPUs, waiting until they are free.
+def try_slot(path: Path, slot: int, jobs: int) -> list[int]:
+    """File descriptors that hold a slot of a GPU; none if another job holds it.
+
+    A GPU's file is locked for one job, or shared by several, of which each locks a file of its slot.
+    """
+    locks = [(path, fcntl.LOCK_EX)]
+    if jobs > 1:
+        locks = [(path, fcntl.LOCK_SH), (path.with_suffix(f".{slot}.lock"), fcntl.LOCK_EX)]
+    held = []
+    for file, mode in locks:
+        held.append(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        try:
+            fcntl.flock(held[-1], mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            for descriptor in held:
+                os.close(descriptor)
+            return []
+    return held
+
+
+def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, list[int]]:
+    """Locks ``number`` of the GPUs, waiting until they are free; those with the fewest jobs come first.
+
+    Args:
+        jobs: that may share a GPU.
 
     Returns:
-        For each its name and the file descriptor that holds its lock.
+        The GPUs' names, each with the file descriptors that hold its locks.
     """
     folder = Path(tempfile.gettempdir()) / f"exlm-gpus-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     waited = False
     while True:
-        held: list[tuple[str, int]] = []
-        for gpu in gpus:
-            descriptor = os.open(folder / f"{gpu.replace('/', '-')}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
-                continue
-            held.append((gpu, descriptor))
-            if len(held) == number:
-                return held
-        for _, descriptor in held:  # all or none: two jobs never wait for each other
-            os.close(descriptor)
+        held: dict[str, list[int]] = {}
+        for slot in range(jobs):
+            for gpu in gpus:
+                if gpu not in held and len(held) < number:
+                    path = folder / f"{gpu.replace('/', '-')}.lock"
+                    if descriptors := try_slot(path, slot, jobs):
+                        held[gpu] = descriptors
+        if len(held) == number:
+            return held
+        release(held)  # all or none: two jobs never wait for each other
         if not waited:
             print(f"waiting for {number} of {len(gpus)} GPUs, which other jobs use", file=sys.stderr)
             waited = True
         time.sleep(POLL)
+
+
+def release(held: dict[str, list[int]]) -> None:
+    """Unlocks GPUs."""
+    for descriptors in held.values():
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def parent_of(process: int) -> int | None:
@@ -163,6 +191,7 @@ def main() -> int:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("--gpus", type=count, default=1, metavar="N")
+    add("--jobs-per-gpu", type=positive, default=1, metavar="J")
     add("--log", type=Path, metavar="FILE")
     add("--usage", type=Path, metavar="FILE")
     add("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
@@ -170,15 +199,15 @@ def main() -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         parser.error("give a command after --")
-    taken: list[tuple[str, int]] = []
+    taken: dict[str, list[int]] = {}
     if args.gpus:
         gpus = visible_gpus()
         if len(gpus) < args.gpus:
             raise RecipeError(f"--gpus {args.gpus}: this job sees {len(gpus)} GPUs; see `nvidia-smi -L`")
-        taken = take(gpus, args.gpus)
+        taken = take(gpus, args.gpus, args.jobs_per_gpu)
     for path in filter(None, (args.log, args.usage)):
         path.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(gpu for gpu, _ in taken)}
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(taken)}
     status = run(command, args.log, args.usage, environment)
     if status and args.log:
         print(

@@ -58,19 +58,46 @@ def test_no_gpus_without_a_driver(monkeypatch, tmp_path):
 def test_two_jobs_never_get_one_gpu(machine):
     gpus = ["GPU-a", "GPU-b", "GPU-c"]
     first, second = on_gpu.take(gpus, 2), on_gpu.take(gpus, 1)
-    assert [name for name, _ in first + second] == gpus
-    third = []
-    waiting = threading.Thread(target=lambda: third.extend(on_gpu.take(gpus, 2)))
+    assert [*first, *second] == gpus
+    third = {}
+    waiting = threading.Thread(target=lambda: third.update(on_gpu.take(gpus, 2)))
     waiting.start()
     time.sleep(0.2)
-    os.close(second[0][1])  # one is free: not enough
+    on_gpu.release(second)  # one is free: not enough
     time.sleep(1.5 * on_gpu.POLL)
     assert not third
-    os.close(first[1][1])
+    on_gpu.release({"GPU-b": first.pop("GPU-b")})
     waiting.join(10)
-    assert [name for name, _ in third] == ["GPU-b", "GPU-c"]
-    for _, descriptor in [first[0], *third]:
-        os.close(descriptor)
+    assert list(third) == ["GPU-b", "GPU-c"]
+    on_gpu.release(first | third)
+
+
+def test_jobs_that_share(machine):
+    gpus = ["GPU-a", "GPU-b"]
+    jobs = [on_gpu.take(gpus, 1, jobs=2) for _ in range(4)]
+    assert [*map(list, jobs)] == [["GPU-a"], ["GPU-b"], ["GPU-a"], ["GPU-b"]]  # spread evenly
+    waiting = {}
+
+    def wait(number, share):
+        thread = threading.Thread(target=lambda: waiting.update(on_gpu.take(gpus, number, share)))
+        thread.start()
+        time.sleep(1.5 * on_gpu.POLL)
+        return thread
+
+    third_of_a = wait(1, 2)
+    assert not waiting
+    on_gpu.release(jobs[1])
+    third_of_a.join(10)
+    assert list(waiting) == ["GPU-b"]
+    on_gpu.release(waiting)
+    waiting.clear()
+    alone = wait(1, 1)  # not beside the others
+    assert not waiting
+    on_gpu.release(jobs[3])
+    alone.join(10)
+    assert list(waiting) == ["GPU-b"]
+    assert list(on_gpu.take(["GPU-a"], 1, jobs=3)) == ["GPU-a"]
+    on_gpu.release(waiting)
 
 
 def call(*words, **more) -> subprocess.CompletedProcess:
@@ -85,7 +112,8 @@ def test_the_command_sees_its_gpus(machine):
     show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
     held = on_gpu.take(["GPU-a"], 1)
     assert call(*show).stdout == "GPU-b\n"
-    os.close(held[0][1])
+    on_gpu.release(held)
+    assert call("--jobs-per-gpu", 2, *show).stdout == "GPU-a\n"
     assert call("--gpus", 3, *show).stdout == "GPU-a,GPU-b,GPU-c\n"
     assert call("--gpus", 0, *show).stdout == "\n"
     refused = call("--gpus", 4, *show)

@@ -12,13 +12,25 @@ from recipes.command_line import RecipeError, count
 from recipes.flags import Flags
 
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-FP16 = ("--fp16", "--fp16-scale-tolerance", "0.1", "--fp16-scale-window", "50")
+PRECISIONS = {  # name -> flags of fairseq-train
+    "fp16": ("--fp16", "--fp16-scale-tolerance", "0.1", "--fp16-scale-window", "50"),
+    "bf16": ("--bf16",),
+    "fp32": (),
+}
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--gpus", type=count, metavar="N", help="GPUs to train on (default: the visible ones)")
     group.add_argument("--cpu", dest="gpus", action="store_const", const=0, help="train on the CPU")
+    group = parser.add_mutually_exclusive_group()
+    about = {
+        "fp16": "half precision (default on GPUs)",
+        "bf16": "bfloat16",
+        "fp32": "single (default on the CPU)",
+    }
+    for name, text in about.items():
+        group.add_argument(f"--{name}", dest="precision", action="store_const", const=name, help=text)
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,9 @@ class Devices:
     flags: Flags
 
     @classmethod
-    def find(cls, asked: int | None, environment: Mapping[str, str] = os.environ) -> Devices:
+    def find(
+        cls, asked: int | None, environment: Mapping[str, str] = os.environ, precision: str | None = None
+    ) -> Devices:
         """Those asked for, else the visible ones.
 
         Alone, a process starts one worker a GPU; with RANK and its like in the environment, as torchrun and
@@ -46,7 +60,8 @@ class Devices:
             RecipeError: if the environment says something that cannot be.
         """
         gpus = visible_gpus(environment) if asked is None else asked
-        flags = Flags.of(FP16 if gpus else ("--cpu", "--num-workers", "0"))
+        flags = Flags.of(() if gpus else ("--cpu", "--num-workers", "0"))
+        flags |= Flags.of(PRECISIONS[precision or ("fp16" if gpus else "fp32")])
         workers = max(gpus, 1)
         if environment.get("RANK") or environment.get("WORLD_SIZE"):
             rank, workers = _place(environment)

@@ -78,11 +78,11 @@ def read_request(parser: argparse.ArgumentParser, words: list[str], one_worker: 
         raise RecipeError(f"{args.data}: fairseq takes a folder without ':' in its name")
     if not args.checkpoint.is_file():
         raise RecipeError(f"the checkpoint {args.checkpoint} does not exist, or is not a file")
-    devices = Devices.find(args.gpus)
+    devices = Devices.find(args.gpus, precision=args.precision)
     if one_worker:
         if args.gpus and args.gpus > 1:
             raise RecipeError(f"--gpus {args.gpus}: {parser.prog} trains on one GPU, or the CPU")
-        devices = Devices.find(min(devices.gpus, 1), {})
+        devices = Devices.find(min(devices.gpus, 1), {}, args.precision)
     return Request(args, user, devices)
 
 

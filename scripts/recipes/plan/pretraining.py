@@ -170,7 +170,7 @@ def plan(corpus: Corpus, program: str, words: list[str]) -> Plan:
         shorten_warmup(recipe)
     k = states(args.model, args.k, corpus)
     model |= model_sizes(corpus, args.model, k, recipe)
-    devices = Devices.find(args.gpus)
+    devices = Devices.find(args.gpus, precision=args.precision)
     batch, update = batches(corpus, args, k, recipe, user, devices)
     parts = args.data.split(":")
     if not args.print:

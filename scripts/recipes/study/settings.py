@@ -47,6 +47,7 @@ class Settings:
         max_epoch: of a fine-tuning of tables 1 and 3's SQuAD, instead of the paper's.
         flags: more of fairseq-train's flags: of the study for every pre-training, else for every fine-tuning.
         gpus: of each training; 0: the CPU.
+        jobs_per_gpu: that may share a GPU.
         threads: of each training on the CPU.
         sentences: that entropy and probe are measured on.
     """
@@ -70,6 +71,7 @@ class Settings:
     max_epoch: int | None = None
     flags: str = ""
     gpus: int = 0
+    jobs_per_gpu: int = 1
     threads: int = 1
     sentences: int = 500
 
@@ -88,7 +90,7 @@ class Settings:
         readers: dict[str, Callable] = {
             **dict.fromkeys(("output", "data", "glue", "squad"), _path),
             **dict.fromkeys(("seeds", "finetune_seeds"), _seeds),
-            **dict.fromkeys(("updates", "max_epoch", "threads", "sentences"), _positive),
+            **dict.fromkeys(("updates", "max_epoch", "jobs_per_gpu", "threads", "sentences"), _positive),
             **dict.fromkeys(("moleculenet", "models", "init_from"), _paths),
             **{"gpus": _count, "tasks": _tasks, "only": _filters, "flags": _flags, "rates": _rates},
             **{"size": _one_of(SIZES), "grid": _one_of(GRIDS), "baselines": _baselines},
@@ -107,6 +109,10 @@ class Settings:
         if ":" in str(settings.output.absolute()):
             raise RecipeError(f"output {settings.output}: fairseq takes a folder without ':' in its name")
         return settings
+
+    def sharing(self) -> str:
+        """The option of recipes.on_gpu for jobs that share a GPU."""
+        return f" --jobs-per-gpu {self.jobs_per_gpu}" if self.gpus and self.jobs_per_gpu > 1 else ""
 
     def of_finetuning(self, default: tuple[int, ...]) -> tuple[int, ...]:
         """The seeds of fine-tuning."""

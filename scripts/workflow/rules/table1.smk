@@ -33,12 +33,13 @@ rule baseline:
     params:
         data=lambda wildcards: settings.moleculenet[wildcards.data],
         folder=TABLE1,
+        job=lambda wildcards: JOB if wildcards.name == "dmpnn" else "python -m recipes.on_gpu --gpus 0",
     wildcard_constraints:
         name="|".join(BASELINES),
     resources:
         gpu=lambda wildcards: settings.gpus if wildcards.name == "dmpnn" else 0,
     shell:
-        "python -m recipes.on_gpu --gpus {resources.gpu} --log {log:q} -- python {SCRIPTS}/baseline_moleculenet.py"
+        "{params.job} --log {log:q} -- python {SCRIPTS}/baseline_moleculenet.py"
         " {wildcards.name} {params.data:q} {params.folder:q} --seed {wildcards.seed}"
 
 

@@ -50,3 +50,20 @@ def test_one_of_many_processes():
 def test_an_environment_that_cannot_be(change, message):
     with pytest.raises(RecipeError, match=message):
         Devices.find(8, CLUSTER | change)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "precision", "flags"),
+    [
+        (1, None, {"--fp16"}),
+        (1, "bf16", {"--bf16"}),
+        (1, "fp32", set()),
+        (0, None, set()),
+        (0, "bf16", {"--bf16"}),
+    ],
+)
+def test_one_precision(gpus, precision, flags):
+    """fairseq takes --fp16 and --bf16 together, and trains with neither's rules."""
+    found = Devices.find(gpus, {}, precision).flags
+    assert {"--fp16", "--bf16"} & found.keys() == flags
+    assert ("--fp16-scale-window" in found) == ("--fp16" in flags)
