@@ -153,6 +153,16 @@ COMPARISONS: dict[str, Experiment] = {
         (_mlm(), _mlm(schedule=2), *(_exlm(k, penalty=nats) for k in STATES for nats in (0.0, PENALTY))),
         (PROBE, CURVE, USE_OF_STATES),
     ),
+    "models": Experiment(
+        "The models",
+        (
+            _mlm(),
+            _mlm(schedule=2),
+            _exlm(model="exlm-no-transitions"),
+            *(_exlm(k, penalty=nats) for k in (2, 4) for nats in (0.0, PENALTY)),
+        ),
+        (PROBE, CURVE, JOINT, FILLING, ATOMS, USE_OF_STATES),
+    ),
     "measures": Experiment(
         "What ExLM is for",
         tuple(
