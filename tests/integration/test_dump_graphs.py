@@ -1,5 +1,6 @@
 """tests/cuda_simulation/dump_graphs.py: the graphs of a checkpoint in a file."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ import torch
 
 from fs_plugins.custom_ops.dag_loss import dag_loss
 
-SCRIPT = Path(__file__).resolve().parents[1] / "cuda_simulation" / "dump_graphs.py"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "tests" / "cuda_simulation" / "dump_graphs.py"
 
 
 def test_graphs_of_a_checkpoint(pretrained, tmp_path):
@@ -21,4 +23,9 @@ def test_graphs_of_a_checkpoint(pretrained, tmp_path):
     match, links = np.split(rest, [batch * targets * nodes])
     assert (batch, targets) == (3, 7) and all(length.max() <= nodes for length in lengths)
     graph = (match.reshape(batch, targets, nodes), links.reshape(batch, nodes, nodes), *lengths)
-    assert torch.isfinite(dag_loss(*(torch.from_numpy(array.copy()) for array in graph))).all()
+    graph = [torch.from_numpy(array.copy()) for array in graph]
+    assert torch.isfinite(dag_loss(*graph)).all()
+
+    benchmark = runpy.run_path(str(ROOT / "scripts" / "bench_dag_loss.py"))
+    repeated = benchmark["graphs_of_file"](output, 5)  # the three, and the first two again
+    assert all(torch.equal(part, array[[0, 1, 2, 0, 1]]) for part, array in zip(repeated, graph, strict=True))

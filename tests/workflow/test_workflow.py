@@ -56,10 +56,14 @@ def test_the_commands_of_the_study(tmp_path):
         "updates=7",
         "only=k=4,p=0.387",
         "gpus=2",
+        "jobs_per_gpu=3",
         "flags=--lr 1e-3",
     )
     assert shown.count("pretrain_text.sh") == 1
-    assert "recipes.on_gpu --gpus 2" in shown and "--updates 7 --gpus 2 --lr 1e-3" in shown
+    assert (
+        "recipes.on_gpu --gpus 2 --jobs-per-gpu 3 --log" in shown
+        and "--updates 7 --gpus 2 --lr 1e-3" in shown
+    )
 
 
 def test_layers_before_the_expansion_are_shares_of_the_sizes(tmp_path):
