@@ -102,7 +102,11 @@ def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, list[int]]:
             return held
         release(held)  # all or none: two jobs never wait for each other
         if not waited:
-            print(f"waiting for {number} of {len(gpus)} GPUs, which other jobs use", file=sys.stderr)
+            print(
+                f"waiting for {number} of {len(gpus)} GPUs, which other jobs use; the workflow's setting "
+                "jobs_per_gpu lets small models share one",
+                file=sys.stderr,
+            )
             waited = True
         time.sleep(POLL)
 
