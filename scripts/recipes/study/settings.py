@@ -110,9 +110,10 @@ class Settings:
             raise RecipeError(f"output {settings.output}: fairseq takes a folder without ':' in its name")
         return settings
 
-    def sharing(self) -> str:
-        """The option of recipes.on_gpu for jobs that share a GPU."""
-        return f" --jobs-per-gpu {self.jobs_per_gpu}" if self.gpus and self.jobs_per_gpu > 1 else ""
+    def job(self, gpus: int) -> str:
+        """What comes before the command of a job on so many GPUs."""
+        sharing = f" --jobs-per-gpu {self.jobs_per_gpu}" if gpus and self.jobs_per_gpu > 1 else ""
+        return f"python -m recipes.on_gpu --gpus {gpus}{sharing}"
 
     def of_finetuning(self, default: tuple[int, ...]) -> tuple[int, ...]:
         """The seeds of fine-tuning."""

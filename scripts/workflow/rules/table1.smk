@@ -33,7 +33,7 @@ rule baseline:
     params:
         data=lambda wildcards: settings.moleculenet[wildcards.data],
         folder=TABLE1,
-        job=lambda wildcards: JOB if wildcards.name == "dmpnn" else "python -m recipes.on_gpu --gpus 0",
+        job=lambda wildcards, resources: settings.job(resources.gpu),
     wildcard_constraints:
         name="|".join(BASELINES),
     resources:
