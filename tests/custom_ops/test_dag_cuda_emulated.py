@@ -19,6 +19,7 @@ from tests.custom_ops import test_dag_loss as cases
 from tests.custom_ops.test_dag_loss import gradients, lengths, peaked_graph
 
 COMPILER = shutil.which("g++")
+CPU = torch.device("cpu")
 pytestmark = pytest.mark.skipif(
     COMPILER is None or sys.platform != "linux", reason="the emulated kernels need g++ on Linux"
 )
@@ -67,13 +68,13 @@ def assert_close(actual, expected, rtol, atol):
 
 @pytest.mark.parametrize(("M", "L"), cases.SIZES)
 def test_equals_enumeration(each, M, L):
-    cases.test_equals_enumeration(dag_loss, "cpu", M, L)
-    cases.test_unit_potentials_count_paths(dag_loss, "cpu", M, L)
+    cases.test_equals_enumeration(dag_loss, CPU, M, L)
+    cases.test_unit_potentials_count_paths(dag_loss, CPU, M, L)
 
 
 @pytest.mark.parametrize(("M", "L", "seed"), cases.PEAKED)
 def test_peaked_inputs(each, M, L, seed):
-    cases.test_peaked_inputs_in_float32_against_float64(dag_loss, "cpu", M, L, seed)
+    cases.test_peaked_inputs_in_float32_against_float64(dag_loss, CPU, M, L, seed)
 
 
 CASES = [
@@ -87,20 +88,20 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_case(each, case):
-    case(dag_loss, "cpu")
+    case(dag_loss, CPU)
 
 
 def test_more_cases(each):
-    cases.test_nan_is_not_hidden(dag_loss, "cpu", "match")
-    cases.test_nan_is_not_hidden(dag_loss, "cpu", "links")
-    cases.test_gradient_is_linear_in_the_incoming_one("cpu")
-    alignment_cases.test_ties_go_to_the_earliest_predecessor(dag_best_alignment, "cpu")
-    alignment_cases.test_peaked_inputs(dag_best_alignment, "cpu")
-    alignment_cases.test_agrees_with_the_reference_at_real_sizes("cpu")
+    cases.test_nan_is_not_hidden(dag_loss, CPU, "match")
+    cases.test_nan_is_not_hidden(dag_loss, CPU, "links")
+    cases.test_gradient_is_linear_in_the_incoming_one(CPU)
+    alignment_cases.test_ties_go_to_the_earliest_predecessor(dag_best_alignment, CPU)
+    alignment_cases.test_peaked_inputs(dag_best_alignment, CPU)
+    alignment_cases.test_agrees_with_the_reference_at_real_sizes(CPU)
 
 
 def test_sentences_do_not_depend_on_their_batch(emulated):
-    cases.test_large_batch_uses_every_sentence_once("cpu")
+    cases.test_large_batch_uses_every_sentence_once(CPU)
 
 
 @pytest.mark.parametrize("way", [ON_CHIP, ANY_SIZE], ids=["on_chip", "any_size"])
