@@ -6,10 +6,10 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+from recipes import folders
 from recipes.command_line import RecipeError, argument_parser, positive, share
 from recipes.files import sha256
 from recipes.flags import Flags
-from recipes.folders import CONFIGS
 from recipes.plan import cost
 from recipes.plan.batches import TOKENS_PER_GPU, split_sentences, split_tokens
 from recipes.plan.devices import Devices, add_device_arguments
@@ -53,8 +53,8 @@ class Corpus:
 
 TEXT = Corpus(
     "text",
-    CONFIGS / "model",
-    CONFIGS / "size",
+    folders.CONFIGS / "model",
+    folders.CONFIGS / "size",
     {"base": "table10", "large": "table10", "": "table5"},
     4,
     "prepare_text.py or fairseq-preprocess --only-source",
@@ -70,8 +70,8 @@ TEXT = Corpus(
 )
 SMILES = Corpus(
     "molecules",
-    CONFIGS / "model" / "smiles",
-    CONFIGS / "size" / "smiles",
+    folders.CONFIGS / "model" / "smiles",
+    folders.CONFIGS / "size" / "smiles",
     {"": "table7"},
     2,
     "prepare_smiles.py",
@@ -149,7 +149,7 @@ def plan(corpus: Corpus, program: str, words: list[str]) -> Plan:
     recipe_name = args.recipe or corpus.recipe.get(args.size, corpus.recipe[""])
     model = read_flags("model", args.model, corpus.models)
     size = read_flags("size", args.size, corpus.sizes)
-    recipe = Flags(read_flags("recipe", recipe_name, CONFIGS / "pretrain") | size)
+    recipe = Flags(read_flags("recipe", recipe_name, folders.CONFIGS / "pretrain") | size)
     model |= recipe.take(*MODEL_FLAGS)
     if args.p is not None:
         recipe.set("--mask-prob", f"{args.p:g}")
@@ -175,17 +175,18 @@ def plan(corpus: Corpus, program: str, words: list[str]) -> Plan:
     parts = args.data.split(":")
     if not args.print:
         check_data(parts, corpus)
-    save = Path(args.save)
-    return Plan(
-        save=save,
+    plan = Plan(
+        save=Path(args.save),
         data=args.data,
         groups={"model": model, "recipe": recipe, "batch": batch, "device": devices.flags, "user": user},
         asked={"model": args.model, "size": args.size, "recipe": recipe_name, "k": k, "batch": update},
         inputs={} if args.print else data_hashes(parts),
-        finished="" if args.print else finished(save, recipe, user),
         show=args.print,
         notes=[cost_text(corpus, args, k, model, recipe, batch, devices)] if args.print else [],
     )
+    if not args.print:
+        plan.finished = finished(plan, recipe, user)
+    return plan
 
 
 def cost_text(
@@ -305,11 +306,16 @@ def data_hashes(parts: list[str]) -> dict[str, str]:
     return {"dict.txt": sha256(Path(parts[0]) / "dict.txt"), "train": sha256(*indices)}
 
 
-def finished(save: Path, recipe: Flags, user: Flags) -> str:
-    """Why there is nothing to train (fairseq would train one update more), or "" if there is something."""
-    last, most = save / "checkpoint_last.pt", recipe.value("--max-update")
+def finished(plan: Plan, recipe: Flags, user: Flags) -> str:
+    """Why there is nothing to train (fairseq would train one update more), or "" if there is something.
+
+    Raises:
+        RecipeError: if the folder holds another run.
+    """
+    last, most = plan.save / "checkpoint_last.pt", recipe.value("--max-update")
     if not last.is_file() or not most or {"--restore-file", "--reset-optimizer"} & user.keys():
         return ""
+    folders.check(plan.save, plan.settings(), plan.inputs)  # before seconds are spent on the checkpoint
     from recipes.checkpoints import trained_updates
 
     done = trained_updates(last)
