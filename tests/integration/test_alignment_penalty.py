@@ -1,9 +1,9 @@
-"""The alignment penalty in training: one schedule for resumed runs and all workers, none in validation."""
+"""The alignment penalty in training: one schedule for resumed runs, none in validation."""
 
 import pytest
 
 from tests.integration import commands
-from tests.integration.commands import pretraining, start_workers, train
+from tests.integration.commands import pretraining, train
 
 PENALTY = ["--alignment-penalty", 10, "--alignment-penalty-updates", 20]
 
@@ -24,17 +24,6 @@ def test_resumed_training_follows_the_schedule(corpus, tmp_path):
     commands.assert_same_model(*(tmp_path / name / "checkpoint_last.pt" for name in ("whole", "two")))
 
 
-@pytest.mark.slow
-def test_two_workers_follow_the_schedule(corpus, tmp_path):
-    """As one worker with --update-freq 2, in losses and, with plain gradient descent, parameters."""
-    flags = [*PENALTY, "--dropout", 0, "--attention-dropout", 0, "--optimizer", "sgd", "--lr", 0.1]
-    one = train(*pretraining(corpus, tmp_path / "one", *flags, "--update-freq", 2))
-    two = commands.finish(*start_workers(*pretraining(corpus, tmp_path / "two", *flags)))[0]
-    assert two.values("alignment_penalty") == one.values("alignment_penalty") == schedule(1, 8)
-    assert two.values("loss") == pytest.approx(one.values("loss"), abs=1e-3)  # the log's last digit
-    commands.assert_same_model(*(tmp_path / name / "checkpoint_last.pt" for name in ("one", "two")), 1e-5)
-
-
 def test_validation_is_not_penalised(corpus, tmp_path):
     """Nothing is learned, so both runs validate the same model."""
     flags = ["--lr", 0, "--max-update", 1]
@@ -49,7 +38,7 @@ def test_validation_is_not_penalised(corpus, tmp_path):
     assert "valid_alignment_penalty" not in penalised.stats["valid"][0]
     validated = commands.call(
         *("validate", corpus, "--user-dir", commands.PLUGIN, "--task", "masked_lm", "--batch-size", 8),
-        *("--path", tmp_path / "with" / "checkpoint_last.pt", "--cpu", "--log-format", "json"),
+        *("--path", tmp_path / "with" / "checkpoint_last.pt", *commands.QUIET[:5]),
     )
     assert validated.stats["valid"][0]["valid_loss"] == penalised.stats["valid"][0]["valid_loss"]
 

@@ -57,12 +57,13 @@ def test_killed_in_mid_epoch_and_resumed_is_uninterrupted(corpus, tmp_path):
 
 @pytest.mark.slow
 def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
-    """Losses and, with plain gradient descent, parameters.
+    """Losses, the alignment penalty and, with plain gradient descent, parameters.
 
     The two resume what one began, which takes what the first reads from the file over to the other. That is
     at the end of an epoch, since a position within one counts the batches of each worker.
     """
     flags = [*NO_DROPOUT, "--optimizer", "sgd", "--lr", 0.1]
+    flags += ["--alignment-penalty", 10, "--alignment-penalty-updates", 100]
     alone = [*flags, "--update-freq", 2]
     begun = train(
         *pretraining(corpus, tmp_path / "two", *alone, "--max-update", 100, "--max-epoch", 1)
@@ -76,6 +77,8 @@ def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
     assert list(begun) + list(two.losses()) == list(one.losses()) == list(range(1, last + 1))
     assert two.values("loss") == pytest.approx(one.values("loss")[-6:], abs=1e-3)  # the log's last digit
     assert two.values("gnorm") == pytest.approx(one.values("gnorm")[-6:], abs=1e-3)
+    penalties = [round(10 * (1 - (update - 1) / 100), 3) for update in range(last - 5, last + 1)]
+    assert two.values("alignment_penalty") == one.values("alignment_penalty")[-6:] == penalties
     assert two.values("bsz") == one.values("bsz")[-6:] and set(two.values("nonfinite")) == {0}
     commands.assert_same_model(*(tmp_path / name / "checkpoint_last.pt" for name in ("one", "two")), 1e-5)
     after = load_checkpoint(tmp_path / "two/checkpoint_last.pt")["model"]

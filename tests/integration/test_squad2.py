@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 
 import pytest
 
@@ -122,21 +121,13 @@ def test_two_workers_measure_what_one_does(squad_data, memorised, tmp_path):
     """Each sees half of the windows, and those of a question may be with both. With other windows than those
     of the training the model errs; the one update changes nothing."""
     folder, _ = memorised
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
     flags = [
         *("--restore-file", folder / "checkpoint_best.pt", "--reset-optimizer", "--reset-dataloader"),
         *("--reset-meters", "--lr", 0, "--max-update", 1, "--encoder-embed-dim", 64, "--batch-size", 5),
         *("--window-tokens", 15, "--doc-stride", 3),
     ]
     alone = train(*finetuning(squad_data, tmp_path / "alone", *flags)).stats["valid"][-1]
-    distributed = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
-    distributed += ["--distributed-init-method", f"tcp://localhost:{port}", "--ddp-backend", "legacy_ddp"]
-    run = finetuning(squad_data, tmp_path / "two", *flags, *distributed)
-    workers = [
-        commands.start("train", *run, "--distributed-rank", rank, GLOO_SOCKET_IFNAME="lo") for rank in (0, 1)
-    ]
+    workers = commands.start_workers(*finetuning(squad_data, tmp_path / "two", *flags))
     together = commands.finish(*workers)[0].stats["valid"][-1]
     names = [f"valid_{name}" for name in ("questions", "em", "f1", "em_swept", "f1_swept", "span_accuracy")]
     assert {name: together[name] for name in names} == {name: alone[name] for name in names}
