@@ -1,8 +1,11 @@
 """Self-attention against torch's own and against its definition."""
 
+import math
+
+import pytest
 import torch
 
-from fs_plugins.modules.attention import RotarySelfAttention
+from fs_plugins.modules.attention import RotarySelfAttention, attention_with_dropout
 from fs_plugins.modules.rotary import RotaryEmbedding, rotate
 
 
@@ -60,6 +63,41 @@ def test_dropout_is_for_training_only():
     assert torch.equal(ours(x, rotation, None), ours(x, rotation, None))
     ours.train()
     assert not torch.equal(ours(x, rotation, None), ours(x, rotation, None))
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("padded", [False, True])
+def test_attention_with_dropout(rate, padded):
+    """On a CPU: each weight is dropped, or kept and enlarged; values and gradients."""
+    torch.manual_seed(1)
+    B, H, R, N = 3, 2, 41, 63  # 15,498 weights, which 16 bits each do not fill words of 64 with
+    q, k = torch.randn(B, H, R, 8, dtype=torch.float64), torch.randn(B, H, N, 8, dtype=torch.float64)
+    q, k, v = (t.requires_grad_() for t in (q, k, torch.randn(B, H, N, 5, dtype=torch.float64)))
+    attend = (torch.arange(N) < torch.tensor([[63], [1], [40]]))[:, None, None] if padded else None
+    weights = torch.einsum("bhrc,bhnc->bhrn", q, k) * 8**-0.5
+    weights = (weights if attend is None else weights.masked_fill(~attend, -math.inf)).softmax(-1)
+
+    def dropped_weights() -> torch.Tensor:
+        torch.manual_seed(2)
+        eye = torch.eye(N, dtype=torch.float64).expand(B, H, N, N)
+        return attention_with_dropout(q, k, eye, attend, rate)
+
+    real = weights > 0
+    kept = (dropped_weights() > 0) & real
+    scale = 1 / (1 - min(rate, 1 - 2**-16))
+    torch.testing.assert_close(dropped_weights(), weights * kept * scale, rtol=1e-4, atol=0)
+    count, share = real.sum().item(), 1 - rate
+    spread = 5 * math.sqrt(count * share * rate)
+    assert kept.sum().item() == pytest.approx(count * share, abs=spread + 2)
+
+    torch.manual_seed(2)
+    y = attention_with_dropout(q, k, v, attend, rate)
+    expected = (weights * kept * scale) @ v
+    torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-12)
+    incoming = torch.randn_like(y)
+    grads = [torch.autograd.grad(out, (q, k, v), incoming, retain_graph=True) for out in (y, expected)]
+    for ours, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-9)
 
 
 def test_checkpoint_keeps_three_projections():
