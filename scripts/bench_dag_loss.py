@@ -10,7 +10,8 @@ cache from call to call where they fit into it (50 MB on an H100), so times may 
     python scripts/bench_dag_loss.py                                       # CPU
     python scripts/bench_dag_loss.py --device cuda                         # 64 x 21 x 84 and 64 x 77 x 316
     python scripts/bench_dag_loss.py --device cuda --shapes 8x40x160 --dtypes float32 float64 --repeats 50
-    python scripts/bench_dag_loss.py --device cuda --graphs graphs.bin     # by dump_graphs.py (tests/)
+    python scripts/bench_dag_loss.py --device cuda --graphs graphs.bin     # by dump_graphs.py (tests/), and
+                                                                           # random scores on their edges
 """
 
 import argparse
@@ -71,27 +72,21 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--device", choices=("cpu", "cuda"), default="cpu")
-    add("--shapes", nargs="+", type=parse_shape, help="sentences x targets x nodes, as in 64x21x84")
     add(
-        "--graphs",
+        "--shapes",
         nargs="+",
-        type=Path,
+        type=parse_shape,
         default=[],
-        help="files of a trained model's graphs, instead of random ones",
+        help="sentences x targets x nodes, as in 64x21x84",
     )
+    graphs = "files of a trained model's graphs; each is measured with random scores, too"
+    add("--graphs", nargs="+", type=Path, default=[], help=graphs)
     add("--dtypes", nargs="+", choices=DTYPES, default=["float32"])
     add("--implementations", nargs="+", choices=IMPLEMENTATIONS, default=list(IMPLEMENTATIONS))
     add("--repeats", type=int, default=20)
-    add(
-        "--bandwidth",
-        type=float,
-        help="GB/s of the device's memory, for the floor (default: by the GPU's name)",
-    )
-    add(
-        "--tflops",
-        type=float,
-        help="the device's TFLOP/s in the dtype, for the floor (default: by the GPU's name)",
-    )
+    by_name = "for the floor (default: by the GPU's name)"
+    add("--bandwidth", type=float, help=f"GB/s of the device's memory, {by_name}")
+    add("--tflops", type=float, help=f"the device's TFLOP/s in the dtype, {by_name}")
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: there is no CUDA device (torch.cuda.is_available() is False)")
@@ -106,7 +101,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         parser.error("--graphs and --shapes: give one of them; the files have the shapes of their graphs")
     if missing := [path for path in args.graphs if not path.is_file()]:
         parser.error(f"--graphs {missing[0]}: the file does not exist")
-    args.shapes = args.shapes or [parse_shape(text) for text in SHAPES[args.device]]
+    if not args.graphs and not args.shapes:
+        args.shapes = [parse_shape(text) for text in SHAPES[args.device]]
     return args
 
 
@@ -161,6 +157,15 @@ def graphs_of_file(path: Path, sentences: int) -> tuple[Tensor, ...]:
         lengths = [np.fromfile(file, np.int64, B) for _ in range(2)]
         scores = [np.fromfile(file, np.float32, B * size * L).reshape(B, size, L) for size in (M, L)]
     return tuple(torch.from_numpy(part)[torch.arange(sentences) % B] for part in (*scores, *lengths))
+
+
+def with_random_scores(graphs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Graphs of the same edges and lengths, whose scores are those of :func:`random_graphs`."""
+    _, links, *lengths = graphs
+    match, drawn, *_ = random_graphs(*graphs[0].shape)
+    drawn = drawn.masked_fill(links == -math.inf, -math.inf)
+    total = drawn.logsumexp(-1, keepdim=True)
+    return match, drawn - total.where(total > -math.inf, torch.zeros(())), *lengths
 
 
 def make_inputs(graphs: tuple[Tensor, ...], dtype: torch.dtype, device: str) -> tuple[Tensor, ...]:
@@ -322,8 +327,11 @@ def main(argv: list[str] | None = None) -> int:
     columns += ["peak MiB", "floor of fwd+bwd"]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     status = 0
-    files = [(graphs_of_file(path, SENTENCES[args.device]), f", {path.stem}") for path in args.graphs]
-    for graphs, of in files or [(random_graphs(*shape), "") for shape in args.shapes]:
+    inputs = [(random_graphs(*shape), "") for shape in args.shapes]
+    for path in args.graphs:
+        graphs = graphs_of_file(path, SENTENCES[args.device])
+        inputs += [(graphs, f", {path.stem}"), (with_random_scores(graphs), f", {path.stem}, random scores")]
+    for graphs, of in inputs:
         for dtype in args.dtypes:
             for row in measure(args, graphs, of, dtype):
                 print(f"| {' | '.join(row)} |", flush=True)

@@ -29,3 +29,7 @@ def test_graphs_of_a_checkpoint(pretrained, tmp_path):
     benchmark = runpy.run_path(str(ROOT / "scripts" / "bench_dag_loss.py"))
     repeated = benchmark["graphs_of_file"](output, 5)  # the three, and the first two again
     assert all(torch.equal(part, array[[0, 1, 2, 0, 1]]) for part, array in zip(repeated, graph, strict=True))
+    match, links, *_ = random = benchmark["with_random_scores"](repeated)
+    assert torch.equal(links.isfinite(), repeated[1].isfinite()) and not torch.equal(match, repeated[0])
+    assert set(links.exp().sum(-1).round(decimals=4).unique().tolist()) == {0.0, 1.0}
+    assert torch.isfinite(dag_loss(*random)).all()
