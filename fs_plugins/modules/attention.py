@@ -64,13 +64,15 @@ def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, attend: Tensor | Non
     time on Bernoulli variables: here a weight takes 16 random bits, and the rate is a multiple of 2^-16.
 
     Args:
-        q, k, v: [B, H, R, head_dim], [B, H, N, head_dim] and the same.
+        q, k, v: [B, H, R, head_dim], [B, H, N, head_dim] and the same; half precision is computed in float32.
         attend: as for ``RotarySelfAttention``.
         dropout: of the attention weights, above 0.
 
     Returns:
         [B, H, R, head_dim]
     """
+    given = q.dtype
+    q, k, v = (t.to(torch.promote_types(given, torch.float32)) for t in (q, k, v))
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
     if attend is not None:
         scores = scores.masked_fill(~attend, float("-inf"))
@@ -78,7 +80,7 @@ def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, attend: Tensor | Non
     words = torch.empty((scores.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     bits = words.view(torch.int16)[: scores.numel()].view(scores.shape)  # from -32768 to 32767
     kept = (bits >= dropped - 32768).to(scores.dtype)
-    return (scores.softmax(-1) * kept) @ (v * (65536 / (65536 - dropped)))
+    return ((scores.softmax(-1) * kept) @ (v * (65536 / (65536 - dropped)))).to(given)
 
 
 def take_rows(x: Tensor, rows: Tensor) -> Tensor:

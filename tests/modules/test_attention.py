@@ -100,6 +100,17 @@ def test_attention_with_dropout(rate, padded):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-9)
 
 
+def test_attention_with_dropout_in_half_precision():
+    """Only what goes in and comes out is rounded."""
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(2, 2, 30, 8).bfloat16() for _ in range(3))
+    results = []
+    for dtype in (torch.bfloat16, torch.float32):
+        torch.manual_seed(2)
+        results.append(attention_with_dropout(*(t.to(dtype) for t in (q, k, v)), None, 0.1))
+    assert torch.equal(results[0], results[1].bfloat16())
+
+
 def test_checkpoint_keeps_three_projections():
     names = set(attention().state_dict())
     projections = {f"{p}_proj.{t}" for p in "qkv" for t in ("weight", "bias")}
