@@ -44,7 +44,7 @@ def finetuning(data, save_dir, checkpoint, *flags) -> list:
 
 
 def test_trains_saves_and_resumes(classification, pretrained, tmp_path):
-    run = train(*finetuning(classification, tmp_path, pretrained))
+    run = train(*finetuning(classification, tmp_path, pretrained, "--lr", 2e-3))
     assert run.values("loss")[0] == pytest.approx(1, abs=0.3)  # one bit: two classes
     accuracies = run.values("accuracy", "valid")
     assert len(accuracies) == 4 and accuracies[-1] >= 90
@@ -54,7 +54,9 @@ def test_trains_saves_and_resumes(classification, pretrained, tmp_path):
     before = commands.load_checkpoint(pretrained)["model"]
     assert set(before) < set(model)
 
-    flags = finetuning(classification, tmp_path, tmp_path / "checkpoint_last.pt", "--max-epoch", 5)
+    flags = finetuning(
+        classification, tmp_path, tmp_path / "checkpoint_last.pt", "--lr", 2e-3, "--max-epoch", 5
+    )
     flags = [flag for flag in flags if not str(flag).startswith("--reset")]
     resumed = train(*flags)
     assert [stats["epoch"] for stats in resumed.stats["valid"]] == [5]
