@@ -55,8 +55,10 @@ def text() -> None:
 def molecules() -> None:
     random.Random(1).shuffle(MOLECULES)
     lines = "".join(f"{smiles}\n" for smiles in MOLECULES)
-    for name in ("zinc.txt.gz", "moses_train.txt.gz", "druglike_mix.txt.gz"):
+    for name in ("zinc.txt.gz", "druglike_mix.txt.gz"):
         write_file(Path(name), lines)
+    longer = (f"{'C' * n}{smiles}\n" for n in range(8) for smiles in MOLECULES)  # of which 0.5% are some
+    write_file(Path("moses_train.txt.gz"), "".join(longer))
     for name in ("test.smi", "moses_test.txt.gz", "molecules.smi"):
         write_file(Path(name), "".join(f"{smiles}\n" for smiles in MOLECULES[:20]))
     for name in ("train", "valid"):
