@@ -60,7 +60,7 @@ LONG = "a grid of many trainings: --whole runs it"
 # pattern of commands -> why they are not run; each has to match a command
 DRY_RUNS = {
     r"^pip install (?!--no-index)": "it would change this environment",
-    r"--cores 2 (study|penalty)|table2 table4|profiles/local(?s:.*) table3": LONG,
+    r"--cores 2 (study|penalty)|--cores 15 models|table2 table4|profiles/local(?s:.*) table3": LONG,
     r"table1(?s:.*)clintox|^study ": LONG,
     r"profiles/slurm": "no cluster here; tests/slurm has one",
 }
