@@ -27,7 +27,8 @@ PLUGIN = ROOT / "fs_plugins"
 TINY_MODEL = ["--encoder-layers", 1, "--encoder-embed-dim", 32, "--encoder-ffn-embed-dim", 64]
 TINY_MODEL += ["--encoder-attention-heads", 2]
 OPTIMIZER = ["--optimizer", "adam", "--lr", 5e-3, "--lr-scheduler", "fixed", "--clip-norm", 0]
-QUIET = ["--cpu", "--num-workers", 0, "--log-format", "json", "--log-interval", 1, "--seed", 3]
+ON_CPU = ["--cpu", "--num-workers", 0, "--log-format", "json"]
+QUIET = [*ON_CPU, "--log-interval", 1, "--seed", 3]
 
 
 def pretraining(data, save_dir, *flags, arch="exlm_tiny", criterion="nat_dag_loss_mlm") -> list:

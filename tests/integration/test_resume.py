@@ -87,8 +87,8 @@ def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
 
 def validate(data, path) -> commands.Run:
     """fairseq-validate, with few more flags than it needs."""
-    flags = ["--user-dir", commands.PLUGIN, "--task", "masked_lm", "--batch-size", 8, *commands.QUIET[:3]]
-    return commands.call("validate", data, "--path", path, *flags, "--log-format", "json")
+    flags = ["--user-dir", commands.PLUGIN, "--task", "masked_lm", "--batch-size", 8, *commands.ON_CPU]
+    return commands.call("validate", data, "--path", path, *flags)
 
 
 @pytest.mark.parametrize(

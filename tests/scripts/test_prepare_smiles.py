@@ -16,7 +16,6 @@ from recipes.corpora.smiles import is_validation
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.builders import SHARED, write_file, write_lmdb
 
-SCRIPT = Path(prepare_smiles.__file__)
 FILES = ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "rejected.tsv")
 MOLECULES = ["CCO", "F/C=C\\F", "C[N+](C)(C)C.[Cl-]", "Brc1ccccc1", "C[C@H](N)C(=O)O", "C#N", "CCBr"]
 

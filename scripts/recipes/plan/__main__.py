@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
-from recipes import folders
 from recipes.command_line import run_main
 from recipes.plan.plan import Plan
 
@@ -36,7 +35,6 @@ def assignments(kind: str, words: list[str]) -> str:
     for note in plan.notes:
         print(note)
     if plan.finished:
-        folders.check(plan.save, plan.settings(), plan.inputs)
         print(plan.finished)
         return EXIT
     return plan.shell([program, *words])
