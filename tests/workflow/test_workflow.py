@@ -67,7 +67,7 @@ def test_the_commands_of_the_study(tmp_path):
 
 
 def test_layers_before_the_expansion_are_shares_of_the_sizes(tmp_path):
-    shown = dry_run(tmp_path, "cost", "--config", "output=out", "flags=--encoder-layers 4")
+    shown = dry_run(tmp_path, "cost", "--config", "output=out", "only=penalty=0", "flags=--encoder-layers 4")
     assert shown.count("pretrain_text.sh") == 6
     for share, layers in (("0.5", 2), ("0.75", 3)):
         place = f"out/study/exlm-k4-p0.15-shared{share}-seed-1 "

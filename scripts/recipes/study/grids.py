@@ -182,7 +182,11 @@ COMPARISONS: dict[str, Experiment] = {
         "A cheaper ExLM",  # by FLOPs it costs 1.7, 1.4 and 1.2 to 1.3 times the MLM with these shares
         (
             *(_mlm(schedule=times) for times in (1, 1.5, 2)),
-            *(_exlm(shared_layers=share) for share in (0.0, 0.5, 0.75)),
+            *(
+                _exlm(penalty=nats, shared_layers=share)
+                for nats in (0.0, PENALTY)
+                for share in (0.0, 0.5, 0.75)
+            ),
         ),
         (PROBE, CURVE, JOINT, FILLING, ATOMS, USE_OF_STATES),
     ),

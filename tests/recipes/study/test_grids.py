@@ -59,9 +59,9 @@ def test_a_key_is_the_run():
 
 def test_cost_has_shares_of_the_layers_and_the_mlm_for_longer():
     runs = list(expand(["cost"]))
-    assert [(run.model, run.schedule, run.shared_layers) for run in runs] == [
-        *(("repeated-mlm", times, 0) for times in (1, 1.5, 2)),
-        *(("exlm", 1, share) for share in (0, 0.5, 0.75)),
+    assert [(run.model, run.schedule, run.penalty, run.shared_layers) for run in runs] == [
+        *(("repeated-mlm", times, 0, 0) for times in (1, 1.5, 2)),
+        *(("exlm", 1, penalty, share) for penalty in (0, 2) for share in (0, 0.5, 0.75)),
     ]
     with pytest.raises(ValueError, match="shared_layers = 2: give a share of the layers, 0 to 1"):
         Run("exlm", 4, 0.15, shared_layers=2)

@@ -62,8 +62,9 @@ def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(
 
 def test_shares_of_the_layers_have_to_be_whole():
     files = outputs.study_files(Settings(OUT, flags="--encoder-layers 4"), "cost")
-    assert len([path for path in files if path.name == "train.json"]) == 6
-    assert OUT / "study" / "exlm-k4-p0.15-shared0.75-seed-1" / "probe.json" in files
+    assert len([path for path in files if path.name == "train.json"]) == 9
+    for variant in ("shared0.75", "shared0.75-penalty2"):
+        assert OUT / "study" / f"exlm-k4-p0.15-{variant}-seed-1" / "probe.json" in files
     with pytest.raises(RecipeError, match="shared_layers=0.75 of 2 layers"):
         outputs.study_files(Settings(OUT), "cost")
 
