@@ -52,7 +52,7 @@ class RotarySelfAttention(nn.Module):
         v = v.clone()  # a view would keep q and k before their rotation alive until the backward pass
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # [B, H, N, head_dim]
         dropout = self.dropout if self.training else 0.0
-        if dropout and q.device.type == "cpu":
+        if 0 < dropout < 1 and q.device.type == "cpu":
             y = attention_with_dropout(q, k, v, attend, dropout)
         else:
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=attend, dropout_p=dropout)
@@ -66,7 +66,7 @@ def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, attend: Tensor | Non
     Args:
         q, k, v: [B, H, R, head_dim], [B, H, N, head_dim] and the same; half precision is computed in float32.
         attend: as for ``RotarySelfAttention``.
-        dropout: of the attention weights, above 0.
+        dropout: of the attention weights, above 0 and below 1.
 
     Returns:
         [B, H, R, head_dim]

@@ -63,9 +63,11 @@ def test_dropout_is_for_training_only():
     assert torch.equal(ours(x, rotation, None), ours(x, rotation, None))
     ours.train()
     assert not torch.equal(ours(x, rotation, None), ours(x, rotation, None))
+    ours.dropout = 1.0
+    torch.testing.assert_close(ours(x, rotation, None), ours.out_proj.bias.expand(1, 5, 32))
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.99999])
 @pytest.mark.parametrize("padded", [False, True])
 def test_attention_with_dropout(rate, padded):
     """On a CPU: each weight is dropped, or kept and enlarged; values and gradients."""
