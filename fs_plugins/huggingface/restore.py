@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, build_model
+from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from torch import Tensor
 
 from fs_plugins.data.property_info import PropertyInfo
@@ -184,7 +184,6 @@ def model_flags(config: dict, recorded: dict) -> dict:
 def fresh_model(flags: dict, dictionary: Dictionary, head: Head | None, tensors: dict[str, Tensor]):
     """A model of these flags, initialised by a fixed seed, with the head."""
     args = Namespace(**flags)
-    ARCH_CONFIG_REGISTRY[flags["arch"]](args)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         model = build_model(args, Namespace(source_dictionary=dictionary, target_dictionary=dictionary))

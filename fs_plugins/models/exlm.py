@@ -48,12 +48,12 @@ class ExLMEncoder(RotaryRobertaEncoder):
         super().__init__(args, dictionary)
         d, H = args.encoder_embed_dim, args.encoder_attention_heads
         self.k = args.ext_state_num
-        self.expand_from_layer = expand_from_layer(args)
+        self.expand_from_layer = args.expand_from_layer
         self.mask_idx = dictionary.index("<mask>")
         self.links_feature = args.links_feature.split(":")
         self.sparse_dag = args.sparse_dag
-        self.lattice_dag = getattr(args, "lattice_dag", False)  # younger than some checkpoints
-        self.transition_temperature = getattr(args, "transition_temperature", 1.0)
+        self.lattice_dag = args.lattice_dag
+        self.transition_temperature = args.transition_temperature
         length = args.max_transition_length
         self.max_transition_length = length if 0 <= length < args.max_positions else None
         width = d * len(self.links_feature)
@@ -187,11 +187,6 @@ class ExLMEncoder(RotaryRobertaEncoder):
             )
 
 
-def expand_from_layer(args) -> int:
-    """--expand-from-layer; 0 for checkpoints from before there was one."""
-    return getattr(args, "expand_from_layer", 0)
-
-
 @register_model("p_roberta_ext_denselink")
 class ExLMModel(RotaryRobertaModel):
     """``--arch p_roberta_ext_denselink*``, ``exlm_*``: trained with ``--criterion nat_dag_loss_mlm``."""
@@ -260,13 +255,13 @@ class ExLMModel(RotaryRobertaModel):
         k = args.ext_state_num
         if k < 1:
             raise ValueError(f"--ext-state-num must be at least 1 state per masked token, got {k}")
-        layer = expand_from_layer(args)
+        layer = args.expand_from_layer
         if not 0 <= layer <= args.encoder_layers:
             raise ValueError(
                 f"--expand-from-layer {layer}: give a number of layers from 0 (the paper's) to "
                 f"--encoder-layers {args.encoder_layers}"
             )
-        temperature = getattr(args, "transition_temperature", 1.0)
+        temperature = args.transition_temperature
         if not 0 < temperature < math.inf:
             raise ValueError(f"--transition-temperature must be a number above 0, got {temperature}")
         features = args.links_feature.split(":")

@@ -66,7 +66,7 @@ class RotaryRobertaModel(RobertaModel):
         embedding = encoder.sentence_encoder.embed_tokens
         nn.init.normal_(embedding.weight, std=args.embedding_init_std)
         nn.init.zeros_(embedding.weight[embedding.padding_idx])
-        self._scale_layers(getattr(args, "layer_init_std", LAYER_INIT_STD) / LAYER_INIT_STD)
+        self._scale_layers(args.layer_init_std / LAYER_INIT_STD)
         self.token_heads = nn.ModuleDict()
 
     @torch.no_grad()
@@ -167,7 +167,7 @@ class RotaryRobertaModel(RobertaModel):
             value = getattr(args, flag)
             if value < 1:
                 raise ValueError(f"--{flag.replace('_', '-')} must be at least 1, got {value}")
-        std = getattr(args, "layer_init_std", LAYER_INIT_STD)
+        std = args.layer_init_std
         if not 0 < std < math.inf:
             raise ValueError(f"--layer-init-std must be a number above 0, got {std}")
 

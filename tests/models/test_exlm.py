@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from fairseq.models import build_model
 
 from fs_plugins.modules.transition_head import edge_mask
 from tests import builders
@@ -236,3 +237,15 @@ def test_architectures_leave_flags_alone():
 
     ARCH_CONFIG_REGISTRY["exlm_smiles"](args)
     assert (args.encoder_layers, args.ext_state_num, args.encoder_embed_dim) == (7, 9, 768)
+
+
+def test_a_checkpoint_of_the_release_knows_none_of_our_flags():
+    complete = builders.exlm(WORDS)
+    ours = ("embedding_init_std", "layer_init_std", "rope_dimensions", "sparse_dag", "expand_from_layer")
+    ours += ("lattice_dag", "transition_temperature")
+    flags = {name: value for name, value in vars(complete.args).items() if name not in ours}
+    assert len(flags) == len(vars(complete.args)) - len(ours)
+    model = build_model(argparse.Namespace(**flags), builders.task(WORDS))
+    assert {name: getattr(model.args, name) for name in ours} == {
+        name: getattr(complete.args, name) for name in ours
+    }

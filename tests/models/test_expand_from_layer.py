@@ -1,12 +1,9 @@
 """--expand-from-layer J: the first J layers see each token to expand once."""
 
-import argparse
-
 import pytest
 import torch
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
-from fs_plugins.models.exlm import ExLMModel
 from tests import builders
 
 WORDS = builders.dictionary(20)
@@ -186,9 +183,3 @@ def test_heads_read_what_the_features_say(J):
 def test_layers_that_are_not_there(J):
     with pytest.raises(ValueError, match=rf"--expand-from-layer {J}: .* from 0 .* to --encoder-layers 3"):
         exlm(J)
-
-
-def test_flags_of_older_checkpoints_expand_before_the_first_layer():
-    old = argparse.Namespace(**vars(exlm(0).args))
-    del old.expand_from_layer
-    assert ExLMModel.build_model(old, builders.task(WORDS)).encoder.expand_from_layer == 0
