@@ -48,7 +48,7 @@ class Value:
         """Such as "82.0 ± 1.4 (n=3)"; "82.0 (n=2 of 3)", a median with a seed missing; "82.0", one seed."""
         spread = f" ± {self.spread:.{digits}f}" if self.spread is not None and not self.median else ""
         count = f"{len(self.numbers)}" + (f" of {self.expected}" if len(self.numbers) < self.expected else "")
-        return f"{self.centre:.{digits}f}{spread}" + ("" if count == "1" else f" (n={count})")
+        return f"{self.centre:z.{digits}f}{spread}" + ("" if count == "1" else f" (n={count})")
 
 
 def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool = False) -> Value | None:
@@ -59,7 +59,7 @@ def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool 
 
 def number(value: float | None, digits: int = 1, missing: str = "") -> str:
     """A number of the paper's as a cell."""
-    return missing if value is None else f"{value:.{digits}f}"
+    return missing if value is None else f"{value:z.{digits}f}"
 
 
 def escape(text: str) -> str:

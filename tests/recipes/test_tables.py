@@ -7,6 +7,7 @@ from recipes.tables import Table, Value, number, over_seeds
 def test_mean_and_spread():
     assert over_seeds([]) is None and over_seeds([None]) is None
     assert over_seeds([5.0]).text() == "5.0"
+    assert over_seeds([-1e-9]).text(3) == "0.000"
     assert over_seeds([1.0, None, 2.0, 3.0]).text(2) == "2.00 ± 1.00 (n=3)"
     assert over_seeds([1.0, 2.0, 3.0]).interval == (1.0, 3.0)
     assert over_seeds([5.0]).interval == (5.0, 5.0)

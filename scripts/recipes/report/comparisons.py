@@ -25,8 +25,8 @@ FLOPS = Measure(
 )
 BITS = measured("bits a masked token", grids.CURVE, "bits")
 JOINT = {
-    name: measured(f"{name}, bits a masked token", grids.JOINT, name, digits=3)
-    for name in ("joint", "marginal", "gain")
+    name: measured(f"{title}, bits a masked token", grids.JOINT, name, digits=3)
+    for name, title in (("joint", "joint"), ("marginal", "marginal"), ("gain", "gain by dependence"))
 }
 FILLING = {
     name: measured(f"{name}, %", grids.FILLING, name, scale=100, digits=1)
