@@ -118,19 +118,17 @@ def model_of(name: str, k: int, model: Flags, recipe: Flags, V: int, T: int) -> 
     return Model(*sizes, V, model.whole("--max-positions"), k, p, T, kind, transitions, first)
 
 
-def flops_of_run(words: list[str]) -> float | None:
-    """FLOPs of a whole training by its call of fairseq-train; None if its dictionary is gone.
+def flops_of_run(words: list[str]) -> float:
+    """FLOPs of a whole training by its call of fairseq-train.
 
     Args:
         words: ``[..., "fairseq-train", DATA, "--user-dir", ...]``, as a page in scripts/ calls it.
 
     Raises:
-        RecipeError: for a flag whose value is no size.
+        RecipeError: for a flag whose value is no size, or if the data have no dictionary.
     """
     start = words.index("--user-dir")
     flags, dictionary = Flags.of(words[start:]), Path(words[start - 1].split(":")[0], "dict.txt")
-    if not dictionary.is_file():
-        return None
     repeated = flags.value("--task") == "repeated_masked_lm"
     name = "exlm" if "--ext-state-num" in flags else "repeated-mlm" if repeated else "mlm"
     counts = [flag for flag in ("--ext-state-num", "--repeat-times") if flag in flags]

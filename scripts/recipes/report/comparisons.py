@@ -8,7 +8,6 @@ from functools import partial
 from itertools import pairwise
 
 from recipes import figures
-from recipes.plan.cost import flops_of_run
 from recipes.report.page import Block, Picture, Pictures, Section
 from recipes.report.study import TRAIN, Measure, Study, by_label, label, measured, probe, times
 from recipes.study import grids
@@ -18,11 +17,7 @@ from recipes.tables import Table, Value, escape, number, over_seeds
 
 MOST_THRESHOLDS = 3
 MINUTES = Measure("minutes in training steps", TRAIN, lambda content, run: content["training_seconds"] / 60)
-FLOPS = Measure(
-    "FLOPs",
-    TRAIN,
-    lambda content, run: flops_of_run(content["fairseq_train"]) if content.get("fairseq_train") else None,
-)
+FLOPS = Measure("FLOPs", TRAIN, lambda content, run: content["flops"])
 BITS = measured("bits a masked token", grids.CURVE, "bits")
 JOINT = {
     name: measured(f"{title}, bits a masked token", grids.JOINT, name, digits=3)

@@ -17,6 +17,7 @@ from recipes import logs
 from recipes.command_line import RecipeError, run_main
 from recipes.files import atomic, read_json, write_json
 from recipes.folders import RECORD
+from recipes.plan.cost import flops_of_run
 from recipes.study.grids import Run
 
 USAGE = "usage.jsonl"  # of recipes.on_gpu
@@ -26,7 +27,7 @@ def finish(save: Path) -> dict:
     """The content of train.json.
 
     Raises:
-        RecipeError: if the folder holds no finished training.
+        RecipeError: if the folder holds no finished training, or its data are gone.
     """
     run, records = Run.of(save.name), logs.read_log(save / "train.log")
     if not records:
@@ -40,6 +41,7 @@ def finish(save: Path) -> dict:
     with atomic(save / "metrics.jsonl") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
     corrupted = logs.corruption(records, run.k) if run.model == "repeated-mlm" else None
+    command = read_json(save / RECORD)["runs"]
     attempts = [json.loads(line) for line in (save / USAGE).read_text().splitlines()]
     return {
         "updates": updates,
@@ -49,7 +51,8 @@ def finish(save: Path) -> dict:
         "machine": attempts[-1]["machine"] if attempts else None,
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
         "valid": next((record for record in reversed(records) if record["kind"] == "valid"), None),
-        "fairseq_train": read_json(save / RECORD)["runs"],
+        "flops": flops_of_run(command),
+        "fairseq_train": command,
     }
 
 

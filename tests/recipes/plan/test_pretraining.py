@@ -151,7 +151,8 @@ def test_the_cost_of_a_run_by_its_command(plan, toy_inputs, model, more, gpus):
     words = ["fairseq-train", data, "--user-dir", "p", *flags_of(found).words()]
     said = float(found.notes[0].split("FLOPs")[1].split()[0])
     assert cost.flops_of_run(words) == pytest.approx(said, rel=1e-2)
-    assert cost.flops_of_run([words[0], "nowhere", *words[2:]]) is None
+    with pytest.raises(RecipeError, match="nowhere/dict.txt"):
+        cost.flops_of_run([words[0], "nowhere", *words[2:]])
 
 
 @pytest.mark.parametrize("given", [["--tokens-per-sample", "200"], ["--tokens-per-sample=200"]])

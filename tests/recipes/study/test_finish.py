@@ -1,6 +1,7 @@
 """What is kept of a finished pre-training of the study."""
 
 import json
+import shlex
 
 import pytest
 import torch
@@ -16,11 +17,18 @@ RECORDS = [
     ("train", {"train_loss": "8.9", "train_train_wall": "12", "train_num_updates": "2"}),
 ]
 
-COMMAND = ["fairseq-train", "data-bin", "--repeat-times", "2"]
+COMMAND = shlex.split(
+    "fairseq-train data-bin --user-dir p --task repeated_masked_lm --criterion masked_lm --repeat-times 2 "
+    "--encoder-layers 2 --encoder-embed-dim 8 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2 "
+    "--mask-prob 0.387 --max-positions 64 --tokens-per-sample 32 --batch-size 4 --max-update 2"
+)
 
 
 @pytest.fixture
-def save(tmp_path):
+def save(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data-bin").mkdir()
+    (tmp_path / "data-bin/dict.txt").write_text("".join(f"{i} 1\n" for i in range(30)))
     folder = tmp_path / "repeated-mlm-k2-p0.387-seed-1"
     folder.mkdir()
     lines = (f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS)
@@ -48,7 +56,7 @@ def test_what_is_kept(save):
     assert (found["updates"], found["training_seconds"], found["valid"]["loss"]) == (2, 12, 8.5)
     assert found["corrupted"] == {"proportion": pytest.approx(0.15), "tokens": 10}
     assert (found["wall_seconds"], found["cpu_seconds"], found["machine"]) == (21, 3, "b")
-    assert found["fairseq_train"] == COMMAND
+    assert found["fairseq_train"] == COMMAND and found["flops"] > 0
     kinds = [json.loads(line)["kind"] for line in (save / "metrics.jsonl").read_text().splitlines()]
     assert kinds == ["train", "train", "valid", "epoch"]
     assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]
