@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from fairseq.models import build_model
+from fairseq.models import ARCH_CONFIG_REGISTRY, build_model
 
 from fs_plugins.modules.transition_head import edge_mask
 from tests import builders
@@ -233,8 +233,6 @@ def test_masked_lm_criterion_is_refused():
 
 def test_architectures_leave_flags_alone():
     args = argparse.Namespace(encoder_layers=7, ext_state_num=9)
-    from fairseq.models import ARCH_CONFIG_REGISTRY
-
     ARCH_CONFIG_REGISTRY["exlm_smiles"](args)
     assert (args.encoder_layers, args.ext_state_num, args.encoder_embed_dim) == (7, 9, 768)
 

@@ -45,17 +45,10 @@ def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="c
     write(folder / "metrics.json", content)
 
 
-def trained(seconds=3600.0, corrupted=None, tokens=10_000, flops=None, **more):
+def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
     measured = corrupted and {"proportion": corrupted, "tokens": tokens}
-    times = {"wall_seconds": 1800, "cpu_seconds": 3600, "machine": "a laptop"}
-    return {
-        "updates": 100,
-        "training_seconds": seconds,
-        "corrupted": measured,
-        "flops": flops,
-        **times,
-        **more,
-    }
+    cost = {"wall_seconds": 1800, "cpu_seconds": 3600, "machine": "a laptop", "flops": None}
+    return {"updates": 100, "training_seconds": seconds, "corrupted": measured, **cost, **more}
 
 
 def rows_of(table) -> dict[str, list[str]]:
