@@ -87,15 +87,13 @@ def make_batch(args: argparse.Namespace, dictionary) -> dict:
 
 
 def build(args: argparse.Namespace, arch: str, task, **overrides):
-    from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+    from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 
     if arch not in ARCH_MODEL_REGISTRY:
         raise SystemExit(f"error: there is no architecture {arch!r}")
     settings = argparse.Namespace(arch=arch, checkpoint_activations=args.checkpoint_activations, **overrides)
-    ARCH_CONFIG_REGISTRY[arch](settings)
     torch.manual_seed(1)
-    model = ARCH_MODEL_REGISTRY[arch].build_model(settings, task)
-    return model.to(args.device, DTYPES[args.dtype]).train()
+    return build_model(settings, task).to(args.device, DTYPES[args.dtype]).train()
 
 
 class Step:
