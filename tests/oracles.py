@@ -98,7 +98,7 @@ def expand_sentence(
     tokens, targets = list(tokens), list(targets)
     if originals[-1] != eos:
         tokens, targets, originals = tokens + [eos], targets + [pad], originals + [eos]
-    layout = {name: [] for name in ("tokens", "positions", "copies", "is_node")}
+    layout = {name: [] for name in ("tokens", "positions", "copies")}
     layout |= {name: [] for name in ("node_positions", "node_sources", "targets")}
     for i, (token, target, original) in enumerate(zip(tokens, targets, originals, strict=True)):
         expanded = target != pad or original in (bos, eos)
@@ -111,7 +111,6 @@ def expand_sentence(
             layout["tokens"].append(token)
             layout["positions"].append(i)
             layout["copies"].append(copy)
-            layout["is_node"].append(int(expanded))
     return layout
 
 

@@ -92,6 +92,8 @@ def load_checkpoint(
     try:
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     except ValueError as error:
+        if "dictionary" not in str(error):
+            raise
         raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
     arch = name_of(cfg.model)
     logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)

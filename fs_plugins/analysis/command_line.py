@@ -44,14 +44,15 @@ def parser(
     return result
 
 
-def add_mask_prob(result: argparse.ArgumentParser) -> None:
+def add_mask_prob(result: argparse.ArgumentParser, default: float | None = None) -> None:
     """--mask-prob, --sample-break-mode and --max-tokens, for what is measured of masked words."""
     result.add_argument(
         "--mask-prob",
         type=_share,
         nargs="+",
         metavar="P",
-        help="shares of the words to mask (default: that of the training)",
+        default=[] if default is None else [default],
+        help=f"shares of the words to mask (default: {default or 'that of the training'})",
     )
     result.add_argument(
         "--sample-break-mode", metavar="MODE", help="what a sample is (default: as in the training)"
@@ -92,9 +93,12 @@ def at_mask_probs(args: argparse.Namespace, measure: Callable[..., dict]) -> dic
         max_tokens=args.max_tokens,
     )
     predictor = MaskedPredictor.of(checkpoint)
+    trained = getattr(checkpoint.cfg.task, "mask_prob", None)
+    if not args.mask_prob and trained is None:
+        raise ValueError(f"{checkpoint.path} was trained by --task {checkpoint.task}: give --mask-prob")
     results = [
         measure(predictor, samples, share, seed=args.seed, device=checkpoint.device)
-        for share in args.mask_prob or [checkpoint.cfg.task.mask_prob]
+        for share in args.mask_prob or [trained]
     ]
     return {**about(checkpoint), "split": args.split, "seed": args.seed, "results": results}
 

@@ -43,7 +43,7 @@ def draw_fillings(
 ) -> Iterator[Tensor]:
     """For each sample of the batch [n, masked words] int64: ``n`` fillings, drawn independently.
 
-    A sample's fillings depend on the seed and its number, not on the batch.
+    A sample's fillings depend on the seed, its number and ``n``, not on the batch.
     """
     if predictor.has_transitions:
         found = predictor.graph(batch.tokens, batch.masked)

@@ -166,8 +166,8 @@ class MaskedPredictor:
             each[masked] = self.token_log_probs(tokens, masked).gather(1, tokens[masked][:, None])[:, 0]
             return each, each.sum(1)
         found, words = self.graph(tokens, masked), tokens[masked]
-        marginal = (found.paths[0] * found.match(words).exp()).sum(-1)  # [B, M]
-        each[masked] = marginal[found.is_masked].clamp_min(1e-30).log()
+        marginal = (found.paths[0].log() + found.match(words)).logsumexp(-1)  # [B, M]
+        each[masked] = marginal[found.is_masked]
         return each, found.joint_log_probs(words)
 
     def _graph_words(self, found: MaskedGraph, sentences):
@@ -175,7 +175,7 @@ class MaskedPredictor:
         for b in sentences:
             words = found.node_log_probs(b).exp()
             visits = found.paths[0][b, found.is_masked[b], : len(words)]
-            yield (visits @ words).clamp_min(1e-30).log()
+            yield (visits @ words).clamp_min(torch.finfo(words.dtype).tiny).log()
 
     def _ctc_words(self, found: MaskedGraph, sentences):
         """The same; the states of each token emit blanks, a run of the word, blanks."""

@@ -60,8 +60,7 @@ def measure(args: argparse.Namespace) -> dict:
 
 def main(argv=None) -> None:
     arguments = command_line.parser(__doc__, samples="samples, the first of the split", checkpoints=True)
-    command_line.add_mask_prob(arguments)
-    arguments.set_defaults(mask_prob=[0.15])
+    command_line.add_mask_prob(arguments, default=0.15)
     command_line.run(arguments, measure, argv)
 
 

@@ -3,11 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from torch import Tensor
-
 from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.stream import StreamModel
-from fs_plugins.data.repeated_tokens import repeat_tokens
 from fs_plugins.data.text_codecs import Codec, encode_text, make_codec
 
 
@@ -23,12 +20,6 @@ class TextModel(StreamModel):
     def __init__(self, checkpoint: Checkpoint, codec: Codec, **options):
         super().__init__(checkpoint, **options)
         self.codec = codec
-        # Repeated MLM reads each token so many times.
-        self.copies = getattr(checkpoint.cfg.task, "repeat_times", None) or 1
-
-    def encode(self, text: str) -> tuple[Tensor, str]:
-        tokens, remark = super().encode(text)
-        return repeat_tokens(tokens[None], self.copies)[0], remark
 
     def symbols_of(self, text: str) -> Sequence[str]:
         symbols = encode_text(text.strip(), self.codec)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fs_plugins.analysis.checkpoint import Checkpoint
+from fs_plugins.data.repeated_tokens import repeat_tokens
 
 POOLINGS = ("first", "mean")
 MAX_TOKENS = 2048  # the same for every model: rotary positions have no weights that would end before
@@ -45,6 +46,8 @@ class StreamModel(ABC):
         self.checkpoint, self.batch_tokens, self.window = checkpoint, batch_tokens, window
         self.truncate = truncate
         self.limit = max_tokens
+        # Repeated MLM reads each token so many times.
+        self.copies = getattr(checkpoint.cfg.task, "repeat_times", None) or 1
 
     @abstractmethod
     def symbols_of(self, text: str) -> Sequence[str]:
@@ -60,7 +63,8 @@ class StreamModel(ABC):
         return self.checkpoint.model.encoder.sentence_encoder.embed_tokens.embedding_dim
 
     def encode(self, text: str) -> tuple[Tensor, str]:
-        """``<s>``, tokens, ``</s>``, [T] int64, and a remark ("" where there is nothing to say).
+        """``<s>``, tokens, ``</s>``, [T] int64, each ``copies`` times, and a remark ("" where there is nothing
+        to say).
 
         Raises:
             ValueError: if it cannot be read, or is longer than ``max_tokens``; the message says why.
@@ -71,7 +75,8 @@ class StreamModel(ABC):
         unknown = sorted({w for w, i in zip(words, indices, strict=True) if i == dictionary.unk()})
         remark = f"unknown tokens {' '.join(unknown)}" if unknown else ""
         tokens = torch.tensor([dictionary.bos(), *indices, dictionary.eos()])
-        return self.shorten(tokens, remark)
+        tokens, remark = self.shorten(tokens, remark)
+        return repeat_tokens(tokens[None], self.copies)[0], remark
 
     def shorten(self, tokens: Tensor, remark: str = "") -> tuple[Tensor, str]:
         """``tokens`` [T] if they fit; else what fits, with a remark.

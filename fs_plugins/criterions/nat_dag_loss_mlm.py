@@ -58,7 +58,8 @@ class NatDagLossMLM(StatesCriterion):
         transition_entropy: weight of the reward, at least 0; 0 is the paper's loss.
 
     Raises:
-        ValueError: for a penalty, a weight or a number of updates that is negative or not finite.
+        ValueError: for a penalty, a weight or a number of updates that is negative or not finite, and for
+            updates without a penalty.
     """
 
     def __init__(
@@ -80,6 +81,11 @@ class NatDagLossMLM(StatesCriterion):
             raise ValueError(
                 "--alignment-penalty-updates must be 0 (a constant penalty) or more, "
                 f"got {alignment_penalty_updates}"
+            )
+        if alignment_penalty_updates > 0 and alignment_penalty == 0:
+            raise ValueError(
+                f"--alignment-penalty-updates {alignment_penalty_updates} lowers a penalty, but there is none: "
+                "give --alignment-penalty NATS too"
             )
         self.alignment_penalty = alignment_penalty
         self.alignment_penalty_updates = alignment_penalty_updates

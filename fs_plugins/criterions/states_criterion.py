@@ -2,7 +2,6 @@
 
 import logging
 import math
-from abc import abstractmethod
 
 import torch
 from fairseq import utils
@@ -19,12 +18,15 @@ class StatesCriterion(FairseqCriterion):
     The loss of a sentence is -log P(targets) / number of targets; the loss of a batch is the sum over its
     sentences, and ``sample_size`` their number. Logged: ``loss`` in bits per target, averaged over
     sentences; ``ppl``; ``targets`` and ``nodes`` per sentence; ``nonfinite``, the count of sentences whose
-    log-likelihood is not finite (0 in a healthy run), which are left out of the sum.
+    log-likelihood is not finite (0 in a healthy run), which are left out of the sum. That of a sentence without
+    a path is -inf, and its gradient 0; if it is NaN or inf, the batch's gradient is not finite either, so that
+    fairseq skips the update with ``--fp16`` and stops without.
     """
 
-    @abstractmethod
     def log_probs(self, model, sample):
-        """The targets' log-probability for each sentence, [B] in nats, and the batch's StateLayout."""
+        """The targets' log-probability for each sentence, [B] in nats (in training, with what the criterion
+        adds to it), and the batch's StateLayout."""
+        raise NotImplementedError
 
     def graph(self, model, sample, **options):
         """The model's StateGraph of the batch.
@@ -76,7 +78,7 @@ class StatesCriterion(FairseqCriterion):
         metrics.log_scalar_sum("nonfinite", int(total["nonfinite"]), round=0)
         if total["nonfinite"] > 0:
             logger.warning(
-                "%d of %d sentences have a log-likelihood that is not finite and train nothing: with --fp16 "
+                "%d of %d sentences have a log-likelihood that is not finite: with --fp16 "
                 "or --bf16 an overflow; else a diverged model (lower --lr or raise --warmup-updates)",
                 int(total["nonfinite"]),
                 sentences,

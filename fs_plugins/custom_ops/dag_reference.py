@@ -15,7 +15,7 @@ def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, targe
     B, M, L = match.shape
     if M == 0 or L == 0:
         return match.new_full((B,), -math.inf)
-    edges = links.masked_fill(~_forward_edges(L, links.device), -math.inf)
+    match, edges = _without_padding(match, links, node_lengths, target_lengths)
     first_node = torch.arange(L, device=match.device) == 0
     alpha = torch.where(first_node, match[:, 0], -math.inf)  # [B, L]: log f(0, u)
     rows = [alpha]
@@ -38,7 +38,7 @@ def dag_best_alignment_reference(
     alignment = torch.full((B, L), -1, dtype=torch.int64, device=match.device)
     if M == 0 or L == 0:
         return alignment
-    edges = links.masked_fill(~_forward_edges(L, links.device), -math.inf)
+    match, edges = _without_padding(match, links, node_lengths, target_lengths)
     score = match[:, 0].masked_fill(torch.arange(L, device=match.device) > 0, -math.inf)
     scores, predecessors = [score], []
     for i in range(1, M):
@@ -58,9 +58,22 @@ def dag_best_alignment_reference(
     return alignment
 
 
-def _forward_edges(L: int, device: torch.device) -> Tensor:
-    """[L, L] bool: v < u."""
-    return torch.ones(L, L, dtype=torch.bool, device=device).triu(1)
+def _without_padding(
+    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``match`` and ``links`` with -inf at what is not of the sentence, and at edges v -> u with v >= u."""
+    _, M, L = match.shape
+    if match.device.type == "cpu":
+        for lengths, most in ((node_lengths, L), (target_lengths, M)):
+            if ((lengths < 0) | (lengths > most)).any():
+                raise ValueError(
+                    f"a length is negative or larger than its dimension ({most}): {lengths.tolist()}"
+                )
+    is_node = torch.arange(L, device=match.device) < node_lengths[:, None]  # [B, L]
+    is_target = torch.arange(M, device=match.device) < target_lengths[:, None]  # [B, M]
+    forward = torch.ones(L, L, dtype=torch.bool, device=links.device).triu(1)  # v < u
+    match = match.masked_fill(~(is_target[:, :, None] & is_node[:, None, :]), -math.inf)
+    return match, links.masked_fill(~(forward & is_node[:, None, :]), -math.inf)
 
 
 def _log_sum_exp(x: Tensor) -> Tensor:

@@ -13,9 +13,9 @@ def match_scores(
 ) -> Tensor:
     """match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
 
-    Logits are computed for some nodes at a time, in one buffer that is reused in place; the backward pass
-    computes them again, unless all fitted into one buffer, which is then kept. So never more than
-    ``chunk_bytes`` of logits are alive (one node's at least). Matrix products are taken in the type of
+    Logits are computed for a chunk of the nodes at a time; the backward pass computes them again, unless one
+    chunk has all nodes, which is then kept. So never more than ``chunk_bytes`` of float32 logits are alive
+    (one node's at least), and in half precision as many logits of that type beside them. Matrix products are taken in the type of
     ``states`` (or autocast's), the softmax in float32. On CUDA, gradients of a token that is a target of its
     sentence twice are added up in any order (atomics), so that two runs may differ in the last bits.
 
@@ -55,8 +55,8 @@ class _MatchScores(torch.autograd.Function):
         scores = torch.empty(row_targets.shape, dtype=compute, device=states.device)
         log_norms = torch.empty(len(rows), dtype=compute, device=states.device)
         chunks = _chunks(len(rows), len(weight), chunk_bytes)
-        softmax = None
         for rows_slice in chunks:
+            softmax = None  # frees the last chunk before the next
             softmax = F.linear(rows[rows_slice], weight, bias).to(compute)
             scores[rows_slice] = softmax.gather(1, row_targets[rows_slice])
             top = softmax.amax(1, keepdim=True)
@@ -82,6 +82,7 @@ class _MatchScores(torch.autograd.Function):
         grad_bias = torch.zeros(bias.shape, dtype=log_norms.dtype, device=bias.device)
         kept, ctx.softmax = ctx.softmax, None  # overwritten below: a second backward pass computes it again
         for chunk in ctx.chunks:
+            logits = None  # frees the last chunk before the next
             if kept is None:
                 logits = F.linear(rows[chunk], weight, bias).to(log_norms.dtype)
                 logits = logits.sub_(log_norms[chunk, None]).exp_()

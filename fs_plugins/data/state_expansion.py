@@ -10,17 +10,15 @@ from torch import Tensor
 class StateLayout:
     """Where everything of an expanded batch stands.
 
-    B sentences; U tokens of the longest sentence before the expansion, N after it; M targets of the sentence
-    with the most; L = k * M graph nodes. All tensors are int64 (``is_node``: bool) on the device of the
-    tokens.
+    B sentences of T tokens; U tokens of the longest sentence before the expansion, with the ``</s>`` that was
+    appended if any (U <= T + 1), N after it; M targets of the sentence with the most; L = k * M graph nodes. All
+    tensors are int64, on the device of the tokens.
 
     Attributes:
         tokens: [B, N] token ids after the expansion, padded with the pad symbol.
         positions: [B, N] first coordinate: the token's index in the original sentence; 0 on padding.
         copies: [B, N] second coordinate: 1 ... k for the copies of an expanded token, 0 for others and
             padding.
-        is_node: [B, N] whether the token is a node of the graph, that is a copy of an expanded token.
-        lengths: [B] tokens of each expanded sentence.
         node_positions: [B, L] index in the expanded sentence of each node; 0 on padding.
         node_sources: [B, L] index in the original sentence of each node's token; 0 on padding.
         node_lengths: [B] nodes of each sentence, k * ``target_lengths``.
@@ -38,8 +36,6 @@ class StateLayout:
     tokens: Tensor
     positions: Tensor
     copies: Tensor
-    is_node: Tensor
-    lengths: Tensor
     node_positions: Tensor
     node_sources: Tensor
     node_lengths: Tensor
@@ -144,8 +140,6 @@ def expand_states(
         tokens=tokens.gather(1, source).masked_fill(~is_state, pad),
         positions=source * is_state,
         copies=(index - first_state + 1) * is_node,
-        is_node=is_node,
-        lengths=lengths,
         node_positions=node_positions,
         node_sources=target_source.repeat_interleave(k, dim=1),
         node_lengths=target_lengths * k,

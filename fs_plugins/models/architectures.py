@@ -37,22 +37,12 @@ def mlm_architecture(args, size=BASE) -> None:
         args.max_positions = length * (getattr(args, "repeat_times", None) or 1)
     _set_defaults(
         args,
-        dropout=0.1,
-        attention_dropout=0.1,
-        activation_dropout=0.0,
         embedding_init_std=0.02,
         layer_init_std=mlm.LAYER_INIT_STD,
-        pooler_dropout=0.0,
-        encoder_normalize_before=False,
-        activation_fn="gelu",
-        pooler_activation_fn="tanh",
-        encoder_layerdrop=0.0,
-        encoder_layers_to_keep=None,
         checkpoint_activations=False,
-        untie_weights_roberta=False,
         load_checkpoint_heads=False,
     )
-    roberta_defaults(args)  # what fairseq's heads read besides
+    roberta_defaults(args)  # dropouts, activations and what fairseq's heads read besides
 
 
 def exlm_architecture(args, size=BASE) -> None:

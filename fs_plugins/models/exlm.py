@@ -261,6 +261,13 @@ class ExLMModel(RotaryRobertaModel):
                 f"--expand-from-layer {layer}: give a number of layers from 0 (the paper's) to "
                 f"--encoder-layers {args.encoder_layers}"
             )
+        if args.sparse_dag and args.lattice_dag:
+            raise ValueError("--sparse-dag and --lattice-dag are two graphs: give one of them")
+        if (getattr(args, "repeat_times", None) or 1) > 1:
+            raise ValueError(
+                f"--repeat-times {args.repeat_times}: ExLM expands masked tokens itself; repeated tokens are for "
+                "the vanilla MLM (--arch p_roberta_base, mlm_smiles, mlm_tiny, ...)"
+            )
         temperature = args.transition_temperature
         if not 0 < temperature < math.inf:
             raise ValueError(f"--transition-temperature must be a number above 0, got {temperature}")

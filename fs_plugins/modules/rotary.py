@@ -45,7 +45,10 @@ class RotaryEmbedding(nn.Module):
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotates x [B, N, ..., head_dim] by the angles of ``RotaryEmbedding.tables``; same shape and dtype."""
+    """Rotates x [B, N, roles, heads, head_dim] by the angles of ``RotaryEmbedding.tables``; same shape and dtype.
+
+    ``roles`` are what is rotated alike, such as queries and keys.
+    """
     return _Rotation.apply(x, cos, sin)
 
 

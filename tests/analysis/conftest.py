@@ -61,6 +61,7 @@ def save_checkpoint(corpus, tmp_path_factory):
         symbols = symbols or builders.dictionary(WORDS)
         options = {"mask_prob": 0.3, "tokens_per_sample": 32, "sample_break_mode": "eos", "seed": 1}
         options |= {name: flags.pop(name) for name in ("mask_prob", "repeat_times") if name in flags}
+        options = {name: value for name, value in options.items() if value is not None}
         flags = {**builders.SMALL, **flags}
         model = builders.model(arch, symbols, seed=seed, **flags)
         with torch.no_grad():  # far from uniform, as a trained model's

@@ -110,6 +110,22 @@ def test_joint_likelihood_of_exlm_is_the_sum_over_all_paths(k):
     assert float(each[1].sum()) == pytest.approx(float(joint[1]), rel=1e-4)  # a single one
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_words_of_any_improbability(k):
+    symbols = builders.dictionary(6)
+    model = spread(builders.exlm(symbols, ext_state_num=k, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    before, _ = MaskedPredictor(model).log_probs_of(tokens, masked)
+    right = tokens[0, 2]
+    with torch.no_grad():
+        model.encoder.lm_head.bias[right] -= 150
+    each, joint = MaskedPredictor(model).log_probs_of(tokens, masked)
+    assert before[0, 2] > -20 and each[0, 2] < -140
+    assert joint[0] < each[0, 2]  # the other masked word is not certain either
+    if k == 1:  # a single path: words do not depend on each other
+        torch.testing.assert_close(each[0].sum(), joint[0])
+
+
 def test_probabilities_of_all_pairs_of_words_sum_to_one():
     symbols = builders.dictionary(6)
     model = spread(builders.exlm(symbols, ext_state_num=2, embedding_init_std=1.0))

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from fs_plugins.analysis import probe
+from fs_plugins.analysis import joint_likelihood, probe
 from fs_plugins.analysis.checkpoint import load_checkpoint
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples, mask_words
@@ -59,6 +59,16 @@ def test_mistakes_end_with_one_line(pretrained, flags, message):
     with pytest.raises(SystemExit) as error:
         probe.main([str(pretrained), "--device", "cpu", *flags])
     assert str(error.value).startswith(message)
+
+
+def test_a_training_without_a_share_of_masks_needs_one(save_checkpoint, corpus, capsys):
+    path = save_checkpoint("mlm_tiny", task="sentence_prediction", mask_prob=None)
+    flags = [str(path), "--device", "cpu", "--data", str(corpus), "--sample-break-mode", "eos"]
+    with pytest.raises(SystemExit) as error:
+        joint_likelihood.main([*flags, "--max-tokens", "64"])
+    assert "was trained by --task sentence_prediction: give --mask-prob" in str(error.value)
+    joint_likelihood.main([*flags, "--max-tokens", "64", "--mask-prob", "0.3"])
+    assert json.loads(capsys.readouterr().out)["results"][0]["mask_prob"] == 0.3
 
 
 def test_a_share_that_is_none_is_refused(pretrained, capsys):

@@ -5,6 +5,9 @@ import pytest
 import torch
 
 from fs_plugins.analysis import load_text_model
+from fs_plugins.analysis.checkpoint import load_checkpoint
+from fs_plugins.analysis.molecules import MoleculeModel
+from tests import builders
 
 TEXTS = ["this is good news", "I am", "it is very very good , and I am glad to see it .", "news"]
 TEXTS += ["I see <mask> ."]
@@ -43,6 +46,16 @@ def test_repeated_mlm_reads_each_token_as_often_as_it_was_trained(save_checkpoin
     with torch.no_grad():
         states = model.checkpoint.model(tokens[None], features_only=True)[0][0]
     torch.testing.assert_close(torch.from_numpy(vector), states[0], rtol=0, atol=1e-5)
+
+
+def test_repeated_mlm_reads_molecules_so_too(save_checkpoint, tmp_path):
+    symbols = builders.dictionary(["C", "O"])
+    builders.write_split(tmp_path, "train", [], symbols)
+    path = save_checkpoint("mlm_tiny", task="repeated_masked_lm", repeat_times=2, symbols=symbols)
+    model = MoleculeModel(load_checkpoint(path, tmp_path, "cpu"))
+    tokens, remark = model.encode("CCO")
+    words = [symbols.index(word) for word in "CCO"]
+    assert (tokens.tolist(), remark) == ([index for index in (0, *words, 2) for _ in range(2)], "")
 
 
 def test_what_cannot_be_read_costs_no_other(pretrained):

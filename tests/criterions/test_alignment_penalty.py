@@ -31,7 +31,7 @@ def graphs(model):
         yield graph.logits()[0].log_softmax(-1)[:, y].t().detach(), graph.links[0].detach(), len(y)
 
 
-@pytest.mark.parametrize("options", [(), (0.0, 100), (7.0, 100)], ids=["default", "zero", "fallen to zero"])
+@pytest.mark.parametrize("options", [(), (0.0, 0), (7.0, 100)], ids=["default", "zero", "fallen to zero"])
 def test_without_a_penalty_loss_and_gradient_are_the_papers_to_the_bit(options):
     model = builders.exlm(WORDS, ext_state_num=3).train()
     model.set_num_updates(100)
@@ -118,6 +118,13 @@ def test_others_nodes():
 def test_a_penalty_that_is_none_is_refused(penalty):
     with pytest.raises(ValueError, match=f"--alignment-penalty must be .* 0 or more, got {penalty}"):
         criterion(penalty)
+
+
+def test_updates_without_a_penalty_are_refused():
+    with pytest.raises(
+        ValueError, match="--alignment-penalty-updates 100 lowers a penalty, but there is none"
+    ):
+        criterion(0.0, 100)
 
 
 def test_a_negative_number_of_updates_is_refused():

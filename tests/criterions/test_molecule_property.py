@@ -127,6 +127,22 @@ def validated(judge, outputs, labels, batches, workers=1):
         return aggregator.get_smoothed_values()
 
 
+def test_the_auc_is_computed_for_the_split_and_not_for_each_batch(monkeypatch):
+    outputs, labels = table(70, seed=2)
+    judge, model, rows = criterion(), Outputs(outputs).eval(), []
+    monkeypatch.setattr(
+        "fs_plugins.criterions.molecule_property.summarise",
+        lambda scores, targets, regression: rows.append(int((scores != 0).any(1).sum())) or {},
+    )
+    with metrics.aggregate(new_root=True) as split:
+        for ids in (range(30), range(30, 60), range(60, 70)):
+            with metrics.aggregate() as one:  # as fairseq's trainer does
+                judge.reduce_metrics([judge(model, batch(labels, ids))[2]])
+                one.get_smoothed_values()
+        split.get_smoothed_values()
+    assert rows == [70, 70]  # auc and scored_properties
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_auc_is_that_of_the_whole_split(workers):
     outputs, labels = table(70, seed=2)

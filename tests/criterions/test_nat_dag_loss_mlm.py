@@ -100,6 +100,22 @@ def test_what_is_not_finite_is_counted(caplog):
     assert "3 of 3 sentences have a log-likelihood that is not finite" in caplog.text
 
 
+@pytest.mark.parametrize(("bias", "finite"), [(-math.inf, True), (math.nan, False)])
+def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite):
+    symbols = builders.dictionary(20)
+    model = builders.exlm(symbols).train()
+    sentences = [builders.sentence(symbols, n, [2], seed=n) for n in (4, 6)]
+    targets = [int(target[2]) for _, target in sentences]
+    assert targets[0] != targets[1]
+    with torch.no_grad():
+        model.encoder.lm_head.bias[targets[0]] = bias
+    loss, _, log = builders.criterion(symbols)(model, builders.sample(symbols, sentences))
+    loss.backward()
+    assert log["nonfinite"] == (1 if finite else 2) and torch.isfinite(loss)
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    assert all(torch.isfinite(g).all() for g in gradients) == finite
+
+
 def test_metrics_are_those_of_all_workers_and_steps():
     model = builders.exlm(WORDS)
     logs = [CRITERION(model, builders.sample(WORDS, [s]))[2] for s in SENTENCES]

@@ -184,13 +184,17 @@ def test_infeasible_sentences(loss, device):
     assert torch.isfinite(grad_match).all() and torch.isfinite(grad_links).all()
 
 
-def test_padding_is_never_read(loss, device):
+@pytest.mark.parametrize("what", ["numbers", "nan"])
+def test_padding_is_never_read(loss, device, what):
     match, links = oracles.random_graph(2, 5, 9, seed=1)
     n, m = lengths([6, 9], device), lengths([3, 5], device)
     clean = gradients(loss, match.to(device), links.to(device), n, m)
     match[0, 3:], match[0, :, 6:] = 17.0, -5.0
     links[0, 6:], links[0, :, 6:] = 3.0, 9.0
     links.masked_fill_(torch.ones(9, 9, dtype=torch.bool).tril(), 8.0)
+    if what == "nan":
+        match[0, 3:], match[0, :, 6:] = math.nan, math.nan
+        links[0, 6:], links[0, :, 6:] = math.nan, math.nan
     dirty = gradients(loss, match.to(device), links.to(device), n, m)
     for a, b in zip(clean, dirty, strict=True):
         assert torch.equal(a, b)
@@ -272,6 +276,14 @@ def test_torch_compile(device):
     torch.testing.assert_close(torch.autograd.grad(compiled, arguments[:2]), expected)
 
 
+@pytest.fixture(params=["compiled", "plain"])
+def compute(request, monkeypatch):
+    """``dag_loss``, with and without a compiled library."""
+    if request.param == "plain":
+        monkeypatch.setattr("fs_plugins.custom_ops.dag_loss._compiled", lambda device: False)
+    return dag_loss
+
+
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
@@ -284,7 +296,7 @@ def test_torch_compile(device):
         ({"node_lengths": torch.tensor([6.0, 6.0])}, TypeError, "node_lengths must be integers, got torch"),
     ],
 )  # fmt: skip
-def test_bad_arguments(change, error, says):
+def test_bad_arguments(compute, change, error, says):
     good = {
         "match": torch.zeros(2, 3, 6),
         "links": torch.zeros(2, 6, 6),
@@ -292,4 +304,4 @@ def test_bad_arguments(change, error, says):
         "target_lengths": torch.tensor([3, 3]),
     }
     with pytest.raises(error, match=says):
-        dag_loss(**{**good, **change})
+        compute(**{**good, **change})

@@ -120,7 +120,8 @@ def test_one_chunk_of_logits_at_a_time():
         if event.name() == "[memory]":
             alive += event.nbytes()
             peak = max(peak, alive)
-    assert chunk_bytes < peak < 4 * chunk_bytes < all_logits / 7
+    rest = 4 * V * d + 4 * B * L * 5 * 4  # the output matrix's gradient; scores and their gradients
+    assert chunk_bytes < peak < 1.3 * chunk_bytes + 2 * rest < all_logits / 7
 
 
 def test_targets_out_of_the_vocabulary_are_refused():

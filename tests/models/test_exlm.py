@@ -204,6 +204,8 @@ def test_shortest_allowed_transitions_leave_a_path():
         ({"links_feature": ""}, "unknown --links-feature ''"),
         ({"links_feature": "feature:feature"}, "unknown --links-feature 'feature:feature'"),
         ({"max_transition_length": 6}, "--max-transition-length 6 .* k = 4 it must be at least 7"),
+        ({"sparse_dag": True, "lattice_dag": True}, "--sparse-dag and --lattice-dag are two graphs"),
+        ({"repeat_times": 2}, "--repeat-times 2: ExLM expands masked tokens itself"),
     ],
 )
 def test_bad_flags(flags, says):

@@ -16,7 +16,6 @@ def test_logits_of_masked_tokens_only():
     everywhere, _ = model(tokens)
     assert everywhere.shape == (2, 8, len(WORDS))
     torch.testing.assert_close(model(tokens, masked_tokens=masked)[0], everywhere[masked])
-    assert torch.isfinite(F.cross_entropy(everywhere[masked], batch["target"][masked]))
 
 
 def test_padding_changes_nothing():

@@ -157,6 +157,7 @@ def test_corrupted_proportion_is_logged(corpus):
         ({"repeat_times": 0}, "--repeat-times must be at least 1, got 0"),
         ({"mask_prob": 0.0}, "--mask-prob must be between 0 and 1, both excluded, got 0.0"),
         ({"mask_prob": 1.0}, "--mask-prob must be between 0 and 1, both excluded, got 1.0"),
+        ({"repeat_times": 2, "mask_whole_words": True}, "--mask-whole-words takes each copy"),
     ],
 )
 def test_bad_settings(corpus, settings, says):

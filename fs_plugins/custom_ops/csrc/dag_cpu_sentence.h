@@ -30,7 +30,7 @@ constexpr double LOG_LEAST = -746.0;      // exp gives 0 below
 struct Band {
     int64_t n, m;  // nodes, targets
     int64_t first(int64_t i) const { return i; }
-    int64_t last(int64_t i) const { return n - m + i; }
+    int64_t last(int64_t i) const { return i == 0 ? 0 : n - m + i; }
     bool feasible() const { return m >= 1 && n >= m && (m > 1 || n == 1); }
 };
 
@@ -135,7 +135,7 @@ void forward_sentence(const T* match, const T* links, Band band, int64_t M, int6
     for (int64_t i = 1; i < band.m; ++i) {
         const double* previous = alpha + (i - 1) * L;
         double* current = alpha + i * L;
-        const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
+        const int64_t v0 = band.first(i - 1), v1 = band.last(i - 1);
         scratch.segments.clear();
         cut(previous, v0, v1, band.first(i), band.last(i), scratch.segments);
         for (const Segment& segment : scratch.segments) {
@@ -158,7 +158,7 @@ template <typename T>
 void share_exactly(const double* previous, const T* links, Band band, int64_t i, int64_t L, const double* posterior,
                    const double* log_sums, double* shares, std::vector<double>& flow) {
     if (flow.empty()) flow.assign(L * L, 0.0);
-    const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
+    const int64_t v0 = band.first(i - 1), v1 = band.last(i - 1);
     for (int64_t u = band.first(i); u <= band.last(i); ++u) {
         if (posterior[u] == 0.0 || log_sums[u] >= LOG_TINY) continue;
         const double log_sum = exact_log_sum(previous, links, L, v0, v1, u);
@@ -197,7 +197,7 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
     segments.clear();
     first_segment.assign(2, 0);
     for (int64_t i = 1; i < band.m; ++i) {
-        const int64_t v1 = i == 1 ? 0 : band.last(i - 1);
+        const int64_t v1 = band.last(i - 1);
         cut(alpha + (i - 1) * L, band.first(i - 1), v1, band.first(i), band.last(i), segments);
         first_segment.push_back(static_cast<int64_t>(segments.size()));
     }
@@ -214,7 +214,7 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
     for (int64_t i = band.m - 1; i >= 1; --i) {
         const double* previous = alpha + (i - 1) * L;
         const double* current = alpha + i * L;
-        const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
+        const int64_t v0 = band.first(i - 1), v1 = band.last(i - 1);
         const int64_t u0 = band.first(i), u1 = band.last(i);
         for (int64_t u = u0; u <= u1; ++u) grad_match[i * L + u] = static_cast<T>(grad * posterior[u]);
         for (int64_t v = v0; v <= v1; ++v) shares[v] = 0.0;
@@ -276,7 +276,7 @@ void align_sentence(const T* match, const T* links, Band band, int64_t L, int64_
     for (int64_t i = 1; i < band.m; ++i) {
         for (int64_t u = 0; u < band.n; ++u) current[u] = NEG_INF;
         int32_t* back = scratch.from.data() + i * band.n;
-        const int64_t v0 = i == 1 ? 0 : band.first(i - 1), v1 = i == 1 ? 0 : band.last(i - 1);
+        const int64_t v0 = band.first(i - 1), v1 = band.last(i - 1);
         for (int64_t v = v0; v <= v1; ++v) {
             if (previous[v] == NEG_INF) continue;
             for (int64_t u = std::max(band.first(i), v + 1); u <= band.last(i); ++u) {

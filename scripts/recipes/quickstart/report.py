@@ -74,7 +74,9 @@ def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> li
         rows.append(f"  {title:<32}{last['bits']:>20.2f}{last['accuracy']:>11.1%}{minutes:>9.1f}")
     rows += [f"  {FREQUENCIES:<32}{frequencies:>20.2f}", ""]
     rows.append(verdict({title: curves[name][-1]["bits"] for name, title in MODELS.items()}))
-    rows.append(f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results_text.md.")
+    rows.append(
+        f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results_text.md."
+    )
     if (output / "finetune").is_dir():
         rows += ["", f"{'Crippen logP of test molecules':<34}{'RMSE':>20}"]
         for name, title in STARTS.items():
