@@ -63,8 +63,7 @@ class StreamModel(ABC):
         return self.checkpoint.model.encoder.sentence_encoder.embed_tokens.embedding_dim
 
     def encode(self, text: str) -> tuple[Tensor, str]:
-        """``<s>``, tokens, ``</s>``, [T] int64, each ``copies`` times, and a remark ("" where there is nothing
-        to say).
+        """``<s>``, tokens, ``</s>``, [T] int64, each ``copies`` times; and a remark, or "".
 
         Raises:
             ValueError: if it cannot be read, or is longer than ``max_tokens``; the message says why.

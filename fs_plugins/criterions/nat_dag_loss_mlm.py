@@ -84,8 +84,8 @@ class NatDagLossMLM(StatesCriterion):
             )
         if alignment_penalty_updates > 0 and alignment_penalty == 0:
             raise ValueError(
-                f"--alignment-penalty-updates {alignment_penalty_updates} lowers a penalty, but there is none: "
-                "give --alignment-penalty NATS too"
+                f"--alignment-penalty-updates {alignment_penalty_updates} lowers a penalty, but there is "
+                "none: give --alignment-penalty NATS too"
             )
         self.alignment_penalty = alignment_penalty
         self.alignment_penalty_updates = alignment_penalty_updates

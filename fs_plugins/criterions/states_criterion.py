@@ -18,9 +18,9 @@ class StatesCriterion(FairseqCriterion):
     The loss of a sentence is -log P(targets) / number of targets; the loss of a batch is the sum over its
     sentences, and ``sample_size`` their number. Logged: ``loss`` in bits per target, averaged over
     sentences; ``ppl``; ``targets`` and ``nodes`` per sentence; ``nonfinite``, the count of sentences whose
-    log-likelihood is not finite (0 in a healthy run), which are left out of the sum. That of a sentence without
-    a path is -inf, and its gradient 0; if it is NaN or inf, the batch's gradient is not finite either, so that
-    fairseq skips the update with ``--fp16`` and stops without.
+    log-likelihood is not finite (0 in a healthy run), which are left out of the sum. That of a sentence
+    without a path is -inf, and its gradient 0; if it is NaN or inf, the batch's gradient is not finite
+    either, so that fairseq skips the update with ``--fp16`` and stops without.
     """
 
     def log_probs(self, model, sample):

@@ -11,8 +11,8 @@ class StateLayout:
     """Where everything of an expanded batch stands.
 
     B sentences of T tokens; U tokens of the longest sentence before the expansion, with the ``</s>`` that was
-    appended if any (U <= T + 1), N after it; M targets of the sentence with the most; L = k * M graph nodes. All
-    tensors are int64, on the device of the tokens.
+    appended if any (U <= T + 1), N after it; M targets of the sentence with the most; L = k * M graph nodes.
+    All tensors are int64, on the device of the tokens.
 
     Attributes:
         tokens: [B, N] token ids after the expansion, padded with the pad symbol.

@@ -265,8 +265,8 @@ class ExLMModel(RotaryRobertaModel):
             raise ValueError("--sparse-dag and --lattice-dag are two graphs: give one of them")
         if (getattr(args, "repeat_times", None) or 1) > 1:
             raise ValueError(
-                f"--repeat-times {args.repeat_times}: ExLM expands masked tokens itself; repeated tokens are for "
-                "the vanilla MLM (--arch p_roberta_base, mlm_smiles, mlm_tiny, ...)"
+                f"--repeat-times {args.repeat_times}: ExLM expands masked tokens itself; repeated tokens are "
+                "for the vanilla MLM (--arch p_roberta_base, mlm_smiles, mlm_tiny, ...)"
             )
         temperature = args.transition_temperature
         if not 0 < temperature < math.inf:

@@ -45,10 +45,8 @@ class RotaryEmbedding(nn.Module):
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotates x [B, N, roles, heads, head_dim] by the angles of ``RotaryEmbedding.tables``; same shape and dtype.
-
-    ``roles`` are what is rotated alike, such as queries and keys.
-    """
+    """Rotates x [B, N, roles, heads, head_dim] by the angles of ``RotaryEmbedding.tables``, each role (queries,
+    keys) alike; same shape and dtype."""
     return _Rotation.apply(x, cos, sin)
 
 
