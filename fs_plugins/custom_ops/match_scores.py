@@ -16,9 +16,9 @@ def match_scores(
     Logits are computed for a chunk of the nodes at a time; the backward pass computes them again, unless one
     chunk has all nodes, which is then kept. So never more than ``chunk_bytes`` of float32 logits are alive
     (one node's at least), and in half precision as many logits of that type beside them. Matrix products are
-    taken in the type of ``states`` (or autocast's), the softmax in float32. On CUDA, gradients of a token that
-    is a target of its sentence twice are added up in any order (atomics), so that two runs may differ in the
-    last bits.
+    taken in the type of ``states`` (or autocast's), the softmax in float32. On CUDA, gradients of a token
+    that is a target of its sentence twice are added up in any order (atomics), so that two runs may differ
+    in the last bits.
 
     Args:
         states: [B, L, d] floating, outputs of the LM head's last layer norm.
