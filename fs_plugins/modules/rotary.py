@@ -45,8 +45,8 @@ class RotaryEmbedding(nn.Module):
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotates x [B, N, roles, heads, head_dim] by the angles of ``RotaryEmbedding.tables``, the roles (queries
-    and keys) alike; same shape and dtype."""
+    """Rotates x [B, N, roles, heads, head_dim] by the angles of ``tables``, the roles (queries and keys)
+    alike; same shape and dtype."""
     return _Rotation.apply(x, cos, sin)
 
 
