@@ -5,6 +5,7 @@ import atexit
 import collections
 import functools
 import importlib.util
+import logging
 import os
 import pickle
 import re
@@ -18,6 +19,7 @@ from queue import Empty
 import numpy as np
 import torch
 
+logger = logging.getLogger(__name__)
 APPLIED = False
 
 
@@ -130,8 +132,27 @@ def mend_meters_of_resumed_runs() -> None:
             wall.start()
 
 
+# Flags that change what a model computes but not the shapes of its weights, so that they load all the same.
+SAME_SHAPES = (
+    *("ext_state_num", "expand_from_layer", "rope_dimensions", "sparse_dag", "lattice_dag"),
+    *("max_transition_length", "transition_temperature", "encoder_normalize_before", "activation_fn"),
+)
+
+
+def other_flags(state: dict, model) -> list[str]:
+    """Those of ``SAME_SHAPES`` that a checkpoint's model has otherwise than ``model``, the flags of a run."""
+    saved = (state.get("cfg") or {}).get("model") or state.get("args")
+    pairs = ((name, getattr(saved, name, None), getattr(model, name, None)) for name in SAME_SHAPES)
+    return [
+        f"--{name.replace('_', '-')} {old} in the checkpoint, {new} here"
+        for name, old, new in pairs
+        if old is not None and new is not None and old != new
+    ]
+
+
 def explain_checkpoints() -> None:
-    """Says what to do about a checkpoint that cannot be read; stops where --restore-file does not exist."""
+    """Says what to do about a checkpoint that cannot be read; stops where --restore-file does not exist, and
+    warns where a checkpoint is loaded into a model with other flags."""
     from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
 
@@ -140,10 +161,15 @@ def explain_checkpoints() -> None:
         "other one with --restore-file"
     )
 
+    runs = []  # flags of the model that a checkpoint is being loaded into
+
     @wrap(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         try:
-            return original(path, *args, **kwargs)
+            state = original(path, *args, **kwargs)
+            if differences := other_flags(state, runs[-1]) if runs else []:
+                logger.warning("%s was another model: %s", path, "; ".join(differences))
+            return state
         except pickle.UnpicklingError as error:
             if "Unsupported operand" in str(error) and not zipfile.is_zipfile(path):  # such as a text file
                 raise RuntimeError(cut_short.format(path)) from error
@@ -169,7 +195,11 @@ def explain_checkpoints() -> None:
     def load_checkpoint(original, cfg, trainer, *args, **kwargs):
         if cfg.restore_file != "checkpoint_last.pt" and not trainer.checkpoint_suffix:
             check_restore_file(cfg.restore_file, cfg.save_dir)
-        return original(cfg, trainer, *args, **kwargs)
+        runs.append(getattr(getattr(trainer, "cfg", None), "model", None))
+        try:
+            return original(cfg, trainer, *args, **kwargs)
+        finally:
+            runs.pop()
 
 
 def explain_missing_data() -> None:

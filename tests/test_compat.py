@@ -226,6 +226,26 @@ def test_a_restore_file_in_the_runs_own_folder_need_not_exist(tmp_path):
     assert asked_for(str(tmp_path), tmp_path / "start.pt") == str(tmp_path / "start.pt")
 
 
+@pytest.mark.parametrize("older", [False, True])
+def test_a_checkpoint_of_another_model_is_warned_of(caplog, tmp_path, older):
+    saved = argparse.Namespace(arch="exlm_base", ext_state_num=2, sparse_dag=False, dropout=0.1)
+    path = save(tmp_path, args=saved) if older else save(tmp_path, cfg={"model": saved})
+    trainer = Trainer()
+    trainer.load_checkpoint = lambda file, *args, **kwargs: read(file) and None
+    flags = CheckpointConfig(save_dir=str(tmp_path), restore_file=str(path))
+    for k, said in ((2, False), (4, True)):
+        model = argparse.Namespace(
+            ext_state_num=k, sparse_dag=False, dropout=0.0, encoder_normalize_before=True
+        )
+        trainer.cfg = argparse.Namespace(model=model)
+        checkpoint_utils.load_checkpoint(flags, trainer)
+        found = f"{path} was another model: --ext-state-num 2 in the checkpoint, 4 here"
+        assert [record.getMessage() for record in caplog.records] == ([found] if said else [])
+    caplog.clear()
+    read(path)  # not to train it
+    assert not caplog.records
+
+
 def test_files_of_shards_are_left_to_fairseq(monkeypatch, tmp_path):
     monkeypatch.setattr(Trainer, "checkpoint_suffix", "-shard0")
     assert asked_for(None, tmp_path / "start.pt") == str(tmp_path / "start-shard0.pt")
