@@ -48,7 +48,7 @@ def score(metric: str, predictions, targets) -> float:
     if metric == "matthews":
         return float(matthews_corrcoef(targets, predictions))
     if metric == "f1":
-        return float(f1_score(targets, predictions))
+        return float(f1_score(targets, predictions, zero_division=0.0))
     if not np.isfinite(predictions).all():
         raise ValueError(
             f"{np.sum(~np.isfinite(predictions))} of {len(predictions)} predictions are not finite"

@@ -15,7 +15,11 @@ from fs_plugins.criterions.glue_prediction import (
     score,
 )
 
-NAMES = {"matthews": matthews_corrcoef, "accuracy": lambda t, p: np.mean(t == p)}
+NAMES = {
+    "matthews": matthews_corrcoef,
+    "accuracy": lambda t, p: np.mean(t == p),
+    "f1": lambda t, p: 2 * np.sum(t * p) / np.sum(t + p),  # of class 1
+}
 
 
 class Head(torch.nn.Module):
@@ -53,7 +57,7 @@ def logged_score(metric, logits, targets, sizes, regression=False) -> float:
     return aggregator.get_smoothed_values()["score"]
 
 
-@pytest.mark.parametrize("metric", ["matthews", "accuracy"])
+@pytest.mark.parametrize("metric", sorted(NAMES))
 @pytest.mark.parametrize("sizes", [[101], [1] * 101, [64, 37]])
 def test_classes(metric, sizes):
     generator = torch.Generator().manual_seed(1)
