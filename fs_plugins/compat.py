@@ -3,6 +3,7 @@
 import argparse
 import atexit
 import collections
+import contextlib
 import functools
 import importlib.util
 import logging
@@ -160,6 +161,23 @@ def explain_checkpoints() -> None:
         "{} is cut short, or no checkpoint: if a run was stopped while it wrote it, resume from the newest "
         "other one with --restore-file"
     )
+
+    # A new checkpoint is copied to checkpoint_last.pt; a full disk, or a kill, would cut that short.
+    @wrap(PathManager, "copy")
+    def copy(original, source, target, *args, **kwargs):
+        if not os.path.isdir(os.path.dirname(os.path.abspath(target))):  # not of this machine
+            return original(source, target, *args, **kwargs)
+        unfinished = f"{target}.tmp"
+        done = False
+        try:
+            done = original(source, unfinished, *args, **kwargs)
+            return done
+        finally:
+            if done:
+                os.replace(unfinished, target)
+            else:
+                with contextlib.suppress(OSError):
+                    os.remove(unfinished)
 
     runs = []  # flags of the model that a checkpoint is being loaded into
 

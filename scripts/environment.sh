@@ -1,11 +1,14 @@
 # shellcheck shell=bash
 # What the pages that train have in common; to be sourced.
 #
-# Environment: EXLM_PYTHON is the Python to train with (default: .venv's, else python3); CUDA_VISIBLE_DEVICES;
-# OMP_NUM_THREADS, for a CPU (default: all cores).
+# Environment: EXLM_PYTHON is the Python to train with (default: that of EXLM_VENV, else .venv's, else python3);
+# CUDA_VISIBLE_DEVICES; OMP_NUM_THREADS, for a CPU (default: all cores).
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-python=${EXLM_PYTHON:-$root/.venv/bin/python}
-command -v "$python" >/dev/null || python=python3
+python=${EXLM_PYTHON:-${EXLM_VENV:-$root/.venv}/bin/python}
+if ! command -v "$python" >/dev/null; then
+    [[ -z ${EXLM_PYTHON:-}${EXLM_VENV:-} ]] || { echo "error: there is no $python: see EXLM_PYTHON, EXLM_VENV" >&2 && exit 2; }
+    python=python3
+fi
 export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH} # this clone's, whatever is installed
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # idle threads sleep: spinning ones slow down a machine that is shared
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -159,7 +160,8 @@ def describe(args: argparse.Namespace, description: dict) -> str:
     kind = description["split"]["kind"]
     lines = [
         f"{args.output}: {len(description['names'])} properties ({description['kind']}), {counts} molecules "
-        f"(train/valid/test, {kind} split), at most {max(size['longest'] for size in sizes)} tokens"
+        f"(train/valid/test, {kind} split), at most {max(size['longest'] for size in sizes)} tokens",
+        f"  properties: {textwrap.shorten(', '.join(description['names']), 100, placeholder=', ...')}",
     ]
     known = KNOWN.get(args.dataset)
     if known is not None and kind == "scaffold" and tuple(s["molecules"] for s in sizes) != known.sizes:

@@ -15,6 +15,7 @@
 # resume. Each step is a script that you can call yourself; DIR holds what they write, table.txt and curve.png.
 set -euo pipefail
 ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 403)) || { echo "error: needs bash 4.3; this is $BASH_VERSION" >&2 && exit 2; }
+here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 kind=text output='' updates='' k=2 seed=1
@@ -26,6 +27,10 @@ while (($#)); do
     *) echo "error: unknown option '$1'; see --help" >&2 && exit 2 ;;
     esac
 done
+for number in ${updates:+"--updates $updates"} "--k $k" "--seed $seed"; do
+    [[ $number =~ \ [0-9]+$ ]] || { echo "error: $number: give a whole number" >&2 && exit 2; }
+done
+[[ -z $output || $output == /* ]] || output=$here/$output
 out=${output:-runs/quickstart-$kind}
 
 [[ -n ${EXLM_PYTHON:-} ]] || bash scripts/setup_env.sh

@@ -7,7 +7,7 @@ is self-contained.
 OUTPUT is a folder of the workflow. The report has whatever it holds of the study (figures 3, 4, 5, 8, 9 and
 12, tables 2, 4, 12 and 13), table 1 and table 3, also while the workflow is still running. NAME=DIR is a
 model whose results were made by hand; DIR is searched for the files of finetune_glue.sh (result.json),
-finetune_squad.sh (scores.json), finetune_table1.sh and baseline_table1.py (metrics.json).
+finetune_squad.sh (scores.json), finetune_moleculenet.sh and baseline_moleculenet.py (metrics.json).
 """
 
 from __future__ import annotations

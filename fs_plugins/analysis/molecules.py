@@ -52,7 +52,7 @@ class MoleculeModel(StreamModel):
         heads = list(self.checkpoint.model.classification_heads)
         if self.properties is None or len(heads) != 1:
             raise ValueError(
-                f"{self.checkpoint.path} predicts no properties: that does a checkpoint fine-tuned with "
+                f"{self.checkpoint.path} predicts no properties: give a checkpoint fine-tuned with "
                 "--task molecule_property (scripts/finetune_moleculenet.sh)"
             )
         return heads[0]

@@ -8,17 +8,16 @@ from recipes.flags import Flags
 TOKENS_PER_GPU = 32768  # of a step, after expansion: what 40 GB hold of the base model
 
 
-def halved(sentences: int, length: int, tokens_per_gpu: int) -> tuple[int, int]:
-    """(sentences of a step, steps): halves a worker's share of an update until a step fits.
+def equal_steps(sentences: int, length: int, tokens_per_gpu: int) -> tuple[int, int]:
+    """(sentences of a step, steps): a worker's share of an update in the fewest equal steps that fit.
 
     Args:
         sentences: of the share.
         length: tokens of a sentence, after expansion.
     """
-    steps = 1
-    while sentences % 2 == 0 and sentences * length > tokens_per_gpu:
-        sentences, steps = sentences // 2, steps * 2
-    return sentences, steps
+    divisors = (n for n in range(1, sentences) if sentences % n == 0)
+    steps = next((n for n in divisors if sentences // n * length <= tokens_per_gpu), sentences)
+    return sentences // steps, steps
 
 
 def split_sentences(update: int, length: int, workers: int, tokens_per_gpu: int) -> Flags:
@@ -31,7 +30,7 @@ def split_sentences(update: int, length: int, workers: int, tokens_per_gpu: int)
         raise RecipeError(
             f"--batch-size {update} cannot be split evenly over {workers} GPUs: give a multiple of {workers}"
         )
-    sentences, steps = halved(update // workers, length, tokens_per_gpu)
+    sentences, steps = equal_steps(update // workers, length, tokens_per_gpu)
     return _flags("--batch-size", sentences, steps)
 
 

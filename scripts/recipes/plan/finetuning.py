@@ -15,6 +15,11 @@ from recipes.plan.devices import Devices, add_device_arguments
 from recipes.plan.plan import Plan
 
 OWN = ("--seed", "--save-dir", "--restore-file", "--finetune-from-model")
+OTHER_BATCH = ("--max-sentences", "--max-tokens")  # beside which --batch-size and the schedule would not hold
+SHORTER = (  # a resumed pre-training may change these; a fine-tuning with them is another one
+    *("--max-update", "--total-num-update", "--warmup-updates", "--stop-time-hours"),
+    *("--disable-validation", "--max-valid-steps", "--no-save"),
+)
 LONGEST = 512  # tokens that every model reads at least, however short the samples of its pre-training were
 HELP = """\
 {what}
@@ -74,6 +79,8 @@ def read_request(parser: argparse.ArgumentParser, words: list[str], one_worker: 
     user = Flags.of(others)
     if taken := [name for name in OWN if name in user]:
         raise RecipeError(f"{taken[0]} is set by {parser.prog}; see --help")
+    if taken := [name for name in OTHER_BATCH if name in user]:
+        raise RecipeError(f"{taken[0]}: give --batch-size, the sentences or molecules of an update")
     if ":" in str(args.data):
         raise RecipeError(f"{args.data}: fairseq takes a folder without ':' in its name")
     if not args.checkpoint.is_file():
@@ -107,6 +114,11 @@ def schedule(recipe: Flags, batches: int) -> Flags:
     flags.set("--total-num-update", updates)
     flags.set("--warmup-updates", round(ratio * updates))
     return flags
+
+
+def shorter(user: Flags) -> dict[str, str]:
+    """A user's flags that make a fine-tuning end sooner, or look at less, than its recipe says."""
+    return {name: " ".join(user[name]) for name in SHORTER if name in user}
 
 
 def check_recipe(recipe: Flags) -> None:

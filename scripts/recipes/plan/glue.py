@@ -60,7 +60,7 @@ def plan(program: str, words: list[str]) -> Plan:
         save=args.save,
         data=str(data),
         groups={**groups, "device": request.devices.flags},
-        asked={"task": task.name, "point": chosen, "seed": args.seed},
+        asked={"task": task.name, "point": chosen, "seed": args.seed, **finetuning.shorter(request.user)},
         inputs={} if args.print else finetuning.inputs(args.checkpoint, files, more),
         show=args.print,
         values={

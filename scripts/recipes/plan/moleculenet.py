@@ -61,7 +61,13 @@ def plan(program: str, words: list[str]) -> Plan:
         save=args.save,
         data=str(args.data.resolve()),
         groups={**groups, "device": request.devices.flags},
-        asked={"dataset": args.dataset, "point": chosen, "seed": args.seed, "scratch": args.scratch},
+        asked={
+            "dataset": args.dataset,
+            "point": chosen,
+            "seed": args.seed,
+            "scratch": args.scratch,
+            **finetuning.shorter(request.user),
+        },
         # molecules.json has the hashes of the data
         inputs={} if args.print else finetuning.inputs(args.checkpoint, [args.data / FILE]),
         show=args.print,

@@ -136,6 +136,12 @@ def parse(corpus: Corpus, program: str, words: list[str]) -> tuple[argparse.Name
     for name, why in own.items():
         if name in user:
             raise RecipeError(f"{name} {why}; see --help")
+    for given, page, flags in (
+        (args.p, "--p", ("--mask-prob",)),
+        (args.updates, "--updates", ("--max-update", "--total-num-update")),
+    ):
+        if given is not None and (both := [name for name in flags if name in user]):
+            raise RecipeError(f"{page} and {both[0]} are given: {page} sets {' and '.join(flags)}, give one")
     return args, user
 
 
@@ -294,10 +300,14 @@ def batches(corpus: Corpus, args, k: int, recipe: Flags, user: Flags, devices: D
 
 
 def check_data(parts: list[str], corpus: Corpus) -> None:
-    """Raises RecipeError if the first folder of DATA has no dictionary."""
-    dictionary = Path(parts[0]) / "dict.txt"
-    if not dictionary.is_file():
-        raise RecipeError(f"{dictionary} does not exist: DATA is a folder made by {corpus.maker}")
+    """Raises RecipeError if a folder of DATA has no dictionary or no training set."""
+    for part in map(Path, parts):
+        if not (part / "dict.txt").is_file():
+            raise RecipeError(f"{part / 'dict.txt'} does not exist: DATA is a folder made by {corpus.maker}")
+        if not any(part.glob("train*.idx")):
+            shards = ":".join(str(path.parent) for path in sorted(part.glob("*/train*.idx")))
+            way_out = f"; for its shards, give {shards}" if shards else ""
+            raise RecipeError(f"{part} has no train.idx{way_out}")
 
 
 def data_hashes(parts: list[str]) -> dict[str, str]:

@@ -73,7 +73,10 @@ def plan(program: str, words: list[str]) -> Plan:
         save=args.save,
         data=str(args.data.resolve()),
         groups={**groups, "batch": batch, "device": devices.flags},
-        asked={"task": "squad2", "point": {**chosen, "batch-size": str(update)}, "seed": args.seed},
+        asked={
+            **{"task": "squad2", "point": {**chosen, "batch-size": str(update)}, "seed": args.seed},
+            **finetuning.shorter(user),
+        },
         inputs={} if args.print else finetuning.inputs(args.checkpoint, [args.data / name for name in FILES]),
         show=args.print,
         values={

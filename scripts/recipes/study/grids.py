@@ -251,7 +251,7 @@ def expand(
         there = "; ".join(
             f"{name}: {', '.join(map(str, sorted({getattr(run, name) for run in every})))}" for name in only
         )
-        raise ValueError(f"--only {asked} leaves no run of {', '.join(names)}, which has {there}")
+        raise ValueError(f"only={asked} leaves no run of {', '.join(names)}, which has {there}")
     return runs
 
 
@@ -260,10 +260,10 @@ def _check_filter(only: dict[str, str]) -> dict:
     values = {}
     for name, text in only.items():
         if name not in types:
-            raise ValueError(f"--only {name}={text}: a run has {', '.join(types)}")
+            raise ValueError(f"only={name}={text}: a run has {', '.join(types)}")
         try:
             values[name] = types[name](text)
         except ValueError:
-            raise ValueError(f"--only {name}={text}: {name} is a number") from None
+            raise ValueError(f"only={name}={text}: {name} is a number") from None
     Run("any", values.get("k", 1), values.get("p", 0.5))  # the same limits as a run's
     return values

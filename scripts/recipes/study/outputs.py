@@ -12,12 +12,14 @@ recipes.glue.grids.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 
 from recipes.command_line import RecipeError
 from recipes.files import read_json
+from recipes.flags import Flags
 from recipes.glue.grids import FLAGS, Point, points_of
 from recipes.glue.tasks import TASKS
 from recipes.study.grids import (
@@ -159,6 +161,11 @@ def table3_points(settings: Settings, task: str) -> list[Point]:
     """The points of a task's grid."""
     if left := settings.only.keys() - POINT_FIELDS:
         raise RecipeError(f"only {sorted(left)[0]}: a fine-tuning has {', '.join(sorted(POINT_FIELDS))}")
+    if taken := FLAGS.keys() & Flags.of(shlex.split(settings.flags)).keys():
+        raise RecipeError(
+            f"flags: {', '.join(sorted(taken))} would apply to all points of a grid, which differ in it: "
+            "give only=lr=2e-5 and the like"
+        )
     return points_of(TASKS[task], settings.grid, settings.fixed(POINT_FIELDS))
 
 

@@ -20,6 +20,7 @@ SIZES = ("smoke", "small", "paper")
 # What makes a run of the study that run, or has a setting of its own
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
 NOT_IN_FLAGS |= {"--alignment-penalty", "--expand-from-layer"}
+NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--recipe", "--gpus", "--cpu"}  # options of the pages
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 PREPARED = "data-bin"  # in OUTPUT: the quickstart's corpus
 
@@ -190,7 +191,7 @@ class Settings:
         if taken := of_runs & Flags.of(shlex.split(self.flags)).keys():
             raise RecipeError(
                 f"flags: {', '.join(sorted(taken))} would apply to runs that differ in it; use the settings "
-                "updates, only, seeds and rates"
+                "updates, only, seeds, rates and gpus"
             )
 
     def check_glue(self) -> None:

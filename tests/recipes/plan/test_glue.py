@@ -200,6 +200,7 @@ def test_a_finished_run_is_not_taken_for_another(plan, toy_inputs, tmp_path):
         (["--seed", "2"], "seed: there 1, asked 2"),
         (["--lr", "1e-3"], "lr: there '2e-5', asked '1e-3'"),
         (["--dropout", "0.3"], "--dropout: there '0.1', asked '0.3'"),
+        (["--max-update", "10", "--no-save"], "--max-update: there None, asked '10'"),
         (["--test", "--keep-checkpoint"], "was finished without --test and --keep-checkpoint"),
     ):
         with pytest.raises(RecipeError, match=message):

@@ -5,6 +5,7 @@ from fairseq import options
 from recipes.command_line import RecipeError
 from recipes.folders import CONFIGS
 from recipes.plan import cost
+from recipes.plan.batches import equal_steps
 
 import fs_plugins  # noqa: F401  (registers models and tasks)
 from tests.recipes.plan.conftest import flags_of
@@ -196,6 +197,14 @@ def test_stopping_early_changes_no_schedule(flags):
         ([TEXT, "exlm", "smoke", "--update-freq", "2"], "--update-freq is worked out from --batch-size"),
         ([TEXT, "exlm", "smoke", "--batch-size", "many"], "--batch-size 'many': give a whole number"),
         ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048 cannot be split evenly over 3 GPUs"),
+        (
+            [TEXT, "exlm", "smoke", "--p", "0.2", "--mask-prob", "0.3"],
+            "--p and --mask-prob are given: .* give one",
+        ),
+        (
+            [TEXT, "exlm", "smoke", "--updates", "9", "--max-update", "5"],
+            "--updates and --max-update are given",
+        ),
         ([TEXT, "exlm", "smoke", "--mask-prob", "2"], "--mask-prob '2': give a number, 0 or more and less"),
         ([SMILES, "repeated-mlm", "smoke"], "unknown model 'repeated-mlm': choose one of exlm, mlm"),
         ([SMILES, "exlm", "paper", "--recipe", "table5"], "a recipe with --max-tokens, such as table7"),
@@ -227,6 +236,23 @@ def test_what_the_command_line_refuses(flags, capsys, rest, message):
 def test_data_have_to_be_there(plan, tmp_path):
     with pytest.raises(RecipeError, match="dict.txt does not exist: .* by prepare_smiles.py"):
         plan(SMILES, "exlm", "smoke", tmp_path, "save")
+    (tmp_path / "dict.txt").touch()
+    with pytest.raises(RecipeError, match="has no train.idx$"):
+        plan(TEXT, "exlm", "smoke", tmp_path, "save")
+    for shard in ("shard0", "shard1"):
+        (tmp_path / shard).mkdir()
+        (tmp_path / shard / "train.idx").touch()
+    shards = f"{tmp_path}/shard0:{tmp_path}/shard1"
+    with pytest.raises(RecipeError, match=f"has no train.idx; for its shards, give {shards}$"):
+        plan(TEXT, "exlm", "smoke", tmp_path, "save")
+
+
+@pytest.mark.parametrize(
+    ("sentences", "room", "expected"),
+    [(2048, 1e9, (2048, 1)), (682, 100, (62, 11)), (341, 40, (31, 11)), (343, 48, (7, 49)), (7, 3, (1, 7))],
+)
+def test_the_fewest_equal_steps_that_fit(sentences, room, expected):
+    assert equal_steps(sentences, 10, room * 10) == expected
 
 
 def test_what_a_folder_is_made_of(plan, toy_inputs, tmp_path):

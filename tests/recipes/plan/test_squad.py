@@ -70,6 +70,8 @@ def test_the_batch_is_split_over_gpus_and_steps(squad):
         (["--window-tokens", "5000"], "--window-tokens 5000 is more than the checkpoint's 1026 positions"),
         (["--max-answer-tokens", "none"], "--max-answer-tokens 'none': give a whole number"),
         (["--update-freq", "2"], "--update-freq is worked out from --batch-size"),
+        (["--max-sentences", "1"], "--max-sentences: give --batch-size"),
+        (["--max-tokens", "999"], "--max-tokens: give --batch-size"),
         (["--lr", "-1"], "--lr '-1': give a number"),
         (["--lr", "0.0e3"], "--lr 0.0e3: give a number above 0"),
         (["--save-dir=elsewhere"], "--save-dir is set by finetune_squad.sh"),

@@ -87,6 +87,8 @@ def test_table_3(glue, checkpoint, tmp_path):
     assert outputs.table3_grids(both) == [] and len(outputs.squad_files(both)) == 4
     with pytest.raises(RecipeError, match="only k: a fine-tuning has batch, epochs, lr, warmup"):
         outputs.table3_points(Settings(OUT, only={"k": "4"}), "RTE")
+    with pytest.raises(RecipeError, match="flags: --lr, --max-epoch would apply to all points of a grid"):
+        outputs.table3_points(Settings(OUT, flags="--lr 1e-3 --max-epoch 1 --bf16"), "RTE")
 
 
 def test_what_table_3_needs(glue, checkpoint):

@@ -111,3 +111,5 @@ def test_flags_that_make_a_run_of_the_study():
         Settings(Path("out"), flags="--lr 1e-3 --max-update=7").check_flags()
     with pytest.raises(RecipeError, match="flags: --expand-from-layer would apply to runs that differ in it"):
         Settings(Path("out"), flags="--expand-from-layer 1").check_flags()
+    with pytest.raises(RecipeError, match="flags: --k, --p, --updates would apply to runs that differ in it"):
+        Settings(Path("out"), flags="--k 8 --p 0.3 --updates 7 --bf16").check_flags()
