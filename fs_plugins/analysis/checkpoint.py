@@ -2,6 +2,8 @@
 
 import argparse
 import contextlib
+import hashlib
+import json
 import logging
 import os
 import pickle
@@ -165,6 +167,7 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
         for symbol in held[dictionary.nspecial :]:
             dictionary.add_symbol(symbol)
     else:
+        _check_recorded(path, folder / "dict.txt")
         dictionary = Dictionary.load(str(folder / "dict.txt"))
     dictionary.add_symbol("<mask>")
     if held is not None and dictionary.symbols != held:
@@ -173,6 +176,20 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
             "holds itself: leave out --data"
         )
     return dictionary, folder
+
+
+def _check_recorded(path: Path, dictionary: Path) -> None:
+    """Raises ValueError if the checkpoint's folder has the record of a training with another dictionary, may it
+    have the same size: made_of.json of scripts/pretrain_*.sh, with the file's SHA-256."""
+    try:
+        recorded = json.loads((path.parent / "made_of.json").read_text())["inputs"]["dict.txt"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if recorded != hashlib.sha256(dictionary.read_bytes()).hexdigest():
+        raise ValueError(
+            f"{dictionary} is not the dictionary that {path} was trained with, by "
+            f"{path.parent / 'made_of.json'}: give the folder of that one as --data"
+        )
 
 
 def choose_device(name: str | None) -> torch.device:

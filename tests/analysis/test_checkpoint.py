@@ -1,5 +1,7 @@
 """Loading checkpoints: dictionary, device, and everything that is not one."""
 
+import hashlib
+import json
 import os
 import shutil
 
@@ -47,6 +49,20 @@ def test_another_dictionary(pretrained, tmp_path):
     (tmp_path / "dict.txt").write_text("one 1\ntwo 1\n")
     with pytest.raises(ValueError, match=r"checkpoint has 21 dictionary .* this model 7: .*dict.txt"):
         load_checkpoint(pretrained, tmp_path)
+
+
+def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
+    path = shutil.copy(pretrained, tmp_path / "checkpoint_last.pt")
+    lines = (corpus / "dict.txt").read_text().splitlines()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "dict.txt").write_text("\n".join([*reversed(lines), ""]))
+    load_checkpoint(path, other, "cpu")  # there is no record to compare it with
+    digest = hashlib.sha256((corpus / "dict.txt").read_bytes()).hexdigest()
+    (tmp_path / "made_of.json").write_text(json.dumps({"inputs": {"dict.txt": digest}}))
+    load_checkpoint(path, corpus, "cpu")
+    with pytest.raises(ValueError, match="other/dict.txt is not the dictionary that .* was trained with, by"):
+        load_checkpoint(path, other, "cpu")
 
 
 def test_no_dictionary(pretrained, tmp_path):
