@@ -179,8 +179,8 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
 
 
 def _check_recorded(path: Path, dictionary: Path) -> None:
-    """Raises ValueError if the checkpoint's folder has the record of a training with another dictionary, may it
-    have the same size: made_of.json of scripts/pretrain_*.sh, with the file's SHA-256."""
+    """Raises ValueError if the checkpoint's folder has the record of a training with another dictionary: the
+    made_of.json of scripts/pretrain_*.sh, with the file's SHA-256. The size may be the same."""
     try:
         recorded = json.loads((path.parent / "made_of.json").read_text())["inputs"]["dict.txt"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,8 +1,8 @@
 """What a pre-training will cost, from its sizes alone: parameters, tokens, FLOPs, memory, hours.
 
-FLOPs are those of the matrix products, two a multiplication with addition, three times the forward pass. Each
-layer counts at all of its tokens, for all models alike, although ExLM's last one is computed at the nodes only.
-Memory and hours are estimates for mixed precision, compared with no profiler.
+FLOPs are those of the matrix products, two a multiplication with addition, three times the forward pass.
+Each layer counts at all of its tokens, for all models alike, although ExLM's last one is computed at the
+nodes only. Memory and hours are estimates for mixed precision, compared with no profiler.
 """
 
 from __future__ import annotations
