@@ -254,6 +254,11 @@ def test_overwriting_leaves_no_earlier_shard(asked):
     assert sorted(path.parent.name for path in asked[0].glob("*/train.bin")) == ["shard0", "shard1"]
 
 
-def test_an_empty_split_says_what_to_do(asked, refused):
+@pytest.mark.parametrize("single", [False, True])
+def test_an_empty_split_says_what_to_do(asked, refused, tmp_path, single):
+    if single:  # a sentence a line and nothing between them
+        write_file(tmp_path / "lines.txt", "The inn.\n" * 50)
+        asked[asked.index("--train") + 1] = tmp_path / "lines.txt"
     message = refused(prepare_text.main, *asked[:5], "--valid-share", 1e-9, "--workers", 1)
     assert "nothing is left for valid" in message and "another --valid or --valid-share" in message
+    assert ("an empty line ends one, see --layout" in message) == single

@@ -159,10 +159,12 @@ def _merge_all(output: Path, paths: list[Path], splits: tuple[str, ...], given: 
                 rows.writerow([cell.encode(errors="backslashreplace").decode() for cell in cells])
     if empty := [split for split in splits if not sentences[split]]:
         why = "; ".join(f"{count:,} x {reason}" for reason, count in rejected.most_common())
+        single = " The input is a single document: an empty line ends one, see --layout."
         raise RecipeError(
             f"nothing is left for {' and '.join(empty)}. Rejected: {why or 'nothing'}"
-            + (f" (see {output / 'rejected.tsv'})" if rejected else "")
-            + ": give more input, or with --overwrite another --valid or --valid-share"
+            + (f" (see {output / 'rejected.tsv'})." if rejected else ".")
+            + single * (counts["documents"] == 1)
+            + " Give more input, or with --overwrite another --valid or --valid-share"
         )
     dictionary = read_dictionary(given) if given else _dictionary_of(symbols)
     result = {}
