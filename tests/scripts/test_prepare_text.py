@@ -255,10 +255,9 @@ def test_overwriting_leaves_no_earlier_shard(asked):
 
 
 @pytest.mark.parametrize("single", [False, True])
-def test_an_empty_split_says_what_to_do(asked, refused, tmp_path, single):
+def test_an_empty_split_says_what_to_do(asked, refused, single):
     if single:  # a sentence a line and nothing between them
-        write_file(tmp_path / "lines.txt", "The inn.\n" * 50)
-        asked[asked.index("--train") + 1] = tmp_path / "lines.txt"
+        write_file(asked[4], "The inn.\n" * 50)
     message = refused(prepare_text.main, *asked[:5], "--valid-share", 1e-9, "--workers", 1)
     assert "nothing is left for valid" in message and "another --valid or --valid-share" in message
     assert ("an empty line ends one, see --layout" in message) == single
