@@ -62,11 +62,16 @@ def lock(folder: Path, option: str = "SAVE") -> int | None:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"kill {os.getpid()} on {os.uname().nodename}".encode(), 0)
             return descriptor
         except BlockingIOError:
             if time.monotonic() > deadline:
+                stop = os.pread(descriptor, 300, 0).decode(errors="replace") or "its process is unknown"
                 os.close(descriptor)
-                raise RecipeError(f"another run is at work in {folder}: wait for it, or stop it") from None
+                raise RecipeError(
+                    f"another run is at work in {folder}: wait for it, or stop it ({stop})"
+                ) from None
             time.sleep(0.1)
         except OSError as error:  # some network drives
             os.close(descriptor)

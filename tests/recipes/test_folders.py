@@ -20,7 +20,7 @@ def impatient(monkeypatch):
 
 def test_one_run_at_a_time(tmp_path):
     folder = tmp_path / "new" / "folder"
-    message = "another run is at work in .*folder: wait for it, or stop"
+    message = "another run is at work in .*folder: wait for it, or stop it .kill [0-9]+ on "
     with folders.locked(folder), pytest.raises(RecipeError, match=message):
         folders.lock(folder)
     with folders.locked(folder):
