@@ -136,12 +136,13 @@ def parse(corpus: Corpus, program: str, words: list[str]) -> tuple[argparse.Name
     for name, why in own.items():
         if name in user:
             raise RecipeError(f"{name} {why}; see --help")
-    for given, page, flags in (
-        (args.p, "--p", ("--mask-prob",)),
-        (args.updates, "--updates", ("--max-update", "--total-num-update")),
+    # --max-update beside --updates stops a training early, and leaves the schedule as it is
+    for given, page, flag in (
+        (args.p, "--p", "--mask-prob"),
+        (args.updates, "--updates", "--total-num-update"),
     ):
-        if given is not None and (both := [name for name in flags if name in user]):
-            raise RecipeError(f"{page} and {both[0]} are given: {page} sets {' and '.join(flags)}, give one")
+        if given is not None and flag in user:
+            raise RecipeError(f"{page} and {flag} are given, which are one and the same: give one")
     return args, user
 
 

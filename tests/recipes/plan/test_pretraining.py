@@ -199,11 +199,11 @@ def test_stopping_early_changes_no_schedule(flags):
         ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048 cannot be split evenly over 3 GPUs"),
         (
             [TEXT, "exlm", "smoke", "--p", "0.2", "--mask-prob", "0.3"],
-            "--p and --mask-prob are given: .* give one",
+            "--p and --mask-prob are given, which .* give one",
         ),
         (
-            [TEXT, "exlm", "smoke", "--updates", "9", "--max-update", "5"],
-            "--updates and --max-update are given",
+            [TEXT, "exlm", "smoke", "--updates", "9", "--total-num-update", "5"],
+            "--updates and --total-num-update are given",
         ),
         ([TEXT, "exlm", "smoke", "--mask-prob", "2"], "--mask-prob '2': give a number, 0 or more and less"),
         ([SMILES, "repeated-mlm", "smoke"], "unknown model 'repeated-mlm': choose one of exlm, mlm"),
