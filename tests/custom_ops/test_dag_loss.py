@@ -184,21 +184,18 @@ def test_infeasible_sentences(loss, device):
     assert torch.isfinite(grad_match).all() and torch.isfinite(grad_links).all()
 
 
-@pytest.mark.parametrize("what", ["numbers", "nan"])
-def test_padding_is_never_read(loss, device, what):
+def test_padding_is_never_read(loss, device):
     match, links = oracles.random_graph(2, 5, 9, seed=1)
     n, m = lengths([6, 9], device), lengths([3, 5], device)
     clean = gradients(loss, match.to(device), links.to(device), n, m)
-    match[0, 3:], match[0, :, 6:] = 17.0, -5.0
-    links[0, 6:], links[0, :, 6:] = 3.0, 9.0
-    links.masked_fill_(torch.ones(9, 9, dtype=torch.bool).tril(), 8.0)
-    if what == "nan":
-        match[0, 3:], match[0, :, 6:] = math.nan, math.nan
-        links[0, 6:], links[0, :, 6:] = math.nan, math.nan
-    dirty = gradients(loss, match.to(device), links.to(device), n, m)
-    for a, b in zip(clean, dirty, strict=True):
-        assert torch.equal(a, b)
-    assert not dirty[1][0, 3:].any() and not dirty[1][0, :, 6:].any() and not dirty[2][0, 6:].any()
+    for padding in (17.0, math.nan):
+        match[0, 3:], match[0, :, 6:] = padding, -padding
+        links[0, 6:], links[0, :, 6:] = padding, padding
+        links.masked_fill_(torch.ones(9, 9, dtype=torch.bool).tril(), 8.0)
+        dirty = gradients(loss, match.to(device), links.to(device), n, m)
+        for a, b in zip(clean, dirty, strict=True):
+            assert torch.equal(a, b)
+        assert not dirty[1][0, 3:].any() and not dirty[1][0, :, 6:].any() and not dirty[2][0, 6:].any()
 
 
 @pytest.mark.parametrize("where", ["match", "links"])
