@@ -17,10 +17,11 @@ VALUES = (
     *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
     *("max_positions", "activation_fn", "pooler_activation_fn", "embedding_init_std", "layer_init_std"),
     *("ext_state_num", "expand_from_layer", "links_feature", "max_transition_length", "rope_dimensions"),
+    "transition_temperature",
 )
 CLASSIFICATION_TASKS = ("glue", "sentence_prediction", "repeated_sentence_prediction")
 FINETUNING_TASKS = (*CLASSIFICATION_TASKS, "squad2", "molecule_property")
-SWITCHES = ("encoder_normalize_before", "untie_weights_roberta", "sparse_dag")
+SWITCHES = ("encoder_normalize_before", "untie_weights_roberta", "sparse_dag", "lattice_dag")
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ LATER = {"quickstart", "exlm-lattice", "exlm-soft-lattice"}
 LATER |= {"exlm-unequal-states", "exlm-unequal-soft-lattice"}
 # which the pages spell out: fairseq's own, and of the model's flags those that are younger than the record
 DEFAULTS = {"--update-freq": "1", "--expand-from-layer": "0", "--layer-init-std": "0.02"}
+DEFAULTS |= {"--transition-temperature": "1.0"}
 
 
 @pytest.fixture
