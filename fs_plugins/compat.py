@@ -213,7 +213,7 @@ def explain_checkpoints() -> None:
     def load_checkpoint(original, cfg, trainer, *args, **kwargs):
         if cfg.restore_file != "checkpoint_last.pt" and not trainer.checkpoint_suffix:
             check_restore_file(cfg.restore_file, cfg.save_dir)
-        runs.append(getattr(getattr(trainer, "cfg", None), "model", None))
+        runs.append(trainer.cfg.model)
         try:
             return original(cfg, trainer, *args, **kwargs)
         finally:

@@ -188,6 +188,7 @@ class Trainer:
     """Records the checkpoint that fairseq asks it for, and has none."""
 
     checkpoint_suffix = ""
+    cfg = argparse.Namespace(model=None)
 
     def load_checkpoint(self, path, *args, **kwargs):
         self.asked = path

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from omegaconf import DictConfig, open_dict
 
+from fs_plugins.data.squad_tokens import dictionary_hash
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
@@ -167,7 +167,7 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
         for symbol in held[dictionary.nspecial :]:
             dictionary.add_symbol(symbol)
     else:
-        _check_recorded(path, folder / "dict.txt")
+        _check_recorded(path, folder)
         dictionary = Dictionary.load(str(folder / "dict.txt"))
     dictionary.add_symbol("<mask>")
     if held is not None and dictionary.symbols != held:
@@ -178,16 +178,16 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
     return dictionary, folder
 
 
-def _check_recorded(path: Path, dictionary: Path) -> None:
+def _check_recorded(path: Path, folder: Path) -> None:
     """Raises ValueError if the checkpoint's folder has the record of a training with another dictionary: the
     made_of.json of scripts/pretrain_*.sh, with the file's SHA-256. The size may be the same."""
     try:
         recorded = json.loads((path.parent / "made_of.json").read_text())["inputs"]["dict.txt"]
     except (OSError, ValueError, KeyError, TypeError):
         return
-    if recorded != hashlib.sha256(dictionary.read_bytes()).hexdigest():
+    if recorded != dictionary_hash(folder):
         raise ValueError(
-            f"{dictionary} is not the dictionary that {path} was trained with, by "
+            f"{folder / 'dict.txt'} is not the dictionary that {path} was trained with, by "
             f"{path.parent / 'made_of.json'}: give the folder of that one as --data"
         )
 
