@@ -211,7 +211,10 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         links, loss = None if self.graph is None else self.graph(nodes, layout), None
         if labels is not None:
             if self.graph is None:
-                log_prob = ctc_targets_log_prob(by_target, layout.targets, lengths[1], config.unk_token_id)
+                wanted = layout.targets[:, :, None, None].expand(-1, -1, config.num_states, -1)
+                own, blank = by_target.gather(3, wanted).squeeze(3), by_target[..., config.unk_token_id]
+                is_blank = layout.targets == config.unk_token_id
+                log_prob = ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths)
             else:
                 wanted = layout.targets[:, None].expand(-1, words.shape[1], -1)  # [B, L, M]
                 log_prob = targets_log_prob(words.gather(2, wanted).transpose(1, 2), links, *lengths)

@@ -90,22 +90,22 @@ def ctc_log_probs(words: Tensor, blank: Tensor) -> Tensor:
     return torch.logaddexp(inside, after)
 
 
-def ctc_targets_log_prob(words: Tensor, targets: Tensor, target_lengths: Tensor, blank: int) -> Tensor:
+def ctc_targets_log_prob(own: Tensor, blank: Tensor, is_blank: Tensor, target_lengths: Tensor) -> Tensor:
     """Log-probability of each sentence's targets without transitions (table 2): the k states of each target
-    emit it by CTC; where it is the blank itself, all k do.
+    emit it by CTC.
 
     Args:
-        words: [B, M, k, V] log-probabilities of the vocabulary at each target's states.
-        targets: [B, M] int64; target_lengths: [B] int64.
+        own, blank: [B, M, k] log-probability of each target, and of the blank, at the target's states.
+        is_blank: [B, M] bool, where the target is the blank itself: all k states emit that.
+        target_lengths: [B] int64.
 
     Returns:
         [B] in nats, differentiable.
     """
-    empty = words[..., blank, None]  # [B, M, k, 1]
-    own = words.gather(3, targets[:, :, None, None].expand(-1, -1, words.shape[2], -1))
-    log_probs = torch.where(targets == blank, empty.sum((2, 3)), ctc_log_probs(own, empty).squeeze(-1))
-    has_target = torch.arange(targets.shape[1], device=targets.device) < target_lengths[:, None]
-    return (log_probs * has_target).sum(1)
+    by_ctc = ctc_log_probs(own[..., None], blank[..., None]).squeeze(-1)
+    log_probs = torch.where(is_blank, blank.sum(-1), by_ctc)  # [B, M]
+    has_target = torch.arange(own.shape[1], device=own.device) < target_lengths[:, None]
+    return torch.where(has_target, log_probs, 0.0).sum(1)
 
 
 def ctc_word_log_probs(words: Tensor, blank: int) -> Tensor:

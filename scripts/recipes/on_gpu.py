@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 
 from recipes.command_line import RecipeError, argument_parser, count, positive, run_main
@@ -35,7 +36,7 @@ GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 LOG_LINES = 15
 
 
-def visible_gpus() -> list[str]:
+def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
     """What CUDA_VISIBLE_DEVICES can name: UUIDs, which mean the same GPU in every job of a machine.
 
     A GPU named by a number in CUDA_VISIBLE_DEVICES is looked up; one that is named otherwise stays as it is.
@@ -45,7 +46,7 @@ def visible_gpus() -> list[str]:
         found = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
     except (OSError, subprocess.CalledProcessError):
         found = []
-    asked = os.environ.get("CUDA_VISIBLE_DEVICES")
+    asked = environment.get("CUDA_VISIBLE_DEVICES")
     if asked is None:
         return found
     gpus = []

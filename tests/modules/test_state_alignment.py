@@ -75,17 +75,29 @@ def test_words_of_long_sentences_keep_their_digits():
     torch.testing.assert_close(found, exact.float(), rtol=1e-4, atol=1e-4)
 
 
-def test_ctc_by_enumeration():
-    words = torch.randn(2, K, V, generator=torch.Generator().manual_seed(3), dtype=torch.float64).log_softmax(
-        -1
-    )
-    found = ctc_log_probs(words, words[..., 3, None])
-    for b in range(2):
-        for w in (0, 1, 2, 4):
-            expected = oracles.ctc_log_prob(words[b, :, w].tolist(), words[b, :, 3].tolist())
-            assert found[b, w].item() == pytest.approx(expected, rel=1e-10)
-    scores = ctc_word_log_probs(words, 3)
+@pytest.mark.parametrize("k", [1, 2, 4, 7])
+def test_ctc_by_enumeration(k):
+    logits = torch.randn(2, k, V, generator=torch.Generator().manual_seed(k), dtype=torch.float64)
+    words = logits.requires_grad_().log_softmax(-1)
+    blank = words[..., 3, None]
+    found = ctc_log_probs(words, blank)
+    # differentiable: a single run of the word from state i to j, blanks around it
+    runs = [
+        blank[:, :i].sum(1) + words[:, i:j].sum(1) + blank[:, j:].sum(1)
+        for i in range(k)
+        for j in range(i + 1, k + 1)
+    ]
+    expected = torch.stack(runs).logsumexp(0)
+    torch.testing.assert_close(found, expected)
     others = [0, 1, 2, 4]
+    for b in range(2):
+        for w in others:
+            truth = oracles.ctc_log_prob(words[b, :, w].tolist(), words[b, :, 3].tolist())
+            assert found[b, w].item() == pytest.approx(truth, rel=1e-10)
+    weights = torch.randn_like(expected)
+    gradients = (torch.autograd.grad(x, logits, weights, retain_graph=True)[0] for x in (found, expected))
+    torch.testing.assert_close(*gradients)
+    scores = ctc_word_log_probs(words, 3)
     torch.testing.assert_close(scores[:, others], found[:, others].log_softmax(-1))
     assert (scores[:, 3].exp() == 0).all()
 
@@ -95,7 +107,8 @@ def test_ctc_of_targets():
     words = torch.randn(2, M, K, V, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     words = words.log_softmax(-1).requires_grad_()
     targets, lengths = torch.tensor([[0, 3, 4, 2], [1, 1, 0, 0]]), torch.tensor([4, 2])
-    found = ctc_targets_log_prob(words, targets, lengths, 3)
+    own = words.gather(3, targets[:, :, None, None].expand(-1, -1, K, -1)).squeeze(3)
+    found = ctc_targets_log_prob(own, words[..., 3], targets == 3, lengths)
     for b in range(2):
         expected = 0.0
         for m in range(int(lengths[b])):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recipes.command_line import RecipeError, count
 from recipes.flags import Flags
+from recipes.on_gpu import visible_gpus
 
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PRECISIONS = {  # name -> flags of fairseq-train
@@ -59,7 +59,7 @@ class Devices:
         Raises:
             RecipeError: if the environment says something that cannot be.
         """
-        gpus = visible_gpus(environment) if asked is None else asked
+        gpus = len(visible_gpus(environment)) if asked is None else asked
         flags = Flags.of(() if gpus else ("--cpu", "--num-workers", "0"))
         flags |= Flags.of(PRECISIONS[precision or ("fp16" if gpus else "fp32")])
         workers = max(gpus, 1)
@@ -77,22 +77,6 @@ class Devices:
                     flags.set("--ddp-backend", "legacy_ddp")
         flags.set("--distributed-world-size", workers)
         return cls(gpus, workers, flags)
-
-
-def visible_gpus(environment: Mapping[str, str] = os.environ) -> int:
-    """As CUDA counts them: those of CUDA_VISIBLE_DEVICES up to the first -1, else all."""
-    if "CUDA_VISIBLE_DEVICES" in environment:
-        gpus = 0
-        for device in environment["CUDA_VISIBLE_DEVICES"].split(","):
-            if not device.strip() or device.strip().startswith("-"):
-                break
-            gpus += 1
-        return gpus
-    try:
-        found = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
-    except OSError:
-        return 0
-    return sum(line.startswith("GPU") for line in found.stdout.splitlines())
 
 
 def _place(environment: Mapping[str, str]) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 import pytest
 from recipes.command_line import RecipeError
-from recipes.plan.devices import Devices, visible_gpus
+from recipes.plan.devices import Devices
 
 CLUSTER = {"RANK": "13", "WORLD_SIZE": "16", "LOCAL_RANK": "5", "MASTER_ADDR": "node1", "MASTER_PORT": "2950"}
 
@@ -18,12 +18,12 @@ def test_gpus_are_those_that_cuda_sees(visible, gpus):
 
 def test_gpus_that_nvidia_smi_lists(tmp_path, monkeypatch):
     tool = tmp_path / "nvidia-smi"
-    tool.write_text("#!/bin/sh\necho GPU 0: of a test\necho GPU 1: of a test\n")
+    tool.write_text("#!/bin/sh\necho GPU-a\necho GPU-b\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert visible_gpus({}) == 2
+    assert Devices.find(None, {}).gpus == 2
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    assert visible_gpus({}) == 0
+    assert Devices.find(None, {}).gpus == 0
 
 
 def test_one_of_many_processes():
