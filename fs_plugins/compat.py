@@ -133,15 +133,11 @@ def mend_meters_of_resumed_runs() -> None:
             wall.start()
 
 
-# Flags that change what a model computes but not the shapes of its weights, so that they load all the same.
-SAME_SHAPES = (
-    *("ext_state_num", "expand_from_layer", "rope_dimensions", "sparse_dag", "lattice_dag"),
-    *("max_transition_length", "transition_temperature", "encoder_normalize_before", "activation_fn"),
-)
-
-
 def other_flags(state: dict, model) -> list[str]:
-    """Those of ``SAME_SHAPES`` that a checkpoint's model has otherwise than ``model``, the flags of a run."""
+    """Flags that a checkpoint's model has otherwise than ``model``, those of a run, and that its weights do
+    not show."""
+    from fs_plugins.models.architectures import SAME_SHAPES
+
     saved = (state.get("cfg") or {}).get("model") or state.get("args")
     pairs = ((name, getattr(saved, name, None), getattr(model, name, None)) for name in SAME_SHAPES)
     return [

@@ -11,6 +11,19 @@ LARGE = (24, 1024, 4096, 16)
 SMILES = (9, 768, 2048, 12)
 TINY = (2, 128, 512, 4)
 
+# Flags that change what a model computes, but not the shapes of its weights: fairseq loads them all the same.
+SAME_SHAPES = (
+    *("ext_state_num", "expand_from_layer", "rope_dimensions", "sparse_dag", "lattice_dag"),
+    *("max_transition_length", "transition_temperature", "encoder_normalize_before", "activation_fn"),
+)
+# Flags that make a model what it is; dropout and the like are a training's.
+MODEL_FLAGS = (
+    *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
+    *("max_positions", "links_feature", "untie_weights_roberta", "pooler_activation_fn"),
+    *("embedding_init_std", "layer_init_std"),
+    *SAME_SHAPES,
+)
+
 
 def _set_defaults(args, **defaults) -> None:
     for name, value in defaults.items():

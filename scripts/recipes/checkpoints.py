@@ -12,16 +12,8 @@ from recipes.command_line import RecipeError
 from recipes.dictionaries import entries_of, plain_symbols, read_symbols
 
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
-# flags that make a model what it is; dropout and the like are the fine-tuning's
-VALUES = (
-    *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
-    *("max_positions", "activation_fn", "pooler_activation_fn", "embedding_init_std", "layer_init_std"),
-    *("ext_state_num", "expand_from_layer", "links_feature", "max_transition_length", "rope_dimensions"),
-    "transition_temperature",
-)
 CLASSIFICATION_TASKS = ("glue", "sentence_prediction", "repeated_sentence_prediction")
 FINETUNING_TASKS = (*CLASSIFICATION_TASKS, "squad2", "molecule_property")
-SWITCHES = ("encoder_normalize_before", "untie_weights_roberta", "sparse_dag", "lattice_dag")
 
 
 @dataclass(frozen=True)
@@ -102,15 +94,17 @@ def _model_flags(arch: str, model) -> list[str]:
     """--arch and sizes; of those that a checkpoint names, what its architecture knows."""
     from fairseq.models import ARCH_MODEL_REGISTRY
 
+    from fs_plugins.models.architectures import MODEL_FLAGS
+
     parser = argparse.ArgumentParser()
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
     known = vars(parser.parse_args([]))
     flags = ["--arch", arch]
-    for name in VALUES:
-        if name in known and getattr(model, name, None) is not None:
-            flags += [f"--{name.replace('_', '-')}", str(getattr(model, name))]
-    switches = [name for name in SWITCHES if name in known and getattr(model, name, False)]
-    return flags + [f"--{name.replace('_', '-')}" for name in switches]
+    for name in MODEL_FLAGS:
+        value = getattr(model, name, None)
+        if name in known and value is not None and value is not False:
+            flags += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return flags
 
 
 def _own_symbols(path: Path, state: dict, cfg, entries: int) -> tuple[list[str] | None, str]:

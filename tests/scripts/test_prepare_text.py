@@ -138,6 +138,16 @@ def test_what_cannot_be_read_is_listed_and_costs_nothing_else(bpe, tmp_path):
     assert (result["empty paragraphs"], result["empty documents"]) == (1, 5)
 
 
+def test_empty_files_of_a_folder_are_empty_documents(bpe, tmp_path):
+    books = tmp_path / "books"
+    for name, text in (("a", "The book.\n"), ("b", ""), ("c", " \n\n"), ("d", "")):
+        write_file(books / f"{name}.txt", text)
+    output = prepare(tmp_path / "out", bpe, "--train", books, "--valid", write_file(tmp_path / "v", "v"))
+    assert sentences(output, "train", bpe) == ["The book.", ""]
+    result = json.loads((output / "prepared.json").read_text())
+    assert (result["documents"], result["empty documents"]) == (2, 3)
+
+
 def test_what_is_refused(bpe, tmp_path, refused):
     source, out = write_file(tmp_path / "a.txt", "in the inn\n\nthe thin thing\n"), tmp_path / "out"
     (tmp_path / "empty").mkdir()

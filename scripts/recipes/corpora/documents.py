@@ -89,15 +89,17 @@ def files_in(given: list[Path]) -> list[tuple[Path, bool]]:
 def layout_of(path: Path, in_folder: bool) -> str:
     """The layout of a file, judged by its beginning; otherwise ``books`` in a folder, else ``paragraphs``.
 
+    An empty file of a folder is an empty document, and is counted as such.
+
     Raises:
-        RecipeError: if it is empty or not text.
+        RecipeError: if it is empty and given by its own name, or not text.
     """
     with opened(path) as (file, _):
         start = file.read(4096)
     if b"\0" in start:
         raise RecipeError(f"{path} is not a text file: it has a zero byte (UTF-16, or compressed twice?)")
     start = start.removeprefix(_BOM).lstrip()
-    if not start:
+    if not start and not in_folder:
         raise RecipeError(f"{path} is empty, or begins with white space only: leave it out")
     if start.startswith(b"<doc "):
         return WIKIEXTRACTOR
@@ -125,8 +127,11 @@ def blocks_of(path: Path, layout: str) -> Iterator[Block]:
 
 
 def _lines(file) -> Iterator[Line]:
+    number = 0
     for number, line in enumerate(file, 1):
         yield number, (line.removeprefix(_BOM) if number == 1 else line).rstrip(b"\r\n")
+    if number == 0:
+        yield 1, b""
 
 
 def _events(layout: str, lines: Iterator[Line]) -> Iterator[Line | str]:
