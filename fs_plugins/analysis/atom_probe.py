@@ -35,7 +35,6 @@ from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint, untraine
 from fs_plugins.analysis.entropy import ClusteredMean, Mean
 from fs_plugins.analysis.masked_samples import BATCH_TOKENS, load_samples
 from fs_plugins.data.molecules import parse_molecule
-from fs_plugins.data.repeated_tokens import repeat_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +119,7 @@ def atom_vectors(model, samples: Sequence[Tensor], atoms: Atoms, *, copies: int 
         size = max(1, BATCH_TOKENS // (len(samples[order[-1]]) * copies))
         part, order = order[:size], order[size:]
         tokens = torch.nn.utils.rnn.pad_sequence([samples[i] for i in part], True, pad).to(device)
-        features, _ = model.token_features(repeat_tokens(tokens, copies))  # [B, copies T, d]
+        features, _ = model.token_features(tokens.repeat_interleave(copies, dim=1))  # [B, copies T, d]
         features = features.unflatten(1, (-1, copies)).mean(2).float().cpu().numpy()
         for number, row in zip(part, features, strict=True):
             result[number] = row

@@ -88,7 +88,6 @@ def exlm_entropy(model, tokens: Tensor, target: Tensor) -> StateEntropy:
         finite = log_probs.isfinite()
         (posterior,) = torch.autograd.grad(log_probs[finite].sum(), match)  # [B, M, L]
     B, M = layout.targets.shape
-    node_bits = node_bits.masked_fill(~layout.node_mask(), 0.0)
     own = posterior.unflatten(2, (M, k)).diagonal(dim1=1, dim2=2)  # [B, k, M]: node u is of target u // k
     return StateEntropy(
         plain=node_bits.unflatten(1, (M, k)).mean(-1),

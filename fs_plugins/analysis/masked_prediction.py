@@ -21,7 +21,6 @@ from torch import Tensor
 from fs_plugins.analysis.checkpoint import Checkpoint
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.match_scores import match_scores
-from fs_plugins.data.repeated_tokens import repeat_tokens
 from fs_plugins.models.exlm import ExLMModel, StateGraph
 from fs_plugins.modules.state_alignment import ctc_word_log_probs
 
@@ -146,8 +145,8 @@ class MaskedPredictor:
         """
         if not isinstance(self.model, ExLMModel):
             visible = tokens.masked_fill(masked, self.dictionary.index("<mask>"))
-            copies = repeat_tokens(masked, self.copies)
-            logits, _ = self.model(repeat_tokens(visible, self.copies), masked_tokens=copies)
+            copies = masked.repeat_interleave(self.copies, dim=1)
+            logits, _ = self.model(visible.repeat_interleave(self.copies, dim=1), masked_tokens=copies)
             log_probs = logits.float().log_softmax(-1).unflatten(0, (-1, self.copies))
             return log_probs.logsumexp(1) - torch.tensor(float(self.copies)).log()
         found = self.graph(tokens, masked)

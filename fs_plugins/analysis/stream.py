@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from fs_plugins.analysis.checkpoint import Checkpoint
-from fs_plugins.data.repeated_tokens import repeat_tokens
 
 POOLINGS = ("first", "mean")
 MAX_TOKENS = 2048  # the same for every model: rotary positions have no weights that would end before
@@ -75,7 +74,7 @@ class StreamModel(ABC):
         remark = f"unknown tokens {' '.join(unknown)}" if unknown else ""
         tokens = torch.tensor([dictionary.bos(), *indices, dictionary.eos()])
         tokens, remark = self.shorten(tokens, remark)
-        return repeat_tokens(tokens[None], self.copies)[0], remark
+        return tokens.repeat_interleave(self.copies), remark
 
     def shorten(self, tokens: Tensor, remark: str = "") -> tuple[Tensor, str]:
         """``tokens`` [T] if they fit; else what fits, with a remark.

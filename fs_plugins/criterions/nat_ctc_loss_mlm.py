@@ -23,12 +23,10 @@ class NatCtcLossMLM(StatesCriterion):
     def log_probs(self, model, sample):
         graph = self.graph(model, sample, transitions=False)
         layout = graph.layout
-        B, M = layout.targets.shape
-        blank = layout.targets.new_full((B, 1), self.blank)
-        wanted = torch.cat([layout.targets, blank], dim=1)
-        # [B, M + 1, L]
-        match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, wanted)
-        states = match.unflatten(2, (M, -1))  # [B, M + 1, M, k]: node L = (target, copy)
-        own = states[:, :M].diagonal(dim1=1, dim2=2).transpose(1, 2)  # [B, M, k]
+        shape = layout.targets.shape  # B, M
+        states = graph.node_states.unflatten(1, (shape[1], -1)).flatten(0, 1)  # [B * M, k, d]
+        words = torch.stack([layout.targets, torch.full_like(layout.targets, self.blank)], dim=-1)
+        match = match_scores(states, graph.output_weight, graph.output_bias, words.flatten(0, 1))
+        own, blank = match.unflatten(0, shape).unbind(2)  # [B, M, k] each
         is_blank = layout.targets == self.blank
-        return ctc_targets_log_prob(own, states[:, M], is_blank, layout.target_lengths), layout
+        return ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths), layout, {}

@@ -92,32 +92,24 @@ class NatDagLossMLM(StatesCriterion):
 
     def log_probs(self, model, sample):
         graph = self.graph(model, sample)
-        layout = graph.layout
+        layout, logged = graph.layout, {}
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
-        penalty = self.penalty(model)
-        if penalty > 0:
+        if model.training and self.alignment_penalty > 0:
+            penalty = self.penalty(model)
             match = match - penalty * others_nodes(*match.shape[1:], device=match.device)
+            logged["alignment_penalty"] = penalty * len(match)
         log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
-        if self.transition_entropy > 0 and model.training:
-            self._entropy = mean_entropy(graph.links, layout.node_lengths)  # [B], for the log
-            log_probs = log_probs + self.transition_entropy * self._entropy * layout.target_lengths
-        return log_probs, layout
+        if model.training and self.transition_entropy > 0:
+            entropy = mean_entropy(graph.links, layout.node_lengths)
+            log_probs = log_probs + self.transition_entropy * entropy * layout.target_lengths
+            logged["transition_entropy"] = entropy.detach().sum()
+        return log_probs, layout, logged
 
     def penalty(self, model) -> float:
-        """The alignment penalty of the current update, in nats; 0 in evaluation."""
-        if not model.training or self.alignment_penalty == 0:
-            return 0.0
+        """The alignment penalty of the current update, in nats."""
         if self.alignment_penalty_updates == 0:
             return self.alignment_penalty
         return self.alignment_penalty * max(0.0, 1 - model.num_updates / self.alignment_penalty_updates)
-
-    def forward(self, model, sample, reduce=True):
-        loss, sample_size, logging_output = super().forward(model, sample, reduce)
-        if self.alignment_penalty > 0 and model.training:
-            logging_output["alignment_penalty"] = self.penalty(model) * sample_size
-        if self.transition_entropy > 0 and model.training:
-            logging_output["transition_entropy"] = self._entropy.detach().sum()
-        return loss, sample_size, logging_output
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:

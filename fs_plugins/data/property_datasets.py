@@ -9,11 +9,14 @@ from torch import Tensor
 
 
 class LabelsDataset(FairseqDataset):
-    """Rows of labels: items [properties], batches [B, properties], float32 with NaN where one is missing."""
+    """Rows of labels: items [properties], batches [B, properties], float64 with NaN where one is missing.
+
+    In float32 they would be rounded with the rest of the batch by fairseq's ``--fp16`` and ``--bf16``.
+    """
 
     def __init__(self, labels: np.ndarray):
         super().__init__()
-        self.labels = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.float32))
+        self.labels = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.float64))
 
     def __getitem__(self, index: int) -> Tensor:
         return self.labels[index]

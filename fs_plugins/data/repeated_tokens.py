@@ -6,11 +6,6 @@ from fairseq.data import BaseWrapperDataset, FairseqDataset
 from torch import Tensor
 
 
-def repeat_tokens(tokens: Tensor, k: int) -> Tensor:
-    """[..., T] -> [..., k * T], each token k times in a row."""
-    return tokens.repeat_interleave(k, dim=-1)
-
-
 def corrupted_tokens(target: Tensor, k: int, pad: int) -> Tensor:
     """Which tokens have lost their meaning: those whose k copies are all masked (appendix C).
 
@@ -33,7 +28,7 @@ class RepeatTokensDataset(BaseWrapperDataset):
         self.k = k
 
     def __getitem__(self, index) -> Tensor:
-        return repeat_tokens(self.dataset[index], self.k)
+        return self.dataset[index].repeat_interleave(self.k)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -58,7 +53,7 @@ class RepeatInputDataset(BaseWrapperDataset):
         if not batch:
             return batch
         net_input = dict(batch["net_input"])
-        net_input["src_tokens"] = repeat_tokens(net_input["src_tokens"], self.k)
+        net_input["src_tokens"] = net_input["src_tokens"].repeat_interleave(self.k, dim=1)
         if torch.is_tensor(net_input.get("src_lengths")):
             net_input["src_lengths"] = net_input["src_lengths"] * self.k
         return {**batch, "net_input": net_input, "ntokens": batch["ntokens"] * self.k}

@@ -46,24 +46,11 @@ class StateLayout:
     unexpanded: Tensor
     unexpanded_full: bool
 
-    def gather_nodes(self, x: Tensor) -> Tensor:
-        """[B, N, d] values of the expanded tokens -> [B, L, d] those of the nodes (token 0's on padding)."""
-        return x.gather(1, self.node_positions[:, :, None].expand(-1, -1, x.shape[2]))
 
-    def copy_to_states(self, x: Tensor) -> Tensor:
-        """[B, U, d] values of the unexpanded tokens -> [B, N, d], each state with its token's (padding with
-        token 0's)."""
-        return x.gather(1, self.positions[:, :, None].expand(-1, -1, x.shape[2]))
-
-    def gather_tokens(self, x: Tensor) -> Tensor:
-        """[B, N, d] values of the expanded tokens -> [B, T, d] those of the original ones; of an expanded
-        token its first state's, on padding token 0's."""
-        return x.gather(1, self.first_states[:, :, None].expand(-1, -1, x.shape[2]))
-
-    def node_mask(self) -> Tensor:
-        """[B, L] bool: True at nodes, False on padding."""
-        index = torch.arange(self.node_positions.shape[1], device=self.node_lengths.device)
-        return index < self.node_lengths[:, None]
+def take_rows(x: Tensor, rows: Tensor) -> Tensor:
+    """x [B, N, ...] at the indices rows [B, R] int64 -> [B, R, ...]."""
+    index = rows.reshape(*rows.shape, *(1,) * (x.dim() - 2))
+    return x.gather(1, index.expand(-1, -1, *x.shape[2:]))
 
 
 def expand_states(

@@ -29,7 +29,7 @@ from .modeling_exlm_layers import (
     known,
 )
 from .state_alignment import ctc_targets_log_prob, ctc_word_log_probs, targets_log_prob, word_log_probs
-from .state_expansion import expand_states
+from .state_expansion import expand_states, take_rows
 
 IGNORED = -100  # the label of what is not to be predicted
 
@@ -115,7 +115,7 @@ class ExLMModel(ExLMPreTrainedModel):
             stages = [(self.layers[:first], tokens, None), (self.layers[first:], layout.tokens, layout)]
         for layers, tokens, where in stages:
             if where is not None and first > 0:
-                x, *hiddens = (layout.copy_to_states(h) for h in (x, *hiddens))
+                x, *hiddens = (take_rows(h, layout.positions) for h in (x, *hiddens))
             rotation = self.rotation(tokens, where, x.dtype)
             full = where is not None and where.full
             mask = None if full else (tokens != config.pad_token_id)[:, None, None]
@@ -152,7 +152,7 @@ class ExLMModel(ExLMPreTrainedModel):
 
     def rows(self, x, layout):
         """[B, N, d] of tokens and states -> [B, T, d] of the tokens given."""
-        return x[:, :: self.config.repeat_times] if layout is None else layout.gather_tokens(x)
+        return x[:, :: self.config.repeat_times] if layout is None else take_rows(x, layout.first_states)
 
 
 class ExLMForMaskedLM(ExLMPreTrainedModel):
@@ -204,7 +204,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
     def of_states(self, x, layout, labels):
         """All outputs with states: x [B, N, d]."""
         config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
-        nodes = layout.gather_nodes(x)
+        nodes = take_rows(x, layout.node_positions)
         node_logits = self.lm_head(nodes)
         words = node_logits.float().log_softmax(-1)  # [B, L, V]
         by_target = words.unflatten(1, (-1, config.num_states))  # [B, M, k, V]

@@ -82,7 +82,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "num_states": k,
         "alignment": "ctc" if checkpoint.criterion == "nat_ctc_loss_mlm" else "dag",
         "repeat_times": getattr(checkpoint.cfg.task, "repeat_times", None) or 1,
-        "rope_dimensions": args.rope_dimensions if k else 2,
+        "rope_dimensions": args.rope_dimensions,
         "expand_from_layer": encoder.expand_from_layer if k else 0,
         "links_features": encoder.links_feature if k else [],
         "max_transition_length": encoder.max_transition_length if k else None,

@@ -51,6 +51,7 @@ def mlm_architecture(args, size=BASE) -> None:
     _set_defaults(
         args,
         embedding_init_std=0.02,
+        rope_dimensions=2,
         layer_init_std=mlm.LAYER_INIT_STD,
         checkpoint_activations=False,
         load_checkpoint_heads=False,
@@ -61,7 +62,7 @@ def mlm_architecture(args, size=BASE) -> None:
 def exlm_architecture(args, size=BASE) -> None:
     """Everything that the flags leave open, for ExLM."""
     _set_defaults(args, max_positions=2048, ext_state_num=4, links_feature="feature:position")
-    _set_defaults(args, max_transition_length=-1, rope_dimensions=2, sparse_dag=False, expand_from_layer=0)
+    _set_defaults(args, max_transition_length=-1, sparse_dag=False, expand_from_layer=0)
     _set_defaults(args, lattice_dag=False, transition_temperature=1.0)
     mlm_architecture(args, size)
 

@@ -10,9 +10,9 @@ from fairseq.modules import PositionalEmbedding
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from fs_plugins.data.state_expansion import StateLayout, expand_states
-from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel, first_row
-from fs_plugins.modules.encoder import Expansion, RotaryEncoder
+from fs_plugins.data.state_expansion import StateLayout, expand_states, take_rows
+from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
+from fs_plugins.modules.encoder import Expansion
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
 LINKS_FEATURES = ("feature", "position")
@@ -49,6 +49,12 @@ class ExLMEncoder(RotaryRobertaEncoder):
         d, H = args.encoder_embed_dim, args.encoder_attention_heads
         self.k = args.ext_state_num
         self.expand_from_layer = args.expand_from_layer
+        layers = len(self.sentence_encoder.layers)  # those that --encoder-layers-to-keep leaves
+        if not 0 <= self.expand_from_layer <= layers:
+            raise ValueError(
+                f"--expand-from-layer {self.expand_from_layer}: give a number of layers from 0 (the paper's) "
+                f"to --encoder-layers {layers}"
+            )
         self.mask_idx = dictionary.index("<mask>")
         self.links_feature = args.links_feature.split(":")
         self.sparse_dag = args.sparse_dag
@@ -63,10 +69,6 @@ class ExLMEncoder(RotaryRobertaEncoder):
         self.key_linear = nn.Linear(width, d)
         self.gate_linear = nn.Linear(width, H)
         self.apply(init_bert_params)
-
-    def build_encoder(self, args, dictionary, embed_tokens: nn.Embedding) -> RotaryEncoder:
-        self.rope_dimensions = args.rope_dimensions
-        return RotaryEncoder(args, embed_tokens, args.rope_dimensions)
 
     def forward(
         self,
@@ -88,12 +90,17 @@ class ExLMEncoder(RotaryRobertaEncoder):
             target: [B, T] int64, the original token where one is to be predicted, else pad. Without it the
                 ``<mask>`` tokens are expanded.
             transitions: whether to compute the graph's links.
+            masked_tokens: what fairseq's ``masked_lm`` passes; refused.
             only_first: with ``features_only``, only the features of the first token, [B, 1, d].
 
         Returns:
             A :class:`StateGraph`, or with ``features_only`` the features [B, N, d] of the N expanded tokens
             (the first being the first state of ``<s>``); and a dict with ``inner_states`` and the
             ``layout``.
+
+        Raises:
+            ValueError: for ``masked_tokens``, a sentence without ``<s>``, and one that is longer than
+                ``--max-positions`` after its expansion.
         """
         if masked_tokens is not None:
             raise ValueError(
@@ -115,11 +122,11 @@ class ExLMEncoder(RotaryRobertaEncoder):
         if not features_only:
             self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
         rows = None if features_only else layout.node_positions
-        if features_only and only_first:
-            rows = first_row(src_tokens)
+        if only_first:
+            rows = src_tokens.new_zeros(len(src_tokens), 1)
         x, hiddens = self._encode(layout, return_all_hiddens, rows)
         extra = {"inner_states": hiddens, "layout": layout}
-        return (x if features_only else self.build_graph(x, layout, transitions)), extra
+        return (x if features_only else self._graph(x, layout, transitions)), extra
 
     def _encode(self, layout: StateLayout, return_all_hiddens: bool, rows: Tensor | None):
         """Features [B, N, d] of the expanded tokens, and hidden states, as ``RotaryEncoder.forward``; the
@@ -129,11 +136,9 @@ class ExLMEncoder(RotaryRobertaEncoder):
         if self.expand_from_layer == 0:
             return self.sentence_encoder(layout.tokens, coordinates, is_token, return_all_hiddens, rows)
         tokens = layout.unexpanded
-        index = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
-        before = [index, torch.zeros_like(index)][: self.rope_dimensions]  # (i, 0), as in the vanilla MLM
         return self.sentence_encoder(
             tokens,
-            torch.stack(before, dim=-1),
+            self.token_coordinates(tokens),
             None if layout.unexpanded_full else tokens.ne(pad),
             return_all_hiddens,
             rows,
@@ -143,12 +148,11 @@ class ExLMEncoder(RotaryRobertaEncoder):
     def _coordinates(self, layout: StateLayout) -> Tensor:
         """[B, N, 2] (index in the original sentence, copy), or [B, N, 1] the index in the expanded one (the
         paper's ablation without 2D RoPE)."""
-        if self.rope_dimensions == 2:
-            return torch.stack([layout.positions, layout.copies], dim=-1)
-        index = torch.arange(layout.tokens.shape[1], device=layout.tokens.device)
-        return index.expand_as(layout.tokens)[..., None]
+        if self.args.rope_dimensions == 1:
+            return self.token_coordinates(layout.tokens)
+        return torch.stack([layout.positions, layout.copies], dim=-1)
 
-    def build_graph(self, nodes: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
+    def _graph(self, nodes: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
         """LM head and transitions: features of the nodes [B, L, d] -> graph."""
         links = self._links(nodes, layout) if transitions else None
         return StateGraph(
@@ -189,7 +193,12 @@ class ExLMEncoder(RotaryRobertaEncoder):
 
 @register_model("p_roberta_ext_denselink")
 class ExLMModel(RotaryRobertaModel):
-    """``--arch p_roberta_ext_denselink*``, ``exlm_*``: trained with ``--criterion nat_dag_loss_mlm``."""
+    """``--arch p_roberta_ext_denselink*``, ``exlm_*``: trained with ``--criterion nat_dag_loss_mlm``.
+
+    As the vanilla MLM, but where that gives logits the first output is a :class:`StateGraph`; see
+    ``ExLMEncoder.forward`` for the arguments. Heads read the first state of an expanded token: classification
+    heads that of the first ``<s>``, token heads one of each original token.
+    """
 
     encoder_class = ExLMEncoder
     num_updates = 0  # done in training; what a criterion's schedule goes by
@@ -255,12 +264,6 @@ class ExLMModel(RotaryRobertaModel):
         k = args.ext_state_num
         if k < 1:
             raise ValueError(f"--ext-state-num must be at least 1 state per masked token, got {k}")
-        layer = args.expand_from_layer
-        if not 0 <= layer <= args.encoder_layers:
-            raise ValueError(
-                f"--expand-from-layer {layer}: give a number of layers from 0 (the paper's) to "
-                f"--encoder-layers {args.encoder_layers}"
-            )
         if args.sparse_dag and args.lattice_dag:
             raise ValueError("--sparse-dag and --lattice-dag are two graphs: give one of them")
         if (getattr(args, "repeat_times", None) or 1) > 1:
@@ -284,26 +287,6 @@ class ExLMModel(RotaryRobertaModel):
                 f"with k = {k} it must be at least {2 * k - 1}, or -1 for any length"
             )
 
-    def forward(
-        self,
-        src_tokens: Tensor,
-        features_only: bool = False,
-        return_all_hiddens: bool = False,
-        classification_head_name: str | None = None,
-        **kwargs,
-    ):
-        """As the vanilla MLM, but the first output is a :class:`StateGraph` where that gives logits; see
-        ``ExLMEncoder.forward`` for the arguments. Heads read the first state of an expanded token:
-        classification heads that of the first ``<s>``, token heads one of each original token."""
-        return super().forward(
-            src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
-        )
-
     def token_features(self, src_tokens: Tensor, **kwargs):
         features, extra = self.encoder(src_tokens, features_only=True, **kwargs)
-        return extra["layout"].gather_tokens(features), extra
-
-    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
-        """[B, L, V] (log-)probabilities of the vocabulary at each node."""
-        logits = net_output[0].logits().float()
-        return F.log_softmax(logits, dim=-1) if log_probs else F.softmax(logits, dim=-1)
+        return take_rows(features, extra["layout"].first_states), extra

@@ -38,10 +38,10 @@ class RotaryRobertaEncoder(RobertaEncoder):
         """Logits [B, T, V] (with ``masked_tokens`` [masked, V]) or features [B, T, d] (with ``only_first``
         [B, 1, d], the first token's), and a dict with ``inner_states``."""
         is_token = src_tokens.ne(self.dictionary.pad())
-        positions = torch.arange(src_tokens.shape[1], device=src_tokens.device).expand_as(src_tokens)
-        coordinates = torch.stack([positions, torch.zeros_like(positions)], dim=-1)  # (i, 0)
-        rows = first_row(src_tokens) if features_only and only_first else None
-        x, hiddens = self.sentence_encoder(src_tokens, coordinates, is_token, return_all_hiddens, rows)
+        rows = src_tokens.new_zeros(len(src_tokens), 1) if only_first else None
+        x, hiddens = self.sentence_encoder(
+            src_tokens, self.token_coordinates(src_tokens), is_token, return_all_hiddens, rows
+        )
         if not features_only:
             x = self.lm_head(x, masked_tokens)
         return x, {"inner_states": hiddens}
@@ -49,10 +49,10 @@ class RotaryRobertaEncoder(RobertaEncoder):
     def extract_features(self, src_tokens: Tensor, return_all_hiddens: bool = False, **unused):
         return self.forward(src_tokens, features_only=True, return_all_hiddens=return_all_hiddens)
 
-
-def first_row(tokens: Tensor) -> Tensor:
-    """[B, 1] the index of the first token of each of the sentences [B, T]."""
-    return tokens.new_zeros(len(tokens), 1)
+    def token_coordinates(self, tokens: Tensor) -> Tensor:
+        """[B, T, rope_dimensions] int64 of tokens that have no states: index in the sentence, copy 0."""
+        index = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        return torch.stack([index, torch.zeros_like(index)][: self.args.rope_dimensions], dim=-1)
 
 
 @register_model("p_roberta")

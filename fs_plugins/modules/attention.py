@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fs_plugins.data.state_expansion import take_rows
 from fs_plugins.modules.lean_linear import packed_linear
 from fs_plugins.modules.rotary import RotaryEmbedding, rotate
 
@@ -81,9 +82,3 @@ def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, attend: Tensor | Non
     bits = words.view(torch.int16)[: scores.numel()].view(scores.shape)  # from -32768 to 32767
     kept = (bits >= dropped - 32768).to(scores.dtype)
     return ((scores.softmax(-1) * kept) @ (v * (65536 / (65536 - dropped)))).to(given)
-
-
-def take_rows(x: Tensor, rows: Tensor) -> Tensor:
-    """x [B, N, ...] at the indices rows [B, R] -> [B, R, ...]."""
-    index = rows.reshape(*rows.shape, *(1,) * (x.dim() - 2))
-    return x.gather(1, index.expand(-1, -1, *x.shape[2:]))

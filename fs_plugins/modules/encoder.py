@@ -7,7 +7,7 @@ from fairseq.modules import FairseqDropout, LayerDropModuleList, LayerNorm
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from fs_plugins.modules.attention import take_rows
+from fs_plugins.data.state_expansion import take_rows
 from fs_plugins.modules.encoder_layer import RotaryEncoderLayer
 from fs_plugins.modules.rotary import RotaryEmbedding
 
@@ -33,15 +33,14 @@ class RotaryEncoder(nn.Module):
     """Embedding (not scaled, no positions, no norm) -> dropout -> layers -> layer norm, with rotary
     positions.
 
-    ``args`` are the model's; ``embed_tokens`` is the embedding to use, ``rope_dimensions`` the number of
-    coordinates of a token. Layer drop and activation
-    checkpointing as fairseq's encoders have them.
+    ``args`` are the model's; ``embed_tokens`` is the embedding to use. Layer drop and activation
+    checkpointing are as in fairseq's encoders.
 
     Raises:
         ValueError: if the hidden size does not divide into heads of a size that can be rotated.
     """
 
-    def __init__(self, args, embed_tokens: nn.Embedding, rope_dimensions: int = 2):
+    def __init__(self, args, embed_tokens: nn.Embedding):
         super().__init__()
         self.register_buffer("version", torch.tensor([3.0]))  # of the layout, as fairseq's encoders write it
         self.embed_tokens = embed_tokens
@@ -53,7 +52,7 @@ class RotaryEncoder(nn.Module):
                 f"--encoder-embed-dim {args.encoder_embed_dim} is not divisible by "
                 f"--encoder-attention-heads {args.encoder_attention_heads}"
             )
-        rot_emb = RotaryEmbedding(head_dim, rope_dimensions)
+        rot_emb = RotaryEmbedding(head_dim, args.rope_dimensions)
         layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
         self.layers = (
             LayerDropModuleList(args.encoder_layerdrop, layers)

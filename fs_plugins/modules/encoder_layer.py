@@ -4,7 +4,8 @@ from fairseq import utils
 from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 
-from fs_plugins.modules.attention import RotarySelfAttention, take_rows
+from fs_plugins.data.state_expansion import take_rows
+from fs_plugins.modules.attention import RotarySelfAttention
 from fs_plugins.modules.lean_linear import gelu_linear
 from fs_plugins.modules.rotary import RotaryEmbedding
 

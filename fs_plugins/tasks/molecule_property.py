@@ -56,7 +56,7 @@ class MoleculePropertyTask(FairseqTask):
     """Properties of molecules, several at once, classes or values, with missing labels.
 
     A batch has ``net_input.src_tokens`` [B, T] (``<s>``, the SMILES' tokens, ``</s>``, padding), ``target``
-    [B, properties] float32 with NaN where there is no label, in the data's own units, ``id`` [B], the row in
+    [B, properties] float64 with NaN where there is no label, in the data's own units, ``id`` [B], the row in
     the split, and ``split_size``. The model's classification head reads ``<s>`` (of ExLM its first state).
     Checkpoints hold, as ``task_state["molecule_property"]``, the PropertyInfo and the dictionary's symbols:
     all that prediction needs.

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fs_plugins.analysis.entropy import ClusteredMean, entropy_bits, exlm_entropy, mlm_entropy
-from fs_plugins.data.repeated_tokens import corrupted_tokens, repeat_tokens
+from fs_plugins.data.repeated_tokens import corrupted_tokens
 from tests import builders, oracles
 
 
@@ -60,7 +60,7 @@ def test_mlm_and_repeated_mlm(k):
     tokens = torch.randint(d.nspecial, len(d) - 1, (3, T), generator=generator)
     tokens[:, 0] = d.bos()
     tokens[2, 5:] = d.pad()  # a shorter sentence
-    repeated = repeat_tokens(tokens, k)
+    repeated = tokens.repeat_interleave(k, dim=1)
     masked = (torch.rand(3, k * T, generator=generator) < 0.75) & (repeated != d.pad())
     target = torch.where(masked, repeated, d.pad())
     source = torch.where(masked, d.index("<mask>"), repeated)

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from fs_plugins.analysis import load_checkpoint
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
-from fs_plugins.data.repeated_tokens import repeat_tokens
 from fs_plugins.data.state_expansion import expand_states
 from tests import builders, oracles
 from tests.huggingface.conftest import CTC, KINDS, WORDS
@@ -74,7 +73,7 @@ def times_of(kind: str) -> int:
 
 
 def rows(model, kind: str, tokens):
-    return model.token_features(repeat_tokens(tokens, times_of(kind)))[0][:, :: times_of(kind)]
+    return model.token_features(tokens.repeat_interleave(times_of(kind), dim=1))[0][:, :: times_of(kind)]
 
 
 def at(mask, values):
@@ -106,7 +105,8 @@ def test_features(results, models, batch, kind):
 @torch.no_grad()
 def test_graph(results, models, batch, kind):
     graph, _ = models[kind](**batch["net_input"], target=batch["target"])
-    outputs, is_node = results[kind, "labelled"]["outputs"], graph.layout.node_mask()
+    outputs, layout = results[kind, "labelled"]["outputs"], graph.layout
+    is_node = torch.arange(layout.node_positions.shape[1]) < layout.node_lengths[:, None]
     torch.testing.assert_close(
         at(is_node, outputs["node_logits"]), at(is_node, graph.logits()), rtol=1e-4, atol=1e-5
     )
@@ -121,7 +121,7 @@ def test_loss(results, models, batch, kind):
     model, (_, criterion, _), times = models[kind], KINDS[kind], times_of(kind)
     if criterion == "masked_lm":
         tokens, target = (
-            repeat_tokens(t, times) for t in (batch["net_input"]["src_tokens"], batch["target"])
+            t.repeat_interleave(times, dim=1) for t in (batch["net_input"]["src_tokens"], batch["target"])
         )
         masked = target != PAD
         expected = F.cross_entropy(model(tokens, masked_tokens=masked)[0], target[masked])

@@ -21,6 +21,7 @@ ARGS = {
     "activation_dropout": 0.0,
     "encoder_layerdrop": 0.0,
     "checkpoint_activations": False,
+    "rope_dimensions": 2,
 }
 
 

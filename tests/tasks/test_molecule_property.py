@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
+from fairseq.trainer import Trainer
 
 from fs_plugins.data.property_info import PropertyInfo, fingerprint, label_scale
 from fs_plugins.tasks.molecule_property import MoleculePropertyConfig, MoleculePropertyTask
@@ -67,6 +68,19 @@ def model_of(setup, arch="exlm_tiny", positions=64):
     return setup.build_model(args).eval()
 
 
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_half_precision_leaves_labels_as_they_are(tmp_path, precision):
+    """The batch as fairseq's trainer converts it."""
+    values = [[3.456, -70000.0], [-12.34, NAN]]
+    rows = [([0, 1, 2], values[0]), ([3], values[1])]
+    folder = write_folder(tmp_path / "data", {"train": rows}, kind="regression")
+    dataset = task(folder).load_dataset("train")
+    common = argparse.Namespace(**{"fp16": False, "bf16": False, precision: True})
+    trainer = argparse.Namespace(cfg=argparse.Namespace(common=common))
+    batch = Trainer._fp_convert_sample(trainer, dataset.collater([dataset[0], dataset[1]]))
+    torch.testing.assert_close(batch["target"].float(), torch.tensor(values), rtol=0, atol=0, equal_nan=True)
+
+
 def test_a_batch(folder):
     setup = task(folder)
     dataset = setup.load_dataset("train")
@@ -75,8 +89,8 @@ def test_a_batch(folder):
     wanted = [[bos, 8, 9, 10, 11, 4, eos], [bos, 4, 5, 6, eos, pad, pad]]
     assert batch["net_input"]["src_tokens"].tolist() == wanted
     assert batch["net_input"]["src_lengths"].tolist() == [7, 5]
-    assert batch["target"].dtype == torch.float32
-    torch.testing.assert_close(batch["target"], torch.tensor([[0, 0, NAN], [0, 1, NAN]]), equal_nan=True)
+    expected = torch.tensor([[0, 0, NAN], [0, 1, NAN]], dtype=torch.float64)
+    torch.testing.assert_close(batch["target"], expected, equal_nan=True)
     assert batch["id"].tolist() == [2, 0] and batch["split_size"] == 3
     assert (batch["nsentences"], batch["ntokens"]) == (2, 12)
     assert sorted(dataset.ordered_indices().tolist()) == [0, 1, 2]

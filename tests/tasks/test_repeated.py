@@ -12,7 +12,7 @@ from fairseq.logging import metrics
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
-from fs_plugins.data.repeated_tokens import RepeatTokensDataset, corrupted_tokens, repeat_tokens
+from fs_plugins.data.repeated_tokens import RepeatTokensDataset, corrupted_tokens
 from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
 from fs_plugins.tasks.repeated_sentence_prediction import (
     RepeatedSentencePredictionConfig,
@@ -90,7 +90,7 @@ def test_every_token_stands_k_times(corpus):
             torch.where(x["target"].ne(WORDS.pad()), x["target"], x["net_input"]["src_tokens"])
             for x in (a, b)
         ]
-        assert torch.equal(originals[1], repeat_tokens(originals[0], 4))
+        assert torch.equal(originals[1], originals[0].repeat_interleave(4, dim=1))
         assert torch.equal(b["net_input"]["src_lengths"], 4 * a["net_input"]["src_lengths"])
         assert b["ntokens"] == 4 * a["ntokens"]
         assert originals[1][:, :4].eq(WORDS.bos()).all()
@@ -204,7 +204,7 @@ def test_fine_tuning_repeats_the_input(classification):
             tokens = everything[i]["net_input"]["src_tokens"][0]
             assert len(tokens) <= 10  # longer ones are filtered out, by their length before the repetition
             assert torch.equal(
-                batch["net_input"]["src_tokens"][row, : 3 * len(tokens)], repeat_tokens(tokens, 3)
+                batch["net_input"]["src_tokens"][row, : 3 * len(tokens)], tokens.repeat_interleave(3)
             )
             assert batch["net_input"]["src_tokens"][row, 3 * len(tokens) :].eq(WORDS.pad()).all()
             assert batch["net_input"]["src_lengths"][row] == 3 * len(tokens)
