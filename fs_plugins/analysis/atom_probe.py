@@ -189,7 +189,7 @@ def atom_probe(checkpoint: Checkpoint, samples: Sequence[Tensor], *, seed: int =
         seed: of the untrained encoder and of the shuffled labels.
     """
     atoms = read_atoms(samples, checkpoint.dictionary)
-    copies = getattr(checkpoint.cfg.task, "repeat_times", None) or 1
+    copies = checkpoint.copies
     inputs = {
         "model": atom_vectors(checkpoint.model, samples, atoms, copies=copies),
         "untrained": atom_vectors(untrained_model(checkpoint, seed), samples, atoms, copies=copies),

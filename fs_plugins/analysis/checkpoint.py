@@ -16,6 +16,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from omegaconf import DictConfig, open_dict
 
+from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.squad_tokens import dictionary_hash
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
@@ -65,6 +66,22 @@ class Checkpoint:
     def states(self) -> int | None:
         """k, the states of each masked token; None for a model without."""
         return self.model.encoder.k if isinstance(self.model, ExLMModel) else None
+
+    @property
+    def has_transitions(self) -> bool:
+        """Whether transitions between states were trained."""
+        return self.states is not None and self.criterion != "nat_ctc_loss_mlm"
+
+    @property
+    def copies(self) -> int:
+        """Of each token of Repeated MLM; else 1."""
+        return getattr(self.cfg.task, "repeat_times", None) or 1
+
+    @property
+    def properties(self) -> PropertyInfo | None:
+        """What a fine-tuning with ``--task molecule_property`` predicts."""
+        held = self.task_state.get("molecule_property")
+        return PropertyInfo.from_dict(held) if held else None
 
 
 def load_checkpoint(

@@ -19,14 +19,14 @@ CAUGHT = (ValueError, OSError, RuntimeError, pickle.UnpicklingError)
 
 
 def parser(
-    doc: str, *, samples: str, count: int = 1000, checkpoints: bool = False
+    doc: str, *, samples: str, count: int | None = 1000, checkpoints: bool = False
 ) -> argparse.ArgumentParser:
     """The arguments that all measures have.
 
     Args:
         doc: the module's docstring; its first line describes the command.
         samples: what --max-sentences counts.
-        count: its default.
+        count: its default; None for all.
         checkpoints: whether any number of checkpoints is taken, not one.
     """
     result = argparse.ArgumentParser(
@@ -37,7 +37,9 @@ def parser(
     add("checkpoint", type=Path, nargs="+" if checkpoints else None, help=kinds)
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: the training's)")
     add("--split", default="valid", help="(default: %(default)s)")
-    add("--max-sentences", type=int, default=count, metavar="N", help=f"{samples} (default: %(default)s)")
+    add(
+        "--max-sentences", type=int, default=count, metavar="N", help=f"{samples} (default: {count or 'all'})"
+    )
     add("--seed", type=int, default=SEED, help="of all that is drawn (default: %(default)s)")
     add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
@@ -115,7 +117,7 @@ def about(checkpoint: Checkpoint) -> dict:
         "checkpoint": str(checkpoint.path),
         "arch": checkpoint.arch,
         "criterion": checkpoint.criterion,
-        "k": checkpoint.states or getattr(checkpoint.cfg.task, "repeat_times", None) or 1,
+        "k": checkpoint.states or checkpoint.copies,
         "updates": checkpoint.updates,
     }
 

@@ -1,4 +1,10 @@
-"""Entropy of a checkpoint's predictions over a split of its data (appendices E.2 and Q.1).
+"""Entropy of a checkpoint's predictions over a split of its data (appendices E.2 and Q.1, figures 5 and 12).
+
+    python -m fs_plugins.analysis.corpus_entropy checkpoint.pt --max-sentences 500 --output entropy.json
+
+In bits: of a vanilla MLM over its masked tokens; of a Repeated MLM over tokens whose k copies are all masked;
+of an ExLM over the k nodes of each mask, and weighted by the posterior probability that a node emits the
+token.
 
 Sentences are masked by ``<mask>`` only: ``--leave-unmasked-prob`` and ``--random-token-prob`` of the training
 are set to 0 here, so that no masked token is visible. ``<s>`` and ``</s>`` are left out, and of Repeated MLM
@@ -6,6 +12,7 @@ the tokens with a visible copy. Each token counts once; standard errors take the
 cluster.
 """
 
+import argparse
 import copy
 import math
 from dataclasses import asdict, dataclass
@@ -16,7 +23,8 @@ from omegaconf import open_dict
 from torch import Tensor
 from tqdm import tqdm
 
-from fs_plugins.analysis.checkpoint import Checkpoint
+from fs_plugins.analysis import command_line
+from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.entropy import ClusteredMean, Mean, StateEntropy, exlm_entropy, mlm_entropy
 from fs_plugins.data.repeated_tokens import corrupted_tokens
 from fs_plugins.models.exlm import ExLMModel
@@ -65,7 +73,7 @@ class EntropyMeter:
 
     def __init__(self, checkpoint: Checkpoint, k: int = 1):
         self.model, self.dictionary, self.k = checkpoint.model, checkpoint.dictionary, k
-        self.with_links = checkpoint.criterion != "nat_ctc_loss_mlm"
+        self.with_links = checkpoint.has_transitions
         self.plain, self.posterior, self.own_share = (ClusteredMean() for _ in range(3))
         self.nonfinite = 0
 
@@ -180,3 +188,28 @@ def _batches(dataset, max_sentences: int | None, batch_size: int, seed: int) -> 
         chosen = np.random.default_rng(seed).choice(len(order), max_sentences, replace=False)
         order = order[np.isin(order, chosen)]
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+
+
+def measure(args: argparse.Namespace) -> dict:
+    """What the command writes."""
+    return measure_entropy(
+        load_checkpoint(args.checkpoint, args.data, args.device),
+        split=args.split,
+        mask_prob=args.mask_prob,
+        max_sentences=args.max_sentences,
+        batch_size=args.batch_size,
+        seed=args.seed,
+        progress=True,
+    ).to_dict()
+
+
+def main(argv=None) -> None:
+    arguments = command_line.parser(__doc__, samples="sentences, a random choice of the split's", count=None)
+    add = arguments.add_argument
+    add("--mask-prob", type=float, metavar="P", help="share of masked tokens (default: the training's)")
+    add("--batch-size", type=int, default=16, metavar="N", help="sentences at a time (default: %(default)s)")
+    command_line.run(arguments, measure, argv)
+
+
+if __name__ == "__main__":
+    main()

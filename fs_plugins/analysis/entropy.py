@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fs_plugins.custom_ops.dag_loss import dag_loss
+from fs_plugins.custom_ops.dag_loss import node_posteriors
 from fs_plugins.custom_ops.match_scores import CHUNK_BYTES, match_scores
 
 
@@ -82,20 +82,20 @@ def exlm_entropy(model, tokens: Tensor, target: Tensor) -> StateEntropy:
     head = graph.output_weight, graph.output_bias
     node_bits = entropy_bits(graph.node_states, *head)  # [B, L]
     match = match_scores(graph.node_states, *head, layout.targets)  # [B, M, L]
-    with torch.enable_grad():
-        match.requires_grad_()
-        log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
-        finite = log_probs.isfinite()
-        (posterior,) = torch.autograd.grad(log_probs[finite].sum(), match)  # [B, M, L]
-    B, M = layout.targets.shape
-    own = posterior.unflatten(2, (M, k)).diagonal(dim1=1, dim2=2)  # [B, k, M]: node u is of target u // k
+    posterior, log_probs = node_posteriors(match, graph.links, layout.node_lengths, layout.target_lengths)
     return StateEntropy(
-        plain=node_bits.unflatten(1, (M, k)).mean(-1),
+        plain=node_bits.unflatten(1, (-1, k)).mean(-1),
         posterior=(posterior * node_bits[:, None]).sum(-1),
-        own_share=own.sum(1),
+        own_share=own_states(posterior, k).sum(-1),
         targets=layout.targets,
-        finite=finite,
+        finite=log_probs.isfinite(),
     )
+
+
+def own_states(nodes: Tensor, k: int) -> Tensor:
+    """[B, M, L = M k] values of each target's nodes -> [B, M, k] those of its own."""
+    M = nodes.shape[1]
+    return nodes.unflatten(2, (M, k)).diagonal(dim1=1, dim2=2).transpose(1, 2)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class Explorer:
             raise ValueError(
                 f"{checkpoint.path} is a vanilla masked language model (--arch {checkpoint.arch}), which has "
                 "no graph of states to explore: give a checkpoint of exlm_* or p_roberta_ext_denselink*; "
-                "scripts/analyse_entropy.py reads both"
+                "fs_plugins.analysis.corpus_entropy reads both"
             )
         self.checkpoint, self.codec = checkpoint, codec
 

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fs_plugins.analysis.checkpoint import Checkpoint
-from fs_plugins.custom_ops.dag_loss import dag_loss
+from fs_plugins.custom_ops.dag_loss import dag_loss, node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.models.exlm import ExLMModel, StateGraph
 from fs_plugins.modules.state_alignment import ctc_word_log_probs
@@ -51,11 +51,7 @@ class MaskedGraph:
     def _visits(self, match: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior of the nodes [B, M, L] and log-probability [B] of emissions [B, M, L]."""
         layout = self.graph.layout
-        with torch.enable_grad():
-            match = match.detach().requires_grad_()
-            log_probs = dag_loss(match, self.graph.links.detach(), layout.node_lengths, layout.target_lengths)
-            (visits,) = torch.autograd.grad(log_probs.sum(), match)
-        return visits, log_probs.detach()
+        return node_posteriors(match, self.graph.links, layout.node_lengths, layout.target_lengths)
 
     @torch.no_grad()
     def match(self, words: Tensor) -> Tensor:
@@ -104,9 +100,7 @@ class MaskedPredictor:
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "MaskedPredictor":
         """As the checkpoint was trained."""
-        copies = getattr(checkpoint.cfg.task, "repeat_times", None) or 1
-        ctc = checkpoint.criterion == "nat_ctc_loss_mlm"
-        return cls(checkpoint.model, copies=copies, ctc=ctc)
+        return cls(checkpoint.model, copies=checkpoint.copies, ctc=not checkpoint.has_transitions)
 
     @property
     def states(self) -> int:

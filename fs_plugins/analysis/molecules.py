@@ -8,7 +8,6 @@ from torch import Tensor
 from fs_plugins.analysis.checkpoint import Checkpoint
 from fs_plugins.analysis.stream import StreamModel
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
-from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import tokenize
 
 
@@ -34,12 +33,11 @@ class MoleculeModel(StreamModel):
         **options,
     ):
         super().__init__(checkpoint, **options)
-        held = checkpoint.task_state.get("molecule_property")
-        info = self.properties = PropertyInfo.from_dict(held) if held else None
+        info = self.properties = checkpoint.properties
         self.canonical = canonical if canonical is not None else info is None or info.canonical
         allowed = info is not None and info.allow_valence
         self.allow_valence = allow_valence if allow_valence is not None else allowed
-        asked = getattr(checkpoint.cfg.task, "tokens_per_molecule", None) if held else None
+        asked = getattr(checkpoint.cfg.task, "tokens_per_molecule", None) if info else None
         self.limit = min(self.limit, asked or self.limit)  # what the fine-tuning read, where it was limited
 
     @property

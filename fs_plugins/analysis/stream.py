@@ -46,7 +46,7 @@ class StreamModel(ABC):
         self.truncate = truncate
         self.limit = max_tokens
         # Repeated MLM reads each token so many times.
-        self.copies = getattr(checkpoint.cfg.task, "repeat_times", None) or 1
+        self.copies = checkpoint.copies
 
     @abstractmethod
     def symbols_of(self, text: str) -> Sequence[str]:

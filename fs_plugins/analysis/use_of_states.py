@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from fs_plugins.analysis import command_line
-from fs_plugins.analysis.entropy import ClusteredMean
+from fs_plugins.analysis.entropy import ClusteredMean, own_states
 from fs_plugins.analysis.masked_prediction import MaskedGraph, MaskedPredictor
 from fs_plugins.analysis.masked_samples import SEED, masked_batches
 
@@ -59,12 +59,6 @@ def states_of_words(found: MaskedGraph, words: Tensor, k: int) -> dict[str, Tens
         "own_share": own.sum(-1),
         "posterior_own_share": own_posterior.sum(-1),
     }
-
-
-def own_states(nodes: Tensor, k: int) -> Tensor:
-    """[B, M, L = M k] values of each target's nodes -> [B, M, k] those of its own."""
-    M = nodes.shape[1]
-    return nodes.unflatten(2, (M, k)).diagonal(dim1=1, dim2=2).transpose(1, 2)
 
 
 def _bits(probs: Tensor) -> Tensor:

@@ -53,6 +53,18 @@ def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths:
     return _dag_forward(*(argument.contiguous() for argument in arguments))[0]
 
 
+def node_posteriors(
+    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """[B, M, L] the probability, given the targets, that node u emits target i (0 on padding, and without a
+    path); and the log-probabilities [B] of :func:`dag_loss`, which documents arguments and errors."""
+    with torch.enable_grad():
+        match = match.detach().requires_grad_()
+        log_probs = dag_loss(match, links.detach(), node_lengths, target_lengths)
+        (posteriors,) = torch.autograd.grad(log_probs.sum(), match)
+    return posteriors, log_probs.detach()
+
+
 def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
     """The single most probable alignment of each sentence (Viterbi).
 

@@ -62,9 +62,9 @@ def export(
     loaded = load_checkpoint(checkpoint, data, "cpu")
     codec = _codec(loaded, bpe)
     head = settings.find_head(loaded)
-    tensors = weights.to_transformers(loaded.model.state_dict(), head, settings.has_transitions(loaded))
+    tensors = weights.to_transformers(loaded.model.state_dict(), head, loaded.has_transitions)
     config = settings.model_config(loaded, head, tensors)
-    info = settings.properties_of(loaded)
+    info = loaded.properties
     if info is not None:
         to_units(tensors, info)
         config["fairseq"]["properties"] = info.to_dict()

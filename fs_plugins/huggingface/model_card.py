@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fs_plugins.analysis.checkpoint import Checkpoint, stored_folders
 from fs_plugins.data.text_codecs import RECORD, Codec, Smiles, smiles_form
-from fs_plugins.huggingface.settings import longest_text, properties_of
+from fs_plugins.huggingface.settings import longest_text
 
 PIPELINES = {"ExLMForMaskedLM": "fill-mask", "ExLMForSequenceClassification": "text-classification"}
 SUMMARIES = ("prepared.json", "molecules.json", "summary.json")  # of the scripts that prepare data
@@ -180,7 +180,7 @@ def _inputs(checkpoint: Checkpoint, config: dict, codec: Codec) -> str:
 
 
 def _smiles_form(checkpoint: Checkpoint) -> str:
-    info, record = properties_of(checkpoint), _data_file(checkpoint, RECORD)
+    info, record = checkpoint.properties, _data_file(checkpoint, RECORD)
     form = smiles_form(record.parent) if record is not None else None
     if info is None and form is None:
         return "in the form of the training data."

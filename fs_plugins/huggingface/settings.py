@@ -4,7 +4,6 @@ import logging
 from pathlib import Path
 
 from fs_plugins.analysis.checkpoint import Checkpoint, stored_folders
-from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface.weights import TIED, Head
 
 logger = logging.getLogger(__name__)
@@ -50,11 +49,6 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
     return Head(heads[chosen[0]], chosen[0])
 
 
-def has_transitions(checkpoint: Checkpoint) -> bool:
-    """Whether transitions were trained."""
-    return checkpoint.states is not None and checkpoint.criterion != "nat_ctc_loss_mlm"
-
-
 def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
     """The content of config.json, for tensors under their names in transformers."""
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
@@ -80,8 +74,8 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "hidden_act": _activation(args.activation_fn),
         "norm_first": args.encoder_normalize_before,
         "num_states": k,
-        "alignment": "ctc" if checkpoint.criterion == "nat_ctc_loss_mlm" else "dag",
-        "repeat_times": getattr(checkpoint.cfg.task, "repeat_times", None) or 1,
+        "alignment": "ctc" if k and not checkpoint.has_transitions else "dag",
+        "repeat_times": checkpoint.copies,
         "rope_dimensions": args.rope_dimensions,
         "expand_from_layer": encoder.expand_from_layer if k else 0,
         "links_features": encoder.links_feature if k else [],
@@ -121,7 +115,7 @@ def _activation(name: str) -> str:
 
 def _labels(checkpoint: Checkpoint, outputs: int) -> dict:
     """Names of the outputs, and what kind of labels they have."""
-    info = properties_of(checkpoint)
+    info = checkpoint.properties
     if info is not None:
         names, regression = info.names, info.regression
         kind = "regression" if regression else "multi_label_classification"
@@ -134,12 +128,6 @@ def _labels(checkpoint: Checkpoint, outputs: int) -> dict:
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
     }
-
-
-def properties_of(checkpoint: Checkpoint) -> PropertyInfo | None:
-    """What a fine-tuning with --task molecule_property predicts."""
-    held = checkpoint.task_state.get("molecule_property")
-    return PropertyInfo.from_dict(held) if held else None
 
 
 def _class_names(checkpoint: Checkpoint, outputs: int) -> list[str]:

@@ -1,11 +1,13 @@
 """The entropy of a checkpoint over a split, against a loop over fairseq's own task."""
 
+import json
 import math
 
 import pytest
 import torch
 
-from fs_plugins.analysis import corpus_entropy, load_checkpoint, measure_entropy
+from fs_plugins.analysis import corpus_entropy, load_checkpoint
+from fs_plugins.analysis.corpus_entropy import measure_entropy
 from fs_plugins.analysis.entropy import exlm_entropy
 from tests.analysis.conftest import SENTENCES
 
@@ -185,3 +187,25 @@ def test_no_such_split(pretrained):
 def test_a_task_without_masks(save_checkpoint):
     with pytest.raises(ValueError, match="--task sentence_prediction, which masks nothing"):
         measure_entropy(load_checkpoint(save_checkpoint("exlm_base", task="sentence_prediction")))
+
+
+def test_what_the_command_writes(pretrained, tmp_path):
+    path = tmp_path / "new" / "entropy.json"
+    flags = ["--mask-prob", "0.4", "--max-sentences", "9", "--seed", "3", "--output", str(path)]
+    corpus_entropy.main([str(pretrained), *flags])
+    figures = json.loads(path.read_text())
+    report = measure_entropy(load_checkpoint(pretrained), mask_prob=0.4, max_sentences=9, seed=3)
+    assert figures == json.loads(json.dumps(report.to_dict()))
+    assert (figures["unit"], figures["kind"], figures["k"], figures["mask_prob"]) == ("bits", "exlm", 3, 0.4)
+    assert figures["excluded"] == "<s>, </s>"
+
+
+def test_what_the_command_refuses(pretrained, tmp_path):
+    for words, message in (
+        ([tmp_path / "nothing.pt"], "nothing.pt is not there"),
+        ([pretrained, "--split", "test"], "no split 'test'"),
+        ([pretrained, "--mask-prob", "1.5"], "got 1.5"),
+        ([pretrained, "--output", tmp_path], "cannot write --output"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            corpus_entropy.main([str(word) for word in words])

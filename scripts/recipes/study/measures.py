@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recipes.files import read_json
 from recipes.folders import RECORD
-from recipes.study.grids import ATOMS, CURVE, FILLING, JOINT, PROBE, PROBE_RATIO, USE_OF_STATES, Run
+from recipes.study.grids import ATOMS, CURVE, ENTROPY, FILLING, JOINT, PROBE, PROBE_RATIO, USE_OF_STATES, Run
 
 NO_PATHS = ("repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
 CURVE_SAMPLES = 200
@@ -37,6 +37,7 @@ class Measure:
 
 
 MEASURES = {
+    ENTROPY: Measure("corpus_entropy", "", sentences=True),
     PROBE: Measure("probe", "--mask-prob {ratios}", sentences=True),
     CURVE: Measure("probe", f"--mask-prob {{p}} --max-sentences {CURVE_SAMPLES}", over_training=True),
     JOINT: Measure("joint_likelihood", sentences=True),

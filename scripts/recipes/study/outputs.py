@@ -23,7 +23,6 @@ from recipes.flags import Flags
 from recipes.glue.grids import FLAGS, Point, points_of
 from recipes.glue.tasks import TASKS
 from recipes.study.grids import (
-    ENTROPY,
     EXPERIMENTS,
     GLUE_TASKS,
     PROBE,
@@ -109,8 +108,6 @@ def run_files(settings: Settings, run: Run, measures: set[str]) -> list[Path]:
     """The results of a run: its training's, and what is measured of it."""
     folder = settings.output / STUDY / run.key
     files = [folder / "train.json"]
-    if ENTROPY in measures:
-        files.append(folder / "entropy.json")
     quality = {QUALITY, QUALITY_MNLI} & measures
     named = measures | ({PROBE} if quality and settings.glue is None else set())
     files += [

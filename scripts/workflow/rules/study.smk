@@ -63,23 +63,6 @@ rule pretrain:
         "python -m recipes.study.finish {params.folder:q}"
 
 
-rule entropy:
-    input:
-        ancient(rules.pretrain.output),
-    output:
-        f"{STUDY}/entropy.json",
-    log:
-        f"{STUDY}/log/entropy.log",
-    params:
-        run=lambda wildcards: Run.of(wildcards.key),
-        checkpoint=CHECKPOINT,
-    resources:
-        gpu=settings.gpus,
-    shell:
-        "{JOB} --log {log:q} -- python {SCRIPTS}/analyse_entropy.py {params.checkpoint:q} --data {DATA:q} --split valid"
-        " --mask-prob {params.run.p} --max-sentences {settings.sentences} --output {output:q}"
-
-
 for measure in measures.MEASURES:
 
     rule:
