@@ -130,7 +130,7 @@ def _dag_forward(
 ) -> tuple[Tensor, Tensor]:
     """(log_prob [B], alpha [B, M, L], on CUDA [B, M, L, 2]); alpha is kept for the backward pass."""
     outputs = _forward_outputs(match)
-    _call("forward", library.PASS_FORWARD, match, links, node_lengths, target_lengths, *outputs)
+    _call("forward", match, links, node_lengths, target_lengths, *outputs)
     return outputs
 
 
@@ -146,7 +146,7 @@ def _dag_backward(
     """(grad_match [B, M, L], grad_links [B, L, L])."""
     outputs = _backward_outputs(match, links)
     inputs = match, links, node_lengths, target_lengths, alpha
-    _call("backward", library.PASS_BACKWARD, grad_log_prob.to(match.dtype), *inputs, *outputs)
+    _call("backward", grad_log_prob.to(match.dtype), *inputs, *outputs)
     return outputs
 
 
@@ -154,12 +154,12 @@ def _dag_backward(
 def _dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
     """[B, L] int64."""
     alignment = _alignment_output(match)
-    _call("best_alignment", library.PASS_ALIGNMENT, match, links, node_lengths, target_lengths, alignment)
+    _call("best_alignment", match, links, node_lengths, target_lengths, alignment)
     return alignment
 
 
-def _call(name: str, which: int, *tensors: Tensor) -> None:
-    """Calls the library's function on tensors in the order of csrc/dag.h; outputs must be contiguous."""
+def _call(name: str, *tensors: Tensor) -> None:
+    """Calls the library's function of a pass on tensors in the order of csrc/dag.h; outputs must be contiguous."""
     tensors = [t.contiguous() for t in tensors]
     match = next(t for t in tensors if t.dim() == 3)
     kind = match.device.type
@@ -173,11 +173,10 @@ def _call(name: str, which: int, *tensors: Tensor) -> None:
         code = getattr(compiled, function)(*sizes, *pointers, torch.get_num_threads())
     else:
         with torch.cuda.device(match.device):
-            size = compiled.exlm_dag_workspace_cuda(which, *sizes)
-            workspace = match.new_empty(size, dtype=torch.uint8) if size else None
+            size = compiled.exlm_dag_workspace_cuda(library.PASSES[name], *sizes)
+            workspace = match.new_empty(size, dtype=torch.uint8)
             stream = torch.cuda.current_stream().cuda_stream
-            workspace_pointer = workspace.data_ptr() if size else None
-            code = getattr(compiled, function)(*sizes, *pointers, workspace_pointer, stream)
+            code = getattr(compiled, function)(*sizes, *pointers, workspace.data_ptr(), stream)
     library.check(code, f"{function} with match {tuple(match.shape)}", compiled)
 
 

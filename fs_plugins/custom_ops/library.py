@@ -16,8 +16,7 @@ from fs_plugins.custom_ops import sources
 
 logger = logging.getLogger(__name__)
 
-ABI_VERSION = 2
-PASS_FORWARD, PASS_BACKWARD, PASS_ALIGNMENT = 0, 1, 2
+PASSES = {"forward": 0, "backward": 1, "best_alignment": 2}
 FLOAT32, FLOAT64 = 0, 1
 ERRORS = {
     -1: "unknown dtype code",
@@ -77,16 +76,13 @@ def load(kind: str) -> ctypes.CDLL | None:
 
 def _candidates(kind: str) -> list[Path]:
     """Existing library files: beside this file, else in other copies of the package on ``sys.path``."""
-    own = Path(sources.library_path(kind))
+    own = sources.library_path(kind)
     elsewhere = [Path(entry) / "fs_plugins" / "custom_ops" / own.name for entry in sys.path if entry]
     return [path for path in dict.fromkeys([own, *elsewhere]) if path.is_file()]
 
 
 def _open(path: Path, kind: str) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
-    version = library.exlm_dag_abi_version()
-    if version != ABI_VERSION:
-        raise ImportError(f"its ABI version is {version}, this package needs {ABI_VERSION}")
     library.exlm_dag_source_hash.restype = c_char_p
     built_from = library.exlm_dag_source_hash().decode()
     if built_from != sources.source_hash(kind):

@@ -23,12 +23,12 @@ LIBRARIES = {kind: f"libexlm_dag_{kind}{_SUFFIX}" for kind in SOURCES}
 
 def source_path(kind: str) -> Path:
     """The source of the library of this kind ("cpu" or "cuda")."""
-    return CSRC / SOURCES[_known(kind)]
+    return CSRC / SOURCES[kind]
 
 
 def library_path(kind: str) -> Path:
     """Where the library of this kind lies once it is built; the file need not exist."""
-    return CSRC.parent / LIBRARIES[_known(kind)]
+    return CSRC.parent / LIBRARIES[kind]
 
 
 def source_hash(kind: str) -> str:
@@ -41,9 +41,3 @@ def source_hash(kind: str) -> str:
     for path in (CSRC / HEADER, *own_headers, source_path(kind)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _known(kind: str) -> str:
-    if kind not in SOURCES:
-        raise ValueError(f"no library of kind {kind!r}: the kinds are {', '.join(map(repr, SOURCES))}")
-    return kind

@@ -65,7 +65,7 @@ class EmulatedKernels:
     ):
         _poison((grad_match, B * M * L * WORDS[dtype]), (grad_links, B * L * L * WORDS[dtype]))
         workspace, alpha = (
-            self._workspace(library.PASS_BACKWARD, dtype, B, M, L),
+            self._workspace(library.PASSES["backward"], dtype, B, M, L),
             _aligned(self._alphas[alpha]),
         )
         return self._library.exlm_dag_backward_cuda(
@@ -74,7 +74,7 @@ class EmulatedKernels:
 
     def exlm_dag_best_alignment_cpu(self, dtype, B, M, L, match, links, n, m, alignment, threads):
         _poison((alignment, B * L * 8))
-        workspace = self._workspace(library.PASS_ALIGNMENT, dtype, B, M, L)
+        workspace = self._workspace(library.PASSES["best_alignment"], dtype, B, M, L)
         return self._library.exlm_dag_best_alignment_cuda(
             dtype, B, M, L, match, links, n, m, alignment, workspace, None
         )

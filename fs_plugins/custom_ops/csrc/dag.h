@@ -7,8 +7,8 @@
 // in logarithms, for each sentence b with n = node_lengths[b] nodes and m = target_lengths[b] targets, so every path
 // starts at node 0, ends at node n - 1, moves forward only and emits one target a node. A sentence without a path
 // (m > n, m < 1, m = 1 < n, or -inf on all paths) has log-probability -inf and zero gradients. NaN where a path
-// from node 0 comes to makes the sentence's log-probability, and with it its gradients, NaN. Entries beyond n and m are never read, and their
-// gradients are zero.
+// from node 0 comes to makes the sentence's log-probability, and with it its gradients, NaN. Entries beyond n and m are
+// never read, and their gradients are zero.
 //
 // Shapes (row-major, contiguous; B sentences, M targets and L nodes of the longest sentence):
 //   match          [B][M][L]  log-probability that node u emits target i
@@ -16,7 +16,8 @@
 //   node_lengths   [B]        int64, 0 <= n <= L
 //   target_lengths [B]        int64, 0 <= m <= M
 //   log_prob       [B]
-//   alpha          [B][M][L]  log f(i, u); saved by the forward pass for the backward pass
+//   alpha          [B][M][L]  log f(i, u), on CUDA [B][M][L][2] (mantissa, exponent); saved by the forward pass for
+//                             the backward pass
 //   alignment      [B][L]     int64: the target that node u emits on the best path, -1 for none
 //
 // The ABI is plain C, so that a build needs no torch and survives its upgrades. All functions return 0, or a negative
@@ -31,8 +32,6 @@
 #define EXLM_API extern "C" __attribute__((visibility("default")))
 #endif
 
-#define EXLM_DAG_ABI_VERSION 2
-
 enum {
     EXLM_DAG_OK = 0,
     EXLM_DAG_BAD_DTYPE = -1,
@@ -44,7 +43,6 @@ enum {
 // Type of match, links, log_prob and their gradients.
 enum { EXLM_DAG_FLOAT32 = 0, EXLM_DAG_FLOAT64 = 1 };
 
-EXLM_API int exlm_dag_abi_version(void);
 EXLM_API const char* exlm_dag_source_hash(void);
 
 // ---- CPU (dag_cpu.cpp). alpha is always double: sums are taken in double whatever the type of the input.

@@ -80,7 +80,6 @@ int for_each_sentence(int dtype, int64_t B, int64_t M, int64_t L, const int64_t*
 
 }  // namespace
 
-int exlm_dag_abi_version(void) { return EXLM_DAG_ABI_VERSION; }
 const char* exlm_dag_source_hash(void) { return EXLM_SOURCE_HASH; }
 
 int exlm_dag_forward_cpu(int dtype, int64_t B, int64_t M, int64_t L, const void* match, const void* links,

@@ -26,7 +26,8 @@
 
 namespace {
 
-// While it lives, results of this thread that would be denormal are 0: they can't matter here, and cost a hundred times an ordinary one.
+// While it lives, results of this thread that would be denormal are 0: they can't matter here, and cost a hundred times
+// an ordinary one.
 class FlushDenormals {
 #if defined(__SSE__)
     const unsigned before = _mm_getcsr();
@@ -40,7 +41,8 @@ public:
 };
 
 // exp(x) without a call or a branch, so that loops over it vectorise: within 2 units in the last place, 0 below -708,
-// infinite above 709, NaN for NaN. x = k log 2 + r with |r| <= log 2 / 2; exp(r) by its series, 2^k by its exponent bits.
+// infinite above 709, NaN for NaN. x = k log 2 + r with |r| <= log 2 / 2; exp(r) by its series, 2^k by its exponent
+// bits.
 EXLM_INLINE double exp_inline(double x) {
     constexpr double SHIFT = 6755399441055744.0;  // 1.5 * 2^52: adding it leaves round(x) in the low bits
     const double clamped = x < -708.0 ? -708.0 : (x > 709.0 ? 709.0 : x);
@@ -75,7 +77,7 @@ EXLM_INLINE double log_inline(double x) {
     uint64_t bits;
     std::memcpy(&bits, &x, sizeof bits);
     const uint64_t shifted = bits + (0x3ff0000000000000ull - 0x3fe6a09e667f3bcdull);  // sqrt(1/2) becomes 1
-    const uint64_t exponent_bits = (shifted >> 52) | 0x4330000000000000ull;  // as the low bits of 2^52
+    const uint64_t exponent_bits = (shifted >> 52) | 0x4330000000000000ull;           // as the low bits of 2^52
     const uint64_t mantissa_bits = (shifted & 0x000fffffffffffffull) + 0x3fe6a09e667f3bcdull;
     double k, m;
     std::memcpy(&k, &exponent_bits, sizeof k);
@@ -163,9 +165,9 @@ void collect(const double* weights, const double* edges, const double* ratios, i
 
 constexpr int STRIP = 32;
 
-// flow[v][u - u0] = edges[v][u] * sum over rows of weights[row][v] * ratios[row][u], for v < u < n and u in u0 .. u0 + STRIP - 1: a product
-// of two matrices, in which these u stay in the registers. rows: those whose ratios here aren't all 0, in the order of their targets;
-// start[i]: the first one of targets from i on.
+// flow[v][u - u0] = edges[v][u] * sum over rows of weights[row][v] * ratios[row][u], for v < u < n and u in u0 .. u0 +
+// STRIP - 1: a product of two matrices, in which these u stay in the registers. rows: those whose ratios here aren't
+// all 0, in the order of their targets; start[i]: the first one of targets from i on.
 EXLM_VECTORISED
 void accumulate_flow(const double* weights, const double* ratios, const double* edges, const int64_t* rows,
                      const int64_t* start, int64_t m, int64_t n, int64_t L, int64_t u0, double* flow) {
@@ -184,7 +186,8 @@ void accumulate_flow(const double* weights, const double* ratios, const double* 
                 for (int j = 0; j < width; ++j) sums[j] += weight * row[j];
             }
         }
-        for (int64_t u = std::max(u0, v + 1); u < u0 + width; ++u) flow[v * STRIP + u - u0] = edges[v * L + u] * sums[u - u0];
+        for (int64_t u = std::max(u0, v + 1); u < u0 + width; ++u)
+            flow[v * STRIP + u - u0] = edges[v * L + u] * sums[u - u0];
     }
 }
 

@@ -1,12 +1,12 @@
 // One sentence on the CPU: the forward pass, the backward pass and the best alignment.
 //
 // Numerics. A row of alpha is taken out of the log domain relative to its largest entry, a(v) = exp(alpha(v) - top), so
-// that a step is a vector-matrix product S(u) = sum over v < u of a(v) * E(v, u) with E = exp(links), in double. On graphs of trained
-// models a row may span more than a double does, mostly because its first nodes are unlikely: the nodes u are therefore cut
-// into segments, each with the largest of what precedes it as its top. What underflows in a or E is below 1e-308 and so
-// cannot matter where S(u) is ordinary; where S(u) is below TINY, that node's sum is redone exactly in the log domain. The
-// backward pass distributes the posterior of each node over its predecessors in proportion to the terms of the same sum: every
-// factor is a share of 1, so nothing overflows.
+// that a step is a vector-matrix product S(u) = sum over v < u of a(v) * E(v, u) with E = exp(links), in double. On
+// graphs of trained models a row may span more than a double does, mostly because its first nodes are unlikely: the
+// nodes u are therefore cut into segments, each with the largest of what precedes it as its top. What underflows in a
+// or E is below 1e-308 and so cannot matter where S(u) is ordinary; where S(u) is below TINY, that node's sum is redone
+// exactly in the log domain. The backward pass distributes the posterior of each node over its predecessors in
+// proportion to the terms of the same sum: every factor is a share of 1, so nothing overflows.
 #pragma once
 
 #include "dag_cpu_loops.h"
@@ -41,8 +41,8 @@ struct Segment {
 };
 constexpr double SPAN = 500.0;  // by which the largest alpha before one node of a segment and before another may differ
 
-// Cuts the nodes u0 .. u1 that anything precedes into segments, which it appends, given previous[v0 .. v1]; if there is a NaN, into one
-// with that as its top.
+// Cuts the nodes u0 .. u1 that anything precedes into segments, which it appends, given previous[v0 .. v1]; if there is
+// a NaN, into one with that as its top.
 void cut(const double* previous, int64_t v0, int64_t v1, int64_t u0, int64_t u1, std::vector<Segment>& segments) {
     const size_t before = segments.size();
     double top = NEG_INF, least = NEG_INF;
@@ -114,7 +114,8 @@ struct Scratch {
     std::vector<int32_t> from;
 
     bool is_large() const {
-        const int64_t largest = std::max<int64_t>({edges.size(), rows.size(), static_cast<int64_t>(exact_flow.capacity())});
+        const int64_t largest =
+            std::max<int64_t>({edges.size(), rows.size(), static_cast<int64_t>(exact_flow.capacity())});
         return largest > (int64_t{1} << 22);  // 32 MiB
     }
 };
@@ -152,8 +153,8 @@ void forward_sentence(const T* match, const T* links, Band band, int64_t M, int6
     *log_prob = static_cast<T>(alpha[(band.m - 1) * L + band.n - 1]);
 }
 
-// The backward step of target i for the nodes u whose scaled sum is too small: adds posterior[u] times the share of each
-// predecessor v to shares[v] and to flow[v][u].
+// The backward step of target i for the nodes u whose scaled sum is too small: adds posterior[u] times the share of
+// each predecessor v to shares[v] and to flow[v][u].
 template <typename T>
 void share_exactly(const double* previous, const T* links, Band band, int64_t i, int64_t L, const double* posterior,
                    const double* log_sums, double* shares, std::vector<double>& flow) {

@@ -25,11 +25,15 @@ bool sizes_are_good(int64_t B, int64_t M, int64_t L) {
 // Tiles of a warp that its registers hold: all, where there is one; else as many as there are registers for.
 constexpr std::integral_constant<int, 1> ONE;
 template <typename T, Pass PASS>
-constexpr std::integral_constant<int, sizeof(T) == 8 ? 3 : PASS == SUM_OF_PATHS ? 5 : 11> MANY;
+constexpr int MOST_OWN = sizeof(T) == 8         ? 3
+                         : PASS == SUM_OF_PATHS ? 5
+                                                : 11;
+template <typename T, Pass PASS>
+constexpr std::integral_constant<int, MOST_OWN<T, PASS>> MANY;
 
-// The tiles of a warp in registers, of the kernels for sentences of up to L nodes: 1 or MANY. 0 if a block's part of the
-// problem does not fit into the shared memory that the current device gives to a block: `most` bytes. Errors are handed
-// out, and not left behind for the next caller of cudaGetLastError.
+// The tiles of a warp in registers, of the kernels for sentences of up to L nodes: 1 or MANY. 0 if a block's part of
+// the problem does not fit into the shared memory that the current device gives to a block: `most` bytes. Errors are
+// handed out, and not left behind for the next caller of cudaGetLastError.
 template <typename T, Pass PASS>
 int fits_on_chip(int L, int* most, cudaError_t* error) {
     int device = 0;
@@ -55,11 +59,13 @@ cudaError_t allow_shared(Kernel kernel, int64_t bytes, int most) {
 
 // Launches a kernel of dag_cuda_sentence.cuh with a block for each sentence.
 template <typename T, int OWN, Pass PASS, typename... Parameters, typename... Arguments>
-int launch_on_chip(void (*kernel)(Parameters...), int64_t B, int L, int most, cudaStream_t stream, Arguments... arguments) {
+int launch_on_chip(void (*kernel)(Parameters...), int64_t B, int L, int most, cudaStream_t stream,
+                   Arguments... arguments) {
     const TileLayout<T, OWN, PASS> layout(L);
     const cudaError_t error = allow_shared(kernel, layout.bytes(), most);
     if (error != cudaSuccess) return error;
-    EXLM_LAUNCH(kernel, dim3(static_cast<unsigned>(B)), dim3(layout.warps * WARP), layout.bytes(), stream, arguments...);
+    EXLM_LAUNCH(kernel, dim3(static_cast<unsigned>(B)), dim3(layout.warps * WARP), layout.bytes(), stream,
+                arguments...);
     return cudaGetLastError();
 }
 
@@ -74,15 +80,17 @@ int forward(int64_t B, int64_t M, int64_t L, const void* match, const void* link
     int most = 0;
     cudaError_t error;
     auto on_chip = [&](auto own) {
-        return launch_on_chip<T, own, SUM_OF_PATHS>(forward_tiles<T, own>, B, nodes, most, stream, match_, links_, node_lengths, target_lengths, log_prob_, alpha_, targets, nodes);
+        return launch_on_chip<T, own, SUM_OF_PATHS>(forward_tiles<T, own>, B, nodes, most, stream, match_, links_,
+                                                    node_lengths, target_lengths, log_prob_, alpha_, targets, nodes);
     };
-    if (const int own = fits_on_chip<T, SUM_OF_PATHS>(nodes, &most, &error)) return own == 1 ? on_chip(ONE) : on_chip(MANY<T, SUM_OF_PATHS>);
+    if (const int own = fits_on_chip<T, SUM_OF_PATHS>(nodes, &most, &error))
+        return own == 1 ? on_chip(ONE) : on_chip(MANY<T, SUM_OF_PATHS>);
     if (error != cudaSuccess) return error;
     const auto kernel = forward_step<T>;
     const dim3 slices(batch, static_cast<unsigned>(blocks(L, WARP)));
     for (int i = 0; i < targets; ++i) {
-        EXLM_LAUNCH(kernel, slices, dim3(step), 0, stream, match_, links_, node_lengths, target_lengths, alpha_, targets,
-                    nodes, i);
+        EXLM_LAUNCH(kernel, slices, dim3(step), 0, stream, match_, links_, node_lengths, target_lengths, alpha_,
+                    targets, nodes, i);
     }
     const auto finish = finish_forward<T>;
     EXLM_LAUNCH(finish, dim3(static_cast<unsigned>(blocks(B, step))), dim3(step), 0, stream, node_lengths,
@@ -103,7 +111,9 @@ int backward(int64_t B, int64_t M, int64_t L, const void* grad_log_prob, const v
     int most = 0;
     cudaError_t error;
     auto on_chip = [&](auto own) {
-        return launch_on_chip<T, own, POSTERIORS>(backward_tiles<T, own>, B, nodes, most, stream, grad_, match_, links_, node_lengths, target_lengths, alpha_, grad_match_, workspace, targets, nodes);
+        return launch_on_chip<T, own, POSTERIORS>(backward_tiles<T, own>, B, nodes, most, stream, grad_, match_, links_,
+                                                  node_lengths, target_lengths, alpha_, grad_match_, workspace, targets,
+                                                  nodes);
     };
     if (const int own = fits_on_chip<T, POSTERIORS>(nodes, &most, &error)) {
         const int code = own == 1 ? on_chip(ONE) : on_chip(MANY<T, POSTERIORS>);
@@ -121,7 +131,8 @@ int backward(int64_t B, int64_t M, int64_t L, const void* grad_log_prob, const v
         }
     }
     const auto edges = edge_gradients<T>;
-    const dim3 tiles(batch, static_cast<unsigned>(blocks(L, WARP)), static_cast<unsigned>(blocks(L, GROUP * STEP_WARPS)));
+    const dim3 tiles(batch, static_cast<unsigned>(blocks(L, WARP)),
+                     static_cast<unsigned>(blocks(L, GROUP * STEP_WARPS)));
     EXLM_LAUNCH(edges, tiles, dim3(step), 0, stream, grad_, links_, node_lengths, target_lengths, alpha_, grad_links_,
                 workspace, targets, nodes);
     return cudaGetLastError();
@@ -138,9 +149,11 @@ int align(int64_t B, int64_t M, int64_t L, const void* match, const void* links,
     int most = 0;
     cudaError_t error;
     auto on_chip = [&](auto own) {
-        return launch_on_chip<T, own, BEST_PATH>(best_tiles<T, own>, B, nodes, most, stream, match_, links_, node_lengths, target_lengths, from, alignment, targets, nodes);
+        return launch_on_chip<T, own, BEST_PATH>(best_tiles<T, own>, B, nodes, most, stream, match_, links_,
+                                                 node_lengths, target_lengths, from, alignment, targets, nodes);
     };
-    if (const int own = fits_on_chip<T, BEST_PATH>(nodes, &most, &error)) return own == 1 ? on_chip(ONE) : on_chip(MANY<T, BEST_PATH>);
+    if (const int own = fits_on_chip<T, BEST_PATH>(nodes, &most, &error))
+        return own == 1 ? on_chip(ONE) : on_chip(MANY<T, BEST_PATH>);
     if (error != cudaSuccess) return error;
     const auto kernel = best_step<T>;
     const dim3 slices(batch, static_cast<unsigned>(blocks(L, WARP)));
@@ -165,7 +178,6 @@ int64_t workspace_bytes(int pass, int64_t B, int64_t M, int64_t L) {
 
 }  // namespace
 
-int exlm_dag_abi_version(void) { return EXLM_DAG_ABI_VERSION; }
 const char* exlm_dag_source_hash(void) { return EXLM_SOURCE_HASH; }
 
 const char* exlm_dag_error_string_cuda(int code) { return cudaGetErrorString(static_cast<cudaError_t>(code)); }

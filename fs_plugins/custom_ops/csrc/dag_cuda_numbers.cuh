@@ -1,9 +1,10 @@
 // The numbers that the CUDA kernels of the DAG op work with: mantissa * 2^exponent, with an exponent that neither
 // underflows nor costs the mantissa its digits, and sums of such numbers times e^link.
 //
-// A potential x counts as 2^(LOG2_E x). The product is never rounded by itself: fma(x, LOG2_E, whole exponents) is small
-// where the term matters, and so rounded to as many digits as the result has, even if x is -300 and holds three digits
-// after the point. That LOG2_E is not quite log2(e) only scales all logarithms alike, by 1 part in 10^8 (float32).
+// A potential x counts as 2^(LOG2_E x). The product is never rounded by itself: fma(x, LOG2_E, whole exponents) is
+// small where the term matters, and so rounded to as many digits as the result has, even if x is -300 and holds three
+// digits after the point. That LOG2_E is not quite log2(e) only scales all logarithms alike, by 1 part in 10^8
+// (float32).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +19,8 @@ template <>
 struct Constant<float> {
     static constexpr float LOG2_E = 1.44269504f, LEAST = -3.4028235e38f;
     static constexpr float WHOLE = 8388608.0f;  // from here on, all numbers are whole
-    static constexpr float SHIFT = 57.0f, SMALL = 0x1p24f, SMALLER = 0x1p-34f, SMALLEST = 0x1p-92f, LOST = 0x1p-149f;  // see Weights
+    static constexpr float SHIFT = 57.0f, SMALL = 0x1p24f, SMALLER = 0x1p-34f, SMALLEST = 0x1p-92f,
+                           LOST = 0x1p-149f;  // see Weights
 };
 template <>
 struct Constant<double> {
@@ -74,7 +76,8 @@ __device__ Scaled<T> scaled_exp(T x) {
 
 // x * y, with a mantissa in [1, 2), of positive mantissas whose product is neither denormal nor infinite.
 __device__ inline Scaled<float> product(const Scaled<float>& x, const Scaled<float>& y) {
-    const uint32_t bits = __float_as_uint(x.mantissa * y.mantissa);  // 2^23 + the biased exponent, less 2^23 + 127, is the exponent
+    // 2^23 + the biased exponent, less 2^23 + 127, is the exponent
+    const uint32_t bits = __float_as_uint(x.mantissa * y.mantissa);
     const float exponent = __uint_as_float(bits >> 23 | 0x4b000000u) - 8388735.0f;
     return {x.exponent + y.exponent + exponent, __uint_as_float((bits & 0x7fffffu) | 0x3f800000u)};
 }
@@ -113,7 +116,8 @@ struct Group {
     }
 };
 
-// The largest, and the sum, of a few numbers, in the order of a tree. NaN is not the largest, unless there are no others.
+// The largest, and the sum, of a few numbers, in the order of a tree. NaN is not the largest, unless there are no
+// others.
 template <int COUNT, typename T>
 __device__ T largest(const T* of) {
     if constexpr (COUNT == 1) return of[0];
@@ -125,8 +129,8 @@ __device__ T total(const T* of) {
     else return total<COUNT / 2>(of) + total<COUNT - COUNT / 2>(of + COUNT / 2);
 }
 
-// The sum of numbers, some of which may be 0; NaN stays NaN. Each loop is one kind of instruction, so that none waits for another's
-// result.
+// The sum of numbers, some of which may be 0; NaN stays NaN. Each loop is one kind of instruction, so that none waits
+// for another's result.
 template <int COUNT, typename T>
 __device__ Scaled<T> add_up(const Scaled<T> (&numbers)[COUNT]) {
     T exponents[COUNT], terms[COUNT];
@@ -141,14 +145,15 @@ __device__ Scaled<T> add_up(const Scaled<T> (&numbers)[COUNT]) {
     T sums[CHAINS];
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) {
-        sums[j % CHAINS] = j < CHAINS ? terms[j] * numbers[j].mantissa : fused(terms[j], numbers[j].mantissa, sums[j % CHAINS]);
+        sums[j % CHAINS] =
+            j < CHAINS ? terms[j] * numbers[j].mantissa : fused(terms[j], numbers[j].mantissa, sums[j % CHAINS]);
     }
     const T sum = total<CHAINS>(sums);
     return {sum == sum ? top : sum, sum};
 }
 
-// sum + the sum over j of nodes[j] * e^links[j], where sum is left out if FIRST. NaN stays NaN, but an edge from a node that
-// is 0 is nothing, even if it is NaN.
+// sum + the sum over j of nodes[j] * e^links[j], where sum is left out if FIRST. NaN stays NaN, but an edge from a node
+// that is 0 is nothing, even if it is NaN.
 template <bool FIRST, typename T>
 __device__ Scaled<T> add_edges(const Scaled<T>& sum, const T (&links)[GROUP], const Group<T>& nodes) {
     constexpr T LOG2_E = Constant<T>::LOG2_E;
@@ -199,8 +204,8 @@ __device__ Scaled<T> inverse_sum(const Scaled<T>& node, const Scaled<T>& emissio
     return {node.exponent - emission.exponent, emission.mantissa / node.mantissa};
 }
 
-// The share that an edge has in the sum of the node it leads to, with the mantissas of node and inverse left out: less than 4,
-// and held there where numbers are so large that they are rounded.
+// The share that an edge has in the sum of the node it leads to, with the mantissas of node and inverse left out: less
+// than 4, and held there where numbers are so large that they are rounded.
 template <typename T>
 __device__ T share_of(T link, T difference) {
     return exp2_of(smaller(fused(link, Constant<T>::LOG2_E, difference), T(2)));
@@ -222,15 +227,17 @@ __device__ void shares_of(const T (&links)[GROUP], const Group<T>& nodes, T sum_
     for (int j = 0; j < GROUP; ++j) shares[j] = share_of(links[j], shares[j]);
 }
 
-// The same sum over 16 edges (float64: 8, for want of registers) for the price of a product of matrices, if the edges are used again and
-// again: e^links are taken relative to the largest of the 16 and nodes to the largest of 8, as numbers of the type of up to 2^SHIFT, and those that underflow are LOST. What is
-// lost is less than 2^-30 (float64: 2^-60) of a sum over 8 that comes out at SMALLER or more, or at SMALLEST or more if none is LOST. On
-// the graphs of trained models nearly all do; the others are for add_edges. If the sum over 16 comes out at SMALL or more, its halves
-// need no exponents of their own, nor does it: what underflows in a sum of such sums, relative to the largest exponent, is that little, too.
+// The same sum over 16 edges (float64: 8, for want of registers) for the price of a product of matrices, if the edges
+// are used again and again: e^links are taken relative to the largest of the 16 and nodes to the largest of 8, as
+// numbers of the type of up to 2^SHIFT, and those that underflow are LOST. What is lost is less than 2^-30 (float64:
+// 2^-60) of a sum over 8 that comes out at SMALLER or more, or at SMALLEST or more if none is LOST. On the graphs of
+// trained models nearly all do; the others are for add_edges. If the sum over 16 comes out at SMALL or more, its halves
+// need no exponents of their own, nor does it: what underflows in a sum of such sums, relative to the largest exponent,
+// is that little, too.
 template <typename T>
 constexpr int HALVES = sizeof(T) == 4 ? 2 : 1;
 template <typename T>
-constexpr int BUNDLE = HALVES<T>* GROUP;
+constexpr int BUNDLE = HALVES<T> * GROUP;
 template <typename T>
 constexpr int FACTORS = BUNDLE<T> + 1;
 template <typename T>
@@ -268,7 +275,8 @@ struct alignas(16) Weights {  // of 16 nodes
         if (j == 0) of_bundle->exponent = both - 2 * SHIFT;
     }
 };
-// Links to a node become factors, and, as the last one, their exponent. Without edges: a sum that isn't small, times 2^-inf.
+// Links to a node become factors, and, as the last one, their exponent. Without edges: a sum that isn't small, times
+// 2^-inf.
 template <typename T>
 __device__ void to_factors(T (&links)[FACTORS<T>]) {
     constexpr T SHIFT = Constant<T>::SHIFT, MOST = Constant<T>::WHOLE / 2, LOG2_E = Constant<T>::LOG2_E;
@@ -306,8 +314,8 @@ __device__ Scaled<T> sum_of_factors(const T (&factors)[FACTORS<T>], const Weight
 }
 // Makes a sum below SMALL one that is not, from its halves. False, and 0, if it is for add_edges.
 template <typename T>
-__device__ bool to_usual(Scaled<T>& sum, const T (&halves)[HALVES<T>], const T (&factors)[FACTORS<T>], const Weights<T>& weights,
-                         const T (&exponents)[HALVES<T>]) {
+__device__ bool to_usual(Scaled<T>& sum, const T (&halves)[HALVES<T>], const T (&factors)[FACTORS<T>],
+                         const Weights<T>& weights, const T (&exponents)[HALVES<T>]) {
     constexpr T SHIFT = Constant<T>::SHIFT;
     Scaled<T> numbers[HALVES<T>];
     bool right = true;

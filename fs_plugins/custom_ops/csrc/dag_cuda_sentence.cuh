@@ -6,8 +6,8 @@
 
 namespace exlm {
 
-// The sum of a tile for node u by add_edges, where its factors don't do: links are read from global memory once more. With a mantissa like
-// that of the other sums.
+// The sum of a tile for node u by add_edges, where its factors don't do: links are read from global memory once more.
+// With a mantissa like that of the other sums.
 template <typename T>
 __device__ Scaled<T> sum_again(const T* links, int L, int n, int u, int v0, const Scaled<T>* nodes) {
     T edges[HALVES<T>][GROUP];
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     }
     using Layout = TileLayout<T, OWN, SUM_OF_PATHS>;
     const Layout layout(L);
-    const Shared<T, OWN, SUM_OF_PATHS> shared(pool, layout);
-    const Share<T, OWN, SUM_OF_PATHS> share(band, layout, shared.tiles);
+    const SharedMemory<T, OWN, SUM_OF_PATHS> shared(pool, layout);
+    const WarpTiles<T, OWN, SUM_OF_PATHS> owned(band, layout, shared.tiles);
     T* const slots = shared.slots + warp * layout.slots * layout.SLOT_SIZE;
     Scaled<T>* const parts = shared.parts + lane;
     const int u = warp * WARP + lane;  // the node that this thread keeps, if its warp keeps a slice
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     const T start = u == 0 ? match[0] : static_cast<T>(-INFINITY);
     T next = match_at(1);
     T own[OWN][Layout::NUMBERS];
-    load_tiles(links, L, band.n, share, slots, own);
+    load_tiles(links, L, band.n, owned, slots, own);
     for (int p = warp; p < layout.slices * Layout::PARTS; p += layout.warps) parts[p * WARP] = Scaled<T>::zero();
 
     Scaled<T> value = scaled_exp(start);
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
 
         Scaled<T> sum = Scaled<T>::zero();
         uint32_t again = 0;  // bit t: tile t needs add_edges, for this lane
-        for_own_tiles(share, i, slots, own, [&](int t, const Tile& tile, const auto& edges, bool goes_on, bool ends) {
+        for_own_tiles(owned, i, slots, own, [&](int t, const Tile& tile, const auto& edges, bool goes_on, bool ends) {
             if constexpr (OWN == 1) {
                 sum = add_edges<true>(sum, edges, Group<T>(shared.nodes + GROUP * tile.group));
             } else {
@@ -89,9 +89,10 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
             if (ends) parts[tile.part] = sum;
         });
         for (; OWN > 1 && again != 0; again &= again - 1) {
-            const Tile tile = share.tile(31 - __clz(again & -again));
+            const Tile tile = owned.tile(31 - __clz(again & -again));
             const int node = WARP * tile.slice + lane;
-            const Scaled<T> both[] = {parts[tile.part], sum_again(links, L, band.n, node, BUNDLE<T> * tile.group, shared.nodes)};
+            const Scaled<T> both[] = {parts[tile.part],
+                                      sum_again(links, L, band.n, node, BUNDLE<T> * tile.group, shared.nodes)};
             parts[tile.part] = add_up(both);
         }
         Scaled<T> emission;
@@ -112,8 +113,8 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
 // alignment, with `from` [B][M][L] as working memory.
 template <typename T, int OWN>
 __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
-    best_tiles(const T* match, const T* links, const int64_t* node_lengths, const int64_t* target_lengths, int32_t* from,
-               int64_t* alignment, int M, int L) {
+    best_tiles(const T* match, const T* links, const int64_t* node_lengths, const int64_t* target_lengths,
+               int32_t* from, int64_t* alignment, int M, int L) {
     EXLM_DYNAMIC_SHARED(pool);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int64_t b = blockIdx.x;
@@ -123,17 +124,18 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     if (band.m == 0) return trace(band, false, from, L, alignment + b * L);
     using Layout = TileLayout<T, OWN, BEST_PATH>;
     const Layout layout(L);
-    const Shared<T, OWN, BEST_PATH> shared(pool, layout);
-    const Share<T, OWN, BEST_PATH> share(band, layout, shared.tiles);
+    const SharedMemory<T, OWN, BEST_PATH> shared(pool, layout);
+    const WarpTiles<T, OWN, BEST_PATH> owned(band, layout, shared.tiles);
     T* const slots = shared.slots + warp * layout.slots * layout.SLOT_SIZE;
     T own[OWN][GROUP];
-    load_tiles(links + b * L * L, L, band.n, share, slots, own);
+    load_tiles(links + b * L * L, L, band.n, owned, slots, own);
 
     const int u = warp * WARP + lane;
     const bool keeps = warp < layout.slices;
     Scaled<T>* const parts = shared.parts + lane;
     for (int p = warp; p < layout.slices * Layout::PARTS; p += layout.warps) parts[p * WARP] = Scaled<T>::zero();
-    T value = u == 0 ? match[0] : static_cast<T>(-INFINITY);  // less the largest scores of the rows before, so that it stays small
+    // less the largest scores of the rows before, so that it stays small
+    T value = u == 0 ? match[0] : static_cast<T>(-INFINITY);
     for (int i = 0;; ++i) {
         T* const tops = shared.tops + i % 2 * WARP;
         if (keeps) {
@@ -145,7 +147,7 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
         if (i + 1 == band.m) break;
 
         Scaled<T> best = Scaled<T>::zero();  // a score, and whose it is
-        for_own_tiles(share, i, slots, own, [&](int, const Tile& tile, const T(&edges)[GROUP], bool, bool ends) {
+        for_own_tiles(owned, i, slots, own, [&](int, const Tile& tile, const T(&edges)[GROUP], bool, bool ends) {
             const int v0 = GROUP * tile.group;
             int place = -1;
 #pragma unroll
@@ -181,7 +183,8 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
 template <typename T, int OWN>
 __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     backward_tiles(const T* grad_log_prob, const T* match, const T* links, const int64_t* node_lengths,
-                   const int64_t* target_lengths, const Scaled<T>* alpha, T* grad_match, void* workspace, int M, int L) {
+                   const int64_t* target_lengths, const Scaled<T>* alpha, T* grad_match, void* workspace, int M,
+                   int L) {
     EXLM_DYNAMIC_SHARED(pool);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int64_t b = blockIdx.x;
@@ -192,22 +195,20 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
     const T grad = grad_log_prob[b];
     using Layout = TileLayout<T, OWN, POSTERIORS>;
     const Layout layout(L);
-    const Shared<T, OWN, POSTERIORS> shared(pool, layout);
-    const Share<T, OWN, POSTERIORS> share(band, layout, shared.tiles);
+    const SharedMemory<T, OWN, POSTERIORS> shared(pool, layout);
+    const WarpTiles<T, OWN, POSTERIORS> owned(band, layout, shared.tiles);
     T* const slots = shared.slots + warp * layout.slots * layout.SLOT_SIZE;
-    T* const parts = shared.shares + lane;
+    T* const parts = shared.posterior_parts + lane;
     const int x = warp * WARP + lane;  // the node that this thread keeps, if its warp keeps a slice
     const bool keeps = warp < layout.slices;
-    const int back = share.slices - 1 - warp;  // the slice's number from the end, by which Share goes
-    auto node_at = [&](int i) {
-        return i >= 0 && keeps && band.holds(i, x) ? alpha[i * L + x] : Scaled<T>::zero();
-    };
+    const int back = owned.slices - 1 - warp;  // the slice's number from the end, by which WarpTiles goes
+    auto node_at = [&](int i) { return i >= 0 && keeps && band.holds(i, x) ? alpha[i * L + x] : Scaled<T>::zero(); };
     auto match_at = [&](int i) { return i >= 0 && keeps && band.holds(i, x) ? match[i * L + x] : T(0); };
     Scaled<T> here = node_at(band.m - 1), before = node_at(band.m - 2);
     T emission = match_at(band.m - 1);
     const Work work = backward_work(band, alpha, L, grad);
     T own[OWN][GROUP];
-    load_tiles(links + b * L * L, L, band.n, share, slots, own);
+    load_tiles(links + b * L * L, L, band.n, owned, slots, own);
     for (int p = warp; p < layout.slices * Layout::PARTS; p += layout.warps) parts[p * WARP] = 0;
     if (work != WORK_POSTERIORS) return fill_grad_match(work, band, M, L, grad_match);
     for (int j = band.m * L + threadIdx.x; j < M * L; j += blockDim.x) grad_match[j] = 0;
@@ -231,8 +232,9 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
         __syncthreads();
 
         T sum = 0;
-        for_own_tiles(share, i, slots, own, [&](int, const Tile& tile, const T(&edges)[GROUP], bool, bool ends) {
-            const int v0 = WARP * (share.slices - 1 - tile.slice), u0 = GROUP * (Layout::GROUPS * share.slices - 1 - tile.group);
+        for_own_tiles(owned, i, slots, own, [&](int, const Tile& tile, const T(&edges)[GROUP], bool, bool ends) {
+            const int v0 = WARP * (owned.slices - 1 - tile.slice),
+                      u0 = GROUP * (Layout::GROUPS * owned.slices - 1 - tile.group);
             const Scaled<T> from = shared.nodes[v0 + lane];
             const Group<T> to(shared.ratios + u0);
             T shares[GROUP];
@@ -254,7 +256,8 @@ __global__ void __launch_bounds__(MAX_WARPS<T, OWN>* WARP, 1)
         T sums[Layout::PARTS];
 #pragma unroll
         for (int p = 0; p < Layout::PARTS; ++p) sums[p] = parts[(back * Layout::PARTS + p) * WARP];
-        posterior = here.is_zero() ? T(0) : total<Layout::PARTS>(sums);  // not what was sent when the slice was in the band
+        // not what was sent when the slice was in the band
+        posterior = here.is_zero() ? T(0) : total<Layout::PARTS>(sums);
     }
 }
 

@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(STEP_WARPS* WARP)
     }
     const T* const previous = scores + row - L;
     T top = -INFINITY;
-    for (int v = band.first(i - 1) + threadIdx.x; v <= band.last(i - 1); v += blockDim.x) top = larger(top, previous[v]);
+    for (int v = band.first(i - 1) + threadIdx.x; v <= band.last(i - 1); v += blockDim.x)
+        top = larger(top, previous[v]);
     top = warp_max(top);
     T best = -INFINITY;
     int place = 0;

@@ -1,20 +1,24 @@
 // The edges of one sentence in the registers and shared memory of one block, for the kernels of dag_cuda_sentence.cuh.
 //
-// Nodes are cut into slices of 32, and the matrix of edges into tiles of 8 or 16 x 32 (forward: from 8 nodes to a slice, or 16) or
-// 32 x 8 (backward: from a slice to 8 nodes) on and above the diagonal, a lane for each node of the slice. Tiles are counted
-// slice by slice and dealt out to the warps in turn, so that all have equally many, also of those that a step touches: the first
-// of them in registers, the others in shared memory. A step from target to target has two halves with a barrier after each:
-// (1) warp k adds up what has been sent to slice k and makes the slice's new row; (2) each warp adds up what its tiles send, and
-// leaves one number for each node of a slice. No value is ever added by two threads in an undetermined order.
+// Nodes are cut into slices of 32, and the matrix of edges into tiles of 8 or 16 x 32 (forward: from 8 nodes to a
+// slice, or 16) or 32 x 8 (backward: from a slice to 8 nodes) on and above the diagonal, a lane for each node of the
+// slice. Tiles are counted slice by slice and dealt out to the warps in turn, so that all have equally many, also of
+// those that a step touches: the first of them in registers, the others in shared memory. A step from target to target
+// has two halves with a barrier after each: (1) warp k adds up what has been sent to slice k and makes the slice's new
+// row; (2) each warp adds up what its tiles send, and leaves one number for each node of a slice. No value is ever
+// added by two threads in an undetermined order.
 #pragma once
 
 #include "dag_cuda_common.cuh"
 
 namespace exlm {
 
-// Warps of a block at most, so that a thread may have 80, 168 or 255 registers. OWN: tiles that a warp has in registers.
+// Warps of a block at most, so that a thread may have 80, 168 or 255 registers. OWN: tiles that a warp has in
+// registers.
 template <typename T, int OWN>
-constexpr int MAX_WARPS = sizeof(T) == 8 ? 8 : OWN == 1 ? 24 : 12;
+constexpr int MAX_WARPS = sizeof(T) == 8 ? 8
+                          : OWN == 1     ? 24
+                                         : 12;
 
 enum Pass { SUM_OF_PATHS, BEST_PATH, POSTERIORS };
 
@@ -30,10 +34,11 @@ struct alignas(16) Tile {
 template <typename T, int OWN, Pass PASS>
 struct TileLayout {
     static constexpr bool FACTORED = PASS == SUM_OF_PATHS && OWN > 1;
-    static constexpr int SIZE = FACTORED ? BUNDLE<T> : GROUP, NUMBERS = FACTORED ? FACTORS<T> : GROUP;  // nodes of a group, numbers of a lane's edges
-    static constexpr int GROUPS = WARP / SIZE;                                                    // of a slice
+    static constexpr int SIZE = FACTORED ? BUNDLE<T> : GROUP;      // nodes of a group
+    static constexpr int NUMBERS = FACTORED ? FACTORS<T> : GROUP;  // of a lane's edges
+    static constexpr int GROUPS = WARP / SIZE;                     // of a slice
     static constexpr int MOST = MAX_WARPS<T, OWN>;
-    static constexpr int PARTS = OWN == 1 && MOST > 12 ? 12 : MOST;      // numbers sent to a node: 3 slices have 12 tiles at most
+    static constexpr int PARTS = OWN == 1 && MOST > 12 ? 12 : MOST;  // sent to a node: 3 slices have 12 tiles at most
     static constexpr int SLOT_SIZE = WARP * NUMBERS;
     int slices, warps, each, slots;
     __host__ __device__ explicit TileLayout(int L) {
@@ -48,26 +53,27 @@ struct TileLayout {
     __host__ __device__ int parts() const { return slices * PARTS * WARP; }
     __host__ __device__ int64_t bytes() const {
         const int64_t numbers = slices * WARP + parts(), edges = static_cast<int64_t>(warps) * slots * SLOT_SIZE;
-        const int64_t many = (OWN > 1 ? sizeof(Tile) * warps * each : 0) + (FACTORED ? sizeof(Weights<T>) * GROUPS * slices : 0);
+        const int64_t many =
+            (OWN > 1 ? sizeof(Tile) * warps * each : 0) + (FACTORED ? sizeof(Weights<T>) * GROUPS * slices : 0);
         return (2 * numbers + 2 * WARP + edges) * static_cast<int64_t>(sizeof(T)) + many;
     }
 };
 
 template <typename T, int OWN, Pass PASS>
-struct Shared {
+struct SharedMemory {
     Scaled<T>* nodes;     // [32 * slices] the row that is sent from (backward: that before the row at hand)
     Scaled<T>* parts;     // [slices][PARTS][32] forward: what the warps have sent
-    T* shares;            // the same of the backward pass, in the same memory
-    Scaled<T>* ratios;    // [32 * slices] backward: the row at hand, as in Ratios; behind the shares
+    T* posterior_parts;   // the same of the backward pass, in the same memory
+    Scaled<T>* ratios;    // [32 * slices] backward: the row at hand, as in Ratios; behind the parts
     T* tops;              // [2][32] best path: the slices' largest scores, for even and odd rows
     T* slots;             // [warps][slots][SLOT_SIZE] tiles
     Tile* tiles;          // [warps][each] if a warp has more than one
     Weights<T>* weights;  // [GROUPS * slices] forward, likewise: the nodes once more
-    __device__ Shared(unsigned char* pool, const TileLayout<T, OWN, PASS>& layout) {
+    __device__ SharedMemory(unsigned char* pool, const TileLayout<T, OWN, PASS>& layout) {
         nodes = reinterpret_cast<Scaled<T>*>(pool);
         parts = nodes + layout.slices * WARP;
-        shares = reinterpret_cast<T*>(parts);
-        ratios = reinterpret_cast<Scaled<T>*>(shares + layout.parts());
+        posterior_parts = reinterpret_cast<T*>(parts);
+        ratios = reinterpret_cast<Scaled<T>*>(posterior_parts + layout.parts());
         tops = reinterpret_cast<T*>(parts + layout.parts());
         slots = tops + 2 * WARP;
         tiles = reinterpret_cast<Tile*>(slots + layout.warps * layout.slots * layout.SLOT_SIZE);
@@ -75,10 +81,10 @@ struct Shared {
     }
 };
 
-// What a warp owns of a sentence's tiles: numbers warp, warp + warps, ..., at most 32. Lane t knows about tile t, and so do all by
-// `tiles`; if a warp has one tile (OWN = 1), all lanes know.
+// What a warp owns of a sentence's tiles: numbers warp, warp + warps, ..., at most 32. Lane t knows about tile t, and
+// so do all by `tiles`; if a warp has one tile (OWN = 1), all lanes know.
 template <typename T, int OWN, Pass PASS>
-class Share {
+class WarpTiles {
     using Layout = TileLayout<T, OWN, PASS>;
     Tile mine;
     int first_step, last_step;  // between which the tile is at work
@@ -87,8 +93,9 @@ class Share {
 
 public:
     int slices, count;  // of the sentence; tiles of this warp
-    __device__ Share(const Band& band, const Layout& layout, Tile* all_tiles) {
-        const int warp = threadIdx.x / WARP, place = OWN == 1 ? 0 : threadIdx.x % WARP, number = warp + place * layout.warps;
+    __device__ WarpTiles(const Band& band, const Layout& layout, Tile* all_tiles) {
+        const int warp = threadIdx.x / WARP, place = OWN == 1 ? 0 : threadIdx.x % WARP,
+                  number = warp + place * layout.warps;
         slices = (band.n + WARP - 1) / WARP;
         count = max(0, (layout.tiles_before(slices) - warp + layout.warps - 1) / layout.warps);
         mine.slice = 0;
@@ -96,8 +103,8 @@ public:
         mine.group = number - layout.tiles_before(mine.slice);
         mine.part = (mine.slice * layout.PARTS + mine.group % layout.warps) * WARP;
         mine.none = 0;
-        // The first and last step at which both the slice and the group are in the band; and the step after the group has left it,
-        // at which the tile sends 0.
+        // The first and last step at which both the slice and the group are in the band; and the step after the group
+        // has left it, at which the tile sends 0.
         const int slack = band.n - band.m, from = WARP * mine.slice, group = Layout::SIZE * mine.group;
         if (PASS == POSTERIORS) {
             const int v = WARP * (slices - 1) - from, u = WARP * slices - GROUP - group;  // SIZE is GROUP
@@ -127,7 +134,8 @@ public:
     __device__ uint32_t continuing(uint32_t at_work) const { return at_work & (at_work & followed) << 1; }
 };
 
-// A slot is read in packs of 16 bytes a lane: the place of a lane's j-th number of COUNT. What does not fill a pack follows the others.
+// A slot is read in packs of 16 bytes a lane: the place of a lane's j-th number of COUNT. What does not fill a pack
+// follows the others.
 template <typename T, int COUNT>
 __device__ int place_in_slot(int lane, int j) {
     constexpr int PACK = 16 / sizeof(T), PACKED = COUNT / PACK * PACK;
@@ -151,8 +159,8 @@ __device__ void read_slot(const T* slot, T (&numbers)[COUNT]) {
     for (int j = COUNT / PACK * PACK; j < COUNT; ++j) numbers[j] = slot[place_in_slot<T, COUNT>(threadIdx.x % WARP, j)];
 }
 
-// Links of a tile: to a lane's node those from the group; for POSTERIORS, which wants them in the other direction, four of the tile's
-// rows at a time. -inf where there is no edge.
+// Links of a tile: to a lane's node those from the group; for POSTERIORS, which wants them in the other direction, four
+// of the tile's rows at a time. -inf where there is no edge.
 template <typename Layout, Pass PASS, typename T>
 __device__ void fetch_tile(const T* links, int L, int n, int slices, Tile tile, T (&values)[Layout::NUMBERS]) {
     constexpr int GROUPS = Layout::GROUPS;
@@ -181,22 +189,24 @@ __device__ void store_tile(const T (&values)[COUNT], T* slot) {
             continue;
         }
         // The backward pass comes here only if all paths are free of NaN: an edge that is one is on none.
-        slot[place_in_slot<T, COUNT>(WARP / GROUP * j + lane / GROUP, lane % GROUP)] = values[j] == values[j] ? values[j] : static_cast<T>(-INFINITY);
+        slot[place_in_slot<T, COUNT>(WARP / GROUP * j + lane / GROUP, lane % GROUP)] =
+            values[j] == values[j] ? values[j] : static_cast<T>(-INFINITY);
     }
 }
 
-// The warp's tiles into registers and slots: links, or (FACTORED) what is made of them. A tile is asked for before the one before it
-// is worked on.
+// The warp's tiles into registers and slots: links, or (FACTORED) what is made of them. A tile is asked for before the
+// one before it is worked on.
 template <typename T, int OWN, Pass PASS, int COUNT>
-__device__ void load_tiles(const T* links, int L, int n, const Share<T, OWN, PASS>& share, T* slots, T (&own)[OWN][COUNT]) {
+__device__ void load_tiles(const T* links, int L, int n, const WarpTiles<T, OWN, PASS>& owned, T* slots,
+                           T (&own)[OWN][COUNT]) {
     using Layout = TileLayout<T, OWN, PASS>;
 #pragma unroll
     for (int t = 0; t < OWN; ++t) {
-        if (t < share.count) fetch_tile<Layout, PASS>(links, L, n, share.slices, share.tile(t), own[t]);
+        if (t < owned.count) fetch_tile<Layout, PASS>(links, L, n, owned.slices, owned.tile(t), own[t]);
     }
 #pragma unroll
     for (int t = 0; t < OWN; ++t) {
-        if (t >= share.count) break;
+        if (t >= owned.count) break;
         if constexpr (Layout::FACTORED) to_factors(own[t]);
         if (PASS != POSTERIORS) continue;
         store_tile<T, PASS>(own[t], slots);
@@ -204,38 +214,40 @@ __device__ void load_tiles(const T* links, int L, int n, const Share<T, OWN, PAS
         read_slot(slots, own[t]);
         __syncwarp();
     }
-    if (OWN == 1 || share.count <= OWN) return;
+    if (OWN == 1 || owned.count <= OWN) return;
     T next[COUNT];
-    fetch_tile<Layout, PASS>(links, L, n, share.slices, share.tile(OWN), next);
-    for (int t = OWN; t < share.count; ++t) {
+    fetch_tile<Layout, PASS>(links, L, n, owned.slices, owned.tile(OWN), next);
+    for (int t = OWN; t < owned.count; ++t) {
         T values[COUNT];
 #pragma unroll
         for (int j = 0; j < Layout::SIZE; ++j) values[j] = next[j];
-        if (t + 1 < share.count) fetch_tile<Layout, PASS>(links, L, n, share.slices, share.tile(t + 1), next);
+        if (t + 1 < owned.count) fetch_tile<Layout, PASS>(links, L, n, owned.slices, owned.tile(t + 1), next);
         if constexpr (Layout::FACTORED) to_factors(values);
         store_tile<T, PASS>(values, slots + (t - OWN) * Layout::SLOT_SIZE);
     }
     __syncwarp();
 }
 
-// Calls add(t, tile, numbers, goes_on, ends) for each of the warp's tiles that are at work from target i: goes_on if the tile before is of
-// the same slice and at work, ends if the next one isn't, so that the sum is to be sent.
+// Calls add(t, tile, numbers, goes_on, ends) for each of the warp's tiles that are at work from target i: goes_on if
+// the tile before is of the same slice and at work, ends if the next one isn't, so that the sum is to be sent.
 template <typename T, int OWN, Pass PASS, int COUNT, typename Add>
-__device__ void for_own_tiles(const Share<T, OWN, PASS>& share, int i, const T* slots, const T (&own)[OWN][COUNT], Add add) {
-    const uint32_t at_work = share.at_work(i);
-    uint32_t going_on = share.continuing(at_work);
+__device__ void for_own_tiles(const WarpTiles<T, OWN, PASS>& owned, int i, const T* slots, const T (&own)[OWN][COUNT],
+                              Add add) {
+    const uint32_t at_work = owned.at_work(i);
+    uint32_t going_on = owned.continuing(at_work);
     asm volatile("" : "+r"(going_on));  // not worked out anew for each tile
 #pragma unroll
     for (int t = 0; t < OWN; ++t) {
-        if (at_work & 1u << t) add(t, share.tile(t), own[t], t > 0 && (going_on & 1u << t) != 0, (going_on & 2u << t) == 0);
+        if (at_work & 1u << t)
+            add(t, owned.tile(t), own[t], t > 0 && (going_on & 1u << t) != 0, (going_on & 2u << t) == 0);
     }
     if (OWN == 1) return;
     uint32_t bit = 1u << OWN;
-    for (int t = OWN; t < share.count; ++t, bit *= 2, slots += TileLayout<T, OWN, PASS>::SLOT_SIZE) {
+    for (int t = OWN; t < owned.count; ++t, bit *= 2, slots += TileLayout<T, OWN, PASS>::SLOT_SIZE) {
         if ((at_work & bit) == 0) continue;
         T numbers[COUNT];
         read_slot(slots, numbers);
-        add(t, share.tile(t), numbers, (going_on & bit) != 0, (going_on & bit << 1) == 0);
+        add(t, owned.tile(t), numbers, (going_on & bit) != 0, (going_on & bit << 1) == 0);
     }
 }
 
