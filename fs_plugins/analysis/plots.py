@@ -16,6 +16,7 @@ MASK_COLOURS = ("#f2c14e", "#b5835a", "#6fae75", "#5b8fd6", "#c77dba", "#e07a5f"
 END_COLOUR = "#a9a9a9"
 LEAST_VISIT = 0.01  # other states of <s> and </s> are shown from this probability on
 LONGEST_WORD = 14
+WORDS = 3  # of a node
 COLUMN, ROW, BOX = 2.8, 0.95, (1.4, 0.54)  # inches: the graph's columns, its rows, a node
 
 
@@ -32,7 +33,7 @@ def check_min_edge(min_edge: float) -> None:
         raise ValueError(f"min_edge is a probability, 0 to 1, got {min_edge}")
 
 
-def transition_heatmap(filling: Filling, words: int = 3) -> Figure:
+def transition_heatmap(filling: Filling) -> Figure:
     """The transition matrix E(u, v), rows u and columns v, each node named by its most probable words."""
     nodes = shown_nodes(filling)
     n = len(nodes)
@@ -50,7 +51,7 @@ def transition_heatmap(filling: Filling, words: int = 3) -> Figure:
             if v.index > u.index and p >= 0.01:
                 colour = "white" if p > 0.4 else "black"
                 axes.text(j, i, f"{100 * p:.0f}", ha="center", va="center", fontsize=8, color=colour)
-    labels = [_label(node, words) for node in nodes]
+    labels = [_label(node) for node in nodes]
     axes.set_xticks(range(n), labels, rotation=60, ha="right", rotation_mode="anchor", fontsize=9)
     axes.set_yticks(range(n), labels, fontsize=9)
     for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
@@ -73,7 +74,7 @@ def transition_heatmap(filling: Filling, words: int = 3) -> Figure:
     return figure
 
 
-def state_graph(filling: Filling, min_edge: float = 0.1, words: int = 3) -> Figure:
+def state_graph(filling: Filling, min_edge: float = 0.1) -> Figure:
     """The graph of states, from left to right by mask.
 
     Nodes have the colour of their mask, stronger the more probably a path passes them, and a black frame if
@@ -100,7 +101,7 @@ def state_graph(filling: Filling, min_edge: float = 0.1, words: int = 3) -> Figu
     axes.axis("off")
     best = filling.best.nodes if filling.best else []
     steps = set(zip(best, best[1:], strict=False))
-    boxes = {n.index: _draw_node(axes, n, place[n.index], words, n.index in best) for n in nodes}
+    boxes = {n.index: _draw_node(axes, n, place[n.index], n.index in best) for n in nodes}
     for c, (token, group) in enumerate(groups):
         top = max(place[n.index][1] for n in columns[token])
         axes.text(c * COLUMN, top + 0.42, group, ha="center", fontsize=10, color="#404040", parse_math=False)
@@ -121,7 +122,7 @@ def state_graph(filling: Filling, min_edge: float = 0.1, words: int = 3) -> Figu
     return figure
 
 
-def _draw_node(axes, node: Node, at: tuple[float, float], words: int, on_best: bool):
+def _draw_node(axes, node: Node, at: tuple[float, float], on_best: bool):
     """The node's box: its top word, and below that word's probability and the next words."""
     strength = 0.3 + 0.7 * node.visit_prob**0.5
     x, y = at
@@ -139,7 +140,7 @@ def _draw_node(axes, node: Node, at: tuple[float, float], words: int, on_best: b
     axes.text(x, y + 0.1, _cut(node.words[0].text, LONGEST_WORD), fontsize=11, fontweight="bold", **style)
     line = f"{100 * node.words[0].prob:.0f}%"
     if not _is_end(node):
-        line = " · ".join([line, *(_cut(word.text, 9) for word in node.words[1:words])])
+        line = " · ".join([line, *(_cut(word.text, 9) for word in node.words[1:WORDS])])
     axes.text(x, y - 0.15, line, fontsize=7, color="#202020", **style)
     return box
 
@@ -184,8 +185,8 @@ def _left_out(filling: Filling, nodes: Sequence[Node]) -> str:
     return f"{missing} states of <s> and </s> that a path passes with less than {LEAST_VISIT:.0%} left out"
 
 
-def _label(node: Node, words: int) -> str:
-    return " · ".join(_cut(word.text, LONGEST_WORD) for word in node.words[: 1 if _is_end(node) else words])
+def _label(node: Node) -> str:
+    return " · ".join(_cut(word.text, LONGEST_WORD) for word in node.words[: 1 if _is_end(node) else WORDS])
 
 
 def _is_end(node: Node) -> bool:

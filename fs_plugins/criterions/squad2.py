@@ -9,7 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
-IGNORED = -1  # the label of windows whose answer is unknown
+from fs_plugins.data.squad_windows import NO_LABEL
 
 
 @register_criterion("squad2", dataclass=FairseqDataclass)
@@ -25,10 +25,6 @@ class Squad2Criterion(FairseqCriterion):
         super().__init__(task)
         self.head_name = task.head_name
 
-    @classmethod
-    def build_criterion(cls, cfg, task):
-        return cls(task)
-
     def span_scores(self, model, sample) -> tuple[Tensor, Tensor]:
         """Scores [B, T] float32 of each token as first and as last of the answer, -inf where it cannot be."""
         scores, _ = model(**sample["net_input"], token_head_name=self.head_name)  # [B, T, 2]
@@ -41,10 +37,10 @@ class Squad2Criterion(FairseqCriterion):
         scores = self.span_scores(model, sample)
         target = sample["target"]
         losses = sum(
-            F.cross_entropy(scores[i], target[:, i], ignore_index=IGNORED, reduction="none") for i in (0, 1)
+            F.cross_entropy(scores[i], target[:, i], ignore_index=NO_LABEL, reduction="none") for i in (0, 1)
         )
         losses = losses / 2
-        labelled = target[:, 0] != IGNORED
+        labelled = target[:, 0] != NO_LABEL
         right = torch.stack([scores[i].argmax(1) == target[:, i] for i in (0, 1)]).all(0) & labelled
         sample_size = labelled.sum()
         logging_output = {

@@ -159,7 +159,8 @@ def _dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, targ
 
 
 def _call(name: str, *tensors: Tensor) -> None:
-    """Calls the library's function of a pass on tensors in the order of csrc/dag.h; outputs must be contiguous."""
+    """Calls the library's function of a pass, with tensors in the order of csrc/dag.h; outputs must be
+    contiguous."""
     tensors = [t.contiguous() for t in tensors]
     match = next(t for t in tensors if t.dim() == 3)
     kind = match.device.type

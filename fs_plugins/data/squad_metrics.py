@@ -3,7 +3,7 @@
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -70,7 +70,6 @@ def evaluate(
     golds: Mapping[str, Sequence[str]],
     null_odds: Mapping[str, float] | None = None,
     threshold: float = 0.0,
-    ids: Iterable[str] | None = None,
 ) -> dict[str, float]:
     """The official measures, under their official names, in percent.
 
@@ -79,7 +78,6 @@ def evaluate(
         golds: question id -> gold answers, none where the question has no answer.
         null_odds: question id -> how much no answer is preferred; without it predictions stand as they are.
         threshold: no answer is given where the null odds are above it.
-        ids: the questions to evaluate; by default all of ``golds``.
 
     Returns:
         ``exact``, ``f1``, ``total``; the same with ``HasAns_`` and ``NoAns_`` of the questions with and
@@ -89,7 +87,7 @@ def evaluate(
     Raises:
         ValueError: if a question has no prediction, or there are no questions.
     """
-    ids = list(golds if ids is None else ids)
+    ids = list(golds)
     for given, what in ((answers, "prediction"), (null_odds, "null odds")):
         missing = [] if given is None else [name for name in ids if name not in given]
         if missing:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
-from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fs_plugins.data.squad_tokens import TokenizedSquad
 
@@ -188,7 +188,7 @@ class SquadDataset(FairseqDataset):
                 "src_tokens": data_utils.collate_tokens(tokens, self.dictionary.pad()),
                 "src_lengths": lengths,
             },
-            "allowed": _pad([sample["allowed"] for sample in samples]),
+            "allowed": pad_sequence([sample["allowed"] for sample in samples], batch_first=True),
             "target": torch.stack([sample["label"] for sample in samples]),
             "split": self.name,
             "nsentences": len(samples),
@@ -217,7 +217,3 @@ class SquadDataset(FairseqDataset):
         offsets = self.split.context_offsets[self.split.squad.questions[windows.question[window]].context]
         shift = int(windows.begin[window]) - int(self.question_lengths[window]) - 3
         return int(offsets[first + shift, 0]), int(offsets[last + shift, 1])
-
-
-def _pad(rows: list[Tensor]) -> Tensor:
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=False)

@@ -49,8 +49,8 @@ def load_hub_interface(
     models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(path)], arg_overrides={**overrides, "load_checkpoint_heads": True}
     )
-    if all(gpt2) or bpe == "gpt2":
-        bpe = gpt2 if all(gpt2) else None
+    if all(gpt2):
+        bpe = gpt2
     if getattr(task, "properties", None) is not None:
         codec: Codec = Smiles()
     else:

@@ -1,6 +1,5 @@
 """A small corpus, and checkpoints as fairseq-train saves them."""
 
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -67,15 +66,8 @@ def save_checkpoint(corpus, tmp_path_factory):
         with torch.no_grad():  # far from uniform, as a trained model's
             model.encoder.lm_head.layer_norm.weight.mul_(spread)
             model.encoder.lm_head.bias.normal_(0, 0.5, generator=torch.Generator().manual_seed(seed))
-        cfg = {
-            "model": Namespace(arch=arch, _name=arch, **flags),
-            "task": {"_name": task, "data": str(corpus), **options},
-            "criterion": {"_name": criterion},
-        }
         path = tmp_path_factory.mktemp("checkpoint") / "checkpoint.pt"
-        history = {"num_updates": 5, "lr_scheduler_state": {}, "optimizer_name": "FairseqAdam"}
-        state = {"args": None, "cfg": cfg, "model": model.state_dict(), "optimizer_history": [history]}
-        torch.save({**state, "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}}}, path)
-        return path
+        task = {"_name": task, "data": str(corpus), **options}
+        return builders.save_checkpoint(path, model, {"arch": arch, **flags}, task, {"_name": criterion})
 
     return save

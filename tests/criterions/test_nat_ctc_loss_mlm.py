@@ -7,14 +7,9 @@ import torch
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from tests import builders, oracles
+from tests.criterions.batch import SENTENCES, WORDS
 
-WORDS = builders.dictionary(20)
 CRITERION = NatCtcLossMLM(builders.task(WORDS))
-SENTENCES = [
-    builders.sentence(WORDS, 6, [2, 3], seed=1),
-    builders.sentence(WORDS, 2, [], seed=2),
-    builders.sentence(WORDS, 9, [1], seed=3, end=False),
-]
 
 
 def test_loss_is_that_of_the_groups():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fs_plugins  # noqa: F401
-from fs_plugins.criterions.squad2 import IGNORED, Squad2Criterion
+from fs_plugins.criterions.squad2 import Squad2Criterion
 from fs_plugins.data.squad_windows import NO_LABEL
 
 
@@ -45,10 +45,6 @@ def case():
 
 def criterion():
     return Squad2Criterion(argparse.Namespace(head_name="span"))
-
-
-def test_what_is_ignored_is_what_windows_without_a_label_have():
-    assert IGNORED == NO_LABEL
 
 
 def test_loss_and_gradient(case):

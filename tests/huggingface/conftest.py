@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -119,20 +118,17 @@ def save_checkpoint(corpus, tmp_path_factory):
             for name, parameter in model.named_parameters():
                 noise = torch.randn(parameter.shape, generator=generator)
                 parameter += (1.0 if name.endswith("lm_head.layer_norm.weight") else 0.1) * noise
-        cfg = {
-            "model": Namespace(arch=arch, _name=arch, **flags),
-            "task": {"data": str(data), "repeat_times": times, "mask_prob": 0.15, **task},
-            "criterion": {"_name": criterion} if isinstance(criterion, str) else criterion,
-            "common": {"seed": 7},
-            "checkpoint": {"best_checkpoint_metric": "loss"},
-        }
-        history = {"num_updates": 1234, "lr_scheduler_state": {}, "optimizer_name": "FairseqAdam"}
-        state = {"args": None, "cfg": cfg, "model": model.state_dict(), "optimizer_history": [history]}
-        state |= {"task_state": task_state or {}}
-        state |= {"extra_state": {"train_iterator": {"epoch": 1}, "val_loss": 4.75}}
-        path = tmp_path_factory.mktemp("checkpoint") / "checkpoint_best.pt"
-        torch.save(state, path)
-        return path
+        return builders.save_checkpoint(
+            tmp_path_factory.mktemp("checkpoint") / "checkpoint_best.pt",
+            model,
+            {"arch": arch, **flags},
+            {"data": str(data), "repeat_times": times, "mask_prob": 0.15, **task},
+            {"_name": criterion} if isinstance(criterion, str) else criterion,
+            updates=1234,
+            cfg={"common": {"seed": 7}, "checkpoint": {"best_checkpoint_metric": "loss"}},
+            task_state=task_state or {},
+            extra_state={"epoch": 1, "train_iterator": {"epoch": 1}, "val_loss": 4.75},
+        )
 
     return save
 

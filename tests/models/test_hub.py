@@ -2,7 +2,6 @@
 
 import json
 import sys
-from argparse import Namespace
 
 import pytest
 import torch
@@ -52,15 +51,10 @@ def saved(tmp_path):
             model.register_classification_head(*head)
         with torch.no_grad():  # far from uniform
             model.encoder.lm_head.layer_norm.weight.mul_(5.0)
-        cfg = {
-            "model": Namespace(arch=arch, _name=arch, **flags),
-            "task": {"_name": task, "data": str(folder), **({"repeat_times": times} if times > 1 else {})},
-            "criterion": criterion or {"_name": trained_by},
-        }
-        history = [{"num_updates": 5, "lr_scheduler_state": {}, "optimizer_name": "FairseqAdam"}]
-        state = {"args": None, "cfg": cfg, "model": model.state_dict(), "optimizer_history": history}
-        extra = {"epoch": 1, "train_iterator": {"epoch": 1}}
-        torch.save({**state, "extra_state": extra, "task_state": task_state or {}}, tmp_path / "model.pt")
+        task = {"_name": task, "data": str(folder), **({"repeat_times": times} if times > 1 else {})}
+        criterion = criterion or {"_name": trained_by}
+        path, flags = tmp_path / "model.pt", {"arch": arch, **flags}
+        builders.save_checkpoint(path, model, flags, task, criterion, task_state=task_state or {})
         return type(model)
 
     return save

@@ -1,20 +1,11 @@
 """Tiny pre-trained checkpoints, data and a fine-tuning, made once for all tests of this folder."""
 
 import pytest
-import torch
 
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.integration import commands
 from tests.integration.conftest import binarise
 from tests.scripts.moleculenet.toys import STREAM, finetune, labelled_molecules, molecules
-
-
-@pytest.fixture(scope="package", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="package")
