@@ -24,6 +24,8 @@ class ExLMConfig(PreTrainedConfig):
         links_features: what transitions are computed from: "feature", "position" or both.
         max_transition_length: longest transition, in nodes; None for any.
         sparse_dag: whether there are no transitions between two states of one token.
+        lattice_dag: whether transitions are to states of the next expanded token only.
+        transition_temperature: what the scores of transitions are divided by.
         norm_first: layer norm before each block (pre-norm) instead of after it.
         max_position_embeddings: most tokens of a sequence, the additional states counted.
         classifier_dropout, classifier_activation: of the head for sequences.
@@ -53,6 +55,8 @@ class ExLMConfig(PreTrainedConfig):
         links_features=("feature", "position"),
         max_transition_length=None,
         sparse_dag=False,
+        lattice_dag=False,
+        transition_temperature=1.0,
         max_position_embeddings=2048,
         hidden_dropout_prob=0.1,
         attention_probs_dropout_prob=0.1,

@@ -77,6 +77,7 @@ def _summary(config: dict, tensors: dict) -> str:
         kind += ", without transitions (CTC)" if config["alignment"] == "ctc" else ""
         kind += ", without 2D RoPE" if config["rope_dimensions"] == 1 else ""
         kind += ", with a sparse DAG" if config["sparse_dag"] else ""
+        kind += ", on a lattice" if config["lattice_dag"] else ""
         shared = config.get("expand_from_layer", 0)
         kind += f", expanded after {shared} of its layers" if shared else ""
     elif config["repeat_times"] > 1:

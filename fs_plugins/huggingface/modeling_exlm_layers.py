@@ -97,11 +97,14 @@ class ExLMGraph(nn.Module):
             edges &= step <= config.max_transition_length
         if config.sparse_dag:
             edges &= layout.node_sources[:, :, None] != layout.node_sources[:, None]
+        if config.lattice_dag:
+            order = index // config.num_states  # of each node's token among the expanded ones
+            edges &= order == order[:, None] + 1
         heads = (config.num_attention_heads, -1)
         q, k = (
             layer(x).unflatten(-1, heads).transpose(1, 2) for layer in (self.query_linear, self.key_linear)
         )
-        scores = (q @ k.transpose(2, 3)).float() * q.shape[-1] ** -0.5
+        scores = (q @ k.transpose(2, 3)).float() * q.shape[-1] ** -0.5 / config.transition_temperature
         chances = scores.masked_fill(~edges[:, None], NEVER).log_softmax(-1)
         gates = self.gate_linear(x).float().log_softmax(-1).transpose(1, 2)[..., None]
         return (

@@ -177,6 +177,8 @@ def model_flags(config: dict, recorded: dict) -> dict:
             "rope_dimensions": config["rope_dimensions"],
             "expand_from_layer": config.get("expand_from_layer", 0),
             "sparse_dag": config["sparse_dag"],
+            "lattice_dag": config["lattice_dag"],
+            "transition_temperature": config["transition_temperature"],
         }
     return flags
 

@@ -53,11 +53,6 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
     """The content of config.json, for tensors under their names in transformers."""
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
     args = encoder.args
-    if k and (encoder.lattice_dag or encoder.transition_temperature != 1):
-        raise ValueError(
-            f"{checkpoint.path} was trained with --lattice-dag or --transition-temperature, and cannot be "
-            "exported: the model for transformers has neither"
-        )
     config = {
         "architectures": [HEAD_CLASSES[head.kind] if head else "ExLMForMaskedLM"],
         "auto_map": {
@@ -81,6 +76,8 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "links_features": encoder.links_feature if k else [],
         "max_transition_length": encoder.max_transition_length if k else None,
         "sparse_dag": encoder.sparse_dag if k else False,
+        "lattice_dag": encoder.lattice_dag if k else False,
+        "transition_temperature": encoder.transition_temperature if k else 1.0,
         "max_position_embeddings": args.max_positions,
         "hidden_dropout_prob": args.dropout,
         "attention_probs_dropout_prob": args.attention_dropout,

@@ -36,6 +36,11 @@ KINDS = {
     "shared1": ("exlm_base", DAG, {"ext_state_num": 3, "expand_from_layer": 1}),
     "shared2": ("exlm_base", DAG, {"ext_state_num": 2, "expand_from_layer": 2, "rope_dimensions": 1}),
     "sparse": ("exlm_base", DAG, {"ext_state_num": 3, "sparse_dag": True}),
+    "lattice": (
+        "exlm_base",
+        DAG,
+        {"ext_state_num": 3, "lattice_dag": True, "transition_temperature": 2.5},
+    ),
     "near": (
         "exlm_base",
         DAG,

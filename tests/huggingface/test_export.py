@@ -234,13 +234,6 @@ def test_a_head_that_is_not_named(save_checkpoint, tmp_path):
         export(path, tmp_path / "export")
 
 
-@pytest.mark.parametrize("flags", [{"lattice_dag": True}, {"transition_temperature": 2.0}])
-def test_transitions_that_the_export_does_not_have(flags, save_checkpoint, tmp_path):
-    path = save_checkpoint("exlm_base", DAG, **flags)
-    with pytest.raises(ValueError, match="--lattice-dag or --transition-temperature, and cannot be exported"):
-        export(path, tmp_path / "export")
-
-
 def test_other_activation_functions(save_checkpoint, tmp_path):
     path = save_checkpoint("mlm_tiny", "masked_lm", activation_fn="relu_squared")
     with pytest.raises(ValueError, match="no activation function 'relu_squared': known are gelu"):
