@@ -14,6 +14,7 @@ and refuses to continue with other settings or inputs. ``lock`` is held while a 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.metadata
 import os
 import platform
@@ -28,11 +29,6 @@ from pathlib import Path
 from recipes.command_line import RecipeError
 from recipes.files import NO_SPACE, explained, read_json, write_json
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
 RECORD = "made_of.json"
@@ -40,8 +36,8 @@ PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
 
 
-def lock(folder: Path, option: str = "SAVE") -> int | None:
-    """Makes a folder and locks it; returns the file descriptor that holds the lock, None without locks.
+def lock(folder: Path, option: str = "SAVE") -> int:
+    """Makes a folder and locks it; returns the file descriptor that holds the lock.
 
     The lock is released when the descriptor is closed in this process and in all that inherited it.
 
@@ -56,8 +52,6 @@ def lock(folder: Path, option: str = "SAVE") -> int | None:
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         raise RecipeError(f"cannot write to {folder} ({error.strerror}): choose another {option}") from error
-    if fcntl is None:
-        return None
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -88,8 +82,7 @@ def locked(folder: Path, option: str = "SAVE") -> Iterator[None]:
     try:
         yield
     finally:
-        if descriptor is not None:
-            os.close(descriptor)
+        os.close(descriptor)
 
 
 def check(folder: Path, settings: dict, inputs: dict[str, str], option: str = "SAVE") -> bool:

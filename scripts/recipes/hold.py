@@ -36,11 +36,10 @@ def hold(save: Path, made_of: dict, command: list[str]) -> int:
     given, command = command, [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
     if os.environ.get("RANK", "0") != "0":
         return subprocess.call(command)
-    descriptor = folders.lock(save)
+    lock = folders.lock(save)  # the command inherits it, and holds the folder even if we are killed
     folders.claim(save, **made_of, results=RESULTS, runs=given)
-    kept = () if descriptor is None else (descriptor,)  # the command holds the folder even if we are killed
     with (save / LOG).open("ab") as log:
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=kept)
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[lock])
         signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the command too, which answers it
         while chunk := child.stdout.read1(1 << 16):  # at once, for a progress bar
