@@ -103,7 +103,7 @@ def points_of(task: Task, grid: str = "table11", only: dict[str, str] | None = N
         raise ValueError(f"unknown grid {grid!r}: there are {' and '.join(GRIDS)}")
     for name, value in (only or {}).items():
         if name not in FLAGS.values():
-            raise ValueError(f"{name}={value}: a fine-tuning has {', '.join(FLAGS.values())}")
+            raise ValueError(f"only={name}={value}: a fine-tuning has {', '.join(FLAGS.values())}")
         _check_value(name, value)
         kept = [point for point in points if float(getattr(point, name)) == float(value)]
         points = kept or list(dict.fromkeys(Point(**{**vars(point), name: value}) for point in points))

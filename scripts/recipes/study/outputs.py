@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 from recipes.command_line import RecipeError
@@ -38,7 +38,6 @@ from recipes.study.settings import Settings
 STUDY = "study"  # all figures and tables of it
 UNTRAINED = "untrained"  # of table 1
 STUDY_SEEDS, GLUE_SEEDS, MOLECULE_SEEDS = (1, 2, 3), (1, 2, 3, 4, 5), (1, 2, 3)  # the paper's, of fine-tuning
-RUN_FIELDS, POINT_FIELDS = {field.name for field in fields(Run)}, set(FLAGS.values())
 
 
 def study_targets(targets: Iterable[str]) -> list[str]:
@@ -56,10 +55,7 @@ def study_runs(settings: Settings, name: str) -> dict[Run, set[str]]:
     """
     settings.check_flags()
     settings.check_glue()
-    only = settings.fixed(RUN_FIELDS)
-    if left := settings.only.keys() - RUN_FIELDS:
-        raise RecipeError(f"only {sorted(left)[0]}: a run of the study has {', '.join(sorted(RUN_FIELDS))}")
-    runs = expand(["all" if name == STUDY else name], settings.seeds, only)
+    runs = expand(["all" if name == STUDY else name], settings.seeds, settings.only)
     for run in runs:
         settings.layers_of(run.shared_layers)  # is a whole number
     return runs
@@ -86,7 +82,7 @@ def rows_to_tune(settings: Settings, name: str) -> dict[Run, set[str]]:
         return {}
     try:
         return {run.row: measures for run, measures in study_runs(settings, name).items()}
-    except (RecipeError, ValueError):
+    except ValueError:
         return {}
 
 
@@ -155,15 +151,17 @@ def table3_tasks(settings: Settings) -> list[str]:
 
 
 def table3_points(settings: Settings, task: str) -> list[Point]:
-    """The points of a task's grid."""
-    if left := settings.only.keys() - POINT_FIELDS:
-        raise RecipeError(f"only {sorted(left)[0]}: a fine-tuning has {', '.join(sorted(POINT_FIELDS))}")
+    """The points of a task's grid.
+
+    Raises:
+        RecipeError, ValueError: if there are no such points.
+    """
     if taken := FLAGS.keys() & Flags.of(shlex.split(settings.flags)).keys():
         raise RecipeError(
             f"flags: {', '.join(sorted(taken))} would apply to all points of a grid, which differ in it: "
             "give only=lr=2e-5 and the like"
         )
-    return points_of(TASKS[task], settings.grid, settings.fixed(POINT_FIELDS))
+    return points_of(TASKS[task], settings.grid, settings.only)
 
 
 def table3_grid(settings: Settings, name: str, task: str) -> list[Path]:

@@ -120,10 +120,6 @@ class Settings:
         """The seeds of fine-tuning."""
         return self.finetune_seeds or default
 
-    def fixed(self, names: set[str]) -> dict[str, str]:
-        """The part of ``only`` that is about some fields."""
-        return {name: value for name, value in self.only.items() if name in names}
-
     def pretraining_data(self) -> Path:
         """The data of the study; made by the workflow if none are given.
 

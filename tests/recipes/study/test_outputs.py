@@ -34,7 +34,7 @@ def test_study():
     assert names(outputs.study_files(chosen, "figure12")) == [
         f"study/exlm-k4-p0.15-seed-{seed}/{kind}.json" for seed in (1, 2) for kind in ("train", "entropy")
     ]
-    with pytest.raises(RecipeError, match="only size: a run of the study has k, lr, model, p"):
+    with pytest.raises(ValueError, match="only=size=1: a run has model, k, p"):
         outputs.study_files(Settings(OUT, only={"size": "1"}), "figure12")
 
 
@@ -85,7 +85,7 @@ def test_table_3(glue, checkpoint, tmp_path):
     assert sum(len(outputs.table3_grid(every, "a", task)) for _, task in outputs.table3_grids(every)) == 304
     both = Settings(OUT, squad=Path("squad"), models=settings.models, finetune_seeds=(1, 2))
     assert outputs.table3_grids(both) == [] and len(outputs.squad_files(both)) == 4
-    with pytest.raises(RecipeError, match="only k: a fine-tuning has batch, epochs, lr, warmup"):
+    with pytest.raises(ValueError, match="only=k=4: a fine-tuning has lr, batch, epochs, warmup"):
         outputs.table3_points(Settings(OUT, only={"k": "4"}), "RTE")
     with pytest.raises(RecipeError, match="flags: --lr, --max-epoch would apply to all points of a grid"):
         outputs.table3_points(Settings(OUT, flags="--lr 1e-3 --max-epoch 1 --bf16"), "RTE")

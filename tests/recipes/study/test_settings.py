@@ -17,7 +17,7 @@ def test_as_words_of_the_command_line(checkpoint):
     found = Settings.of(given)
     assert found.output == Path("runs/x") and found.data is None
     assert found.seeds == (1, 2, 3) and found.finetune_seeds == (5,)
-    assert found.only == {"k": "4", "p": "0.15"} and found.fixed({"k", "lr"}) == {"k": "4"}
+    assert found.only == {"k": "4", "p": "0.15"}
     assert found.models == {"exlm": checkpoint, "mlm": checkpoint}
     assert (found.updates, found.gpus, found.threads) == (40, 0, 2)
     assert found.tasks == ("RTE", "MNLI")
