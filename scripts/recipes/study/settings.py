@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import argparse
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import TypeVar
 
-from recipes.command_line import RecipeError, seeds
+from recipes.command_line import RecipeError, count, positive, seeds
 from recipes.flags import Flags
 from recipes.folders import CONFIGS
 from recipes.glue.grids import GRIDS
@@ -23,6 +24,7 @@ NOT_IN_FLAGS |= {"--alignment-penalty", "--expand-from-layer"}
 NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--recipe", "--gpus", "--cpu"}  # options of the pages
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 PREPARED = "data-bin"  # in OUTPUT: the quickstart's corpus
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,11 @@ class Settings:
             raise RecipeError("give the folder for the results: --config output=runs/NAME ...")
         readers: dict[str, Callable] = {
             **dict.fromkeys(("output", "data", "glue", "squad"), _path),
-            **dict.fromkeys(("seeds", "finetune_seeds"), _seeds),
-            **dict.fromkeys(("updates", "max_epoch", "jobs_per_gpu", "threads", "sentences"), _positive),
+            **dict.fromkeys(("seeds", "finetune_seeds"), _argument(seeds)),
+            **dict.fromkeys(("updates", "max_epoch", "jobs_per_gpu", "threads"), _argument(positive)),
             **dict.fromkeys(("moleculenet", "models", "init_from"), _paths),
-            **{"gpus": _count, "tasks": _tasks, "only": _filters, "flags": _flags, "rates": _rates},
+            **{"gpus": _argument(count), "sentences": _argument(positive)},
+            **{"tasks": _tasks, "only": _filters, "flags": _flags, "rates": _rates},
             **{"size": _one_of(SIZES), "grid": _one_of(GRIDS), "baselines": _baselines},
         }
         values = {name: readers[name](name, value) for name, value in config.items() if value is not None}
@@ -215,21 +218,6 @@ def _path(name: str, value) -> Path:
     return Path(str(value))
 
 
-def _number(name: str, value, least: int) -> int:
-    number = float(value) if str(value).replace(".", "", 1).isdigit() else -math.inf
-    if number < least or not number.is_integer():
-        raise RecipeError(f"{name}={value}: give a whole number, {least} or more")
-    return int(number)
-
-
-def _positive(name: str, value) -> int:
-    return _number(name, value, 1)
-
-
-def _count(name: str, value) -> int:
-    return _number(name, value, 0)
-
-
 def _words(value) -> list[str]:
     """Of a list, or of words joined by commas."""
     return [
@@ -237,11 +225,18 @@ def _words(value) -> list[str]:
     ]
 
 
-def _seeds(name: str, value) -> tuple[int, ...]:
-    try:
-        return seeds(",".join(_words(value)))
-    except Exception:
-        raise RecipeError(f"{name}={value}: give different whole numbers, such as {name}=1,2,3") from None
+def _argument(kind: Callable[[str], T]) -> Callable[[str, object], T]:
+    """A reader by the type of a command line's argument."""
+
+    def read(name: str, value) -> T:
+        if isinstance(value, float) and value.is_integer():  # as Snakemake reads 1e3
+            value = int(value)
+        try:
+            return kind(",".join(_words(value)))
+        except argparse.ArgumentTypeError as error:
+            raise RecipeError(f"{name}={error}") from None
+
+    return read
 
 
 def _rates(name: str, value) -> tuple[float, ...]:

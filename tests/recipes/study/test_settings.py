@@ -25,9 +25,10 @@ def test_as_words_of_the_command_line(checkpoint):
 
 def test_as_a_file_in_yaml(checkpoint):
     given = {"output": "x", "models": {"exlm": str(checkpoint)}, "only": {"p": 0.0225}, "seeds": [3, 1]}
+    given |= {"updates": 1e3}
     found = Settings.of(given)
     assert found.models == {"exlm": checkpoint} and found.only == {"p": "0.0225"} and found.seeds == (3, 1)
-    assert found.of_finetuning((1, 2)) == (1, 2)
+    assert found.of_finetuning((1, 2)) == (1, 2) and found.updates == 1000
 
 
 @pytest.mark.parametrize(
@@ -37,11 +38,11 @@ def test_as_a_file_in_yaml(checkpoint):
         ({"sede": 1}, "unknown setting sede: choose from baselines, data, "),
         ({"size": "huge"}, "size=huge: choose one of smoke, small, paper"),
         ({"grid": "table12"}, "grid=table12: choose one of table11, table6"),
-        ({"seeds": "1,1"}, "seeds=1,1: give different whole numbers, such as seeds=1,2,3"),
-        ({"finetune_seeds": "a"}, "finetune_seeds=a: give different whole numbers"),
-        ({"updates": 0}, "updates=0: give a whole number, 1 or more"),
-        ({"threads": 1.5}, "threads=1.5: give a whole number, 1 or more"),
-        ({"gpus": "two"}, "gpus=two: give a whole number, 0 or more"),
+        ({"seeds": "1,1"}, "seeds='1,1': give different whole numbers, such as 1,2,3"),
+        ({"finetune_seeds": "a"}, "finetune_seeds='a': give different whole numbers"),
+        ({"updates": 0}, "updates='0': give a whole number, 1 or more"),
+        ({"threads": 1.5}, "threads='1.5': give a whole number, 1 or more"),
+        ({"gpus": "two"}, "gpus='two': give a whole number, 0 or more"),
         ({"only": "k"}, "only=k: give names and values, such as only=k=4,p=0.15"),
         ({"models": "exlm=nowhere.pt"}, "models: nowhere.pt does not exist"),
         ({"models": "a/b=."}, "models: 'a/b' is to name a folder"),
