@@ -17,7 +17,8 @@ from recipes.glue.tasks import TASKS, task_named
 from recipes.study.grids import GLUE_TASKS, Run
 
 BASELINES = ("forest", "dmpnn")  # of table 1
-SIZES = ("smoke", "small", "paper")
+SENTENCES = {"smoke": 500, "small": 2000, "paper": 5000}  # by size, see Settings
+SIZES = tuple(SENTENCES)
 # What makes a run of the study that run, or has a setting of its own
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
 NOT_IN_FLAGS |= {"--alignment-penalty", "--expand-from-layer"}
@@ -52,7 +53,7 @@ class Settings:
         gpus: of each training; 0: the CPU.
         jobs_per_gpu: that may share a GPU.
         threads: of each training on the CPU.
-        sentences: that entropy and probe are measured on.
+        sentences: of the validation set, that entropy, probe and joint likelihood are measured on.
     """
 
     output: Path
@@ -76,7 +77,7 @@ class Settings:
     gpus: int = 0
     jobs_per_gpu: int = 1
     threads: int = 1
-    sentences: int = 500
+    sentences: int = SENTENCES["smoke"]
 
     @classmethod
     def of(cls, config: dict) -> Settings:
@@ -100,6 +101,7 @@ class Settings:
             **{"size": _one_of(SIZES), "grid": _one_of(GRIDS), "baselines": _baselines},
         }
         values = {name: readers[name](name, value) for name, value in config.items() if value is not None}
+        values.setdefault("sentences", SENTENCES[values.get("size", cls.size)])
         settings = cls(**values)
         if settings.rates and len(settings.seeds) < 2:
             raise RecipeError(

@@ -21,6 +21,7 @@ def test_as_words_of_the_command_line(checkpoint):
     assert found.models == {"exlm": checkpoint, "mlm": checkpoint}
     assert (found.updates, found.gpus, found.threads) == (40, 0, 2)
     assert found.tasks == ("RTE", "MNLI")
+    assert (found.sentences, Settings.of({"output": "x"}).sentences) == (2000, 500)
 
 
 def test_as_a_file_in_yaml(checkpoint):
