@@ -87,3 +87,12 @@ class Flags(dict[str, tuple[str, ...]]):
 
     def __str__(self) -> str:
         return shlex.join(self.words())
+
+
+def check_recipe(recipe: Flags) -> None:
+    """Raises RecipeError for hyper-parameters of a fine-tuning with which nothing can be learned."""
+    for name in ("--batch-size", "--max-epoch"):
+        recipe.whole(name)
+    recipe.number("--warmup-ratio", below=1)
+    if recipe.number("--lr") == 0:
+        raise RecipeError(f"--lr {recipe.value('--lr')}: give a number above 0, such as 3e-5")

@@ -121,14 +121,6 @@ def shorter(user: Flags) -> dict[str, str]:
     return {name: " ".join(user[name]) for name in SHORTER if name in user}
 
 
-def check_recipe(recipe: Flags) -> None:
-    """Raises RecipeError for hyper-parameters with which nothing can be learned."""
-    for name in ("--batch-size", "--max-epoch"):
-        recipe.whole(name)
-    if recipe.number("--lr") == 0:
-        raise RecipeError(f"--lr {recipe.value('--lr')}: give a number above 0, such as 3e-5")
-
-
 def inputs(checkpoint: Path, data: list[Path], more: dict[str, Path] | None = None) -> dict[str, str]:
     """SHA-256 of the weights and of the data."""
     found = {"checkpoint": sha256(checkpoint), "data": sha256(*data)}

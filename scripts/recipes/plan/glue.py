@@ -15,7 +15,7 @@ from recipes.checkpoints import (
 )
 from recipes.command_line import RecipeError
 from recipes.dictionaries import read_symbols
-from recipes.flags import Flags
+from recipes.flags import Flags, check_recipe
 from recipes.folders import CONFIGS
 from recipes.glue.evaluate import RESULT, scores_text
 from recipes.glue.grids import FLAGS, GRIDS, points_of
@@ -41,14 +41,14 @@ def plan(program: str, words: list[str]) -> Plan:
     check_data(pretrained, data)
     point, *_ = points_of(task, args.recipe)
     recipe = Flags.read(CONFIGS / "finetune" / "recipe.flags")
-    recipe |= {flag: (getattr(point, name),) for flag, name in FLAGS.items()}
+    recipe |= point.flags
     model = Flags.of(pretrained.flags)
     model.set("--max-positions", finetuning.positions(pretrained))
     groups = override(
         {"task": task_flags(task, pretrained, data), "model": model, "recipe": recipe}, request.user
     )
     recipe = groups["recipe"]
-    finetuning.check_recipe(recipe)
+    check_recipe(recipe)
     chosen = {name: recipe.value(flag) for flag, name in FLAGS.items()}
     update = recipe.whole("--batch-size")
     recipe |= finetuning.schedule(recipe, math.ceil(sentences_in(data, "train") / update))

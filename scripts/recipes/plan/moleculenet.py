@@ -12,7 +12,7 @@ from recipes.checkpoints import check_dictionary, check_not_finetuned, read_chec
 from recipes.command_line import RecipeError
 from recipes.dictionaries import read_symbols
 from recipes.files import read_json
-from recipes.flags import Flags
+from recipes.flags import Flags, check_recipe
 from recipes.folders import CONFIGS
 from recipes.plan import finetuning
 from recipes.plan.batches import divide
@@ -46,7 +46,7 @@ def plan(program: str, words: list[str]) -> Plan:
     recipe = Flags(Flags.read(TABLE8.with_suffix(".flags")) | Flags.read(TABLE8 / f"{args.dataset}.flags"))
     groups = override({"model": Flags.of(pretrained.flags), "recipe": recipe}, request.user)
     recipe = groups["recipe"]
-    finetuning.check_recipe(recipe)
+    check_recipe(recipe)
     chosen = {name: recipe.value(f"--{name}") for name in ("lr", "batch-size", "max-epoch", "warmup-ratio")}
     update = recipe.whole("--batch-size")
     recipe |= finetuning.schedule(recipe, math.ceil(molecules / update))

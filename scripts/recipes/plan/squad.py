@@ -14,7 +14,7 @@ from recipes.checkpoints import (
 from recipes.command_line import RecipeError, positive
 from recipes.dictionaries import read_symbols
 from recipes.files import read_json
-from recipes.flags import Flags
+from recipes.flags import Flags, check_recipe
 from recipes.folders import CONFIGS
 from recipes.plan import finetuning
 from recipes.plan.batches import TOKENS_PER_GPU, split_sentences
@@ -58,7 +58,7 @@ def plan(program: str, words: list[str]) -> Plan:
     model.set("--max-positions", finetuning.positions(pretrained, window))
     groups = override({"windows": windows, "model": model, "recipe": recipe}, user)
     recipe, devices = groups["recipe"], request.devices
-    finetuning.check_recipe(recipe)
+    check_recipe(recipe)
     update = recipe.whole("--batch-size")
     recipe.take("--batch-size")
     batch = split_sentences(update, window, devices.workers, args.tokens_per_gpu)

@@ -95,7 +95,7 @@ rule finetune:
     params:
         checkpoint=CHECKPOINT,
         folder=subpath(output[0], parent=True),
-        point=lambda wildcards: points_of(TASKS[wildcards.task], "table6")[0].options,
+        point=lambda wildcards: points_of(TASKS[wildcards.task], "table6")[0].flags.words(),
     resources:
         gpu=settings.gpus,
     shell:

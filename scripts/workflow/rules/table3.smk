@@ -13,7 +13,7 @@ rule finetune_glue:
         checkpoint=lambda wildcards: settings.models[wildcards.name],
         folder=subpath(output[0], parent=True),
         point=lambda wildcards: next(
-            point.options
+            point.flags.words()
             for point in outputs.table3_points(settings, wildcards.task)
             if point.key == wildcards.point
         ),
