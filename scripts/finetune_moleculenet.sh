@@ -24,6 +24,5 @@ hold fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --se
     --find-unused-parameters --required-batch-size-multiple 1 \
     --no-epoch-checkpoints --log-format json ${user[@]+"${user[@]}"}
 
-"$python" -m recipes.moleculenet.evaluate "$save/checkpoint_best.pt" "$data" "$save" \
-    --seed "$seed" --truncate ${evaluation[@]+"${evaluation[@]}"}
+"$python" -m recipes.moleculenet.evaluate "$save" "$data" --seed "$seed" ${evaluation[@]+"${evaluation[@]}"}
 rm -f "$save/checkpoint_last.pt" # only needed to resume

@@ -1,8 +1,8 @@
-"""Predictions of a fine-tuned checkpoint for the splits of a data folder, and their metrics.
+"""Predictions of the best epoch of a fine-tuning on molecules, and their metrics.
 
-    python -m recipes.moleculenet.evaluate CHECKPOINT DATA OUTPUT [--seed N] [--truncate] [--device cpu]
+    python -m recipes.moleculenet.evaluate SAVE DATA --seed N [--device cpu]
 
-writes what recipes.moleculenet.results describes.
+writes what recipes.moleculenet.results describes; of molecules longer than the positions the start is read.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder
 from recipes.command_line import RecipeError, argument_parser, run_main
 from recipes.moleculenet.results import SPLITS, read_split, summary, write_results
 
+BEST = "checkpoint_best.pt"
 
-def evaluate(
-    checkpoint: Path, data: Path, output: Path, seed: int | None, truncate: bool, device: str | None
-) -> dict:
+
+def evaluate(save: Path, data: Path, seed: int, device: str | None) -> dict:
     """Writes the files and returns the metrics.
 
     Raises:
         RecipeError, ValueError, OSError: if something does not fit or cannot be written.
     """
+    checkpoint = save / BEST
     loaded = load_checkpoint(checkpoint, None, device)
-    model = MoleculeModel(loaded, truncate=truncate)
+    model = MoleculeModel(loaded, truncate=True)
     info: PropertyInfo | None = model.properties
     folder = read_folder(data)
     if info is None or list(info.names) != folder["names"] or info.kind != folder["kind"]:
         raise RecipeError(f"{checkpoint} was not fine-tuned on the properties of {data}")
     if fingerprint(loaded.dictionary.symbols) != folder["dictionary"]:
         raise RecipeError(f"{data} was binarised with another dictionary than that of {checkpoint}")
-    output.mkdir(parents=True, exist_ok=True)
     bos = torch.tensor([loaded.dictionary.bos()])
     tables = {split: read_split(data, split, info) for split in SPLITS}
     outputs, cut = {}, {}
@@ -61,30 +61,24 @@ def evaluate(
         "checkpoint": str(checkpoint),
         "split": folder["split"],
     }
-    return write_results(output, about, tables, info, outputs, logits=not info.regression, truncated=cut)
+    return write_results(save, about, tables, info, outputs, logits=not info.regression, truncated=cut)
 
 
-def run(argv: list[str] | None) -> None:
+def main() -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
-    add("checkpoint", type=Path)
+    add("save", type=Path)
     add("data", type=Path)
-    add("output", type=Path)
-    add("--seed", type=int)
-    add("--truncate", action="store_true", help="read the start of molecules longer than the positions")
+    add("--seed", type=int, required=True, help="of the fine-tuning")
     add("--device", help="cpu, cuda, ... (default: a GPU where there is one)")
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, force=True)  # fairseq has set its own
     try:
-        result = evaluate(args.checkpoint, args.data, args.output, args.seed, args.truncate, args.device)
+        result = evaluate(args.save, args.data, args.seed, args.device)
     except (RuntimeError, pickle.UnpicklingError) as error:
-        raise RecipeError(f"{args.checkpoint}: {error}") from error
+        raise RecipeError(f"{args.save / BEST}: {error}") from error
     print(summary(result))
 
 
-def main(argv: list[str] | None = None) -> int:
-    return run_main(lambda: run(argv))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_main(main))
