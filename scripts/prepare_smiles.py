@@ -26,14 +26,12 @@ def parser() -> argparse.ArgumentParser:
     result = argument_parser(__doc__)
     add = result.add_argument
     add("output", type=Path, help="folder to write: train, valid, dict.txt, rejected.tsv")
-    add("--train", type=Path, nargs="+", required=True, metavar="FILE", help="molecules to train on")
-    add("--valid", type=Path, nargs="+", default=[], metavar="FILE", help="molecules to validate on")
+    add_corpus_arguments(result, "molecules", valid_share=0.01)
     add("--smiles-column", default=DEFAULT_COLUMN, metavar="NAME", help="of .csv files (default: smiles)")
     smiles = "RDKit's canonical SMILES (default), as fine-tuning uses, or the strings as they are"
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use; reject other tokens")
     add("--max-tokens", type=positive, metavar="N", help="reject longer molecules, counting <s> and </s>")
-    add_corpus_arguments(result, valid_share=0.01)
     return result
 
 

@@ -31,14 +31,12 @@ def parser() -> argparse.ArgumentParser:
     result = argument_parser(__doc__)
     add = result.add_argument
     add("output", type=Path, help="folder to write: train, valid, dict.txt, the BPE, rejected.tsv")
-    add("--train", type=Path, nargs="+", required=True, metavar="PATH", help="files and folders to train on")
-    add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help="those to validate on")
+    add_corpus_arguments(result, "files and folders", valid_share=0.005)
     add("--bpe", nargs="+", required=True, metavar="FILE", help="encoder.json vocab.bpe, or tokenizer.json")
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use (default: all tokens of the BPE)")
     add("--layout", choices=(AUTO, *LAYOUTS), default=AUTO, help="of all files (default: as each begins)")
     add("--max-tokens", type=positive, metavar="N", help="split longer paragraphs: see docs/data.md")
     add("--shards", type=positive, default=1, metavar="N", help="split the training set into N folders")
-    add_corpus_arguments(result, valid_share=0.005)
     return result
 
 
@@ -67,7 +65,7 @@ def prepare(args: argparse.Namespace, scratch: Path) -> dict:
         for paths in files.values()
         for path, in_folder in paths
     }
-    bpe = Bpe(args.bpe[0] if len(args.bpe) == 1 else args.bpe)
+    bpe = Bpe(args.bpe)
     if args.dictionary is not None:
         dictionary = dictionary_file(args.dictionary)
     else:  # in a folder of this run's own: the output folder may be another run's

@@ -74,7 +74,7 @@ def test_what_is_refused(asked, tmp_path, refusal, capsys):
     glue, out, _, vocabulary = asked
     dictionary = ("--dictionary", vocabulary / "dict.txt")
     assert "unknown task 'XNLI'" in refusal(*asked, "--tasks", "XNLI")
-    assert "either --data DIR or --dictionary FILE" in refusal(glue, out)
+    assert "one of the arguments --data --dictionary is required" in refusal(glue, out)
     assert "--dictionary needs --bpe" in refusal(glue, out, *dictionary)
     assert "no folder of a task" in refusal(vocabulary, *asked[1:])
     assert "folder none does not exist" in refusal("none", *asked[1:])

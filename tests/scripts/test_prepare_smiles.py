@@ -201,7 +201,9 @@ def test_what_is_refused_before_work_starts(valid, tmp_path, refusal):
     broken = tmp_path / "broken.lmdb"
     broken.write_bytes(b"CCO\n")
     assert "not an LMDB file" in refusal(out, "--train", broken)
-    assert "not both" in refusal(out, "--train", valid, "--valid", valid, "--valid-share", 0.1)
+    assert "not allowed with argument --valid" in refusal(
+        out, "--train", valid, "--valid", valid, "--valid-share", 0.1
+    )
     assert "more than once" in refusal(out, "--train", valid, "--valid", valid)
     assert "between 0 and 1" in refusal(out, "--train", valid, "--valid-share", 1)
     assert "--max-tokens 2" in refusal(out, "--train", valid, "--max-tokens", 2)

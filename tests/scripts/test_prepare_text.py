@@ -161,7 +161,7 @@ def test_what_is_refused(bpe, tmp_path, refused):
     assert "is not a text file" in says(train=write_file(tmp_path / "z", b"\0\1"))
     assert "given more than once" in says(source)
     assert "both to --train and to --valid" in says("--valid", source)
-    assert "not both" in says("--valid", source, "--valid-share", 0.1)
+    assert "not allowed with argument --valid" in says("--valid", source, "--valid-share", 0.1)
     assert "--valid-share: '1.5': give a share between 0 and 1" in says("--valid-share", 1.5)
     assert "--workers: '0': give a whole number, 1 or more" in says("--workers", 0)
     assert "--max-tokens: '0': give a whole number" in says("--max-tokens", 0)

@@ -11,18 +11,21 @@ from recipes.corpora.bpe import HF_FILE, Bpe, TextEncoder, find_files
 from recipes.dictionaries import dictionary_file
 
 
-def add_corpus_arguments(parser: argparse.ArgumentParser, valid_share: float) -> None:
-    """--valid-share, --workers and --overwrite, for scripts with --train and --valid."""
+def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
+    """--train, --valid, --valid-share, --workers and --overwrite.
+
+    Args:
+        what: is trained on, for the help.
+    """
     add = parser.add_argument
-    add(
-        "--valid-share",
-        type=share,
-        metavar="S",
-        help=f"without --valid: the share of --train to validate on, by hash (default: {valid_share})",
-    )
+    add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help=f"{what} to validate on")
+    about = "without --valid: the share of --train to validate on, by hash (default: %(default)s)"
+    add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
+    add = parser.add_argument
     add("--workers", type=positive, default=usable_cores(), metavar="N", help="(default: %(default)s)")
     add("--overwrite", action="store_true", help="replace what OUTPUT holds")
-    parser.set_defaults(default_share=valid_share)
 
 
 def usable_cores() -> int:
@@ -33,14 +36,8 @@ def usable_cores() -> int:
 
 
 def valid_share_of(args: argparse.Namespace) -> float:
-    """The share of --train to validate on: 0 with --valid.
-
-    Raises:
-        RecipeError: if both are given.
-    """
-    if args.valid and args.valid_share is not None:
-        raise RecipeError("give --valid or --valid-share, not both")
-    return 0.0 if args.valid else args.valid_share or args.default_share
+    """The share of --train to validate on: 0 with --valid."""
+    return 0.0 if args.valid else args.valid_share
 
 
 def show_rejected(rejected: dict[str, int], output: Path) -> None:
@@ -51,9 +48,10 @@ def show_rejected(rejected: dict[str, int], output: Path) -> None:
 
 def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
     """The BPE and the dictionary of a pre-training, for text to fine-tune on; see ``encoder_of``."""
-    add = parser.add_argument
+    add = parser.add_mutually_exclusive_group(required=True).add_argument
     add("--data", type=Path, metavar="DIR", help="the pre-training's data: its dict.txt and, if there, BPE")
     add("--dictionary", type=Path, metavar="FILE", help="the pre-training's dict.txt, instead of --data")
+    add = parser.add_argument
     add("--bpe", nargs="+", metavar="FILE", help=f"encoder.json vocab.bpe, {HF_FILE}, or their folder")
     add("--allow-unknown", action="store_true", help="replace tokens missing from the dictionary by <unk>")
 
@@ -62,16 +60,14 @@ def encoder_of(args: argparse.Namespace) -> TextEncoder:
     """The encoder that the arguments ask for.
 
     Raises:
-        RecipeError: if they say too little, too much, or do not fit together.
+        RecipeError: if they say too little, or do not fit together.
     """
-    if (args.data is None) == (args.dictionary is None):
-        raise RecipeError("give the pre-training's dictionary: either --data DIR or --dictionary FILE")
     if args.bpe is None and args.data is None:
         raise RecipeError("--dictionary needs --bpe, the BPE that the dictionary was made with")
     if args.data is not None and args.bpe is not None:
         _check_same(args.data, args.bpe)
-    place = args.bpe[0] if args.bpe and len(args.bpe) == 1 else args.bpe or args.data
-    return TextEncoder(Bpe(place), dictionary_file(args.dictionary or args.data), args.allow_unknown)
+    bpe, dictionary = Bpe(args.bpe or args.data), dictionary_file(args.dictionary or args.data)
+    return TextEncoder(bpe, dictionary, args.allow_unknown)
 
 
 def _check_same(data: Path, given: list[str]) -> None:
@@ -80,7 +76,7 @@ def _check_same(data: Path, given: list[str]) -> None:
         kept = find_files(data)
     except RecipeError:
         return
-    found = find_files(given[0] if len(given) == 1 else given)
+    found = find_files(given)
     for ours, theirs in zip(kept, found, strict=False):
         if len(kept) != len(found) or ours.read_bytes() != theirs.read_bytes():
             raise RecipeError(
