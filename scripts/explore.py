@@ -14,10 +14,11 @@ import argparse
 import json
 import logging
 import sys
-import tempfile
 from pathlib import Path
 
 from recipes.command_line import argument_parser, run_main
+
+PAGE = "index.html"
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -60,16 +61,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def check_output(folder: Path) -> None:
-    """Makes the folder, and fails before any work where nothing can be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OSError(f"cannot write into --output {folder}: {error.strerror or error}") from error
-
-
 def percent(p: float) -> str:
     return f"{100 * p:.1f}%" if p >= 0.0995 else f"{100 * p:.2g}%"
 
@@ -110,12 +101,13 @@ def describe_reading(reading) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    check_output(args.output)
     logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     from fs_plugins.analysis import load
+    from fs_plugins.analysis.command_line import check_output
     from fs_plugins.analysis.page import page
     from fs_plugins.analysis.plots import state_graph, transition_heatmap
 
+    check_output(args.output / PAGE)
     explorer = load(args.checkpoint, data=args.data, bpe=args.bpe, device=args.device)
     filling = explorer.fill(args.text, top=args.top, samples=args.samples, seed=args.seed)
     print(describe(filling))
@@ -127,8 +119,8 @@ def run(args: argparse.Namespace) -> None:
     (args.output / "filling.json").write_text(text + "\n", encoding="utf-8")
     for name, figure in figures.items():
         figure.savefig(args.output / name)
-    (args.output / "index.html").write_text(page(filling, args.min_edge), encoding="utf-8")
-    print(f"\n{args.output}: filling.json, {', '.join(figures)}, index.html")
+    (args.output / PAGE).write_text(page(filling, args.min_edge), encoding="utf-8")
+    print(f"\n{args.output}: filling.json, {', '.join(figures)}, {PAGE}")
 
 
 def main(argv: list[str] | None = None) -> int:

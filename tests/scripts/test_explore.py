@@ -118,7 +118,7 @@ def test_another_dictionary(pretrained, fails, tmp_path):
 def test_an_output_that_cannot_be_written(pretrained, fails, tmp_path):
     (tmp_path / "file").write_text("")
     for output in (tmp_path / "file", tmp_path / "file" / "folder"):
-        assert f"cannot write into --output {output}" in fails(pretrained, TEXT, "--output", output)
+        assert f"cannot write --output {output}/index.html" in fails(pretrained, TEXT, "--output", output)
 
 
 def test_a_gpu_where_there_is_none(pretrained, fails, tmp_path, monkeypatch):
