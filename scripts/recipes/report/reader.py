@@ -52,15 +52,12 @@ class Reader:
             self.note(f"{path} is damaged: {reason}")
             return None
 
-    def record(self, folder: Path) -> dict | None:
-        """The made_of.json of a run, whose command, versions and commit are then part of the provenance."""
-        record = self.read(folder / RECORD, _record)
-        if record is not None:
-            self.commands[str(folder)] = shlex.join(record["command"])
-            self._origins["commit"].add(record["commit"])
-            for name, version in record["versions"].items():
+    def record(self, folder: Path) -> None:
+        """Makes the command, commit and versions in the made_of.json of a run part of the provenance."""
+        if found := self.read(folder / RECORD, _origin):
+            self.commands[str(folder)], versions = found
+            for name, version in versions.items():
                 self._origins[name].add(str(version))
-        return record
 
     def provenance(self) -> Section | None:
         """What the runs were made with: commits and versions, more than one where they differ; commands."""
@@ -72,8 +69,6 @@ class Reader:
         return Section("Where the numbers come from", [Table(["", ""], rows), code("Commands", text)])
 
 
-def _record(content: dict) -> dict:
-    for name, kind in (("settings", dict), ("command", list), ("versions", dict), ("commit", str)):
-        if not isinstance(content[name], kind):
-            raise TypeError(f"{name} is {content[name]!r}")
-    return content
+def _origin(content: dict) -> tuple[str, dict]:
+    """The command of a record, and what it was run with."""
+    return shlex.join(content["command"]), {"commit": content["commit"], **content["versions"]}
