@@ -35,7 +35,5 @@ def test_outputs_that_are_not_finite(tmp_path, monkeypatch):
         task=SimpleNamespace(num_classes=2),
     )
     monkeypatch.setattr(checkpoint_utils, "load_model_ensemble_and_task", lambda *a: ([Broken()], cfg, task))
-    (tmp_path / "input0").mkdir()
-    (tmp_path / "input0" / "valid.idx").touch()
     with pytest.raises(RecipeError, match="c.pt gives 1 of the 2 rows of the valid set no finite output"):
         predict(Path("c.pt"), tmp_path, TASKS["RTE"], ["valid"], cpu=True)
