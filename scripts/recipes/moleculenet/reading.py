@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fs_plugins.data.molecule_splits import PARTS
 from recipes.command_line import RecipeError
 from recipes.corpora.csv_reader import column_of, csv_rows, header_of
 from recipes.corpora.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
@@ -16,7 +17,6 @@ from recipes.files import opened
 
 MISSING = ("", "nan")  # labels in a CSV file
 MISSING_CLASS = -1.0  # in an LMDB file
-PARTS = ("train", "valid", "test")
 
 
 @dataclass

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from recipes import folders
 from recipes.command_line import RecipeError, argument_parser, positive, share
+from recipes.dictionaries import entries_of, read_symbols
 from recipes.files import sha256
 from recipes.flags import Flags
 from recipes.plan import cost
@@ -16,7 +17,6 @@ from recipes.plan.devices import Devices, add_device_arguments
 from recipes.plan.plan import Plan, override
 
 LARGEST_K = 16
-SPECIAL = 5  # entries of a dictionary besides those of dict.txt: four of fairseq's, and <mask>
 MOLECULE = 48  # tokens of a drug-like molecule, for what a run costs
 EXPAND_FROM = "--expand-from-layer"
 MODEL_FLAGS = (  # those of recipes and sizes that make the model
@@ -202,7 +202,7 @@ def cost_text(
     """What the run will cost, in words."""
     tokens = recipe.whole("--tokens-per-sample") if corpus is TEXT else MOLECULE
     dictionary = Path(args.data.split(":")[0]) / "dict.txt"
-    V = SPECIAL + len(dictionary.read_text().splitlines()) if dictionary.is_file() else corpus.entries
+    V = entries_of(read_symbols(dictionary)) if dictionary.is_file() else corpus.entries
     step = batch.whole(corpus.batch) / (tokens if corpus.batch == "--max-tokens" else 1)
     samples = step * batch.whole("--update-freq") * devices.workers
     sizes = cost.model_of(args.model, k, model, recipe, V, tokens)

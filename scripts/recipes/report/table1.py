@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from recipes import paper
+from recipes.folders import RECORD
 from recipes.moleculenet.datasets import KNOWN
 from recipes.report.finetunings import MEAN, Column, Finetuning, Model, beside_paper
 from recipes.report.page import Section, remarks
@@ -50,7 +51,7 @@ def read(name: str, folder: Path, reader: Reader, seeds: tuple[int, ...] = ()) -
     model.read(RESULT, _parse, reader)
     for runs in model.runs.values():
         for run in runs[()].values():
-            if (run.folder / "made_of.json").exists():  # a baseline has none
+            if (run.folder / RECORD).exists():  # a baseline has none
                 reader.record(run.folder)
     return model
 

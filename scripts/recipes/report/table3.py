@@ -7,14 +7,15 @@ from pathlib import Path
 
 from recipes import paper
 from recipes.glue import grids
+from recipes.glue.evaluate import RESULT
 from recipes.glue.tasks import TASKS
 from recipes.report.finetunings import MEAN, Column, Finetuning, Model, Point, beside_paper
 from recipes.report.page import Block, Section
 from recipes.report.reader import Reader
 from recipes.tables import Table, Value, escape, number
 
-GLUE_RESULT, SQUAD_RESULT = "result.json", "scores.json"
 SQUAD, QUESTIONS = "squad", 11_873  # of SQuAD 2.0's development set
+SQUAD_RESULT = "scores.json"
 SQUAD_MEASURES = ("exact", "f1", "HasAns_f1", "NoAns_f1", "best_exact", "best_f1")
 OFFICIAL = {name: task.official for name, task in TASKS.items()}  # rows
 OFFICIAL[SQUAD] = {"train": 0, **dict.fromkeys(SQUAD_MEASURES, QUESTIONS)}
@@ -83,7 +84,7 @@ def read(name: str, folder: Path, reader: Reader, seeds: tuple[int, ...] = ()) -
     """
     settings = reader.read(folder / "model.json", _settings) or {}
     model = Model(name, folder, settings, settings.get("seeds") or seeds)
-    model.read(GLUE_RESULT, _parse_glue, reader)
+    model.read(RESULT, _parse_glue, reader)
     model.read(SQUAD_RESULT, _parse_squad, reader)
     for task, found in model.runs.items():
         if unused := set(found) - set(model.points(task)):

@@ -140,6 +140,15 @@ def test_layers_before_the_expansion_are_part_of_the_model(plan):
     assert float(costs[0]) < float(costs[1]) < float(costs[2])
 
 
+def test_mask_is_counted_once_whether_a_dictionary_lists_it(plan, tmp_path):
+    words = [f"{word} 1\n" for word in ("<mask>", "a", "b", "c")]
+    costs = []
+    for lines in (words, words[1:], words[1:3]):
+        (tmp_path / "dict.txt").write_text("".join(lines))
+        costs += plan(TEXT, "mlm", "smoke", tmp_path, "s", "--print").notes
+    assert costs[0] == costs[1] != costs[2]
+
+
 @pytest.mark.parametrize("gpus", [0, 4])
 @pytest.mark.parametrize(
     ("model", "more"),
