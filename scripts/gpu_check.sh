@@ -207,8 +207,6 @@ fi
 
 if [[ -z $data ]]; then
     skip train "no DATA on the command line"
-elif [[ ! -f scripts/gpu_train_check.sh ]]; then
-    skip train "there is no scripts/gpu_train_check.sh"
 elif [[ -n $without ]]; then
     skip train "$without"
 else

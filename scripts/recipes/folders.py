@@ -162,7 +162,7 @@ def claim(
 
 
 @contextmanager
-def new_folder(target: Path, option: str = "OUTPUT", replaces: str | None = None) -> Iterator[Path]:
+def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
     """A folder to fill, which becomes ``target`` if all goes well and is removed otherwise.
 
     Args:
@@ -175,13 +175,13 @@ def new_folder(target: Path, option: str = "OUTPUT", replaces: str | None = None
     if not replace and (
         target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir())))
     ):
-        raise RecipeError(f"{target} exists already: choose another {option}, or remove it first")
+        raise RecipeError(f"{target} exists already: choose another OUTPUT, or remove it first")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
         raise RecipeError(
-            f"cannot write to {target.parent} ({error.strerror}): choose another {option}"
+            f"cannot write to {target.parent} ({error.strerror}): choose another OUTPUT"
         ) from error
     try:
         yield partial

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
-from recipes.files import read_json
 from recipes.folders import CONFIGS
 
 Cells = dict[tuple[int, float], float]  # (k, p) -> value
@@ -17,14 +17,8 @@ def numbers(name: str) -> dict:
     All have a ``source``. Most have a ``unit`` and one of: ``grid`` ("k,p" -> number; ``figure8`` has
     ``grids``, one per task), ``rows`` of ``{"method", "run", "values"}``, or ``columns`` and ``rows``
     (model -> numbers, null where the paper has none).
-
-    Raises:
-        KeyError: if there is no such file.
     """
-    content = read_json(CONFIGS / "paper" / f"{name}.json")
-    if content is None:
-        raise KeyError(f"the paper's numbers have no {name!r}")
-    return content
+    return json.loads((CONFIGS / "paper" / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def cells(grid: dict[str, float]) -> Cells:

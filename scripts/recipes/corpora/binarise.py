@@ -39,7 +39,7 @@ from recipes import folders
 from recipes.command_line import RecipeError
 from recipes.corpora.blocks import Block, Encoder
 from recipes.corpora.indexed import indexed_dataset
-from recipes.corpora.parts import Part, read_parts
+from recipes.corpora.parts import Part, read_part
 from recipes.corpora.pool import Job, run_jobs
 from recipes.dictionaries import read_dictionary
 from recipes.files import atomic, read_json, write_json
@@ -149,7 +149,7 @@ def _merge_all(output: Path, paths: list[Path], splits: tuple[str, ...], given: 
     with atomic(output / "rejected.tsv") as file:
         rows = csv.writer(file, dialect="excel-tab", lineterminator="\n")
         rows.writerow(["file", "line", "reason", "input"])
-        for part in read_parts(paths):
+        for part in map(read_part, paths):
             counts.update(part.counts)
             sentences.update(part.sentences)
             symbols.update(dict(zip(part.symbols or (), part.symbol_counts.tolist(), strict=True)))
@@ -171,7 +171,7 @@ def _merge_all(output: Path, paths: list[Path], splits: tuple[str, ...], given: 
     for split in splits:
         total = 0
         with indexed_dataset(output / split, len(dictionary)) as dataset:
-            for part in read_parts(paths):
+            for part in map(read_part, paths):
                 tokens, sizes = part.split(split)
                 dataset.add(_global_ids(part, tokens, dictionary), sizes)
                 total += len(tokens)

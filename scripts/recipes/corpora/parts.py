@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,7 +85,3 @@ def read_part(path: Path) -> Part:
             return Part(path=path, symbol_counts=arrays["symbol_counts"], **about)
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise RecipeError(f"{path} is damaged ({error}): remove it and rerun the same command") from error
-
-
-def read_parts(paths: list[Path]) -> Iterator[Part]:
-    return map(read_part, paths)

@@ -65,7 +65,7 @@ def binarise(
         if task.kind != REGRESSION:
             write_lines(target / "label" / "dict.txt", (f"{name} 1" for name in task.labels))
         for split, path in files.items():
-            report = Report(path)
+            report = Report()
             rows = read_split(path, task, split, skip_broken, report)
             if split == "train" and train_rows is not None:
                 rows = iter(drawn(list(rows), train_rows))
@@ -85,11 +85,11 @@ def binarise(
     return summary
 
 
-def drawn(rows: list[Row], count: int, seed: int = 1) -> list[Row]:
+def drawn(rows: list[Row], count: int) -> list[Row]:
     """A sample of rows in their order, always the same one."""
     if count >= len(rows):
         return rows
-    return [rows[i] for i in sorted(random.Random(seed).sample(range(len(rows)), count))]
+    return [rows[i] for i in sorted(random.Random(1).sample(range(len(rows)), count))]
 
 
 def _write_split(

@@ -39,7 +39,6 @@ class Row:
 class Report:
     """What reading a split found."""
 
-    path: Path
     rows: int = 0
     empty_sentences: int = 0
     skipped: list[int] = field(default_factory=list)

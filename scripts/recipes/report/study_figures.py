@@ -198,8 +198,7 @@ def figure12(study: Study, prefix: str) -> list[Block]:
     columns = {
         "p": lambda run: figures.percent(run.p),
         "model": label,
-        "paper": lambda run: "",
-        "ours, bits: mean over states": partial(first.cell, study),
+        "bits: mean over states": partial(first.cell, study),
         "weighted by the posterior": lambda run: second.cell(study, run) if run.model == "exlm" else "",
     }
     runs = sorted([*mlm, *exlm], key=lambda run: (run.p, run.k))

@@ -13,7 +13,7 @@ GLUE = SHARED / "glue"
 
 def rows_of(folder, name, split="train", skip_broken=False, report=None):
     path = file_of(folder, TASKS[name], split)
-    return list(read_split(path, TASKS[name], split, skip_broken, report or Report(path)))
+    return list(read_split(path, TASKS[name], split, skip_broken, report or Report()))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_broken_rows_of_a_training_set_are_skipped_on_demand(tmp_path):
         write_file(place / f"{name}.tsv", lines(header, [rows[0], "9\tcut short", rows[1]]))
     with pytest.raises(RecipeError, match=r"line 3: 2 columns.*\(or skip such rows: --skip-broken\)"):
         rows_of(place, "QQP")
-    report = Report(place)
+    report = Report()
     assert [row.line for row in rows_of(place, "QQP", "train", True, report)] == [2, 4]
     assert report.skipped == [3] and report.rows == 2
     with pytest.raises(RecipeError, match="dev.tsv, line 3") as error:  # never of a set that is scored
