@@ -143,11 +143,13 @@ def flops_of_run(words: list[str]) -> float:
 
 def encoder_sizes(model: Flags) -> list[int]:
     """Layers, hidden size, feed-forward size and heads, the architecture's where no flag gives them."""
-    from fs_plugins.models import architectures
+    flags = [f"--encoder-{what}" for what in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")]
+    if model.keys() >= set(flags):
+        return [model.whole(flag) for flag in flags]
+    from fs_plugins.models import architectures  # takes seconds
 
     arch = model.value("--arch") or ""
     size = next((part for part in ("large", "smiles", "tiny") if part in arch), "base")
-    flags = [f"--encoder-{what}" for what in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")]
     defaults = getattr(architectures, size.upper())
     return [model.whole(f) if f in model else n for f, n in zip(flags, defaults, strict=True)]
 

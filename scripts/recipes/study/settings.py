@@ -14,6 +14,7 @@ from recipes.flags import Flags
 from recipes.folders import CONFIGS
 from recipes.glue.grids import GRIDS
 from recipes.glue.tasks import TASKS, task_named
+from recipes.plan.cost import encoder_sizes
 from recipes.study.grids import GLUE_TASKS, Run
 
 BASELINES = ("forest", "dmpnn")  # of table 1
@@ -165,13 +166,7 @@ class Settings:
         """
         if share == 0:
             return 0
-        flags = self._model_flags()
-        if "--encoder-layers" in flags:
-            layers = flags.whole("--encoder-layers")
-        else:  # fairseq takes seconds to import
-            from fs_plugins.models.architectures import BASE
-
-            layers = BASE[0]
+        layers = encoder_sizes(self._model_flags())[0]
         found = share * layers
         if found != int(found):
             raise RecipeError(
