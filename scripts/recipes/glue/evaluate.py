@@ -1,6 +1,6 @@
 """Scores the best epoch of a fine-tuning on GLUE, from its saved predictions.
 
-    python -m recipes.glue.evaluate SAVE DATA [--test] [--keep-checkpoint] [--cpu]
+    python -m recipes.glue.evaluate SAVE DATA [--test] [--keep-checkpoint] [--device cpu]
 
 writes SAVE/predictions/SPLIT.tsv, with --test SAVE/submission/ for gluebenchmark.com, and last
 SAVE/result.json, the scores of whole development sets; then removes the checkpoints.
@@ -20,7 +20,7 @@ from recipes.glue.tasks import Task, task_named
 RESULT = "result.json"
 
 
-def evaluate(save: Path, task: Task, data: Path, test: bool, cpu: bool) -> dict:
+def evaluate(save: Path, task: Task, data: Path, test: bool, device: str | None) -> dict:
     """Predicts the splits of TASK-bin and writes the result.
 
     Raises:
@@ -39,7 +39,7 @@ def evaluate(save: Path, task: Task, data: Path, test: bool, cpu: bool) -> dict:
     folder = save / "predictions"
     folder.mkdir(exist_ok=True)
     scores, rows = {}, {}
-    for split, predictions in predict(best, data, task, splits, cpu).items():
+    for split, predictions in predict(best, data, task, splits, device).items():
         write_predictions(folder / f"{split}.tsv", predictions)
         if predictions.targets is not None:
             scores[split] = scores_of(folder / f"{split}.tsv", task)
@@ -93,12 +93,12 @@ def main() -> int:
     add("data", type=Path, help="TASK-bin")
     add("--test", action="store_true", help="predict the test sets too")
     add("--keep-checkpoint", action="store_true", help="keep checkpoint_best.pt")
-    add("--cpu", action="store_true", help="(default: a GPU if there is one)")
+    add("--device", help="cpu, cuda, ... (default: a GPU if there is one)")
     args = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     task = task_named(args.data.resolve().name.removesuffix("-bin"))
     with folders.locked(args.save):
-        print(scores_text(evaluate(args.save, task, args.data, args.test, args.cpu)))
+        print(scores_text(evaluate(args.save, task, args.data, args.test, args.device)))
         for path in args.save.glob("checkpoint*.pt"):  # last: whenever this ends, nothing is lost
             if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:
                 path.unlink()

@@ -34,7 +34,9 @@ class Predictions:
     logits: list[list[float]]
 
 
-def predict(checkpoint: Path, data: Path, task: Task, splits: list[str], cpu: bool) -> dict[str, Predictions]:
+def predict(
+    checkpoint: Path, data: Path, task: Task, splits: list[str], device: str | None
+) -> dict[str, Predictions]:
     """Predictions of a checkpoint of a fine-tuning, in full precision.
 
     Raises:
@@ -53,7 +55,7 @@ def predict(checkpoint: Path, data: Path, task: Task, splits: list[str], cpu: bo
         raise RecipeError(
             f"{checkpoint} was fine-tuned with {outputs} outputs, {task.name} has {task.outputs}"
         )
-    device = torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     model = model.to(device).float().eval()
     found = {}
     for split in splits:
@@ -61,7 +63,7 @@ def predict(checkpoint: Path, data: Path, task: Task, splits: list[str], cpu: bo
         batches = fairseq_task.get_batch_iterator(dataset, max_sentences=SENTENCES, num_workers=0)
         logits = torch.full((len(dataset), task.outputs), torch.nan, dtype=torch.float64)
         for batch in batches.next_epoch_itr(shuffle=False):
-            batch = utils.move_to_cuda(batch) if device.type == "cuda" else batch
+            batch = utils.move_to_cuda(batch, device)
             with torch.no_grad():
                 output, _ = model(**batch["net_input"], features_only=True, classification_head_name=head)
             logits[batch["id"].cpu()] = output.double().cpu()

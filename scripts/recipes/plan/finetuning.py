@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from recipes.checkpoints import Pretrained
 from recipes.command_line import RecipeError, argument_parser, count
 from recipes.files import sha256
 from recipes.flags import Flags
+from recipes.plan.batches import divide
 from recipes.plan.devices import Devices, add_device_arguments
 from recipes.plan.plan import Plan
 
@@ -83,8 +85,6 @@ def read_request(parser: argparse.ArgumentParser, words: list[str], one_worker: 
         raise RecipeError(f"{taken[0]}: give --batch-size, the sentences or molecules of an update")
     if ":" in str(args.data):
         raise RecipeError(f"{args.data}: fairseq takes a folder without ':' in its name")
-    if not args.checkpoint.is_file():
-        raise RecipeError(f"the checkpoint {args.checkpoint} does not exist, or is not a file")
     devices = Devices.find(args.gpus, precision=args.precision)
     if one_worker:
         if args.gpus and args.gpus > 1:
@@ -121,10 +121,50 @@ def shorter(user: Flags) -> dict[str, str]:
     return {name: " ".join(user[name]) for name in SHORTER if name in user}
 
 
-def inputs(checkpoint: Path, data: list[Path], more: dict[str, Path] | None = None) -> dict[str, str]:
-    """SHA-256 of the weights and of the data."""
-    found = {"checkpoint": sha256(checkpoint), "data": sha256(*data)}
-    return found | {name: sha256(path) for name, path in (more or {}).items()}
+def batch_and_schedule(groups: dict[str, Flags], rows: int) -> None:
+    """Changes an update's batch into a step's, and the warm-up's share into updates, for one process.
+
+    Args:
+        groups: of :func:`override`, to change; gets "batch".
+        rows: of the training set.
+    """
+    recipe = groups["recipe"]
+    update = recipe.whole("--batch-size")
+    recipe |= schedule(recipe, math.ceil(rows / update))
+    recipe.take("--batch-size")
+    groups["batch"] = divide(update, groups["user"].take("--update-freq").value("--update-freq"))
+
+
+def plan_of(
+    request: Request,
+    data: Path,
+    groups: dict[str, Flags],
+    asked: dict,
+    read: dict[str, list[Path]],
+    start: str | list[str],
+    evaluation: list[str] | None = None,
+) -> Plan:
+    """A plan, with what every fine-tuning has besides.
+
+    Args:
+        data: what fairseq-train reads.
+        asked: as for :class:`Plan`, without the seed.
+        read: name -> files besides the checkpoint.
+        start: the page's variable.
+        evaluation: options of the evaluation, without the device.
+    """
+    args, devices = request.args, request.devices
+    read = {"checkpoint": [args.checkpoint], **read}
+    on_cpu = [] if devices.gpus else ["--device", "cpu"]
+    return Plan(
+        save=args.save,
+        data=str(data),
+        groups={**groups, "device": devices.flags},
+        asked={**asked, "seed": args.seed, **shorter(request.user)},
+        inputs={} if args.print else {name: sha256(*paths) for name, paths in read.items()},
+        show=args.print,
+        values={"start": start, "seed": str(args.seed), "evaluation": [*(evaluation or []), *on_cpu]},
+    )
 
 
 def check_finished(plan: Plan, result: str, said: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 from recipes.checkpoints import (
@@ -21,7 +20,6 @@ from recipes.glue.evaluate import RESULT, scores_text
 from recipes.glue.grids import FLAGS, GRIDS, points_of
 from recipes.glue.tasks import REGRESSION, TASKS, Task, task_named
 from recipes.plan import finetuning
-from recipes.plan.batches import divide
 from recipes.plan.plan import Plan, override
 
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
@@ -50,29 +48,15 @@ def plan(program: str, words: list[str]) -> Plan:
     recipe = groups["recipe"]
     check_recipe(recipe)
     chosen = {name: recipe.value(flag) for flag, name in FLAGS.items()}
-    update = recipe.whole("--batch-size")
-    recipe |= finetuning.schedule(recipe, math.ceil(sentences_in(data, "train") / update))
-    recipe.take("--batch-size")
-    groups["batch"] = divide(update, groups["user"].take("--update-freq").value("--update-freq"))
-    files = sorted(path for path in data.rglob("*") if path.is_file())
-    more = {"init_from": args.init_from} if args.init_from else {}
-    found = Plan(
-        save=args.save,
-        data=str(data),
-        groups={**groups, "device": request.devices.flags},
-        asked={"task": task.name, "point": chosen, "seed": args.seed, **finetuning.shorter(request.user)},
-        inputs={} if args.print else finetuning.inputs(args.checkpoint, files, more),
-        show=args.print,
-        values={
-            "start": str((args.init_from or args.checkpoint).resolve()),
-            "seed": str(args.seed),
-            "evaluation": [
-                *(["--test"] if args.test else []),
-                *(["--keep-checkpoint"] if args.keep_checkpoint else []),
-                *([] if request.devices.gpus else ["--cpu"]),
-            ],
-        },
-    )
+    finetuning.batch_and_schedule(groups, sentences_in(data, "train"))
+    read = {"data": sorted(path for path in data.rglob("*") if path.is_file())}
+    if args.init_from:
+        read["init_from"] = [args.init_from]
+    start = str((args.init_from or args.checkpoint).resolve())
+    evaluation = ["--test"] if args.test else []
+    evaluation += ["--keep-checkpoint"] if args.keep_checkpoint else []
+    asked = {"task": task.name, "point": chosen}
+    found = finetuning.plan_of(request, data, groups, asked, read, start, evaluation)
     check_end(found, args)
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from recipes.files import read_json
 from recipes.flags import Flags, check_recipe
 from recipes.folders import CONFIGS
 from recipes.plan import finetuning
-from recipes.plan.batches import divide
 from recipes.plan.plan import Plan, override
 
 TABLE8 = CONFIGS / "finetune" / "table8"
@@ -48,36 +46,17 @@ def plan(program: str, words: list[str]) -> Plan:
     recipe = groups["recipe"]
     check_recipe(recipe)
     chosen = {name: recipe.value(f"--{name}") for name in ("lr", "batch-size", "max-epoch", "warmup-ratio")}
-    update = recipe.whole("--batch-size")
-    recipe |= finetuning.schedule(recipe, math.ceil(molecules / update))
-    recipe.take("--batch-size")
-    groups["batch"] = divide(update, groups["user"].take("--update-freq").value("--update-freq"))
+    finetuning.batch_and_schedule(groups, molecules)
     best = Flags()
     best.set("--best-checkpoint-metric", metric)
     if metric == "auc":
         best.set("--maximize-best-checkpoint-metric")
     groups["best"] = best
-    found = Plan(
-        save=args.save,
-        data=str(args.data.resolve()),
-        groups={**groups, "device": request.devices.flags},
-        asked={
-            "dataset": args.dataset,
-            "point": chosen,
-            "seed": args.seed,
-            "scratch": args.scratch,
-            **finetuning.shorter(request.user),
-        },
-        # molecules.json has the hashes of the data
-        inputs={} if args.print else finetuning.inputs(args.checkpoint, [args.data / FILE]),
-        show=args.print,
-        notes=notes,
-        values={
-            "start": [] if args.scratch else ["--finetune-from-model", str(args.checkpoint.resolve())],
-            "seed": str(args.seed),
-            "evaluation": [] if request.devices.gpus else ["--device", "cpu"],
-        },
-    )
+    asked = {"dataset": args.dataset, "point": chosen, "scratch": args.scratch}
+    read = {"data": [args.data / FILE]}  # has the hashes of the data
+    start = [] if args.scratch else ["--finetune-from-model", str(args.checkpoint.resolve())]
+    found = finetuning.plan_of(request, args.data.resolve(), groups, asked, read, start)
+    found.notes = notes
     finetuning.check_finished(found, RESULT, _said(args.save / RESULT))
     return found
 

@@ -61,7 +61,7 @@ def plan(program: str, words: list[str]) -> Plan:
     check_recipe(recipe)
     update = recipe.whole("--batch-size")
     recipe.take("--batch-size")
-    batch = split_sentences(update, window, devices.workers, args.tokens_per_gpu)
+    batch = groups["batch"] = split_sentences(update, window, devices.workers, args.tokens_per_gpu)
     share, steps = batch.whole("--batch-size"), batch.whole("--update-freq")
     count = labelled_windows(args.data, groups["windows"])
     chosen = {name: recipe.value(f"--{name}") for name in ("lr", "max-epoch", "warmup-ratio")}
@@ -69,22 +69,9 @@ def plan(program: str, words: list[str]) -> Plan:
     recipe |= finetuning.schedule(recipe, math.ceil(batches / steps))
     if devices.workers > 1:  # the LM head and the transitions are not computed
         devices.flags.set("--find-unused-parameters")
-    found = Plan(
-        save=args.save,
-        data=str(args.data.resolve()),
-        groups={**groups, "batch": batch, "device": devices.flags},
-        asked={
-            **{"task": "squad2", "point": {**chosen, "batch-size": str(update)}, "seed": args.seed},
-            **finetuning.shorter(user),
-        },
-        inputs={} if args.print else finetuning.inputs(args.checkpoint, [args.data / name for name in FILES]),
-        show=args.print,
-        values={
-            "start": str(args.checkpoint.resolve()),
-            "seed": str(args.seed),
-            "evaluation": [] if devices.gpus else ["--device", "cpu"],
-        },
-    )
+    asked = {"task": "squad2", "point": {**chosen, "batch-size": str(update)}}
+    read, start = {"data": [args.data / name for name in FILES]}, str(args.checkpoint.resolve())
+    found = finetuning.plan_of(request, args.data.resolve(), groups, asked, read, start)
     finetuning.check_finished(found, RESULT, _said(args.save / RESULT))
     return found
 

@@ -36,4 +36,4 @@ def test_outputs_that_are_not_finite(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(checkpoint_utils, "load_model_ensemble_and_task", lambda *a: ([Broken()], cfg, task))
     with pytest.raises(RecipeError, match="c.pt gives 1 of the 2 rows of the valid set no finite output"):
-        predict(Path("c.pt"), tmp_path, TASKS["RTE"], ["valid"], cpu=True)
+        predict(Path("c.pt"), tmp_path, TASKS["RTE"], ["valid"], "cpu")

@@ -158,7 +158,7 @@ def test_what_is_refused(glue, flags, toy_inputs, tmp_path):
         glue("WNLI", "exlm")
     with pytest.raises(RecipeError, match="RTE-bin/input0/dict.txt does not exist: give a folder that"):
         glue("RTE", "exlm", data="text")
-    with pytest.raises(RecipeError, match="the checkpoint .*none.pt does not exist"):
+    with pytest.raises(RecipeError, match="the checkpoint .*none.pt is not there"):
         glue("RTE", "none")
     shutil.copytree(toy_inputs / "glue" / "RTE-bin", tmp_path / "a" / "RTE-bin")
     dictionary = tmp_path / "a" / "RTE-bin" / "input0" / "dict.txt"

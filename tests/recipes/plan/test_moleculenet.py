@@ -100,7 +100,7 @@ def test_what_is_refused(molecules, dataset, words, message):
 
 
 def test_what_is_not_there_or_not_its_own(molecules, copied, toy_inputs, tmp_path):
-    with pytest.raises(RecipeError, match="none.pt does not exist"):
+    with pytest.raises(RecipeError, match="none.pt is not there"):
         molecules("bbbp", checkpoint="none")
     with pytest.raises(RecipeError, match="molecules.json does not exist: DATA is a folder made by"):
         molecules("bbbp", data=tmp_path)
