@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import html
-import logging
 import os
 import sys
 import tempfile
@@ -128,7 +127,6 @@ def import_gradio():
 
 def run(args: argparse.Namespace, wait: bool = True):
     gr = import_gradio()
-    logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     demo = build(gr, load_explorer(args))
     fonts = ["system-ui", "sans-serif"]  # by default, Gradio's pages fetch theirs from Google
     theme = gr.themes.Default(font=fonts, font_mono=["ui-monospace", "monospace"])

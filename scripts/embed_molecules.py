@@ -11,7 +11,6 @@ twice. Any number of molecules in bounded memory.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 from pathlib import Path
@@ -94,7 +93,6 @@ def run(args: argparse.Namespace) -> None:
                 f"--output {output} needs pyarrow: pip install pyarrow, or choose .npy"
             ) from error
     rows = sum(1 for _ in streaming.smiles_of(args.molecules, args.smiles_column)) if npy else 0
-    logging.basicConfig(level=logging.WARNING, force=True)
     model = streaming.load_model(args)
     vectors = streaming.Counted(streaming.results_of(args, lambda smiles: model.embed(smiles, args.pooling)))
     if npy:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
 from pathlib import Path
 
@@ -101,7 +100,6 @@ def describe_reading(reading) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     from fs_plugins.analysis import load
     from fs_plugins.analysis.command_line import check_output
     from fs_plugins.analysis.page import page

@@ -9,7 +9,6 @@ with trust_remote_code=True. docs/huggingface.md has examples.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
@@ -48,7 +47,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def run(args: argparse.Namespace) -> None:
-    logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     from fs_plugins.huggingface.export import export
 
     folder = export(

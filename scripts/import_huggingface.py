@@ -10,7 +10,6 @@ save_pretrained). Train on with --restore-file, --reset-optimizer, --reset-datal
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
@@ -33,7 +32,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def run(args: argparse.Namespace) -> None:
-    logging.basicConfig(level=logging.WARNING)  # before fairseq sets its own
     from fs_plugins.huggingface.restore import restore
 
     print(restore(args.folder, args.checkpoint, args.data))

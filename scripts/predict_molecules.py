@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import logging
 import sys
 
 from recipes.command_line import run_main
@@ -23,7 +22,6 @@ from recipes.moleculenet import streaming
 
 def run(args: argparse.Namespace) -> None:
     output = streaming.output_of(args, ".predictions.csv")
-    logging.basicConfig(level=logging.WARNING, force=True)
     model = streaming.load_model(args)
     model.head  # noqa: B018  (raises if it predicts nothing)
     names = model.properties.names

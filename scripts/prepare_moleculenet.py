@@ -14,7 +14,6 @@ become <unk> and are listed too. See docs/molecules.md.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import textwrap
 from pathlib import Path
@@ -178,7 +177,6 @@ def describe(args: argparse.Namespace, description: dict) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     args = parser().parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, force=True)  # fairseq has set its own
     return run_main(lambda: print(describe(args, prepare(args))), "\ninterrupted: nothing was written")
 
 

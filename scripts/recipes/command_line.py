@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 from collections.abc import Callable
@@ -17,8 +18,9 @@ class RecipeError(ValueError):
 def run_main(run: Callable[[], int | None], interrupted: str = INTERRUPTED) -> int:
     """The exit status of a script: ``run``'s own, 2 after an error that is the user's, 130 if interrupted.
 
-    SIGTERM counts as an interruption.
+    SIGTERM counts as an interruption. What libraries log is shown from warnings on.
     """
+    logging.basicConfig(level=logging.WARNING, force=True)  # fairseq lets every level through
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return run() or 0

@@ -8,7 +8,6 @@ SAVE/result.json, the scores of whole development sets; then removes the checkpo
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 
@@ -95,7 +94,6 @@ def main() -> int:
     add("--keep-checkpoint", action="store_true", help="keep checkpoint_best.pt")
     add("--device", help="cpu, cuda, ... (default: a GPU if there is one)")
     args = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING)
     task = task_named(args.data.resolve().name.removesuffix("-bin"))
     with folders.locked(args.save):
         print(scores_text(evaluate(args.save, task, args.data, args.test, args.device)))

@@ -7,7 +7,6 @@ writes what recipes.moleculenet.results describes; of molecules longer than the 
 
 from __future__ import annotations
 
-import logging
 import pickle
 import sys
 from pathlib import Path
@@ -72,7 +71,6 @@ def main() -> None:
     add("--seed", type=int, required=True, help="of the fine-tuning")
     add("--device", help="cpu, cuda, ... (default: a GPU where there is one)")
     args = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING, force=True)  # fairseq has set its own
     try:
         result = evaluate(args.save, args.data, args.seed, args.device)
     except (RuntimeError, pickle.UnpicklingError) as error:

@@ -9,12 +9,10 @@ and curve.png.
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 
 import numpy as np
-from fairseq.data import Dictionary, data_utils
 from matplotlib.figure import Figure
 
 from fs_plugins.analysis import load, load_checkpoint
@@ -48,6 +46,8 @@ def curve(folder: Path) -> list[dict]:
 
 def frequency_bits(data: Path) -> float:
     """Bits a token of the validation set, if predicted by its frequency in the training set."""
+    from fairseq.data import Dictionary, data_utils  # after matplotlib, whose messages it would let through
+
     dictionary, counts = Dictionary.load(str(data / "dict.txt")), []
     dictionary.add_symbol("<mask>")
     for split in ("train", "valid"):
@@ -99,7 +99,6 @@ def draw(curves: dict[str, list[dict]], frequencies: float) -> Figure:
 
 
 def main() -> None:
-    logging.disable(logging.INFO)  # fairseq's, while it loads
     output, sentence = Path(sys.argv[1]), sys.argv[2]
     curves = {name: curve(output / name) for name in MODELS}
     frequencies = frequency_bits(output / "data-bin")
