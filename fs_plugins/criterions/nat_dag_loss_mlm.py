@@ -96,8 +96,9 @@ class NatDagLossMLM(StatesCriterion):
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
         if model.training and self.alignment_penalty > 0:
             penalty = self.penalty(model)
-            match = match - penalty * others_nodes(*match.shape[1:], device=match.device)
             logged["alignment_penalty"] = penalty * len(match)
+            if penalty > 0:  # not yet lowered to 0
+                match = match - penalty * others_nodes(*match.shape[1:], device=match.device)
         log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
         if model.training and self.transition_entropy > 0:
             entropy = mean_entropy(graph.links, layout.node_lengths)
