@@ -229,3 +229,23 @@ def test_a_comparison_of_molecules_to_its_report(tmp_path):
     for model in ("ExLM, k = 4 | 15%", "w/o transitions, k = 4 | 15%"):
         rows = [line for line in lines if line.startswith(f"| {model}")]
         assert len(rows) >= 4 and not [row for row in rows if "not run" in row or "unfinished" in row]
+
+
+@pytest.mark.slow
+def test_an_early_end_is_an_error(tmp_path):
+    """Jobs behind a checkpoint are missed if Snakemake does not look at what follows from it."""
+    builders.smiles_folder(tmp_path / "data")
+    blind = (
+        "import sys, snakemake.cli, snakemake.dag\n"
+        "async def nothing(self, jobs=None): return False\n"
+        "snakemake.dag.DAG.update_checkpoint_dependencies = nothing\n"
+        "snakemake.cli.main(sys.argv[1:])"
+    )
+    words = "output=out size=smoke data=data only=k=1,p=0.15 updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
+    target = command("measures", "--cores", "2", "--config", *words.split())[3:]
+    result = subprocess.run(
+        [sys.executable, "-c", blind, *target], cwd=tmp_path, capture_output=True, text=True
+    )
+    printed = result.stdout + result.stderr
+    assert result.returncode != 0
+    assert "without" in printed and "rerun the same command to go on" in printed

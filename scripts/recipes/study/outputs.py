@@ -118,6 +118,23 @@ def run_files(settings: Settings, run: Run, measures: set[str]) -> list[Path]:
     ]
 
 
+def missing(settings: Settings, targets: Iterable[str]) -> list[Path]:
+    """The results that are not there, of those that targets need at a chosen learning rate or point.
+
+    Snakemake learns of these jobs while it runs, from its checkpoints, and has been seen to end without them.
+    """
+    needed = []
+    for target in targets:
+        for row, measures in rows_to_tune(settings, target).items():
+            best = settings.output / "rates" / f"{row.name}.json"
+            needed += files_at_best_rate(settings, row, measures, best) if best.exists() else [best]
+    if "table3" in targets:
+        for name, task in table3_grids(settings):
+            best = settings.output / "table3" / name / "glue" / task / "best.json"
+            needed += table3_seeds(settings, best) if best.exists() else [best]
+    return [path for path in needed if not path.exists()]
+
+
 def models_of(settings: Settings, target: str) -> dict[str, Path]:
     """name -> checkpoint.
 

@@ -60,6 +60,35 @@ def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(
         outputs.study_files(settings, "figure4")
 
 
+def test_what_is_missing_after_a_choice(tmp_path):
+    settings = Settings(tmp_path, rates=(1e-3,), seeds=(1, 2), only={"p": "0.15", "k": "2"})
+    best, folder = (
+        tmp_path / "rates" / "exlm-k2-p0.15.json",
+        tmp_path / "study" / "exlm-k2-p0.15-lr0.001-seed-2",
+    )
+    assert best in outputs.missing(settings, ["penalty"]) and outputs.missing(settings, ["table1"]) == []
+    best.parent.mkdir()
+    best.write_text('{"lr": 0.001}')
+    folder.mkdir(parents=True)
+    (folder / "train.json").touch()
+    found = outputs.missing(settings, ["penalty"])
+    assert best not in found and [path.name for path in found if path.parent == folder] == [
+        "probe.json",
+        "curve.json",
+        "states.json",
+    ]
+
+    (tmp_path / "RTE-bin").mkdir()
+    (tmp_path / "RTE-bin" / "summary.json").touch()
+    settings = Settings(tmp_path, models={"exlm": Path("model.pt")}, glue=tmp_path, finetune_seeds=(1, 2))
+    best = tmp_path / "table3" / "exlm" / "glue" / "RTE" / "best.json"
+    assert outputs.missing(settings, ["table3"]) == [best]
+    (best.parent / "lr" / "seed-1").mkdir(parents=True)
+    best.write_text('{"point": "lr"}')
+    (best.parent / "lr" / "seed-1" / "result.json").touch()
+    assert outputs.missing(settings, ["table3"]) == [best.parent / "lr" / "seed-2" / "result.json"]
+
+
 def test_shares_of_the_layers_have_to_be_whole():
     files = outputs.study_files(Settings(OUT, flags="--encoder-layers 4"), "cost")
     assert len([path for path in files if path.name == "train.json"]) == 9
