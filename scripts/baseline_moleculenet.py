@@ -11,6 +11,7 @@ metrics.json.
 from __future__ import annotations
 
 import sys
+from itertools import compress
 from pathlib import Path
 
 from recipes.command_line import argument_parser, count, positive, run_main
@@ -58,17 +59,25 @@ def run(argv: list[str] | None) -> None:
         if (args.save / "metrics.json").exists():
             print(f"finished before: {args.save / 'metrics.json'}")
             return
+        more = {}
         if args.model == "forest":
             options = {"n_estimators": args.trees, "random_state": args.seed, "n_jobs": args.jobs}
             predictions = forest.fit_and_predict(
                 smiles, labels["train"], info, args.radius, args.bits, **options
             )
         else:
+            kept = {split: dmpnn.readable(found) for split, found in smiles.items()}
+            for split in kept:
+                if unread := list(compress(smiles[split], ~kept[split])):
+                    done = "left out" if split == "train" else "predicted as the mean of the training labels"
+                    some = f"{len(unread)} of {len(smiles[split])} molecules, such as {unread[0]}"
+                    print(f"{split}: chemprop cannot read {some}: {done}")
+            more["unreadable"] = {split: int((~found).sum()) for split, found in kept.items()}
             device = "cpu" if args.cpu else "auto"
-            predictions = dmpnn.fit_and_predict(smiles, labels, info, args.seed, args.max_epoch, device)
+            predictions = dmpnn.fit_and_predict(smiles, labels, kept, info, args.seed, args.max_epoch, device)
         about = {"dataset": folder["dataset"], "model": NAMES[args.model], "seed": args.seed}
         about["split"] = folder["split"]
-        print(summary(write_results(args.save, about, tables, info, predictions)))
+        print(summary(write_results(args.save, about, tables, info, predictions, **more)))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -7,10 +7,12 @@ import importlib.util
 import subprocess
 import sys
 import tempfile
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
 
+from fs_plugins.data.molecules import parse_molecule
 from fs_plugins.data.property_info import PropertyInfo
 from recipes.command_line import RecipeError
 
@@ -36,15 +38,26 @@ def _write(path: Path, smiles: list[str], info: PropertyInfo, labels: np.ndarray
 def _chemprop(*words: str | Path) -> None:
     result = subprocess.run([*CHEMPROP, *map(str, words)], stdout=2)  # standard error
     if result.returncode:
-        raise RecipeError(
-            f"chemprop {words[0]} ended with exit status {result.returncode}, see above. It reads only "
-            "molecules that RDKit accepts with its rules of valence: prepare the set without --valence allow"
-        )
+        raise RecipeError(f"chemprop {words[0]} ended with exit status {result.returncode}, see above")
+
+
+def readable(smiles: list[str]) -> np.ndarray:
+    """[N] bool, which molecules chemprop can read: it always applies RDKit's rules of valence."""
+
+    def is_read(text: str) -> bool:
+        try:
+            parse_molecule(text)
+        except ValueError:
+            return False
+        return True
+
+    return np.array([is_read(text) for text in smiles], dtype=bool)
 
 
 def fit_and_predict(
     smiles: dict[str, list[str]],
     labels: dict[str, np.ndarray],
+    kept: dict[str, np.ndarray],
     info: PropertyInfo,
     seed: int,
     epochs: int,
@@ -52,10 +65,12 @@ def fit_and_predict(
 ) -> dict[str, np.ndarray]:
     """[N, properties] predictions of each split: probabilities of class 1, or values.
 
-    One model for all properties, of the epoch that was best on "valid".
+    One model for all properties, of the epoch that was best on "valid". Molecules that are not kept are left
+    out of the training, and predicted as the mean of the training labels.
 
     Args:
-        smiles, labels: of "train" and of each split; labels [N, properties], NaN where one is missing.
+        smiles, labels, kept: of "train" and of each split; labels [N, properties], NaN where one is missing;
+            kept [N], see :func:`readable`.
         device: lightning's, such as "cpu" or "auto".
 
     Raises:
@@ -65,8 +80,9 @@ def fit_and_predict(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tables = {split: folder / f"{split}.csv" for split in smiles}
+        smiles = {split: list(compress(found, kept[split])) for split, found in smiles.items()}
         for split, table in tables.items():
-            _write(table, smiles[split], info, labels[split])
+            _write(table, smiles[split], info, labels[split][kept[split]])
         kind = "regression" if info.regression else "classification"
         trained = ["--data-path", tables["train"], tables["valid"], tables["test"], "-t", kind]
         common = [
@@ -90,5 +106,7 @@ def fit_and_predict(
             )
             with answered.open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))
-            predictions[split] = np.array([[float(row[name]) for name in info.names] for row in rows])
+            mean = np.ma.masked_invalid(labels["train"]).mean(axis=0).filled(0.5)
+            predictions[split] = np.tile(mean, (len(kept[split]), 1))
+            predictions[split][kept[split]] = [[float(row[name]) for name in info.names] for row in rows]
     return predictions

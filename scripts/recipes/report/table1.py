@@ -31,6 +31,7 @@ def _parse(folder: Path, content: dict) -> Finetuning:
         "kind": kind,
         "molecules": test.get("molecules"),
         "rows": test.get("rows_sha256"),  # of the test set's rows and labels
+        "unreadable": test.get("unreadable", 0),
         "split": f"{split.get('kind')} split" + ("" if seed is None else f" {seed}"),
     }
     scores = {"test": None if score is None else scale * float(score)}
@@ -73,6 +74,11 @@ def _remarks(models: list[Model], kind: str, compared: Collection[str]) -> list[
     every = [(model, dataset, runs) for model in models for dataset, runs in _of(model, kind).items()]
     hashed = all(run.about["rows"] for _, _, runs in every for run in runs)
     for model, dataset, runs in every:
+        if unread := max(run.about["unreadable"] for run in runs):
+            found.append(
+                f"{model.name}, {dataset}: {unread} molecules of the test set, which it cannot read, are "
+                "predicted as the mean of the training labels"
+            )
         for run in runs:
             if run.scores["test"] is None:
                 metric = METRICS[kind][0].upper()

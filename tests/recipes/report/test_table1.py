@@ -91,6 +91,14 @@ def test_test_sets_that_differ(tmp_path, reader):
     assert remarks_of(table1.sections(models)) == []
 
 
+def test_molecules_that_a_model_cannot_read(tmp_path, reader):
+    molecule_result(tmp_path / "1", "tox21", 1, 0.7, test={"unreadable": 3})
+    assert remarks_of(table1.sections([table1.read("a", tmp_path, reader)])) == [
+        "a, tox21: 3 molecules of the test set, which it cannot read, are predicted as the mean of "
+        "the training labels"
+    ]
+
+
 def test_commands_of_the_results(tmp_path, reader):
     molecule_result(tmp_path / "forest", "bbbp", 2, 0.7)
     molecule_result(tmp_path / "model", "bbbp", 1, 0.7)

@@ -2,10 +2,12 @@
 
 import json
 import sys
+from pathlib import Path
 
 import baseline_moleculenet
 import prepare_moleculenet
 import pytest
+from recipes.moleculenet import dmpnn
 from sklearn.metrics import roc_auc_score
 
 from tests.scripts.moleculenet.toys import labelled_molecules, read_csv
@@ -47,6 +49,47 @@ def test_other_settings_or_data_are_refused(tmp_path, capsys):
     for data, trees, named in (("data", "3", "trees: there 2, asked 3"), ("other", "2", "train: there ")):
         assert baseline_moleculenet.main(["forest", str(tmp_path / data), save, "--trees", trees]) == 2
         assert named in capsys.readouterr().err
+
+
+def test_molecules_that_chemprop_cannot_read_are_left_out_and_said(tmp_path, capsys, monkeypatch):
+    """A stand-in for chemprop, which is not everywhere, sees no carbon with five bonds."""
+    bad = "C(C)(C)(C)(C)C"
+    rows = [
+        ("CO", 1, "train"),
+        ("CN", 0, "train"),
+        (bad, 0, "train"),
+        ("CCN", 0, "train"),
+        ("CCCO", 1, "valid"),
+    ]
+    rows += [("CCCN", 0, "valid"), ("CCCCO", 1, "test"), (bad + "N", 0, "test")]
+    lines = [f"{smiles},{label},{split}" for smiles, label, split in rows]
+    (tmp_path / "a.csv").write_text("\n".join(["smiles,label,part", *lines]) + "\n")
+    (tmp_path / "dict.txt").write_text("C 3\nO 2\nN 1\n( 1\n) 1\n")
+    argv = ["mine", tmp_path / "a.csv", tmp_path / "data", "--dictionary", tmp_path / "dict.txt"]
+    argv += ["--split", "given", "--split-column", "part", "--valence", "allow"]
+    assert prepare_moleculenet.main(list(map(str, argv))) == 0
+    seen = []
+
+    def chemprop(what, *words):
+        files = [Path(word) for word in words if str(word).endswith(".csv")]
+        if what == "train":
+            seen.extend(row["smiles"] for file in files for row in read_csv(file))
+            return
+        asked, answered = files
+        lines = [f"{row['smiles']},0.9" for row in read_csv(asked)]
+        answered.write_text("\n".join(["smiles,label", *lines]) + "\n")
+
+    monkeypatch.setattr(dmpnn, "check_installed", lambda: None)
+    monkeypatch.setattr(dmpnn, "_chemprop", chemprop)
+    capsys.readouterr()
+    assert baseline_moleculenet.main(["dmpnn", str(tmp_path / "data"), str(tmp_path / "run"), "--cpu"]) == 0
+    assert len(seen) == 6 and not [smiles for smiles in seen if "(" in smiles]
+    said = capsys.readouterr().out
+    assert f"train: chemprop cannot read 1 of 4 molecules, such as {bad}: left out" in said
+    assert "test: chemprop cannot read 1 of 2" in said and "valid: chemprop" not in said
+    predicted = [float(row["label"]) for row in read_csv(tmp_path / "run/test.predictions.csv")]
+    assert predicted == [0.9, 0.25]  # the share of ones in train
+    assert json.loads((tmp_path / "run/metrics.json").read_text())["test"]["unreadable"] == 1
 
 
 def test_without_chemprop_its_extra_is_named(data, tmp_path, capsys, monkeypatch):
