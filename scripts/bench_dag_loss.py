@@ -67,23 +67,22 @@ def parse_shape(text: str) -> tuple[int, int, int]:
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
-    add("--device", choices=("cpu", "cuda"), default="cpu")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="default: %(default)s")
     add(
         "--shapes",
         nargs="+",
         type=parse_shape,
         default=[],
-        help="sentences x targets x nodes, as in 64x21x84",
+        help="sentences x targets x nodes (default: 16x21x84 2x77x316; cuda: 64x21x84 64x77x316)",
     )
     graphs = "files of a trained model's graphs; each is measured with random scores, too"
     add("--graphs", nargs="+", type=Path, default=[], help=graphs)
-    add("--dtypes", nargs="+", choices=DTYPES, default=["float32"])
-    add("--implementations", nargs="+", choices=IMPLEMENTATIONS, default=list(IMPLEMENTATIONS))
-    add("--repeats", type=int, default=20)
+    add("--dtypes", nargs="+", choices=DTYPES, default=["float32"], help="default: float32")
+    both = {"choices": IMPLEMENTATIONS, "default": list(IMPLEMENTATIONS), "help": "default: all"}
+    add("--implementations", nargs="+", **both)
+    add("--repeats", type=int, default=20, help="default: %(default)s")
     by_name = "for the floor (default: by the GPU's name)"
     add("--bandwidth", type=float, help=f"GB/s of the device's memory, {by_name}")
     add("--tflops", type=float, help=f"the device's TFLOP/s in the dtype, {by_name}")

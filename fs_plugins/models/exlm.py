@@ -99,8 +99,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
             ``layout``.
 
         Raises:
-            ValueError: for ``masked_tokens``, a sentence without ``<s>``, and one that is longer than
-                ``--max-positions`` after its expansion.
+            ValueError: for ``masked_tokens``, a sentence without ``<s>``, and, unless ``features_only``, one
+                that is longer than ``--max-positions`` after its expansion.
         """
         if masked_tokens is not None:
             raise ValueError(

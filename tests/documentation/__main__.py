@@ -94,7 +94,7 @@ GIVEN = {
 }
 PRESUMED = {  # in the order in which they are made
     "README.md": ("data-bin/wiki",),
-    "docs/experiments.md": tuple(name for name in GIVEN if name != "checkpoint.pt"),
+    "docs/experiments.md": tuple(name for name in GIVEN if name not in ("checkpoint.pt", "data-bin/wiki")),
     "docs/explore.md": ("data-bin/text", "checkpoints/exlm"),
     "docs/glue.md": ("data-bin/text", "checkpoints/exlm", "checkpoints/mlm"),
     "docs/huggingface.md": ("data-bin/text", "checkpoints/exlm"),

@@ -112,6 +112,10 @@ def test_the_commands_of_table_3(tmp_path, inputs):
     assert f"finetune_glue.sh CoLA model.pt glue {folder} {options}" in shown
     assert shown.count("--init-from model.pt") == 4  # the MLM's RTE
     assert "finetune_squad.sh model.pt squad out/table3/mlm/squad/seed-2 --seed 2" in shown
+    lines = dry_run(tmp_path, "table3", *inputs, *only, "gpus=2").splitlines()
+    for page, gpus in (("finetune_squad.sh", 2), ("finetune_glue.sh", 1)):  # GLUE trains on one
+        found = [line for line in lines if page in line]
+        assert found and all(f"{line} ".count(f"--gpus {gpus} ") == 2 for line in found)  # reserved, used
     # the grid of one task of one model is finished
     for rate, score in (("2e-5", 0.5), ("3e-5", 0.7), ("4e-5", 0.6), ("5e-5", 0.1)):
         path = tmp_path / f"out/table3/exlm/glue/RTE/lr{rate}-b16-e3-w0.06/seed-1/result.json"
@@ -133,7 +137,8 @@ def test_the_commands_of_table_1(tmp_path, inputs):
     assert shown.count("finetune_moleculenet.sh bace model.pt bace") == 3 * 2
     assert "out/table1/untrained/bace/seed-2 --seed 2 --scratch --max-epoch 2 --cpu --lr 1" in shown
     assert shown.count("baseline_moleculenet.py forest bace out/table1/forest/bace/seed-") == 2
-    shown = dry_run(tmp_path, "table1", *inputs, "moleculenet=bace=bace", "gpus=1", "baselines=forest,dmpnn")
+    shown = dry_run(tmp_path, "table1", *inputs, "moleculenet=bace=bace", "gpus=2", "baselines=forest,dmpnn")
+    assert "on_gpu --gpus 1 --log out/table1/exlm/log/bace-seed-1.log" in shown  # which trains on one
     assert "on_gpu --gpus 1 --log out/table1/dmpnn/log/bace-seed-1.log" in shown
     assert "on_gpu --gpus 0 --log out/table1/forest/log/bace-seed-1.log" in shown
 

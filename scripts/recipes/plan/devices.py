@@ -19,9 +19,10 @@ PRECISIONS = {  # name -> flags of fairseq-train
 }
 
 
-def add_device_arguments(parser: argparse.ArgumentParser) -> None:
+def add_device_arguments(parser: argparse.ArgumentParser, one_worker: bool = False) -> None:
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--gpus", type=count, metavar="N", help="GPUs to train on (default: the visible ones)")
+    most, default = (", at most 1", "1 if any is visible") if one_worker else ("", "the visible ones")
+    group.add_argument("--gpus", type=count, metavar="N", help=f"GPUs to train on{most} (default: {default})")
     group.add_argument("--cpu", dest="gpus", action="store_const", const=0, help="train on the CPU")
     group = parser.add_mutually_exclusive_group()
     about = {

@@ -49,11 +49,14 @@ class Request:
     devices: Devices
 
 
-def finetuning_parser(program: str, first: str, **about: str) -> argparse.ArgumentParser:
+def finetuning_parser(
+    program: str, first: str, one_worker: bool = False, **about: str
+) -> argparse.ArgumentParser:
     """The options of every fine-tuning.
 
     Args:
         first: the positional argument before CHECKPOINT, DATA and SAVE, or "".
+        one_worker: whether the training runs in one process, on one GPU if there is any.
         about: what, details, maker, configs and batch of the help text.
     """
     names = [*([first] if first else []), "checkpoint", "data", "save"]
@@ -63,16 +66,14 @@ def finetuning_parser(program: str, first: str, **about: str) -> argparse.Argume
         kind = str if name == first else Path
         parser.add_argument(name, metavar=name.upper(), type=kind, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=count, default=1, metavar="N", help="default: %(default)s")
-    add_device_arguments(parser)
+    add_device_arguments(parser, one_worker)
+    parser.set_defaults(one_worker=one_worker)
     parser.add_argument("--print", action="store_true", help="show the command; train nothing")
     return parser
 
 
-def read_request(parser: argparse.ArgumentParser, words: list[str], one_worker: bool = False) -> Request:
-    """Parses a command line.
-
-    Args:
-        one_worker: whether the training runs in one process, on one GPU if there is any.
+def read_request(parser: argparse.ArgumentParser, words: list[str]) -> Request:
+    """Parses a command line by a :func:`finetuning_parser`.
 
     Raises:
         RecipeError: for flags that the page sets, or paths that fairseq cannot take.
@@ -86,7 +87,7 @@ def read_request(parser: argparse.ArgumentParser, words: list[str], one_worker: 
     if ":" in str(args.data):
         raise RecipeError(f"{args.data}: fairseq takes a folder without ':' in its name")
     devices = Devices.find(args.gpus, precision=args.precision)
-    if one_worker:
+    if args.one_worker:
         if args.gpus and args.gpus > 1:
             raise RecipeError(f"--gpus {args.gpus}: {parser.prog} trains on one GPU, or the CPU")
         devices = Devices.find(min(devices.gpus, 1), {}, args.precision)

@@ -32,7 +32,7 @@ def plan(program: str, words: list[str]) -> Plan:
     Raises:
         RecipeError: for what cannot be trained.
     """
-    request = finetuning.read_request(parser(program), words, one_worker=True)
+    request = finetuning.read_request(parser(program), words)
     args, task = request.args, task_named(request.args.task)
     data = args.data / f"{task.name}-bin"
     pretrained = read_start(args.checkpoint, args.init_from)
@@ -65,6 +65,7 @@ def parser(program: str):
     result = finetuning.finetuning_parser(
         program,
         "task",
+        one_worker=True,
         what="Fine-tunes a pre-trained model on a GLUE task and scores it on the development set.",
         details=f"  TASK        {', '.join(TASKS)}",
         maker="prepare_glue.py: the one with TASK-bin",

@@ -28,7 +28,7 @@ def plan(program: str, words: list[str]) -> Plan:
     Raises:
         RecipeError: for what cannot be trained.
     """
-    request = finetuning.read_request(parser(program), words, one_worker=True)
+    request = finetuning.read_request(parser(program), words)
     args = request.args
     known = sorted(path.stem for path in TABLE8.glob("*.flags"))
     if args.dataset not in known:
@@ -65,6 +65,7 @@ def parser(program: str):
     result = finetuning.finetuning_parser(
         program,
         "dataset",
+        one_worker=True,
         what="Fine-tunes a pre-trained model on molecular properties, and tests the epoch that is best on\n"
         "the validation set (ROC-AUC, or RMSE).",
         details="  DATASET     bace, bbbp, tox21, sider, muv, clintox or toxcast: whose hyper-parameters of\n"

@@ -79,9 +79,9 @@ for measure in measures.MEASURES:
                 name, Run.of(wildcards.key), settings.sentences, STUDY.format(key=wildcards.key)
             ),
         resources:
-            gpu=settings.gpus,
+            gpu=ONE,
         shell:
-            "{JOB} --log {log:q} -- python -m {params.command} --data {DATA:q} --output {output:q}"
+            "{JOB_ON_ONE} --log {log:q} -- python -m {params.command} --data {DATA:q} --output {output:q}"
 
 
 # Table 6, from the last checkpoint of the pre-training.
@@ -97,10 +97,10 @@ rule finetune:
         folder=subpath(output[0], parent=True),
         point=lambda wildcards: points_of(TASKS[wildcards.task], "table6")[0].flags.words(),
     resources:
-        gpu=settings.gpus,
+        gpu=ONE,
     shell:
-        "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
-        " {params.point} --seed {wildcards.seed} {DEVICE}"
+        "{JOB_ON_ONE} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
+        " {params.point} --seed {wildcards.seed} {ONE_DEVICE}"
 
 
 checkpoint best_rate:

@@ -19,10 +19,10 @@ rule finetune_moleculenet:
         data="[^/]+",
     threads: settings.threads
     resources:
-        gpu=settings.gpus,
+        gpu=ONE,
     shell:
-        "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_moleculenet.sh {wildcards.data} {params.checkpoint:q} {params.data:q} {params.folder:q}"
-        " --seed {wildcards.seed} {params.scratch} {params.epochs} {DEVICE} {EXTRA_FLAGS}"
+        "{JOB_ON_ONE} --log {log:q} -- bash {SCRIPTS}/finetune_moleculenet.sh {wildcards.data} {params.checkpoint:q} {params.data:q} {params.folder:q}"
+        " --seed {wildcards.seed} {params.scratch} {params.epochs} {ONE_DEVICE} {EXTRA_FLAGS}"
 
 
 rule baseline:
@@ -37,7 +37,7 @@ rule baseline:
     wildcard_constraints:
         name="|".join(BASELINES),
     resources:
-        gpu=lambda wildcards: settings.gpus if wildcards.name == "dmpnn" else 0,
+        gpu=lambda wildcards: ONE if wildcards.name == "dmpnn" else 0,
     shell:
         "{params.job} --log {log:q} -- python {SCRIPTS}/baseline_moleculenet.py"
         " {wildcards.name} {params.data:q} {params.folder:q} --seed {wildcards.seed}"

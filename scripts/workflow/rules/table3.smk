@@ -24,10 +24,10 @@ rule finetune_glue:
         ),
     threads: settings.threads
     resources:
-        gpu=settings.gpus,
+        gpu=ONE,
     shell:
-        "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
-        " {params.point} --seed {wildcards.seed} {params.start} {DEVICE} {EXTRA_FLAGS}"
+        "{JOB_ON_ONE} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
+        " {params.point} --seed {wildcards.seed} {params.start} {ONE_DEVICE} {EXTRA_FLAGS}"
 
 
 checkpoint best_point:
