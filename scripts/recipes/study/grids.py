@@ -199,7 +199,8 @@ COMPARISONS: dict[str, Experiment] = {
             _exlm(penalty=PENALTY, schedule=4),  # longer training
             _exlm(8, penalty=PENALTY),  # larger k
             _exlm(model="exlm-unequal-states", penalty=PENALTY),  # states unequal at initialisation
-            _exlm(model="exlm-lattice"),  # no state favoured at initialisation
+            _exlm(model="exlm-sparse"),  # a path has one state of each token (table 13)
+            _exlm(model="exlm-lattice"),  # and no state is favoured at initialisation
             _exlm(model="exlm-soft-lattice"),  # and transitions learned slowly
             _exlm(model="exlm-unequal-soft-lattice"),  # all of these
             _exlm(penalty=PENALTY, shared_layers=1.0),  # the control: states cannot differ
