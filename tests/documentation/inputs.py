@@ -69,6 +69,7 @@ def molecules() -> None:
         ("my.csv",): ("SMILES,logS,logP", "{smiles},-{i}.5,0.{i}"),
         ("BBBP.csv", "bbbp.csv.gz"): ("num,name,p_np,smiles", "{i},m{i},{label},{smiles}"),
         ("BACE.csv", "bace.csv.gz"): ("mol,CID,Class", "{smiles},m{i},{label}"),
+        ("sider.csv.gz", "tox21.csv.gz"): ("smiles,one,other", "{smiles},{label},{label}"),
         ("clintox.csv.gz",): ("smiles,FDA_APPROVED,CT_TOX", "{smiles},{label},{label}"),
     }
     for names, (header, row) in tables.items():
