@@ -17,7 +17,7 @@ from recipes.tables import Value
 
 WIDTH = 5.4  # inches: half of a page, or the width of a phone
 DPI = 160
-COLOURS = ("#1b5e9e", "#d1660f", "#2a8a4a", "#8e44ad", "#b03a48", "#7f6a00")
+COLOURS = ("#1b5e9e", "#d1660f", "#2a8a4a", "#8e44ad", "#b03a48", "#7f6a00", "#0097a7", "#5d4037")
 PAPER_COLOUR = "0.45"
 MARKERS = "os^Dv*"
 DASHES = ("-", "--", "-.", ":")

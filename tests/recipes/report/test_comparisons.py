@@ -2,9 +2,9 @@
 
 import pytest
 from recipes.report import study_tables
-from recipes.report.comparisons import first_below, mean_curve, thresholds
+from recipes.report.comparisons import Comparison, first_below, mean_curve, thresholds
 from recipes.report.page import Pictures
-from recipes.report.study import Study
+from recipes.report.study import Study, label
 from recipes.study.grids import COMPARISONS
 from recipes.tables import Table, Value
 
@@ -105,6 +105,16 @@ def test_a_damaged_choice_is_told_and_nothing_counts(tmp_path, add, reader):
     [run] = study.undecided
     assert study.folders(run) == [] and study.missing(run, "probe.json") == "rate not chosen"
     assert "could not convert" in reader.problems[0]
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_every_comparison_has_a_style_for_each_model(name, tmp_path, add, reader):
+    runs = COMPARISONS[name].runs
+    for run in runs:
+        add(run.key, train=trained(), probe=probed(4.0, run.own_ratio))
+    compared = Comparison(Study(tmp_path, reader), name, "")
+    styles = [tuple(style.values()) for style in compared.styles.values()]
+    assert len(set(styles)) == len({label(run) for run in runs})
 
 
 def test_runs_with_a_penalty_are_rows_of_their_own(tmp_path, add, comparison):
