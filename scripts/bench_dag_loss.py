@@ -80,8 +80,13 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     graphs = "files of a trained model's graphs; each is measured with random scores, too"
     add("--graphs", nargs="+", type=Path, default=[], help=graphs)
     add("--dtypes", nargs="+", choices=DTYPES, default=["float32"], help="default: float32")
-    both = {"choices": IMPLEMENTATIONS, "default": list(IMPLEMENTATIONS), "help": "default: all"}
-    add("--implementations", nargs="+", **both)
+    add(
+        "--implementations",
+        nargs="+",
+        choices=IMPLEMENTATIONS,
+        default=list(IMPLEMENTATIONS),
+        help="default: all",
+    )
     add("--repeats", type=int, default=20, help="default: %(default)s")
     by_name = "for the floor (default: by the GPU's name)"
     add("--bandwidth", type=float, help=f"GB/s of the device's memory, {by_name}")

@@ -21,15 +21,16 @@ WORKFLOW = ROOT / "scripts" / "workflow"
 LOCAL = WORKFLOW / "profiles" / "local"
 
 
-def command(*words) -> list[str]:
-    snakemake = [sys.executable, "-m", "snakemake", "-s", WORKFLOW / "Snakefile", "--profile", LOCAL]
+def command(*words, program=("-m", "snakemake")) -> list[str]:
+    snakemake = [sys.executable, *program, "-s", WORKFLOW / "Snakefile", "--profile", LOCAL]
     return [str(word) for word in (*snakemake, *words)]
 
 
-def call(tmp_path, *words) -> subprocess.CompletedProcess:
+def call(tmp_path, *words, **program) -> subprocess.CompletedProcess:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("PYTHONPATH", None)
-    return subprocess.run(command(*words), cwd=tmp_path, env=environment, capture_output=True, text=True)
+    words = command(*words, **program)
+    return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
 
 def dry_run(tmp_path, *words) -> str:
@@ -247,10 +248,7 @@ def test_an_early_end_is_an_error(tmp_path):
         "snakemake.cli.main(sys.argv[1:])"
     )
     words = "output=out size=smoke data=data only=k=1,p=0.15 updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
-    target = command("measures", "--cores", "2", "--config", *words.split())[3:]
-    result = subprocess.run(
-        [sys.executable, "-c", blind, *target], cwd=tmp_path, capture_output=True, text=True
-    )
+    result = call(tmp_path, "measures", "--cores", "2", "--config", *words.split(), program=("-c", blind))
     printed = result.stdout + result.stderr
     assert result.returncode != 0
     assert "without" in printed and "rerun the same command to go on" in printed

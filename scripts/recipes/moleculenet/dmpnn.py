@@ -76,7 +76,7 @@ def fit_and_predict(
     Raises:
         RecipeError: if chemprop fails; the reason is in its output.
     """
-    predictions = {}
+    predictions, mean = {}, np.ma.masked_invalid(labels["train"]).mean(axis=0).filled(0.5)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tables = {split: folder / f"{split}.csv" for split in smiles}
@@ -106,7 +106,6 @@ def fit_and_predict(
             )
             with answered.open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))
-            mean = np.ma.masked_invalid(labels["train"]).mean(axis=0).filled(0.5)
             predictions[split] = np.tile(mean, (len(kept[split]), 1))
             predictions[split][kept[split]] = [[float(row[name]) for name in info.names] for row in rows]
     return predictions
