@@ -95,12 +95,20 @@ def _lacking(study: Study, name: str) -> list[str]:
     ]
 
 
-def _shown(study: Study, name: str) -> bool:
-    """Whether a target was asked for, or is complete; if nobody asked, whether it has results."""
-    targets, lacking = set(study.settings.get("targets") or ()), len(_lacking(study, name))
-    if name in targets or "all" in targets and name in EXPERIMENTS:
-        return True
-    return lacking < len(TARGETS[name].runs) and not (targets and lacking)
+def _shown(study: Study) -> list[str]:
+    """The targets that were asked for, and those that are complete.
+
+    If none was asked for, as where runs were asked for by their files: the one that has most of the runs, of
+    equals the one that lacks the fewest.
+    """
+    lacking = {name: len(_lacking(study, name)) for name in TARGETS}
+    found = {name: len(TARGETS[name].runs) - lacks for name, lacks in lacking.items()}
+    asked = set(study.settings.get("targets") or ())
+    if "all" in asked:
+        asked |= set(EXPERIMENTS)
+    if not asked and any(found.values()):
+        asked = {max(TARGETS, key=lambda name: (found[name], -lacking[name]))}
+    return [name for name in TARGETS if name in asked or not lacking[name]]
 
 
 def _counted(study: Study, name: str) -> str:
@@ -121,12 +129,12 @@ def _section(study: Study, name: str, prefix: str) -> Section:
 
 
 def section(study: Study, title: str, prefix: str = "") -> Section:
-    """The study, with a section for each figure, table and comparison that was asked for or is complete.
+    """The study, with a section for each figure, table and comparison of :func:`_shown`.
 
     Args:
         prefix: of the pictures' names.
     """
-    shown = [name for name in TARGETS if _shown(study, name)]
+    shown = _shown(study)
     note = (
         "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, "
         "(n=2 of 3) that one is missing. A number without it is of a single seed."

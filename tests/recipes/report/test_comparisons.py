@@ -39,9 +39,10 @@ def chosen(tmp_path):
 
 @pytest.fixture
 def comparison(tmp_path, reader):
-    """The sections of a comparison, by the beginning of their titles."""
+    """The sections of a comparison that was asked for, by the beginning of their titles."""
 
-    def built(name):
+    def built(name, **asked):
+        write(tmp_path / "study.json", {"targets": [name], **asked})
         whole = study_tables.section(Study(tmp_path, reader), "The study")
         [found] = [one for one in whole.sections if one.title == f"Comparison: {COMPARISONS[name].title}"]
         return {one.title.split()[0]: one for one in found.sections}
@@ -50,7 +51,6 @@ def comparison(tmp_path, reader):
 
 
 def test_only_the_best_rate_and_other_seeds_count(tmp_path, add, chosen, comparison, reader):
-    write(tmp_path / "study.json", {"targets": ["penalty"], "seeds": [1, 2, 3, 4]})
     for lr, bits in ((5e-4, 5.0), (1e-3, 4.0), (2e-3, 4.5)):
         add(f"{MLM}-lr{lr:g}-seed-1", train=trained(60), probe=probed(bits))
     for seed, bits in ((2, 3.0), (3, 4.0)):
@@ -59,7 +59,7 @@ def test_only_the_best_rate_and_other_seeds_count(tmp_path, add, chosen, compari
     add(f"{EXLM}-lr0.001-seed-1", train=trained(60), probe=probed(2.5))
     add(f"{EXLM}-lr0.001-seed-2", train=trained(60), probe=probed(2.5))
     chosen(MLM)
-    sections = comparison("penalty")
+    sections = comparison("penalty", seeds=[1, 2, 3, 4])
     table = rows_of(blocks_of(sections["Recovery"], Table)[0])
     assert table["MLM"] == ["0.001", *("50.0 ± 0.0 (n=2 of 3)", "3.500 ± 0.707 (n=2 of 3)"), *TWO_MINUTES, ""]
     assert table["ExLM, k = 4"] == ["", *["rate not chosen"] * 3, "", ""]
@@ -76,7 +76,6 @@ TWO_MINUTES = ["2.0 ± 0.0 (n=2 of 3)", "1.00"]
 
 
 def test_the_edge_of_the_rates_is_told(tmp_path, add, chosen, comparison):
-    write(tmp_path / "study.json", {"targets": ["penalty"]})
     for name, best in ((MLM, 2e-3), (EXLM, 1e-3)):
         chosen(name, best)
         for lr in (1e-3, 2e-3):
@@ -171,7 +170,6 @@ def test_the_cost_in_flops(add, comparison):
 
 
 def test_all_measures(tmp_path, add, comparison):
-    write(tmp_path / "study.json", {"targets": ["measures"]})
     share = 0.387
     joint = {"results": [{"mask_prob": share, "joint": mean(3.0), "marginal": mean(3.5), "gain": mean(0.5)}]}
     filled = {"valid": mean(0.5), "equal": mean(0.25), "distinct": mean(0.4), "special": mean(0.0)}

@@ -224,3 +224,12 @@ def test_what_was_asked_for_and_what_is_complete(tmp_path, add, reader):
     [left] = [block for block in section.blocks if isinstance(block, str) and "Not asked" in block]
     assert "figure3 (0 of 14 pre-trainings), figure4 (1 of 14 pre-trainings), figure5 (1 of 14" in left
     assert "figure12 (2 of 16 pre-trainings)" in left and "table2" not in left and "table12" not in left
+
+
+def test_runs_that_were_asked_for_by_their_files_are_shown_once(tmp_path, add, reader):
+    for key in ("exlm-k2-p0.15", "exlm-k2-p0.15-penalty2", "repeated-mlm-k1-p0.15-x2"):
+        add(f"{key}-seed-1", train=trained(), probe=probed(0.5), curve={"rows": []})
+    section = study_tables.section(Study(tmp_path, reader), "The study")
+    assert [one.title for one in section.sections] == ["Comparison: The models"]
+    [left] = [block for block in section.blocks if isinstance(block, str) and "Not asked" in block]
+    assert "penalty (3 of 8 pre-trainings)" in left and "models (" not in left
