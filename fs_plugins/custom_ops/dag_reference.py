@@ -1,7 +1,8 @@
 """States alignment in plain PyTorch: the compiled op's oracle, and its stand-in where nothing compiles.
 
 The same contract as :mod:`fs_plugins.custom_ops.dag_loss`, which documents shapes and errors; any device and
-floating-point type, differentiable by autograd, one step of Python per target.
+floating-point type, differentiable by autograd, one step of Python per target. The file imports torch only,
+as an export for transformers copies it.
 """
 
 import math

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
+from fs_plugins.custom_ops import dag_reference
 from fs_plugins.data import state_expansion
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
@@ -21,6 +22,7 @@ CODE = (
     HERE / "modeling_exlm.py",
     HERE / "modeling_exlm_inputs.py",
     HERE / "modeling_exlm_layers.py",
+    Path(dag_reference.__file__),
     Path(state_alignment.__file__),
     Path(state_expansion.__file__),
 )

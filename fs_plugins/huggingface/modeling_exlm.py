@@ -18,6 +18,7 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from .configuration_exlm import ExLMConfig
+from .dag_reference import dag_loss_reference
 from .modeling_exlm_inputs import check_length, checked
 from .modeling_exlm_layers import (
     ExLMClassificationHead,
@@ -28,7 +29,7 @@ from .modeling_exlm_layers import (
     at_targets,
     known,
 )
-from .state_alignment import ctc_targets_log_prob, ctc_word_log_probs, targets_log_prob, word_log_probs
+from .state_alignment import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
 from .state_expansion import expand_states, take_rows
 
 IGNORED = -100  # the label of what is not to be predicted
@@ -217,7 +218,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
                 log_prob = ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths)
             else:
                 wanted = layout.targets[:, None].expand(-1, words.shape[1], -1)  # [B, L, M]
-                log_prob = targets_log_prob(words.gather(2, wanted).transpose(1, 2), links, *lengths)
+                log_prob = dag_loss_reference(words.gather(2, wanted).transpose(1, 2), links, *lengths)
             loss = (-log_prob / layout.target_lengths).mean()
         # With labels only the loss is differentiable: the graph of the logits would take much memory.
         with torch.set_grad_enabled(labels is None and torch.is_grad_enabled()):

@@ -1,7 +1,6 @@
-"""What a graph of states says of its targets, in plain PyTorch: their probability, and each one's words.
+"""What states say of each target, in plain PyTorch: the words by the graph, words and targets by CTC.
 
-The DAG loss has a compiled operator (:mod:`fs_plugins.custom_ops.dag_loss`); these are the functions that a
-model outside of this package needs too. The file imports torch only, as an export for transformers copies it.
+The file imports torch only, as an export for transformers copies it.
 
 B sentences, L nodes, M targets, k states of each target, V words. Log-probabilities are float32 or wider.
 ``NEVER`` stands for the logarithm of 0: it is finite, so that gradients are 0 there and not NaN.
@@ -13,26 +12,6 @@ from torch import Tensor
 NEVER = -1e4
 
 
-def targets_log_prob(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """Log-probability of each sentence's targets, summed over all alignments (ExLM, section 4.3).
-
-    Args:
-        match: [B, M, L] log-probability of each target at each node.
-        links: [B, L, L] log-probability of each transition, ``NEVER`` where there is no edge.
-        node_lengths, target_lengths: [B] int64.
-
-    Returns:
-        [B] in nats, differentiable.
-    """
-    row = _only(match[:, 0], torch.zeros_like(node_lengths)) + match[:, 0]
-    rows = [row]
-    for i in range(1, match.shape[1]):
-        row = (row[:, :, None] + links).logsumexp(1) + match[:, i]
-        rows.append(row)
-    sentence = torch.arange(len(match), device=match.device)
-    return torch.stack(rows, 1)[sentence, target_lengths - 1, node_lengths - 1]
-
-
 def word_log_probs(words: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
     """Log-probabilities of the words of each target, given that a path has as many nodes as targets.
 
@@ -42,7 +21,8 @@ def word_log_probs(words: Tensor, links: Tensor, node_lengths: Tensor, target_le
 
     Args:
         words: [B, L, V] log-probabilities of the vocabulary at each node.
-        links, node_lengths, target_lengths: as of :func:`targets_log_prob`.
+        links: [B, L, L] log-probability of each transition, ``NEVER`` where there is no edge.
+        node_lengths, target_lengths: [B] int64.
 
     Returns:
         [B, M, V] for the M targets of the sentence with the most; of no meaning beyond a sentence's own.

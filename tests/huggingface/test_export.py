@@ -41,10 +41,10 @@ def test_files(folders, checkpoints):
     folder = folders["exlm"]
     names = {path.name for path in folder.iterdir()}
     assert names == {
-        *("1_Pooling", "README.md", "config.json", "configuration_exlm.py", "model.safetensors"),
-        *("modeling_exlm.py", "modeling_exlm_layers.py", "modules.json", "sentence_bert_config.json"),
-        *("state_alignment.py", "state_expansion.py", "tokenizer.json", "tokenizer_config.json"),
-        "modeling_exlm_inputs.py",
+        *("1_Pooling", "README.md", "config.json", "configuration_exlm.py", "dag_reference.py"),
+        *("model.safetensors", "modeling_exlm.py", "modeling_exlm_inputs.py", "modeling_exlm_layers.py"),
+        *("modules.json", "sentence_bert_config.json", "state_alignment.py", "state_expansion.py"),
+        *("tokenizer.json", "tokenizer_config.json"),
     }
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()} == {
         stat.S_IMODE((folder / "config.json").stat().st_mode)
