@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -46,14 +46,7 @@ class PropertyInfo:
         return self.kind == "regression"
 
     def to_dict(self) -> dict:
-        return {
-            "kind": self.kind,
-            "names": list(self.names),
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "canonical": self.canonical,
-            "allow_valence": self.allow_valence,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, state: dict) -> "PropertyInfo":
