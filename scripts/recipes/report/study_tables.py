@@ -139,7 +139,10 @@ def section(study: Study, title: str, prefix: str = "") -> Section:
         "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, "
         "(n=2 of 3) that one is missing. A number without it is of a single seed."
     )
-    left = [f"{name} ({_counted(study, name)})" for name in TARGETS if name not in shown]
-    more = f"Not asked for, and without all of their results: {', '.join(left)}."
-    blocks = [_about(study), escape(note), *([escape(more)] if left else [])]
+    blocks = [_about(study), escape(note)]
+    if left := [f"{name} ({_counted(study, name)})" for name in TARGETS if name not in shown]:
+        blocks.append(escape(f"Not asked for, and without all of their results: {', '.join(left)}."))
+    known = {run.name for name in shown for run in TARGETS[name].runs}
+    if others := sorted({run.name for run in study.begun} - known):
+        blocks.append(escape(f"Pre-trainings that none of the sections has: {', '.join(others)}."))
     return Section(title, blocks, [_section(study, name, prefix) for name in shown])

@@ -233,3 +233,6 @@ def test_runs_that_were_asked_for_by_their_files_are_shown_once(tmp_path, add, r
     assert [one.title for one in section.sections] == ["Comparison: The models"]
     [left] = [block for block in section.blocks if isinstance(block, str) and "Not asked" in block]
     assert "penalty (3 of 8 pre-trainings)" in left and "models (" not in left
+    add("exlm-no-transitions-k2-p0.15-seed-1", train=trained())
+    section = study_tables.section(Study(tmp_path, reader), "The study")
+    assert section.blocks[-1] == "Pre-trainings that none of the sections has: exlm-no-transitions-k2-p0.15."
