@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, r
 
 import fs_plugins  # noqa: F401
 from fs_plugins.criterions.molecule_property import MoleculePropertyCriterion, MoleculePropertyCriterionConfig
-from fs_plugins.criterions.property_metrics import regression_errors, roc_auc_scores, summarise
+from fs_plugins.criterions.property_metrics import by_property, summarise
 from fs_plugins.data.property_info import PropertyInfo
 
 PROPERTIES = 5
@@ -200,11 +200,21 @@ def test_auc_counts_pairs():
     scores = np.array([[0.1], [0.4], [0.4], [0.9], [0.4]])
     labels = np.array([[0.0], [1.0], [0.0], [1.0], [np.nan]])
     # pairs (positive, negative): .4>.1, .4=.4, .9>.1, .9>.4
-    assert roc_auc_scores(scores, labels).tolist() == [3.5 / 4]
+    assert by_property(scores, labels, regression=False)["auc"].tolist() == [3.5 / 4]
+
+
+def test_errors_by_their_definitions():
+    found = by_property(np.array([[1.0], [5.0]]), np.array([[4.0], [1.0]]), regression=True)
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "rmse": [pytest.approx(math.sqrt(12.5))],
+        "mae": [3.5],
+    }
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_prediction_that_is_nan_is_an_error(regression):
     with pytest.raises(ValueError, match="NaN"):
-        roc_auc_scores(np.full((5, 1), np.nan), labels)
-    rmse, mae = regression_errors(np.array([[1.0], [5.0]]), np.array([[4.0], [1.0]]))
-    assert rmse.tolist() == [pytest.approx(math.sqrt(12.5))] and mae.tolist() == [3.5]
+        by_property(np.full((2, 1), np.nan), np.array([[0.0], [1.0]]), regression)
 
 
 def test_another_task_is_refused():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fs_plugins.criterions.property_metrics import regression_errors, roc_auc_scores, summarise
+from fs_plugins.criterions.property_metrics import by_property, summarise
 from fs_plugins.data.property_datasets import read_labels
 from fs_plugins.data.property_info import PropertyInfo
 from recipes.command_line import RecipeError
@@ -45,10 +45,7 @@ def split_metrics(predictions: np.ndarray, labels: np.ndarray, info: PropertyInf
     """Means, and each property's own; None where it has none."""
     metrics = {"molecules": len(labels), "labels": int((~np.isnan(labels)).sum())}
     metrics |= summarise(predictions, labels, info.regression)
-    if info.regression:
-        columns = dict(zip(("rmse", "mae"), regression_errors(predictions, labels), strict=True))
-    else:
-        columns = {"auc": roc_auc_scores(predictions, labels)}
+    columns = by_property(predictions, labels, info.regression)
     metrics["properties"] = {
         name: {key: None if math.isnan(column[i]) else float(column[i]) for key, column in columns.items()}
         for i, name in enumerate(info.names)
