@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 
+from fs_plugins.custom_ops.dag_loss import dag_loss
+from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 from fs_plugins.modules.state_alignment import (
     NEVER,
     ctc_log_probs,
@@ -18,11 +20,37 @@ NODES, TARGETS = torch.tensor([9, 12, 6]), torch.tensor([3, 4, 2])
 B, M, L, V, K = 3, 4, 12, 5, 3
 
 
+def graph(missing=0.0, seed=0):
+    match, links = oracles.random_graph(B, M, L, seed=seed, missing=missing, scale=2.0)
+    return match, links.clamp(min=NEVER)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_log_probability_of_targets_in_an_export(missing):
+    """By the reference of the operator, whose missing edges have -inf."""
+    match, links = graph(missing)
+    expected = oracles.dag_log_prob(match, links, NODES, TARGETS)
+    torch.testing.assert_close(dag_loss_reference(match, links, NODES, TARGETS), expected, rtol=1e-10, atol=0)
+    single = dag_loss_reference(match.float(), links.float(), NODES, TARGETS)
+    torch.testing.assert_close(single, expected.float(), rtol=1e-5, atol=0)
+
+
+def test_gradients_in_an_export_are_the_operators_and_never_nan():
+    match, links = (value.requires_grad_() for value in graph(0.3))
+    dag_loss_reference(match, links, NODES, TARGETS).sum().backward()
+    found = match.grad, links.grad
+    match, links = match.detach().requires_grad_(), links.detach()
+    links = links.masked_fill(links == NEVER, -math.inf).requires_grad_()
+    dag_loss(match, links, NODES, TARGETS).sum().backward()
+    for one, other in zip(found, (match.grad, links.grad), strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-10)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_words_of_each_target(dtype):
     """Over all paths with as many nodes as targets, in proportion to their transitions."""
-    _, links = oracles.random_graph(B, M, L, seed=0, missing=0.2, scale=2.0)
-    links = links.clamp(min=NEVER)
+    _, links = graph(0.2)
     words = torch.randn(B, L, V, generator=torch.Generator().manual_seed(1), dtype=torch.float64).log_softmax(
         -1
     )
