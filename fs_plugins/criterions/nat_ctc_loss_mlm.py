@@ -29,4 +29,4 @@ class NatCtcLossMLM(StatesCriterion):
         match = match_scores(states, graph.output_weight, graph.output_bias, words.flatten(0, 1))
         own, blank = match.unflatten(0, shape).unbind(2)  # [B, M, k] each
         is_blank = layout.targets == self.blank
-        return ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths), layout, {}
+        return ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths), layout

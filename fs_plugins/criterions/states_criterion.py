@@ -24,8 +24,7 @@ class StatesCriterion(FairseqCriterion):
     """
 
     def log_probs(self, model, sample):
-        """The targets' log-probability for each sentence, [B] in nats (in training, with what the criterion
-        adds to it); the batch's StateLayout; and what is logged besides: name -> sum over sentences."""
+        """The targets' log-probability for each sentence, [B] in nats, and the batch's StateLayout."""
         raise NotImplementedError
 
     def graph(self, model, sample, **options):
@@ -45,7 +44,7 @@ class StatesCriterion(FairseqCriterion):
 
     def forward(self, model, sample, reduce=True):
         """Returns the loss (summed over sentences, or [B] if not ``reduce``), sample size and what to log."""
-        log_probs, layout, logged = self.log_probs(model, sample)
+        log_probs, layout = self.log_probs(model, sample)
         finite = torch.isfinite(log_probs)
         losses = torch.where(finite, -log_probs / layout.target_lengths, 0.0)
         loss = losses.sum() if reduce else losses
@@ -58,7 +57,6 @@ class StatesCriterion(FairseqCriterion):
             "targets": layout.target_lengths.sum(),
             "nodes": layout.node_lengths.sum(),
             "nonfinite": (~finite).sum(),
-            **logged,
         }
         return loss, sample_size, logging_output
 

@@ -22,10 +22,10 @@ class ExLMConfig(PreTrainedConfig):
         rope_dimensions: 2: rotary positions are (index of the token, number of its state); 1: index among all
             states and tokens.
         links_features: what transitions are computed from: "feature", "position" or both.
-        max_transition_length: longest transition, in nodes; None for any.
-        sparse_dag: whether there are no transitions between two states of one token.
-        lattice_dag: whether transitions are to states of the next expanded token only.
-        transition_temperature: what the scores of transitions are divided by.
+        state_graph: transitions of a state: "dag": to all later ones; "local": to the next 2 num_states - 1;
+            "sparse": to those of all later tokens; "lattice": to those of the next expanded token.
+        max_transition_length: longest transition of "dag" and "sparse", in nodes; -1 for any.
+        state_embedding: whether each of the states has a learned vector, added where tokens are expanded.
         norm_first: layer norm before each block (pre-norm) instead of after it.
         max_position_embeddings: most tokens of a sequence, the additional states counted.
         classifier_dropout, classifier_activation: of the head for sequences.
@@ -53,10 +53,9 @@ class ExLMConfig(PreTrainedConfig):
         rope_dimensions=2,
         expand_from_layer=0,
         links_features=("feature", "position"),
-        max_transition_length=None,
-        sparse_dag=False,
-        lattice_dag=False,
-        transition_temperature=1.0,
+        state_graph="dag",
+        max_transition_length=-1,
+        state_embedding=False,
         max_position_embeddings=2048,
         hidden_dropout_prob=0.1,
         attention_probs_dropout_prob=0.1,

@@ -14,7 +14,7 @@ from fs_plugins.custom_ops import dag_reference
 from fs_plugins.data import state_expansion
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
-from fs_plugins.modules import state_alignment
+from fs_plugins.modules import state_alignment, transition_head
 
 HERE = Path(__file__).parent
 CODE = (
@@ -25,6 +25,7 @@ CODE = (
     Path(dag_reference.__file__),
     Path(state_alignment.__file__),
     Path(state_expansion.__file__),
+    Path(transition_head.__file__),
 )
 
 

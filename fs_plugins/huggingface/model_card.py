@@ -76,9 +76,12 @@ def _summary(config: dict, tensors: dict) -> str:
         kind = f"ExLM with k = {k} states for each `<s>`, `</s>` and `<mask>`"
         kind += ", without transitions (CTC)" if config["alignment"] == "ctc" else ""
         kind += ", without 2D RoPE" if config["rope_dimensions"] == 1 else ""
-        kind += ", with a sparse DAG" if config["sparse_dag"] else ""
-        kind += ", on a lattice" if config["lattice_dag"] else ""
-        shared = config.get("expand_from_layer", 0)
+        kind += {"sparse": ", with a sparse DAG", "local": ", with local transitions"}.get(
+            config["state_graph"], ""
+        )
+        kind += ", on a lattice" if config["state_graph"] == "lattice" else ""
+        kind += ", with state embeddings" if config["state_embedding"] else ""
+        shared = config["expand_from_layer"]
         kind += f", expanded after {shared} of its layers" if shared else ""
     elif config["repeat_times"] > 1:
         kind = f"Repeated MLM: each token is repeated {config['repeat_times']} times inside the model"

@@ -52,6 +52,8 @@ class ExLMModel(ExLMPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+        if config.state_embedding:
+            self.state_embedding = nn.Parameter(torch.zeros(config.num_states, config.hidden_size))
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.layers = nn.ModuleList(ExLMLayer(config) for _ in range(config.num_hidden_layers))
         self.norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
@@ -109,14 +111,18 @@ class ExLMModel(ExLMPreTrainedModel):
         elif config.repeat_times > 1:
             tokens = tokens.repeat_interleave(config.repeat_times, dim=1)
         check_length(tokens, given, config)
-        x = self.dropout(self.embed_tokens(tokens))
+        x, added = self.embed_tokens(tokens), 0
         hiddens, attentions, first = [], [], config.expand_from_layer
+        if config.state_embedding:  # of copies 1 ... k; the other tokens are copy 0
+            added = F.embedding(layout.copies, F.pad(self.state_embedding, (0, 0, 1, 0)))
+        x = self.dropout(x if first else x + added)
         stages = [(self.layers[first:], tokens, layout)]
         if first > 0:  # these see each token once
             stages = [(self.layers[:first], tokens, None), (self.layers[first:], layout.tokens, layout)]
         for layers, tokens, where in stages:
             if where is not None and first > 0:
                 x, *hiddens = (take_rows(h, layout.positions) for h in (x, *hiddens))
+                x = x + added
             rotation = self.rotation(tokens, where, x.dtype)
             full = where is not None and where.full
             mask = None if full else (tokens != config.pad_token_id)[:, None, None]

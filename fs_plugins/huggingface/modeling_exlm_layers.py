@@ -10,6 +10,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import ModelOutput
 
 from .state_alignment import NEVER
+from .transition_head import edge_mask, transition_log_probs
 
 
 class ExLMAttention(nn.Module):
@@ -90,26 +91,11 @@ class ExLMGraph(nn.Module):
         if "position" in config.links_features:
             parts["position"] = self.link_positional(layout.node_positions + config.pad_token_id + 1)
         x = torch.cat([parts[name] for name in config.links_features], -1)
-        index = torch.arange(L, device=x.device)
-        step = index - index[:, None]
-        edges = (step > 0) & (index < layout.node_lengths[:, None])[:, None]
-        if config.max_transition_length is not None:
-            edges &= step <= config.max_transition_length
-        if config.sparse_dag:
-            edges &= layout.node_sources[:, :, None] != layout.node_sources[:, None]
-        if config.lattice_dag:
-            order = index // config.num_states  # of each node's token among the expanded ones
-            edges &= order == order[:, None] + 1
-        heads = (config.num_attention_heads, -1)
-        q, k = (
-            layer(x).unflatten(-1, heads).transpose(1, 2) for layer in (self.query_linear, self.key_linear)
+        edges = edge_mask(
+            layout.node_lengths, L, config.num_states, config.state_graph, config.max_transition_length
         )
-        scores = (q @ k.transpose(2, 3)).float() * q.shape[-1] ** -0.5 / config.transition_temperature
-        chances = scores.masked_fill(~edges[:, None], NEVER).log_softmax(-1)
-        gates = self.gate_linear(x).float().log_softmax(-1).transpose(1, 2)[..., None]
-        return (
-            (chances + gates).logsumexp(1).masked_fill(~edges, NEVER)
-        )  # rows without an edge are uniform till here
+        links = transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
+        return links.masked_fill(~edges, NEVER)
 
 
 class ExLMClassificationHead(nn.Module):

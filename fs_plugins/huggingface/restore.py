@@ -169,16 +169,14 @@ def model_flags(config: dict, recorded: dict) -> dict:
     arch = recorded.get("arch")
     flags["arch"] = flags["_name"] = arch if arch in ARCH_MODEL_REGISTRY else default
     if k:
-        longest = config["max_transition_length"]
         flags |= {
             "ext_state_num": k,
             "links_feature": ":".join(config["links_features"]),
-            "max_transition_length": -1 if longest is None else longest,
+            "max_transition_length": config["max_transition_length"],
             "rope_dimensions": config["rope_dimensions"],
-            "expand_from_layer": config.get("expand_from_layer", 0),
-            "sparse_dag": config["sparse_dag"],
-            "lattice_dag": config["lattice_dag"],
-            "transition_temperature": config["transition_temperature"],
+            "expand_from_layer": config["expand_from_layer"],
+            "state_graph": config["state_graph"],
+            "state_embedding_scale": float(config["state_embedding"]),
         }
     return flags
 

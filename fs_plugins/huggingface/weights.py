@@ -8,6 +8,7 @@ from torch import Tensor
 from fs_plugins.modules.rotary import RotaryEmbedding
 
 ENCODER = (
+    ("encoder.state_embedding", "model.state_embedding"),
     ("encoder.sentence_encoder.emb_layer_norm_after.", "model.norm."),
     ("encoder.sentence_encoder.", "model."),
 )

@@ -13,14 +13,14 @@ TINY = (2, 128, 512, 4)
 
 # Flags that change what a model computes, but not the shapes of its weights: fairseq loads them all the same.
 SAME_SHAPES = (
-    *("ext_state_num", "expand_from_layer", "rope_dimensions", "sparse_dag", "lattice_dag"),
-    *("max_transition_length", "transition_temperature", "encoder_normalize_before", "activation_fn"),
+    *("ext_state_num", "expand_from_layer", "rope_dimensions", "state_graph", "max_transition_length"),
+    *("encoder_normalize_before", "activation_fn"),
 )
 # Flags that make a model what it is; dropout and the like are a training's.
 MODEL_FLAGS = (
     *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
     *("max_positions", "links_feature", "untie_weights_roberta", "pooler_activation_fn"),
-    *("embedding_init_std", "layer_init_std"),
+    *("embedding_init_std", "state_embedding_scale"),
     *SAME_SHAPES,
 )
 
@@ -52,7 +52,6 @@ def mlm_architecture(args, size=BASE) -> None:
         args,
         embedding_init_std=0.02,
         rope_dimensions=2,
-        layer_init_std=mlm.LAYER_INIT_STD,
         checkpoint_activations=False,
         load_checkpoint_heads=False,
     )
@@ -62,8 +61,8 @@ def mlm_architecture(args, size=BASE) -> None:
 def exlm_architecture(args, size=BASE) -> None:
     """Everything that the flags leave open, for ExLM."""
     _set_defaults(args, max_positions=2048, ext_state_num=4, links_feature="feature:position")
-    _set_defaults(args, max_transition_length=-1, sparse_dag=False, expand_from_layer=0)
-    _set_defaults(args, lattice_dag=False, transition_temperature=1.0)
+    _set_defaults(args, state_graph="dag", max_transition_length=-1)
+    _set_defaults(args, expand_from_layer=0, state_embedding_scale=0.0)
     mlm_architecture(args, size)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fs_plugins.data.state_expansion import StateLayout, expand_states, take_rows
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
 from fs_plugins.modules.encoder import Expansion
-from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
+from fs_plugins.modules.transition_head import STATE_GRAPHS, edge_mask, transition_log_probs
 
 LINKS_FEATURES = ("feature", "position")
 
@@ -48,20 +48,17 @@ class ExLMEncoder(RotaryRobertaEncoder):
         super().__init__(args, dictionary)
         d, H = args.encoder_embed_dim, args.encoder_attention_heads
         self.k = args.ext_state_num
-        self.expand_from_layer = args.expand_from_layer
         layers = len(self.sentence_encoder.layers)  # those that --encoder-layers-to-keep leaves
-        if not 0 <= self.expand_from_layer <= layers:
+        if not -1 <= args.expand_from_layer <= layers:
             raise ValueError(
-                f"--expand-from-layer {self.expand_from_layer}: give a number of layers from 0 (the paper's) "
-                f"to --encoder-layers {layers}"
+                f"--expand-from-layer {args.expand_from_layer}: give a number of layers from 0 (the paper's) "
+                f"to --encoder-layers {layers}, or -1 for all"
             )
+        self.expand_from_layer = layers if args.expand_from_layer == -1 else args.expand_from_layer
         self.mask_idx = dictionary.index("<mask>")
         self.links_feature = args.links_feature.split(":")
-        self.sparse_dag = args.sparse_dag
-        self.lattice_dag = args.lattice_dag
-        self.transition_temperature = args.transition_temperature
-        length = args.max_transition_length
-        self.max_transition_length = length if 0 <= length < args.max_positions else None
+        self.state_graph = args.state_graph
+        self.max_transition_length = args.max_transition_length
         width = d * len(self.links_feature)
         if "position" in self.links_feature:
             self.link_positional = PositionalEmbedding(args.max_positions, d, dictionary.pad(), learned=True)
@@ -69,6 +66,11 @@ class ExLMEncoder(RotaryRobertaEncoder):
         self.key_linear = nn.Linear(width, d)
         self.gate_linear = nn.Linear(width, H)
         self.apply(init_bert_params)
+        if args.state_embedding_scale > 0:
+            self.state_embedding = nn.Parameter(torch.empty(self.k, d))
+            nn.init.normal_(self.state_embedding, std=args.state_embedding_scale * args.embedding_init_std)
+        else:
+            self.state_embedding = None
 
     def forward(
         self,
@@ -133,8 +135,15 @@ class ExLMEncoder(RotaryRobertaEncoder):
         tokens are expanded after the first ``--expand-from-layer`` layers."""
         pad, coordinates = self.dictionary.pad(), self._coordinates(layout)
         is_token = None if layout.full else layout.tokens.ne(pad)
+        added = None
+        if self.state_embedding is not None:
+            added = F.embedding(
+                layout.copies, F.pad(self.state_embedding, (0, 0, 1, 0))
+            )  # copy 0 is no state
         if self.expand_from_layer == 0:
-            return self.sentence_encoder(layout.tokens, coordinates, is_token, return_all_hiddens, rows)
+            return self.sentence_encoder(
+                layout.tokens, coordinates, is_token, return_all_hiddens, rows, added=added
+            )
         tokens = layout.unexpanded
         return self.sentence_encoder(
             tokens,
@@ -143,6 +152,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
             return_all_hiddens,
             rows,
             Expansion(self.expand_from_layer, layout.positions, coordinates, is_token),
+            added,
         )
 
     def _coordinates(self, layout: StateLayout) -> Tensor:
@@ -169,16 +179,10 @@ class ExLMEncoder(RotaryRobertaEncoder):
                 rows = layout.node_positions + self.dictionary.pad() + 1
                 parts.append(F.embedding(rows, self.link_positional.weight, self.dictionary.pad()))
         x = torch.cat(parts, dim=-1)
-        edges = edge_mask(layout.node_lengths, x.shape[1], self.max_transition_length)
-        if self.sparse_dag:
-            edges &= layout.node_sources[:, :, None] != layout.node_sources[:, None, :]
-        if self.lattice_dag:
-            order = torch.arange(x.shape[1], device=x.device) // self.k  # of each node's token among them
-            edges &= order[None, :] == order[:, None] + 1
-        queries = self.query_linear(x)
-        if self.transition_temperature != 1:
-            queries = queries / self.transition_temperature
-        return transition_log_probs(queries, self.key_linear(x), self.gate_linear(x), edges)
+        edges = edge_mask(
+            layout.node_lengths, x.shape[1], self.k, self.state_graph, self.max_transition_length
+        )
+        return transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
 
     def _check_length(self, expanded: int, tokens: int) -> None:
         limit = self.args.max_positions
@@ -201,12 +205,6 @@ class ExLMModel(RotaryRobertaModel):
     """
 
     encoder_class = ExLMEncoder
-    num_updates = 0  # done in training; what a criterion's schedule goes by
-
-    def set_num_updates(self, num_updates: int) -> None:
-        """fairseq's hook, called before every update, in resumed runs and on every worker."""
-        super().set_num_updates(num_updates)
-        self.num_updates = num_updates
 
     @staticmethod
     def add_args(parser):
@@ -229,33 +227,31 @@ class ExLMModel(RotaryRobertaModel):
             help="longest transition, in nodes; -1 (default) for any",
         )
         parser.add_argument(
+            "--state-graph",
+            choices=STATE_GRAPHS,
+            help="transitions of a state: dag (default, the paper's): to all later ones; local: to the next "
+            "2 K - 1 (not in the paper); sparse: to those of all later tokens (table 13); lattice: to those "
+            "of the next expanded token (not in the paper)",
+        )
+        parser.add_argument(
+            "--state-embedding-scale",
+            type=float,
+            metavar="R",
+            help="learn a vector for each of the K states, added where tokens are expanded, of initial "
+            "standard deviation R times --embedding-init-std (not in the paper; default 0: none)",
+        )
+        parser.add_argument(
             "--expand-from-layer",
             type=int,
             metavar="J",
-            help="copy tokens into their states after the first J layers, which see each once (not in the "
-            "paper; default 0: before the first layer)",
+            help="copy tokens into their states after the first J layers, which see each once, or -1: after "
+            "all (not in the paper; default 0: before the first layer)",
         )
         parser.add_argument(
             "--rope-dimensions",
             type=int,
             choices=(1, 2),
             help="2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)",
-        )
-        parser.add_argument(
-            "--sparse-dag", action="store_true", help="no transition between two states of one token"
-        )
-        parser.add_argument(
-            "--lattice-dag",
-            action="store_true",
-            help="transitions to states of the next expanded token only, so that each path has one state of "
-            "every token (not in the paper)",
-        )
-        parser.add_argument(
-            "--transition-temperature",
-            type=float,
-            metavar="TAU",
-            help="divide the scores of transitions by TAU: they start flatter and, as Adam's steps do not "
-            "depend on the size of gradients, are learned more slowly (not in the paper; default 1)",
         )
 
     @classmethod
@@ -264,16 +260,16 @@ class ExLMModel(RotaryRobertaModel):
         k = args.ext_state_num
         if k < 1:
             raise ValueError(f"--ext-state-num must be at least 1 state per masked token, got {k}")
-        if args.sparse_dag and args.lattice_dag:
-            raise ValueError("--sparse-dag and --lattice-dag are two graphs: give one of them")
         if (getattr(args, "repeat_times", None) or 1) > 1:
             raise ValueError(
                 f"--repeat-times {args.repeat_times}: ExLM expands masked tokens itself; repeated tokens are "
                 "for the vanilla MLM (--arch p_roberta_base, mlm_smiles, mlm_tiny, ...)"
             )
-        temperature = args.transition_temperature
-        if not 0 < temperature < math.inf:
-            raise ValueError(f"--transition-temperature must be a number above 0, got {temperature}")
+        if args.state_graph not in STATE_GRAPHS:
+            raise ValueError(f"--state-graph {args.state_graph!r}: choose one of {', '.join(STATE_GRAPHS)}")
+        scale = args.state_embedding_scale
+        if not 0 <= scale < math.inf:
+            raise ValueError(f"--state-embedding-scale must be a number, 0 (none) or more, got {scale}")
         features = args.links_feature.split(":")
         if not set(features) <= set(LINKS_FEATURES) or len(set(features)) != len(features):
             raise ValueError(
@@ -285,6 +281,11 @@ class ExLMModel(RotaryRobertaModel):
             raise ValueError(
                 f"--max-transition-length {length} leaves sentences without a path from <s> to </s>: "
                 f"with k = {k} it must be at least {2 * k - 1}, or -1 for any length"
+            )
+        if length != -1 and args.state_graph in ("local", "lattice"):
+            raise ValueError(
+                f"--max-transition-length {length}: the transitions of --state-graph {args.state_graph} have "
+                "a length of their own; give it with dag or sparse"
             )
 
     def token_features(self, src_tokens: Tensor, **kwargs):

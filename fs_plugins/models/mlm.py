@@ -1,7 +1,6 @@
 """The vanilla masked language model of the paper: RoBERTa's heads on an encoder with rotary positions."""
 
 import logging
-import math
 
 import torch
 from fairseq import utils
@@ -14,7 +13,6 @@ from fs_plugins.modules.encoder import RotaryEncoder
 from fs_plugins.modules.heads import StateLMHead, TokenHead
 
 logger = logging.getLogger(__name__)
-LAYER_INIT_STD = 0.02  # of init_bert_params, and the paper's
 
 
 class RotaryRobertaEncoder(RobertaEncoder):
@@ -66,16 +64,7 @@ class RotaryRobertaModel(RobertaModel):
         embedding = encoder.sentence_encoder.embed_tokens
         nn.init.normal_(embedding.weight, std=args.embedding_init_std)
         nn.init.zeros_(embedding.weight[embedding.padding_idx])
-        self._scale_layers(args.layer_init_std / LAYER_INIT_STD)
         self.token_heads = nn.ModuleDict()
-
-    @torch.no_grad()
-    def _scale_layers(self, times: float) -> None:
-        """Multiplies the initial weight matrices of the encoder's layers, so that all that is drawn stays."""
-        if times != 1:
-            for module in self.encoder.sentence_encoder.layers.modules():
-                if isinstance(module, nn.Linear):
-                    module.weight.mul_(times)
 
     def forward(
         self,
@@ -139,7 +128,6 @@ class RotaryRobertaModel(RobertaModel):
         add("--activation-dropout", type=float, metavar="P", help="that after the activation function")
         add("--pooler-dropout", type=float, metavar="P", help="that of the classification heads")
         add("--embedding-init-std", type=float, metavar="S", help="standard deviation of initial embeddings")
-        add("--layer-init-std", type=float, metavar="S", help="that of the layers' weights (default 0.02)")
         add("--untie-weights-roberta", action="store_true", help="an output matrix apart from the embedding")
         add("--load-checkpoint-heads", action="store_true", help="(re-)register and load heads when loading")
         add(
@@ -167,9 +155,6 @@ class RotaryRobertaModel(RobertaModel):
             value = getattr(args, flag)
             if value < 1:
                 raise ValueError(f"--{flag.replace('_', '-')} must be at least 1, got {value}")
-        std = args.layer_init_std
-        if not 0 < std < math.inf:
-            raise ValueError(f"--layer-init-std must be a number above 0, got {std}")
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         self._check_encoder(state_dict)
@@ -218,6 +203,11 @@ class RotaryRobertaModel(RobertaModel):
                 "encoder.link_positional.weight",
                 "position rows (--max-positions + 2)",
                 "pass the --max-positions that the checkpoint was trained with",
+            ),
+            (
+                "encoder.state_embedding",
+                "state embeddings",
+                "pass the --ext-state-num that the checkpoint was trained with",
             ),
         ):
             if key not in state_dict or key not in own or len(state_dict[key]) == len(own[key]):

@@ -19,7 +19,7 @@ class Expansion:
     Attributes:
         layer: how many layers come before it, 0 ... all.
         sources: [B, N] int64, the token that each is a copy of.
-        coordinates: [B, N, rope_dimensions] int64, where each copy stands; all that tells copies apart.
+        coordinates: [B, N, rope_dimensions] int64, where each copy stands.
         is_token: [B, N] bool, False on padding; None where there is none.
     """
 
@@ -74,6 +74,7 @@ class RotaryEncoder(nn.Module):
         return_all_hiddens: bool = False,
         rows: Tensor | None = None,
         expansion: Expansion | None = None,
+        added: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor] | None]:
         """Encodes a batch.
 
@@ -85,18 +86,25 @@ class RotaryEncoder(nn.Module):
             rows: [B, R] int64, the tokens whose features are wanted: the last layer computes keys and values
                 of all tokens, but queries and everything after only for these. None for all.
             expansion: of the U tokens to N, after its first layers; None if all layers see the same tokens.
+            added: [B, N, d], what tells copies of a token apart: added to the embedding, or with
+                ``expansion`` to its copies. None for nothing.
 
         Returns:
             [B, N, d] features ([B, R, d] with ``rows``), and None or the list of [N, B, d] hidden states
             (fairseq's order; those before the expansion are copied to N tokens as well).
         """
-        x = self.dropout(self.embed_tokens(tokens))
+        x = self.embed_tokens(tokens)
+        if added is not None and expansion is None:
+            x = x + added
+        x = self.dropout(x)
         hiddens = [x] if return_all_hiddens else None
         layers = list(self.layers)  # layer drop chooses anew each time
         if expansion is not None:
             first = {self.layers[i] for i in range(expansion.layer)}
             x = self._run([layer for layer in layers if layer in first], x, coordinates, is_token, hiddens)
             x = take_rows(x, expansion.sources)
+            if added is not None:
+                x = x + added
             if hiddens is not None:
                 hiddens = [take_rows(hidden, expansion.sources) for hidden in hiddens]
             layers = [layer for layer in layers if layer not in first]

@@ -9,14 +9,36 @@ from torch.autograd.function import once_differentiable
 HEAD_CHUNK_BYTES = 64 * 2**20  # of one [B, heads, L, L] float32 tensor; a few are alive at a time
 
 
-def edge_mask(node_lengths: Tensor, L: int, max_transition_length: int | None = None) -> Tensor:
-    """[B, L, L] bool: whether node v has an edge to node u: v < u, u a node of the sentence, and u not more
-    than ``max_transition_length`` nodes after v, where that is given."""
+STATE_GRAPHS = ("dag", "local", "sparse", "lattice")
+
+
+def edge_mask(node_lengths: Tensor, L: int, k: int = 1, graph: str = "dag", max_length: int = -1) -> Tensor:
+    """Which transitions a graph of states has.
+
+    Args:
+        node_lengths: [B] int64, nodes of each sentence, k for each expanded token.
+        L: nodes of the longest sentence.
+        k: states of each expanded token.
+        graph: "dag" (the paper's): from every node to all later ones; "local": to the next 2k - 1 nodes;
+            "sparse" (table 13): none between two states of one token; "lattice": only to the states of the
+            next expanded token. Each has a path from ``<s>`` to ``</s>`` through one state of every token.
+        max_length: longest transition of "dag" and "sparse" in nodes; -1 for any.
+
+    Returns:
+        [B, L, L] bool: whether there is an edge from node v to node u; only if v < u.
+    """
     index = torch.arange(L, device=node_lengths.device)
     step = index[None, :] - index[:, None]
+    tokens = index // k  # the expanded token of each node
     mask = step > 0
-    if max_transition_length is not None:
-        mask = mask & (step <= max_transition_length)
+    if graph == "local":
+        max_length = 2 * k - 1
+    if max_length != -1:
+        mask = mask & (step <= max_length)
+    if graph == "sparse":
+        mask = mask & (tokens[None, :] != tokens[:, None])
+    if graph == "lattice":
+        mask = tokens[None, :] == tokens[:, None] + 1
     return mask & (index < node_lengths[:, None])[:, None, :]
 
 

@@ -83,7 +83,7 @@ def test_mlm_and_repeated_mlm(k):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_exlm_over_nodes_and_by_posterior(k, sparse):
     symbols = builders.dictionary(20)
-    model = spread(builders.exlm(symbols, ext_state_num=k, sparse_dag=sparse))
+    model = spread(builders.exlm(symbols, ext_state_num=k, state_graph="sparse" if sparse else "dag"))
     with torch.no_grad():
         model.encoder.query_linear.weight.mul_(8.0)  # transitions far from uniform, too
     batch = builders.sample(

@@ -120,7 +120,7 @@ def test_counts_out_of_range(pretrained, bad):
 
 
 def test_a_sparse_graph_has_no_edges_within_a_mask(save_checkpoint):
-    path = save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm", ext_state_num=2, sparse_dag=True)
+    path = save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm", ext_state_num=2, state_graph="sparse")
     filling = load(path).fill(TEXT, samples=20)
     for reading in [filling.best_free, *filling.samples_free]:
         tokens = [filling.nodes[u].token for u in reading.nodes]

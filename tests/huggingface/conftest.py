@@ -35,11 +35,16 @@ KINDS = {
     "rope1": ("exlm_base", DAG, {"ext_state_num": 3, "rope_dimensions": 1}),
     "shared1": ("exlm_base", DAG, {"ext_state_num": 3, "expand_from_layer": 1}),
     "shared2": ("exlm_base", DAG, {"ext_state_num": 2, "expand_from_layer": 2, "rope_dimensions": 1}),
-    "sparse": ("exlm_base", DAG, {"ext_state_num": 3, "sparse_dag": True}),
+    "sparse": ("exlm_base", DAG, {"ext_state_num": 3, "state_graph": "sparse"}),
     "lattice": (
         "exlm_base",
         DAG,
-        {"ext_state_num": 3, "lattice_dag": True, "transition_temperature": 2.5},
+        {"ext_state_num": 3, "state_graph": "lattice", "state_embedding_scale": 1.0},
+    ),
+    "local": (
+        "exlm_base",
+        DAG,
+        {"ext_state_num": 3, "state_graph": "local", "state_embedding_scale": 1.0, "expand_from_layer": 2},
     ),
     "near": (
         "exlm_base",

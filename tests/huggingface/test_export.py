@@ -44,6 +44,7 @@ def test_files(folders, checkpoints):
         *("1_Pooling", "README.md", "config.json", "configuration_exlm.py", "dag_reference.py"),
         *("model.safetensors", "modeling_exlm.py", "modeling_exlm_inputs.py", "modeling_exlm_layers.py"),
         *("modules.json", "sentence_bert_config.json", "state_alignment.py", "state_expansion.py"),
+        "transition_head.py",
         *("tokenizer.json", "tokenizer_config.json"),
     }
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()} == {

@@ -18,7 +18,7 @@ def graph_of(model, masks=(2, 5)):
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_no_path_of_the_sparse_dag_has_two_states_of_one_token(k):
-    model = builders.exlm(WORDS, ext_state_num=k, sparse_dag=True)
+    model = builders.exlm(WORDS, ext_state_num=k, state_graph="sparse")
     graph = graph_of(model)
     links, layout = graph.links[0], graph.layout
     sources, L, M = layout.node_sources[0].tolist(), len(links), layout.targets.shape[1]
@@ -37,7 +37,7 @@ def test_no_path_of_the_sparse_dag_has_two_states_of_one_token(k):
 
 
 def test_sparse_dag_keeps_all_edges_between_tokens():
-    dense, sparse = builders.exlm(WORDS), builders.exlm(WORDS, sparse_dag=True)
+    dense, sparse = builders.exlm(WORDS), builders.exlm(WORDS, state_graph="sparse")
     has_edge = graph_of(sparse).links[0] > -math.inf
     sources = graph_of(sparse).layout.node_sources[0]
     expected = (graph_of(dense).links[0] > -math.inf) & (sources[:, None] != sources[None, :])
@@ -61,7 +61,7 @@ def test_without_2d_rope_the_copies_are_told_apart_by_their_index():
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_every_path_of_the_lattice_has_one_state_of_every_token(k):
     """At first none of them is favoured: each has about probability 1 / k^(tokens - 1)."""
-    graph = graph_of(builders.exlm(WORDS, ext_state_num=k, lattice_dag=True))
+    graph = graph_of(builders.exlm(WORDS, ext_state_num=k, state_graph="lattice"))
     links, sources = graph.links[0], graph.layout.node_sources[0].tolist()
     L, M = len(links), graph.layout.targets.shape[1]
     found = [
@@ -76,31 +76,10 @@ def test_every_path_of_the_lattice_has_one_state_of_every_token(k):
     assert len(whole) == k ** (M - 2)  # from <s>'s first node to </s>'s last
     assert sum(map(math.exp, whole)) == pytest.approx(1 / k, rel=0.2)
     loss, _, log = builders.criterion(WORDS)(
-        builders.exlm(WORDS, ext_state_num=k, lattice_dag=True),
+        builders.exlm(WORDS, ext_state_num=k, state_graph="lattice"),
         builders.sample(WORDS, [builders.sentence(WORDS, 6, [2, 5]), builders.sentence(WORDS, 3, [])]),
     )
     assert log["nonfinite"] == 0 and torch.isfinite(loss)
-
-
-def test_transition_temperature_divides_the_scores():
-    """With one head, log-probabilities of the edges are scores but for a constant of each row."""
-    flags = {"encoder_attention_heads": 1}
-    cold, hot = (builders.exlm(WORDS, transition_temperature=t, **flags) for t in (1.0, 4.0))
-    a, b = graph_of(cold).links[0][:-2], graph_of(hot).links[0][:-2]
-    edges = a > -math.inf
-    assert torch.equal(edges, b > -math.inf)
-    spread = [
-        torch.where(edges, x, 0.0) - (torch.where(edges, x, 0.0).sum(-1) / edges.sum(-1))[:, None]
-        for x in (a, b)
-    ]
-    assert spread[0][edges].std() > 1e-4
-    torch.testing.assert_close(spread[0][edges], 4 * spread[1][edges], rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize("tau", [0.0, -1.0, math.inf, math.nan])
-def test_a_temperature_that_is_none(tau):
-    with pytest.raises(ValueError, match="--transition-temperature must be a number above 0"):
-        builders.exlm(WORDS, transition_temperature=tau)
 
 
 @pytest.mark.parametrize("k", [1, 2, 16])

@@ -202,7 +202,10 @@ def test_shortest_allowed_transitions_leave_a_path():
         ({"links_feature": ""}, "unknown --links-feature ''"),
         ({"links_feature": "feature:feature"}, "unknown --links-feature 'feature:feature'"),
         ({"max_transition_length": 6}, "--max-transition-length 6 .* k = 4 it must be at least 7"),
-        ({"sparse_dag": True, "lattice_dag": True}, "--sparse-dag and --lattice-dag are two graphs"),
+        ({"state_graph": "tree"}, "--state-graph 'tree': choose one of dag, local, sparse, lattice"),
+        ({"state_graph": "local", "max_transition_length": 9}, "--max-transition-length 9: .* of their own"),
+        ({"state_embedding_scale": -1.0}, "--state-embedding-scale must be .* 0 .* or more, got -1.0"),
+        ({"state_embedding_scale": math.nan}, "--state-embedding-scale must be .* got nan"),
         ({"repeat_times": 2}, "--repeat-times 2: ExLM expands masked tokens itself"),
     ],
 )
@@ -239,8 +242,8 @@ def test_architectures_leave_flags_alone():
 
 def test_a_checkpoint_of_the_release_knows_none_of_our_flags():
     complete = builders.exlm(WORDS)
-    ours = ("embedding_init_std", "layer_init_std", "rope_dimensions", "sparse_dag", "expand_from_layer")
-    ours += ("lattice_dag", "transition_temperature")
+    ours = ("embedding_init_std", "rope_dimensions", "expand_from_layer")
+    ours += ("state_graph", "state_embedding_scale")
     flags = {name: value for name, value in vars(complete.args).items() if name not in ours}
     assert len(flags) == len(vars(complete.args)) - len(ours)
     model = build_model(argparse.Namespace(**flags), builders.task(WORDS))

@@ -30,8 +30,9 @@ def plain_mlm(model):
     return mlm
 
 
-def by_hand(encoder, tokens, targets, J):
+def by_hand(model, tokens, targets, J):
     """(features [N, d], nodes [L]) of one sentence: J layers over its tokens, copies, the other layers."""
+    encoder = model.encoder.sentence_encoder
     if tokens[-1] != WORDS.eos():
         tokens = torch.cat([tokens, torch.tensor([WORDS.eos()])])
         targets = torch.cat([targets, torch.tensor([WORDS.pad()])])
@@ -41,9 +42,16 @@ def by_hand(encoder, tokens, targets, J):
         (i, c) for i, is_expanded in enumerate(expanded) for c in (range(1, K + 1) if is_expanded else [0])
     ]
     two_dimensional = len(encoder.rot_emb.inv_freq) == 2  # heads of 8
+    added = torch.tensor(0.0)
+    if model.encoder.state_embedding is not None:
+        table = torch.cat(
+            [torch.zeros_like(model.encoder.state_embedding[:1]), model.encoder.state_embedding]
+        )
+        added = table[torch.tensor([c for _, c in copies])]
     x, stages = encoder.embed_tokens(tokens[None]), [(once, encoder.layers[:J]), (copies, encoder.layers[J:])]
     for coordinates, layers in stages:
-        x = x if coordinates is once else x.repeat_interleave(torch.where(expanded, K, 1), dim=1)
+        if coordinates is not once:
+            x = x.repeat_interleave(torch.where(expanded, K, 1), dim=1) + added
         if not two_dimensional:
             coordinates = [[n] for n in range(len(coordinates))]
         rotation = encoder.rot_emb.tables(torch.tensor([list(coordinates)]), x.dtype)
@@ -60,8 +68,10 @@ def by_hand(encoder, tokens, targets, J):
         {"encoder_normalize_before": False},
         {"rope_dimensions": 1},
         {"checkpoint_activations": True},
+        {"state_embedding_scale": 10.0},
+        {"state_embedding_scale": 10.0, "rope_dimensions": 1},
     ],
-    ids=["pre-norm", "post-norm", "1d-rope", "checkpointing"],
+    ids=["pre-norm", "post-norm", "1d-rope", "checkpointing", "state-embeddings", "state-embeddings-1d-rope"],
 )
 def test_equals_the_first_layers_on_tokens_and_the_others_on_their_copies(J, flags):
     """Features, graph and gradients in float64, of a padded batch; by hand each sentence alone."""
@@ -73,7 +83,7 @@ def test_equals_the_first_layers_on_tokens_and_the_others_on_their_copies(J, fla
     graph, _ = model.encoder(tokens, target=target)
     loss, expected_loss = graph.node_states.square().sum(), 0.0
     for b, sentence in enumerate(SENTENCES):
-        expected, nodes = by_hand(model.encoder.sentence_encoder, *sentence, J)
+        expected, nodes = by_hand(model, *sentence, J)
         assert (extra["layout"].tokens[b] != WORDS.pad()).sum() == len(expected)
         torch.testing.assert_close(features[b, : len(expected)], expected)
         states = model.encoder.lm_head.transform(expected[nodes])
@@ -82,6 +92,7 @@ def test_equals_the_first_layers_on_tokens_and_the_others_on_their_copies(J, fla
             loss = loss - graph.node_states[b, len(nodes) :].square().sum()
         expected_loss = expected_loss + states.square().sum()
     parameters = list(model.encoder.sentence_encoder.parameters())
+    parameters += [] if model.encoder.state_embedding is None else [model.encoder.state_embedding]
     actual, wanted = (torch.autograd.grad(x, parameters) for x in (loss, expected_loss))
     for a, b in zip(actual, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
@@ -91,7 +102,7 @@ def test_default_is_the_papers_bit_for_bit():
     model = exlm(0)
     tokens, targets = SENTENCES[0]
     features, _ = model.encoder(tokens[None], target=targets[None], features_only=True)
-    assert torch.equal(features[0], by_hand(model.encoder.sentence_encoder, tokens, targets, 0)[0])
+    assert torch.equal(features[0], by_hand(model, tokens, targets, 0)[0])
     default = builders.exlm(WORDS, encoder_layers=LAYERS, ext_state_num=K)
     assert torch.equal(default.encoder(tokens[None], target=targets[None], features_only=True)[0], features)
 
@@ -134,7 +145,7 @@ def test_only_layers_after_the_expansion_tell_states_apart():
     ("criterion", "flags"),
     [
         (builders.criterion, {}),
-        (builders.criterion, {"sparse_dag": True}),
+        (builders.criterion, {"state_graph": "sparse"}),
         (lambda words: NatCtcLossMLM(builders.task(words)), {}),
     ],
     ids=["dag", "sparse", "ctc"],
@@ -180,7 +191,11 @@ def test_heads_read_what_the_features_say(J):
     torch.testing.assert_close(spans, model.token_heads["span"](tokens_features))
 
 
-@pytest.mark.parametrize("J", [-1, LAYERS + 1])
+def test_minus_one_is_after_all_layers():
+    assert exlm(-1).encoder.expand_from_layer == LAYERS
+
+
+@pytest.mark.parametrize("J", [-2, LAYERS + 1])
 def test_layers_that_are_not_there(J):
     with pytest.raises(ValueError, match=rf"--expand-from-layer {J}: .* from 0 .* to --encoder-layers 3"):
         exlm(J)

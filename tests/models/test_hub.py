@@ -21,7 +21,7 @@ MODELS = {
     "sparse": (
         "exlm_base",
         "nat_dag_loss_mlm",
-        {"ext_state_num": 2, "sparse_dag": True, "rope_dimensions": 1},
+        {"ext_state_num": 2, "state_graph": "sparse", "rope_dimensions": 1},
     ),
     "ctc": ("exlm_base", "nat_ctc_loss_mlm", {"ext_state_num": 3}),
     "mlm": ("p_roberta_base", "masked_lm", {}),

@@ -89,5 +89,5 @@ def test_half_gives_float32(dtype):
 
 
 def test_max_transition_length():
-    mask = edge_mask(torch.tensor([5]), 5, max_transition_length=2)
+    mask = edge_mask(torch.tensor([5]), 5, max_length=2)
     assert mask[0].nonzero().tolist() == [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3], [2, 4], [3, 4]]

@@ -155,14 +155,18 @@ def encoder_sizes(model: Flags) -> list[int]:
 
 
 def expand_from_layer(model: Flags, layers: int) -> int:
-    """--expand-from-layer, 0 unless given.
+    """How many layers come before the expansion: --expand-from-layer, 0 unless given.
 
     Raises:
         RecipeError: if there are not so many layers.
     """
     value = "0" if "--expand-from-layer" not in model else model.value("--expand-from-layer") or ""
+    if value == "-1":
+        return layers
     if not value.isdigit() or int(value) > layers:
-        raise RecipeError(f"--expand-from-layer {value}: give a number of layers from 0 to {layers}")
+        raise RecipeError(
+            f"--expand-from-layer {value}: give a number of layers from 0 to {layers}, or -1 for all"
+        )
     return int(value)
 
 

@@ -1,0 +1,65 @@
+"""--state-graph and --state-embedding-scale: which paths there are, and the loss by enumerating them."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from fs_plugins.modules.transition_head import STATE_GRAPHS, edge_mask
+from tests import builders, oracles
+
+WORDS = builders.dictionary(20)
+SENTENCES = [builders.sentence(WORDS, 5, [2, 4]), builders.sentence(WORDS, 2, [1], seed=1, end=False)]
+
+
+def has_edge(graph: str, k: int, v: int, u: int) -> bool:
+    """By its definition."""
+    return {
+        "dag": v < u,
+        "local": 1 <= u - v <= 2 * k - 1,
+        "sparse": v < u and v // k != u // k,
+        "lattice": v // k + 1 == u // k,
+    }[graph]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("graph", STATE_GRAPHS)
+def test_edges_are_those_of_the_definition(graph, k):
+    lengths, L = torch.tensor([4 * k, 2 * k]), 4 * k
+    mask = edge_mask(lengths, L, k, graph)
+    for b, v, u in itertools.product(range(2), range(L), range(L)):
+        assert mask[b, v, u] == (has_edge(graph, k, v, u) and u < lengths[b]), (b, v, u)
+    shorter = edge_mask(lengths, L, k, graph, max_length=2 * k - 1)
+    assert torch.equal(shorter, mask & edge_mask(lengths, L, k, "local"))
+
+
+@pytest.mark.parametrize("J", [0, 1, -1])
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("graph", STATE_GRAPHS)
+def test_loss_with_state_embeddings_equals_enumeration_of_all_paths(graph, k, J):
+    flags = {"ext_state_num": k, "state_graph": graph, "expand_from_layer": J}
+    model = builders.exlm(WORDS, **flags, state_embedding_scale=20.0).double()
+    loss, _, log = builders.criterion(WORDS)(model, builders.sample(WORDS, SENTENCES))
+    expected = 0.0
+    for tokens, targets in SENTENCES:
+        states, _ = model(tokens[None], target=targets[None])
+        links, layout = states.links[0].detach(), states.layout
+        y, L = layout.targets[0], int(layout.node_lengths[0])
+        match = states.logits()[0].log_softmax(-1)[:, y].t().detach()  # [M, L]
+        found = []
+        for path in oracles.paths(L, len(y)):
+            steps = list(itertools.pairwise(path))
+            if all(has_edge(graph, k, v, u) for v, u in steps):
+                score = sum(match[i, u] for i, u in enumerate(path)) + sum(links[v, u] for v, u in steps)
+                found.append(float(score))
+        expected -= math.log(math.fsum(map(math.exp, found))) / len(y)
+    assert log["nonfinite"] == 0 and loss.item() == pytest.approx(expected, rel=1e-11)
+    (gradient,) = torch.autograd.grad(loss, model.encoder.state_embedding)
+    assert (gradient.abs().sum(1) > 0).all()  # each state's vector is trained
+
+
+def test_a_checkpoint_of_another_k_is_refused():
+    two, three = (builders.exlm(WORDS, ext_state_num=k, state_embedding_scale=1.0) for k in (2, 3))
+    with pytest.raises(ValueError, match="has 2 state embeddings, this model 3: pass the --ext-state-num"):
+        three.load_state_dict(two.state_dict())
