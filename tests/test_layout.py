@@ -32,6 +32,7 @@ COPIED = [
     PACKAGE / "custom_ops" / "dag_reference.py",
     PACKAGE / "data" / "state_expansion.py",
     PACKAGE / "modules" / "state_alignment.py",
+    PACKAGE / "modules" / "transition_head.py",
 ]
 
 
