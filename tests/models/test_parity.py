@@ -10,7 +10,7 @@ from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from tests import builders
 
 PLACE = Path(__file__).resolve()
-# ExLM's, in every clone: without the positions that no node is at, gradients as 16 bits of their largest entry
+# ExLM's, in every clone: without the positions that no node is at; gradients in half precision, scaled to 1
 COMMITTED = PLACE.with_name("authors_dag.pt")
 RECORD = PLACE.parents[3] / "shared" / "data" / "parity" / "authors_numbers.pt"  # all, as recorded
 MAX_POSITIONS = 2048
