@@ -4,8 +4,7 @@
 
 Every checkpoint in OUTPUT/{mlm,exlm,exlm-lattice} predicts the same masked tokens of the validation set, a
 share P, all of a sample together (fs_plugins/analysis/joint_likelihood.py). exlm-lattice then fills the masks
-of
-SENTENCE. Writes OUTPUT/table.txt and curve.png.
+of SENTENCE. Writes OUTPUT/table.txt and curve.png.
 """
 
 from __future__ import annotations
