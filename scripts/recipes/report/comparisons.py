@@ -8,6 +8,7 @@ import math
 import pandas as pd
 
 from recipes import figures
+from recipes.folders import RECORD
 from recipes.report.page import Block, Picture, Pictures
 from recipes.report.study import TRAIN, Study
 from recipes.study import runs
@@ -53,6 +54,7 @@ def frame(study: Study, name: str) -> pd.DataFrame:
                 "lr": one.lr,
             }
             row |= {"updates": training.get("updates"), "flops": training.get("flops")}
+            row["commit"] = (study.reader.read(folder / RECORD) or {}).get("commit")
             rows.append(row | _results(study, folder, run))
     return pd.DataFrame(rows)
 
@@ -105,10 +107,11 @@ def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> pd.Series:
 
 
 def blocks(study: Study, name: str, prefix: str) -> list[Block]:
-    """The learning rates, the table and the pictures of a comparison."""
+    """The learning rates, the table and the pictures of a comparison; writes its frame to OUTPUT/NAME.csv."""
     data, result = frame(study, name), [escape(NOTE)]
     if data.empty:
         return [*result, escape("There are no results yet.")]
+    data.to_csv(study.output / f"{name}.csv", index=False, float_format="%.6g")
     known = study.experiments[name].runs
     result += [_rates(study, known), _table(study, known, data)]
     bits = "joint" if "joint" in data else "bits"

@@ -74,6 +74,8 @@ def test_leads_are_over_the_other_seeds_at_equal_updates_and_at_equal_flops(
     assert found["lead, equal FLOPs"] == f"{1.8 - 1.35:+.3f} ± {error:.3f}"
     assert row(table, "MLM")["lead, same updates"] == "" and row(table, "local")["learning rate"] == "not run"
     assert reader.problems == []
+    lines = (tmp_path / "states.csv").read_text().splitlines()
+    assert lines[0].startswith("name,label,p,k,seed,lr,updates,flops,commit,joint") and len(lines) == 1 + 9
 
 
 def test_runs_without_a_chosen_rate_count_at_the_sizes(tmp_path, add, comparison):
