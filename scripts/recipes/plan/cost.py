@@ -158,10 +158,8 @@ def lengths(data: str, flags: Flags) -> np.ndarray:
         return np.array([longest])
     from fairseq.data import data_utils  # takes seconds
 
-    sizes = [
-        data_utils.load_indexed_dataset(str(Path(part, "train")), None).sizes for part in data.split(":")
-    ]
-    found = np.concatenate(sizes) + 1
+    datasets = [data_utils.load_indexed_dataset(str(Path(part, "train")), None) for part in data.split(":")]
+    found = np.concatenate([dataset.sizes for dataset in datasets]) + 1  # a copy: sizes go with their dataset
     return found[found <= longest]
 
 
