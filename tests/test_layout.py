@@ -30,8 +30,8 @@ COPIED = [
     *sorted((PACKAGE / "huggingface").glob("configuration_*.py")),
     *sorted((PACKAGE / "huggingface").glob("modeling_*.py")),
     PACKAGE / "custom_ops" / "dag_reference.py",
-    PACKAGE / "data" / "state_expansion.py",
-    PACKAGE / "modules" / "state_alignment.py",
+    PACKAGE / "modules" / "state_expansion.py",
+    PACKAGE / "modules" / "marginals.py",
     PACKAGE / "modules" / "transition_head.py",
 ]
 

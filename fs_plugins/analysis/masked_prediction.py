@@ -22,7 +22,7 @@ from fs_plugins.analysis.checkpoint import Checkpoint
 from fs_plugins.custom_ops.dag_loss import dag_loss, node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.models.exlm import ExLMModel, StateGraph
-from fs_plugins.modules.state_alignment import ctc_word_log_probs
+from fs_plugins.modules.marginals import ctc_word_log_probs
 
 
 @dataclass(frozen=True)

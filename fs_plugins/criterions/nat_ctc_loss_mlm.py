@@ -6,7 +6,7 @@ from fairseq.dataclass import FairseqDataclass
 
 from fs_plugins.criterions.states_criterion import StatesCriterion
 from fs_plugins.custom_ops.match_scores import match_scores
-from fs_plugins.modules.state_alignment import ctc_targets_log_prob
+from fs_plugins.modules.marginals import ctc_targets_log_prob
 
 
 @register_criterion("nat_ctc_loss_mlm", dataclass=FairseqDataclass)

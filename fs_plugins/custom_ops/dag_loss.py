@@ -23,6 +23,7 @@ such or better; half and bfloat16 inputs are computed in float32, and the result
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_reference import dag_best_alignment_reference, dag_loss_reference
@@ -49,8 +50,7 @@ def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths:
     arguments = _prepare(match, links, node_lengths, target_lengths)
     if not _compiled(match.device.type):
         return dag_loss_reference(*arguments)
-    # match_scores gives a view: one copy for both passes
-    return _dag_forward(*(argument.contiguous() for argument in arguments))[0]
+    return _DagLoss.apply(*arguments)
 
 
 def node_posteriors(
@@ -66,7 +66,7 @@ def node_posteriors(
 
 
 def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """The single most probable alignment of each sentence (Viterbi).
+    """The single most probable alignment of each sentence (Viterbi), in plain PyTorch.
 
     Arguments and errors are those of :func:`dag_loss`. Ties go to the earliest predecessor.
 
@@ -74,10 +74,9 @@ def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, targe
         [B, L] int64: the index of the target that each node emits, -1 for nodes off the best path, and for
         all nodes of a sentence without a path.
     """
-    arguments = _prepare(match.detach(), links.detach(), node_lengths, target_lengths)
-    if _compiled(match.device.type):
-        return _dag_best_alignment(*arguments)
-    return dag_best_alignment_reference(*arguments)
+    return dag_best_alignment_reference(
+        *_prepare(match.detach(), links.detach(), node_lengths, target_lengths)
+    )
 
 
 def _compiled(device_type: str) -> bool:
@@ -121,99 +120,94 @@ def _prepare(
     return match.to(dtype), links.to(dtype), node_lengths.to(torch.int64), target_lengths.to(torch.int64)
 
 
-# ---- Registration: schema, kernel by device, shapes for tracing, gradient.
+# ---- Registration: schema, kernels, shapes for tracing; the gradient is outside of the operators.
+
+torch.library.define(
+    "exlm::dag_forward",
+    "(Tensor match, Tensor links, Tensor node_lengths, Tensor target_lengths) "
+    "-> (Tensor log_prob, Tensor alpha)",  # alpha [B, M, L], on CUDA [B, M, L, 2], for the backward pass
+)
+torch.library.define(
+    "exlm::dag_backward",
+    "(Tensor grad_log_prob, Tensor match, Tensor links, Tensor node_lengths, Tensor target_lengths, "
+    "Tensor alpha) -> (Tensor grad_match, Tensor grad_links)",
+)
 
 
-@torch.library.custom_op("exlm::dag_forward", mutates_args=())
-def _dag_forward(
-    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
-) -> tuple[Tensor, Tensor]:
-    """(log_prob [B], alpha [B, M, L], on CUDA [B, M, L, 2]); alpha is kept for the backward pass."""
-    outputs = _forward_outputs(match)
-    _call("forward", match, links, node_lengths, target_lengths, *outputs)
+class _DagLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, match, links, node_lengths, target_lengths):
+        # match_scores gives a view: one copy for both passes
+        inputs = [t.contiguous() for t in (match, links, node_lengths, target_lengths)]
+        log_prob, alpha = torch.ops.exlm.dag_forward.default(*inputs)
+        ctx.save_for_backward(*inputs, alpha)
+        return log_prob
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_log_prob):
+        gradients = torch.ops.exlm.dag_backward.default(grad_log_prob.contiguous(), *ctx.saved_tensors)
+        return *gradients, None, None
+
+
+def _forward_cpu(match, links, node_lengths, target_lengths):
+    outputs = match.new_empty(len(match)), torch.empty_like(match, dtype=torch.float64)
+    tensors = match, links, node_lengths, target_lengths, *outputs
+    _call("forward", "cpu", match, tensors, torch.get_num_threads())
     return outputs
 
 
-@torch.library.custom_op("exlm::dag_backward", mutates_args=())
-def _dag_backward(
-    grad_log_prob: Tensor,
-    match: Tensor,
-    links: Tensor,
-    node_lengths: Tensor,
-    target_lengths: Tensor,
-    alpha: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """(grad_match [B, M, L], grad_links [B, L, L])."""
-    outputs = _backward_outputs(match, links)
-    inputs = match, links, node_lengths, target_lengths, alpha
-    _call("backward", grad_log_prob.to(match.dtype), *inputs, *outputs)
+def _forward_cuda(match, links, node_lengths, target_lengths):
+    outputs = match.new_empty(len(match)), match.new_empty((*match.shape, 2))  # mantissa and exponent
+    with torch.cuda.device(match.device):
+        stream = torch.cuda.current_stream().cuda_stream
+        _call("forward", "cuda", match, (match, links, node_lengths, target_lengths, *outputs), stream)
     return outputs
 
 
-@torch.library.custom_op("exlm::dag_best_alignment", mutates_args=())
-def _dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """[B, L] int64."""
-    alignment = _alignment_output(match)
-    _call("best_alignment", match, links, node_lengths, target_lengths, alignment)
-    return alignment
+def _backward_cpu(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
+    outputs = torch.empty_like(match), torch.empty_like(links)
+    tensors = grad_log_prob, match, links, node_lengths, target_lengths, alpha, *outputs
+    _call("backward", "cpu", match, tensors, torch.get_num_threads())
+    return outputs
 
 
-def _call(name: str, *tensors: Tensor) -> None:
-    """Calls the library's function of a pass, with tensors in the order of csrc/dag.h; outputs must be
-    contiguous."""
-    tensors = [t.contiguous() for t in tensors]
-    match = next(t for t in tensors if t.dim() == 3)
-    kind = match.device.type
+def _backward_cuda(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
+    outputs = torch.empty_like(match), torch.empty_like(links)
+    B, M, L = match.shape
+    workspace = match.new_empty((B, M, -(-L // 32) * 32, 2))
+    tensors = grad_log_prob, match, links, node_lengths, target_lengths, alpha, *outputs, workspace
+    with torch.cuda.device(match.device):
+        _call("backward", "cuda", match, tensors, torch.cuda.current_stream().cuda_stream)
+    return outputs
+
+
+def _call(name: str, kind: str, match: Tensor, tensors: tuple[Tensor, ...], last: int) -> None:
+    """Calls the library's function of a pass with contiguous tensors in the order of csrc/dag.h."""
     function = f"exlm_dag_{name}_{kind}"
     compiled = library.load(kind)
     if compiled is None:
-        raise RuntimeError(f"{function}: there is no compiled library; call dag_loss or dag_best_alignment")
-    sizes = (library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32, *match.shape)
-    pointers = [t.data_ptr() for t in tensors]
-    if kind == "cpu":
-        code = getattr(compiled, function)(*sizes, *pointers, torch.get_num_threads())
-    else:
-        with torch.cuda.device(match.device):
-            size = compiled.exlm_dag_workspace_cuda(library.PASSES[name], *sizes)
-            workspace = match.new_empty(size, dtype=torch.uint8)
-            stream = torch.cuda.current_stream().cuda_stream
-            code = getattr(compiled, function)(*sizes, *pointers, workspace.data_ptr(), stream)
-    library.check(code, f"{function} with match {tuple(match.shape)}", compiled)
+        raise RuntimeError(f"{function}: there is no compiled library; call dag_loss instead")
+    dtype = library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32
+    code = getattr(compiled, function)(dtype, *match.shape, *[t.data_ptr() for t in tensors], last)
+    if code != 0:
+        library.check(code, f"{function} with match {tuple(match.shape)}", compiled)
 
 
-@_dag_forward.register_fake
 def _forward_shapes(match, links, node_lengths, target_lengths):
-    return _forward_outputs(match)
+    if match.is_cuda:
+        return match.new_empty(len(match)), match.new_empty((*match.shape, 2))
+    return match.new_empty(len(match)), torch.empty_like(match, dtype=torch.float64)
 
 
-@_dag_backward.register_fake
 def _backward_shapes(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
-    return _backward_outputs(match, links)
+    return torch.empty_like(match), torch.empty_like(links)
 
 
-@_dag_best_alignment.register_fake
-def _alignment_output(match, links=None, node_lengths=None, target_lengths=None):
-    return match.new_empty((match.shape[0], match.shape[2]), dtype=torch.int64)
-
-
-def _forward_outputs(match: Tensor) -> tuple[Tensor, Tensor]:
-    if match.is_cuda:  # mantissa and exponent
-        alpha = match.new_empty((*match.shape, 2))
-    else:
-        alpha = match.new_empty(match.shape, dtype=torch.float64)
-    return match.new_empty(match.shape[0]), alpha
-
-
-def _backward_outputs(match: Tensor, links: Tensor) -> tuple[Tensor, Tensor]:
-    return match.new_empty(match.shape), links.new_empty(links.shape)
-
-
-def _save_for_backward(ctx, inputs, output) -> None:
-    ctx.save_for_backward(*inputs, output[1])
-
-
-def _gradient(ctx, grad_log_prob: Tensor, grad_alpha: Tensor) -> tuple[Tensor | None, ...]:
-    return (*_dag_backward(grad_log_prob, *ctx.saved_tensors), None, None)
-
-
-_dag_forward.register_autograd(_gradient, setup_context=_save_for_backward)
+for _name, _cpu, _cuda, _shapes in (
+    ("exlm::dag_forward", _forward_cpu, _forward_cuda, _forward_shapes),
+    ("exlm::dag_backward", _backward_cpu, _backward_cuda, _backward_shapes),
+):
+    torch.library.impl(_name, "cpu", _cpu)
+    torch.library.impl(_name, "cuda", _cuda)
+    torch.library.register_fake(_name, _shapes)

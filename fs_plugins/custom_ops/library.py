@@ -16,7 +16,6 @@ from fs_plugins.custom_ops import sources
 
 logger = logging.getLogger(__name__)
 
-PASSES = {"forward": 0, "backward": 1, "best_alignment": 2}
 FLOAT32, FLOAT64 = 0, 1
 ERRORS = {
     -1: "unknown dtype code",
@@ -40,14 +39,11 @@ _SIGNATURES = {
     "cpu": {
         "exlm_dag_forward_cpu": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, c_int]),
         "exlm_dag_backward_cpu": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, _P, _P, c_int]),
-        "exlm_dag_best_alignment_cpu": (c_int, [*_SIZES, _P, _P, _P, _P, _P, c_int]),
     },
     "cuda": {
         "exlm_dag_error_string_cuda": (c_char_p, [c_int]),
-        "exlm_dag_workspace_cuda": (c_int64, [c_int, *_SIZES]),
-        "exlm_dag_forward_cuda": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, _P, _P]),
+        "exlm_dag_forward_cuda": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, _P]),
         "exlm_dag_backward_cuda": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, _P, _P, _P, _P]),
-        "exlm_dag_best_alignment_cuda": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, _P]),
     },
 }
 

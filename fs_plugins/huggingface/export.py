@@ -11,10 +11,9 @@ import torch
 
 from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.custom_ops import dag_reference
-from fs_plugins.data import state_expansion
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
-from fs_plugins.modules import state_alignment, transition_head
+from fs_plugins.modules import marginals, state_expansion, transition_head
 
 HERE = Path(__file__).parent
 CODE = (
@@ -23,7 +22,7 @@ CODE = (
     HERE / "modeling_exlm_inputs.py",
     HERE / "modeling_exlm_layers.py",
     Path(dag_reference.__file__),
-    Path(state_alignment.__file__),
+    Path(marginals.__file__),
     Path(state_expansion.__file__),
     Path(transition_head.__file__),
 )

@@ -19,6 +19,7 @@ from transformers.utils import can_return_tuple
 
 from .configuration_exlm import ExLMConfig
 from .dag_reference import dag_loss_reference
+from .marginals import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
 from .modeling_exlm_inputs import check_length, checked
 from .modeling_exlm_layers import (
     ExLMClassificationHead,
@@ -29,8 +30,7 @@ from .modeling_exlm_layers import (
     at_targets,
     known,
 )
-from .state_alignment import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
-from .state_expansion import expand_states, take_rows
+from .state_expansion import expand_states, gather_tokens
 
 IGNORED = -100  # the label of what is not to be predicted
 
@@ -121,7 +121,7 @@ class ExLMModel(ExLMPreTrainedModel):
             stages = [(self.layers[:first], tokens, None), (self.layers[first:], layout.tokens, layout)]
         for layers, tokens, where in stages:
             if where is not None and first > 0:
-                x, *hiddens = (take_rows(h, layout.positions) for h in (x, *hiddens))
+                x, *hiddens = (gather_tokens(h, layout.positions) for h in (x, *hiddens))
                 x = x + added
             rotation = self.rotation(tokens, where, x.dtype)
             full = where is not None and where.full
@@ -159,7 +159,7 @@ class ExLMModel(ExLMPreTrainedModel):
 
     def rows(self, x, layout):
         """[B, N, d] of tokens and states -> [B, T, d] of the tokens given."""
-        return x[:, :: self.config.repeat_times] if layout is None else take_rows(x, layout.first_states)
+        return x[:, :: self.config.repeat_times] if layout is None else gather_tokens(x, layout.first_states)
 
 
 class ExLMForMaskedLM(ExLMPreTrainedModel):
@@ -211,7 +211,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
     def of_states(self, x, layout, labels):
         """All outputs with states: x [B, N, d]."""
         config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
-        nodes = take_rows(x, layout.node_positions)
+        nodes = gather_tokens(x, layout.node_positions)
         node_logits = self.lm_head(nodes)
         words = node_logits.float().log_softmax(-1)  # [B, L, V]
         by_target = words.unflatten(1, (-1, config.num_states))  # [B, M, k, V]

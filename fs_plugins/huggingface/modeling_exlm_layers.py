@@ -9,7 +9,7 @@ from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import ModelOutput
 
-from .state_alignment import NEVER
+from .marginals import NEVER
 from .transition_head import edge_mask, transition_log_probs
 
 

@@ -10,9 +10,9 @@ from fairseq.modules import PositionalEmbedding
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from fs_plugins.data.state_expansion import StateLayout, expand_states, take_rows
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
 from fs_plugins.modules.encoder import Expansion
+from fs_plugins.modules.state_expansion import StateLayout, expand_states, gather_tokens
 from fs_plugins.modules.transition_head import STATE_GRAPHS, edge_mask, transition_log_probs
 
 LINKS_FEATURES = ("feature", "position")
@@ -290,4 +290,4 @@ class ExLMModel(RotaryRobertaModel):
 
     def token_features(self, src_tokens: Tensor, **kwargs):
         features, extra = self.encoder(src_tokens, features_only=True, **kwargs)
-        return take_rows(features, extra["layout"].first_states), extra
+        return gather_tokens(features, extra["layout"].first_states), extra

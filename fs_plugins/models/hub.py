@@ -11,9 +11,9 @@ from fairseq.models.roberta.hub_interface import RobertaHubInterface
 from omegaconf import open_dict
 from torch import Tensor
 
-from fs_plugins.data.state_expansion import take_rows
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks, make_codec
-from fs_plugins.modules.state_alignment import NEVER, ctc_word_log_probs, word_log_probs
+from fs_plugins.modules.marginals import NEVER, ctc_word_log_probs, word_log_probs
+from fs_plugins.modules.state_expansion import gather_tokens
 
 
 def load_hub_interface(
@@ -119,7 +119,7 @@ class HubInterface(RobertaHubInterface):
             return features
         hiddens = [hidden.transpose(0, 1) for hidden in extra["inner_states"]]  # [B, N, d]
         if "layout" in extra:
-            return [take_rows(hidden, extra["layout"].first_states) for hidden in hiddens]
+            return [gather_tokens(hidden, extra["layout"].first_states) for hidden in hiddens]
         return [hidden[:, :: self.repeat_times] for hidden in hiddens]
 
     @torch.no_grad()

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fs_plugins.data.state_expansion import take_rows
 from fs_plugins.modules.lean_linear import packed_linear
 from fs_plugins.modules.rotary import RotaryEmbedding, rotate
+from fs_plugins.modules.state_expansion import gather_tokens
 
 
 class RotarySelfAttention(nn.Module):
@@ -45,8 +45,8 @@ class RotarySelfAttention(nn.Module):
             q, k = rotate(qkv[:, :, :2], *rotation).unbind(2)
             v = qkv[:, :, 2]
         else:
-            q = self.q_proj(take_rows(x, rows)).unflatten(-1, (1, self.num_heads, -1))
-            q = rotate(q, *(take_rows(table, rows) for table in rotation)).squeeze(2)
+            q = self.q_proj(gather_tokens(x, rows)).unflatten(-1, (1, self.num_heads, -1))
+            q = rotate(q, *(gather_tokens(table, rows) for table in rotation)).squeeze(2)
             kv = packed_linear(x, self.k_proj, self.v_proj).unflatten(-1, (2, self.num_heads, -1))
             k = rotate(kv[:, :, :1], *rotation).squeeze(2)
             v = kv[:, :, 1]

@@ -7,9 +7,9 @@ from fairseq.modules import FairseqDropout, LayerDropModuleList, LayerNorm
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from fs_plugins.data.state_expansion import take_rows
 from fs_plugins.modules.encoder_layer import RotaryEncoderLayer
 from fs_plugins.modules.rotary import RotaryEmbedding
+from fs_plugins.modules.state_expansion import gather_tokens
 
 
 @dataclass(frozen=True)
@@ -102,17 +102,17 @@ class RotaryEncoder(nn.Module):
         if expansion is not None:
             first = {self.layers[i] for i in range(expansion.layer)}
             x = self._run([layer for layer in layers if layer in first], x, coordinates, is_token, hiddens)
-            x = take_rows(x, expansion.sources)
+            x = gather_tokens(x, expansion.sources)
             if added is not None:
                 x = x + added
             if hiddens is not None:
-                hiddens = [take_rows(hidden, expansion.sources) for hidden in hiddens]
+                hiddens = [gather_tokens(hidden, expansion.sources) for hidden in hiddens]
             layers = [layer for layer in layers if layer not in first]
             coordinates, is_token = expansion.coordinates, expansion.is_token
         early = rows is not None and hiddens is None and layers
         x = self._run(layers, x, coordinates, is_token, hiddens, rows if early else None)
         if rows is not None and not early:
-            x = take_rows(x, rows)
+            x = gather_tokens(x, rows)
         if hiddens is not None:
             hiddens = [hidden.transpose(0, 1) for hidden in hiddens]
         return self.emb_layer_norm_after(x), hiddens

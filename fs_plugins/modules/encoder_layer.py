@@ -4,10 +4,10 @@ from fairseq import utils
 from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 
-from fs_plugins.data.state_expansion import take_rows
 from fs_plugins.modules.attention import RotarySelfAttention
 from fs_plugins.modules.lean_linear import gelu_linear
 from fs_plugins.modules.rotary import RotaryEmbedding
+from fs_plugins.modules.state_expansion import gather_tokens
 
 
 class RotaryEncoderLayer(nn.Module):
@@ -40,7 +40,7 @@ class RotaryEncoderLayer(nn.Module):
     ) -> Tensor:
         """x [B, N, d] -> [B, N, d], or with ``rows`` [B, R] only these tokens' output, [B, R, d]; see
         ``RotarySelfAttention`` for the arguments."""
-        kept = x if rows is None else take_rows(x, rows)
+        kept = x if rows is None else gather_tokens(x, rows)
         if self.normalize_before:
             attended = self.self_attn(self.self_attn_layer_norm(x), rotation, attend, rows)
             x = kept + self.dropout(attended)

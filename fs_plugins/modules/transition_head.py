@@ -1,5 +1,6 @@
 """Transitions between states (ExLM, section 4.2, equation of E; multi-head with gates)."""
 
+import functools
 import math
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 HEAD_CHUNK_BYTES = 64 * 2**20  # of one [B, heads, L, L] float32 tensor; a few are alive at a time
-
+NO_EDGE = -1e30  # a score in place of -inf: finite, so that the softmax of a node without edges is no NaN
 
 STATE_GRAPHS = ("dag", "local", "sparse", "lattice")
 
@@ -27,19 +28,19 @@ def edge_mask(node_lengths: Tensor, L: int, k: int = 1, graph: str = "dag", max_
     Returns:
         [B, L, L] bool: whether there is an edge from node v to node u; only if v < u.
     """
-    index = torch.arange(L, device=node_lengths.device)
-    step = index[None, :] - index[:, None]
-    tokens = index // k  # the expanded token of each node
-    mask = step > 0
+    node = torch.arange(L, device=node_lengths.device)
+    v, u = node[:, None], node
+    if graph == "lattice":
+        mask = u // k == v // k + 1
+    elif graph == "sparse":
+        mask = u // k > v // k
+    else:
+        mask = u > v
     if graph == "local":
         max_length = 2 * k - 1
     if max_length != -1:
-        mask = mask & (step <= max_length)
-    if graph == "sparse":
-        mask = mask & (tokens[None, :] != tokens[:, None])
-    if graph == "lattice":
-        mask = tokens[None, :] == tokens[:, None] + 1
-    return mask & (index < node_lengths[:, None])[:, None, :]
+        mask = mask & (u - v <= max_length)
+    return mask & (node < node_lengths[:, None])[:, None, :]
 
 
 def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Tensor) -> Tensor:
@@ -60,7 +61,7 @@ def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Te
     """
     H = gates.shape[-1]
     with torch.autocast(device_type=queries.device.type, enabled=False):
-        log_gates = gates.to(_sum_type(queries)).log_softmax(-1)  # [B, L, H]
+        log_gates = gates.log_softmax(-1, dtype=_sum_type(queries))  # [B, L, H]
         q, k = (t.unflatten(-1, (H, -1)).transpose(1, 2) for t in (queries, keys))  # [B, H, L, d / H]
         return _HeadMixture.apply(q, k, log_gates.transpose(1, 2), edges)
 
@@ -69,46 +70,51 @@ class _HeadMixture(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q: Tensor, k: Tensor, log_gates: Tensor, edges: Tensor) -> Tensor:
         missing = ~edges
-        mixture = torch.full(edges.shape, -math.inf, device=q.device, dtype=log_gates.dtype)
-        norms = torch.empty_like(log_gates)  # [B, H, L] log of each softmax's denominator
+        mixtures = []
         for heads in _head_chunks(q):
-            scores = _scores(q[:, heads], k[:, heads], missing)
-            total = torch.logsumexp(scores, dim=-1)
-            total.masked_fill_(total == -math.inf, math.inf)  # no successor: -inf - inf = -inf, never NaN
-            norms[:, heads] = total
-            scores.add_((log_gates[:, heads] - total)[..., None])
-            mixture = torch.logaddexp(mixture, torch.logsumexp(scores, dim=1))
-        ctx.save_for_backward(q, k, log_gates, missing, norms, mixture)
+            log_p = _log_softmax(q[:, heads].flatten(0, 1), k[:, heads].flatten(0, 1), missing)
+            mixtures.append(log_p.add_(log_gates[:, heads, :, None]).logsumexp(1))
+        mixture = functools.reduce(torch.logaddexp, mixtures).masked_fill_(missing, -math.inf)
+        ctx.save_for_backward(q, k, log_gates, missing, mixture)
         return mixture
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor):
-        q, k, log_gates, missing, norms, mixture = ctx.saved_tensors
+        q, k, log_gates, missing, mixture = ctx.saved_tensors
         grad = grad.masked_fill(missing, 0.0)[:, None]  # [B, 1, L, L]
         mixture = mixture.masked_fill(missing, 0.0)[:, None]
-        grad_q, grad_k = torch.empty_like(q), torch.empty_like(k)
-        grad_gates = torch.empty_like(log_gates)
-        scale = q.shape[-1] ** -0.5
+        grads_q, grads_k, grads_gates = [], [], []
         for heads in _head_chunks(q):
-            log_p = _scores(q[:, heads], k[:, heads], missing).sub_(norms[:, heads, :, None])
+            q_h, k_h = q[:, heads].flatten(0, 1), k[:, heads].flatten(0, 1)
+            log_p = _log_softmax(q_h, k_h, missing)
             # by the head's part
             share = (log_p + log_gates[:, heads, :, None]).sub_(mixture).exp_().mul_(grad)
-            grad_gates[:, heads] = share.sum(-1)
-            grad_scores = share.sub_(log_p.exp_().mul_(grad_gates[:, heads, :, None])).mul_(scale).to(q.dtype)
-            grad_q[:, heads] = grad_scores @ k[:, heads]
-            grad_k[:, heads] = grad_scores.transpose(2, 3) @ q[:, heads]
-        return grad_q, grad_k, grad_gates, None
+            grad_gates = share.sum(-1, keepdim=True)
+            grad_scores = share.addcmul_(log_p.exp_(), grad_gates, value=-1).flatten(0, 1).to(q.dtype)
+            grads_q.append(_scaled_product(grad_scores, k_h, q).unflatten(0, share.shape[:2]))
+            grads_k.append(_scaled_product(grad_scores.mT, q_h, q).unflatten(0, share.shape[:2]))
+            grads_gates.append(grad_gates.squeeze(-1))
+        return *(
+            parts[0] if len(parts) == 1 else torch.cat(parts, 1) for parts in (grads_q, grads_k, grads_gates)
+        ), None
 
 
-def _scores(q: Tensor, k: Tensor, missing: Tensor) -> Tensor:
-    """[B, h, L, L] attention scores, -inf where there is no edge."""
-    scores = (q @ k.transpose(2, 3)).to(_sum_type(q))
-    return scores.mul_(q.shape[-1] ** -0.5).masked_fill_(missing[:, None], -math.inf)
+def _log_softmax(q: Tensor, k: Tensor, missing: Tensor) -> Tensor:
+    """[B, h, L, L] log-softmax over the edges of each node, of q and k [B * h, L, d / H]; a large negative
+    number, or for a node without edges a meaningless one, where there is none."""
+    dtype = _sum_type(q)
+    scores = _scaled_product(q.to(dtype), k.to(dtype).mT, q).unflatten(0, (len(missing), -1))
+    return scores.masked_fill_(missing[:, None], NO_EDGE).log_softmax(-1)
+
+
+def _scaled_product(a: Tensor, b: Tensor, q: Tensor) -> Tensor:
+    """a @ b over the square root of the size of a head of ``q``."""
+    return torch.baddbmm(a.new_empty(()), a, b, beta=0, alpha=q.shape[-1] ** -0.5)
 
 
 def _sum_type(q: Tensor) -> torch.dtype:
-    """What logarithms and sums are taken in."""
+    """What scores, logarithms and sums are taken in."""
     return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 

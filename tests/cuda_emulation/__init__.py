@@ -56,31 +56,19 @@ class EmulatedKernels:
         buffer = self._alphas[alpha] = ctypes.create_string_buffer(2 * B * M * L * WORDS[dtype] + 16)
         alpha = _aligned(buffer)
         _poison((log_prob, B * WORDS[dtype]), (alpha.value, 2 * B * M * L * WORDS[dtype]))
-        return self._library.exlm_dag_forward_cuda(
-            dtype, B, M, L, match, links, n, m, log_prob, alpha, None, None
-        )
+        return self._library.exlm_dag_forward_cuda(dtype, B, M, L, match, links, n, m, log_prob, alpha, None)
 
     def exlm_dag_backward_cpu(
         self, dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, threads
     ):
         _poison((grad_match, B * M * L * WORDS[dtype]), (grad_links, B * L * L * WORDS[dtype]))
-        workspace, alpha = (
-            self._workspace(library.PASSES["backward"], dtype, B, M, L),
-            _aligned(self._alphas[alpha]),
-        )
+        workspace, alpha = self._workspace(dtype, B, M, L), _aligned(self._alphas[alpha])
         return self._library.exlm_dag_backward_cuda(
             dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, workspace, None
         )
 
-    def exlm_dag_best_alignment_cpu(self, dtype, B, M, L, match, links, n, m, alignment, threads):
-        _poison((alignment, B * L * 8))
-        workspace = self._workspace(library.PASSES["best_alignment"], dtype, B, M, L)
-        return self._library.exlm_dag_best_alignment_cuda(
-            dtype, B, M, L, match, links, n, m, alignment, workspace, None
-        )
-
-    def _workspace(self, which: int, *sizes: int) -> c_void_p:
-        size = self._library.exlm_dag_workspace_cuda(which, *sizes)
+    def _workspace(self, dtype: int, B: int, M: int, L: int) -> c_void_p:
+        size = B * M * -(-L // 32) * 32 * 2 * WORDS[dtype]
         self._held = ctypes.create_string_buffer(size + 16)
         start = _aligned(self._held)
         _poison((start.value, size))

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fs_plugins.custom_ops import library
-from fs_plugins.custom_ops.dag_loss import dag_best_alignment, dag_loss
+from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 from tests import cuda_emulation, oracles
-from tests.custom_ops import test_dag_best_alignment as alignment_cases
 from tests.custom_ops import test_dag_loss as cases
 from tests.custom_ops.test_dag_loss import gradients, lengths, peaked_graph
 
@@ -95,9 +94,6 @@ def test_more_cases(each):
     cases.test_nan_is_not_hidden(dag_loss, CPU, "match")
     cases.test_nan_is_not_hidden(dag_loss, CPU, "links")
     cases.test_gradient_is_linear_in_the_incoming_one(CPU)
-    alignment_cases.test_ties_go_to_the_earliest_predecessor(dag_best_alignment, CPU)
-    alignment_cases.test_peaked_inputs(dag_best_alignment, CPU)
-    alignment_cases.test_agrees_with_the_reference_at_real_sizes(CPU)
 
 
 def test_sentences_do_not_depend_on_their_batch(emulated):
@@ -166,23 +162,6 @@ def test_beyond_what_fits_on_chip(emulated, M, L):
     match, links = oracles.random_graph(1, M, L, seed=L, dtype=torch.float32)
     n, m = lengths([L]), lengths([M])
     assert_close(gradients(dag_loss, match, links, n, m), truth(match, links, n, m), 2e-6, 2e-5)
-    best = alignment_cases.score_of(dag_best_alignment(match, links, n, m)[0], match[0], links[0])
-    alone = oracles.best_path(match[0], links[0], L, M)[0]
-    assert best == pytest.approx(alone, rel=1e-6)
-
-
-@pytest.mark.parametrize(("M", "L"), [(2, 3), (6, 33), (21, 84), (40, 129), (20, 200)])
-def test_best_alignment(each, M, L):
-    for dtype in (torch.float32, torch.float64):
-        match, links = oracles.random_graph(2, M, L, seed=M + L, dtype=dtype, missing=0.3)
-        n, m = lengths([L, L - 1]), lengths([M, max(2, M - 1)])
-        alignment = dag_best_alignment(match, links, n, m)
-        reference = alignment_cases.dag_best_alignment_reference(match.double(), links.double(), n, m)
-        for b in range(2):
-            score, expected = (
-                alignment_cases.score_of(path[b], match[b], links[b]) for path in (alignment, reference)
-            )
-            assert score == pytest.approx(expected, rel=1e-6 if dtype == torch.float32 else 1e-12)
 
 
 # ---- What the device alone can meet.
@@ -194,8 +173,6 @@ def test_lengths_out_of_range_are_infeasible(each):
     log_prob, grad_match, grad_links = gradients(dag_loss, match, links, n, m)
     assert log_prob[:5].tolist() == [-math.inf] * 5 and torch.isfinite(log_prob[5])
     assert not grad_match[:5].any() and not grad_links[:5].any() and grad_match[5].any()
-    alignment = dag_best_alignment(match, links, n, m)
-    assert (alignment[:5] == -1).all() and (alignment[5] >= 0).sum() == 4
 
 
 def test_empty_dimensions(each):
@@ -204,7 +181,6 @@ def test_empty_dimensions(each):
         n, m = torch.full((B,), L), torch.full((B,), M)
         log_prob, grad_match, grad_links = gradients(dag_loss, match, links, n, m)
         assert log_prob.tolist() == [-math.inf] * B and not grad_match.any() and not grad_links.any()
-        assert (dag_best_alignment(match, links, n, m) == -1).all()
 
 
 def test_results_do_not_depend_on_the_order_of_threads(emulated):
@@ -215,10 +191,10 @@ def test_results_do_not_depend_on_the_order_of_threads(emulated):
     for arguments in ((match, links, n, m), (*smooth, n, m)):
         for shared in (cuda_emulation.HOPPER, 0):
             emulated(shared, 0)
-            first = *gradients(dag_loss, *arguments), dag_best_alignment(*arguments)
+            first = gradients(dag_loss, *arguments)
             for order in (1, 2, 3) if shared else (1,):
                 emulated(shared, order)
-                again = *gradients(dag_loss, *arguments), dag_best_alignment(*arguments)
+                again = gradients(dag_loss, *arguments)
                 assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
 
 
@@ -241,7 +217,6 @@ def test_sums_around_the_threshold_in_float64(each, scale):
     match, links = oracles.random_graph(2, 24, 100, seed=11, scale=scale, missing=0.2)
     n, m = lengths([100, 23]), lengths([24, 24])
     assert_close(gradients(dag_loss, match, links, n, m), truth(match, links, n, m), rtol=1e-14, atol=1e-8)
-    assert (dag_best_alignment(match, links, n, m)[1] == -1).all()
 
 
 @pytest.mark.parametrize("shift", [-300.0, -100.0, 50.0, 300.0])

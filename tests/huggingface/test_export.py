@@ -43,7 +43,7 @@ def test_files(folders, checkpoints):
     assert names == {
         *("1_Pooling", "README.md", "config.json", "configuration_exlm.py", "dag_reference.py"),
         *("model.safetensors", "modeling_exlm.py", "modeling_exlm_inputs.py", "modeling_exlm_layers.py"),
-        *("modules.json", "sentence_bert_config.json", "state_alignment.py", "state_expansion.py"),
+        *("modules.json", "sentence_bert_config.json", "marginals.py", "state_expansion.py"),
         "transition_head.py",
         *("tokenizer.json", "tokenizer_config.json"),
     }

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from fs_plugins.analysis import load_checkpoint
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
-from fs_plugins.data.state_expansion import expand_states
+from fs_plugins.modules.state_expansion import expand_states
 from tests import builders, oracles
 from tests.huggingface.conftest import CTC, KINDS, WORDS
 

@@ -1,4 +1,4 @@
-"""tests/cuda_simulation/dump_graphs.py: the graphs of a checkpoint in a file."""
+"""dump_graphs.py: the graphs of a checkpoint in a file."""
 
 import runpy
 import subprocess
@@ -11,7 +11,7 @@ import torch
 from fs_plugins.custom_ops.dag_loss import dag_loss
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "tests" / "cuda_simulation" / "dump_graphs.py"
+SCRIPT = ROOT / "scripts" / "benchmarks" / "dump_graphs.py"
 
 
 def test_graphs_of_a_checkpoint(pretrained, tmp_path):
@@ -26,7 +26,7 @@ def test_graphs_of_a_checkpoint(pretrained, tmp_path):
     graph = [torch.from_numpy(array.copy()) for array in graph]
     assert torch.isfinite(dag_loss(*graph)).all()
 
-    benchmark = runpy.run_path(str(ROOT / "scripts" / "bench_dag_loss.py"))
+    benchmark = runpy.run_path(str(ROOT / "scripts" / "benchmarks" / "bench_dag_loss.py"))
     repeated = benchmark["graphs_of_file"](output, 5)  # the three, and the first two again
     assert all(torch.equal(part, array[[0, 1, 2, 0, 1]]) for part, array in zip(repeated, graph, strict=True))
     match, links, *_ = random = benchmark["with_random_scores"](repeated)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
-from fs_plugins.data.state_expansion import take_rows
+from fs_plugins.modules.state_expansion import gather_tokens
 from tests import builders
 
 WORDS = builders.dictionary(20)
@@ -121,11 +121,11 @@ def test_without_masks_the_first_layers_are_the_vanilla_mlms(J, pre_norm):
         copied = extra["inner_states"][n].transpose(0, 1)  # [B, N, d]
         expected = plain["inner_states"][n].transpose(0, 1)
         assert copied.shape == features.shape
-        torch.testing.assert_close(take_rows(copied, layout.first_states), expected, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(gather_tokens(copied, layout.first_states), expected, rtol=1e-5, atol=1e-5)
     if J == LAYERS:
-        torch.testing.assert_close(take_rows(features, layout.first_states), wanted, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(gather_tokens(features, layout.first_states), wanted, rtol=1e-5, atol=1e-5)
     else:
-        assert not torch.allclose(take_rows(features, layout.first_states), wanted, atol=1e-3)
+        assert not torch.allclose(gather_tokens(features, layout.first_states), wanted, atol=1e-3)
 
 
 def test_only_layers_after_the_expansion_tell_states_apart():
@@ -187,7 +187,7 @@ def test_heads_read_what_the_features_say(J):
         scores, _ = model(tokens, features_only=True, classification_head_name="task")
         spans, _ = model(tokens, token_head_name="span")
     torch.testing.assert_close(scores, model.classification_heads["task"](features), rtol=1e-5, atol=1e-5)
-    tokens_features = take_rows(features, extra["layout"].first_states)
+    tokens_features = gather_tokens(features, extra["layout"].first_states)
     torch.testing.assert_close(spans, model.token_heads["span"](tokens_features))
 
 

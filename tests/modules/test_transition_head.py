@@ -88,6 +88,31 @@ def test_half_gives_float32(dtype):
     assert all(t.grad.dtype == dtype for t in leaves)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_scores_are_float32_where_queries_and_keys_are_half(dtype):
+    """Of hundreds of nats, of which half precision would keep 8 or 11 binary digits."""
+    generator = torch.Generator().manual_seed(1)
+    q, k, gates = (
+        torch.randn(2, 40, n, generator=generator).mul(s).to(dtype) for n, s in ((64, 20), (64, 20), (2, 1))
+    )
+    edges = edge_mask(torch.tensor([40, 33]), 40)
+    scores = torch.einsum(
+        "bvhc,buhc->bhvu", *(t.double().unflatten(-1, (2, -1)) for t in (q, k))
+    ) / math.sqrt(32)
+    assert scores.abs().max() > 500
+    leaves = [t.requires_grad_() for t in (q, k, gates)]
+    links = transition_log_probs(*leaves, edges)
+    doubles = [t.detach().double().requires_grad_() for t in leaves]
+    expected = transition_log_probs(*doubles, edges)
+    torch.testing.assert_close(links[edges].double(), expected[edges], rtol=0, atol=1e-3)
+    weights = torch.rand(2, 40, 40, generator=generator).masked_fill(~edges, 0.0)
+    links.backward(weights)
+    expected.backward(weights.double())
+    for low, double in zip(leaves, doubles, strict=True):
+        error = (low.grad.double() - double.grad).abs().max() / double.grad.abs().max()
+        assert error < 0.02  # of the gradient's own rounding
+
+
 def test_max_transition_length():
     mask = edge_mask(torch.tensor([5]), 5, max_length=2)
     assert mask[0].nonzero().tolist() == [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3], [2, 4], [3, 4]]

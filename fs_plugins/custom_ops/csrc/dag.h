@@ -1,4 +1,4 @@
-// States alignment (ExLM, section 4.3): the sum over, and the best of, all alignments of graph nodes to targets.
+// States alignment (ExLM, section 4.3): the sum over all alignments of graph nodes to targets.
 //
 //   f(0, u) = match(0, u) if u = 0, else nothing
 //   f(i, u) = match(i, u) * sum over v < u of f(i - 1, v) * links(v, u)          i = 1 .. m - 1
@@ -18,7 +18,6 @@
 //   log_prob       [B]
 //   alpha          [B][M][L]  log f(i, u), on CUDA [B][M][L][2] (mantissa, exponent); saved by the forward pass for
 //                             the backward pass
-//   alignment      [B][L]     int64: the target that node u emits on the best path, -1 for none
 //
 // The ABI is plain C, so that a build needs no torch and survives its upgrades. All functions return 0, or a negative
 // EXLM_DAG_* code, or (CUDA) a positive cudaError_t.
@@ -67,26 +66,13 @@ EXLM_API int exlm_dag_backward_cpu(int dtype, int64_t B, int64_t M, int64_t L,
                                    void* grad_links,               // [B][L][L]
                                    int num_threads);
 
-EXLM_API int exlm_dag_best_alignment_cpu(int dtype, int64_t B, int64_t M, int64_t L,
-                                         const void* match,              // [B][M][L]
-                                         const void* links,              // [B][L][L]
-                                         const int64_t* node_lengths,    // [B]
-                                         const int64_t* target_lengths,  // [B]
-                                         int64_t* alignment,             // [B][L]
-                                         int num_threads);
-
 // ---- CUDA (dag_cuda.cu). Pointers are to device memory of the current device; stream is a cudaStream_t. Nothing is
-// allocated and nothing waits for the host: the caller brings `workspace` of the size asked for, at a multiple of 16
-// bytes. Lengths out of range count as a sentence without a path. alpha has the type of the input, and holds f(i, u) as
+// allocated and nothing waits for the host: the caller brings `workspace` for the backward pass, of the type of the
+// input, at a multiple of 16 bytes. Lengths out of range count as a sentence without a path. alpha has the type of the input, and holds f(i, u) as
 // two numbers, exponent and mantissa: f = mantissa * 2^exponent.
-
-enum { EXLM_DAG_PASS_FORWARD = 0, EXLM_DAG_PASS_BACKWARD = 1, EXLM_DAG_PASS_ALIGNMENT = 2 };
 
 // What a positive return code means, in CUDA's words.
 EXLM_API const char* exlm_dag_error_string_cuda(int code);
-
-// Bytes of workspace that a pass needs for these sizes (0: none).
-EXLM_API int64_t exlm_dag_workspace_cuda(int pass, int dtype, int64_t B, int64_t M, int64_t L);
 
 EXLM_API int exlm_dag_forward_cuda(int dtype, int64_t B, int64_t M, int64_t L,
                                    const void* match,              // [B][M][L]
@@ -95,7 +81,7 @@ EXLM_API int exlm_dag_forward_cuda(int dtype, int64_t B, int64_t M, int64_t L,
                                    const int64_t* target_lengths,  // [B]
                                    void* log_prob,                 // [B]
                                    void* alpha,                    // [B][M][L][2]
-                                   void* workspace, void* stream);
+                                   void* stream);
 
 EXLM_API int exlm_dag_backward_cuda(int dtype, int64_t B, int64_t M, int64_t L,
                                     const void* grad_log_prob,      // [B]
@@ -106,12 +92,5 @@ EXLM_API int exlm_dag_backward_cuda(int dtype, int64_t B, int64_t M, int64_t L,
                                     const void* alpha,              // [B][M][L][2], from the forward pass
                                     void* grad_match,               // [B][M][L]
                                     void* grad_links,               // [B][L][L]
-                                    void* workspace, void* stream);
-
-EXLM_API int exlm_dag_best_alignment_cuda(int dtype, int64_t B, int64_t M, int64_t L,
-                                          const void* match,              // [B][M][L]
-                                          const void* links,              // [B][L][L]
-                                          const int64_t* node_lengths,    // [B]
-                                          const int64_t* target_lengths,  // [B]
-                                          int64_t* alignment,             // [B][L]
-                                          void* workspace, void* stream);
+                                    void* workspace,                // [B][M][L up to a multiple of 32][2]
+                                    void* stream);

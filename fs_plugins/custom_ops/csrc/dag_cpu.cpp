@@ -104,14 +104,3 @@ int exlm_dag_backward_cpu(int dtype, int64_t B, int64_t M, int64_t L, const void
     };
     return for_each_sentence(dtype, B, M, L, node_lengths, target_lengths, num_threads, work);
 }
-
-int exlm_dag_best_alignment_cpu(int dtype, int64_t B, int64_t M, int64_t L, const void* match, const void* links,
-                                const int64_t* node_lengths, const int64_t* target_lengths, int64_t* alignment,
-                                int num_threads) {
-    auto work = [=](auto* type, Band band, int64_t b, Scratch& scratch) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        align_sentence(static_cast<const T*>(match) + b * M * L, static_cast<const T*>(links) + b * L * L, band, L,
-                       alignment + b * L, scratch);
-    };
-    return for_each_sentence(dtype, B, M, L, node_lengths, target_lengths, num_threads, work);
-}

@@ -1,4 +1,4 @@
-// One sentence on the CPU: the forward pass, the backward pass and the best alignment.
+// One sentence on the CPU: the forward pass and the backward pass.
 //
 // Numerics. A row of alpha is taken out of the log domain relative to its largest entry, a(v) = exp(alpha(v) - top), so
 // that a step is a vector-matrix product S(u) = sum over v < u of a(v) * E(v, u) with E = exp(links), in double. On
@@ -111,7 +111,6 @@ struct Scratch {
     std::vector<int64_t> first_segment;  // of each target
     Buffer rows;                         // weights and ratios of each segment
     std::vector<int64_t> strip_rows, strip_start;
-    std::vector<int32_t> from;
 
     bool is_large() const {
         const int64_t largest =
@@ -262,40 +261,6 @@ void backward_sentence(T grad, const T* match, const T* links, Band band, const 
                 grad_links[v * L + u] = static_cast<T>(grad * of_edge);
             }
         }
-    }
-}
-
-template <typename T>
-void align_sentence(const T* match, const T* links, Band band, int64_t L, int64_t* alignment, Scratch& scratch) {
-    for (int64_t u = 0; u < L; ++u) alignment[u] = -1;
-    if (!band.feasible()) return;
-    scratch.from.assign(band.m * band.n, -1);
-    double* previous = scratch.weights.of(L);
-    double* current = scratch.sums.of(L);
-    for (int64_t u = 0; u < band.n; ++u) previous[u] = NEG_INF;
-    previous[0] = match[0];
-    for (int64_t i = 1; i < band.m; ++i) {
-        for (int64_t u = 0; u < band.n; ++u) current[u] = NEG_INF;
-        int32_t* back = scratch.from.data() + i * band.n;
-        const int64_t v0 = band.first(i - 1), v1 = band.last(i - 1);
-        for (int64_t v = v0; v <= v1; ++v) {
-            if (previous[v] == NEG_INF) continue;
-            for (int64_t u = std::max(band.first(i), v + 1); u <= band.last(i); ++u) {
-                const double candidate = previous[v] + static_cast<double>(links[v * L + u]);
-                if (candidate > current[u]) {  // ties go to the earliest predecessor
-                    current[u] = candidate;
-                    back[u] = static_cast<int32_t>(v);
-                }
-            }
-        }
-        for (int64_t u = band.first(i); u <= band.last(i); ++u) current[u] += static_cast<double>(match[i * L + u]);
-        std::swap(previous, current);
-    }
-    if (!(previous[band.n - 1] > NEG_INF)) return;
-    int64_t u = band.n - 1;
-    for (int64_t i = band.m - 1; i >= 0; --i) {
-        alignment[u] = i;
-        u = i > 0 ? scratch.from[i * band.n + u] : u;
     }
 }
 

@@ -138,58 +138,15 @@ int backward(int64_t B, int64_t M, int64_t L, const void* grad_log_prob, const v
     return cudaGetLastError();
 }
 
-template <typename T>
-int align(int64_t B, int64_t M, int64_t L, const void* match, const void* links, const int64_t* node_lengths,
-          const int64_t* target_lengths, int64_t* alignment, void* workspace, cudaStream_t stream) {
-    const T *const match_ = static_cast<const T*>(match), *const links_ = static_cast<const T*>(links);
-    T* const scores = static_cast<T*>(workspace);
-    int32_t* const from = reinterpret_cast<int32_t*>(scores + B * M * L);
-    const unsigned batch = static_cast<unsigned>(B);
-    const int targets = static_cast<int>(M), nodes = static_cast<int>(L), step = STEP_WARPS * WARP;
-    int most = 0;
-    cudaError_t error;
-    auto on_chip = [&](auto own) {
-        return launch_on_chip<T, own, BEST_PATH>(best_tiles<T, own>, B, nodes, most, stream, match_, links_,
-                                                 node_lengths, target_lengths, from, alignment, targets, nodes);
-    };
-    if (const int own = fits_on_chip<T, BEST_PATH>(nodes, &most, &error))
-        return own == 1 ? on_chip(ONE) : on_chip(MANY<T, BEST_PATH>);
-    if (error != cudaSuccess) return error;
-    const auto kernel = best_step<T>;
-    const dim3 slices(batch, static_cast<unsigned>(blocks(L, WARP)));
-    for (int i = 0; i < targets; ++i) {
-        EXLM_LAUNCH(kernel, slices, dim3(step), 0, stream, match_, links_, node_lengths, target_lengths, scores, from,
-                    targets, nodes, i);
-    }
-    const auto finish = finish_alignment<T>;
-    EXLM_LAUNCH(finish, dim3(batch), dim3(step), 0, stream, node_lengths, target_lengths, scores, from, alignment,
-                targets, nodes);
-    return cudaGetLastError();
-}
-
-template <typename T>
-int64_t workspace_bytes(int pass, int64_t B, int64_t M, int64_t L) {
-    if (pass == EXLM_DAG_PASS_BACKWARD) {
-        return B * Ratios(static_cast<int>(M), static_cast<int>(L)).size() * static_cast<int64_t>(sizeof(Scaled<T>));
-    }
-    if (pass == EXLM_DAG_PASS_ALIGNMENT) return B * M * L * static_cast<int64_t>(sizeof(T) + sizeof(int32_t));
-    return 0;
-}
-
 }  // namespace
 
 const char* exlm_dag_source_hash(void) { return EXLM_SOURCE_HASH; }
 
 const char* exlm_dag_error_string_cuda(int code) { return cudaGetErrorString(static_cast<cudaError_t>(code)); }
 
-int64_t exlm_dag_workspace_cuda(int pass, int dtype, int64_t B, int64_t M, int64_t L) {
-    if (!sizes_are_good(B, M, L)) return 0;
-    return dtype == EXLM_DAG_FLOAT64 ? workspace_bytes<double>(pass, B, M, L) : workspace_bytes<float>(pass, B, M, L);
-}
-
 int exlm_dag_forward_cuda(int dtype, int64_t B, int64_t M, int64_t L, const void* match, const void* links,
                           const int64_t* node_lengths, const int64_t* target_lengths, void* log_prob, void* alpha,
-                          void*, void* stream_) {
+                          void* stream_) {
     const auto stream = static_cast<cudaStream_t>(stream_);
     if (dtype != EXLM_DAG_FLOAT32 && dtype != EXLM_DAG_FLOAT64) return EXLM_DAG_BAD_DTYPE;
     if (!sizes_are_good(B, M, L)) return EXLM_DAG_TOO_LARGE;
@@ -208,15 +165,4 @@ int exlm_dag_backward_cuda(int dtype, int64_t B, int64_t M, int64_t L, const voi
     const auto run = dtype == EXLM_DAG_FLOAT32 ? backward<float> : backward<double>;
     return run(B, M, L, grad_log_prob, match, links, node_lengths, target_lengths, alpha, grad_match, grad_links,
                workspace, stream);
-}
-
-int exlm_dag_best_alignment_cuda(int dtype, int64_t B, int64_t M, int64_t L, const void* match, const void* links,
-                                 const int64_t* node_lengths, const int64_t* target_lengths, int64_t* alignment,
-                                 void* workspace, void* stream_) {
-    const auto stream = static_cast<cudaStream_t>(stream_);
-    if (dtype != EXLM_DAG_FLOAT32 && dtype != EXLM_DAG_FLOAT64) return EXLM_DAG_BAD_DTYPE;
-    if (!sizes_are_good(B, M, L)) return EXLM_DAG_TOO_LARGE;
-    if (B == 0 || L == 0) return EXLM_DAG_OK;
-    const auto run = dtype == EXLM_DAG_FLOAT32 ? align<float> : align<double>;
-    return run(B, M, L, match, links, node_lengths, target_lengths, alignment, workspace, stream);
 }

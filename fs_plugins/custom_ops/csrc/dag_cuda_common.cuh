@@ -96,17 +96,4 @@ __device__ void fill_grad_match(Work work, const Band& band, int M, int L, T* gr
     }
 }
 
-// Follows the predecessors [M][L] back from the last node, by the whole block.
-__device__ inline void trace(const Band& band, bool found, const int32_t* from, int L, int64_t* alignment) {
-    for (int u = threadIdx.x; u < L; u += blockDim.x) alignment[u] = -1;
-    __syncthreads();
-    if (threadIdx.x != 0 || !found) return;
-    int u = band.n - 1;
-    for (int i = band.m - 1; i > 0; --i) {
-        alignment[u] = i;
-        u = from[static_cast<int64_t>(i) * L + u];
-    }
-    alignment[u] = 0;
-}
-
 }  // namespace exlm

@@ -55,65 +55,6 @@ __global__ void __launch_bounds__(STEP_WARPS* WARP)
     log_prob[b] = band.m == 0 ? static_cast<T>(-INFINITY) : alpha[end].log();
 }
 
-// Row i of the best paths' scores, less the largest of each row before, and their predecessors. A block for 32 nodes.
-template <typename T>
-__global__ void __launch_bounds__(STEP_WARPS* WARP)
-    best_step(const T* match, const T* links, const int64_t* node_lengths, const int64_t* target_lengths, T* scores,
-              int32_t* from, int M, int L, int i) {
-    struct Sent {
-        T bests[STEP_WARPS][WARP], tops[STEP_WARPS];
-        int places[STEP_WARPS][WARP];
-    };
-    __shared__ Sent sent;
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, slice = blockIdx.y, u = slice * WARP + lane;
-    const int64_t b = blockIdx.x, row = (b * M + i) * L;
-    const Band band(node_lengths, target_lengths, b, M, L);
-    if (i >= band.m || i == 0 || !band.crosses(i, slice * WARP, WARP)) {
-        const bool start = i == 0 && u == 0 && band.m > 0;
-        if (warp == 0 && u < L) scores[row + u] = start ? match[row] : static_cast<T>(-INFINITY);
-        return;
-    }
-    const T* const previous = scores + row - L;
-    T top = -INFINITY;
-    for (int v = band.first(i - 1) + threadIdx.x; v <= band.last(i - 1); v += blockDim.x)
-        top = larger(top, previous[v]);
-    top = warp_max(top);
-    T best = -INFINITY;
-    int place = 0;
-    const int last = min(band.last(i - 1), u - 1);
-    for (int v = band.first(i - 1) + warp; v <= last && u < band.n; v += STEP_WARPS) {
-        const T score = previous[v] + links[(b * L + v) * L + u];
-        if (score > best) best = score, place = v;
-    }
-    sent.bests[warp][lane] = best;
-    sent.places[warp][lane] = place;
-    if (lane == 0) sent.tops[warp] = top;
-    __syncthreads();
-    if (warp > 0 || u >= L) return;
-    for (int w = 1; w < STEP_WARPS; ++w) {  // ties go to the earliest
-        top = larger(top, sent.tops[w]);
-        const T other = sent.bests[w][lane];
-        const int others = sent.places[w][lane];
-        if (other < best || (other == best && others > place)) continue;
-        best = other;
-        place = others;
-    }
-    const bool alive = band.holds(i, u) && best > -INFINITY;
-    scores[row + u] = alive ? best - top + match[row + u] : static_cast<T>(-INFINITY);
-    from[row + u] = place;
-}
-
-// alignment from the best paths' scores and predecessors.
-template <typename T>
-__global__ void __launch_bounds__(STEP_WARPS* WARP)
-    finish_alignment(const int64_t* node_lengths, const int64_t* target_lengths, const T* scores, const int32_t* from,
-                     int64_t* alignment, int M, int L) {
-    const int64_t b = blockIdx.x;
-    const Band band(node_lengths, target_lengths, b, M, L);
-    const int64_t end = b * M * L + static_cast<int64_t>(band.m - 1) * L + band.n - 1;
-    trace(band, band.m > 0 && scores[end] > -INFINITY, from + b * M * L, L, alignment + b * L);
-}
-
 // What the backward steps start from: grad_match but for the posteriors, and the last target's row of Ratios.
 template <typename T>
 __global__ void __launch_bounds__(STEP_WARPS* WARP)

@@ -20,7 +20,7 @@ constexpr int MAX_WARPS = sizeof(T) == 8 ? 8
                           : OWN == 1     ? 24
                                          : 12;
 
-enum Pass { SUM_OF_PATHS, BEST_PATH, POSTERIORS };
+enum Pass { SUM_OF_PATHS, POSTERIORS };
 
 // Tile (slice, group): the edges from the group's SIZE nodes to the slice's. For POSTERIORS, slices and
 // groups are counted from the sentence's end, and the edges are those from the slice's nodes to the group's.
@@ -55,7 +55,7 @@ struct TileLayout {
         const int64_t numbers = slices * WARP + parts(), edges = static_cast<int64_t>(warps) * slots * SLOT_SIZE;
         const int64_t many =
             (OWN > 1 ? sizeof(Tile) * warps * each : 0) + (FACTORED ? sizeof(Weights<T>) * GROUPS * slices : 0);
-        return (2 * numbers + 2 * WARP + edges) * static_cast<int64_t>(sizeof(T)) + many;
+        return (2 * numbers + edges) * static_cast<int64_t>(sizeof(T)) + many;
     }
 };
 
@@ -65,7 +65,6 @@ struct SharedMemory {
     Scaled<T>* parts;     // [slices][PARTS][32] forward: what the warps have sent
     T* posterior_parts;   // the same of the backward pass, in the same memory
     Scaled<T>* ratios;    // [32 * slices] backward: the row at hand, as in Ratios; behind the parts
-    T* tops;              // [2][32] best path: the slices' largest scores, for even and odd rows
     T* slots;             // [warps][slots][SLOT_SIZE] tiles
     Tile* tiles;          // [warps][each] if a warp has more than one
     Weights<T>* weights;  // [GROUPS * slices] forward, likewise: the nodes once more
@@ -74,8 +73,7 @@ struct SharedMemory {
         parts = nodes + layout.slices * WARP;
         posterior_parts = reinterpret_cast<T*>(parts);
         ratios = reinterpret_cast<Scaled<T>*>(posterior_parts + layout.parts());
-        tops = reinterpret_cast<T*>(parts + layout.parts());
-        slots = tops + 2 * WARP;
+        slots = reinterpret_cast<T*>(parts + layout.parts());
         tiles = reinterpret_cast<Tile*>(slots + layout.warps * layout.slots * layout.SLOT_SIZE);
         weights = reinterpret_cast<Weights<T>*>(tiles + layout.warps * layout.each);
     }

@@ -47,7 +47,7 @@ class StateLayout:
     unexpanded_full: bool
 
 
-def take_rows(x: Tensor, rows: Tensor) -> Tensor:
+def gather_tokens(x: Tensor, rows: Tensor) -> Tensor:
     """x [B, N, ...] at the indices rows [B, R] int64 -> [B, R, ...]."""
     index = rows.reshape(*rows.shape, *(1,) * (x.dim() - 2))
     return x.gather(1, index.expand(-1, -1, *x.shape[2:]))

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fs_plugins.data.state_expansion import expand_states, take_rows
+from fs_plugins.modules.state_expansion import expand_states, gather_tokens
 
 BOS, PAD, EOS, MASK = 0, 1, 2, 99
 
@@ -42,7 +42,7 @@ def test_equals_counting(k, batch):
     tokens, layout = expand([s for s, _ in batch], [m for _, m in batch], k)
     assert layout.first_states.shape == tokens.shape
     x = torch.arange(layout.tokens.numel()).view(*layout.tokens.shape, 1).expand(-1, -1, 3)
-    gathered = take_rows(x, layout.first_states)
+    gathered = gather_tokens(x, layout.first_states)
     assert gathered.shape == (*tokens.shape, 3)
     for b, (sentence, masked) in enumerate(batch):
         places = counted(sentence, masked, k)

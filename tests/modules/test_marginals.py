@@ -7,7 +7,7 @@ import torch
 
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
-from fs_plugins.modules.state_alignment import (
+from fs_plugins.modules.marginals import (
     NEVER,
     ctc_log_probs,
     ctc_targets_log_prob,

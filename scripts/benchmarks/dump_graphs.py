@@ -1,6 +1,6 @@
-"""Writes graphs of a trained ExLM to a file that ``driver.cu`` reads.
+"""Writes graphs of a trained ExLM to a file for ``bench_dag_loss.py --graphs``.
 
-    python tests/cuda_simulation/dump_graphs.py checkpoints/exlm/checkpoint_last.pt graphs.bin --targets 21
+    python scripts/benchmarks/dump_graphs.py checkpoints/exlm/checkpoint_last.pt graphs.bin --targets 21
 
 Each graph is of one sample: the validation split's tokens in their order, in pieces of `--tokens`, of which
 so many are masked that there are `--targets` targets. The file holds B, M, L, the lengths of nodes and of

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fs_plugins.data.state_expansion import expand_states
+from fs_plugins.modules.state_expansion import expand_states
 from tests import oracles
 
 BOS, PAD, EOS, UNK, MASK = 0, 1, 2, 3, 99

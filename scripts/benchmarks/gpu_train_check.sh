@@ -3,13 +3,13 @@
 # roberta_base with masked_lm at the same settings; prints sentences without a finite likelihood, first and last loss,
 # and the time of an update over RoBERTa's.
 #
-#   bash scripts/gpu_train_check.sh DATA [UPDATES]     DATA: text binarised by fairseq-preprocess --only-source
+#   bash scripts/benchmarks/gpu_train_check.sh DATA [UPDATES]     DATA: text binarised by fairseq-preprocess --only-source
 #
 # Environment variables: PYTHON (default: .venv/bin/python if it is there, else python3), OUT (default:
 # runs/gpu_train_check), BATCH_SIZE (64), UPDATE_FREQ (1), MODEL_FLAGS (for both models, such as "--encoder-layers 2"),
 # DEVICE_FLAGS (default --fp16 and --bf16 in turn; "--cpu" tries the script without a GPU).
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 data=${1:-} updates=${2:-200}
 [[ -n $data && -f $data/dict.txt ]] || {

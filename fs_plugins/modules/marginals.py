@@ -1,4 +1,4 @@
-"""What states say of each target, in plain PyTorch: the words by the graph, words and targets by CTC.
+"""Marginal token distributions of each target, by the graph and by CTC, in plain PyTorch.
 
 The file imports torch only, as an export for transformers copies it.
 
@@ -29,19 +29,19 @@ def word_log_probs(words: Tensor, links: Tensor, node_lengths: Tensor, target_le
     """
     M = int(target_lengths.max())
     sentence = torch.arange(len(words), device=words.device)[:, None]
-    until = _walk(_only(words[:, :, 0], torch.zeros_like(node_lengths)), links, M)
-    onward = _walk(_only(words[:, :, 0], node_lengths - 1), links.transpose(1, 2), M)
+    until = _forward_scan(_one_hot_log_probs(words[:, :, 0], torch.zeros_like(node_lengths)), links, M)
+    onward = _forward_scan(_one_hot_log_probs(words[:, :, 0], node_lengths - 1), links.transpose(1, 2), M)
     to_come = target_lengths[:, None] - 1 - torch.arange(M, device=words.device)  # targets after target i
     visits = (until + onward[sentence, to_come.clamp(min=0)]).softmax(-1)  # [B, M, L]
     return (visits @ words.exp()).clamp(min=torch.finfo(words.dtype).tiny).log()
 
 
-def _only(like: Tensor, node: Tensor) -> Tensor:
+def _one_hot_log_probs(like: Tensor, node: Tensor) -> Tensor:
     """[B, L] log-probabilities of being at ``node`` [B] for certain."""
     return torch.full_like(like, NEVER).scatter(1, node[:, None], 0.0)
 
 
-def _walk(start: Tensor, links: Tensor, steps: int) -> Tensor:
+def _forward_scan(start: Tensor, links: Tensor, steps: int) -> Tensor:
     """[B, steps, L] log-probability of each node after 0, 1, ... transitions; each row is normalised, so that
     float32 spends its digits on the differences between nodes."""
     rows = [start]

@@ -7,11 +7,12 @@ times: the bytes that must pass through device memory (each input read once a pa
 over the bandwidth, and the FLOPs of the products over the arithmetic rate. Inputs stay in the GPU's L2
 cache from call to call where they fit into it (50 MB on an H100), so times may lie below the floor by bytes.
 
-    python scripts/bench_dag_loss.py                                       # CPU
-    python scripts/bench_dag_loss.py --device cuda                         # 64 x 21 x 84 and 64 x 77 x 316
-    python scripts/bench_dag_loss.py --device cuda --shapes 8x40x160 --dtypes float32 float64 --repeats 50
-    python scripts/bench_dag_loss.py --device cuda --graphs graphs.bin     # by dump_graphs.py (tests/), and
-                                                                           # random scores on their edges
+    cd scripts/benchmarks
+    python bench_dag_loss.py                             # CPU
+    python bench_dag_loss.py --device cuda               # 64 x 21 x 84 and 64 x 77 x 316
+    python bench_dag_loss.py --device cuda --shapes 8x40x160 --dtypes float32 float64 --repeats 50
+    python bench_dag_loss.py --device cuda --graphs graphs.bin      # by dump_graphs.py, and random scores
+                                                                    # on their edges
 """
 
 import argparse
@@ -28,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from recipes.memory import peak_of_cpu_allocations
+from measures import peak_of_cpu_allocations
 from torch import Tensor
 
 from fs_plugins.custom_ops import library
@@ -155,7 +156,7 @@ def random_graphs(B: int, M: int, L: int) -> tuple[Tensor, ...]:
 
 
 def graphs_of_file(path: Path, sentences: int) -> tuple[Tensor, ...]:
-    """The same, of a file by tests/cuda_simulation/dump_graphs.py, repeated to so many sentences."""
+    """The same, of a file by scripts/benchmarks/dump_graphs.py, repeated to so many sentences."""
     with path.open("rb") as file:
         B, M, L = (int(number) for number in np.fromfile(file, np.int64, 3))
         lengths = [np.fromfile(file, np.int64, B) for _ in range(2)]
@@ -322,7 +323,8 @@ def main(argv: list[str] | None = None) -> int:
     else:
         machine = f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
     print(f"{date.today()}, {machine}, torch {torch.__version__}")
-    print(f"python scripts/bench_dag_loss.py {shlex.join(sys.argv[1:] if argv is None else argv)}".rstrip())
+    words = sys.argv[1:] if argv is None else argv
+    print(f"python scripts/benchmarks/bench_dag_loss.py {shlex.join(words)}".rstrip())
     print(f"medians of {args.repeats}, in ms\n")
     columns = ["B x M x L", "dtype", "implementation", "forward", "backward", "fwd+bwd", "times faster"]
     if args.device == "cuda":

@@ -1,0 +1,262 @@
+"""Time, operators and memory of a training step of ExLM over those of fairseq's own RoBERTa.
+
+The models are in one process and take turns, on the same batch of random words, masked by fairseq's
+MaskTokensDataset; medians over the repeats. A step is forward and backward pass, with --clip-norm and
+--optimizer also what follows them. Operators are PyTorch's (ATen), views apart, and "GB" the size of all
+their inputs and outputs. Peak memory is that of all tensors a step needs: parameters and what the step
+allocates at most at a time. On CUDA, launches are kernels, copies and fills, and "busy" is the time in which
+the GPU runs any.
+
+    cd scripts/benchmarks
+    python bench_step.py                                        # exlm_base over roberta_base, 8 x 128 tokens
+    python bench_step.py --expand-from-layer 0 6 9 --state-graph dag lattice
+    python bench_step.py --device cuda --dtype bfloat16 --batch-size 64 --optimizer adam
+"""
+
+import argparse
+import itertools
+import logging
+import platform
+import shlex
+import statistics
+import sys
+import time
+from datetime import date
+
+import torch
+from measures import (
+    OperatorCounter,
+    launches_and_busy_seconds,
+    peak_of_cpu_allocations,
+    peak_of_cuda_allocations,
+)
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    add = parser.add_argument
+    add("--arch", default="exlm_base", help="the ExLM")
+    add("--baseline", default="roberta_base", help="what it is compared with, trained by masked_lm")
+    add("--batch-size", type=int, default=8, help="sentences")
+    add("--tokens", type=int, default=128, help="tokens of each sentence, with <s> and </s>")
+    add("--mask-prob", type=float, default=0.15)
+    add("--k", type=int, default=4, help="states for each masked token")
+    rows = "several for a row each, in turns"
+    add("--expand-from-layer", type=int, nargs="+", default=[0], metavar="J", help=f"the ExLM's; {rows}")
+    graphs = f"the ExLM's, lattice with state embeddings as in configs/model; {rows}"
+    add("--state-graph", nargs="+", default=["dag"], choices=("dag", "lattice"), help=graphs)
+    add("--vocabulary", type=int, default=50265, help="dictionary entries")
+    add("--repeats", type=int, default=7)
+    add("--device", choices=("cpu", "cuda"), default="cpu")
+    add("--dtype", choices=DTYPES, default="float32")
+    add("--checkpoint-activations", action="store_true", help="of all models")
+    add("--clip-norm", type=float, help="clip gradients, as fairseq-train does (0: measure their norm only)")
+    add("--optimizer", choices=("adam",), help="update the parameters, as fairseq-train does")
+    args = parser.parse_args(argv)
+    if args.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: there is no CUDA device (torch.cuda.is_available() is False)")
+    if args.device == "cpu" and args.dtype == "float16":
+        parser.error("--dtype float16 needs --device cuda")
+    for name in ("batch_size", "k", "repeats"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
+    if args.tokens < 3 or not 0 < args.mask_prob < 1 or args.vocabulary < 10:
+        parser.error("--tokens must be at least 3, --mask-prob between 0 and 1, --vocabulary at least 10")
+    return args
+
+
+def make_dictionary(size: int):
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for i in range(size - len(dictionary) - 1):
+        dictionary.add_symbol(f"w{i}")
+    dictionary.add_symbol("<mask>")
+    return dictionary
+
+
+def make_batch(args: argparse.Namespace, dictionary) -> dict:
+    """A batch of random words between <s> and </s>, masked as the masked_lm task masks them."""
+    from fairseq.data import MaskTokensDataset
+
+    generator = torch.Generator().manual_seed(1)
+    shape = (args.batch_size, args.tokens)
+    words = torch.randint(dictionary.nspecial, len(dictionary) - 1, shape, generator=generator)
+    words[:, 0], words[:, -1] = dictionary.bos(), dictionary.eos()
+    special = {"pad_idx": dictionary.pad(), "mask_idx": dictionary.index("<mask>")}
+    masked = MaskTokensDataset.apply_mask(words, dictionary, **special, mask_prob=args.mask_prob)
+    tokens, target = (
+        torch.stack([dataset[i] for i in range(args.batch_size)]).to(args.device) for dataset in masked
+    )
+    lengths = torch.full((args.batch_size,), args.tokens, device=args.device)
+    return {
+        "net_input": {"src_tokens": tokens, "src_lengths": lengths},
+        "target": target,
+        "ntokens": tokens.numel(),
+        "nsentences": args.batch_size,
+    }
+
+
+def build_model(args: argparse.Namespace, arch: str, task, **overrides):
+    from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+
+    if arch not in ARCH_MODEL_REGISTRY:
+        raise SystemExit(f"error: there is no architecture {arch!r}")
+    settings = argparse.Namespace(arch=arch, checkpoint_activations=args.checkpoint_activations, **overrides)
+    torch.manual_seed(1)
+    return build_model(settings, task).to(args.device, DTYPES[args.dtype]).train()
+
+
+def build_optimizer(args: argparse.Namespace, model):
+    """The optimizer as fairseq's Trainer builds it, with float32 copies of half-precision parameters."""
+    from fairseq.dataclass.configs import FairseqConfig
+    from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, FP16Optimizer, build_optimizer
+    from omegaconf import OmegaConf
+
+    name = args.optimizer or "adam"  # also clips where nothing is updated
+    config = OmegaConf.structured(FairseqConfig)
+    config.optimizer = OmegaConf.structured(OPTIMIZER_DATACLASS_REGISTRY[name])
+    config.optimizer._name = name
+    config.common.fp16, config.common.bf16 = args.dtype == "float16", args.dtype == "bfloat16"
+    config.optimization.lr = [1e-4]
+    config.optimization.update_freq = [1]
+    parameters = list(model.parameters())
+    if args.dtype == "float32":
+        return build_optimizer(config.optimizer, parameters)
+    return FP16Optimizer.build_optimizer(config, parameters)
+
+
+class Step:
+    """One model and its criterion: runs steps, measures them."""
+
+    def __init__(self, args: argparse.Namespace, model, criterion, batch: dict):
+        self.model, self.criterion, self.batch = model, criterion, batch
+        self.on_gpu = args.device == "cuda"
+        self.clip_norm, self.update = args.clip_norm, args.optimizer is not None
+        updates = self.update or self.clip_norm is not None
+        self.optimizer = build_optimizer(args, model) if updates else None
+        self.seconds: list[float] = []
+        self.loss = float("nan")
+
+    def run(self) -> None:
+        self.model.zero_grad(set_to_none=True)
+        torch.manual_seed(7)
+        loss, sample_size, _ = self.criterion(self.model, self.batch)
+        loss = loss / sample_size
+        if self.optimizer is None:
+            loss.backward()
+        else:
+            self.optimizer.backward(loss)
+        if self.clip_norm is not None:
+            self.optimizer.clip_grad_norm(self.clip_norm)
+        if self.update:
+            self.optimizer.step()
+        self.last_loss = loss.detach()
+
+    def time(self) -> None:
+        self._synchronise()
+        start = time.perf_counter()
+        self.run()
+        self._synchronise()
+        self.seconds.append(time.perf_counter() - start)
+
+    def peak_bytes(self) -> int:
+        """Parameters and the most that a step has allocated at a time, its gradients among it."""
+        self.model.zero_grad(set_to_none=True)
+        measure = peak_of_cuda_allocations if self.on_gpu else peak_of_cpu_allocations
+        step = measure(self.run)
+        self.model.zero_grad(set_to_none=True)
+        return step + sum(t.numel() * t.element_size() for t in self.model.parameters())
+
+    def operators(self) -> OperatorCounter:
+        with OperatorCounter() as counter:
+            self.run()
+        return counter
+
+    def _synchronise(self) -> None:
+        if self.on_gpu:
+            torch.cuda.synchronize()
+
+
+def make_steps(args: argparse.Namespace) -> dict[str, Step]:
+    """What is measured, by name; the baseline first."""
+    from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
+
+    import fs_plugins  # noqa: F401  (registers models and criteria)
+    from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
+
+    dictionary = make_dictionary(args.vocabulary)
+    task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    batch = make_batch(args, dictionary)
+    masked_lm = MaskedLmLoss(MaskedLmConfig(tpu=False), task)
+    baseline = build_model(args, args.baseline, task, max_positions=max(512, args.tokens))
+    steps = {args.baseline: Step(args, baseline, masked_lm, batch)}
+    settings = {"max_positions": max(2048, args.k * (args.tokens + 1)), "ext_state_num": args.k}
+    for graph, layer in itertools.product(args.state_graph, args.expand_from_layer):
+        name = args.arch if graph == "dag" else f"{args.arch}, {graph}"
+        scale = 1.0 if graph == "lattice" else 0.0
+        exlm = build_model(
+            args,
+            args.arch,
+            task,
+            **settings,
+            expand_from_layer=layer,
+            state_graph=graph,
+            state_embedding_scale=scale,
+        )
+        steps[f"{name}, J = {layer}" if layer else name] = Step(args, exlm, NatDagLossMLM(task), batch)
+    return steps
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse_arguments(argv)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    steps = make_steps(args)
+    for step in steps.values():
+        step.run()  # warm-up
+    losses = {name: float(step.last_loss) for name, step in steps.items()}
+    for i in range(args.repeats):
+        for step in steps.values():
+            step.time()
+        print(f"\r{i + 1}/{args.repeats} repeats", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    columns = ["model", "loss (nats)", "s/step (median)", "times", "operators", "times", "GB", "times"]
+    columns += ["peak MiB", "times"] + (["launches", "busy s"] if args.device == "cuda" else [])
+    print_head(args, argv)
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    first = None
+    for name, step in steps.items():
+        counter = step.operators()
+        figures = [
+            (statistics.median(step.seconds), "{:.4f}"),
+            (sum(counter.calls.values()), "{:,}"),
+            (counter.nbytes / 1e9, "{:.1f}"),
+            (step.peak_bytes() / 2**20, "{:,.0f}"),
+        ]
+        first = first or figures
+        row = [name, f"{losses[name]:.5f}"]
+        for (value, form), (base, _) in zip(figures, first, strict=True):
+            row += [form.format(value), f"{value / base:.2f}"]
+        if args.device == "cuda":
+            launches, busy = launches_and_busy_seconds(step.run)
+            row += [f"{launches:,}", f"{busy:.4f}"]
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+def print_head(args: argparse.Namespace, argv: list[str] | None) -> None:
+    machine = (
+        torch.cuda.get_device_name() if args.device == "cuda" else platform.processor() or platform.machine()
+    )
+    threads = torch.get_num_threads()
+    print(f"{date.today()}, {machine}, torch {torch.__version__}, {threads} threads, {args.dtype}")
+    words = sys.argv[1:] if argv is None else argv
+    print(f"python scripts/benchmarks/bench_step.py {shlex.join(words)}".rstrip())
+    print(f"{args.batch_size} x {args.tokens} tokens, {args.mask_prob:.0%} masked, k = {args.k}\n")
+
+
+if __name__ == "__main__":
+    main()

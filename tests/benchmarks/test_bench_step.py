@@ -1,0 +1,93 @@
+"""The benchmark of a training step, and what it counts."""
+
+import bench_step
+import pytest
+import torch
+from measures import OperatorCounter, peak_of_cpu_allocations, size_in_memory, union_of_spans
+
+from fs_plugins.custom_ops.dag_loss import dag_loss
+from tests import oracles
+
+TINY = [
+    "--arch",
+    "exlm_tiny",
+    "--baseline",
+    "mlm_tiny",
+    "--vocabulary",
+    "50",
+    "--tokens",
+    "40",
+    "--repeats",
+    "1",
+]
+
+
+def test_operators_and_bytes():
+    x = torch.ones(4, 8)
+    with OperatorCounter() as counter:
+        (x + x).t().unsqueeze(0)
+    assert counter.calls == {"aten.add.Tensor": 1} and counter.nbytes == 3 * 4 * 8 * 4
+    assert size_in_memory(torch.ones(1, 8).expand(5, 8)) == 8 * 4
+    assert size_in_memory(torch.ones(0, 8)) == 0
+
+
+def test_what_custom_operators_call_counts():
+    match, links = oracles.random_graph(2, 3, 6, seed=1, dtype=torch.float32)
+    lengths = torch.tensor([6, 6]), torch.tensor([3, 3])
+    with OperatorCounter() as counter:
+        log_prob = dag_loss(match.requires_grad_(), links, *lengths)
+        log_prob.sum().backward()
+    assert counter.calls["exlm.dag_forward.default"] == counter.calls["exlm.dag_backward.default"] == 1
+    assert counter.calls["aten.new_empty.default"] == 1 and counter.calls["aten.empty_like.default"] == 3
+    torch.testing.assert_close(log_prob.detach(), dag_loss(match.detach(), links, *lengths))
+
+
+def test_time_in_which_anything_runs():
+    assert union_of_spans([(5, 9), (0, 2), (1, 4), (6, 7), (9, 10)]) == 4 + 5
+    assert union_of_spans([]) == 0
+
+
+def test_peak_memory():
+    def allocate():
+        a = torch.ones(1000)
+        b = a + a
+        del a
+        return torch.ones(500) + b[:500]
+
+    assert peak_of_cpu_allocations(allocate) == 4 * (1000 + 1000)
+
+
+def test_masks_are_those_of_a_training():
+    """15% of 40 tokens are 6; the specials among them make expanded lengths differ."""
+    args = bench_step.parse_arguments([*TINY, "--batch-size", "16"])
+    dictionary = bench_step.make_dictionary(args.vocabulary)
+    assert len(dictionary) == 50
+    batch = bench_step.make_batch(args, dictionary)
+    tokens, target = batch["net_input"]["src_tokens"], batch["target"]
+    masked = target.ne(dictionary.pad())
+    assert (masked.sum(1) == 6).all()
+    expanded = masked | (tokens == dictionary.bos()) | (tokens == dictionary.eos())
+    assert len(expanded.sum(1).unique()) > 1
+
+
+@pytest.mark.parametrize("update", [[], ["--optimizer", "adam", "--clip-norm", "1"]])
+def test_prints_a_row_for_each_model(capsys, update):
+    rows = ["--expand-from-layer", "0", "1", "--state-graph", "dag", "lattice", "--batch-size", "2"]
+    bench_step.main([*TINY, *rows, *update])
+    table = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    names = [row[0].strip() for row in table[1:]]
+    assert names[:3] == ["mlm_tiny", "exlm_tiny", "exlm_tiny, J = 1"] and len(names) == 5
+    head = [name.strip() for name in table[0]]
+    assert all(float(row[head.index("operators")].replace(",", "")) > 100 for row in table[1:])
+    assert [row[head.index("times")].strip() for row in table[1:2]] == ["1.00"]
+
+
+def test_bfloat16_is_updated_in_float32():
+    args = bench_step.parse_arguments(
+        [*TINY, "--dtype", "bfloat16", "--optimizer", "adam", "--batch-size", "2"]
+    )
+    step = bench_step.make_steps(args)["exlm_tiny"]
+    before = [p.clone() for p in step.model.parameters()]
+    step.run()
+    assert {p.dtype for p in step.optimizer.fp32_params} == {torch.float32}
+    assert any(not torch.equal(a, b) for a, b in zip(before, step.model.parameters(), strict=True))
