@@ -27,13 +27,13 @@ def copy_to(folder: Path) -> None:
         (folder / name).write_bytes((ROOT / name).read_bytes())
 
 
-def mutated(mutation: dict) -> str:
+def mutated(mutation: dict, clone: Path) -> str:
     """The file with the fault.
 
     Raises:
         ValueError: if the line is not there, or more than once.
     """
-    text = (ROOT / mutation["file"]).read_text(encoding="utf-8")
+    text = (clone / mutation["file"]).read_text(encoding="utf-8")
     if (count := text.count(mutation["old"])) != 1:
         raise ValueError(f"{mutation['old']!r} occurs {count} times in {mutation['file']}")
     return text.replace(mutation["old"], mutation["new"])
@@ -60,7 +60,7 @@ def caught_by(mutation: dict, clone: Path) -> str | None:
             assert built.returncode == 0, built.stdout + built.stderr
 
     try:
-        path.write_text(mutated(mutation), encoding="utf-8")
+        path.write_text(mutated(mutation, clone), encoding="utf-8")
         build()
         done = run("-m", "pytest", "-q", "-x", "-W", "ignore", "-p", "no:cacheprovider", *mutation["tests"])
     finally:
@@ -83,7 +83,7 @@ def main(names: list[str]) -> int:
         copy_to(clone)
         for mutation in chosen:
             try:
-                mutated(mutation)
+                mutated(mutation, clone)
             except ValueError as error:
                 print(f"{mutation['name']}\n    error: no longer applies: {error}", flush=True)
                 status = 2
