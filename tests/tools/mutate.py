@@ -46,6 +46,7 @@ def caught_by(mutation: dict, clone: Path) -> str | None:
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
+        "EXLM_NO_CUDA": "1",
         "PYTHONPATH": f"{clone}{os.pathsep}{clone / 'scripts'}",
     }
 
