@@ -142,6 +142,7 @@ class RotaryRobertaModel(RobertaModel):
         )
         add("--encoder-layers-to-keep", metavar="I,J,...", help="which layers to keep of a checkpoint")
         add("--checkpoint-activations", action="store_true", help="recompute layers in the backward pass")
+        add("--compile", action="store_true", help="compile each layer with torch.compile")
 
     @classmethod
     def build_model(cls, args, task):

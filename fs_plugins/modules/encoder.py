@@ -55,6 +55,9 @@ class RotaryEncoder(nn.Module):
             )
         rot_emb = RotaryEmbedding(head_dim, args.rope_dimensions)
         layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
+        if getattr(args, "compile", False):
+            for layer in layers:
+                layer.compile(fullgraph=True, dynamic=True)
         self.layers = (
             LayerDropModuleList(args.encoder_layerdrop, layers)
             if args.encoder_layerdrop > 0.0
