@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 CHUNK_BYTES = 256 * 2**20  # of float32 logits alive at a time
+HALF = (torch.float16, torch.bfloat16)
 
 
 def match_scores(
@@ -52,55 +53,73 @@ class _MatchScores(torch.autograd.Function):
         B, L, _ = states.shape
         rows = states.flatten(0, 1)  # [B * L, d]
         row_targets = targets.repeat_interleave(L, dim=0)  # [B * L, M]
-        compute = torch.float64 if states.dtype == torch.float64 else torch.float32
-        scores = torch.empty(row_targets.shape, dtype=compute, device=states.device)
-        log_norms = torch.empty(len(rows), dtype=compute, device=states.device)
         chunks = _chunks(len(rows), len(weight), chunk_bytes)
-        for rows_slice in chunks:
-            softmax = None  # frees the last chunk before the next
-            softmax = F.linear(rows[rows_slice], weight, bias).to(compute)
-            scores[rows_slice] = softmax.gather(1, row_targets[rows_slice])
-            top = softmax.amax(1, keepdim=True)
-            total = softmax.sub_(top).exp_().sum(1, keepdim=True)
-            log_norms[rows_slice] = (total.log() + top)[:, 0]
-            if len(chunks) == 1 and any(ctx.needs_input_grad):
-                softmax.div_(total)
-        ctx.save_for_backward(states, weight, bias, targets, log_norms)
-        ctx.chunks = chunks
-        ctx.softmax = softmax if len(chunks) == 1 else None
-        return scores.sub_(log_norms[:, None]).unflatten(0, (B, L)).transpose(1, 2)
+        keep = len(chunks) == 1 and any(ctx.needs_input_grad)
+        scores, log_norms, softmax = [], [], None
+        for chunk in chunks:
+            logits = None  # frees the last chunk before the next
+            logits = F.linear(rows[chunk], weight, bias)
+            if logits.dtype in HALF:  # one kernel, without a copy in float32
+                logits = logits.log_softmax(1, dtype=torch.float32)
+                scores.append(logits.gather(1, row_targets[chunk]))
+                softmax = logits.exp_() if keep else None
+                continue
+            given = logits.gather(1, row_targets[chunk])
+            top = logits.amax(1, keepdim=True)
+            total = logits.sub_(top).exp_().sum(1, keepdim=True)
+            log_norms.append(total.log().add_(top))
+            scores.append(given.sub_(log_norms[-1]))
+            softmax = logits.div_(total) if keep else None
+        ctx.save_for_backward(states, weight, bias, targets, *log_norms)
+        ctx.chunks, ctx.softmax = chunks, softmax
+        return _joined(scores).unflatten(0, (B, L)).transpose(1, 2)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        states, weight, bias, targets, log_norms = ctx.saved_tensors
+        states, weight, bias, targets, *log_norms = ctx.saved_tensors
         L = states.shape[1]
         rows = states.flatten(0, 1)
         row_targets = targets.repeat_interleave(L, dim=0)
-        row_grads = grad.transpose(1, 2).flatten(0, 1).to(log_norms.dtype)  # [B * L, M]
-        grad_rows = torch.empty_like(rows)
-        grad_weight = torch.zeros(weight.shape, dtype=log_norms.dtype, device=weight.device)
-        grad_bias = torch.zeros(bias.shape, dtype=log_norms.dtype, device=bias.device)
+        row_grads = grad.transpose(1, 2).flatten(0, 1)  # [B * L, M]
         kept, ctx.softmax = ctx.softmax, None  # overwritten below: a second backward pass computes it again
-        for chunk in ctx.chunks:
+        grad_rows, grad_weight, grad_bias = [], None, None
+        for i, chunk in enumerate(ctx.chunks):
             logits = None  # frees the last chunk before the next
             if kept is None:
-                logits = F.linear(rows[chunk], weight, bias).to(log_norms.dtype)
-                logits = logits.sub_(log_norms[chunk, None]).exp_()
+                logits = F.linear(rows[chunk], weight, bias)
+                if logits.dtype in HALF:
+                    logits = logits.softmax(1, dtype=torch.float32)
+                else:
+                    logits.sub_(log_norms[i]).exp_()
             else:
                 logits = kept
             logits.mul_(row_grads[chunk].sum(1, keepdim=True).neg_())
             logits.scatter_add_(1, row_targets[chunk], row_grads[chunk])  # now the gradient of the logits
-            grad_bias += logits.sum(0)
+            of_bias = logits.sum(0)
             logits = logits.to(rows.dtype)
-            grad_rows[chunk] = logits @ weight
+            grad_rows.append(logits @ weight)
+            if grad_weight is None:
+                grad_weight, grad_bias = logits.t() @ rows[chunk], of_bias
+                if len(ctx.chunks) > 1:
+                    grad_weight = grad_weight.to(row_grads.dtype)
+                continue
+            grad_bias += of_bias
             if weight.dtype == grad_weight.dtype:
                 grad_weight.addmm_(logits.t(), rows[chunk])
             else:
                 grad_weight += logits.t() @ rows[chunk]
-        return grad_rows.view_as(states), grad_weight.to(weight.dtype), grad_bias.to(bias.dtype), None, None
+        grads = _joined(grad_rows).view_as(states), grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
+        return *grads, None, None
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _chunks(rows: int, vocabulary: int, chunk_bytes: int) -> list[slice]:
-    size = max(1, chunk_bytes // (4 * vocabulary))
-    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+    """Slices of (nearly) equal size: a small last one would cost another pass over the weight's gradient."""
+    most = max(1, chunk_bytes // (4 * vocabulary))
+    count = max(1, -(-rows // most))
+    size = max(1, -(-rows // count))
+    return [slice(start, min(start + size, rows)) for start in range(0, max(1, rows), size)]

@@ -53,6 +53,7 @@ def mlm_architecture(args, size=BASE) -> None:
         embedding_init_std=0.02,
         rope_dimensions=2,
         checkpoint_activations=False,
+        compile=False,
         load_checkpoint_heads=False,
     )
     roberta_defaults(args)  # dropouts, activations and what fairseq's heads read besides

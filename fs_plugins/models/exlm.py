@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
 from fs_plugins.modules.encoder import Expansion
+from fs_plugins.modules.fused_linear import fused_linear
 from fs_plugins.modules.state_expansion import StateLayout, expand_states, gather_tokens
 from fs_plugins.modules.transition_head import STATE_GRAPHS, edge_mask, transition_log_probs
 
@@ -123,18 +124,18 @@ class ExLMEncoder(RotaryRobertaEncoder):
         )
         if not features_only:
             self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
-        rows = None if features_only else layout.node_positions
+        query_positions = None if features_only else layout.node_positions
         if only_first:
-            rows = src_tokens.new_zeros(len(src_tokens), 1)
-        x, hiddens = self._encode(layout, return_all_hiddens, rows)
+            query_positions = src_tokens.new_zeros(len(src_tokens), 1)
+        x, hiddens = self._encode(layout, return_all_hiddens, query_positions)
         extra = {"inner_states": hiddens, "layout": layout}
         return (x if features_only else self._graph(x, layout, transitions)), extra
 
-    def _encode(self, layout: StateLayout, return_all_hiddens: bool, rows: Tensor | None):
+    def _encode(self, layout: StateLayout, return_all_hiddens: bool, query_positions: Tensor | None):
         """Features [B, N, d] of the expanded tokens, and hidden states, as ``RotaryEncoder.forward``; the
         tokens are expanded after the first ``--expand-from-layer`` layers."""
         pad, coordinates = self.dictionary.pad(), self._coordinates(layout)
-        is_token = None if layout.full else layout.tokens.ne(pad)
+        non_padding_mask = None if layout.full else layout.tokens.ne(pad)
         added = None
         if self.state_embedding is not None:
             added = F.embedding(
@@ -142,7 +143,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
             )  # copy 0 is no state
         if self.expand_from_layer == 0:
             return self.sentence_encoder(
-                layout.tokens, coordinates, is_token, return_all_hiddens, rows, added=added
+                layout.tokens, coordinates, non_padding_mask, return_all_hiddens, query_positions, added=added
             )
         tokens = layout.unexpanded
         return self.sentence_encoder(
@@ -150,8 +151,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
             self.token_coordinates(tokens),
             None if layout.unexpanded_full else tokens.ne(pad),
             return_all_hiddens,
-            rows,
-            Expansion(self.expand_from_layer, layout.positions, coordinates, is_token),
+            query_positions,
+            Expansion(self.expand_from_layer, layout.positions, coordinates, non_padding_mask),
             added,
         )
 
@@ -176,13 +177,14 @@ class ExLMEncoder(RotaryRobertaEncoder):
             if name == "feature":
                 parts.append(nodes)
             else:  # numbered over the whole expanded sentence, as fairseq numbers tokens: from pad + 1
-                rows = layout.node_positions + self.dictionary.pad() + 1
-                parts.append(F.embedding(rows, self.link_positional.weight, self.dictionary.pad()))
+                index = layout.node_positions + self.dictionary.pad() + 1
+                parts.append(F.embedding(index, self.link_positional.weight, self.dictionary.pad()))
         x = torch.cat(parts, dim=-1)
         edges = edge_mask(
             layout.node_lengths, x.shape[1], self.k, self.state_graph, self.max_transition_length
         )
-        return transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
+        layers = self.query_linear, self.key_linear, self.gate_linear
+        return transition_log_probs(*fused_linear(x, *layers), edges)
 
     def _check_length(self, expanded: int, tokens: int) -> None:
         limit = self.args.max_positions

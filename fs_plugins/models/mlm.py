@@ -35,10 +35,14 @@ class RotaryRobertaEncoder(RobertaEncoder):
     ):
         """Logits [B, T, V] (with ``masked_tokens`` [masked, V]) or features [B, T, d] (with ``only_first``
         [B, 1, d], the first token's), and a dict with ``inner_states``."""
-        is_token = src_tokens.ne(self.dictionary.pad())
-        rows = src_tokens.new_zeros(len(src_tokens), 1) if only_first else None
+        non_padding_mask = src_tokens.ne(self.dictionary.pad())
+        query_positions = src_tokens.new_zeros(len(src_tokens), 1) if only_first else None
         x, hiddens = self.sentence_encoder(
-            src_tokens, self.token_coordinates(src_tokens), is_token, return_all_hiddens, rows
+            src_tokens,
+            self.token_coordinates(src_tokens),
+            non_padding_mask,
+            return_all_hiddens,
+            query_positions,
         )
         if not features_only:
             x = self.lm_head(x, masked_tokens)
@@ -138,6 +142,7 @@ class RotaryRobertaModel(RobertaModel):
         )
         add("--encoder-layers-to-keep", metavar="I,J,...", help="which layers to keep of a checkpoint")
         add("--checkpoint-activations", action="store_true", help="recompute layers in the backward pass")
+        add("--compile", action="store_true", help="compile each layer with torch.compile")
 
     @classmethod
     def build_model(cls, args, task):

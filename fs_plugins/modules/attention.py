@@ -1,12 +1,25 @@
 """Self-attention with rotary positions."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
-from fs_plugins.modules.lean_linear import packed_linear
-from fs_plugins.modules.rotary import RotaryEmbedding, rotate
+from fs_plugins.modules.fused_linear import rotary_projections
+from fs_plugins.modules.rotary import RotaryEmbedding
 from fs_plugins.modules.state_expansion import gather_tokens
+
+
+def attention_bias(non_padding_mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """[B, N] bool -> [B, 1, 1, N], 0 at keys that may be attended to and -inf at padding; None for None."""
+    if non_padding_mask is None:
+        return None
+    B, N = non_padding_mask.shape
+    # Rows at multiples of 16 bytes: for others the fused kernels for CUDA make a copy, in each layer.
+    bias = torch.full((B, -(-N // 8) * 8), -math.inf, dtype=dtype, device=non_padding_mask.device)[:, :N]
+    return bias.masked_fill_(non_padding_mask, 0.0)[:, None, None]
 
 
 class RotarySelfAttention(nn.Module):
@@ -29,56 +42,76 @@ class RotarySelfAttention(nn.Module):
         self,
         x: Tensor,
         rotation: tuple[Tensor, Tensor],
-        attend: Tensor | None,
-        rows: Tensor | None = None,
+        bias: Tensor | None,
+        query_positions: Tensor | None = None,
     ) -> Tensor:
-        """x [B, N, d] -> [B, N, d], or [B, R, d] with ``rows``.
+        """x [B, N, d] -> [B, N, d], or [B, R, d] with ``query_positions``.
 
         Args:
             rotation: cosines and sines from ``RotaryEmbedding.tables``.
-            attend: [B, 1, 1, N] bool, True at keys that may be attended to; None for all.
-            rows: [B, R] int64, the tokens whose output is wanted; None for all.
+            bias: [B, 1, 1, N] from :func:`attention_bias`; None if all keys may be attended to.
+            query_positions: [B, R] int64, the tokens whose output is wanted; None for all.
         """
-        if rows is None:
-            qkv = packed_linear(x, self.q_proj, self.k_proj, self.v_proj)
-            qkv = qkv.unflatten(-1, (3, self.num_heads, -1))  # [B, N, 3, H, head_dim]
-            q, k = rotate(qkv[:, :, :2], *rotation).unbind(2)
-            v = qkv[:, :, 2]
+        layers = [self.q_proj, self.k_proj, self.v_proj]
+        if query_positions is None:
+            q, k, v = rotary_projections(x, layers, self.num_heads, rotation, rotated=2)
         else:
-            q = self.q_proj(gather_tokens(x, rows)).unflatten(-1, (1, self.num_heads, -1))
-            q = rotate(q, *(gather_tokens(table, rows) for table in rotation)).squeeze(2)
-            kv = packed_linear(x, self.k_proj, self.v_proj).unflatten(-1, (2, self.num_heads, -1))
-            k = rotate(kv[:, :, :1], *rotation).squeeze(2)
-            v = kv[:, :, 1]
-        v = v.clone()  # a view would keep q and k before their rotation alive until the backward pass
+            of_queries = [gather_tokens(t, query_positions) for t in (x, *rotation)]
+            (q,) = rotary_projections(of_queries[0], layers[:1], self.num_heads, of_queries[1:], rotated=1)
+            k, v = rotary_projections(x, layers[1:], self.num_heads, rotation, rotated=1)
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # [B, H, N, head_dim]
         dropout = self.dropout if self.training else 0.0
-        if 0 < dropout < 1 and q.device.type == "cpu":
-            y = attention_with_dropout(q, k, v, attend, dropout)
+        if 0 < dropout < 1 and q.device.type == "cpu" and not torch.compiler.is_compiling():
+            y = attention_with_dropout(q, k, v, bias, dropout)
         else:
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=attend, dropout_p=dropout)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
         return self.out_proj(y.transpose(1, 2).flatten(2))
 
 
-def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, attend: Tensor | None, dropout: float) -> Tensor:
+def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> Tensor:
     """What ``scaled_dot_product_attention`` computes, faster on a CPU, where that spends more than half its
     time on Bernoulli variables: here a weight takes 16 random bits, and the rate is a multiple of 2^-16.
 
     Args:
         q, k, v: [B, H, R, head_dim], [B, H, N, head_dim] and the same; half precision is computed in float32.
-        attend: as for ``RotarySelfAttention``.
+        bias: [B, 1, 1, N], added to the scores; None for nothing. It gets no gradient.
         dropout: of the attention weights, above 0 and below 1.
 
     Returns:
         [B, H, R, head_dim]
     """
-    given = q.dtype
-    q, k, v = (t.to(torch.promote_types(given, torch.float32)) for t in (q, k, v))
-    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-    if attend is not None:
-        scores = scores.masked_fill(~attend, float("-inf"))
     dropped = min(round(dropout * 65536), 65535)
-    words = torch.empty((scores.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    bits = words.view(torch.int16)[: scores.numel()].view(scores.shape)  # from -32768 to 32767
-    kept = (bits >= dropped - 32768).to(scores.dtype)
-    return ((scores.softmax(-1) * kept) @ (v * (65536 / (65536 - dropped)))).to(given)
+    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    if bias is not None:
+        bias = bias.to(dtype)
+    return _AttentionWithDropout.apply(*(t.to(dtype) for t in (q, k, v)), bias, dropped).to(q.dtype)
+
+
+class _AttentionWithDropout(torch.autograd.Function):
+    """Keeps the weights and which of them are dropped, instead of also their product."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, bias, dropped):
+        heads = q.shape[:2]
+        q, k, v = (t.flatten(0, 1) for t in (q, k, v))  # [B * H, N, head_dim]
+        bias = q.new_zeros(()) if bias is None else bias.expand(*heads, 1, -1).flatten(0, 1)
+        weights = torch.baddbmm(bias, q, k.mT, alpha=q.shape[-1] ** -0.5).softmax(-1)
+        words = torch.empty((weights.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        bits = words.view(torch.int16)[: weights.numel()].view(weights.shape)  # from -32768 to 32767
+        kept = bits >= dropped - 32768
+        ctx.save_for_backward(q, k, v, weights, kept)
+        ctx.heads, ctx.scale = heads, 65536 / (65536 - dropped)
+        y = torch.baddbmm(q.new_empty(()), weights * kept, v, beta=0, alpha=ctx.scale)
+        return y.unflatten(0, heads)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        q, k, v, weights, kept = ctx.saved_tensors
+        grad, scale, nothing = grad.flatten(0, 1), q.shape[-1] ** -0.5, grad.new_empty(())
+        grad_v = torch.baddbmm(nothing, (weights * kept).mT, grad, beta=0, alpha=ctx.scale)
+        grad_weights = torch.baddbmm(nothing, grad, v.mT, beta=0, alpha=ctx.scale).mul_(kept)
+        grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
+        grad_q = torch.baddbmm(nothing, grad_scores, k, beta=0, alpha=scale)
+        grad_k = torch.baddbmm(nothing, grad_scores.mT, q, beta=0, alpha=scale)
+        return *(g.unflatten(0, ctx.heads) for g in (grad_q, grad_k, grad_v)), None, None

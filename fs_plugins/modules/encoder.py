@@ -7,6 +7,7 @@ from fairseq.modules import FairseqDropout, LayerDropModuleList, LayerNorm
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from fs_plugins.modules.attention import attention_bias
 from fs_plugins.modules.encoder_layer import RotaryEncoderLayer
 from fs_plugins.modules.rotary import RotaryEmbedding
 from fs_plugins.modules.state_expansion import gather_tokens
@@ -20,13 +21,13 @@ class Expansion:
         layer: how many layers come before it, 0 ... all.
         sources: [B, N] int64, the token that each is a copy of.
         coordinates: [B, N, rope_dimensions] int64, where each copy stands.
-        is_token: [B, N] bool, False on padding; None where there is none.
+        non_padding_mask: [B, N] bool, False on padding; None where there is none.
     """
 
     layer: int
     sources: Tensor
     coordinates: Tensor
-    is_token: Tensor | None
+    non_padding_mask: Tensor | None
 
 
 class RotaryEncoder(nn.Module):
@@ -54,6 +55,9 @@ class RotaryEncoder(nn.Module):
             )
         rot_emb = RotaryEmbedding(head_dim, args.rope_dimensions)
         layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
+        if getattr(args, "compile", False):
+            for layer in layers:
+                layer.compile(fullgraph=True, dynamic=True)
         self.layers = (
             LayerDropModuleList(args.encoder_layerdrop, layers)
             if args.encoder_layerdrop > 0.0
@@ -70,9 +74,9 @@ class RotaryEncoder(nn.Module):
         self,
         tokens: Tensor,
         coordinates: Tensor,
-        is_token: Tensor | None,
+        non_padding_mask: Tensor | None,
         return_all_hiddens: bool = False,
-        rows: Tensor | None = None,
+        query_positions: Tensor | None = None,
         expansion: Expansion | None = None,
         added: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor] | None]:
@@ -81,17 +85,17 @@ class RotaryEncoder(nn.Module):
         Args:
             tokens: [B, N] int64; with ``expansion`` [B, U], its coordinates and padding likewise.
             coordinates: [B, N, rope_dimensions] int64, where each token stands.
-            is_token: [B, N] bool, False on padding; None where there is none.
+            non_padding_mask: [B, N] bool, False on padding; None where there is none.
             return_all_hiddens: also return the embedding and each layer's output.
-            rows: [B, R] int64, the tokens whose features are wanted: the last layer computes keys and values
-                of all tokens, but queries and everything after only for these. None for all.
+            query_positions: [B, R] int64, the tokens whose features are wanted: the last layer computes keys
+                and values of all tokens, but queries and everything after only for these. None for all.
             expansion: of the U tokens to N, after its first layers; None if all layers see the same tokens.
             added: [B, N, d], what tells copies of a token apart: added to the embedding, or with
                 ``expansion`` to its copies. None for nothing.
 
         Returns:
-            [B, N, d] features ([B, R, d] with ``rows``), and None or the list of [N, B, d] hidden states
-            (fairseq's order; those before the expansion are copied to N tokens as well).
+            [B, N, d] features ([B, R, d] with ``query_positions``), and None or the list of [N, B, d] hidden
+            states (fairseq's order; those before the expansion are copied to N tokens as well).
         """
         x = self.embed_tokens(tokens)
         if added is not None and expansion is None:
@@ -101,18 +105,20 @@ class RotaryEncoder(nn.Module):
         layers = list(self.layers)  # layer drop chooses anew each time
         if expansion is not None:
             first = {self.layers[i] for i in range(expansion.layer)}
-            x = self._run([layer for layer in layers if layer in first], x, coordinates, is_token, hiddens)
+            x = self._run(
+                [layer for layer in layers if layer in first], x, coordinates, non_padding_mask, hiddens
+            )
             x = gather_tokens(x, expansion.sources)
             if added is not None:
                 x = x + added
             if hiddens is not None:
                 hiddens = [gather_tokens(hidden, expansion.sources) for hidden in hiddens]
             layers = [layer for layer in layers if layer not in first]
-            coordinates, is_token = expansion.coordinates, expansion.is_token
-        early = rows is not None and hiddens is None and layers
-        x = self._run(layers, x, coordinates, is_token, hiddens, rows if early else None)
-        if rows is not None and not early:
-            x = gather_tokens(x, rows)
+            coordinates, non_padding_mask = expansion.coordinates, expansion.non_padding_mask
+        early = query_positions is not None and hiddens is None and layers
+        x = self._run(layers, x, coordinates, non_padding_mask, hiddens, query_positions if early else None)
+        if query_positions is not None and not early:
+            x = gather_tokens(x, query_positions)
         if hiddens is not None:
             hiddens = [hidden.transpose(0, 1) for hidden in hiddens]
         return self.emb_layer_norm_after(x), hiddens
@@ -122,20 +128,20 @@ class RotaryEncoder(nn.Module):
         layers: list[nn.Module],
         x: Tensor,
         coordinates: Tensor,
-        is_token: Tensor | None,
+        non_padding_mask: Tensor | None,
         hiddens: list[Tensor] | None,
-        rows: Tensor | None = None,
+        query_positions: Tensor | None = None,
     ) -> Tensor:
-        """x [B, N, d] through layers, the last of which gives only ``rows``; appends each layer's output to
-        ``hiddens``."""
+        """x [B, N, d] through layers, the last of which gives only ``query_positions``; appends each layer's
+        output to ``hiddens``."""
         rotation = self.rot_emb.tables(coordinates, x.dtype)
-        attend = None if is_token is None else is_token[:, None, None, :]
+        bias = attention_bias(non_padding_mask, x.dtype)
         for layer in layers:
-            wanted = rows if layer is layers[-1] else None
+            wanted = query_positions if layer is layers[-1] else None
             if self.checkpoint_activations and self.training:
-                x = checkpoint(layer, x, rotation, attend, wanted, use_reentrant=False)
+                x = checkpoint(layer, x, rotation, bias, wanted, use_reentrant=False)
             else:
-                x = layer(x, rotation, attend, wanted)
+                x = layer(x, rotation, bias, wanted)
             if hiddens is not None:
                 hiddens.append(x)
         return x

@@ -5,7 +5,7 @@ from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 
 from fs_plugins.modules.attention import RotarySelfAttention
-from fs_plugins.modules.lean_linear import gelu_linear
+from fs_plugins.modules.fused_linear import gelu_linear
 from fs_plugins.modules.rotary import RotaryEmbedding
 from fs_plugins.modules.state_expansion import gather_tokens
 
@@ -35,17 +35,17 @@ class RotaryEncoderLayer(nn.Module):
         self,
         x: Tensor,
         rotation: tuple[Tensor, Tensor],
-        attend: Tensor | None,
-        rows: Tensor | None = None,
+        bias: Tensor | None,
+        query_positions: Tensor | None = None,
     ) -> Tensor:
-        """x [B, N, d] -> [B, N, d], or with ``rows`` [B, R] only these tokens' output, [B, R, d]; see
-        ``RotarySelfAttention`` for the arguments."""
-        kept = x if rows is None else gather_tokens(x, rows)
+        """x [B, N, d] -> [B, N, d], or with ``query_positions`` [B, R] only these tokens' output, [B, R, d];
+        see ``RotarySelfAttention`` for the arguments."""
+        kept = x if query_positions is None else gather_tokens(x, query_positions)
         if self.normalize_before:
-            attended = self.self_attn(self.self_attn_layer_norm(x), rotation, attend, rows)
+            attended = self.self_attn(self.self_attn_layer_norm(x), rotation, bias, query_positions)
             x = kept + self.dropout(attended)
             return x + self.dropout(self.feed_forward(self.final_layer_norm(x)))
-        x = self.self_attn_layer_norm(kept + self.dropout(self.self_attn(x, rotation, attend, rows)))
+        x = self.self_attn_layer_norm(kept + self.dropout(self.self_attn(x, rotation, bias, query_positions)))
         return self.final_layer_norm(x + self.dropout(self.feed_forward(x)))
 
     def feed_forward(self, x: Tensor) -> Tensor:

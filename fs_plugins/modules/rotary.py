@@ -37,40 +37,19 @@ class RotaryEmbedding(nn.Module):
         """Cosines and sines for tokens at ``coordinates``, [B, N, dimensions] integer.
 
         Returns:
-            Two tensors [B, N, 1, 1, dimensions, h / 2] of ``dtype``, to be broadcast over (q, k) and heads.
+            Two tensors [B, N, 1, 1, dimensions, 2, h / 2] of ``dtype``, to be broadcast over (q, k) and
+            heads. Sines have a minus where they belong to the first of a pair.
         """
-        angles = coordinates[..., None].float() * self.inv_freq  # [B, N, dimensions, h / 2]
-        angles = angles[:, :, None, None]
-        return angles.cos().to(dtype), angles.sin().to(dtype)
+        angles = coordinates[..., None, None].float() * self.inv_freq  # [B, N, dimensions, 1, h / 2]
+        sin = angles.sin()
+        tables = angles.cos().expand(-1, -1, -1, 2, -1), torch.cat([-sin, sin], 3)
+        return tuple(table.to(dtype)[:, :, None, None] for table in tables)
 
 
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotates x [B, N, roles, heads, head_dim] by the angles of ``tables``, the roles (queries and keys)
-    alike; same shape and dtype."""
-    return _Rotation.apply(x, cos, sin)
-
-
-class _Rotation(torch.autograd.Function):
-    """Keeps no activation: the gradient of a rotation is the rotation back."""
-
-    @staticmethod
-    def forward(ctx, x, cos, sin):
-        ctx.save_for_backward(cos, sin)
-        return _turn(x, cos, sin, 1)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return _turn(grad, *ctx.saved_tensors, -1), None, None
-
-
-def _turn(x: Tensor, cos: Tensor, sin: Tensor, direction: int) -> Tensor:
-    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    dimensions, frequencies = cos.shape[-2:]
-    pairs = (dimensions, 2, frequencies)
-    a, b = x.unflatten(-1, pairs).unbind(-2)
-    out_a, out_b = out.unflatten(-1, pairs).unbind(-2)
-    torch.mul(a, cos, out=out_a)
-    out_a.addcmul_(b, sin, value=-direction)
-    torch.mul(b, cos, out=out_b)
-    out_b.addcmul_(a, sin, value=direction)
-    return out
+def rotate_(x: Tensor, cos: Tensor, sin: Tensor, back: bool = False) -> Tensor:
+    """Rotates x [B, N, roles, heads, head_dim] in place by the angles of ``tables``, or by minus these; the
+    roles (queries and keys) alike."""
+    pairs = x.unflatten(-1, cos.shape[-3:])
+    swapped = pairs.flip(-2)
+    pairs.mul_(cos).addcmul_(swapped, sin, value=-1 if back else 1)
+    return x

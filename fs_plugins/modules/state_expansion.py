@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -85,23 +86,20 @@ def expand_states(
             "tokens, masked and originals must be [B, T] alike, got "
             f"{tuple(tokens.shape)}, {tuple(masked.shape)} and {tuple(originals.shape)}"
         )
-    originals = torch.where(masked, originals, tokens)  # [B, T]
-    was_given = tokens != pad  # [B, T]
-    tokens, originals = _end_with_eos(tokens, originals, eos, pad)  # [B, T + 1]
-    masked = torch.nn.functional.pad(masked, (0, 1))
+    T, is_given = tokens.shape[1], tokens != pad
+    tokens, originals = _end_with_eos(tokens, torch.where(masked, originals, tokens), eos, pad)  # [B, T + 1]
     is_token = tokens != pad
-    expanded = ((originals == bos) | (originals == eos) | masked) & is_token
+    expanded = (originals == bos) | (originals == eos) | F.pad(masked, (0, 1))
+    expanded &= is_token
 
-    counts = torch.where(expanded, k, 1) * is_token  # states of each token
-    ends = counts.cumsum(1)  # where the next token's states begin
-    ranks = expanded.long().cumsum(1)  # how many expanded tokens there are up to here
+    # Counted up to and with each token: tokens, expanded tokens, states.
+    before, ranks = is_token.cumsum(1), expanded.cumsum(1)
+    ends = torch.add(before, ranks, alpha=k - 1)
+    starts = F.pad(ends, (1, 0))  # where each token's states begin; [B, T + 2]
     lengths, target_lengths = ends[:, -1], ranks[:, -1]
-    before = is_token.sum(1)  # tokens of each sentence
-    starts_well = (originals[:, 0] == bos).all()
-    summary = torch.stack(
-        [lengths.max(), lengths.min(), before.max(), before.min(), target_lengths.max(), starts_well.long()]
-    )
-    N, shortest, U, fewest, M, good = summary.tolist()  # the one sync
+    starts_well = originals[:, 0] == bos
+    least, most = torch.stack([lengths, before[:, -1], target_lengths, starts_well]).aminmax(dim=1)
+    (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the one sync
     if not good:
         bad = int((originals[:, 0] != bos).nonzero()[0])
         raise ValueError(
@@ -109,30 +107,28 @@ def expand_states(
             "where the graph of states begins; for fairseq's sentence_prediction pass --init-token 0"
         )
 
-    # Expanded token n comes from the first original token whose states end after n.
-    index = torch.arange(N, device=tokens.device).expand(len(tokens), N).contiguous()
-    is_state = index < lengths[:, None]
-    source = torch.searchsorted(ends, index, right=True).clamp_(max=tokens.shape[1] - 1)  # [B, N]
-    is_node = expanded.gather(1, source) & is_state
-    first_state = (ends - counts).gather(1, source)
+    # Expanded token n comes from the first original token whose states end after n: from the last on padding.
+    place = torch.arange(N, device=tokens.device).expand(len(tokens), N).contiguous()
+    is_state = place < lengths[:, None]
+    source = torch.searchsorted(ends, place, right=True).clamp_(max=T)  # [B, N]
+    is_node = expanded.gather(1, source).logical_and_(is_state)
 
-    # Target m stands at the m-th expanded token; its k nodes follow each other.
-    order = torch.arange(1, M + 1, device=tokens.device).expand(len(tokens), M).contiguous()
-    has_target = order <= target_lengths[:, None]
-    target_source = torch.searchsorted(ranks, order).clamp_(max=tokens.shape[1] - 1) * has_target  # [B, M]
-    first_node = (ends - counts).gather(1, target_source)
-    copy = torch.arange(k, device=tokens.device)
-    node_positions = ((first_node[:, :, None] + copy) * has_target[:, :, None]).flatten(1)  # [B, M * k]
+    # Target m stands at the expanded token of rank m + 1; its k nodes follow each other.
+    order = place[:, :M].contiguous()
+    has_target = order < target_lengths[:, None]
+    target_source = torch.searchsorted(ranks, order, right=True).mul_(has_target)  # [B, M]
+    first_node = starts.gather(1, target_source)
+    node_positions = first_node[:, :, None] + torch.arange(k, device=tokens.device)
     return StateLayout(
         tokens=tokens.gather(1, source).masked_fill(~is_state, pad),
         positions=source * is_state,
-        copies=(index - first_state + 1) * is_node,
-        node_positions=node_positions,
+        copies=(place - starts.gather(1, source)).add_(1).mul_(is_node),
+        node_positions=node_positions.mul_(has_target[:, :, None]).flatten(1),
         node_sources=target_source.repeat_interleave(k, dim=1),
         node_lengths=target_lengths * k,
         targets=originals.gather(1, target_source).masked_fill(~has_target, pad),
         target_lengths=target_lengths,
-        first_states=(ends - counts)[:, :-1] * was_given,
+        first_states=starts[:, :T] * is_given,
         full=shortest == N,
         unexpanded=tokens[:, :U],
         unexpanded_full=fewest == U,
@@ -141,8 +137,8 @@ def expand_states(
 
 def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int) -> tuple[Tensor, Tensor]:
     """[B, T] -> [B, T + 1], with ``</s>`` after the last token of each sentence that does not end in one."""
-    tokens = torch.nn.functional.pad(tokens, (0, 1), value=pad)
-    originals = torch.nn.functional.pad(originals, (0, 1), value=pad)
+    tokens = F.pad(tokens, (0, 1), value=pad)
+    originals = F.pad(originals, (0, 1), value=pad)
     lengths = (tokens != pad).sum(1, keepdim=True)  # [B, 1]
     last = originals.gather(1, (lengths - 1).clamp_(min=0))
     end = torch.where(last == eos, pad, eos)  # at the first free place

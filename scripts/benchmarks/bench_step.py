@@ -54,6 +54,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--dtype", choices=DTYPES, default="float32")
     add("--checkpoint-activations", action="store_true", help="of all models")
+    add("--compile", action="store_true", help="the ExLM's layers with torch.compile")
     add("--clip-norm", type=float, help="clip gradients, as fairseq-train does (0: measure their norm only)")
     add("--optimizer", choices=("adam",), help="update the parameters, as fairseq-train does")
     args = parser.parse_args(argv)
@@ -207,6 +208,7 @@ def make_steps(args: argparse.Namespace) -> dict[str, Step]:
             expand_from_layer=layer,
             state_graph=graph,
             state_embedding_scale=scale,
+            compile=args.compile,
         )
         steps[f"{name}, J = {layer}" if layer else name] = Step(args, exlm, NatDagLossMLM(task), batch)
     return steps

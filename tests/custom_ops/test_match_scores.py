@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.custom_ops.match_scores import _chunks, match_scores
 
 
 def plain(states, weight, bias, targets):
@@ -122,6 +122,13 @@ def test_one_chunk_of_logits_at_a_time():
             peak = max(peak, alive)
     rest = 4 * V * d + 4 * B * L * 5 * 4  # the output matrix's gradient; scores and their gradients
     assert chunk_bytes < peak < 1.3 * chunk_bytes + 2 * rest < all_logits / 7
+
+
+def test_chunks_are_of_equal_size():
+    sizes = [chunk.stop - chunk.start for chunk in _chunks(5376, 50265, 256 * 2**20)]
+    assert sum(sizes) == 5376 and len(sizes) == 5 and max(sizes) - min(sizes) < 5
+    assert 4 * 50265 * max(sizes) <= 256 * 2**20
+    assert _chunks(7, 100, 1) == [slice(i, i + 1) for i in range(7)]
 
 
 def test_targets_out_of_the_vocabulary_are_refused():

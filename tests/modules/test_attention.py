@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from fs_plugins.modules.attention import RotarySelfAttention, attention_with_dropout
-from fs_plugins.modules.rotary import RotaryEmbedding, rotate
+from fs_plugins.modules.attention import RotarySelfAttention, attention_bias, attention_with_dropout
+from fs_plugins.modules.rotary import RotaryEmbedding, rotate_
 
 
 def attention(d=32, heads=4, dropout=0.0):
@@ -27,11 +27,11 @@ def test_without_rotation_equals_torch_multihead_attention():
     theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
     x = torch.randn(B, N, 32, dtype=torch.float64)
     zeros = torch.zeros(B, N, 2, dtype=torch.int64)
-    is_token = torch.arange(N) < torch.tensor([[7], [4], [1]])
+    non_padding_mask = torch.arange(N) < torch.tensor([[7], [4], [1]])
     rotation = ours.rot_emb.tables(zeros, x.dtype)
-    expected, _ = theirs(x, x, x, key_padding_mask=~is_token)
-    actual = ours(x, rotation, is_token[:, None, None])
-    torch.testing.assert_close(actual[is_token], expected[is_token])
+    expected, _ = theirs(x, x, x, key_padding_mask=~non_padding_mask)
+    actual = ours(x, rotation, attention_bias(non_padding_mask, x.dtype))
+    torch.testing.assert_close(actual[non_padding_mask], expected[non_padding_mask])
 
 
 def test_equals_its_definition():
@@ -39,7 +39,7 @@ def test_equals_its_definition():
     x = torch.randn(B, N, 32, dtype=torch.float64)
     rotation = ours.rot_emb.tables(coordinates(B, N), x.dtype)
     split = [p(x).unflatten(-1, (heads, 8))[:, :, None] for p in (ours.q_proj, ours.k_proj)]
-    q, k = (rotate(t, *rotation)[:, :, 0] for t in split)  # [B, N, H, 8]
+    q, k = (rotate_(t.detach(), *rotation)[:, :, 0] for t in split)  # [B, N, H, 8]
     weights = torch.einsum("bnhc,bmhc->bhnm", q * 8**-0.5, k).softmax(-1)
     y = torch.einsum("bhnm,bmhc->bnhc", weights, ours.v_proj(x).unflatten(-1, (heads, 8))).flatten(2)
     torch.testing.assert_close(ours(x, rotation, None), ours.out_proj(y))
@@ -51,8 +51,8 @@ def test_padding_changes_nothing():
     places = coordinates(1, 8)
     alone = ours(x, ours.rot_emb.tables(places[:, :5], x.dtype), None)
     padded = torch.cat([x, torch.randn(1, 3, 32, dtype=torch.float64)], dim=1)
-    attend = (torch.arange(8) < 5)[None, None, None]
-    together = ours(padded, ours.rot_emb.tables(places, x.dtype), attend)[:, :5]
+    bias = attention_bias((torch.arange(8) < 5)[None], x.dtype)
+    together = ours(padded, ours.rot_emb.tables(places, x.dtype), bias)[:, :5]
     torch.testing.assert_close(together, alone)
 
 
@@ -75,14 +75,15 @@ def test_attention_with_dropout(rate, padded):
     B, H, R, N = 3, 2, 41, 63  # 15,498 weights, which 16 bits each do not fill words of 64 with
     q, k = torch.randn(B, H, R, 8, dtype=torch.float64), torch.randn(B, H, N, 8, dtype=torch.float64)
     q, k, v = (t.requires_grad_() for t in (q, k, torch.randn(B, H, N, 5, dtype=torch.float64)))
-    attend = (torch.arange(N) < torch.tensor([[63], [1], [40]]))[:, None, None] if padded else None
+    mask = torch.arange(N) < torch.tensor([[63], [1], [40]]) if padded else None
+    bias = attention_bias(mask, torch.float64)
     weights = torch.einsum("bhrc,bhnc->bhrn", q, k) * 8**-0.5
-    weights = (weights if attend is None else weights.masked_fill(~attend, -math.inf)).softmax(-1)
+    weights = (weights if mask is None else weights.masked_fill(~mask[:, None, None], -math.inf)).softmax(-1)
 
     def dropped_weights() -> torch.Tensor:
         torch.manual_seed(2)
         eye = torch.eye(N, dtype=torch.float64).expand(B, H, N, N)
-        return attention_with_dropout(q, k, eye, attend, rate)
+        return attention_with_dropout(q, k, eye, bias, rate)
 
     real = weights > 0
     kept = (dropped_weights() > 0) & real
@@ -93,7 +94,7 @@ def test_attention_with_dropout(rate, padded):
     assert kept.sum().item() == pytest.approx(count * share, abs=spread + 2)
 
     torch.manual_seed(2)
-    y = attention_with_dropout(q, k, v, attend, rate)
+    y = attention_with_dropout(q, k, v, bias, rate)
     expected = (weights * kept * scale) @ v
     torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-12)
     incoming = torch.randn_like(y)

@@ -167,7 +167,7 @@ def test_last_layer_at_some_rows_only(changes):
     whole = model(*batch())[0].gather(1, index)
     weights = torch.randn_like(whole)
     expected = torch.autograd.grad((whole * weights).sum(), list(model.parameters()))
-    some = model(*batch(), rows=rows)[0]
+    some = model(*batch(), query_positions=rows)[0]
     torch.testing.assert_close(some, whole, rtol=1e-6, atol=1e-6)
     actual = torch.autograd.grad((some * weights).sum(), list(model.parameters()))
     for a, b in zip(actual, expected, strict=True):
@@ -176,9 +176,9 @@ def test_last_layer_at_some_rows_only(changes):
 
 def test_rows_with_all_hidden_states_or_without_layers():
     model, rows = encoder().eval(), torch.tensor([[0, 3], [2, 4]])
-    features, hiddens = model(*batch(), return_all_hiddens=True, rows=rows)
+    features, hiddens = model(*batch(), return_all_hiddens=True, query_positions=rows)
     assert features.shape == (2, 2, 16) and [h.shape for h in hiddens] == [(5, 2, 16)] * 4
-    torch.testing.assert_close(features, model(*batch(), rows=rows)[0], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(features, model(*batch(), query_positions=rows)[0], rtol=1e-6, atol=1e-6)
     dropped = encoder(encoder_layerdrop=0.999999).train()
     plain = dropped.emb_layer_norm_after(dropped.embed_tokens(batch()[0]))
-    torch.testing.assert_close(dropped(*batch(), rows=rows)[0][0, 1], plain[0, 3])
+    torch.testing.assert_close(dropped(*batch(), query_positions=rows)[0][0, 1], plain[0, 3])
