@@ -32,6 +32,7 @@ def apply() -> None:
     APPLIED = True
     restore_numpy_name()
     keep_last_batch()
+    tell_loaders_the_epoch()
     end_loading_at_exit()
     allow_checkpoint_classes()
     mend_meters_of_resumed_runs()
@@ -73,6 +74,17 @@ def keep_last_batch() -> None:
         batches = original(indices, *args, **kwargs)
         rest = np.asarray(indices)[sum(map(len, batches)) :]
         return [*batches, rest] if len(rest) else batches
+
+
+def tell_loaders_the_epoch() -> None:
+    """fairseq keeps the processes that load batches (--num-workers, 1 by default) from epoch to epoch, with
+    the data set as it was in the first: every epoch would have the same masks. They are started anew."""
+    from fairseq.data import iterators
+
+    @wrap(iterators.EpochBatchIterator, "__init__")
+    def init(original, iterator, *args, **kwargs):
+        original(iterator, *args, **kwargs)
+        iterator.persistent_workers = False
 
 
 def end_loading_at_exit() -> None:

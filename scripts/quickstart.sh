@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Trains the vanilla MLM, ExLM, and ExLM with an alignment penalty side by side on this machine's CPU, and shows what
-# each has learned:
+# Trains the vanilla MLM, the paper's ExLM, and ExLM with state embeddings on a lattice side by side on this machine's
+# CPU, and shows what each has learned:
 #
 #   bash scripts/quickstart.sh [text | smiles] [options]
 #
 #   text          English from CPython's documentation (default)
-#   smiles        the molecules that RDKit ships; ExLM with the penalty is then fine-tuned on a property
+#   smiles        the molecules that RDKit ships; ExLM on the lattice is then fine-tuned on a property
 #   --output DIR  where everything goes (default: runs/quickstart-text or runs/quickstart-smiles)
 #   --updates N   of each pre-training (default: 1200; smiles: 600)
-#   --k N         states of a masked token in ExLM (default: 2)
+#   --k N         states of a masked token in ExLM (default: 4)
+#   --p P         share of the tokens that are masked (default: 0.387)
 #   --seed N      of the weights, the masks and the order (default: 1)
 #
 # It takes about 5 minutes on two cores; the first call also makes .venv. If interrupted, rerun the same command to
@@ -18,11 +19,11 @@ set -euo pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-kind=text output='' updates='' k=2 seed=1
+kind=text output='' updates='' k=4 p=0.387 seed=1
 while (($#)); do
     case $1 in
     text | smiles) kind=$1 && shift ;;
-    --output | --updates | --k | --seed) declare "${1#--}=${2?error: $1 needs a value; see --help}" && shift 2 ;;
+    --output | --updates | --k | --p | --seed) declare "${1#--}=${2?error: $1 needs a value; see --help}" && shift 2 ;;
     -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' scripts/quickstart.sh && exit ;;
     *) echo "error: unknown option '$1'; see --help" >&2 && exit 2 ;;
     esac
@@ -73,12 +74,11 @@ else
 fi
 
 echo "Pre-training three models; each has a loss of its own"
-flags=(--updates "$updates" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
+flags=(--updates "$updates" --p "$p" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
 train mlm "pretrain_$kind.sh" mlm quickstart "$out/data-bin"
 flags+=(--k "$k")
 train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin"
-flags+=(--alignment-penalty 2)
-train exlm-penalty "pretrain_$kind.sh" exlm quickstart "$out/data-bin"
+train exlm-lattice "pretrain_$kind.sh" exlm-lattice quickstart "$out/data-bin"
 finish
 
 if [[ $kind == smiles ]]; then
@@ -86,9 +86,9 @@ if [[ $kind == smiles ]]; then
     [[ -e $out/logP ]] || "$python" scripts/prepare_moleculenet.py logP "$out/logP.csv" "$out/logP" \
         --dictionary "$out/data-bin/dict.txt" --kind regression --split random
     flags=(--max-epoch 5 --batch-size 32 --lr 1e-3)
-    train finetune/pretrained finetune_moleculenet.sh bbbp "$out/exlm-penalty/checkpoint_last.pt" "$out/logP"
+    train finetune/pretrained finetune_moleculenet.sh bbbp "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
     flags+=(--scratch)
-    train finetune/scratch finetune_moleculenet.sh bbbp "$out/exlm-penalty/checkpoint_last.pt" "$out/logP"
+    train finetune/scratch finetune_moleculenet.sh bbbp "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
     finish
 fi
-"$python" -m recipes.quickstart.report "$out" "$sentence"
+"$python" -m recipes.quickstart.report "$out" "$p" "$sentence"

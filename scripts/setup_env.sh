@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Makes the Python environment of this clone in .venv and compiles the op; does nothing when both are up to date.
+# Makes the Python environment of this clone in .venv and compiles the op; does nothing when both are up to date:
+#
+#   bash scripts/setup_env.sh         the package and the extra `export`
+#   bash scripts/setup_env.sh test    also all that the tests need: the extra `test`
 #
 # Environment variables:
 #   PYTHON     the Python to make .venv with, 3.11 to 3.13 (default: python3)
@@ -36,8 +39,11 @@ if [[ -n ${EXLM_VENV:-} ]]; then
 else
     venv=.venv
 fi
+extra=${1:-export}
+[[ $# -le 1 && $extra =~ ^(export|test)$ ]] || fail "usage: bash scripts/setup_env.sh [test]"
 log=$venv/setup.log
 stamp=$venv/exlm-stamp
+test_stamp=$venv/exlm-stamp-test # the extra `test` is there too
 unfinished=$venv/exlm-unfinished
 
 # What the installed state depends on: this script, the package's build, its sources, the place of the clone, nvcc.
@@ -50,7 +56,9 @@ fingerprint() {
     } | "$venv/bin/python" -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
 }
 
-if [[ -x $venv/bin/python && -f $stamp && $(cat "$stamp") == "$(fingerprint)" ]]; then
+wanted=$stamp
+[[ $extra == test ]] && wanted=$test_stamp
+if [[ -x $venv/bin/python && -f $wanted && $(cat "$wanted") == "$(fingerprint)" ]]; then
     exit 0
 fi
 
@@ -114,7 +122,9 @@ echo "Setting up $venv (log: $log)"
 step "build tools, NumPy" "${pip[@]}" setuptools wheel cython numpy
 step "PyTorch ($(pinned torch))" "${pip[@]}" torch
 step "fairseq ($(pinned fairseq-fixed))" "${pip[@]}" --no-build-isolation "$(pinned fairseq-fixed)"
-step "ExLM, the rest" "${pip[@]}" --no-build-isolation -v -e '.[test]'
+step "ExLM, the rest" "${pip[@]}" --no-build-isolation -v -e ".[$extra]"
+# fairseq-fixed requires it, but nothing here uses it, and transformers fails to import one of another torch's.
+step "torchaudio removed" "$venv/bin/python" -m pip uninstall --disable-pip-version-check -y torchaudio
 
 op_is_built() {
     "$venv/bin/python" - <<'PYTHON'
@@ -127,6 +137,7 @@ PYTHON
 
 if op_is_built; then
     fingerprint >"$stamp.new" && mv "$stamp.new" "$stamp"
+    [[ $extra != test ]] || cp "$stamp" "$test_stamp"
 else
     # No stamp: the next run tries again.
     echo "warning: the DAG loss could not be compiled; ExLM will use the slower plain PyTorch path. See $log" >&2

@@ -1,5 +1,6 @@
-"""The pages of scripts/ in this process, which is fast (tests/recipes/plan/test_pages.py: in bash)."""
+"""The pages of scripts/ in this process, which is fast, or as a user runs them, in bash."""
 
+import os
 import runpy
 import shlex
 import subprocess
@@ -14,6 +15,20 @@ from tests.integration import commands
 # a page shows its commands: the training, then the evaluation
 SHOW = 'root=$1; python=python; plan() { :; }; source() { :; }; hold() { printf "%q " "$@"; echo; }\n'
 SHOW += 'python() { printf "%q " python "$@"; echo; }; rm() { printf "%q " rm "$@"; echo; }\n'
+
+
+def in_bash(page: str, *words) -> str:
+    """Runs a page to its end; returns its output."""
+    environment = {
+        **os.environ,
+        "EXLM_PYTHON": sys.executable,
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+    }
+    command = ["bash", str(ROOT / "scripts" / f"{page}.sh"), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def commands_of(page: str, planned: str) -> list[list[str]]:

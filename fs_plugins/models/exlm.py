@@ -166,9 +166,9 @@ class ExLMEncoder(RotaryRobertaEncoder):
     def _graph(self, nodes: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
         """LM head and transitions: features of the nodes [B, L, d] -> graph."""
         links = self._links(nodes, layout) if transitions else None
-        return StateGraph(
-            self.lm_head.transform(nodes), self.lm_head.weight, self.lm_head.bias, links, layout
-        )
+        # views, so that DistributedDataParallel with --find-unused-parameters takes them for used here
+        output = (p.view_as(p) for p in (self.lm_head.weight, self.lm_head.bias))
+        return StateGraph(self.lm_head.transform(nodes), *output, links, layout)
 
     def _links(self, nodes: Tensor, layout: StateLayout) -> Tensor:
         """[B, L, L] from the nodes' states [B, L, d]."""

@@ -45,6 +45,19 @@ def pretraining(data, save_dir, *flags, arch="exlm_tiny", criterion="nat_dag_los
     ]
 
 
+# The models of configs/model.
+VARIANTS = sorted(path.stem for path in (ROOT / "configs" / "model").glob("*.flags"))
+
+
+def variant(name: str, data, save_dir, *flags) -> list:
+    """``pretraining`` of the model of configs/model/NAME.flags, with k = 2 unless it is the vanilla MLM."""
+    lines = (ROOT / "configs" / "model" / f"{name}.flags").read_text().splitlines()
+    own = [word for line in lines for word in line.split("#")[0].split()]
+    own[own.index("--arch") + 1] = "mlm_tiny" if "p_roberta_base" in own else "exlm_tiny"
+    copies = {"mlm": [], "repeated-mlm": ["--repeat-times", 2]}.get(name, ["--ext-state-num", 2])
+    return [*pretraining(data, save_dir), *TINY_MODEL, *own, *copies, *flags]
+
+
 @dataclass
 class Run:
     """What a command logged: fairseq's json lines by their tag, and every other line."""
@@ -133,8 +146,12 @@ def train(*flags) -> Run:
 def start(command: str, *flags, then: str = "", cwd=ROOT, **environment) -> subprocess.Popen:
     """fairseq-COMMAND, and then some Python, in a process of its own, with both outputs in one pipe."""
     code = f"from fairseq_cli.{command} import cli_main; cli_main(); {then}"
+    return start_process([sys.executable, "-c", code, *map(str, flags)], cwd, **environment)
+
+
+def start_process(command: list[str], cwd=ROOT, **environment) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, flags)],
+        command,
         cwd=cwd,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         stdout=subprocess.PIPE,
@@ -143,20 +160,59 @@ def start(command: str, *flags, then: str = "", cwd=ROOT, **environment) -> subp
     )
 
 
+# fairseq's default backend names a GPU to torch's wrapper, which then refuses a model on the CPU.
+WORKER = """
+import json, sys
+from torch.nn import parallel
+class OnCpu(parallel.DistributedDataParallel):
+    def __init__(self, module, device_ids, output_device, **options):
+        super().__init__(module, **options)
+parallel.DistributedDataParallel = OnCpu
+from tests.integration import commands
+stats = []
+for flags in json.loads(sys.argv[1]):
+    print(flags, flush=True)
+    stats.append(commands.train(*flags).stats)
+print("stats:", json.dumps(stats))
+"""
+
+
+def distributed(rank: int, port: int, backend: str) -> list:
+    return [
+        *("--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"),
+        *("--distributed-init-method", f"tcp://localhost:{port}", "--ddp-backend", backend),
+        *("--distributed-rank", rank),
+    ]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
+
+
 def start_workers(*flags) -> list:
     """Two data-parallel workers on this machine's CPU, as they are started by hand; the first one logs.
 
-    fairseq itself starts one process a GPU; its --ddp-backend pytorch_ddp insists on GPUs, too.
+    fairseq itself starts one process a GPU.
     """
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    distributed = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
-    distributed += ["--distributed-init-method", f"tcp://localhost:{port}", "--ddp-backend", "legacy_ddp"]
+    port = free_port()
     return [
-        start("train", *flags, *distributed, "--distributed-rank", rank, GLOO_SOCKET_IFNAME="lo")
+        start("train", *flags, *distributed(rank, port, "legacy_ddp"), GLOO_SOCKET_IFNAME="lo")
         for rank in (0, 1)
     ]
+
+
+def train_on_two(runs: list[list]) -> list[Run]:
+    """Several trainings, one after the other, by two data-parallel workers with fairseq's default backend."""
+    port, processes = free_port(), []
+    for rank in (0, 1):
+        flags = [list(map(str, [*run, *distributed(rank, port, "pytorch_ddp")])) for run in runs]
+        command = [sys.executable, "-W", "ignore", "-c", WORKER, json.dumps(flags)]
+        processes.append(start_process(command, GLOO_SOCKET_IFNAME="lo"))
+    first, _ = finish(*processes)
+    [stats] = [line for line in first.lines if line.startswith("stats: ")]
+    return [Run(stats) for stats in json.loads(stats.removeprefix("stats: "))]
 
 
 def parse(output: str) -> Run:

@@ -9,7 +9,7 @@ from tests.integration import commands
 
 
 @pytest.mark.slow
-def test_trains_predicts_and_does_not_repeat(pretrained, squad_data, tmp_path, capsys):
+def test_trains_predicts_and_does_not_repeat(pretrained, squad_data, tmp_path):
     words = (
         pretrained,
         squad_data,
@@ -22,9 +22,9 @@ def test_trains_predicts_and_does_not_repeat(pretrained, squad_data, tmp_path, c
         "--lr",
         "1e-3",
     )
-    pages.run("finetune_squad", *words)
+    said = pages.in_bash("finetune_squad", *words)
     scores = json.loads((tmp_path / "scores.json").read_text())
-    assert f"F1 {scores['f1']:.2f}" in capsys.readouterr().out
+    assert f"F1 {scores['f1']:.2f}" in said
     logged = commands.parse((tmp_path / "train.log").read_text()).stats["valid"][-1]
     assert float(logged["valid_f1"]) == pytest.approx(scores["f1"], abs=0.006)
     assert float(logged["valid_em_swept"]) == pytest.approx(scores["best_exact"], abs=0.006)

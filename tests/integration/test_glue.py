@@ -188,6 +188,19 @@ def test_an_interrupted_fine_tuning_goes_on(place, finetune):
     assert sorted(set(epochs)) == list(range(1, 7)) and epochs.count(1) == 1
 
 
+@pytest.mark.slow
+def test_the_page_itself_to_its_end(place):
+    words = arguments(place, "SST-2", "page", *LEARN, "--max-epoch", "1", "--test")
+    said = pages.in_bash("finetune_glue", *words)
+    score = 100 * json.loads((place / "page/result.json").read_text())["scores"]["valid"]["accuracy"]
+    assert f"SST-2 valid (61 rows): accuracy {score:.2f}" in said
+    assert len(rows_of(place / "page/submission/SST-2.tsv")) == 20
+    assert commands.parse((place / "page/train.log").read_text()).values("score", "valid") == [
+        pytest.approx(score, abs=1e-4)
+    ]
+    assert "finished before" in pages.in_bash("finetune_glue", *words)
+
+
 def test_f1_and_matthews_of_the_libraries_agree_with_saved_files(tmp_path):
     from recipes.glue.predictions import Predictions, scores_of, write_predictions
     from recipes.glue.tasks import TASKS

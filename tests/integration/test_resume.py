@@ -36,11 +36,7 @@ def test_killed_in_mid_epoch_and_resumed_is_uninterrupted(corpus, tmp_path):
 
     folder = tmp_path / "killed"
     saved = load_checkpoint(folder / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
-    if saved >= per_epoch:
-        pytest.skip(
-            f"the machine was too slow to kill the run in its first epoch: it had saved update {saved}"
-        )
-    assert saved >= 4 and saved % 4 == 0
+    assert 4 <= saved < per_epoch and saved % 4 == 0
 
     resumed = train(*pretraining(corpus, folder, *flags, "--max-update", 30))
     assert resumed.losses() == {update: loss for update, loss in whole.losses().items() if update > saved}
@@ -57,13 +53,12 @@ def test_killed_in_mid_epoch_and_resumed_is_uninterrupted(corpus, tmp_path):
 
 @pytest.mark.slow
 def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
-    """Losses, the alignment penalty and, with plain gradient descent, parameters.
+    """Losses and, with plain gradient descent, parameters.
 
     The two resume what one began, which takes what the first reads from the file over to the other. That is
     at the end of an epoch, since a position within one counts the batches of each worker.
     """
     flags = [*NO_DROPOUT, "--optimizer", "sgd", "--lr", 0.1]
-    flags += ["--alignment-penalty", 10, "--alignment-penalty-updates", 100]
     alone = [*flags, "--update-freq", 2]
     begun = train(
         *pretraining(corpus, tmp_path / "two", *alone, "--max-update", 100, "--max-epoch", 1)
@@ -77,8 +72,6 @@ def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
     assert list(begun) + list(two.losses()) == list(one.losses()) == list(range(1, last + 1))
     assert two.values("loss") == pytest.approx(one.values("loss")[-6:], abs=1e-3)  # the log's last digit
     assert two.values("gnorm") == pytest.approx(one.values("gnorm")[-6:], abs=1e-3)
-    penalties = [round(10 * (1 - (update - 1) / 100), 3) for update in range(last - 5, last + 1)]
-    assert two.values("alignment_penalty") == one.values("alignment_penalty")[-6:] == penalties
     assert two.values("bsz") == one.values("bsz")[-6:] and set(two.values("nonfinite")) == {0}
     commands.assert_same_model(*(tmp_path / name / "checkpoint_last.pt" for name in ("one", "two")), 1e-5)
     after = load_checkpoint(tmp_path / "two/checkpoint_last.pt")["model"]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests import builders
-from tests.data.test_token_positions import counted
+from tests.modules.test_token_positions import counted
 
 DICTIONARY = builders.dictionary(20)
 BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()

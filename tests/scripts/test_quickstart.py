@@ -52,7 +52,7 @@ def test_interrupted_resumed_and_finished(tmp_path, environment):
     resumed = quickstart()
     assert resumed.returncode == 0, resumed.stderr
     table = (output / "table.txt").read_text()
-    assert table in resumed.stdout and "best, " in table
+    assert table in resumed.stdout and "best, " in table and "jointly" in table
     assert (output / "exlm" / "train.log").read_text().count("Loaded checkpoint") == 1
     picture = (output / "curve.png").stat().st_mtime_ns
 

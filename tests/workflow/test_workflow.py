@@ -42,10 +42,8 @@ def dry_run(tmp_path, *words) -> str:
 def test_the_commands_of_the_study(tmp_path):
     shown = dry_run(tmp_path, "study", "--config", "output=out")
     assert shown.count("pretrain_text.sh") == 30
-    assert (
-        "pretrain_text.sh exlm smoke out/data-bin out/study/exlm-k4-p0.15-seed-1 --k 4 --p 0.15 --seed 1"
-        in shown
-    )
+    place = "out/study/exlm-k4-p0.15/lr-default/seed-1"
+    assert f"pretrain_text.sh exlm smoke out/data-bin {place} --cpu --k 4 --p 0.15 --seed 1" in shown
     assert shown.count("--updates 240") == 1  # MLM++: twice those of the size
     assert "quickstart_corpus" in shown and "report.py out" in shown
     assert not (tmp_path / "out").exists()
@@ -61,35 +59,41 @@ def test_the_commands_of_the_study(tmp_path):
         "flags=--lr 1e-3",
     )
     assert shown.count("pretrain_text.sh") == 1
-    assert (
-        "recipes.on_gpu --gpus 2 --jobs-per-gpu 3 --log" in shown
-        and "--updates 7 --gpus 2 --lr 1e-3" in shown
-    )
-
-
-def test_layers_before_the_expansion_are_shares_of_the_sizes(tmp_path):
-    shown = dry_run(tmp_path, "cost", "--config", "output=out", "only=penalty=0", "flags=--encoder-layers 4")
-    assert shown.count("pretrain_text.sh") == 6
-    for share, layers in (("0.5", 2), ("0.75", 3)):
-        place = f"out/study/exlm-k4-p0.15-shared{share}-seed-1 "
-        [line] = [line for line in shown.splitlines() if "pretrain_text.sh" in line and place in line]
-        assert f"--expand-from-layer {layers}" in line
-    assert shown.count("--expand-from-layer") == 2 and shown.count("--updates 180") == 1
+    assert "recipes.on_gpu --gpus 2 --jobs-per-gpu 3 --log" in shown and "--updates 7 --lr 1e-3" in shown
 
 
 def test_learning_rates_are_tried_before_they_are_used(tmp_path):
-    words = ("penalty", "--config", "output=out", "only=k=4", "gpus=0", "seeds=1,2,3", "rates=1e-3,2e-3")
+    words = (
+        "graphs",
+        "--config",
+        "output=out",
+        "only=p=0.15,k=4",
+        "gpus=0",
+        "seeds=1,2,3",
+        "rates=1e-3,2e-3",
+    )
     shown = dry_run(tmp_path, *words)
-    assert shown.count("pretrain_text.sh") == 4 and "--seed 2" not in shown
-    assert "--cpu  --lr 0.002 --alignment-penalty 2" in shown
-    assert "recipes.study.best out/rates/exlm-k4-p0.15-penalty2.json" in shown
+    assert shown.count("pretrain_text.sh") == 3 + 3 * 2 and "--seed 2" not in shown
+    assert "--cpu --k 4 --p 0.15 --seed 1 --lr 0.002" in shown
+    assert "recipes.study.best out/rates/exlm-lattice-p15.json" in shown
     (tmp_path / "out/rates").mkdir(parents=True)
-    for name in ("exlm-k4-p0.15", "exlm-k4-p0.15-penalty2"):
+    names = ("exlm-p15", "exlm-local-p15", "exlm-lattice-p15", "exlm-lattice-last-p15")
+    for name in names:
         (tmp_path / f"out/rates/{name}.json").write_text(json.dumps({"lr": 0.002, "seed": 1, "bits": {}}))
     shown = dry_run(tmp_path, *words)
-    assert shown.count("pretrain_text.sh") == 2 * 2 and "--seed 1" not in shown
-    place = "out/study/exlm-k4-p0.15-penalty2-lr0.002-seed-3"
+    assert shown.count("pretrain_text.sh") == 4 * 2 and "--seed 1" not in shown
+    assert shown.count("--lr 0.002 --expand-from-layer -1") == 2
+    place = "out/study/exlm-lattice-p15/lr-0.002/seed-3"
     assert f"fs_plugins.analysis.use_of_states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
+
+
+def test_a_comparison_of_ones_own(tmp_path):
+    """In a table of its own, whose target is its name."""
+    (tmp_path / "mine.csv").write_text("name,targets,model,k,p\na,mine,exlm,2,0.3\nb,mine,mlm,1,0.3\n")
+    shown = dry_run(tmp_path, "mine", "--config", "output=out", "runs_table=mine.csv")
+    assert shown.count("pretrain_text.sh") == 2 and "out/study/b/lr-default/seed-1/joint.json" in shown
+    result = call(tmp_path, "mine", "-n", "--config", "output=out", "runs_table=other.csv")
+    assert result.returncode != 0 and "other.csv: [Errno 2] No such file" in result.stdout + result.stderr
 
 
 @pytest.fixture
@@ -169,7 +173,7 @@ def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
     result = call(tmp_path, "table12", "--config", *words)
     shown = result.stdout + result.stderr
     assert result.returncode != 0
-    for key in ("exlm-k4-p0.15-seed-1", "repeated-mlm-k1-p0.15-seed-1"):
+    for key in ("exlm-k4-p0.15/lr-default/seed-1", "repeated-mlm-k1-p0.15/lr-default/seed-1"):
         assert f"failed with exit status 2; the end of out/study/{key}/log/pretrain.log:" in shown
     assert shown.count("error: --batch-size 'many': give a whole number") == 2
     assert "rerun the same command to resume" in shown
@@ -190,8 +194,8 @@ def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
     # 40 updates: the first checkpoint of size smoke
     words = ("figure12", "--config", "output=out", "only=k=4,p=0.15", "sentences=20", "updates=60")
     log, folder = (
-        tmp_path / "out/study/exlm-k4-p0.15-seed-1/train.log",
-        tmp_path / "out/study/exlm-k4-p0.15-seed-1",
+        tmp_path / "out/study/exlm-k4-p0.15/lr-default/seed-1/train.log",
+        tmp_path / "out/study/exlm-k4-p0.15/lr-default/seed-1",
     )
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     with (tmp_path / "engine.log").open("w") as file:
@@ -224,17 +228,21 @@ def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
 def test_a_comparison_of_molecules_to_its_report(tmp_path):
     """Rates tried, the best one's other seed, every measure; with two models of two updates."""
     builders.smiles_folder(tmp_path / "data")
-    words = "output=out size=smoke data=data only=k=4,p=0.15 updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
-    result = call(tmp_path, "measures", "--cores", "2", "--config", *words.split())
+    rows = "a,mine,exlm-lattice,4,0.3\nb,mine,exlm-no-transitions,4,0.3\n"
+    (tmp_path / "mine.csv").write_text(f"name,targets,model,k,p\n{rows}")
+    words = (
+        "output=out size=smoke data=data runs_table=mine.csv updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
+    )
+    result = call(tmp_path, "mine", "--cores", "2", "--config", *words.split())
     assert result.returncode == 0, result.stdout + result.stderr
-    for row, own in (("exlm-k4-p0.15", {"states"}), ("exlm-no-transitions-k4-p0.15", set())):
-        lr = json.loads((tmp_path / f"out/rates/{row}.json").read_text())["lr"]
-        found = {path.stem for path in (tmp_path / f"out/study/{row}-lr{lr:g}-seed-2").glob("*.json")}
-        assert found & set(MEASURES) == {"probe", "curve", "joint", "filling", "atoms"} | own
+    for name, own in (("a", {"states"}), ("b", set())):
+        lr = json.loads((tmp_path / f"out/rates/{name}.json").read_text())["lr"]
+        found = {path.stem for path in (tmp_path / f"out/study/{name}/lr-{lr:g}/seed-2").glob("*.json")}
+        assert found & set(MEASURES) == {"probe", "curve", "joint"} | own
     lines = (tmp_path / "out/report.md").read_text().split("### Comparison")[1].splitlines()
-    for model in ("ExLM, k = 4 | 15%", "w/o transitions, k = 4 | 15%"):
-        rows = [line for line in lines if line.startswith(f"| {model}")]
-        assert len(rows) >= 4 and not [row for row in rows if "not run" in row or "unfinished" in row]
+    for model in "ab":
+        rows = [line for line in lines if line.startswith(f"| {model} | 30%")]
+        assert len(rows) == 2 and not [row for row in rows if "not run" in row or "unfinished" in row]
 
 
 @pytest.mark.slow
@@ -247,8 +255,10 @@ def test_an_early_end_is_an_error(tmp_path):
         "snakemake.dag.DAG.update_checkpoint_dependencies = nothing\n"
         "snakemake.cli.main(sys.argv[1:])"
     )
-    words = "output=out size=smoke data=data only=k=1,p=0.15 updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
-    result = call(tmp_path, "measures", "--cores", "2", "--config", *words.split(), program=("-c", blind))
+    words = (
+        "output=out size=smoke data=data only=name=mlm-p15 updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
+    )
+    result = call(tmp_path, "graphs", "--cores", "2", "--config", *words.split(), program=("-c", blind))
     printed = result.stdout + result.stderr
     assert result.returncode != 0
     assert "without" in printed and "rerun the same command to go on" in printed

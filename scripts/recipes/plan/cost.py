@@ -2,13 +2,16 @@
 
 FLOPs are those of the matrix products, two a multiplication with addition, three times the forward pass.
 Each layer counts at all of its tokens, for all models alike, although ExLM's last one is computed at the
-nodes only. Memory and hours are estimates for mixed precision, compared with no profiler.
+nodes only. Samples of different lengths count as such. Memory and hours are estimates for mixed precision,
+compared with no profiler.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from recipes.command_line import RecipeError
 from recipes.dictionaries import entries_of, read_symbols
@@ -30,7 +33,7 @@ class Model:
         positions: --max-positions.
         k: states of a masked token (ExLM), or copies of each token (Repeated MLM).
         p: share of the tokens that are masked.
-        T: tokens of a sample, before expansion.
+        T: tokens of a sample, before expansion; or an array, of each of several samples.
         kind: "exlm", "mlm" or "repeated-mlm".
         transitions: whether it has a transition head that is computed.
         expand_from_layer: layers that see the tokens before their expansion (ExLM).
@@ -44,7 +47,7 @@ class Model:
     positions: int
     k: int
     p: float
-    T: int
+    T: float | np.ndarray
     kind: str
     transitions: bool = True
     expand_from_layer: int = 0
@@ -69,18 +72,18 @@ class Model:
     def tokens(self) -> float:
         """Of a sample, as the encoder's last layers see it."""
         if self.kind == "repeated-mlm":
-            return float(self.k * self.T)
-        return self.T + self.targets * (self.k - 1) if self.kind == "exlm" else float(self.T)
+            return self.k * self.T
+        return self.T + self.targets * (self.k - 1) if self.kind == "exlm" else self.T
 
     @property
     def tokens_of_layers(self) -> list[tuple[int, float]]:
         """(layers, tokens of a sample that they see)."""
         first = self.expand_from_layer
-        return [(first, float(self.T)), (self.layers - first, self.tokens)]
+        return [(first, self.T), (self.layers - first, self.tokens)]
 
     @property
     def flops(self) -> float:
-        """Of a sample in training."""
+        """Of a sample in training, the mean over samples of different lengths."""
         d = self.d
         encoder = sum(n * E * (4 * d * d + 2 * d * self.ffn + 2 * E * d) for n, E in self.tokens_of_layers)
         outputs = self.targets * (self.k if self.kind == "exlm" else 1)  # where the vocabulary is computed
@@ -89,7 +92,7 @@ class Model:
         if self.kind == "exlm" and self.transitions:
             L, M = outputs, self.targets
             graph = L * 2 * d * (2 * d + self.heads) + L * L * d / 2 + M * L * L / 2
-        return 3 * 2 * (encoder + head + graph)
+        return float(np.mean(3 * 2 * (encoder + head + graph)))
 
     def memory(self, sentences: int) -> float:
         """Bytes on a GPU for a step of as many samples: states of the optimizer, and activations (of a layer
@@ -133,12 +136,33 @@ def flops_of_run(words: list[str]) -> float:
     repeated = flags.value("--task") == "repeated_masked_lm"
     name = "exlm" if "--ext-state-num" in flags else "repeated-mlm" if repeated else "mlm"
     counts = [flag for flag in ("--ext-state-num", "--repeat-times") if flag in flags]
-    k, T = flags.whole(counts[0]) if counts else 1, flags.whole("--tokens-per-sample")
+    k, T = flags.whole(counts[0]) if counts else 1, lengths(words[start - 1], flags)
     model = model_of(name, k, flags, flags, entries_of(read_symbols(dictionary)), T)
-    samples = flags.whole("--batch-size") if "--batch-size" in flags else flags.whole("--max-tokens") / T
+    samples = (
+        flags.whole("--batch-size") if "--batch-size" in flags else flags.whole("--max-tokens") / T.mean()
+    )
     for flag in ("--update-freq", "--distributed-world-size"):
         samples *= flags.whole(flag) if flag in flags else 1
     return model.flops * samples * flags.whole("--max-update")
+
+
+def lengths(data: str, flags: Flags) -> np.ndarray:
+    """Tokens of the samples, with their ``<s>``: those of the training set where each sentence is a sample
+    (--sample-break-mode eos), else one sample of --tokens-per-sample.
+
+    Args:
+        data: folders, joined by ':'.
+    """
+    longest = flags.whole("--tokens-per-sample")
+    if flags.value("--sample-break-mode") != "eos":
+        return np.array([longest])
+    from fairseq.data import data_utils  # takes seconds
+
+    sizes = [
+        data_utils.load_indexed_dataset(str(Path(part, "train")), None).sizes for part in data.split(":")
+    ]
+    found = np.concatenate(sizes) + 1
+    return found[found <= longest]
 
 
 def encoder_sizes(model: Flags) -> list[int]:
@@ -183,7 +207,8 @@ def text_of(
     """
     flops = model.flops * samples * updates
     hours = flops / (CARDS[card] * 1e12 * share * workers) / 3600
-    before, after = samples * model.T, samples * model.tokens
+    before, after = samples * np.mean(model.T), samples * np.mean(model.tokens)
+    longest = replace(model, T=np.max(model.T))
     peak = f"{share:.0%} of {CARDS[card]} TFLOP/s"
     return "\n".join(
         [
@@ -191,7 +216,7 @@ def text_of(
             f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
             f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
             f"FLOPs             {flops:.3g}",
-            f"memory of a GPU   about {model.memory(max(1, round(step))) / 2**30:.1f} GiB",
+            f"memory of a GPU   about {longest.memory(max(1, round(step))) / 2**30:.1f} GiB",
             f"hours             about {hours:,.1f} on {workers} x {card} at {peak}",
         ]
     )

@@ -6,6 +6,8 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from recipes import folders
 from recipes.command_line import RecipeError, argument_parser, positive, share
 from recipes.dictionaries import entries_of, read_symbols
@@ -17,7 +19,7 @@ from recipes.plan.devices import Devices, add_device_arguments
 from recipes.plan.plan import Plan, override
 
 LARGEST_K = 16
-MOLECULE = 48  # tokens of a drug-like molecule, for what a run costs
+MOLECULE = 48  # tokens of a drug-like molecule, for what a run costs while DATA does not exist
 EXPAND_FROM = "--expand-from-layer"
 MODEL_FLAGS = (  # those of recipes and sizes that make the model
     *("--encoder-layers", "--encoder-embed-dim", "--encoder-ffn-embed-dim", "--encoder-attention-heads"),
@@ -200,12 +202,14 @@ def cost_text(
     corpus: Corpus, args, k: int, model: Flags, recipe: Flags, batch: Flags, devices: Devices
 ) -> str:
     """What the run will cost, in words."""
-    tokens = recipe.whole("--tokens-per-sample") if corpus is TEXT else MOLECULE
+    found = all((Path(part) / "train.idx").is_file() for part in args.data.split(":"))
+    lengths = cost.lengths(args.data, recipe) if corpus is TEXT or found else np.array([MOLECULE])
+    tokens = lengths.mean()
     dictionary = Path(args.data.split(":")[0]) / "dict.txt"
     V = entries_of(read_symbols(dictionary)) if dictionary.is_file() else corpus.entries
     step = batch.whole(corpus.batch) / (tokens if corpus.batch == "--max-tokens" else 1)
     samples = step * batch.whole("--update-freq") * devices.workers
-    sizes = cost.model_of(args.model, k, model, recipe, V, tokens)
+    sizes = cost.model_of(args.model, k, model, recipe, V, lengths)
     updates = recipe.whole("--max-update")
     return cost.text_of(sizes, samples, step, updates, devices.workers, args.card, args.utilization)
 

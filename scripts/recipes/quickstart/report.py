@@ -1,10 +1,10 @@
 """What the models of the quickstart have learned, as a table and a picture.
 
-    python -m recipes.quickstart.report OUTPUT SENTENCE
+    python -m recipes.quickstart.report OUTPUT P SENTENCE
 
-Every checkpoint in OUTPUT/{mlm,exlm,exlm-penalty} has to recover the same masked tokens of the validation set
-(fs_plugins/analysis/probe.py). exlm-penalty then fills the masks of SENTENCE. Writes OUTPUT/table.txt
-and curve.png.
+Every checkpoint in OUTPUT/{mlm,exlm,exlm-lattice} predicts the same masked tokens of the validation set, a
+share P, all of a sample together (fs_plugins/analysis/joint_likelihood.py). exlm-lattice then fills the masks
+of SENTENCE. Writes OUTPUT/table.txt and curve.png.
 """
 
 from __future__ import annotations
@@ -16,31 +16,34 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fs_plugins.analysis import load, load_checkpoint
+from fs_plugins.analysis.joint_likelihood import joint_likelihood
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples
-from fs_plugins.analysis.probe import probe
 from recipes.command_line import run_main
 from recipes.figures import COLOURS, png
 from recipes.files import atomic, read_json, write_json, write_lines
 from recipes.logs import read_log, training_seconds
 
-FILLING = "exlm-penalty"
-MODELS = {"mlm": "MLM", "exlm": "ExLM as published", FILLING: "ExLM with alignment penalty"}
+FILLING = "exlm-lattice"
+MODELS = {"mlm": "MLM", "exlm": "ExLM, the paper's", FILLING: "ExLM, states on a lattice"}
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
 FREQUENCIES = "frequencies of the tokens alone"
-MASKED = 0.15
+SAMPLES = 500  # of the validation set
 
 
-def curve(folder: Path) -> list[dict]:
-    """What the probe says of a model's checkpoints, by updates; kept in probe.json."""
-    measured = read_json(folder / "probe.json") or {}
+def curve(folder: Path, p: float) -> list[dict]:
+    """The joint likelihood by a model's checkpoints, by updates; kept in joint.json."""
+    measured = read_json(folder / "joint.json") or {}
     for path in (*folder.glob("checkpoint_*_*.pt"), folder / "checkpoint_last.pt"):
         checkpoint = load_checkpoint(path, device="cpu")
         updates = str(checkpoint.updates)
         if updates not in measured:
-            found = probe(MaskedPredictor.of(checkpoint), load_samples(checkpoint), MASKED)
-            measured[updates] = {"updates": checkpoint.updates, **found}
-            write_json(folder / "probe.json", measured)
+            found = joint_likelihood(
+                MaskedPredictor.of(checkpoint), load_samples(checkpoint, count=SAMPLES), p
+            )
+            values = {name: found[name].mean for name in ("joint", "marginal", "gain")}
+            measured[updates] = {"updates": checkpoint.updates, "tokens": found["joint"].tokens, **values}
+            write_json(folder / "joint.json", measured)
     return sorted(measured.values(), key=lambda point: point["updates"])
 
 
@@ -62,18 +65,19 @@ def verdict(bits: dict[str, float]) -> str:
     """Which model is ahead, from the bits a masked token of each."""
     (first, least), (second, next_least) = sorted(bits.items(), key=lambda item: item[1])[:2]
     if f"{least:.2f}" == f"{next_least:.2f}":
-        return f"{first} and {second} predict the masked tokens best, and equally well."
-    return f"{first} predicts the masked tokens best, {next_least - least:.2f} bits ahead of {second}."
+        return f"'{first}' and '{second}' predict the masked tokens best, and equally well."
+    return f"'{first}' predicts the masked tokens best, {next_least - least:.2f} bits ahead of '{second}'."
 
 
 def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> list[str]:
-    rows = [f"{'':<34}{'bits a masked token':>20}{'recovered':>11}{'minutes':>9}"]
+    rows = [f"{'bits a masked token':<34}{'jointly':>9}{'one by one':>12}{'gain':>7}{'minutes':>9}"]
     for name, title in MODELS.items():
         last = curves[name][-1]
         minutes = (training_seconds(read_log(output / name / "train.log")) or 0) / 60
-        rows.append(f"  {title:<32}{last['bits']:>20.2f}{last['accuracy']:>11.1%}{minutes:>9.1f}")
-    rows += [f"  {FREQUENCIES:<32}{frequencies:>20.2f}", ""]
-    rows.append(verdict({title: curves[name][-1]["bits"] for name, title in MODELS.items()}))
+        bits = f"{last['joint']:>9.2f}{last['marginal']:>12.2f}{last['gain']:>7.2f}"
+        rows.append(f"  {title:<32}{bits}{minutes:>9.1f}")
+    rows += [f"  {FREQUENCIES:<32}{frequencies:>9.2f}", ""]
+    rows.append(verdict({title: curves[name][-1]["joint"] for name, title in MODELS.items()}))
     rows.append(
         f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results_text.md."
     )
@@ -89,18 +93,18 @@ def draw(curves: dict[str, list[dict]], frequencies: float) -> Figure:
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for (name, points), colour in zip(curves.items(), COLOURS, strict=False):
-        updates, bits = zip(*((point["updates"], point["bits"]) for point in points), strict=True)
+        updates, bits = zip(*((point["updates"], point["joint"]) for point in points), strict=True)
         axes.plot(updates, bits, "o-", color=colour, markersize=4, label=MODELS[name])
     axes.axhline(frequencies, color="gray", linestyle="--", linewidth=1, label=FREQUENCIES)
-    axes.set(xlabel="updates", ylabel="bits a masked token (validation)", xlim=(0, None))
+    axes.set(xlabel="updates", ylabel="bits a masked token, jointly (validation)", xlim=(0, None))
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
     return figure
 
 
 def main() -> None:
-    output, sentence = Path(sys.argv[1]), sys.argv[2]
-    curves = {name: curve(output / name) for name in MODELS}
+    output, p, sentence = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+    curves = {name: curve(output / name, p) for name in MODELS}
     frequencies = frequency_bits(output / "data-bin")
     rows = table(output, curves, frequencies)
     filled = load(output / FILLING / "checkpoint_last.pt", device="cpu").fill(sentence, samples=0).best

@@ -1,298 +1,202 @@
-"""Comparisons of models, each at its best learning rate: what they recover, what that cost, and the measures
-of fs_plugins.analysis. No figure or table of the paper."""
+"""Comparisons of models, each at its best learning rate: bits a masked token after the same updates and at
+the same FLOPs, and the use of states. No figure or table of the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import pairwise
+import math
+
+import pandas as pd
 
 from recipes import figures
-from recipes.report.page import Block, Picture, Pictures, Section
-from recipes.report.study import TRAIN, Measure, Study, by_label, label, measured, probe, times
-from recipes.study import grids
-from recipes.study.grids import PROBE_RATIO, TARGETS, Run
-from recipes.study.measures import NO_PATHS
-from recipes.tables import Table, Value, escape, number, over_seeds
+from recipes.folders import RECORD
+from recipes.report.page import Block, Picture, Pictures
+from recipes.report.study import TRAIN, Study
+from recipes.study import runs
+from recipes.study.runs import Run
+from recipes.tables import Table, Value, escape, over_seeds
 
-MOST_THRESHOLDS = 3
-MINUTES = Measure("minutes in training steps", TRAIN, lambda content, run: content["training_seconds"] / 60)
-FLOPS = Measure("FLOPs", TRAIN, lambda content, run: content["flops"])
-BITS = measured("bits a masked token", grids.CURVE, "bits")
-JOINT = {
-    name: measured(f"{title}, bits a masked token", grids.JOINT, name, digits=3)
-    for name, title in (("joint", "joint"), ("marginal", "marginal"), ("gain", "gain by dependence"))
+# column of the frame -> title, digits; the measures that have it in results[...]
+COLUMNS = {
+    "joint": ("joint bits a masked token", 3),
+    "marginal": ("product of the tokens' own probabilities", 3),
+    "gain": ("gain by dependence", 3),
+    "bits": ("bits of a token by itself", 3),
+    "recovered": ("recovered, %", 1),
+    "valid": ("valid fills, %", 1),
+    "second_state": ("masks with a second state, %", 1),
+    "divergence": ("divergence of a mask's states, bits", 2),
+    "own_share": ("paths through a mask's own states, %", 1),
+    "hydrogens": ("atoms: hydrogens, %", 1),
+    "charge": ("atoms: charge, 100 R²", 1),
 }
-FILLING = {
-    name: measured(f"{name}, %", grids.FILLING, name, scale=100, digits=1)
-    for name in ("valid", "equal", "distinct")
-}
-STATES = {
-    name: measured(title, grids.USE_OF_STATES, name, scale=scale, digits=digits)
-    for name, title, scale, digits in (
-        ("entropy", "entropy over a mask's states, bits", 1, 2),
-        ("posterior_entropy", "entropy by the posterior, bits", 1, 2),
-        ("divergence", "divergence of a mask's states, bits", 1, 3),
-        ("second_state", "masks with a second state, %", 100, 1),
-        ("own_share", "paths through a mask's own states, %", 100, 1),
-    )
-}
-ATOMS = {"hydrogens": "hydrogens, %", "degree": "degree, %", "ring": "in ring, %", "charge": "charge, 100 R²"}
-CONTROLS = ("untrained", "token", "shuffled", "majority")
-RECOVERY_NOTE = (
-    "The probe: masked validation tokens, the same for all models; bits are -log2 of the probability of the "
-    "right one. Below ... bits: the first update at which the probe at the model's own p is, interpolated "
-    "between checkpoints, at the earliest the first; (n=2 of 3) means that one seed never is. Minutes are "
-    "the machine's, which may have been busy. Bands in the pictures are standard deviations over seeds."
-)
-JOINT_NOTE = (
-    "All masked tokens of a sample together, at the p of the training, given their number: joint, the "
-    "product of the tokens' own probabilities (marginal), and what their dependence gains."
-)
-FILLING_NOTE = (
-    "Molecules with a share p of their tokens masked, filled in by drawing: shares of the fillings that are "
-    "molecules (valid), the original one (equal), and valid ones that differ from each other (distinct)."
-)
-ATOMS_NOTE = (
-    "Properties of atoms by a linear model of their frozen vectors, nothing masked: shares of atoms that are "
-    "right, and R² of the partial charge. Controls are means over all models: the untrained encoder, the "
-    "atom's token alone, shuffled labels, the most frequent label."
-)
-STATES_NOTE = (
-    "Of a masked token: the entropy over its own states by the transitions, and with the targets known "
-    "(posterior); the Jensen-Shannon divergence of what its states say; whether a second state has more than "
-    "10%; the share of paths that emit it by its own states. At the end of training, and over it."
+NOTE = (
+    "Bits are -log2 of the probability of the masked validation tokens, at the p of the training and the "
+    "same tokens for all models: joint, of all masked tokens of a sample together; and of each by itself. "
+    "Each run uses the learning rate that the first seed chose, and the figures are of the other seeds: mean "
+    "± standard deviation. A lead is the MLM's bits less the model's, ± its standard error over seeds; at "
+    "equal FLOPs it is against the MLM trained for longer, between whose lengths bits are interpolated in "
+    "the logarithm of FLOPs, seed by seed. FLOPs count every layer at all of its tokens."
 )
 
 
-def _atoms(name: str, row: str = "model") -> Measure:
-    def pick(content: dict, run: Run) -> float:
-        return 100 * content["results"][name][row]["mean"]
-
-    return Measure(ATOMS[name], f"{grids.ATOMS}.json", pick)
-
-
-def curves(study: Study, run: Run, measure: Measure) -> list[dict[int, float]]:
-    """Updates -> a measure of the checkpoints, of each seed."""
-
-    def parse(content: dict) -> dict[int, float]:
-        return {int(row["updates"]): measure.pick(row, run) for row in content.get("rows", [content])}
-
-    return [curve for curve in study.read(run, measure.file, parse) if curve]
-
-
-def mean_curve(found: Sequence[Mapping[int, float]]) -> dict[int, Value]:
-    """Over seeds, at the updates that all have."""
-    common = sorted(set.intersection(*map(set, found))) if found else []
-    return {update: over_seeds(curve[update] for curve in found) for update in common}
+def frame(study: Study, name: str) -> pd.DataFrame:
+    """A row for each pre-training that counts: the run, seed, learning rate, FLOPs, and COLUMNS."""
+    rows, begun = [], {folder: run for run, folder in study.begun.items()}
+    for run in study.experiments[name].runs:
+        for folder in study.folders(run):
+            training, one = study.reader.read(folder / TRAIN) or {}, begun[folder]
+            row = {
+                "name": run.name,
+                "label": run.label,
+                "p": run.p,
+                "k": run.k,
+                "seed": one.seed,
+                "lr": one.lr,
+            }
+            row |= {"updates": training.get("updates"), "flops": training.get("flops")}
+            row["commit"] = (study.reader.read(folder / RECORD) or {}).get("commit")
+            rows.append(row | _results(study, folder, run))
+    return pd.DataFrame(rows)
 
 
-def first_below(curve: Mapping[int, float], bits: float) -> float | None:
-    """The update at which a curve first falls below a number of bits, interpolated between checkpoints.
+def _results(study: Study, folder, run: Run) -> dict[str, float]:
+    """What the measures of a pre-training found, by COLUMNS."""
+    found: dict[str, float] = {}
+    for measure in (runs.PROBE, runs.JOINT, runs.FILLING, runs.USE_OF_STATES):
+        content = study.reader.read(folder / f"{measure}.json")
+        last = content["rows"][-1] if content and "rows" in content else content
+        for one in (last or {"results": []})["results"]:
+            if one["mask_prob"] == run.own_ratio:
+                values = {
+                    key: value["mean"] if isinstance(value, dict) else value for key, value in one.items()
+                }
+                found |= {key: value for key, value in values.items() if key in COLUMNS}
+                if "accuracy" in values:
+                    found["recovered"] = values["accuracy"]
+    if atoms := study.reader.read(folder / f"{runs.ATOMS}.json"):
+        found |= {key: atoms["results"][key]["model"]["mean"] for key in ("hydrogens", "charge")}
+    for key in found.keys() & {key for key, (title, _) in COLUMNS.items() if "%" in title or "100" in title}:
+        found[key] *= 100
+    return found
 
-    That of the first checkpoint if it is below already; None if the curve never falls below.
-    """
-    points = sorted(curve.items())
-    if points and points[0][1] < bits:
-        return points[0][0]
-    for (start, before), (end, after) in pairwise(points):
-        if after < bits:
-            return start + (end - start) * (before - bits) / (before - after)
-    return None
+
+def difference(ours: pd.Series, theirs: pd.Series) -> str:
+    """Theirs less ours, ± its standard error over seeds."""
+    ours, theirs = ours.dropna(), theirs.dropna()
+    if ours.empty or theirs.empty:
+        return ""
+    text = f"{theirs.mean() - ours.mean():+.3f}"
+    if min(len(ours), len(theirs)) < 2:
+        return text
+    return f"{text} ± {math.sqrt(ours.var() / len(ours) + theirs.var() / len(theirs)):.3f}"
 
 
-def thresholds(found: Sequence[Mapping[int, float]]) -> list[int]:
-    """The whole numbers of bits that most curves cross, of equals the lowest; the highest first."""
-    crossed = [
-        bits
-        for curve in found
-        for bits in range(int(min(curve.values())) + 1, int(max(curve.values())) + 1)
-        if first_below(curve, bits) is not None
+def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> pd.Series:
+    """The MLM's bits at a number of FLOPs, for each seed, between its lengths of training; empty beyond."""
+    found = {}
+    for seed, one in mlm.groupby("seed"):
+        points = one.dropna(subset=["flops", column]).sort_values("flops")
+        pairs = zip(
+            points[["flops", column]].to_numpy(), points[["flops", column]].to_numpy()[1:], strict=False
+        )
+        for (low, before), (high, after) in pairs:
+            if low <= flops <= high * (1 + 1e-9):
+                share = math.log(flops / low) / math.log(high / low)
+                found[seed] = before + share * (after - before)
+    return pd.Series(found, dtype=float)
+
+
+def blocks(study: Study, name: str, prefix: str) -> list[Block]:
+    """The learning rates, the table and the pictures of a comparison; writes its frame to OUTPUT/NAME.csv."""
+    data, result = frame(study, name), [escape(NOTE)]
+    if data.empty:
+        return [*result, escape("There are no results yet.")]
+    data.to_csv(study.output / f"{name}.csv", index=False, float_format="%.6g")
+    known = study.experiments[name].runs
+    result += [_rates(study, known), _table(study, known, data)]
+    bits = "joint" if "joint" in data else "bits"
+    pictures = []
+    if bits in data:
+        for p, part in data.groupby("p"):
+            title = f"{COLUMNS[bits][0]} (p = {figures.percent(p)})"
+            pictures.append(Picture(f"{prefix}{name}-flops-p{p:g}", _over_flops(part, known, bits, title)))
+    pictures += [
+        Picture(f"{prefix}{name}-{measure}-p{p:g}", _over_training(study, known, p, measure, column))
+        for measure, column in ((runs.CURVE, "bits"), (runs.USE_OF_STATES, "divergence"))
+        if measure in study.experiments[name].measures
+        for p in sorted({run.p for run in known})
     ]
-    best = sorted(set(crossed), key=lambda bits: (-crossed.count(bits), bits))[:MOST_THRESHOLDS]
-    return sorted(best, reverse=True)
+    return [*result, Pictures(pictures)]
 
 
-class Comparison:
-    """The rows of a comparison, and what its sections have in common."""
-
-    def __init__(self, study: Study, name: str, prefix: str):
-        self.study, self.prefix, self.runs = study, f"{prefix}{name}", TARGETS[name].runs
-        self.ratios = sorted({run.p for run in self.runs})
-        kinds = list(dict.fromkeys((run.model, run.k) for run in self.runs))
-        self.styles: dict[
-            str, dict
-        ] = {}  # a colour for each model and k, dashes and markers for its variants
-        for run in self.runs:
-            kind = kinds.index((run.model, run.k))
-            colour = figures.COLOURS[kind - 1] if kind else "0.2"
-            same = [name for name, style in self.styles.items() if style["color"] == colour]
-            shape = {"ls": figures.DASHES[len(same) % 4], "marker": figures.MARKERS[len(same) % 6]}
-            self.styles.setdefault(label(run), {"color": colour, **shape})
-
-    def table(self, columns: Mapping[str, Callable[[Run], str]], runs: Sequence[Run] = ()) -> Table:
-        """A row per run, with its p, if they differ."""
-        p = {"p": lambda run: figures.percent(run.p)} if len(self.ratios) > 1 else {}
-        return Table.of(runs or self.runs, {"model": label, **p, **columns})
-
-    def cells(self, *measures: Measure) -> dict[str, Callable[[Run], str]]:
-        return {one.title: partial(one.cell, self.study) for one in measures}
-
-    def picture(self, name: str, title: str, values: Mapping[str, Mapping], *axes, **more) -> Picture:
-        figure = figures.lines(values, title, *axes, styles=self.styles, **more)
-        return Picture(f"{self.prefix}-{name}", figure)
-
-    def by_ratio(self) -> Iterator[tuple[str, str, list[Run]]]:
-        """For each p the end of a picture's name, of its title, and the runs."""
-        for p in self.ratios:
-            where = f"-p{p:g}" if len(self.ratios) > 1 else ""
-            yield where, f" (p = {figures.percent(p)})", [run for run in self.runs if run.p == p]
-
-    def over_training(
-        self, name: str, measure: Measure, cost: Measure | None = None, **more
-    ) -> list[Picture]:
-        """A picture for each p of a measure over updates, or over what they cost."""
-        pictures = []
-        for where, what, runs in self.by_ratio():
-            values: dict[str, dict[float, Value]] = {}
-            for run in runs:
-                curve = mean_curve(curves(self.study, run, measure))
-                total = cost.value(self.study, run) if cost else Value((max(curve, default=0),))
-                step = (
-                    total.centre / max(curve) if total and curve else 0
-                )  # checkpoints end with the last update
-                values[label(run)] = {step * update: value for update, value in curve.items() if step}
-            title, xlabel = measure.title + what, cost.title if cost else "updates"
-            pictures.append(self.picture(name + where, title, values, xlabel, band=True, **more))
-        return pictures
-
-    def tokens(self) -> float | None:
-        """Tokens of an update; None if that is not known, or runs differ."""
-        logs = [self.study.curve(run) for run in self.runs if run.own_ratio == run.p]
-        found = {records[0].get("wpb") or 0 for records in logs if records}
-        return max(found) if found and 0 < max(found) < 1.01 * min(found) else None
-
-
-def rates(one: Comparison) -> list[Block]:
-    """Bits by learning rate, of the seed that chooses, as far as they are known."""
-    study, bits = one.study, probe(own=True)[1]
-    tried: dict[Run, dict[float, float]] = {run: {} for run in one.runs}
-    for run in sorted(study.begun):
-        if not run.lr or run.row not in tried:
-            continue
-        first = min(other.seed for other in study.begun if other.row == run.row)
-        path = study.begun[run] / bits.file
-        found = study.reader.read(path, lambda content, run=run: bits.pick(content, run))
-        if run.seed == study.rates.get(run.row, (0, first))[1] and found is not None:
-            tried[run.row][run.lr] = found
-    every = sorted({lr for found in tried.values() for lr in found})
-    if not every:
-        return [escape("All runs have their size's learning rate; give rates= to choose each model's.")]
-
-    def cell(run: Run, lr: float) -> str:
-        best = " (best)" if run in study.rates and lr == study.rates[run][0] else ""
-        return number(tried[run].get(lr), 3) + best
+def _rates(study: Study, known: tuple[Run, ...]) -> Table:
+    """Bits by learning rate, of the seed that chose."""
+    chosen = {run: study.reader.read(study.output / "rates" / f"{run.name}.json") or {} for run in known}
+    every = sorted({float(lr) for one in chosen.values() for lr in one.get("bits", {})})
 
     def remark(run: Run) -> str:
-        if run not in study.rates:
-            return "not chosen yet" if tried[run] else "not run"
-        edges = {min(every): "lowest", max(every): "highest"}
-        edge = edges.get(study.rates[run][0])
-        return f"the {edge} rate tried is best" if edge else ""
+        tried = sorted(map(float, chosen[run].get("bits", {})))
+        if not tried:
+            return "rate not chosen" if run.row in study.undecided else "the size's rate"
+        edges = {tried[0]: "the lowest rate tried is best", tried[-1]: "the highest rate tried is best"}
+        return edges.get(chosen[run]["lr"], "")
 
-    columns = {f"{lr:g}": partial(cell, lr=lr) for lr in every}
-    note = (
-        "Bits a masked token at the model's own p, by the peak learning rate, of the first seed. All other "
-        "numbers are of the other seeds, at the best rate."
-    )
-    return [escape(note), one.table({**columns, "remark": remark})]
-
-
-def recovery(one: Comparison) -> list[Block]:
-    """What is recovered, how soon, and what it cost."""
-    study = one.study
-    every = {run: curves(study, run, BITS) for run in one.runs}
-
-    def below(run: Run, bits: int) -> str:
-        value = over_seeds((first_below(curve, bits) for curve in every[run]), len(every[run]))
-        never = "never" if every[run] else study.missing(run, BITS.file)
-        return value.text(0) if value else never
-
-    def by_mlm(run: Run, cost: Measure) -> str:
-        return number(times(study, run, Run("repeated-mlm", 1, run.p), cost), 2)
-
-    columns = {
-        "learning rate": lambda run: f"{study.rates[run][0]:g}" if run in study.rates else "",
-        **one.cells(*probe(), *(probe(own=True) if one.ratios != [PROBE_RATIO] else ())),
-        **{
-            f"below {bits} bits at update": partial(below, bits=bits)
-            for bits in thresholds([curve for found in every.values() for curve in found])
-        },
-        **one.cells(MINUTES),
-        "minutes, times the MLM": partial(by_mlm, cost=MINUTES),
-        "FLOPs, times the MLM": partial(by_mlm, cost=FLOPS),
-    }
-    tokens = one.tokens()
-    also = ("tokens seen, millions", tokens / 1e6) if tokens else None
-    pictures = one.over_training("bits", BITS, also=also)
-    pictures += [*one.over_training("time", BITS, MINUTES), *one.over_training("flops", BITS, FLOPS)]
-    return [escape(RECOVERY_NOTE), one.table(columns), Pictures(pictures)]
+    columns = {"model": lambda run: run.label, "p": lambda run: figures.percent(run.p)}
+    for lr in every:
+        columns[f"{lr:g}"] = lambda run, lr=lr: (
+            f"{found:.3f}" if (found := chosen[run].get("bits", {}).get(f"{lr:g}")) is not None else ""
+        )
+    return Table.of(known, {**columns, "remark": remark})
 
 
-def pictured(one: Comparison, note: str, measures: dict[str, Measure]) -> list[Block]:
-    """Measures, each with a picture over p; over what the training cost if all have the same p."""
-
-    def place(run: Run) -> float | None:
-        cost = FLOPS.value(one.study, run) if len(one.ratios) == 1 else Value((100 * run.p,))
-        return cost and cost.centre
-
-    xlabel = FLOPS.title if len(one.ratios) == 1 else "p of training and measure, %"
-    pictures = []
-    for name, measure in measures.items():
-        values = by_label(one.study, one.runs, measure, place)
-        pictures.append(one.picture(name, measure.title, values, xlabel))
-    return [escape(note), one.table(one.cells(*measures.values())), Pictures(pictures)]
-
-
-def atoms(one: Comparison) -> list[Block]:
-    """The models, and the controls as means over all of them."""
-    controls: dict[str, dict[str, Value | None]] = {control: {} for control in CONTROLS}
-    for control, found in controls.items():
-        for name, title in ATOMS.items():
-            values = (_atoms(name, control).value(one.study, run) for run in one.runs)
-            found[title] = over_seeds(number for value in values if value for number in value.numbers)
-    table = one.table(one.cells(*map(_atoms, ATOMS)))
-    blank = [""] * (len(table.head) - 1 - len(ATOMS))
-    texts = {name: [v.text() if v else "" for v in found.values()] for name, found in controls.items()}
-    rows = [[name, *blank, *cells] for name, cells in texts.items()]
-    pictures = []
-    for where, what, runs in one.by_ratio():
-        ours = {label(run): {ATOMS[key]: _atoms(key).value(one.study, run) for key in ATOMS} for run in runs}
-        figure = figures.dots(list(ATOMS.values()), controls, ours, "%", f"atom probe{what}", one.styles)
-        pictures.append(Picture(f"{one.prefix}-atoms{where}", figure))
-    models = range(len(table.rows))
-    return [escape(ATOMS_NOTE), Table(table.head, [*table.rows, *rows], models), Pictures(pictures)]
+def _table(study: Study, known: tuple[Run, ...], data: pd.DataFrame) -> Table:
+    groups = dict(iter(data.groupby("name")))
+    shown = [column for column in COLUMNS if column in data]
+    bits = "joint" if "joint" in data else "bits"
+    rows = []
+    for run in known:
+        part = groups.get(run.name)
+        if part is None:
+            rows.append([run.label, figures.percent(run.p), study.missing(run), *[""] * (len(shown) + 4)])
+            continue
+        mlm = data[data["name"].isin([r.name for r in known if r.is_mlm and r.p == run.p])]
+        same = mlm[mlm["name"].isin([r.name for r in known if r.is_mlm and r.p == run.p and r.times == 1])]
+        flops, base = part["flops"].mean(), same["flops"].mean()
+        cells = [run.label, figures.percent(run.p), ", ".join(f"{lr:g}" for lr in sorted(set(part["lr"])))]
+        for column in shown:
+            value = over_seeds(part[column].dropna() if column in part else (), len(part))
+            cells.append(value.text(COLUMNS[column][1]) if value else "")
+        cells.append(f"{flops / base:.2f}" if base and flops else "")
+        cells.append("" if run.is_mlm or bits not in data else difference(part[bits], same[bits]))
+        equal = at_flops(mlm, bits, flops) if bits in data and not run.is_mlm else pd.Series(dtype=float)
+        cells.append(difference(part[bits], equal) if len(equal) else "")
+        rows.append([*cells, str(len(part))])
+    heads = [COLUMNS[column][0] for column in shown]
+    leads = ["FLOPs, times the MLM's", "lead, same updates", "lead, equal FLOPs", "seeds"]
+    return Table(["model", "p", "learning rate", *heads, *leads], rows)
 
 
-def use_of_states(one: Comparison) -> list[Block]:
-    runs = [run for run in one.runs if run.model not in NO_PATHS]
-    shown = {name: measure for name, measure in STATES.items() if name != "posterior_entropy"}
-    pictures = [picture for name, measure in shown.items() for picture in one.over_training(name, measure)]
-    return [escape(STATES_NOTE), one.table(one.cells(*STATES.values()), runs), Pictures(pictures)]
+def _over_flops(data: pd.DataFrame, known: tuple[Run, ...], column: str, title: str):
+    """Bits over FLOPs: the MLM's lengths of training as a line, the other models as points."""
+    values: dict[str, dict[float, Value]] = {"MLM": {}}
+    for run in known:
+        part = data[data["name"] == run.name].dropna(subset=["flops", column]) if column in data else data[:0]
+        if value := over_seeds(part[column]):
+            values.setdefault("MLM" if run.is_mlm else run.label, {})[part["flops"].mean()] = value
+    return figures.lines(values, title, "FLOPs of training", log="x")
 
 
-SECTIONS = {  # the measure that each needs -> title, blocks
-    "": ("Learning rates tried", rates),
-    grids.PROBE: ("Recovery of masked tokens, and its cost", recovery),
-    grids.JOINT: ("Joint likelihood", partial(pictured, note=JOINT_NOTE, measures=JOINT)),
-    grids.FILLING: ("Filling molecules", partial(pictured, note=FILLING_NOTE, measures=FILLING)),
-    grids.ATOMS: ("Atom probe", atoms),
-    grids.USE_OF_STATES: ("Use of states", use_of_states),
-}
-
-
-def sections(study: Study, name: str, prefix: str) -> list[Section]:
-    """The sections of a comparison, those that it measures."""
-    comparison, measures = Comparison(study, name, prefix), ("", *TARGETS[name].measures)
-    shown = {title: build for key, (title, build) in SECTIONS.items() if key in measures}
-    return [Section(title, build(comparison)) for title, build in shown.items()]
+def _over_training(study: Study, known: tuple[Run, ...], p: float, measure: str, column: str):
+    """A measure of the checkpoints over updates, mean and standard deviation over seeds."""
+    values: dict[str, dict[float, Value]] = {}
+    for run in (run for run in known if run.p == p):
+        points: dict[float, list[float]] = {}
+        for content in study.read(run, f"{measure}.json"):
+            for row in (content or {}).get("rows", []):
+                found = row["results"][0][column]
+                points.setdefault(row["updates"], []).append(
+                    found["mean"] if isinstance(found, dict) else found
+                )
+        values[run.label] = {updates: Value(tuple(numbers)) for updates, numbers in points.items()}
+    title = f"{COLUMNS[column][0]} (p = {figures.percent(p)})"
+    return figures.lines(values, title, "updates", band=True)

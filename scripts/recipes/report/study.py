@@ -1,58 +1,39 @@
 """What a study's folder holds, as numbers by run: means and spreads over seeds.
 
-study.json                          size, data, glue, seeds and targets, as the workflow was asked for them
-study/KEY/made_of.json, train.json  the record and the outcome of a pre-training; metrics.jsonl: its curve
-study/KEY/MEASURE.json              measurements; glue/TASK/seed-N/result.json: fine-tunings by table 6
-rates/NAME.json                     the best learning rate of a row, and the seed that chose it
+study.json              size, data, glue, seeds and targets, as the workflow was asked for them
+study/NAME/lr-RATE/seed-N/
+    made_of.json, train.json    the record and the outcome of a pre-training; metrics.jsonl: its curve
+    MEASURE.json                measurements; glue/TASK/seed-N/result.json: fine-tunings by table 6
+rates/NAME.json         the best learning rate of a run, and the seed that chose it
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TypeVar
 
 from recipes.glue.tasks import TASKS
 from recipes.report.reader import Reader
-from recipes.study.grids import GLUE_TASKS, PROBE_RATIO, Run
+from recipes.study.runs import GLUE_TASKS, PROBE_RATIO, Experiment, Run, experiments
 from recipes.tables import Value, over_seeds
 
 TRAIN, METRICS = "train.json", "metrics.jsonl"
-MODELS = {  # of the study, by name
-    "exlm": "ExLM",
-    "exlm-no-transitions": "w/o transitions",
-    "exlm-1d-rope": "w/o 2D RoPE",
-    "exlm-sparse": "sparse ExLM",
-    "exlm-lattice": "lattice",
-    "exlm-soft-lattice": "soft lattice",
-    "exlm-unequal-states": "unequal states",
-    "exlm-unequal-soft-lattice": "unequal states, soft lattice",
-    "repeated-mlm": "Repeated MLM",
-}
 T = TypeVar("T")
-
-
-def label(run: Run) -> str:
-    """What a reader calls a run, without its p, rate and seed: such as "ExLM, k = 4, penalty 2"."""
-    if run.model == "repeated-mlm" and run.k == 1:
-        return {1: "MLM", 2: "MLM++"}.get(run.schedule, f"MLM, {run.schedule:g} times the updates")
-    longer = f", {run.schedule:g} times the updates" if run.schedule != 1 else ""
-    shared = f", expanded after {run.shared_layers:.0%} of the layers" if run.shared_layers else ""
-    penalty = f", penalty {run.penalty:g}" if run.penalty else ""
-    return f"{MODELS.get(run.model, run.model)}, k = {run.k}{longer}{shared}{penalty}"
 
 
 class Study:
     """The results of the pre-trainings in OUTPUT/study.
 
-    A row is all runs of one name. If its learning rate is chosen, only runs with that rate count, and not
-    those of the seed that chose it; while it is to be chosen, none.
+    A row is all pre-trainings of one run of the table of runs. If its learning rate is chosen, only those
+    with that rate count, and not those of the seed that chose it; while it is to be chosen, none.
 
     Attributes:
         settings: of study.json; empty if it does not exist.
-        begun: the folder of each run that was begun, whether it counts or not.
+        experiments: the targets, by name.
+        begun: the folder of each pre-training that was begun, whether it counts or not.
         rates: row -> its learning rate, and the seed that chose it.
         undecided: rows whose learning rate is not chosen yet.
     """
@@ -60,13 +41,17 @@ class Study:
     def __init__(self, output: Path, reader: Reader):
         self.output, self.reader = output, reader
         self.settings = reader.read(output / "study.json") or {}
+        table = self.settings.get("runs_table")
+        self.experiments: dict[str, Experiment] = experiments(table and Path(table))
+        known = {run.name: run for one in self.experiments.values() for run in one.runs}
         self.begun: dict[Run, Path] = {}
-        for folder in sorted(path for path in (output / "study").iterdir() if path.is_dir()):
-            try:
-                self.begun[Run.of(folder.name)] = folder
-            except ValueError as error:
-                reader.note(f"{folder} is not used: {error}")
+        for folder in sorted((output / "study").glob("*/lr-*/seed-*")):
+            name, lr, seed = folder.relative_to(output / "study").parts
+            if name not in known:
+                reader.note(f"{folder} is not used: {name} is in no table of runs")
                 continue
+            rate = 0.0 if lr == "lr-default" else float(lr.removeprefix("lr-"))
+            self.begun[replace(known[name], lr=rate, seed=int(seed.removeprefix("seed-")))] = folder
             reader.record(folder)
         self.rates: dict[Run, tuple[float, int]] = {}
         self.undecided: set[Run] = set()
@@ -126,7 +111,7 @@ class Study:
     @property
     def has_glue(self) -> bool:
         """Whether the study fine-tunes; otherwise its quality is the probe's."""
-        return bool(self.settings.get("glue")) or any((self.output / "study").glob("*/glue/*/seed-*"))
+        return bool(self.settings.get("glue")) or any((self.output / "study").glob("*/*/*/glue/*/seed-*"))
 
 
 @dataclass(frozen=True)
@@ -228,8 +213,8 @@ def by_label(
     study: Study, runs: Iterable[Run], measure: Measure, place: Callable[[Run], float | None]
 ) -> dict[str, dict[float, Value]]:
     """Label -> place of a run on the x axis -> value."""
-    values: dict[str, dict[float, Value]] = {label(run): {} for run in runs}
+    values: dict[str, dict[float, Value]] = {run.label: {} for run in runs}
     for run in runs:
         if (value := measure.value(study, run)) and (x := place(run)):
-            values[label(run)][x] = value
+            values[run.label][x] = value
     return values

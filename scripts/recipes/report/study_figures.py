@@ -11,8 +11,8 @@ from matplotlib import colormaps
 
 from recipes import figures, paper
 from recipes.report.page import Block, Picture, Pictures
-from recipes.report.study import METRICS, TRAIN, Measure, Study, by_label, entropy, glue, label, probe
-from recipes.study.grids import FIGURE12_RATIOS, MASK_RATIOS, REPEATED, STATES, Run
+from recipes.report.study import METRICS, TRAIN, Measure, Study, by_label, entropy, glue, probe
+from recipes.study.runs import Run, experiments
 from recipes.tables import Table, Value, escape, number
 
 PROBE_NOTE = (
@@ -26,7 +26,8 @@ CURVES = {
     "accuracy": ("masked tokens predicted in training, %", 1),
     "ppl": ("training perplexity", 1),
 }
-RUNS = {(k, p): Run("repeated-mlm", k, p) for k, ratios in REPEATED.items() for p in ratios}
+RUNS = {(run.k, run.p): run for run in experiments()["figure5"].runs}
+KS, MASK_RATIOS = (sorted({key[i] for key in RUNS}) for i in (0, 1))
 BY_K_AND_P = {"k": lambda run: str(run.k), "p": lambda run: figures.percent(run.p)}
 
 
@@ -65,7 +66,7 @@ def grid(
     values = {key: measure.value(study, run) for key, run in RUNS.items()}
     centres = {key: value and value.centre for key, value in values.items()}
     pictures = [
-        Picture(f"{name}-{who}", figures.grid(cells, f"{who}: {what}", digits, list(REPEATED), MASK_RATIOS))
+        Picture(f"{name}-{who}", figures.grid(cells, f"{who}: {what}", digits, KS, MASK_RATIOS))
         for who, what, cells in (("paper", theirs, found), ("ours", ours or theirs, centres))
     ]
     columns = {
@@ -155,7 +156,7 @@ def figure9(study: Study, prefix: str) -> list[Block]:
     names = {run: f"k = {run.k}, p = {figures.percent(run.p)}" for run in curves}
     styles = {}  # colours tell p, dashes and markers k
     for run, name in names.items():
-        colour, k = MASK_RATIOS.index(run.p) / len(MASK_RATIOS), list(REPEATED).index(run.k)
+        colour, k = MASK_RATIOS.index(run.p) / len(MASK_RATIOS), KS.index(run.k)
         shape = {"ls": figures.DASHES[k], "marker": figures.MARKERS[k]}
         styles[name] = {"color": colormaps["viridis"](colour), **shape}
     pictures = []
@@ -187,8 +188,8 @@ def figure9(study: Study, prefix: str) -> list[Block]:
 
 
 def figure12(study: Study, prefix: str) -> list[Block]:
-    mlm = [Run("repeated-mlm", 1, p) for p in FIGURE12_RATIOS]
-    exlm = [Run("exlm", k, p) for p in FIGURE12_RATIOS for k in STATES]
+    runs = sorted(experiments()["figure12"].runs, key=lambda run: (run.p, run.k))
+    mlm, exlm = ([run for run in runs if run.is_mlm == is_mlm] for is_mlm in (True, False))
     first, second, place = entropy(), entropy("entropy_posterior"), lambda run: 100 * run.p
     pictures = []
     for measure, title in ((first, "mean over a token's states"), (second, "weighted by the posterior")):
@@ -197,11 +198,10 @@ def figure12(study: Study, prefix: str) -> list[Block]:
         pictures.append(Picture(f"{prefix}figure12-{measure.title}", figure))
     columns = {
         "p": lambda run: figures.percent(run.p),
-        "model": label,
+        "model": lambda run: run.label,
         "bits: mean over states": partial(first.cell, study),
         "weighted by the posterior": lambda run: second.cell(study, run) if run.model == "exlm" else "",
     }
-    runs = sorted([*mlm, *exlm], key=lambda run: (run.p, run.k))
     note = "The paper's figure is a picture without numbers, and does not name its mask ratios."
     return [escape(note), Pictures(pictures), Table.of(runs, columns)]
 

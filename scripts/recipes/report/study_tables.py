@@ -9,13 +9,14 @@ from recipes.report import comparisons, study_figures
 from recipes.report.page import Block, Picture, Pictures, Section
 from recipes.report.study import HOURS, TRAIN, Study, glue, probe, times
 from recipes.report.study_figures import PROBE_NOTE
-from recipes.study.grids import COMPARISONS, EXPERIMENTS, GLUE_TASKS, QUALITY, QUALITY_MNLI, TARGETS, Run
+from recipes.study.runs import GLUE_TASKS, QUALITY, QUALITY_MNLI, Run, experiments
 from recipes.tables import Table, escape, number
 
 
 def _rows(name: str) -> dict[Run, dict]:
     """The paper's rows of a table of methods by run."""
-    return {Run.of(f"{row['run']}-seed-1"): row for row in paper.numbers(name)["rows"]}
+    runs = {run.name: run for run in experiments()[name].runs}
+    return {runs[row["run"]]: row for row in paper.numbers(name)["rows"]}
 
 
 def quality(study: Study, prefix: str, name: str) -> list[Block]:
@@ -85,12 +86,12 @@ def _about(study: Study) -> Table:
 
 def _lacking(study: Study, name: str) -> list[str]:
     """The pre-trainings that have nothing of what a figure, table or comparison shows."""
-    files = {f"{measure}.json" for measure in TARGETS[name].measures} or {TRAIN}
-    if {QUALITY, QUALITY_MNLI} & set(TARGETS[name].measures):
+    files = {f"{measure}.json" for measure in study.experiments[name].measures} or {TRAIN}
+    if {QUALITY, QUALITY_MNLI} & set(study.experiments[name].measures):
         files = {probe()[0].file, glue("Avg").file}
     return [
         run.name
-        for run in TARGETS[name].runs
+        for run in study.experiments[name].runs
         if not any(next(folder.glob(file), None) for folder in study.folders(run) for file in files)
     ]
 
@@ -101,28 +102,27 @@ def _shown(study: Study) -> list[str]:
     If none was asked for, as where runs were asked for by their files: the one that has most of the runs, of
     equals the one that lacks the fewest.
     """
-    lacking = {name: len(_lacking(study, name)) for name in TARGETS}
-    found = {name: len(TARGETS[name].runs) - lacks for name, lacks in lacking.items()}
+    known = study.experiments
+    lacking = {name: len(_lacking(study, name)) for name in known}
+    found = {name: len(known[name].runs) - lacks for name, lacks in lacking.items()}
     asked = set(study.settings.get("targets") or ())
-    if "all" in asked:
-        asked |= set(EXPERIMENTS)
     if not asked and any(found.values()):
-        asked = {max(TARGETS, key=lambda name: (found[name], -lacking[name]))}
-    return [name for name in TARGETS if name in asked or not lacking[name]]
+        asked = {max(known, key=lambda name: (found[name], -lacking[name]))}
+    return [name for name in known if name in asked or not lacking[name]]
 
 
 def _counted(study: Study, name: str) -> str:
-    runs = len(TARGETS[name].runs)
+    runs = len(study.experiments[name].runs)
     return f"{runs - len(_lacking(study, name))} of {runs} pre-trainings"
 
 
 def _section(study: Study, name: str, prefix: str) -> Section:
-    title, lacking = TARGETS[name].title, _lacking(study, name)
+    title, lacking = study.experiments[name].title, _lacking(study, name)
     status = f"There are results of {_counted(study, name)}."
     status += f" Missing: {', '.join(lacking)}." if 0 < len(lacking) <= 5 else ""
-    if name in COMPARISONS:
+    if not study.experiments[name].of_the_paper:
         about = escape(f"Not in the paper. {status}")
-        return Section(f"Comparison: {title}", [about], comparisons.sections(study, name, prefix))
+        return Section(f"Comparison: {title}", [about, *comparisons.blocks(study, name, prefix)])
     number = name.replace("figure", "Figure ").replace("table", "Table ")
     about = escape(f"The paper's: {paper.numbers(name)['source']}. {status}")
     return Section(f"{number}: {title}", [about, *BUILDERS[name](study, prefix)])
@@ -140,9 +140,9 @@ def section(study: Study, title: str, prefix: str = "") -> Section:
         "(n=2 of 3) that one is missing. A number without it is of a single seed."
     )
     blocks = [_about(study), escape(note)]
-    if left := [f"{name} ({_counted(study, name)})" for name in TARGETS if name not in shown]:
+    if left := [f"{name} ({_counted(study, name)})" for name in study.experiments if name not in shown]:
         blocks.append(escape(f"Not asked for, and without all of their results: {', '.join(left)}."))
-    known = {run.name for name in shown for run in TARGETS[name].runs}
+    known = {run.name for name in shown for run in study.experiments[name].runs}
     if others := sorted({run.name for run in study.begun} - known):
         blocks.append(escape(f"Pre-trainings that none of the sections has: {', '.join(others)}."))
     return Section(title, blocks, [_section(study, name, prefix) for name in shown])

@@ -1,8 +1,9 @@
-"""Chooses the best learning rate of a row of a comparison, from the probes of one seed.
+"""Chooses the best learning rate of a row of a table of runs, by one seed.
 
-    python -m recipes.study.best OUTPUT/rates/NAME.json OUTPUT/study/KEY/probe.json...
+    python -m recipes.study.best OUTPUT/rates/NAME.json OUTPUT/study/NAME/lr-RATE/seed-N/MEASURE.json...
 
-The best has the fewest bits a masked token, at the share of masked tokens that the model was trained with.
+The best has the fewest bits a masked token, at the share of masked tokens that the model was trained with:
+the joint bits by joint.json, a token's own by probe.json.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from pathlib import Path
 
 from recipes.command_line import RecipeError, run_main
 from recipes.files import read_json, write_json
-from recipes.study.grids import Run
 
 
-def best_rate(probes: Iterable[Path]) -> dict:
+def best_rate(results: Iterable[Path]) -> dict:
     """``{"lr", "seed", "bits"}``: the best rate (of equals the first), the seed that chose it, and the bits
     of each rate.
 
@@ -24,20 +24,22 @@ def best_rate(probes: Iterable[Path]) -> dict:
         RecipeError: if a result does not exist, or is damaged.
     """
     bits, seed = {}, None
-    for path in probes:
-        run, result = Run.of(path.parent.name), read_json(path)
-        if result is None:
+    for path in results:
+        result, training = read_json(path), read_json(path.parent / "train.json")
+        if result is None or training is None:
             raise RecipeError(f"{path} does not exist: its training is not finished")
-        seed = run.seed
-        bits[run.lr] = next(r["bits"] for r in result["results"] if r["mask_prob"] == run.own_ratio)
+        run = training["run"]
+        seed = run["seed"]
+        found = next(one for one in result["results"] if one["mask_prob"] == run["own_ratio"])
+        bits[run["lr"]] = found["bits"] if "bits" in found else found["joint"]["mean"]
     return {"lr": min(bits, key=bits.get), "seed": seed, "bits": {f"{lr:g}": bits[lr] for lr in bits}}
 
 
 def main() -> None:
     if len(sys.argv) < 3:
         raise SystemExit(__doc__)
-    output, *probes = map(Path, sys.argv[1:])
-    write_json(output, best_rate(probes))
+    output, *results = map(Path, sys.argv[1:])
+    write_json(output, best_rate(results))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Sums up a finished pre-training of the study in SAVE/train.json, written last.
 
-    python -m recipes.study.finish SAVE
+    python -m recipes.study.finish SAVE RUN
 
-Writes SAVE/metrics.jsonl, the figures of SAVE/train.log. Drops the optimizer's state, which only resuming
-needs, from the checkpoints, and removes checkpoint_best.pt and those of the last update, which is in
-checkpoint_last.pt.
+RUN is the row of the table of runs, as JSON. Writes SAVE/metrics.jsonl, the figures of SAVE/train.log. Drops
+the optimizer's state, which only resuming needs, from the checkpoints, and removes checkpoint_best.pt and
+those of the last update, which is in checkpoint_last.pt.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from recipes.command_line import RecipeError, run_main
 from recipes.files import atomic, read_json, write_json
 from recipes.folders import RECORD
 from recipes.plan.cost import flops_of_run
-from recipes.study.grids import Run
 
 USAGE = "usage.jsonl"  # of recipes.on_gpu
 
 
-def finish(save: Path) -> dict:
-    """The content of train.json.
+def finish(save: Path, run: dict) -> dict:
+    """The content of train.json, with ``run`` as "run".
 
     Raises:
         RecipeError: if the folder holds no finished training, or its data are gone.
     """
-    run, records = Run.of(save.name), logs.read_log(save / "train.log")
+    records = logs.read_log(save / "train.log")
     if not records:
         raise RecipeError(f"{save / 'train.log'} has no figures: remove {save}, and rerun the same command")
     updates = max(record["update"] for record in records)
@@ -40,10 +39,12 @@ def finish(save: Path) -> dict:
         drop_optimizer(path)
     with atomic(save / "metrics.jsonl") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
-    corrupted = logs.corruption(records, run.k) if run.model == "repeated-mlm" else None
+    corrupted = logs.corruption(records, run["k"]) if run["model"] == "repeated-mlm" else None
     command = read_json(save / RECORD)["runs"]
-    attempts = [json.loads(line) for line in (save / USAGE).read_text().splitlines()]
+    usage = save / USAGE
+    attempts = [json.loads(line) for line in usage.read_text().splitlines()] if usage.exists() else []
     return {
+        "run": run,
         "updates": updates,
         "training_seconds": logs.training_seconds(records),
         "wall_seconds": round(sum(attempt["wall_seconds"] for attempt in attempts), 2),
@@ -73,10 +74,10 @@ def drop_optimizer(checkpoint: Path) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 3:
         raise SystemExit(__doc__)
     save = Path(sys.argv[1])
-    write_json(save / "train.json", finish(save))
+    write_json(save / "train.json", finish(save, json.loads(sys.argv[2])))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What fs_plugins.analysis measures of a finished pre-training: OUTPUT/study/KEY/MEASURE.json."""
+"""What fs_plugins.analysis measures of a finished pre-training: OUTPUT/study/.../MEASURE.json."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from recipes.files import read_json
 from recipes.folders import RECORD
-from recipes.study.grids import ATOMS, CURVE, ENTROPY, FILLING, JOINT, PROBE, PROBE_RATIO, USE_OF_STATES, Run
+from recipes.study.runs import ATOMS, CURVE, ENTROPY, FILLING, JOINT, PROBE, PROBE_RATIO, USE_OF_STATES, Run
 
-NO_PATHS = ("repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
+NO_PATHS = ("mlm", "repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
 CURVE_SAMPLES = 200
 
 

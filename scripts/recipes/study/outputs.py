@@ -1,13 +1,13 @@
 """Which result files each target of the workflow needs.
 
-OUTPUT/study/KEY/{train,entropy,MEASURE}.json, glue/TASK/seed-N/result.json
+OUTPUT/study/NAME/lr-RATE/seed-N/{train,entropy,MEASURE}.json, glue/TASK/seed-N/result.json
 OUTPUT/rates/NAME.json
 OUTPUT/table3/NAME/glue/TASK/POINT/seed-N/result.json, glue/TASK/best.json
 OUTPUT/table3/NAME/squad/seed-N/scores.json
 OUTPUT/table1/NAME/SET/seed-N/metrics.json
 
-KEY and NAME are those of recipes.study.grids.Run, MEASURE is one of recipes.study.measures, POINT one of
-recipes.glue.grids.
+NAME is that of a run in the table of runs, or a model's; MEASURE is one of recipes.study.measures, POINT one
+of recipes.glue.grids.
 """
 
 from __future__ import annotations
@@ -22,17 +22,8 @@ from recipes.files import read_json
 from recipes.flags import Flags
 from recipes.glue.grids import FLAGS, Point, points_of
 from recipes.glue.tasks import TASKS
-from recipes.study.grids import (
-    EXPERIMENTS,
-    GLUE_TASKS,
-    PROBE,
-    QUALITY,
-    QUALITY_MNLI,
-    TARGETS,
-    Run,
-    expand,
-)
 from recipes.study.measures import MEASURES, applies
+from recipes.study.runs import GLUE_TASKS, JOINT, PROBE, QUALITY, QUALITY_MNLI, Run, expand
 from recipes.study.settings import Settings
 
 STUDY = "study"  # all figures and tables of it
@@ -40,10 +31,10 @@ UNTRAINED = "untrained"  # of table 1
 STUDY_SEEDS, GLUE_SEEDS, MOLECULE_SEEDS = (1, 2, 3), (1, 2, 3, 4, 5), (1, 2, 3)  # the paper's, of fine-tuning
 
 
-def study_targets(targets: Iterable[str]) -> list[str]:
-    """Those of the study, each figure and table by its name."""
-    targets = set(targets)
-    return [name for name in TARGETS if name in targets or STUDY in targets and name in EXPERIMENTS]
+def study_targets(settings: Settings, targets: Iterable[str]) -> list[str]:
+    """Those of the study, each figure, table and comparison by its name."""
+    targets, known = set(targets), settings.experiments
+    return [name for name in known if name in targets or STUDY in targets and known[name].of_the_paper]
 
 
 def study_runs(settings: Settings, name: str) -> dict[Run, set[str]]:
@@ -51,46 +42,50 @@ def study_runs(settings: Settings, name: str) -> dict[Run, set[str]]:
     all of the paper's.
 
     Raises:
-        RecipeError, ValueError: if there is no such run, or a setting is missing.
+        RecipeError: if there is no such run, or a setting is missing.
     """
     settings.check_flags()
     settings.check_glue()
-    runs = expand(["all" if name == STUDY else name], settings.seeds, settings.only)
-    for run in runs:
-        settings.layers_of(run.shared_layers)  # is a whole number
-    return runs
+    names = ["all" if name == STUDY else name]
+    return expand(settings.experiments, names, settings.seeds, settings.only)
 
 
 def study_files(settings: Settings, name: str) -> list[Path]:
-    """The results that a target needs whose learning rates are the sizes'; none if they are to be chosen.
+    """The results that a target needs of the runs whose learning rates are the size's.
 
     Raises:
-        RecipeError, ValueError: of :func:`study_runs`.
+        RecipeError: of :func:`study_runs`.
     """
-    runs = study_runs(settings, name)
-    if settings.rates:
-        return []
-    return [path for run, measures in runs.items() for path in run_files(settings, run, measures)]
+    runs = study_runs(settings, name).items()
+    return [
+        p for run, measures in runs if not rates_of(settings, run) for p in run_files(settings, run, measures)
+    ]
+
+
+def rates_of(settings: Settings, run: Run) -> tuple[float, ...]:
+    """The learning rates to try, if there are seeds to report; none: the size's is used."""
+    return (run.rates or settings.rates) if len(settings.seeds) > 1 else ()
 
 
 def rows_to_tune(settings: Settings, name: str) -> dict[Run, set[str]]:
     """The rows of a target whose learning rates are to be chosen, and their measures.
 
-    None without rates, and none where :func:`study_files` raises: not every target is asked for.
+    None where :func:`study_files` raises: not every target is asked for.
     """
-    if not settings.rates:
-        return {}
     try:
-        return {run.row: measures for run, measures in study_runs(settings, name).items()}
-    except ValueError:
+        runs = study_runs(settings, name)
+    except RecipeError:
         return {}
+    return {run.row: measures for run, measures in runs.items() if rates_of(settings, run)}
 
 
 def rate_files(settings: Settings, name: str) -> list[Path]:
-    """The probes of a row, by its name, with each learning rate and the first seed."""
-    row = Run.of(f"{name}-seed-1")
-    runs = [replace(row, lr=lr, seed=settings.seeds[0]) for lr in settings.rates]
-    return [settings.output / STUDY / run.key / f"{PROBE}.json" for run in runs]
+    """The results of a row, by its name, that choose its learning rate: of the first seed, with each."""
+    row = settings.runs[name]
+    wanted = {measure for one in row.targets for measure in settings.experiments[one].measures}
+    measure = JOINT if JOINT in wanted else PROBE
+    runs = [replace(row, lr=lr, seed=settings.seeds[0]) for lr in rates_of(settings, row)]
+    return [settings.output / STUDY / run.folder / f"{measure}.json" for run in runs]
 
 
 def files_at_best_rate(settings: Settings, row: Run, measures: set[str], best: Path) -> list[Path]:
@@ -102,7 +97,7 @@ def files_at_best_rate(settings: Settings, row: Run, measures: set[str], best: P
 
 def run_files(settings: Settings, run: Run, measures: set[str]) -> list[Path]:
     """The results of a run: its training's, and what is measured of it."""
-    folder = settings.output / STUDY / run.key
+    folder = settings.output / STUDY / run.folder
     files = [folder / "train.json"]
     quality = {QUALITY, QUALITY_MNLI} & measures
     named = measures | ({PROBE} if quality and settings.glue is None else set())

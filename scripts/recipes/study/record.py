@@ -19,7 +19,6 @@ from recipes.files import read_json, sha256, write_json
 from recipes.flags import Flags
 from recipes.folders import CONFIGS
 from recipes.study import outputs
-from recipes.study.grids import TARGETS
 from recipes.study.settings import Settings
 
 
@@ -73,7 +72,7 @@ def records(settings: Settings, targets: Iterable[str]) -> list[Record]:
     """The records of all that some targets write to."""
     targets = set(targets)
     found = []
-    if study := outputs.study_targets(targets):
+    if study := outputs.study_targets(settings, targets):
         found.append(_study(settings, study))
     if "table3" in targets:
         found += _table3(settings)
@@ -90,26 +89,29 @@ def _study(settings: Settings, targets: list[str]) -> Record:
         "glue": settings.glue and str(settings.glue),
         "seeds": list(settings.seeds),
         "targets": targets,
+        "runs_table": settings.runs_table and str(settings.runs_table),
     }
     fixed = {
         "size": settings.size,
         "dictionary": settings.data and sha256(data / "dict.txt"),
         "tokens": settings.data and [(data / f"{split}.bin").stat().st_size for split in ("train", "valid")],
         "glue": about["glue"],
-        **_configs_hashes(settings.size, targets),
+        **_configs_hashes(settings, targets),
         "flags": settings.flags,
         "updates": settings.updates,
         "sentences": settings.sentences,
         "rates": [*settings.rates, f"chosen by seed {settings.seeds[0]}"] if settings.rates else None,
     }
-    return Record(settings.output / "study.json", about, fixed, ("study/*/train.json", "study/*/*.pt"))
+    return Record(
+        settings.output / "study.json", about, fixed, ("study/*/*/*/train.json", "study/*/*/*/*.pt")
+    )
 
 
-def _configs_hashes(size: str, targets: Iterable[str]) -> dict[str, str]:
+def _configs_hashes(settings: Settings, targets: Iterable[str]) -> dict[str, str]:
     """Of the hyper-parameters that the targets' runs of a size depend on."""
-    models = sorted({run.model for name in targets for run in TARGETS[name].runs})
-    shared = ("pretrain/table5", "finetune/table6", "finetune/recipe", f"size/{size}")
-    files = {f"configs of size {size}": shared}
+    models = sorted({run.model for name in targets for run in settings.experiments[name].runs})
+    shared = ("pretrain/table5", "finetune/table6", "finetune/recipe", f"size/{settings.size}")
+    files = {f"configs of size {settings.size}": shared}
     files |= {f"configs of {model}": (f"model/{model}",) for model in models}
     return {
         name: hashlib.sha256(

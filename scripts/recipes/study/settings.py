@@ -14,15 +14,13 @@ from recipes.flags import Flags
 from recipes.folders import CONFIGS
 from recipes.glue.grids import GRIDS
 from recipes.glue.tasks import TASKS, task_named
-from recipes.plan.cost import encoder_sizes
-from recipes.study.grids import GLUE_TASKS, Run
+from recipes.study.runs import GLUE_TASKS, Experiment, Run, experiments
 
 BASELINES = ("forest", "dmpnn")  # of table 1
 SENTENCES = {"smoke": 500, "small": 2000, "paper": 5000}  # by size, see Settings
 SIZES = tuple(SENTENCES)
 # What makes a run of the study that run, or has a setting of its own
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
-NOT_IN_FLAGS |= {"--alignment-penalty", "--expand-from-layer"}
 NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--recipe", "--gpus", "--cpu"}  # options of the pages
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 PREPARED = "data-bin"  # in OUTPUT: the quickstart's corpus
@@ -44,10 +42,11 @@ class Settings:
         baselines: of table 1: forest (random forest), dmpnn (D-MPNN; needs chemprop).
         tasks: of GLUE, for table 3.
         seeds: of pre-training.
-        rates: learning rates of the study; the first seed chooses each row's best, the others are reported.
+        rates: learning rates to try; the first seed chooses each run's best, the others are reported.
         finetune_seeds: of fine-tuning.
         grid: of GLUE's hyper-parameters, for table 3.
-        only: fixes fields of the study's runs, or of table 3's grid.
+        only: fixes columns of the tables of runs, or of table 3's grid.
+        runs_table: one more table of runs, beside scripts/workflow/runs.csv.
         updates: of a pre-training, instead of the size's.
         max_epoch: of a fine-tuning of tables 1 and 3's SQuAD, instead of the paper's.
         flags: more of fairseq-train's flags: of the study for every pre-training, else for every fine-tuning.
@@ -72,6 +71,7 @@ class Settings:
     finetune_seeds: tuple[int, ...] | None = None
     grid: str = "table11"
     only: dict[str, str] = field(default_factory=dict)
+    runs_table: Path | None = None
     updates: int | None = None
     max_epoch: int | None = None
     flags: str = ""
@@ -93,7 +93,7 @@ class Settings:
         if not config.get("output"):
             raise RecipeError("give the folder for the results: --config output=runs/NAME ...")
         readers: dict[str, Callable] = {
-            **dict.fromkeys(("output", "data", "glue", "squad"), _path),
+            **dict.fromkeys(("output", "data", "glue", "squad", "runs_table"), _path),
             **dict.fromkeys(("seeds", "finetune_seeds"), _argument(seeds)),
             **dict.fromkeys(("updates", "max_epoch", "jobs_per_gpu", "threads"), _argument(positive)),
             **dict.fromkeys(("moleculenet", "models", "init_from"), _paths),
@@ -146,44 +146,38 @@ class Settings:
                 )
         return self.data
 
-    def updates_of(self, schedule: float) -> int | None:
-        """--updates of a pre-training; None if they are the size's."""
-        if schedule == 1:
-            return self.updates
-        return round(schedule * (self.updates or self._model_flags().whole("--max-update")))
+    @property
+    def experiments(self) -> dict[str, Experiment]:
+        """The targets of the tables of runs."""
+        return experiments(self.runs_table)
 
-    def flags_of(self, run: Run) -> list[str]:
-        """fairseq-train's flags of a run, besides its model, k, p, seed and updates."""
-        layers = self.layers_of(run.shared_layers)
-        flags = {"--lr": run.lr, "--alignment-penalty": run.penalty, "--expand-from-layer": layers}
-        return [word for flag, value in flags.items() if value for word in (flag, f"{value:g}")]
+    @property
+    def runs(self) -> dict[str, Run]:
+        """name -> row of the tables of runs."""
+        return {run.name: run for one in self.experiments.values() for run in one.runs}
 
-    def layers_of(self, share: float) -> int:
-        """How many layers a share of them is.
+    def options_of(self, run: Run) -> list[str]:
+        """pretrain_text.sh's options of a run, besides model and folder: those of its row come last."""
+        k = [] if run.model == "mlm" else ["--k", str(run.k)]
+        words = [*k, "--p", f"{run.p:g}", "--seed", str(run.seed)]
+        if updates := self._updates_of(run.times):
+            words += ["--updates", str(updates)]
+        words += shlex.split(self.flags)
+        words += ["--lr", f"{run.lr:g}"] if run.lr else []
+        return [*words, *run.flags]
 
-        Raises:
-            RecipeError: if it is not a whole number of them.
-        """
-        if share == 0:
-            return 0
-        layers = encoder_sizes(self._model_flags())[0]
-        found = share * layers
-        if found != int(found):
-            raise RecipeError(
-                f"shared_layers={share:g} of {layers} layers is not a whole number of them: give "
-                "flags='--encoder-layers 4', or choose other runs by only=shared_layers=0.5"
-            )
-        return int(found)
-
-    def _model_flags(self) -> Flags:
-        """What a size and ``flags`` make of table 5."""
+    def _updates_of(self, times: float) -> int | None:
+        """Of a pre-training; None if they are the size's."""
+        if times == 1 or self.updates:
+            return self.updates and round(times * self.updates)
         flags = Flags.read(CONFIGS / "pretrain" / "table5.flags")
         flags |= Flags.read(CONFIGS / "size" / f"{self.size}.flags")
-        return Flags(flags | Flags.of(shlex.split(self.flags)))
+        return round(times * Flags(flags).whole("--max-update"))
 
     def check_flags(self) -> None:
         """Raises RecipeError if ``flags`` has one that makes a run of the study that run."""
         of_runs = NOT_IN_FLAGS | ({"--lr"} if self.rates else set())
+        of_runs |= {word for run in self.runs.values() for word in run.flags if word.startswith("--")}
         if taken := of_runs & Flags.of(shlex.split(self.flags)).keys():
             raise RecipeError(
                 f"flags: {', '.join(sorted(taken))} would apply to runs that differ in it; use the settings "

@@ -1,9 +1,11 @@
-# The study of [MASK]: a folder for each pre-training, OUTPUT/study/KEY.
+# The runs of runs.csv: a folder for each pre-training, OUTPUT/study/NAME/lr-RATE/seed-N.
+from dataclasses import asdict, replace
+
 from recipes.glue.grids import points_of
 from recipes.glue.tasks import TASKS
 from recipes.study import measures
 
-STUDY = f"{OUTPUT}/study/{{key}}"
+STUDY = f"{OUTPUT}/study/{{name}}/lr-{{lr}}/seed-{{seed}}"
 CHECKPOINT = f"{STUDY}/checkpoint_last.pt"
 DATA = settings.data or OUTPUT / "data-bin"
 
@@ -39,6 +41,16 @@ rule quickstart_data:
         "python {SCRIPTS}/prepare_text.py {DATA:q} --train {input.corpus:q} --bpe {params.bpe:q} --valid-share 0.08"
 
 
+def run_of(wildcards):
+    lr = 0.0 if wildcards.lr == "default" else float(wildcards.lr)
+    return replace(settings.runs[wildcards.name], lr=lr, seed=int(wildcards.seed))
+
+
+def run_as_json(wildcards):
+    run = run_of(wildcards)
+    return json.dumps({**asdict(run), "own_ratio": run.own_ratio})
+
+
 rule pretrain:
     input:
         ancient([] if settings.data else rules.quickstart_data.output),
@@ -47,27 +59,24 @@ rule pretrain:
     log:
         f"{STUDY}/log/pretrain.log",
     params:
-        run=lambda wildcards: Run.of(wildcards.key),
+        model=lambda wildcards: run_of(wildcards).model,
         folder=STUDY,
-        updates=lambda wildcards: [
-            f"--updates {n}" for n in [settings.updates_of(Run.of(wildcards.key).schedule)] if n
-        ],
-        more=lambda wildcards: settings.flags_of(Run.of(wildcards.key)),
+        options=lambda wildcards: settings.options_of(run_of(wildcards)),
+        row=run_as_json,
     threads: settings.threads
     resources:
         gpu=settings.gpus,
     shell:
-        "{JOB} --log {log:q} --usage {params.folder:q}/usage.jsonl -- bash {SCRIPTS}/pretrain_text.sh {params.run.model} {settings.size} {DATA:q}"
-        " {params.folder:q} --k {params.run.k} --p {params.run.p} --seed {params.run.seed} {params.updates} {DEVICE}"
-        " {EXTRA_FLAGS} {params.more} && "
-        "python -m recipes.study.finish {params.folder:q}"
+        "{JOB} --log {log:q} --usage {params.folder:q}/usage.jsonl -- bash {SCRIPTS}/pretrain_text.sh {params.model} {settings.size} {DATA:q}"
+        " {params.folder:q} {DEVICE} {params.options:q} && "
+        "python -m recipes.study.finish {params.folder:q} {params.row:q}"
 
 
 for measure in measures.MEASURES:
 
     rule:
         name:
-            measure
+            f"measure_{measure}"
         input:
             ancient(rules.pretrain.output),
         output:
@@ -76,7 +85,7 @@ for measure in measures.MEASURES:
             f"{STUDY}/log/{measure}.log",
         params:
             command=lambda wildcards, name=measure: measures.command(
-                name, Run.of(wildcards.key), settings.sentences, STUDY.format(key=wildcards.key)
+                name, run_of(wildcards), settings.sentences, STUDY.format(**wildcards)
             ),
         resources:
             gpu=ONE,
@@ -89,9 +98,9 @@ rule finetune:
     input:
         ancient(rules.pretrain.output),
     output:
-        f"{STUDY}/glue/{{task}}/seed-{{seed}}/result.json",
+        f"{STUDY}/glue/{{task}}/seed-{{tuning_seed}}/result.json",
     log:
-        f"{STUDY}/log/glue-{{task}}-seed-{{seed}}.log",
+        f"{STUDY}/log/glue-{{task}}-seed-{{tuning_seed}}.log",
     params:
         checkpoint=CHECKPOINT,
         folder=subpath(output[0], parent=True),
@@ -100,7 +109,7 @@ rule finetune:
         gpu=ONE,
     shell:
         "{JOB_ON_ONE} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
-        " {params.point} --seed {wildcards.seed} {ONE_DEVICE}"
+        " {params.point} --seed {wildcards.tuning_seed} {ONE_DEVICE}"
 
 
 checkpoint best_rate:
@@ -123,7 +132,7 @@ def at_best_rate(row, measured):
     return files
 
 
-for target in [*TARGETS, "study"]:
+for target in [*settings.experiments, outputs.STUDY]:
 
     rule:
         name:

@@ -10,7 +10,8 @@ from tests import builders
 
 
 def points(*bits):
-    return [{"updates": 100 * i, "bits": b, "accuracy": 0.25, "tokens": 4321} for i, b in enumerate(bits, 1)]
+    each = {"marginal": 9.5, "gain": 0.25, "tokens": 4321}
+    return [{"updates": 100 * i, "joint": b, **each} for i, b in enumerate(bits, 1)]
 
 
 def test_bits_of_the_frequencies(tmp_path):
@@ -25,9 +26,9 @@ def test_bits_of_the_frequencies(tmp_path):
 @pytest.mark.parametrize(
     ("exlm", "mlm", "said"),
     [
-        (6.5, 7.0, "ExLM predicts the masked tokens best, 0.50 bits ahead of MLM."),
-        (7.0, 6.5, "MLM predicts the masked tokens best, 0.50 bits ahead of ExLM."),
-        (7.001, 7.002, "ExLM and MLM predict the masked tokens best, and equally well."),
+        (6.5, 7.0, "'ExLM' predicts the masked tokens best, 0.50 bits ahead of 'MLM'."),
+        (7.0, 6.5, "'MLM' predicts the masked tokens best, 0.50 bits ahead of 'ExLM'."),
+        (7.001, 7.002, "'ExLM' and 'MLM' predict the masked tokens best, and equally well."),
     ],
 )
 def test_it_says_who_is_ahead(exlm, mlm, said):
@@ -42,10 +43,10 @@ def test_table_and_picture(tmp_path):
     for name, rmse in (("pretrained", 0.5), ("scratch", 0.75)):
         (tmp_path / "finetune" / name).mkdir(parents=True)
         (tmp_path / "finetune" / name / "metrics.json").write_text(json.dumps({"test": {"rmse": rmse}}))
-    curves = {"mlm": points(7.25, 6.75), "exlm": points(7.5, 6.25), "exlm-penalty": points(7, 6)}
+    curves = {"mlm": points(7.25, 6.75), "exlm": points(7.5, 6.25), "exlm-lattice": points(7, 6)}
     rows = {row[:34].strip(): row[34:].split() for row in report.table(tmp_path, curves, 7.07)}
-    assert rows["ExLM as published"] == ["6.25", "25.0%", "1.5"]
-    assert rows["MLM"] == ["6.75", "25.0%", "0.0"]
+    assert rows["ExLM, the paper's"] == ["6.25", "9.50", "0.25", "1.5"]
+    assert rows["MLM"] == ["6.75", "9.50", "0.25", "0.0"]
     assert rows["frequencies of the tokens alone"] == ["7.07"]
     assert rows["pre-trained ExLM"] == ["0.500"] and rows["the same model from scratch"] == ["0.750"]
     [axes] = report.draw(curves, 7.07).axes

@@ -8,9 +8,9 @@ import pytest
 from recipes.glue.tasks import TASKS
 from recipes.report import study_tables
 from recipes.report.page import Pictures
-from recipes.report.study import Study, label
+from recipes.report.study import Study
 from recipes.report.study_figures import corrupted_share
-from recipes.study.grids import EXPERIMENTS, Run
+from recipes.study.runs import experiments
 from recipes.tables import Table
 
 from tests.recipes.report.conftest import blocks_of, trained, write
@@ -43,36 +43,19 @@ def row(blocks, *cells) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("repeated-mlm-k1-p0.15-seed-2", "MLM"),
-        ("repeated-mlm-k1-p0.15-x2-seed-1", "MLM++"),
-        ("repeated-mlm-k4-p0.15-seed-1", "Repeated MLM, k = 4"),
-        ("exlm-k4-p0.15-penalty2-lr0.002-seed-1", "ExLM, k = 4, penalty 2"),
-        ("repeated-mlm-k1-p0.15-x1.5-seed-1", "MLM, 1.5 times the updates"),
-        ("exlm-k4-p0.15-shared0.75-seed-1", "ExLM, k = 4, expanded after 75% of the layers"),
-        ("exlm-no-transitions-k2-p0.387-x3-seed-1", "w/o transitions, k = 2, 3 times the updates"),
-    ],
-)
-def test_labels_of_runs(key, expected):
-    assert label(Run.of(key)) == expected
-
-
 def test_without_results_there_are_the_papers_numbers_and_marks(tmp_path, reader):
-    write(tmp_path / "study.json", {"size": "smoke", "targets": ["all"]})
+    papers = [name for name, one in experiments().items() if one.of_the_paper]
+    write(tmp_path / "study.json", {"size": "smoke", "targets": papers})
     (tmp_path / "study").mkdir()
     whole = study_tables.section(Study(tmp_path, reader), "The study")
-    assert [section.title.split(":")[0].replace(" ", "").lower() for section in whole.sections] == list(
-        EXPERIMENTS
-    )
+    assert [section.title.split(":")[0].replace(" ", "").lower() for section in whole.sections] == papers
     figure5, table13 = (
         next(s for s in whole.sections if s.title.startswith(label)) for label in ("Figure 5", "Table 13")
     )
     assert row(figure5.blocks, "8", "78.9%") == ["8", "78.9%", "15.02%", "1.76", "not run"]
     assert row(table13.blocks, "ExLM w/ Sparse DAG")[-3:] == ["81.0", "not run", "not run"]
     assert figure5.blocks[0].endswith("There are results of 0 of 14 pre-trainings.")
-    assert "pre-trainings. Missing: exlm-no-transitions-k4-p0.15, exlm-sparse-k4" in table13.blocks[0]
+    assert table13.blocks[0].endswith("exlm-no-transitions-k4-p0.15, exlm-sparse-k4-p0.15.")
     names = [picture.name for block in blocks_of(whole, Pictures) for picture in block.pictures]
     assert len(names) == len(set(names)) == 23
 
@@ -81,7 +64,7 @@ def test_numbers_appear_where_they_should(add, section):
     for seed, bits in ((1, 3.0), (2, 3.5)):
         entropy = {"entropy": {"mean": bits}, "entropy_posterior": None}
         results = {"entropy": entropy, "probe": probed(0.25 + 0.01 * seed)}
-        add(f"repeated-mlm-k2-p0.387-seed-{seed}", train=trained(corrupted=0.152), **results)
+        add(f"repeated-mlm-k2-p0.387/lr-default/seed-{seed}", train=trained(corrupted=0.152), **results)
     cell = ["2", "38.7%", "14.98%"]
     assert row(section("figure5"), "2", "38.7%") == [*cell, "2.30", "3.25 ± 0.35 (n=2)"]
     assert row(section("figure3"), "2", "38.7%") == [*cell, "83.1", "26.5 ± 0.7 (n=2)"]
@@ -91,11 +74,11 @@ def test_numbers_appear_where_they_should(add, section):
 
 
 def test_what_is_not_there_is_marked(add, section, reader):
-    add("repeated-mlm-k1-p0.15-seed-1", train=trained(), entropy={"entropy": {"mean": 2.0}})
-    add("repeated-mlm-k1-p0.15-seed-2")
-    add("repeated-mlm-k2-p0.15-seed-1")
-    add("repeated-mlm-k4-p0.387-seed-1", train=trained())
-    add("repeated-mlm-k8-p0.622-seed-1", train=trained(), entropy={"entropy_posterior": None})
+    add("repeated-mlm-k1-p0.15/lr-default/seed-1", train=trained(), entropy={"entropy": {"mean": 2.0}})
+    add("repeated-mlm-k1-p0.15/lr-default/seed-2")
+    add("repeated-mlm-k2-p0.15/lr-default/seed-1")
+    add("repeated-mlm-k4-p0.387/lr-default/seed-1", train=trained())
+    add("repeated-mlm-k8-p0.622/lr-default/seed-1", train=trained(), entropy={"entropy_posterior": None})
     figure = section("figure5")
     assert row(figure, "1", "15%")[-1] == "2.00 (n=1 of 2)"
     assert row(figure, "2", "15%")[-1] == "unfinished"
@@ -103,18 +86,18 @@ def test_what_is_not_there_is_marked(add, section, reader):
     assert row(figure, "8", "62.2%")[-1] == "damaged"
     assert row(figure, "8", "78.9%")[-1] == "not run"
     [problem] = reader.problems
-    assert "repeated-mlm-k8-p0.622-seed-1/entropy.json is damaged: it has no 'entropy'" in problem
+    assert "repeated-mlm-k8-p0.622/lr-default/seed-1/entropy.json is damaged: it has no 'entropy'" in problem
 
 
 def test_a_damaged_training_and_a_folder_of_something_else(tmp_path, add, section, reader):
-    folder = add("repeated-mlm-k1-p0.15-seed-1", train=trained())
+    folder = add("repeated-mlm-k1-p0.15/lr-default/seed-1", train=trained())
     (folder / "train.json").write_text("{")
     (folder / "metrics.jsonl").write_text('{"kind": "train", "up')
-    add("notes")
+    add("notes/lr-default/seed-1")
     assert row(section("figure4"), "1", "15%")[4] == "damaged"
     assert row(section("figure9"), "1", "15%")[2] == "damaged"
     assert [problem.split(":")[0].split(" is ")[0] for problem in reader.problems] == [
-        str(tmp_path / "study" / "notes"),
+        str(tmp_path / "study" / "notes/lr-default/seed-1"),
         str(folder / "train.json"),
         str(folder / "metrics.jsonl"),
     ]
@@ -131,17 +114,17 @@ def test_the_share_expected_from_masking_without_replacement(add, section):
     assert corrupted_share(8, 0.02, 4) == 0.0  # never 8 masks
     command = ["fairseq-train", "--tokens-per-sample", "512", "--tokens-per-sample", "32"]
     share = corrupted_share(2, 0.15, 32)
-    add("repeated-mlm-k2-p0.15-seed-1", train=trained(corrupted=share, fairseq_train=command))
+    add("repeated-mlm-k2-p0.15/lr-default/seed-1", train=trained(corrupted=share, fairseq_train=command))
     cells = row(section("figure4"), "2", "15%")
     assert cells[4] == cells[5] == f"{100 * share:.3f}"
     assert cells[8] in ("+0.0", "-0.0") and float(cells[7]) < 0
 
 
 def test_tables_of_methods_and_time(add, section):
-    add("repeated-mlm-k1-p0.15-seed-1", train=trained(1800), probe=probed(0.2, 8.0))
-    add("repeated-mlm-k1-p0.15-x2-seed-1", train=trained(3600), probe=probed(0.23, 7.5))
+    add("repeated-mlm-k1-p0.15/lr-default/seed-1", train=trained(1800), probe=probed(0.2, 8.0))
+    add("repeated-mlm-k1-p0.15-x2/lr-default/seed-1", train=trained(3600), probe=probed(0.23, 7.5))
     entropy = {"entropy": {"mean": 4.5}, "entropy_posterior": {"mean": 3.25}}
-    add("exlm-k4-p0.15-seed-1", train=trained(3420), probe=probed(0.31, 7.0), entropy=entropy)
+    add("exlm-k4-p0.15/lr-default/seed-1", train=trained(3420), probe=probed(0.31, 7.0), entropy=entropy)
     table = section("table2")
     assert row(table, "ExLM") == ["ExLM", "85.1", "91.4", "91.3", "57.6", "81.4", "31.0", "7.000"]
     assert row(table, "Vanilla MLM")[-2:] == ["20.0", "8.000"]
@@ -157,12 +140,12 @@ def test_tables_of_methods_and_time(add, section):
 
 def test_the_probe_at_a_models_own_share(add, section):
     results = {"results": [*probed(0.2, 8.0)["results"], *probed(0.1, 9.0, 0.387)["results"]]}
-    add("exlm-k4-p0.387-seed-1", train=trained(), probe=results)
+    add("exlm-k4-p0.387/lr-default/seed-1", train=trained(), probe=results)
     assert row(section("table4"), "38.7%: ExLM, k = 4")[6:] == ["20.0", "8.000", "10.0", "9.000"]
 
 
 def test_fine_tuning_takes_the_place_of_the_probe(add, section):
-    folder = add("repeated-mlm-k1-p0.15-seed-1", train=trained())
+    folder = add("repeated-mlm-k1-p0.15/lr-default/seed-1", train=trained())
     tune(folder, "MNLI", 1, 0.80, 0.82)
     tune(folder, "MNLI", 2, 0.82, 0.84)
     for task, score in (("QNLI", 0.9), ("QQP", 0.88), ("RTE", 0.6)):
@@ -175,14 +158,14 @@ def test_fine_tuning_takes_the_place_of_the_probe(add, section):
 
 def test_unfinished_fine_tunings_are_counted(tmp_path, add, section):
     for seed in (1, 2):
-        folder = add(f"repeated-mlm-k1-p0.15-seed-{seed}", train=trained())
+        folder = add(f"repeated-mlm-k1-p0.15/lr-default/seed-{seed}", train=trained())
         for task in ("MNLI", "QNLI", "QQP", "RTE"):
             for again in (1, 2):
                 tune(folder, task, again, *[0.5 + 0.1 * again] * len(TASKS[task].valid_splits))
     cells = row(section("table2"), "Vanilla MLM")
     assert cells[2] == cells[-1] == "65.0 ± 5.8 (n=4)"  # four averages over the tasks too
     (folder / "glue/RTE/seed-2/result.json").unlink()
-    add("repeated-mlm-k1-p0.15-seed-3")
+    add("repeated-mlm-k1-p0.15/lr-default/seed-3")
     cells = row(section("table2"), "Vanilla MLM")
     assert cells[2] == "65.0 ± 5.8 (n=4 of 6)" and cells[8] == "63.3 ± 5.8 (n=3 of 6)"
     assert cells[-1] == "64.6"  # the mean of the tasks' means
@@ -191,7 +174,7 @@ def test_unfinished_fine_tunings_are_counted(tmp_path, add, section):
 
 
 def test_curves_are_drawn_from_the_metrics(add, section):
-    folder = add("repeated-mlm-k1-p0.15-seed-1", train=trained())
+    folder = add("repeated-mlm-k1-p0.15/lr-default/seed-1", train=trained())
     records = [
         {"kind": "train", "update": u, "loss": 9 - u / 10, "ppl": 500 - u, "accuracy": u} for u in (10, 20)
     ]
@@ -202,15 +185,16 @@ def test_curves_are_drawn_from_the_metrics(add, section):
 
 def test_what_the_study_is_made_of(tmp_path, add, reader):
     write(tmp_path / "study.json", {"size": "smoke", "data": "the-data", "glue": None, "targets": []})
-    add("exlm-k4-p0.15-seed-7", train=trained())
-    add("exlm-k4-p0.15-seed-8")
+    add("exlm-k4-p0.15/lr-default/seed-7", train=trained())
+    add("exlm-k4-p0.15/lr-default/seed-8")
     section = study_tables.section(Study(tmp_path, reader), "The study")
     assert row(section.blocks, "size") == ["size", "smoke"]
     assert row(section.blocks, "pre-training seeds") == ["pre-training seeds", "7, 8"]
     assert row(section.blocks, "pre-trainings finished")[1] == "1 of 2 begun"
     assert row(section.blocks, "time of the pre-trainings")[1] == "0.50 h, CPU time 1.00 h"
     assert row(section.blocks, "machine")[1] == "a laptop"
-    assert reader.commands[str(tmp_path / "study/exlm-k4-p0.15-seed-7")].endswith("exlm-k4-p0.15-seed-7")
+    key = "exlm-k4-p0.15/lr-default/seed-7"
+    assert reader.commands[str(tmp_path / "study" / key)].endswith(key)
     # nobody asked for anything: there is the training's time, and nothing else
     assert [one.title for one in section.sections] == ["Table 12: Training time"]
 
@@ -218,7 +202,7 @@ def test_what_the_study_is_made_of(tmp_path, add, reader):
 def test_what_was_asked_for_and_what_is_complete(tmp_path, add, reader):
     write(tmp_path / "study.json", {"targets": ["table2"]})
     for key in ("exlm-k4-p0.15", "repeated-mlm-k1-p0.15"):
-        add(f"{key}-seed-1", train=trained(), entropy={"entropy": {"mean": 1.0}})
+        add(f"{key}/lr-default/seed-1", train=trained(), entropy={"entropy": {"mean": 1.0}})
     section = study_tables.section(Study(tmp_path, reader), "The study")
     assert [one.title.split(":")[0] for one in section.sections] == ["Table 2", "Table 12"]
     [left] = [block for block in section.blocks if isinstance(block, str) and "Not asked" in block]
@@ -227,12 +211,10 @@ def test_what_was_asked_for_and_what_is_complete(tmp_path, add, reader):
 
 
 def test_runs_that_were_asked_for_by_their_files_are_shown_once(tmp_path, add, reader):
-    for key in ("exlm-k2-p0.15", "exlm-k2-p0.15-penalty2", "repeated-mlm-k1-p0.15-x2"):
-        add(f"{key}-seed-1", train=trained(), probe=probed(0.5), curve={"rows": []})
+    for key in ("exlm-local-p15", "exlm-lattice-p15", "mlm-p15-x2"):
+        add(f"{key}/lr-default/seed-1", train=trained(), probe=probed(0.5), curve={"rows": []})
     section = study_tables.section(Study(tmp_path, reader), "The study")
-    assert [one.title for one in section.sections] == ["Comparison: The models"]
-    [left] = [block for block in section.blocks if isinstance(block, str) and "Not asked" in block]
-    assert "penalty (3 of 8 pre-trainings)" in left and "models (" not in left
-    add("exlm-no-transitions-k2-p0.15-seed-1", train=trained())
+    assert [one.title for one in section.sections] == ["Comparison: Graphs of states at p = 15%"]
+    add("exlm-1d-rope-k4-p0.15/lr-default/seed-1", train=trained())
     section = study_tables.section(Study(tmp_path, reader), "The study")
-    assert section.blocks[-1] == "Pre-trainings that none of the sections has: exlm-no-transitions-k2-p0.15."
+    assert section.blocks[-1] == "Pre-trainings that none of the sections has: exlm-1d-rope-k4-p0.15."

@@ -17,6 +17,7 @@ RECORDS = [
     ("train", {"train_loss": "8.9", "train_train_wall": "12", "train_num_updates": "2"}),
 ]
 
+RUN = {"name": "a", "model": "repeated-mlm", "k": 2, "p": 0.387}
 COMMAND = shlex.split(
     "fairseq-train data-bin --user-dir p --task repeated_masked_lm --criterion masked_lm --repeat-times 2 "
     "--encoder-layers 2 --encoder-embed-dim 8 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2 "
@@ -29,7 +30,7 @@ def save(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data-bin").mkdir()
     (tmp_path / "data-bin/dict.txt").write_text("".join(f"{i} 1\n" for i in range(30)))
-    folder = tmp_path / "repeated-mlm-k2-p0.387-seed-1"
+    folder = tmp_path / "run"
     folder.mkdir()
     lines = (f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS)
     (folder / "train.log").write_text("".join(lines))
@@ -52,7 +53,8 @@ def save(tmp_path, monkeypatch):
 
 
 def test_what_is_kept(save):
-    found = finish(save)
+    found = finish(save, RUN)
+    assert found["run"] == RUN
     assert (found["updates"], found["training_seconds"], found["valid"]["loss"]) == (2, 12, 8.5)
     assert found["corrupted"] == {"proportion": pytest.approx(0.15), "tokens": 10}
     assert (found["wall_seconds"], found["cpu_seconds"], found["machine"]) == (21, 3, "b")
@@ -63,13 +65,13 @@ def test_what_is_kept(save):
     for path in save.glob("*.pt"):
         kept = torch.load(path, weights_only=True)
         assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
-    assert finish(save) == found  # again, if it was killed before train.json
+    assert finish(save, RUN) == found  # again, if it was killed before train.json
 
 
 def test_a_training_that_left_nothing(save):
     (save / "checkpoint_last.pt").unlink()
     with pytest.raises(RecipeError, match="the training left no .*checkpoint_last.pt: see .*train.log"):
-        finish(save)
+        finish(save, RUN)
     (save / "train.log").write_text("nothing\n")
     with pytest.raises(RecipeError, match="train.log has no figures"):
-        finish(save)
+        finish(save, RUN)

@@ -4,17 +4,18 @@ import importlib
 import shlex
 
 import pytest
-from recipes.study.grids import COMPARISONS, Run
 from recipes.study.measures import MEASURES, applies, command
+from recipes.study.runs import DEFAULT_MEASURES, Run, experiments
 
 from tests import builders
 
-EXLM, MLM, REPEATED = Run("exlm", 4, 0.387), Run("repeated-mlm", 1, 0.15), Run("repeated-mlm", 4, 0.387)
+EXLM, MLM = Run("a", model="exlm", k=4, p=0.387), Run("b", model="repeated-mlm", k=1)
+REPEATED = Run("c", model="repeated-mlm", k=4, p=0.387)
 
 
 @pytest.mark.parametrize(
     ("run", "ratios"),
-    [(EXLM, ["0.15", "0.387"]), (MLM, ["0.15"]), (REPEATED, ["0.15"]), (Run("exlm", 4, 0.15), ["0.15"])],
+    [(EXLM, ["0.15", "0.387"]), (MLM, ["0.15"]), (REPEATED, ["0.15"]), (Run("d", model="exlm"), ["0.15"])],
 )
 def test_a_run_is_probed_at_15_percent_and_at_its_own_p_unless_tokens_are_repeated(run, ratios):
     expected = ["a b/checkpoint_last.pt", "--mask-prob", *ratios, "--max-sentences", "70"]
@@ -34,9 +35,11 @@ def test_measures_of_molecules_and_of_paths(tmp_path):
     assert [name for name in MEASURES if not applies(name, EXLM, text)] == ["filling", "atoms"]
     assert [name for name in MEASURES if not applies(name, EXLM, None)] == ["filling", "atoms"]
     assert all(applies(name, EXLM, molecules) for name in MEASURES)
-    for run in (MLM, Run("exlm-no-transitions", 4, 0.15)):
+    for run in (MLM, Run("e", model="mlm", k=1), Run("f", model="exlm-no-transitions")):
         assert [name for name in MEASURES if not applies(name, run, molecules)] == ["states"]
 
 
 def test_comparisons_ask_for_measures_that_exist():
-    assert {name for one in COMPARISONS.values() for name in one.measures} | {"entropy"} == set(MEASURES)
+    quality = {"quality", "quality-mnli"}
+    named = {name for one in experiments().values() for name in one.measures}
+    assert named - quality <= set(MEASURES) and set(DEFAULT_MEASURES) <= set(MEASURES)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from recipes.command_line import RecipeError
 from recipes.study import outputs
-from recipes.study.grids import EXPERIMENTS, Run
+from recipes.study.runs import experiments
 from recipes.study.settings import Settings
 
 OUT = Path("out")
@@ -17,7 +17,7 @@ def names(paths) -> list[str]:
 
 
 def test_the_quality_of_a_run_is_the_probe_or_fine_tuning():
-    run, place = Run("exlm", 4, 0.15), OUT / "study" / "exlm-k4-p0.15-seed-1"
+    run, place = Settings(OUT).runs["exlm-k4-p0.15"], OUT / "study" / "exlm-k4-p0.15/lr-default/seed-1"
     found = outputs.run_files(Settings(OUT), run, {"quality", "entropy"})
     assert found == [place / "train.json", place / "entropy.json", place / "probe.json"]
     fine_tuned = Settings(OUT, glue=Path("glue"), finetune_seeds=(1, 2))
@@ -27,56 +27,56 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning():
 
 
 def test_study():
-    assert outputs.study_targets(["study"]) == list(EXPERIMENTS)
-    assert outputs.study_targets(["table4", "figure3", "table1"]) == ["figure3", "table4"]
+    papers = [name for name in experiments() if name.startswith(("figure", "table"))]
+    assert outputs.study_targets(Settings(OUT), ["study"]) == papers and len(papers) == 10
+    assert outputs.study_targets(Settings(OUT), ["table4", "figure3", "table1"]) == ["figure3", "table4"]
     assert len([p for p in outputs.study_files(Settings(OUT), "study") if p.name == "train.json"]) == 30
     chosen = Settings(OUT, only={"k": "4", "p": "0.15"}, seeds=(1, 2))
     assert names(outputs.study_files(chosen, "figure12")) == [
-        f"study/exlm-k4-p0.15-seed-{seed}/{kind}.json" for seed in (1, 2) for kind in ("train", "entropy")
+        f"study/exlm-k4-p0.15/lr-default/seed-{seed}/{kind}.json"
+        for seed in (1, 2)
+        for kind in ("train", "entropy")
     ]
-    with pytest.raises(ValueError, match="only=size=1: a run has model, k, p"):
+    with pytest.raises(ValueError, match="only=size=1: a run has name, model, k, p"):
         outputs.study_files(Settings(OUT, only={"size": "1"}), "figure12")
 
 
 def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(tmp_path):
     settings = Settings(OUT, rates=(1e-3, 2e-3), seeds=(1, 2, 5), only={"p": "0.15", "k": "4"})
-    assert outputs.study_files(settings, "penalty") == []
-    rows = outputs.rows_to_tune(settings, "penalty")
-    assert [row.name for row in rows] == ["exlm-k4-p0.15", "exlm-k4-p0.15-penalty2"]
-    assert names(outputs.rate_files(settings, "exlm-k4-p0.15-penalty2")) == [
-        f"study/exlm-k4-p0.15-penalty2-lr{lr}-seed-1/probe.json" for lr in ("0.001", "0.002")
+    assert outputs.study_files(settings, "graphs") == []
+    rows = outputs.rows_to_tune(settings, "graphs")
+    assert [row.name for row in rows][:2] == ["exlm-p15", "exlm-local-p15"]
+    assert names(outputs.rate_files(settings, "exlm-local-p15")) == [
+        f"study/exlm-local-p15/lr-{lr}/seed-1/joint.json" for lr in ("0.001", "0.002")
     ]
+    assert len(outputs.rate_files(settings, "exlm-p15")) == 3  # has rates of its own
+    assert names(outputs.rate_files(settings, "exlm-k4-p0.15"))[0].endswith("seed-1/probe.json")
     best = tmp_path / "best.json"
     best.write_text(json.dumps({"lr": 0.002}))
     row, measures = list(rows.items())[1]
     assert names(outputs.files_at_best_rate(settings, row, measures, best)) == [
-        f"study/exlm-k4-p0.15-penalty2-lr0.002-seed-{seed}/{name}.json"
+        f"study/exlm-local-p15/lr-0.002/seed-{seed}/{name}.json"
         for seed in (2, 5)
-        for name in ("train", "probe", "curve", "states")
+        for name in ("train", "probe", "curve", "joint", "states")
     ]
-    assert outputs.rows_to_tune(Settings(OUT), "penalty") == {}
+    single = Settings(OUT)  # a single seed cannot choose and be reported
+    assert outputs.rows_to_tune(single, "graphs") == {} and len(outputs.study_files(single, "graphs")) > 6
     assert outputs.rows_to_tune(settings, "figure4") == {}  # has no such run, and its own error says so
     with pytest.raises(ValueError, match="leaves no run"):
         outputs.study_files(settings, "figure4")
 
 
 def test_what_is_missing_after_a_choice(tmp_path):
-    settings = Settings(tmp_path, rates=(1e-3,), seeds=(1, 2), only={"p": "0.15", "k": "2"})
-    best, folder = (
-        tmp_path / "rates" / "exlm-k2-p0.15.json",
-        tmp_path / "study" / "exlm-k2-p0.15-lr0.001-seed-2",
-    )
-    assert best in outputs.missing(settings, ["penalty"]) and outputs.missing(settings, ["table1"]) == []
+    settings = Settings(tmp_path, rates=(1e-3,), seeds=(1, 2), only={"name": "exlm-local-p15"})
+    best = tmp_path / "rates" / "exlm-local-p15.json"
+    folder = tmp_path / "study/exlm-local-p15/lr-0.001/seed-2"
+    assert outputs.missing(settings, ["graphs"]) == [best] and outputs.missing(settings, ["table1"]) == []
     best.parent.mkdir()
     best.write_text('{"lr": 0.001}')
     folder.mkdir(parents=True)
     (folder / "train.json").touch()
-    found = outputs.missing(settings, ["penalty"])
-    assert best not in found and [path.name for path in found if path.parent == folder] == [
-        "probe.json",
-        "curve.json",
-        "states.json",
-    ]
+    found = outputs.missing(settings, ["graphs"])
+    assert found == [folder / f"{name}.json" for name in ("probe", "curve", "joint", "states")]
 
     (tmp_path / "RTE-bin").mkdir()
     (tmp_path / "RTE-bin" / "summary.json").touch()
@@ -87,15 +87,6 @@ def test_what_is_missing_after_a_choice(tmp_path):
     best.write_text('{"point": "lr"}')
     (best.parent / "lr" / "seed-1" / "result.json").touch()
     assert outputs.missing(settings, ["table3"]) == [best.parent / "lr" / "seed-2" / "result.json"]
-
-
-def test_shares_of_the_layers_have_to_be_whole():
-    files = outputs.study_files(Settings(OUT, flags="--encoder-layers 4"), "cost")
-    assert len([path for path in files if path.name == "train.json"]) == 9
-    for variant in ("shared0.75", "shared0.75-penalty2"):
-        assert OUT / "study" / f"exlm-k4-p0.15-{variant}-seed-1" / "probe.json" in files
-    with pytest.raises(RecipeError, match="shared_layers=0.75 of 2 layers"):
-        outputs.study_files(Settings(OUT), "cost")
 
 
 def test_table_3(glue, checkpoint, tmp_path):

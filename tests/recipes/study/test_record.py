@@ -33,7 +33,7 @@ def test_the_study(tmp_path, data, glue, monkeypatch):
     settings = Settings(tmp_path / "out", "small", data)
     begin(replace(settings, updates=3), "table2")
     begin(replace(settings, updates=30), "table2")  # nothing was trained before
-    finish(tmp_path / "out/study/exlm-k4-p0.15-seed-1/train.json")
+    finish(tmp_path / "out/study/exlm-k4-p0.15/lr-default/seed-1/train.json")
     message = refusal(settings, "figure4")
     assert "holds results of other settings" in message and "updates: there 30, asked None" in message
     settings = replace(settings, updates=30)
@@ -42,13 +42,16 @@ def test_the_study(tmp_path, data, glue, monkeypatch):
     assert (record["size"], record["data"], record["glue"]) == ("small", str(data), None)
     assert record["seeds"] == [1, 2] and record["targets"] == ["table2", "figure4"]
 
-    begin(settings, "collapse")  # has models of its own
+    begin(settings, "graphs")  # has models of its own
     fixed = json.loads((tmp_path / "out/study.json").read_text())["fixed"]
-    assert {name for name in fixed if name.startswith("configs of exlm-l")} == {"configs of exlm-lattice"}
+    assert {name for name in fixed if name.startswith("configs of exlm-l")} == {
+        "configs of exlm-lattice",
+        "configs of exlm-local",
+    }
     monkeypatch.setattr(record_module, "CONFIGS", shutil.copytree(CONFIGS, tmp_path / "configs"))
     (tmp_path / "configs/model/exlm-lattice.flags").write_text("--arch exlm_large")
     begin(settings, "table2")
-    assert "configs of exlm-lattice: there" in refusal(settings, "collapse")
+    assert "configs of exlm-lattice: there" in refusal(settings, "graphs")
     monkeypatch.undo()
 
     begin(replace(settings, glue=glue), "table2")  # may be added
@@ -61,7 +64,7 @@ def test_the_study(tmp_path, data, glue, monkeypatch):
 
 def test_the_quickstarts_corpus(tmp_path, data):
     begin(Settings(tmp_path / "out"), "study")
-    finish(tmp_path / "out/study/exlm-k4-p0.15-seed-1/train.json")
+    finish(tmp_path / "out/study/exlm-k4-p0.15/lr-default/seed-1/train.json")
     begin(Settings(tmp_path / "out"), "study")
     assert "dictionary: there None" in refusal(Settings(tmp_path / "out", data=data), "study")
 

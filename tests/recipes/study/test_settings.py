@@ -1,5 +1,6 @@
 """The workflow's settings, as Snakemake's config has them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,21 +76,28 @@ def test_pretraining_data(data):
         Settings(Path("out"), "small", data).pretraining_data()
 
 
-def test_updates():
-    assert Settings(Path("out"), "smoke").updates_of(1) is None  # the size's
-    assert Settings(Path("out"), "smoke").updates_of(2) == 240  # MLM++: twice the updates
-    assert Settings(Path("out"), "paper").updates_of(2) == 100_000
-    assert [Settings(Path("out"), updates=30).updates_of(n) for n in (1, 1.5, 2)] == [30, 45, 60]
-
-
-def test_layers_before_the_expansion():
-    small, smoke, paper = (Settings(Path("out"), size) for size in ("small", "smoke", "paper"))
-    assert [small.layers_of(share) for share in (0, 0.5, 0.75, 1)] == [0, 2, 3, 4]
-    assert [paper.layers_of(share) for share in (0.5, 0.75)] == [6, 9]
-    assert smoke.layers_of(0.5) == 1
-    with pytest.raises(RecipeError, match="shared_layers=0.75 of 2 layers is not a whole number of them"):
-        smoke.layers_of(0.75)
-    assert Settings(Path("out"), flags="--encoder-layers 8").layers_of(0.75) == 6
+@pytest.mark.parametrize(
+    ("settings", "name", "options"),
+    [
+        ({}, "exlm-k4-p0.15", "--k 4 --p 0.15 --seed 1"),
+        ({"size": "smoke"}, "repeated-mlm-k1-p0.15-x2", "--k 1 --p 0.15 --seed 1 --updates 240"),
+        ({"size": "paper"}, "repeated-mlm-k1-p0.15-x2", "--k 1 --p 0.15 --seed 1 --updates 100000"),
+        ({"updates": 30}, "mlm-p38-x4", "--p 0.387 --seed 1 --updates 120"),
+        (
+            {"updates": 30, "flags": "--dropout 0.1"},
+            "exlm-lattice-last-p38",
+            "--k 4 --p 0.387 --seed 1 --updates 30 --dropout 0.1 --expand-from-layer -1",
+        ),
+    ],
+)
+def test_options_of_a_run(settings, name, options):
+    found = Settings(Path("out"), **settings)
+    assert found.options_of(found.runs[name]) == options.split()
+    tuned = found.options_of(replace(found.runs[name], seed=3, lr=0.002))
+    assert tuned[tuned.index("--seed") :][:2] == ["--seed", "3"] and tuned[tuned.index("--lr") :][:2] == [
+        "--lr",
+        "0.002",
+    ]
 
 
 def test_what_glue_has_to_hold(data, glue):

@@ -14,7 +14,8 @@ from sklearn.metrics import roc_auc_score
 
 from fs_plugins.analysis.checkpoint import load_checkpoint
 from fs_plugins.analysis.molecules import MoleculeModel
-from tests.scripts.moleculenet.toys import BAD, STREAM, finetune, molecules, read_csv
+from tests import pages
+from tests.scripts.moleculenet.toys import BAD, STREAM, finetune, finetuning, molecules, read_csv
 
 
 @pytest.mark.slow
@@ -47,6 +48,19 @@ def test_results_of_each_seed(finetuned, data):
         aucs.append(metrics["test"]["auc"])
         assert not (folder / "checkpoint_last.pt").exists() and (folder / "checkpoint_best.pt").exists()
     assert aucs[0] != aucs[1]
+
+
+@pytest.mark.slow
+def test_the_page_itself_to_its_end(finetuned, pretrained, data, tmp_path):
+    said = pages.in_bash("finetune_moleculenet", *finetuning(pretrained, data, tmp_path / "page", 1))
+    metrics, expected = (
+        json.loads((folder / "metrics.json").read_text())
+        for folder in (tmp_path / "page", finetuned / "seed-1")
+    )
+    assert metrics["test"] == expected["test"] and metrics["valid"] == expected["valid"]
+    assert f"test auc {metrics['test']['auc']}" in said
+    names = {path.name for path in (tmp_path / "page").iterdir()}
+    assert {"metrics.json", "made_of.json", "train.log", "test.predictions.csv"} <= names
 
 
 @pytest.mark.slow

@@ -37,9 +37,15 @@ def labelled_molecules(folder, count, dictionary):
 
 def finetune(pretrained, data, save, seed, *flags) -> str:
     """finetune_moleculenet.sh of the ExLM in this process, into SAVE/seed-N; what it says."""
+    return pages.run(
+        "finetune_moleculenet", *finetuning(pretrained, data, save / f"seed-{seed}", seed, *flags)
+    )
+
+
+def finetuning(pretrained, data, save, seed, *flags) -> tuple:
+    """The words of finetune_moleculenet.sh."""
     asked = ("--seed", seed, "--max-epoch", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3", *flags)
-    folder = save / f"seed-{seed}"
-    return pages.run("finetune_moleculenet", "bbbp", pretrained[0]["exlm"], data, folder, *asked)
+    return ("bbbp", pretrained[0]["exlm"], data, save, *asked)
 
 
 def read_csv(path):

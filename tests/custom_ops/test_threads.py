@@ -1,0 +1,47 @@
+"""The op on several threads, among which sentences are shared out: the same bits as on one."""
+
+import pytest
+import torch
+
+from fs_plugins.custom_ops.dag_loss import dag_loss
+from tests import oracles
+
+
+@pytest.fixture
+def on_threads():
+    before = torch.get_num_threads()
+
+    def call(threads: int, function, *arguments):
+        torch.set_num_threads(threads)
+        return function(*arguments)
+
+    yield call
+    torch.set_num_threads(before)
+
+
+def batch(B: int, M: int, L: int, dtype):
+    """Graphs of different sizes, some edges missing; one is peaked, and of more than two one has no path."""
+    match, links = (t.to(dtype) for t in oracles.random_graph(B, M, L, seed=B, missing=0.2))
+    n, m = L - torch.arange(B) % 5, M - torch.arange(B) % 3
+    match[B // 2] *= 400
+    n[-1] = m[-1] - 1 if B > 2 else n[-1]
+    return match, links, n, m
+
+
+def passes(match, links, n, m):
+    match, links = match.clone().requires_grad_(), links.clone().requires_grad_()
+    log_probs = dag_loss(match, links, n, m)
+    (log_probs * torch.arange(1, len(n) + 1)).where(log_probs.isfinite(), torch.tensor(0.0)).sum().backward()
+    return log_probs.detach(), match.grad, links.grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("B", "M", "L"), [(1, 5, 12), (2, 9, 40), (3, 7, 21), (7, 12, 60), (33, 20, 80)])
+def test_two_and_three_threads_give_the_bits_of_one(B, M, L, dtype, on_threads):
+    arguments = batch(B, M, L, dtype)
+    one = on_threads(1, passes, *arguments)
+    assert one[0].isfinite().sum() == B - (B > 2)
+    for threads in (2, 3):
+        for _ in range(5):  # which thread takes which sentence changes
+            for alone, shared in zip(one, on_threads(threads, passes, *arguments), strict=True):
+                assert torch.equal(alone, shared)

@@ -1,0 +1,87 @@
+"""Every model of configs/model by fairseq-train: stopped in mid-epoch and resumed, and on two workers."""
+
+import pytest
+from fairseq.trainer import Trainer
+
+from tests.integration import commands
+from tests.integration.commands import VARIANTS, train, variant
+
+PLAIN = ["--optimizer", "sgd", "--lr", 0.1, "--dropout", 0, "--attention-dropout", 0]
+UPDATES = 6
+PLAIN += ["--max-update", UPDATES]
+
+
+class Stop(Exception):
+    """What a run is stopped by."""
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """stopped(updates, ...): ``train`` up to an exception after these, which saves nothing."""
+
+    def call(updates: int, *flags):
+        step = Trainer.train_step
+
+        def train_step(trainer, samples, raise_oom=False):
+            if trainer.get_num_updates() >= updates:
+                raise Stop
+            return step(trainer, samples, raise_oom)
+
+        with monkeypatch.context() as patch, pytest.raises(Stop):
+            patch.setattr(Trainer, "train_step", train_step)
+            train(*flags)
+
+    return call
+
+
+def saved(folder) -> dict:
+    return commands.load_checkpoint(folder / "checkpoint_last.pt")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
+def test_stopped_in_mid_epoch_and_resumed_is_uninterrupted(name, corpus, tmp_path, stopped):
+    """To the last bit, with dropout; batches are loaded in this process, by two others, then by one."""
+    flags = ["--update-freq", 2, "--batch-size", 4, "--dropout", 0.2, "--save-interval-updates", 4]
+    whole = train(*variant(name, corpus, tmp_path / "whole", *flags, "--max-update", 24))
+    assert whole.updates[8]["epoch"] == 1 and whole.updates[-1]["epoch"] == 2
+
+    stopped(6, *variant(name, corpus, tmp_path / "cut", *flags, "--max-update", 24, "--num-workers", 2))
+    assert saved(tmp_path / "cut")["optimizer_history"][-1]["num_updates"] == 4
+    last = [*flags, "--max-update", 24, "--num-workers", 1]
+    resumed = train(*variant(name, corpus, tmp_path / "cut", *last))
+    assert list(resumed.losses()) == list(range(5, 25))
+    for figure in ("loss", "gnorm", "accuracy" if name == "repeated-mlm" else "bsz"):
+        assert resumed.values(figure) == whole.values(figure)[4:], figure
+    commands.assert_same_model(*(tmp_path / run / "checkpoint_last.pt" for run in ("whole", "cut")))
+
+
+@pytest.fixture(scope="module")
+def on_two_workers(corpus, tmp_path_factory):
+    """{name: its run, its folder} by torch's DistributedDataParallel, fairseq's default."""
+    place = tmp_path_factory.mktemp("two")
+    train(*variant("exlm", corpus, place / "begun", *PLAIN, "--max-update", 4))  # by one
+    flags = {name: variant(name, corpus, place / name, *PLAIN) for name in VARIANTS}
+    flags["begun"] = variant("exlm", corpus, place / "begun", *PLAIN)
+    runs = commands.train_on_two(list(flags.values()))
+    return {name: (run, place / name) for name, run in zip(flags, runs, strict=True)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
+def test_two_workers_are_one_with_update_freq_2(name, corpus, tmp_path, on_two_workers):
+    """Losses, gradients, parameters."""
+    two, folder = on_two_workers[name]
+    one = train(*variant(name, corpus, tmp_path, *PLAIN, "--update-freq", 2))
+    assert two.values("bsz") == one.values("bsz") and len(two.updates) == UPDATES
+    for figure in ("loss", "gnorm"):
+        assert two.values(figure) == pytest.approx(one.values(figure), abs=2e-3)  # the log's last digit
+    commands.assert_same_model(*(path / "checkpoint_last.pt" for path in (tmp_path, folder)), 1e-5)
+
+
+@pytest.mark.slow
+def test_two_workers_resume_what_one_began_in_mid_epoch(on_two_workers):
+    """At the same number of batches into the epoch, each of their own: not at the same sentence."""
+    run, folder = on_two_workers["begun"]
+    assert list(run.losses()) == [5, 6] and run.values("bsz") == [16, 16]
+    assert saved(folder)["extra_state"]["train_iterator"]["iterations_in_epoch"] == 6
