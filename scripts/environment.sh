@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the pages that train have in common; to be sourced.
+# The Python that trains, and this clone's modules; to be sourced.
 #
 # Environment: EXLM_PYTHON is the Python to train with (default: that of EXLM_VENV, else .venv's, else python3);
 # CUDA_VISIBLE_DEVICES; OMP_NUM_THREADS, for a CPU (default: all cores).
@@ -10,20 +10,4 @@ if ! command -v "$python" >/dev/null; then
     python=python3
 fi
 export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH} # this clone's, whatever is installed
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # idle threads sleep: spinning ones slow down a machine that is shared
-
-# plan KIND ARGUMENT...: checks what is asked for and sets the page's variables (recipes/plan/); ends the page with an
-# error, after --help, and if the training was finished before
-plan() {
-    local assignments
-    { assignments=$("$python" -m recipes.plan "$@" 3>&1 >&4) || exit; } 4>&1
-    eval "$assignments"
-}
-
-# hold COMMAND...: claims the folder $save, runs the command and logs to $save/train.log; with --print shows it instead
-hold() {
-    if [[ -n $show ]]; then
-        printf '%q ' "$@" && echo && exit 0
-    fi
-    "$python" -m recipes.hold "$save" "$made_of" "$@"
-}
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}               # idle threads sleep: spinning ones slow down a shared machine

@@ -9,20 +9,12 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# Sets data, save, seed, evaluation, start (--finetune-from-model, or nothing with --scratch), and the flags:
-#   model   architecture and sizes of the checkpoint
-#   recipe  optimizer, schedule, dropout, of configs/finetune/table8.flags and table8/DATASET.flags
-#   best    the metric of the best epoch
-#   batch, device, user: as in pretrain_text.sh
-plan finetune_moleculenet "$@"
-
+# recipes/launch.py fills in @data, @start (--finetune-from-model, or nothing with --scratch) and @flags: the
+# checkpoint's architecture and sizes, configs/finetune/, the metric of the best epoch, batch, devices, the user's own.
 # fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
-# shellcheck disable=SC2154
-hold fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --seed "$seed" \
-    ${start[@]+"${start[@]}"} --task molecule_property --criterion molecule_property \
-    "${model[@]}" "${recipe[@]}" "${best[@]}" "${batch[@]}" "${device[@]}" \
-    --find-unused-parameters --required-batch-size-multiple 1 \
-    --no-epoch-checkpoints --log-format json ${user[@]+"${user[@]}"}
-
-"$python" -m recipes.moleculenet.evaluate "$save" "$data" --seed "$seed" ${evaluation[@]+"${evaluation[@]}"}
-rm -f "$save/checkpoint_last.pt" # only needed to resume
+exec "$python" -m recipes.finetune_moleculenet \
+    fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save @start \
+    --task molecule_property --criterion molecule_property \
+    --find-unused-parameters --required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json @flags \
+    then python -m recipes.moleculenet.evaluate @save @data --seed @seed @evaluation \
+    then rm -f @save/checkpoint_last.pt -- "$@"

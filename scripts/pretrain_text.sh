@@ -8,17 +8,10 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# Sets data and save, and the flags, most of them from configs/:
-#   model   task, criterion, architecture, states, positions
-#   recipe  optimizer, schedule, masking
-#   batch   of a step, and --update-freq: together the batch of an update
-#   device  --cpu, or half precision on GPUs; distributed training
-#   user    further flags of the command line
-plan pretrain_text "$@"
-
+# recipes/launch.py fills in @data, @save and @flags: the files of configs/ for the model, the recipe and the size,
+# the batch of a step, the devices, and the user's own flags, in the order in which the last one counts.
 # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to resume from.
-# shellcheck disable=SC2154
-hold fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" \
-    "${model[@]}" "${recipe[@]}" "${batch[@]}" "${device[@]}" \
+exec "$python" -m recipes.pretraining text \
+    fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --no-epoch-checkpoints --keep-interval-updates 1 --save-interval 1000000 --validate-interval 1000000 \
-    --log-format json ${user[@]+"${user[@]}"}
+    --log-format json @flags -- "$@"

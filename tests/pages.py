@@ -1,76 +1,78 @@
-"""The pages of scripts/ in this process, which is fast, or as a user runs them, in bash."""
+"""The shell scripts that train, in this process, which is fast, or as a user runs them, in bash."""
 
+import contextlib
+import io
 import os
 import runpy
 import shlex
 import subprocess
 import sys
+from importlib import import_module
+from unittest import mock
 
-from recipes import folders, hold
+from recipes import launch, pretraining
 from recipes.folders import ROOT
-from recipes.plan.__main__ import planner
 
 from tests.integration import commands
 
-# a page shows its commands: the training, then the evaluation
-SHOW = 'root=$1; python=python; plan() { :; }; source() { :; }; hold() { printf "%q " "$@"; echo; }\n'
-SHOW += 'python() { printf "%q " python "$@"; echo; }; rm() { printf "%q " rm "$@"; echo; }\n'
 
-
-def in_bash(page: str, *words) -> str:
-    """Runs a page to its end; returns its output."""
-    environment = {
-        **os.environ,
-        "EXLM_PYTHON": sys.executable,
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
-    }
-    command = ["bash", str(ROOT / "scripts" / f"{page}.sh"), *map(str, words)]
+def in_bash(script: str, *words, python: str = sys.executable) -> str:
+    """Runs a script to its end; returns its output."""
+    environment = {**os.environ, "EXLM_PYTHON": python, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    command = ["bash", str(ROOT / "scripts" / f"{script}.sh"), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def commands_of(page: str, planned: str) -> list[list[str]]:
-    """The words of the commands of a page, whose variables are assigned by ``planned``."""
-    script = SHOW + planned + (ROOT / "scripts" / f"{page}.sh").read_text()
-    result = subprocess.run(["bash", "-c", script, "bash", str(ROOT)], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    return [shlex.split(line) for line in result.stdout.splitlines()]
+def resolve(script: str, *words) -> launch.Training:
+    """What a script is asked for."""
+    words = list(map(str, words))
+    if script.startswith("pretrain"):
+        return pretraining.resolve(getattr(pretraining, script.split("_")[1].upper()), words)
+    return import_module(f"recipes.{script}").resolve(words)
 
 
-def run(page: str, *words) -> str:
-    """Runs a page; returns what its planner says ("finished before", warnings).
+def run(script: str, *words, execute=None) -> str:
+    """Runs a script, the training in this process too; returns what it says, its commands aside.
+
+    Args:
+        execute: what runs a command instead, as :func:`recipes.launch.run`.
 
     Raises:
-        RecipeError: as the page's error.
+        RecipeError: as the script's error.
     """
-    words = list(map(str, words))
-    plan = planner(page)(f"{page}.sh", words)
-    if plan.finished:
-        return plan.finished
-    training, *others = commands_of(page, plan.shell(words))
-    with folders.locked(plan.save):
-        folders.claim(plan.save, plan.settings(), plan.inputs, words, hold.RESULTS, runs=training)
-        run = commands.train(*training[1:])
-        with (plan.save / hold.LOG).open("a") as log:
-            log.write(run.log)
-    for command in others:
-        subprocess.check_call(command) if command[0] == "rm" else _python(command[1:])
-    return "\n".join(plan.notes)
+    called = shlex.split(in_bash(script, python="echo"))  # -m MODULE COMMAND... --
+    called = called[called.index("fairseq-train") :]
+    said = io.StringIO()
+    with mock.patch.object(launch, "run", execute or _run), contextlib.redirect_stdout(said):
+        launch.launch(f"{script}.sh", lambda words: resolve(script, *words), [*called, *map(str, words)])
+    return said.getvalue()
 
 
-def _python(words: list[str]) -> None:
+def command(script: str, *words) -> list[str]:
+    """The words of a script's call of fairseq-train."""
+    lines = run(script, *words, "--print").splitlines()
+    return shlex.split(next(line for line in lines if line.startswith("fairseq-train ")))
+
+
+def _run(command: list[str], log, lock: int) -> int:
+    if command[0] == "rm":
+        return subprocess.call(command)
+    if command[0] == "python":
+        return _python(command[1:])
+    done = commands.train(*command[1:])
+    with log.open("a") as file:
+        file.write(done.log)
+    return 0
+
+
+def _python(words: list[str]) -> int:
     """``python SCRIPT ARGUMENT...`` or ``python -m MODULE ARGUMENT...``."""
-    argv = sys.argv
-    try:
-        if words[0] == "-m":
-            sys.argv = words[1:]
-            runpy.run_module(words[1], run_name="__main__")
-        else:
-            sys.argv = words
-            runpy.run_path(words[0], run_name="__main__")
-    except SystemExit as end:
-        assert not end.code, f"{words} ended with {end.code}"
-    finally:
-        sys.argv = argv
+    module = words[0] == "-m"
+    with mock.patch.object(sys, "argv", words[module:]):
+        try:
+            (runpy.run_module if module else runpy.run_path)(words[module], run_name="__main__")
+        except SystemExit as end:
+            assert not end.code, f"{words} ended with {end.code}"
+    return 0

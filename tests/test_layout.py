@@ -157,5 +157,5 @@ def test_shell_pages_are_short():
     for path in SCRIPTS.glob("*.sh"):
         if path.name.startswith(("pretrain_", "finetune_")):
             text = path.read_text()
-            assert len(text.splitlines()) <= 45 and "hold fairseq-train " in text
+            assert len(text.splitlines()) <= 45 and "fairseq-train @data " in text
             assert "$((" not in text and "case " not in text and "shift" not in text

@@ -10,14 +10,8 @@ from recipes.command_line import RecipeError
 
 
 class Flags(dict[str, tuple[str, ...]]):
-    """``{"--lr": ("2e-3",), "--sparse-dag": (), ...}``: each flag with its values, in order.
-
-    Example::
-
-        flags = Flags.read(CONFIGS / "pretrain" / "table5.flags")
-        flags.set("--max-update", 100)
-        flags.words()  # ["--lr", "2e-3", ..., "--max-update", "100"]
-    """
+    """``{"--lr": ("2e-3",), "--cpu": (), ...}``: each flag with its values, in order; of a flag in both a and
+    b, ``a | b`` has the values of b."""
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Flags:
@@ -30,7 +24,6 @@ class Flags(dict[str, tuple[str, ...]]):
         for word in words:
             if word.startswith("--"):
                 name, equals, value = word.partition("=")
-                flags.pop(name, None)
                 flags[name] = (value,) if equals else ()
             elif name is None:
                 raise RecipeError(f"'{word}' belongs to no flag; see --help")
@@ -44,6 +37,21 @@ class Flags(dict[str, tuple[str, ...]]):
         lines = path.read_text(encoding="utf-8").splitlines()
         return cls.of(word for line in lines for word in line.split("#")[0].split())
 
+    @classmethod
+    def named(cls, what: str, name: str, folder: Path) -> Flags:
+        """Of FOLDER/NAME.flags.
+
+        Raises:
+            RecipeError: if there is none; names those that there are.
+        """
+        known = sorted(path.stem for path in folder.glob("*.flags"))
+        if name not in known:
+            raise RecipeError(f"unknown {what} '{name}': choose one of {', '.join(known)}")
+        return cls.read(folder / f"{name}.flags")
+
+    def __or__(self, other: dict) -> Flags:
+        return Flags({**self, **other})
+
     def set(self, name: str, *values) -> None:
         self[name] = tuple(map(str, values))
 
@@ -52,30 +60,22 @@ class Flags(dict[str, tuple[str, ...]]):
         return self[name][-1] if self.get(name) else None
 
     def whole(self, name: str) -> int:
-        """Its value as a whole number, 1 or more.
-
-        Raises:
-            RecipeError: if it is none.
-        """
-        value = self.value(name)
-        if value is None or not value.isdigit() or int(value) < 1:
-            raise RecipeError(f"{name} '{value or ''}': give a whole number, 1 or more")
+        """Its value as a whole number, 1 or more; raises RecipeError if it is none."""
+        value = self.value(name) or ""
+        if not value.isdigit() or int(value) < 1:
+            raise RecipeError(f"{name} '{value}': give a whole number, 1 or more")
         return int(value)
 
-    def number(self, name: str, below: float | None = None) -> float:
-        """Its value as a number of 0 or more, and less than ``below``.
-
-        Raises:
-            RecipeError: if it is none.
-        """
-        value = self.value(name)
+    def number(self, name: str, below: float = float("inf")) -> float:
+        """Its value as a number of 0 or more, and less than ``below``; raises RecipeError if it is none."""
+        value = self.value(name) or ""
         try:
-            number = float(value or "")
+            number = float(value)
         except ValueError:
             number = -1.0
-        if not 0.0 <= number < (float("inf") if below is None else below):
-            limit = "0 or more" if below is None else f"0 or more and less than {below:g}"
-            raise RecipeError(f"{name} '{value or ''}': give a number, {limit}")
+        if not 0.0 <= number < below:
+            limit = "0 or more" if below == float("inf") else f"0 or more and less than {below:g}"
+            raise RecipeError(f"{name} '{value}': give a number, {limit}")
         return number
 
     def take(self, *names: str) -> Flags:

@@ -76,11 +76,11 @@ def lock(folder: Path, option: str = "SAVE") -> int:
 
 
 @contextmanager
-def locked(folder: Path, option: str = "SAVE") -> Iterator[None]:
-    """Holds a folder, which is made if it does not exist, for this process; raises as :func:`lock`."""
+def locked(folder: Path, option: str = "SAVE") -> Iterator[int]:
+    """Holds a folder, which is made if it does not exist; yields and raises what :func:`lock` does."""
     descriptor = lock(folder, option)
     try:
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -1,4 +1,4 @@
-"""Checkpoints for the recipes' tests."""
+"""Inputs of the trainings that the recipes' tests resolve: checkpoints, toy data."""
 
 from argparse import Namespace
 
@@ -6,8 +6,26 @@ import pytest
 import torch
 from recipes.checkpoints import EMBEDDINGS
 
+from tests.recipes import toys
+
 SYMBOLS = ["a", "b", "c"]
 SIZES = {"encoder_layers": 2, "encoder_embed_dim": 4, "max_positions": 16, "encoder_normalize_before": True}
+
+
+@pytest.fixture(scope="session")
+def toy_inputs(tmp_path_factory):
+    """The folder that toys.py fills."""
+    folder = tmp_path_factory.mktemp("toys").resolve()
+    toys.make(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """A machine without GPUs, and not one of several processes, whatever the tests run under."""
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
 
 @pytest.fixture

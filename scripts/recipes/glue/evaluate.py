@@ -95,11 +95,10 @@ def main() -> int:
     add("--device", help="cpu, cuda, ... (default: a GPU if there is one)")
     args = parser.parse_args()
     task = task_named(args.data.resolve().name.removesuffix("-bin"))
-    with folders.locked(args.save):
-        print(scores_text(evaluate(args.save, task, args.data, args.test, args.device)))
-        for path in args.save.glob("checkpoint*.pt"):  # last: whenever this ends, nothing is lost
-            if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:
-                path.unlink()
+    print(scores_text(evaluate(args.save, task, args.data, args.test, args.device)))
+    for path in args.save.glob("checkpoint*.pt"):  # last: whenever this ends, nothing is lost
+        if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:
+            path.unlink()
     return 0
 
 

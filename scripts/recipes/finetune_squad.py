@@ -1,25 +1,20 @@
-"""Fine-tuning on SQuAD 2.0 (table 11)."""
+"""Fine-tuning on SQuAD 2.0 (table 11): what scripts/finetune_squad.sh runs."""
 
 from __future__ import annotations
 
-import math
+import argparse
+import sys
 from pathlib import Path
 
-from recipes.checkpoints import (
-    Pretrained,
-    check_dictionary,
-    check_not_finetuned,
-    read_checkpoint,
-)
-from recipes.command_line import RecipeError, positive
+from recipes.checkpoints import Pretrained, check_dictionary, check_not_finetuned, read_checkpoint
+from recipes.command_line import RecipeError, positive, run_main
 from recipes.dictionaries import read_symbols
-from recipes.files import read_json
+from recipes.finetuning import finetuning_parser, positions, read_request, training
 from recipes.flags import Flags, check_recipe
 from recipes.folders import CONFIGS
-from recipes.plan import finetuning
-from recipes.plan.batches import TOKENS_PER_GPU, split_sentences
-from recipes.plan.plan import Plan, override
+from recipes.launch import TOKENS_PER_GPU, Training, launch, split_sentences
 
+SCRIPT = "finetune_squad.sh"
 FILES = ("dict.txt", "train.npz", "train.json", "valid.npz", "valid.json")
 RESULT = "scores.json"
 WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-answer-tokens")
@@ -28,13 +23,13 @@ OTHER_DICTIONARY = (
 )
 
 
-def plan(program: str, words: list[str]) -> Plan:
-    """The plan of one fine-tuning.
+def resolve(words: list[str]) -> Training:
+    """One fine-tuning.
 
     Raises:
         RecipeError: for what cannot be trained.
     """
-    request = finetuning.read_request(parser(program), words)
+    request = read_request(parser(), words)
     args, user = request.args, request.user
     if "--update-freq" in user:
         raise RecipeError(
@@ -47,57 +42,51 @@ def plan(program: str, words: list[str]) -> Plan:
     check_not_finetuned(pretrained)
     check_dictionary(pretrained, read_symbols(dictionary), dictionary, OTHER_DICTIONARY)
     recipe = Flags.read(CONFIGS / "finetune" / "squad2.flags")
-    windows = window_flags(recipe.take(*WINDOW), user.take(*WINDOW), pretrained)
-    model = Flags.of(pretrained.flags)
+    windows = window_flags(recipe, user, pretrained)
     window = windows.whole("--window-tokens")
     if pretrained.expands and window > pretrained.max_positions:
         raise RecipeError(
             f"--window-tokens {window} is more than the checkpoint's {pretrained.max_positions} positions: "
             f"give {pretrained.max_positions} or less"
         )
-    model.set("--max-positions", finetuning.positions(pretrained, window))
-    groups = override({"windows": windows, "model": model, "recipe": recipe}, user)
-    recipe, devices = groups["recipe"], request.devices
-    check_recipe(recipe)
-    update = recipe.whole("--batch-size")
-    recipe.take("--batch-size")
-    batch = groups["batch"] = split_sentences(update, window, devices.workers, args.tokens_per_gpu)
-    share, steps = batch.whole("--batch-size"), batch.whole("--update-freq")
-    count = labelled_windows(args.data, groups["windows"])
-    chosen = {name: recipe.value(f"--{name}") for name in ("lr", "max-epoch", "warmup-ratio")}
-    batches = math.ceil(math.ceil(count / share) / devices.workers)  # of a worker in an epoch
-    recipe |= finetuning.schedule(recipe, math.ceil(batches / steps))
-    if devices.workers > 1:  # the LM head and the transitions are not computed
-        devices.flags.set("--find-unused-parameters")
-    asked = {"task": "squad2", "point": {**chosen, "batch-size": str(update)}}
-    read, start = {"data": [args.data / name for name in FILES]}, str(args.checkpoint.resolve())
-    found = finetuning.plan_of(request, args.data.resolve(), groups, asked, read, start)
-    finetuning.check_finished(found, RESULT, _said(args.save / RESULT))
-    return found
+    flags = Flags.of(pretrained.flags)
+    flags.set("--max-positions", positions(pretrained, window))
+    flags |= recipe | user | windows
+    check_recipe(flags)
+    if request.workers > 1:  # the LM head and the transitions are not computed
+        flags.set("--find-unused-parameters")
+    return training(
+        request,
+        "squad2",
+        flags,
+        split_sentences(flags.whole("--batch-size"), window, request.workers, args.tokens_per_gpu),
+        labelled_windows(args.data, windows),
+        args.save / RESULT,
+        lambda scores: f"EM {scores['exact']:.2f}, F1 {scores['f1']:.2f}",
+        data=str(args.data.resolve()),
+        inputs={"data": [args.data / name for name in FILES]},
+        words={"start": [str(args.checkpoint.resolve())]},
+    )
 
 
-def parser(program: str):
-    result = finetuning.finetuning_parser(
-        program,
+def parser() -> argparse.ArgumentParser:
+    result = finetuning_parser(
+        SCRIPT,
         "",
-        what="Fine-tunes a pre-trained model on SQuAD 2.0 and scores its answers (EM, F1).",
+        what="Fine-tunes a pre-trained model on SQuAD 2.0, answers the validation questions and scores them.",
         details="",
-        maker="prepare_squad.py, with train and valid",
+        maker="prepare_squad.py with the dictionary of the pre-training",
         configs="finetune/squad2.flags",
         batch="split over the GPUs and over as many steps as --tokens-per-gpu requires",
     )
     result.epilog = (
         "Windows: --window-tokens N (default: 512, or the length of the pre-training if shorter), "
         "--doc-stride N (default: a quarter of the window). SAVE gets checkpoint_best.pt (by F1), "
-        "predictions.json, nbest_predictions.json, null_odds.json, best_answers.json and scores.json."
+        "predictions.json, "
+        "nbest_predictions.json, null_odds.json, best_answers.json and scores.json."
     )
-    result.add_argument(
-        "--tokens-per-gpu",
-        type=positive,
-        default=TOKENS_PER_GPU,
-        metavar="N",
-        help="tokens of a step on each GPU (default: %(default)s)",
-    )
+    step = "tokens of a step on each GPU (default: %(default)s)"
+    result.add_argument("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=step)
     return result
 
 
@@ -110,16 +99,16 @@ def window_flags(recipe: Flags, user: Flags, pretrained: Pretrained) -> Flags:
     if "--doc-stride" in user and "--window-tokens" not in user:
         raise RecipeError("--doc-stride is given together with --window-tokens")
     window, stride = recipe.whole("--window-tokens"), recipe.whole("--doc-stride")
-    flags = Flags(recipe | user)
+    found = (recipe | user).take(*WINDOW)
     if "--window-tokens" in user:
         if "--doc-stride" not in user:
-            flags.set("--doc-stride", (user.whole("--window-tokens") + 3) // 4)
+            found.set("--doc-stride", (user.whole("--window-tokens") + 3) // 4)
     elif (trained := pretrained.tokens_per_sample or window) < window:
-        flags.set("--window-tokens", trained)
-        flags.set("--doc-stride", max(1, stride * trained // window))
+        found.set("--window-tokens", trained)
+        found.set("--doc-stride", max(1, stride * trained // window))
     for name in WINDOW:
-        flags.whole(name)
-    return flags
+        found.whole(name)
+    return found
 
 
 def labelled_windows(data: Path, flags: Flags) -> int:
@@ -131,6 +120,9 @@ def labelled_windows(data: Path, flags: Flags) -> int:
     return int((windows.labels[:, 0] != NO_LABEL).sum())
 
 
-def _said(path: Path) -> str:
-    scores = read_json(path)
-    return f"EM {scores['exact']:.2f}, F1 {scores['f1']:.2f}" if scores else ""
+def main() -> int:
+    return launch(SCRIPT, resolve, sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

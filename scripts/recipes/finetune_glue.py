@@ -1,8 +1,9 @@
-"""Fine-tuning on a task of GLUE (tables 6 and 11)."""
+"""Fine-tuning on a task of GLUE (tables 6 and 11): what scripts/finetune_glue.sh runs."""
 
 from __future__ import annotations
 
-import json
+import argparse
+import sys
 from pathlib import Path
 
 from recipes.checkpoints import (
@@ -12,58 +13,67 @@ from recipes.checkpoints import (
     check_not_finetuned,
     read_checkpoint,
 )
-from recipes.command_line import RecipeError
+from recipes.command_line import RecipeError, run_main
 from recipes.dictionaries import read_symbols
+from recipes.finetuning import finetuning_parser, positions, read_request, split_update, training
 from recipes.flags import Flags, check_recipe
 from recipes.folders import CONFIGS
 from recipes.glue.evaluate import RESULT, scores_text
-from recipes.glue.grids import FLAGS, GRIDS, points_of
+from recipes.glue.grids import GRIDS, points_of
 from recipes.glue.tasks import REGRESSION, TASKS, Task, task_named
-from recipes.plan import finetuning
-from recipes.plan.plan import Plan, override
+from recipes.launch import Training, launch
 
+SCRIPT = "finetune_glue.sh"
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
 OTHER_DICTIONARY = "prepare GLUE with the dict.txt of its pre-training"
+MAKER = "give a folder that scripts/prepare_glue.py made"
 
 
-def plan(program: str, words: list[str]) -> Plan:
-    """The plan of one fine-tuning.
+def resolve(words: list[str]) -> Training:
+    """One fine-tuning.
 
     Raises:
         RecipeError: for what cannot be trained.
     """
-    request = finetuning.read_request(parser(program), words)
+    request = read_request(parser(), words)
     args, task = request.args, task_named(request.args.task)
     data = args.data / f"{task.name}-bin"
     pretrained = read_start(args.checkpoint, args.init_from)
-    check_data(pretrained, data)
+    dictionary = data / "input0" / "dict.txt"
+    if not dictionary.is_file():
+        raise RecipeError(f"{dictionary} does not exist: {MAKER}")
+    check_dictionary(pretrained, read_symbols(dictionary), dictionary, OTHER_DICTIONARY)
     point, *_ = points_of(task, args.recipe)
-    recipe = Flags.read(CONFIGS / "finetune" / "recipe.flags")
-    recipe |= point.flags
-    model = Flags.of(pretrained.flags)
-    model.set("--max-positions", finetuning.positions(pretrained))
-    groups = override(
-        {"task": task_flags(task, pretrained, data), "model": model, "recipe": recipe}, request.user
+    flags = task_flags(task, pretrained, data) | Flags.of(pretrained.flags)
+    flags.set("--max-positions", positions(pretrained))
+    flags |= Flags.read(CONFIGS / "finetune" / "recipe.flags") | point.flags | request.user
+    check_recipe(flags)
+    inputs = {"data": sorted(path for path in data.rglob("*") if path.is_file())}
+    inputs |= {"init_from": [args.init_from]} if args.init_from else {}
+    evaluation = [flag for flag in ("--test", "--keep-checkpoint") if flag in words]
+
+    def said(result: dict) -> str:
+        check_complete(args)
+        return scores_text(result)
+
+    start = [str((args.init_from or args.checkpoint).resolve())]
+    return training(
+        request,
+        task.name,
+        flags,
+        split_update(flags),
+        sentences_in(data, "train"),
+        args.save / RESULT,
+        said,
+        data=str(data),
+        inputs=inputs,
+        words={"start": start, "evaluation": evaluation},
     )
-    recipe = groups["recipe"]
-    check_recipe(recipe)
-    chosen = {name: recipe.value(flag) for flag, name in FLAGS.items()}
-    finetuning.batch_and_schedule(groups, sentences_in(data, "train"))
-    read = {"data": sorted(path for path in data.rglob("*") if path.is_file())}
-    if args.init_from:
-        read["init_from"] = [args.init_from]
-    start = str((args.init_from or args.checkpoint).resolve())
-    evaluation = ["--test"] if args.test else []
-    evaluation += ["--keep-checkpoint"] if args.keep_checkpoint else []
-    asked = {"task": task.name, "point": chosen}
-    found = finetuning.plan_of(request, data, groups, asked, read, start, evaluation)
-    check_end(found, args)
-    return found
 
 
-def parser(program: str):
-    result = finetuning.finetuning_parser(
-        program,
+def parser() -> argparse.ArgumentParser:
+    result = finetuning_parser(
+        SCRIPT,
         "task",
         one_worker=True,
         what="Fine-tunes a pre-trained model on a GLUE task and scores it on the development set.",
@@ -84,20 +94,13 @@ def task_flags(task: Task, pretrained: Pretrained, data: Path) -> Flags:
     """fairseq's task and head. The head is named after the task, so that MNLI's is left behind for RTE."""
     valid = [split for split in task.valid_splits if (data / "input0" / f"{split}.idx").is_file()]
     if not valid:
-        raise RecipeError(f"{data} has no valid set: give a folder that scripts/prepare_glue.py made")
-    flags = Flags()
-    flags.set("--task", "repeated_sentence_prediction" if pretrained.repeat > 1 else "glue")
-    if pretrained.repeat > 1:
-        flags.set("--repeat-times", pretrained.repeat)
-    flags.set("--glue-metric", task.metric)
-    flags.set("--num-classes", task.outputs)
-    if task.kind == REGRESSION:
-        flags.set("--regression-target")
-    flags.set("--classification-head-name", task.name.lower().replace("-", ""))
-    flags.set("--init-token", BOS)
-    flags.set("--separator-token", EOS)
-    flags.set("--valid-subset", ",".join(valid))
-    return flags
+        raise RecipeError(f"{data} has no valid set: {MAKER}")
+    repeated = f"repeated_sentence_prediction --repeat-times {pretrained.repeat}"
+    words = f"--task {repeated if pretrained.repeat > 1 else 'glue'} --glue-metric {task.metric}"
+    words += " --regression-target" if task.kind == REGRESSION else ""
+    words += f" --num-classes {task.outputs} --classification-head-name {task.name.lower().replace('-', '')}"
+    words += f" --init-token {BOS} --separator-token {EOS} --valid-subset {','.join(valid)}"
+    return Flags.of(words.split())
 
 
 def read_start(checkpoint: Path, init_from: Path | None) -> Pretrained:
@@ -113,8 +116,7 @@ def read_start(checkpoint: Path, init_from: Path | None) -> Pretrained:
     check_not_finetuned(pretrained, ", and one of MNLI by --init-from")
     if init_from is None:
         return pretrained
-    other = read_checkpoint(init_from)
-    classes = len(TASKS["MNLI"].labels)
+    other, classes = read_checkpoint(init_from), len(TASKS["MNLI"].labels)
     if other.task not in CLASSIFICATION_TASKS or other.classes != classes:
         outputs = (
             f"with {other.classes} classes" if other.task in CLASSIFICATION_TASKS else f"by {other.task}"
@@ -126,9 +128,8 @@ def read_start(checkpoint: Path, init_from: Path | None) -> Pretrained:
     if _kind(other) != _kind(pretrained):
         raise RecipeError(f"--init-from {init_from} is a model of other sizes than {checkpoint}")
     if other.symbols is not None and pretrained.symbols is not None:
-        check_dictionary(
-            pretrained, other.symbols, Path(other.dictionary), "both have to be of one pre-training"
-        )
+        way_out = "both have to be of one pre-training"
+        check_dictionary(pretrained, other.symbols, Path(other.dictionary), way_out)
     return pretrained
 
 
@@ -136,16 +137,8 @@ def _kind(model: Pretrained) -> tuple:
     """What a model and one that was fine-tuned from it have in common."""
     flags = Flags.of(model.flags)
     if "--max-positions" in flags:
-        flags.set("--max-positions", finetuning.positions(model))
+        flags.set("--max-positions", positions(model))
     return flags, model.repeat, model.entries
-
-
-def check_data(pretrained: Pretrained, data: Path) -> None:
-    """Raises RecipeError unless TASK-bin can be read, and its dictionary is the checkpoint's."""
-    dictionary = data / "input0" / "dict.txt"
-    if not dictionary.is_file():
-        raise RecipeError(f"{dictionary} does not exist: give a folder that scripts/prepare_glue.py made")
-    check_dictionary(pretrained, read_symbols(dictionary), dictionary, OTHER_DICTIONARY)
 
 
 def sentences_in(data: Path, split: str) -> int:
@@ -158,22 +151,27 @@ def sentences_in(data: Path, split: str) -> int:
 
     dataset = data_utils.load_indexed_dataset(str(data / "input0" / split), None)
     if dataset is None:
-        raise RecipeError(f"{data} has no {split} set: give a folder that scripts/prepare_glue.py made")
+        raise RecipeError(f"{data} has no {split} set: {MAKER}")
     return len(dataset)
 
 
-def check_end(found: Plan, args) -> None:
-    """Sets ``finished``; raises RecipeError if a finished run lacks what is asked for."""
-    result = args.save / RESULT
-    said = scores_text(json.loads(result.read_text())) if result.exists() else ""
-    finetuning.check_finished(found, RESULT, said)
+def check_complete(args: argparse.Namespace) -> None:
+    """Raises RecipeError if a finished run lacks what is asked for."""
     lacking = []
     if args.test and not any((args.save / "submission").glob("*.tsv")):
         lacking.append("--test")
     if args.keep_checkpoint and not (args.save / "checkpoint_best.pt").exists():
         lacking.append("--keep-checkpoint")
-    if found.finished and lacking:
+    if lacking:
         raise RecipeError(
             f"{args.save} was finished without {' and '.join(lacking)}, and its checkpoints are removed: "
             "choose another SAVE"
         )
+
+
+def main() -> int:
+    return launch(SCRIPT, resolve, sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

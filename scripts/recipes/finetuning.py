@@ -1,0 +1,160 @@
+"""What the fine-tunings share: the command line, positions, the schedule, the end."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from recipes.checkpoints import Pretrained
+from recipes.command_line import RecipeError, argument_parser, count
+from recipes.files import read_json
+from recipes.flags import Flags
+from recipes.launch import Training, add_device_arguments, devices
+
+OWN = ("--seed", "--save-dir", "--restore-file", "--finetune-from-model")
+OTHER_BATCH = ("--max-sentences", "--max-tokens")  # beside which --batch-size and the schedule would not hold
+LONGEST = 512  # tokens that every model reads at least, however short the samples of its pre-training were
+POINT = {"lr": "--lr", "batch": "--batch-size", "epochs": "--max-epoch", "warmup": "--warmup-ratio"}
+HELP = """\
+{what}
+
+{details}
+  CHECKPOINT  of a pre-training: ExLM, one of its ablations, or the MLM; its architecture is read from it
+  DATA        a folder made by {maker}
+  SAVE        the folder of this run: log, checkpoints while it trains, results
+
+If interrupted, rerun the same command to resume. A SAVE that holds a run of other settings, data or
+weights is refused (SAVE/made_of.json). Further options are passed to fairseq-train and override
+configs/{configs}:
+
+  --lr X --batch-size N --max-epoch N --warmup-ratio R
+
+--batch-size is that of an update, {batch}; --warmup-ratio is relative to all updates."""
+
+
+@dataclass
+class Request:
+    """A fine-tuning as it was asked for: its options, and further flags for fairseq-train."""
+
+    args: argparse.Namespace
+    user: Flags
+    workers: int
+    devices: Flags
+
+
+def finetuning_parser(
+    script: str, first: str, one_worker: bool = False, **about: str
+) -> argparse.ArgumentParser:
+    """The options of every fine-tuning.
+
+    Args:
+        first: the positional argument before CHECKPOINT, DATA and SAVE, or "".
+        one_worker: whether the training runs in one process, on one GPU if there is any.
+        about: what, details, maker, configs and batch of the help text.
+    """
+    names = [*([first] if first else []), "checkpoint", "data", "save"]
+    usage = f"%(prog)s {' '.join(names).upper()} [options] [fairseq-train's flags]"
+    parser = argument_parser(HELP.format(**about), prog=script, usage=usage)
+    for name in names:
+        kind = str if name == first else Path
+        parser.add_argument(name, metavar=name.upper(), type=kind, help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=count, default=1, metavar="N", help="default: %(default)s")
+    add_device_arguments(parser, one_worker)
+    parser.set_defaults(one_worker=one_worker)
+    parser.add_argument("--print", action="store_true", help="show the commands; train nothing")
+    return parser
+
+
+def read_request(parser: argparse.ArgumentParser, words: list[str]) -> Request:
+    """Parses a command line by a :func:`finetuning_parser`.
+
+    Raises:
+        RecipeError: for flags that the script sets, or paths that fairseq cannot take.
+    """
+    args, others = parser.parse_known_args(words)
+    user = Flags.of(others)
+    if taken := [name for name in OWN if name in user]:
+        raise RecipeError(f"{taken[0]} is set by {parser.prog}; see --help")
+    if taken := [name for name in OTHER_BATCH if name in user]:
+        raise RecipeError(f"{taken[0]}: give --batch-size, the sentences or molecules of an update")
+    if ":" in str(args.data):
+        raise RecipeError(f"{args.data}: fairseq takes a folder without ':' in its name")
+    if not args.one_worker:
+        return Request(args, user, *devices(args))
+    if args.gpus and args.gpus > 1:
+        raise RecipeError(f"--gpus {args.gpus}: {parser.prog} trains on one GPU, or the CPU")
+    _, found = devices(args)
+    alone = argparse.Namespace(gpus=int("--cpu" not in found), precision=args.precision)
+    return Request(args, user, *devices(alone, {}))
+
+
+def positions(pretrained: Pretrained, least: int = LONGEST) -> int:
+    """--max-positions. Rotary positions have no weights: an MLM may have more than its pre-training had, else
+    it would lose what an ExLM, whose positions count its states, gets to read."""
+    own = pretrained.max_positions or 0
+    return own if pretrained.expands else max(own, least * pretrained.repeat)
+
+
+def split_update(flags: Flags) -> Flags:
+    """--batch-size of a step and --update-freq, for the steps that a user gives and one worker.
+
+    Raises:
+        RecipeError: if the update cannot be split over them.
+    """
+    update, steps = flags.whole("--batch-size"), flags.value("--update-freq") or "1"
+    if not steps.isdigit() or int(steps) < 1 or update % int(steps):
+        raise RecipeError(
+            f"--update-freq {steps}: --batch-size {update} is that of an update, and cannot be split over so "
+            "many steps"
+        )
+    return Flags({"--batch-size": (str(update // int(steps)),), "--update-freq": (steps,)})
+
+
+def training(
+    request: Request,
+    task: str,
+    flags: Flags,
+    batch: Flags,
+    rows: int,
+    result: Path,
+    said: Callable[[dict], str],
+    **more,
+) -> Training:
+    """A fine-tuning, which is finished when it has its result.
+
+    Args:
+        flags: with the user's; --batch-size is that of an update, --warmup-ratio is changed into updates.
+        batch: --batch-size of a step and --update-freq.
+        rows: examples of the training set.
+        result: what is written last.
+        said: a result in words.
+        more: of :class:`Training`: data, words, notes; settings and inputs besides every fine-tuning's.
+    """
+    args, flags = request.args, Flags(flags)
+    point = {name: flags.value(flag) for name, flag in POINT.items()}
+    updates = flags.whole("--max-epoch") * math.ceil(rows / flags.whole("--batch-size"))
+    warmup = round(flags.number("--warmup-ratio", below=1) * updates)
+    flags.take("--warmup-ratio")
+    schedule = Flags({"--total-num-update": (str(updates),), "--warmup-updates": (str(warmup),)})
+    flags = schedule | flags | batch | request.devices | request.user.take(*request.devices)
+    flags.set("--seed", args.seed)
+    words, inputs, settings = (more.pop(name, {}) for name in ("words", "inputs", "settings"))
+    words["evaluation"] = [*words.get("evaluation", []), *(["--device", "cpu"] if "--cpu" in flags else [])]
+
+    def finished() -> str:
+        there = read_json(result)
+        return f"finished before: {result}\n{said(there)}" if there else ""
+
+    return Training(
+        save=args.save,
+        flags=flags,
+        settings={"task": task, "point": point, "seed": args.seed, **settings},
+        inputs={"checkpoint": [args.checkpoint], **inputs},
+        finished=finished,
+        show=args.print,
+        words={"seed": [str(args.seed)], **words},
+        **more,
+    )
