@@ -85,51 +85,6 @@ def locked(folder: Path, option: str = "SAVE") -> Iterator[int]:
         os.close(descriptor)
 
 
-def check(folder: Path, settings: dict, inputs: dict[str, str], option: str = "SAVE") -> bool:
-    """Compares what a folder is made of with what is asked for.
-
-    Args:
-        settings: in JSON's types.
-        inputs: name -> SHA-256.
-
-    Returns:
-        Whether it was begun before, with the same.
-
-    Raises:
-        RecipeError: if it differs; the message names each difference.
-    """
-    there = read_json(folder / RECORD)
-    if there is None:
-        return False
-    try:
-        pairs = [(_flat(there["settings"]), _flat(settings)), (_flat(there["inputs"]), _flat(inputs))]
-        lines = [
-            f"  {name[-1]}: there {old.get(name)!r}, asked {new.get(name)!r}"
-            for old, new in pairs
-            for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name)
-        ]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RecipeError(f"{folder / RECORD} is damaged ({error!r}): choose another {option}") from None
-    if lines:
-        raise RecipeError(
-            f"{folder} holds a run of other settings or data: choose another {option}, or remove that "
-            "folder\n" + "\n".join(lines)
-        )
-    return True
-
-
-def _flat(settings: dict) -> dict[tuple[str, ...], object]:
-    """Settings by their names; those of a group, such as flags, by the group's name and their own."""
-    flat = {}
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            flat |= {(name, inner): one for inner, one in value.items()}
-        else:
-            flat[name,] = value
-    return flat
-
-
 def claim(
     folder: Path,
     settings: dict,
@@ -142,6 +97,8 @@ def claim(
     """Records what a folder is made of, or checks that it is made of the same; to be called by its holder.
 
     Args:
+        settings: in JSON's types.
+        inputs: name -> SHA-256.
         command: how the run was called.
         results: patterns of files, the record aside, which show that a run got somewhere. If the folder has
             none of them, a different record in it is of a run that failed at once, and is replaced; if it
@@ -150,15 +107,41 @@ def claim(
         runs: the command that works in the folder.
 
     Raises:
-        RecipeError: if the folder holds another run.
+        RecipeError: if the folder holds another run; the message names each difference.
     """
-    begun = any(path.name != RECORD for pattern in results for path in folder.glob(pattern))
-    if begun and not (folder / RECORD).exists():
-        raise RecipeError(f"{folder} holds results without a {RECORD}: choose another {option}")
-    if begun and check(folder, settings, inputs, option):
+    if any(path.name != RECORD for pattern in results for path in folder.glob(pattern)):
+        there = read_json(folder / RECORD)
+        if there is None:
+            raise RecipeError(f"{folder} holds results without a {RECORD}: choose another {option}")
+        try:
+            pairs = [(_flat(there["settings"]), _flat(settings)), (there["inputs"], inputs)]
+            lines = [
+                f"  {name}: there {old.get(name)!r}, asked {new.get(name)!r}"
+                for old, new in pairs
+                for name in sorted(old.keys() | new.keys())
+                if old.get(name) != new.get(name)
+            ]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RecipeError(f"{folder / RECORD} is damaged ({error!r}): choose another {option}") from None
+        if lines:
+            raise RecipeError(
+                f"{folder} holds a run of other settings or data: choose another {option}, or remove that "
+                "folder\n" + "\n".join(lines)
+            )
         return
     record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
     write_json(folder / RECORD, {**record, "versions": versions(), "commit": git_commit()})
+
+
+def _flat(settings: dict) -> dict[str, object]:
+    """Settings by their names; those of a group as GROUP.NAME."""
+    flat = {}
+    for name, value in settings.items():
+        inner = (
+            {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+        )
+        flat |= inner
+    return flat
 
 
 @contextmanager

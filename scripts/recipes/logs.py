@@ -18,34 +18,27 @@ def read_records(lines: Iterable[str]) -> list[dict]:
     of a validation set. Where a resumed run repeats an update, the later record stands.
     """
     records: dict[tuple[str, int], dict] = {}
-    for line in lines:
-        found = _RECORD.search(line)
-        if found is None:
-            continue
+    for found in filter(None, map(_RECORD.search, lines)):
         try:
             figures = json.loads(found[2])
         except json.JSONDecodeError:  # a line cut short by a kill
             continue
         kind = {"train_inner": "train", "train": "epoch"}.get(found[1], found[1])
         record = {"kind": kind}
-        for name, value in figures.items():
-            record[name.removeprefix(f"{found[1]}_")] = _number(value)
-        record["update"] = int(record.pop("num_updates"))
+        record |= {name.removeprefix(f"{found[1]}_"): _number(value) for name, value in figures.items()}
+        record["update"] = record.pop("num_updates")
         records[kind, record["update"]] = record
     return list(records.values())
 
 
 def _number(value):
     """fairseq's figures are strings; what JSON has no number for is null."""
-    if not isinstance(value, str):
-        return value
-    try:
-        number = float(value)
-    except ValueError:
-        return value
-    if not math.isfinite(number):
-        return None
-    return int(number) if number.is_integer() and re.fullmatch(r"-?\d+", value) else number
+    for kind in (int, float) if isinstance(value, str) else ():
+        try:
+            return kind(value) if math.isfinite(float(value)) else None
+        except ValueError:
+            continue
+    return value
 
 
 def read_log(path: Path) -> list[dict]:
@@ -58,9 +51,7 @@ def read_log(path: Path) -> list[dict]:
 
 def training_seconds(records: list[dict]) -> float | None:
     """Seconds in training steps, validation and saving aside: fairseq's ``train_wall`` over the epochs."""
-    seconds = [
-        record["train_wall"] for record in records if record["kind"] == "epoch" and "train_wall" in record
-    ]
+    seconds = [r["train_wall"] for r in records if r["kind"] == "epoch" and "train_wall" in r]
     return sum(seconds) if seconds else None
 
 

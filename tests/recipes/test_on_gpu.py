@@ -1,4 +1,4 @@
-"""Jobs get GPUs of their own, keep a log, and end with the engine."""
+"""Jobs get GPUs of their own, keep a log, and end with the workflow."""
 
 import json
 import os
@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 from recipes import on_gpu
+from recipes.launch import visible_gpus
 
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
 JOB = [sys.executable, "-m", "recipes.on_gpu"]
 
 
@@ -28,7 +27,6 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(on_gpu.tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -46,75 +44,57 @@ def machine(tmp_path, monkeypatch):
 def test_visible_gpus(machine, monkeypatch, asked, found):
     if asked is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
-    assert on_gpu.visible_gpus() == found
+    assert visible_gpus() == found
 
 
 def test_no_gpus_without_a_driver(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert on_gpu.visible_gpus() == []
+    assert visible_gpus({}) == []
+
+
+def waiting_for(*asked) -> tuple[threading.Thread, dict]:
+    """take() in a thread, which has been waiting for a while, and what it will have taken."""
+    held = {}
+    thread = threading.Thread(target=lambda: held.update(on_gpu.take(*asked)))
+    thread.start()
+    time.sleep(1.5 * on_gpu.POLL)
+    return thread, held
 
 
 def test_two_jobs_never_get_one_gpu(machine):
     gpus = ["GPU-a", "GPU-b", "GPU-c"]
     first, second = on_gpu.take(gpus, 2), on_gpu.take(gpus, 1)
     assert [*first, *second] == gpus
-    third = {}
-    waiting = threading.Thread(target=lambda: third.update(on_gpu.take(gpus, 2)))
-    waiting.start()
-    time.sleep(0.2)
-    on_gpu.release(second)  # one is free: not enough
+    thread, third = waiting_for(gpus, 2)
+    second["GPU-c"].close()  # one is free: not enough
     time.sleep(1.5 * on_gpu.POLL)
     assert not third
-    on_gpu.release({"GPU-b": first.pop("GPU-b")})
-    waiting.join(10)
+    first["GPU-b"].close()
+    thread.join(10)
     assert list(third) == ["GPU-b", "GPU-c"]
-    on_gpu.release(first | third)
 
 
 def test_jobs_that_share(machine):
     gpus = ["GPU-a", "GPU-b"]
-    jobs = [on_gpu.take(gpus, 1, jobs=2) for _ in range(4)]
+    jobs = [on_gpu.take(gpus, 1, 2) for _ in range(4)]
     assert [*map(list, jobs)] == [["GPU-a"], ["GPU-b"], ["GPU-a"], ["GPU-b"]]  # spread evenly
-    waiting = {}
-
-    def wait(number, share):
-        thread = threading.Thread(target=lambda: waiting.update(on_gpu.take(gpus, number, share)))
-        thread.start()
-        time.sleep(1.5 * on_gpu.POLL)
-        return thread
-
-    third_of_a = wait(1, 2)
-    assert not waiting
-    on_gpu.release(jobs[1])
-    third_of_a.join(10)
-    assert list(waiting) == ["GPU-b"]
-    on_gpu.release(waiting)
-    waiting.clear()
-    alone = wait(1, 1)  # not beside the others
-    assert not waiting
-    on_gpu.release(jobs[3])
-    alone.join(10)
-    assert list(waiting) == ["GPU-b"]
-    assert list(on_gpu.take(["GPU-a"], 1, jobs=3)) == ["GPU-a"]
-    on_gpu.release(waiting)
+    thread, fifth = waiting_for(gpus, 1, 2)
+    assert not fifth
+    jobs[1]["GPU-b"].close()
+    thread.join(10)
+    assert list(fifth) == ["GPU-b"]
 
 
-def call(*words, **more) -> subprocess.CompletedProcess:
-    more = {
-        "env": {**ENVIRONMENT, **{k: os.environ[k] for k in ("PATH", "TMPDIR") if k in os.environ}},
-        **more,
-    }
-    return subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True, **more)
+def call(*words) -> subprocess.CompletedProcess:
+    return subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True)
 
 
 def test_the_command_sees_its_gpus(machine):
     show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
     held = on_gpu.take(["GPU-a"], 1)
     assert call(*show).stdout == "GPU-b\n"
-    on_gpu.release(held)
-    assert call("--jobs-per-gpu", 2, *show).stdout == "GPU-a\n"
-    assert call("--gpus", 3, *show).stdout == "GPU-a,GPU-b,GPU-c\n"
+    assert call("--jobs-per-gpu", 2, "--gpus", 3, *show).stdout == "GPU-b,GPU-c,GPU-a\n"
+    held["GPU-a"].close()
     assert call("--gpus", 0, *show).stdout == "\n"
     refused = call("--gpus", 4, *show)
     assert refused.returncode == 2 and "--gpus 4: this job sees 3 GPUs" in refused.stderr
@@ -155,7 +135,6 @@ def test_nothing_outlives_the_engine(tmp_path, how):
             *("bash", "-c", 'echo $$ > "$0"; "$@"; exit $?', str(tmp_path / "shell")),
             *(*JOB, "--gpus", "0", "--", "bash", "-c", command),
         ],
-        env=ENVIRONMENT,
     )
     deadline = time.monotonic() + 60
     while not pids.exists():
