@@ -60,12 +60,11 @@ LONG = "a grid of many trainings: --whole runs it"
 # pattern of commands -> why they are not run; each has to match a command
 DRY_RUNS = {
     r"^pip install (?!--no-index)": "it would change this environment",
-    r"--cores 2 (study|penalty)|--cores 15 models|table2 table4|profiles/local(?s:.*) table3": LONG,
+    r"--cores 2 (study|graphs|states)|table2 table4|profiles/local(?s:.*) table3": LONG,
     r"table1(?s:.*)clintox|^study ": LONG,
     r"profiles/slurm": "no cluster here; tests/slurm has one",
 }
 NOT_RUN = {
-    r"^bash scripts/test\.sh": "sets up .venv, then runs the whole suite",
     r"^pip wheel|^pip install --no-index": "builds fairseq, for another machine",
     r"^torchrun": "four machines",
     r"scontrol|^srun": "no cluster here",

@@ -2,10 +2,12 @@
 
 import random
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq.trainer import Trainer
 
 from fs_plugins.data import squad_tokens
 from tests.data.squad_cases import split_of
@@ -23,6 +25,30 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+class Stop(Exception):
+    """What a run is stopped by."""
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """``with stopped(N):`` a training in this process ends by an exception after update N."""
+
+    @contextmanager
+    def stop(updates: int):
+        step = Trainer.train_step
+
+        def train_step(trainer, samples, raise_oom=False):
+            if trainer.get_num_updates() >= updates:
+                raise Stop
+            return step(trainer, samples, raise_oom)
+
+        with monkeypatch.context() as patch, pytest.raises(Stop):
+            patch.setattr(Trainer, "train_step", train_step)
+            yield
+
+    return stop
 
 
 def sentence(rng: random.Random, topic: int) -> str:

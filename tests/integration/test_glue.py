@@ -189,6 +189,21 @@ def test_an_interrupted_fine_tuning_goes_on(place, finetune):
 
 
 @pytest.mark.slow
+def test_stopped_in_mid_epoch_it_gives_the_same_predictions(place, finetune, stopped):
+    flags = (*LEARN[:4], "--max-epoch", "2", "--save-interval-updates", "3", "--num-workers", "1")
+    finetune("SST-2", "uninterrupted", *flags)
+    with stopped(8):
+        finetune("SST-2", "stopped", *flags)
+    kept = commands.load_checkpoint(place / "stopped/checkpoint_last.pt")["extra_state"]["train_iterator"]
+    assert (kept["epoch"], kept["iterations_in_epoch"]) == (1, 6)
+    finetune("SST-2", "stopped", *flags)
+    whole, resumed = (
+        (place / name / "predictions/valid.tsv").read_text() for name in ("uninterrupted", "stopped")
+    )
+    assert resumed == whole  # logits to every digit
+
+
+@pytest.mark.slow
 def test_the_page_itself_to_its_end(place):
     words = arguments(place, "SST-2", "page", *LEARN, "--max-epoch", "1", "--test")
     said = pages.in_bash("finetune_glue", *words)

@@ -1,7 +1,6 @@
 """Every model of configs/model by fairseq-train: stopped in mid-epoch and resumed, and on two workers."""
 
 import pytest
-from fairseq.trainer import Trainer
 
 from tests.integration import commands
 from tests.integration.commands import VARIANTS, train, variant
@@ -9,29 +8,6 @@ from tests.integration.commands import VARIANTS, train, variant
 PLAIN = ["--optimizer", "sgd", "--lr", 0.1, "--dropout", 0, "--attention-dropout", 0]
 UPDATES = 6
 PLAIN += ["--max-update", UPDATES]
-
-
-class Stop(Exception):
-    """What a run is stopped by."""
-
-
-@pytest.fixture
-def stopped(monkeypatch):
-    """stopped(updates, ...): ``train`` up to an exception after these, which saves nothing."""
-
-    def call(updates: int, *flags):
-        step = Trainer.train_step
-
-        def train_step(trainer, samples, raise_oom=False):
-            if trainer.get_num_updates() >= updates:
-                raise Stop
-            return step(trainer, samples, raise_oom)
-
-        with monkeypatch.context() as patch, pytest.raises(Stop):
-            patch.setattr(Trainer, "train_step", train_step)
-            train(*flags)
-
-    return call
 
 
 def saved(folder) -> dict:
@@ -46,7 +22,8 @@ def test_stopped_in_mid_epoch_and_resumed_is_uninterrupted(name, corpus, tmp_pat
     whole = train(*variant(name, corpus, tmp_path / "whole", *flags, "--max-update", 24))
     assert whole.updates[8]["epoch"] == 1 and whole.updates[-1]["epoch"] == 2
 
-    stopped(6, *variant(name, corpus, tmp_path / "cut", *flags, "--max-update", 24, "--num-workers", 2))
+    with stopped(6):
+        train(*variant(name, corpus, tmp_path / "cut", *flags, "--max-update", 24, "--num-workers", 2))
     assert saved(tmp_path / "cut")["optimizer_history"][-1]["num_updates"] == 4
     last = [*flags, "--max-update", 24, "--num-workers", 1]
     resumed = train(*variant(name, corpus, tmp_path / "cut", *last))

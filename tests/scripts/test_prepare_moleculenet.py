@@ -285,6 +285,11 @@ def test_known_sets_have_their_columns(tmp_path, dictionary, source):
     assert description["names"] == ["NR-AR"] and description["allow_valence"] is True
 
 
+def test_an_error_on_a_column_that_is_there_twice_names_the_file(source, dictionary, tmp_path, refusal):
+    path = source([f"{row},1" for row in rows_of()], "smiles,label,label")
+    assert f"{path} has 2 columns 'label'" in refusal(path, dictionary, tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

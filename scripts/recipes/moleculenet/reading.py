@@ -113,7 +113,7 @@ def read_csv(
         names = list(label_columns) or [name for name in header if name not in other]
         if not names:
             raise RecipeError(f"{path} has no column of labels besides {smiles_column!r}")
-        _check_once(names)
+        _check_once(label_columns)
         at = [column_of(header, name, path, "--label-columns") for name in names]
         table = Table(names)
         for line, cells in lines:

@@ -18,7 +18,7 @@ from recipes.dictionaries import entries_of, read_symbols
 from recipes.flags import Flags
 
 # peak in TFLOP/s, half precision, dense, by the makers' data sheets
-CARDS = {"V100": 125, "A100": 312, "RTX-4090": 165, "L40S": 362, "H100": 989, "H200": 989}
+CARDS = {"V100": 125, "RTX-3090": 71, "RTX-4090": 165, "A100": 312, "L40S": 362, "H100": 989, "H200": 989}
 # bytes for each parameter: 2 in half precision (weight, gradient), 4 in float32 (both, and Adam's moments)
 BYTES_PER_PARAMETER = 2 + 2 + 4 + 4 + 8
 
@@ -158,10 +158,8 @@ def lengths(data: str, flags: Flags) -> np.ndarray:
         return np.array([longest])
     from fairseq.data import data_utils  # takes seconds
 
-    sizes = [
-        data_utils.load_indexed_dataset(str(Path(part, "train")), None).sizes for part in data.split(":")
-    ]
-    found = np.concatenate(sizes) + 1
+    datasets = [data_utils.load_indexed_dataset(str(Path(part, "train")), None) for part in data.split(":")]
+    found = np.concatenate([dataset.sizes for dataset in datasets]) + 1  # a copy: sizes go with their dataset
     return found[found <= longest]
 
 

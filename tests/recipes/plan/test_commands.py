@@ -1,40 +1,21 @@
-"""The pages call fairseq-train with the flags and values recorded in commands.json.
+"""The training scripts call fairseq-train with the flags and values recorded in commands.toml."""
 
-Each entry has a name, a page with its arguments and environment, and the call of fairseq-train: positional
-arguments, and flags with their values (null for a flag without one). {toys} is the folder that toys.py makes,
-{save} the output folder, {plugin} fs_plugins. --save-dir is not recorded: it is {save}.
-"""
-
-import json
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 from recipes.folders import CONFIGS, ROOT
 from recipes.plan.__main__ import assignments
 
-from tests.recipes.plan import toys
-
-SETTINGS = json.loads(Path(__file__).with_name("commands.json").read_text())
+SETTINGS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text())["command"]
 SET_BY_CALLER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 # environment.sh's variables and functions: here a page shows its command
 SHOWING = 'root=$1; python=python; plan() { :; }; source() { :; }; hold() { printf "%q " "$@"; exit 0; }\n'
-# What differs on purpose from the recorded commands: GLUE's half precision is scaled as everywhere else, the
-# warm-up of MoleculeNet is rounded as everywhere else instead of down.
-INTENDED = {
-    "glue-gpu": {"--fp16-scale-tolerance": "0.1", "--fp16-scale-window": "50"},
-    "glue-repeated-mlm-MNLI": {"--fp16-scale-tolerance": "0.1", "--fp16-scale-window": "50"},
-    "moleculenet-bbbp": {"--warmup-updates": "5"},
-    "moleculenet-scratch": {"--warmup-updates": "5"},
-    "moleculenet-regression": {"--warmup-updates": "5"},
-}
-# sizes and models that did not exist when the commands were recorded
-LATER = {"quickstart", "exlm-lattice", "exlm-soft-lattice"}
-LATER |= {"exlm-unequal-states", "exlm-unequal-soft-lattice"}
-# which the pages spell out: fairseq's own, and of the model's flags those that are younger than the record
-DEFAULTS = {"--update-freq": "1", "--expand-from-layer": "0", "--layer-init-std": "0.02"}
-DEFAULTS |= {"--transition-temperature": "1.0"}
+# which the scripts spell out for a fine-tuning, and leave to their defaults for a pre-training
+DEFAULTS = {"--update-freq": "1", "--expand-from-layer": "0", "--state-graph": "dag"}
+DEFAULTS |= {"--state-embedding-scale": "0.0"}
 
 
 @pytest.fixture
@@ -46,12 +27,13 @@ def places(toy_inputs) -> dict[str, str]:
 
 def command_of(setting: dict, places: dict[str, str], monkeypatch) -> list[str]:
     """The words of the page's call of fairseq-train, on a machine with the GPUs of CUDA_VISIBLE_DEVICES."""
-    words = setting["arguments"]
+    words = shlex.split(setting["arguments"])
     for name, path in places.items():
         words = [word.replace(name, path) for word in words]
     for name in SET_BY_CALLER:
         monkeypatch.delenv(name, raising=False)
-    for name, value in {"CUDA_VISIBLE_DEVICES": "", **setting["environment"]}.items():
+    environment = dict(word.split("=") for word in setting.get("environment", "").split())
+    for name, value in {"CUDA_VISIBLE_DEVICES": "", **environment}.items():
         monkeypatch.setenv(name, value)
     planned = assignments(setting["script"].removesuffix(".sh"), [*words, "--print"])
     page = SHOWING + planned + (ROOT / "scripts" / setting["script"]).read_text()
@@ -79,22 +61,28 @@ def read(words: list[str]) -> tuple[list[str], dict[str, str | None]]:
     return positional, flags
 
 
+def recorded(setting: dict) -> dict[str, str | None]:
+    """The flags of a command: those of the first one of its script, and what differs."""
+    first = next(one for one in SETTINGS if one["script"] == setting["script"])
+    _, base = read(["fairseq-train", *shlex.split(first["flags"])])
+    _, own = read(["fairseq-train", *shlex.split(setting.get("flags", ""))])
+    without = setting.get("without", "").split()
+    assert set(without) <= base.keys()
+    return {flag: value for flag, value in {**base, **own}.items() if flag not in without}
+
+
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting["name"])
 def test_command_is_as_recorded(setting, places, monkeypatch):
     positional, flags = read(command_of(setting, places, monkeypatch))
     assert flags.pop("--save-dir") == "{save}"
-    recorded = DEFAULTS | setting["flags"] | INTENDED.get(setting["name"], {})
-    assert (positional, DEFAULTS | flags) == (setting["positional"], recorded)
+    assert (positional, DEFAULTS | flags) == ([setting["data"]], DEFAULTS | recorded(setting))
 
 
-def test_all_hyperparameter_files_are_covered():
-    """Each model, size, recipe, GLUE task and MoleculeNet set is in a setting."""
-    words = {(one["script"], word) for one in SETTINGS for word in one["arguments"]}
+def test_the_papers_hyperparameter_files_are_covered():
+    """Each model, size and recipe of text, and each MoleculeNet set, is in a command."""
+    words = {(one["script"], word) for one in SETTINGS for word in shlex.split(one["arguments"])}
     expected = {("pretrain_text.sh", path.stem) for path in CONFIGS.glob("model/*.flags")}
     expected |= {("pretrain_text.sh", path.stem) for path in CONFIGS.glob("size/*.flags")}
-    expected |= {("pretrain_smiles.sh", path.stem) for path in CONFIGS.glob("*/smiles/*.flags")}
     expected |= {("finetune_moleculenet.sh", path.stem) for path in CONFIGS.glob("finetune/table8/*.flags")}
-    expected |= {("finetune_glue.sh", name) for name in toys.GLUE}
-    expected -= {(page, name) for page, name in expected if name in LATER}
-    assert expected <= words
-    assert {path.stem for path in CONFIGS.glob("pretrain/*.flags")} <= {word for _, word in words}
+    later = {"quickstart", "exlm-lattice", "exlm-local"}
+    assert {(script, name) for script, name in expected if name not in later} <= words

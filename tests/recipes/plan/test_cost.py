@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from recipes.plan.cost import CARDS, Model, text_of
+from recipes.flags import Flags
+from recipes.plan.cost import CARDS, Model, lengths, text_of
 
 from tests import builders
 
@@ -56,3 +58,19 @@ def test_repeated_mlm_reads_every_copy():
     assert repeated.tokens == 4 * 512
     assert repeated.targets == pytest.approx(0.15 * 4 * 512)
     assert repeated.flops > 4 * MLM.flops  # attention grows with the square
+
+
+def test_samples_count_at_their_lengths(tmp_path):
+    """Those of single molecules, too long ones left out; the cost is the mean over them."""
+    symbols = builders.dictionary(20)
+    for name, sizes in (("a", [3, 60]), ("b", [5, 9])):
+        builders.write_split(tmp_path / name, "train", [[5] * (n - 1) + [2] for n in sizes], symbols)
+    flags = Flags({"--tokens-per-sample": ("50",), "--sample-break-mode": ("eos",)})
+    found = lengths(f"{tmp_path / 'a'}:{tmp_path / 'b'}", flags)
+    assert sorted(found.tolist()) == [4, 6, 10]
+    flags.set("--sample-break-mode", "none")
+    assert lengths(str(tmp_path / "a"), flags).tolist() == [50]
+    each = [replace(EXLM, T=n).flops for n in found]
+    assert (
+        replace(EXLM, T=found).flops == pytest.approx(np.mean(each)) != replace(EXLM, T=np.mean(found)).flops
+    )

@@ -121,7 +121,7 @@ def test_tokens_of_an_update_over_gpus_and_steps(flags, gpus, tokens_per_gpu):
 def test_model_flags_and_what_is_given_wins(flags):
     words = ("d", "s", "--k", 2, "--cpu", "--updates", 10, "--seed", 7, "--dropout", "0.3")
     found = flags(TEXT, "exlm-sparse", "smoke", *words)
-    assert "--sparse-dag" in found and "--cpu" in found and "--fp16" not in found
+    assert found.value("--state-graph") == "sparse" and "--cpu" in found and "--fp16" not in found
     expected = {"--ext-state-num": "2", "--max-update": "10", "--total-num-update": "10", "--seed": "7"}
     assert values(found, [*expected, "--dropout"]) == {**expected, "--dropout": "0.3"}
     assert int(found.value("--warmup-updates")) < 10
@@ -197,7 +197,7 @@ def test_stopping_early_changes_no_schedule(flags):
         ([TEXT, "exlm", "smoke", "--recipe", "t"], "unknown recipe 't': choose one of table10"),
         ([TEXT, "exlm", "smoke", "--k", "17"], "--k 17: give a whole number from 1 to 16"),
         ([TEXT, "exlm", "smoke", "--expand-from-layer", "3"], "--expand-from-layer 3: give .* from 0 to 2"),
-        ([TEXT, "exlm", "base", "--expand-from-layer=-1"], "--expand-from-layer -1: give .* from 0 to 12"),
+        ([TEXT, "exlm", "base", "--expand-from-layer=-2"], "--expand-from-layer -2: give .* from 0 to 12"),
         ([TEXT, "mlm", "smoke", "--expand-from-layer", "1"], "mlm expands no tokens; give it with an exlm"),
         ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2: the mlm has one state"),
         ([TEXT, "exlm", "smoke", "--ext-state-num=2"], "--ext-state-num is set by --k"),
@@ -215,7 +215,10 @@ def test_stopping_early_changes_no_schedule(flags):
             "--updates and --total-num-update are given",
         ),
         ([TEXT, "exlm", "smoke", "--mask-prob", "2"], "--mask-prob '2': give a number, 0 or more and less"),
-        ([SMILES, "repeated-mlm", "smoke"], "unknown model 'repeated-mlm': choose one of exlm, mlm"),
+        (
+            [SMILES, "repeated-mlm", "smoke"],
+            "unknown model 'repeated-mlm': choose one of exlm, exlm-.*, mlm",
+        ),
         ([SMILES, "exlm", "paper", "--recipe", "table5"], "a recipe with --max-tokens, such as table7"),
         ([SMILES, "exlm", "paper", "--tokens-per-gpu", "300"], "a molecule may have 512"),
     ],

@@ -49,7 +49,7 @@ CHECKPOINTS = {
         "text",
         f"{_EXLM} --criterion nat_ctc_loss_mlm --ext-state-num 3 --max-positions 1539 {_LONG}",
     ),
-    "exlm-sparse": ("text", f"{_EXLM} --arch exlm_large --sparse-dag --max-positions 2052 {_LONG}"),
+    "exlm-sparse": ("text", f"{_EXLM} --arch exlm_large --state-graph sparse --max-positions 2052 {_LONG}"),
     "release": (  # the architecture of the authors' command
         "text",
         f"{_EXLM} --arch p_roberta_ext_denselink_base --links-feature feature:position "

@@ -1,0 +1,81 @@
+"""What setup.py asks of nvcc and of the C++ compiler, with stand-ins that note their words."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# knows Turing to Blackwell; makes an empty library unless BROKEN is its name
+COMPILER = """#!/usr/bin/env bash
+if [[ $1 == --list-gpu-arch ]]; then printf 'compute_%s\\n' 75 80 86 89 90 100; exit; fi
+printf '%s\\n' "$@" >"$0.words"
+if [[ ${BROKEN:-} == "$(basename "$0")" ]]; then echo "unsupported host compiler"; exit 1; fi
+while [[ $1 != -o ]]; do shift; done
+touch "$2"
+"""
+
+
+@pytest.fixture
+def build(tmp_path):
+    """build(VARIABLE=...): setup.py build_op into tmp_path/out; its result, and nvcc's words if called."""
+    for name in ("bin/nvcc", "g++"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(COMPILER)
+        (tmp_path / name).chmod(0o755)
+
+    def run(**variables):
+        own = {"CUDA_HOME": str(tmp_path), "CXX": str(tmp_path / "g++"), **variables}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("EXLM_", "TORCH_CUDA"))}
+        command = [sys.executable, "setup.py", "build_op", "--build-lib", str(tmp_path / "out")]
+        done = subprocess.run(command, cwd=ROOT, env=kept | own, capture_output=True, text=True)
+        words = tmp_path / "bin" / "nvcc.words"
+        return done, words.read_text().splitlines() if words.exists() else None
+
+    return run
+
+
+def built(tmp_path) -> set[str]:
+    return {
+        path.name.split("_")[-1].split(".")[0] for path in tmp_path.glob("out/fs_plugins/custom_ops/lib*")
+    }
+
+
+def test_both_libraries_for_the_gpus_that_nvcc_knows(build, tmp_path):
+    done, words = build()
+    assert done.returncode == 0 and built(tmp_path) == {"cpu", "cuda"}, done.stdout + done.stderr
+    targets = [word for word in words if word.startswith("-gencode")]
+    assert targets == [
+        *(f"-gencode=arch=compute_{a},code=sm_{a}" for a in (75, 80, 86, 89, 90)),
+        "-gencode=arch=compute_90,code=compute_90",  # for newer ones
+    ]
+    assert words[words.index("-ccbin") + 1] == str(tmp_path / "g++")
+    assert words[-1].endswith("csrc/dag_cuda.cu")
+
+
+def test_architectures_as_torch_reads_them(build, tmp_path):
+    _, words = build(TORCH_CUDA_ARCH_LIST="8.0;12.0+PTX")
+    assert [word.partition("=")[2] for word in words if word.startswith("-gencode")] == [
+        "arch=compute_80,code=sm_80",
+        "arch=compute_120,code=sm_120",
+        "arch=compute_120,code=compute_120",
+    ]
+    done, _ = build(TORCH_CUDA_ARCH_LIST="Hopper")
+    assert done.returncode == 1 and "write compute capabilities" in done.stderr
+
+
+def test_without_cuda_nvcc_is_not_called(build, tmp_path):
+    done, words = build(EXLM_NO_CUDA="1")
+    assert done.returncode == 0 and words is None and built(tmp_path) == {"cpu"}
+
+
+def test_a_broken_nvcc_costs_the_cuda_library_alone(build, tmp_path):
+    build()
+    done, _ = build(BROKEN="nvcc")
+    assert done.returncode == 0 and built(tmp_path) == {"cpu"}  # the older one does not stay
+    assert "unsupported host compiler" in done.stderr + done.stdout
+    assert "plain PyTorch path will serve" in done.stderr + done.stdout
+    done, _ = build(BROKEN="nvcc", EXLM_REQUIRE_OP="1")
+    assert done.returncode == 1 and "EXLM_REQUIRE_OP=1, and the cuda library was not built" in done.stderr
