@@ -49,7 +49,7 @@ def run(place, hf_home):
 
 
 def test_the_readmes_six_lines(transformers, run):
-    [code] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "Use it elsewhere")
+    [code] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "In transformers")
     assert len([line for line in code.splitlines() if line]) <= 6
     run(code + "\nassert rows.shape[2] == model.config.hidden_size and len(words) == 5\n")
 

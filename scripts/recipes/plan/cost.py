@@ -18,7 +18,7 @@ from recipes.dictionaries import entries_of, read_symbols
 from recipes.flags import Flags
 
 # peak in TFLOP/s, half precision, dense, by the makers' data sheets
-CARDS = {"V100": 125, "A100": 312, "RTX-4090": 165, "L40S": 362, "H100": 989, "H200": 989}
+CARDS = {"V100": 125, "RTX-3090": 71, "RTX-4090": 165, "A100": 312, "L40S": 362, "H100": 989, "H200": 989}
 # bytes for each parameter: 2 in half precision (weight, gradient), 4 in float32 (both, and Adam's moments)
 BYTES_PER_PARAMETER = 2 + 2 + 4 + 4 + 8
 

@@ -98,7 +98,7 @@ def draw(curves: dict[str, list[dict]], frequencies: float) -> Figure:
     axes.axhline(frequencies, color="gray", linestyle="--", linewidth=1, label=FREQUENCIES)
     axes.set(xlabel="updates", ylabel="bits a masked token, jointly (validation)", xlim=(0, None))
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False)
+    axes.legend(framealpha=1, edgecolor="none")
     return figure
 
 
