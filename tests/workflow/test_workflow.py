@@ -82,7 +82,7 @@ def test_learning_rates_are_tried_before_they_are_used(tmp_path):
         (tmp_path / f"out/rates/{name}.json").write_text(json.dumps({"lr": 0.002, "seed": 1, "bits": {}}))
     shown = dry_run(tmp_path, *words)
     assert shown.count("pretrain_text.sh") == 4 * 2 and "--seed 1" not in shown
-    assert shown.count("--lr 0.002 --expand-from-layer -1") == 2
+    assert shown.count("--lr 0.002 --expand-from-layer 0") == 2
     place = "out/study/exlm-lattice-p15/lr-0.002/seed-3"
     assert f"fs_plugins.analysis.use_of_states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
 
