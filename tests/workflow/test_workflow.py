@@ -233,7 +233,12 @@ def test_a_comparison_of_molecules_to_its_report(tmp_path):
     words = (
         "output=out size=smoke data=data runs_table=mine.csv updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
     )
-    result = call(tmp_path, "mine", "--cores", "2", "--config", *words.split())
+    for _ in range(
+        3
+    ):  # its issue 823 ends Snakemake early now and then; the message says to rerun the command
+        result = call(tmp_path, "mine", "--cores", "2", "--config", *words.split())
+        if "(its issue 823); rerun the same command" not in result.stdout + result.stderr:
+            break
     assert result.returncode == 0, result.stdout + result.stderr
     for name, own in (("a", {"states"}), ("b", set())):
         lr = json.loads((tmp_path / f"out/rates/{name}.json").read_text())["lr"]
