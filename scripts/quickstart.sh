@@ -2,11 +2,11 @@
 # Trains the vanilla MLM, the paper's ExLM, and ExLM with state embeddings on a lattice side by side on this machine's
 # CPU, and shows what each has learned:
 #
-#   bash scripts/quickstart.sh [text | smiles] [options]
+#   bash scripts/quickstart.sh [smiles | text] [options]
 #
-#   text          English from CPython's documentation (default)
-#   smiles        the molecules that RDKit ships; ExLM on the lattice is then fine-tuned on a property
-#   --output DIR  where everything goes (default: runs/quickstart-text or runs/quickstart-smiles)
+#   smiles        the molecules that RDKit ships (default); ExLM on the lattice is then fine-tuned on a property
+#   text          English from CPython's documentation
+#   --output DIR  where everything goes (default: runs/quickstart-smiles or runs/quickstart-text)
 #   --updates N   of each pre-training (default: 1200; smiles: 600)
 #   --k N         states of a masked token in ExLM (default: 4)
 #   --p P         share of the tokens that are masked (default: 0.387)
@@ -19,7 +19,7 @@ set -euo pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-kind=text output='' updates='' k=4 p=0.387 seed=1
+kind=smiles output='' updates='' k=4 p=0.387 seed=1
 while (($#)); do
     case $1 in
     text | smiles) kind=$1 && shift ;;

@@ -30,10 +30,12 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(autouse=True)
 def no_log_to_closed_files():
-    """Removes the handlers by which commands log to the standard error of the test that called them."""
-    root = logging.getLogger()
-    before = root.handlers[:]
+    """Removes the handlers by which commands log to the standard error of the test that called them, and the
+    level at which they keep fairseq from logging."""
+    root, fairseq = logging.getLogger(), logging.getLogger("fairseq")
+    before, level = root.handlers[:], fairseq.level
     yield
+    fairseq.setLevel(level)
     for handler in root.handlers[:]:
         if type(handler) is logging.StreamHandler and handler not in before:
             root.removeHandler(handler)

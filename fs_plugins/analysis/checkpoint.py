@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pickle
+import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 logger = logging.getLogger(__name__)
+# what torch.load raises for damaged files
+DAMAGED = (LookupError, TypeError, AttributeError, EOFError, RuntimeError, struct.error, pickle.PickleError)
 
 
 @dataclass
@@ -150,7 +153,7 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         state["model"]
-    except (KeyError, TypeError, IndexError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+    except DAMAGED as error:
         raise ValueError(f"{path} is not a checkpoint of fairseq-train, or damaged ({error!r})") from error
     cfg = state.get("cfg")
     if cfg is None and state.get("args") is not None:

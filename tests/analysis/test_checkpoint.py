@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import zipfile
 
 import pytest
 import torch
@@ -86,6 +87,12 @@ def test_files_that_are_no_checkpoint(tmp_path, pretrained):
         (tmp_path / "cut.pt").write_bytes(content)
         with pytest.raises(ValueError, match="cut.pt is not a checkpoint of fairseq-train, or damaged"):
             load_checkpoint(tmp_path / "cut.pt")
+    with zipfile.ZipFile(tmp_path / "cut.pt", "w") as file:  # a number of 8 bytes, of which 3 are there
+        file.writestr("cut/data.pkl", b"\x80\x02G\x00\x00\x00")
+        file.writestr("cut/version", "3\n")
+        file.writestr("cut/byteorder", "little")
+    with pytest.raises(ValueError, match="cut.pt is not a checkpoint of fairseq-train, or damaged"):
+        load_checkpoint(tmp_path / "cut.pt")
     state = torch.load(pretrained)
     torch.save({**state, "cfg": None, "args": None}, tmp_path / "flagless.pt")
     with pytest.raises(ValueError, match="no flags of its run"):

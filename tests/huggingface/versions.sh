@@ -12,7 +12,7 @@ if [[ ${1:-} == [0-9]* ]]; then
     versions=("$1")
     shift
 fi
-bash scripts/setup_env.sh
+bash scripts/setup_env.sh test
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 base=$(cd "${EXLM_VENV:-.venv}" && pwd)
 for version in "${versions[@]}"; do

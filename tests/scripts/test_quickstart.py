@@ -35,10 +35,10 @@ def test_interrupted_resumed_and_finished(tmp_path, environment):
     (output / "corpus.txt").write_text("".join(lines) * 4)  # in place of CPython's documentation
 
     def quickstart(*more):
-        arguments = call("--output", output, "--updates", UPDATES, *more)
+        arguments = call("text", "--output", output, "--updates", UPDATES, *more)
         return subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300)
 
-    arguments = call("--output", output, "--updates", UPDATES)
+    arguments = call("text", "--output", output, "--updates", UPDATES)
     interrupted = subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, start_new_session=True)
     deadline = time.monotonic() + 120
     while not (output / "exlm" / "checkpoint_last.pt").exists():
@@ -61,7 +61,7 @@ def test_interrupted_resumed_and_finished(tmp_path, environment):
     for name in ("corpus.txt", "bpe", "data-bin"):
         (failing / name).symlink_to(output / name)
     (failing / "exlm").write_text("no folder")
-    arguments = call("--output", failing, "--updates", 100_000)
+    arguments = call("text", "--output", failing, "--updates", 100_000)
     failed = subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, start_new_session=True)
     assert b"error: exlm failed" in failed.communicate(timeout=120)[1]
     assert failed.returncode == 1 and not processes_of(failed.pid)  # the other trainings are stopped
@@ -102,4 +102,4 @@ def test_mistakes(arguments, said, environment):
 
 def test_help(environment):
     result = subprocess.run(call("--help"), env=environment, capture_output=True, text=True)
-    assert result.returncode == 0 and "[text | smiles]" in result.stdout and "set -" not in result.stdout
+    assert result.returncode == 0 and "[smiles | text]" in result.stdout and "set -" not in result.stdout

@@ -20,7 +20,7 @@ def output(tmp_path):
     """A folder of the workflow with something of each part."""
     folder = tmp_path / "out"
     write(folder / "study.json", {"size": "smoke", "data": "data-bin", "seeds": [1], "targets": ["table12"]})
-    for key in ("repeated-mlm-k1-p0.15-seed-1", "exlm-k4-p0.15-seed-1"):
+    for key in ("repeated-mlm-k1-p0.15/lr-default/seed-1", "exlm-k4-p0.15/lr-default/seed-1"):
         made_of(folder / "study" / key, "bash", "pretrain_text.sh", key)
         write(folder / "study" / key / "train.json", {"training_seconds": 3600})
     molecule_result(folder / "table1/exlm/bbbp/seed-1", "bbbp", 1, 0.7)
@@ -45,7 +45,7 @@ def test_a_folder_of_the_workflow(output, capsys):
     for picture in pictures:
         assert (output / picture).read_bytes().startswith(b"\x89PNG")
     assert page.count("data:image/png;base64,") == 2 and "http" not in page
-    assert "bash pretrain_text.sh exlm-k4-p0.15-seed-1" in page
+    assert "bash pretrain_text.sh exlm-k4-p0.15/lr-default/seed-1" in page
 
 
 def test_models_by_hand_and_another_folder(output, tmp_path, capsys):
@@ -63,7 +63,7 @@ def test_models_by_hand_and_another_folder(output, tmp_path, capsys):
 def test_two_studies_have_their_own_pictures(output, tmp_path, capsys):
     entropy = {"entropy": {"mean": 2.0}, "entropy_posterior": None}
     for name in ("one", "two"):
-        write(tmp_path / name / "study/exlm-k4-p0.15-seed-1/entropy.json", entropy)
+        write(tmp_path / name / "study/exlm-k4-p0.15/lr-default/seed-1/entropy.json", entropy)
     assert ran(capsys, tmp_path / "one", tmp_path / "two")[0] == 0
     text = (tmp_path / "one/report.md").read_text(encoding="utf-8")
     assert r"## The study of \[MASK\]: " in text
@@ -72,11 +72,14 @@ def test_two_studies_have_their_own_pictures(output, tmp_path, capsys):
 
 
 def test_damaged_results_stand_at_the_top(output, capsys):
-    (output / "study/exlm-k4-p0.15-seed-1/train.json").write_text("{")
+    (output / "study/exlm-k4-p0.15/lr-default/seed-1/train.json").write_text("{")
     (output / "table3/empty").mkdir()
     assert ran(capsys, output)[0] == 0
     top = (output / "report.md").read_text(encoding="utf-8").split("\n## ")[0]
-    assert "exlm-k4-p0.15-seed-1/train.json is damaged" in top and "table3/empty holds no results" in top
+    assert (
+        "exlm-k4-p0.15/lr-default/seed-1/train.json is damaged" in top
+        and "table3/empty holds no results" in top
+    )
 
 
 def test_many_damaged_results_are_counted(tmp_path, capsys):

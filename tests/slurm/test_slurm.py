@@ -51,7 +51,7 @@ def jobs() -> list[str]:
 
 def test_a_cancelled_job_resumes(tmp_path):
     output = tmp_path / "out"
-    folder = output / "study" / "exlm-k4-p0.15-seed-1"
+    folder = output / "study/exlm-k4-p0.15/lr-default/seed-1"
     engine = snakemake(output, "figure12")
     log = folder / "train.log"
     wait_for(lambda: log.exists() and "Saved checkpoint" in log.read_text(), engine)

@@ -82,7 +82,7 @@ def test_learning_rates_are_tried_before_they_are_used(tmp_path):
         (tmp_path / f"out/rates/{name}.json").write_text(json.dumps({"lr": 0.002, "seed": 1, "bits": {}}))
     shown = dry_run(tmp_path, *words)
     assert shown.count("pretrain_text.sh") == 4 * 2 and "--seed 1" not in shown
-    assert shown.count("--lr 0.002 --expand-from-layer -1") == 2
+    assert shown.count("--lr 0.002 --expand-from-layer 0") == 2
     place = "out/study/exlm-lattice-p15/lr-0.002/seed-3"
     assert f"fs_plugins.analysis.use_of_states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
 
@@ -233,7 +233,12 @@ def test_a_comparison_of_molecules_to_its_report(tmp_path):
     words = (
         "output=out size=smoke data=data runs_table=mine.csv updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
     )
-    result = call(tmp_path, "mine", "--cores", "2", "--config", *words.split())
+    for _ in range(
+        3
+    ):  # its issue 823 ends Snakemake early now and then; the message says to rerun the command
+        result = call(tmp_path, "mine", "--cores", "2", "--config", *words.split())
+        if "(its issue 823); rerun the same command" not in result.stdout + result.stderr:
+            break
     assert result.returncode == 0, result.stdout + result.stderr
     for name, own in (("a", {"states"}), ("b", set())):
         lr = json.loads((tmp_path / f"out/rates/{name}.json").read_text())["lr"]

@@ -79,7 +79,7 @@ def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> li
     rows += [f"  {FREQUENCIES:<32}{frequencies:>9.2f}", ""]
     rows.append(verdict({title: curves[name][-1]["joint"] for name, title in MODELS.items()}))
     rows.append(
-        f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results_text.md."
+        f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results_states.md."
     )
     if (output / "finetune").is_dir():
         rows += ["", f"{'Crippen logP of test molecules':<34}{'RMSE':>20}"]
@@ -96,7 +96,7 @@ def draw(curves: dict[str, list[dict]], frequencies: float) -> Figure:
         updates, bits = zip(*((point["updates"], point["joint"]) for point in points), strict=True)
         axes.plot(updates, bits, "o-", color=colour, markersize=4, label=MODELS[name])
     axes.axhline(frequencies, color="gray", linestyle="--", linewidth=1, label=FREQUENCIES)
-    axes.set(xlabel="updates", ylabel="bits a masked token, jointly (validation)", xlim=(0, None))
+    axes.set(xlabel="updates", ylabel="joint bits per masked token (validation)", xlim=(0, None))
     axes.grid(alpha=0.25)
     axes.legend(framealpha=1, edgecolor="none")
     return figure

@@ -85,8 +85,8 @@ def test_pretraining_data(data):
         ({"updates": 30}, "mlm-p38-x4", "--p 0.387 --seed 1 --updates 120"),
         (
             {"updates": 30, "flags": "--dropout 0.1"},
-            "exlm-lattice-last-p38",
-            "--k 4 --p 0.387 --seed 1 --updates 30 --dropout 0.1 --expand-from-layer -1",
+            "exlm-lattice-p38",
+            "--k 4 --p 0.387 --seed 1 --updates 30 --dropout 0.1 --expand-from-layer 0",
         ),
     ],
 )
