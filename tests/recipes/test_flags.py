@@ -8,7 +8,7 @@ from recipes.flags import Flags
 def test_the_last_of_a_flag_counts():
     flags = Flags.of(["--lr", "1", "--x", "--lr=2", "--n", "-1", "b"])
     assert flags == {"--x": (), "--lr": ("2",), "--n": ("-1", "b")}
-    assert flags.words() == ["--x", "--lr", "2", "--n", "-1", "b"]
+    assert flags.words() == ["--lr", "2", "--x", "--n", "-1", "b"]
     assert (flags.value("--lr"), flags.value("--x"), flags.value("--none")) == ("2", None, None)
     with pytest.raises(RecipeError, match="'b' belongs to no flag"):
         Flags.of(["b"])
