@@ -1,15 +1,26 @@
 #!/usr/bin/env bash
-# Fine-tunes a pre-trained model on a GLUE task and scores it on the development set:
+# Fine-tunes a pre-trained model on a GLUE task and scores it on the development set.
 #
 #   bash scripts/finetune_glue.sh TASK CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
 #
-# --help lists the options; --print shows the command with all of its flags. Writes SAVE/train.log,
-# SAVE/predictions/SPLIT.tsv, SAVE/result.json and, with --test, SAVE/submission/.
+#   TASK        MNLI, QQP, QNLI, SST-2, CoLA, RTE, MRPC or STS-B
+#   CHECKPOINT  of a pre-training: ExLM, one of its ablations, or the MLM; its architecture is read from it
+#   DATA        a folder made by prepare_glue.py: the one with TASK-bin
+#   SAVE        the folder of this run: train.log, checkpoints while it trains, predictions/SPLIT.tsv,
+#               result.json and, with --test, submission/
+#
+# If interrupted, rerun the same command to resume. A SAVE that holds a run of other settings, data or weights is
+# refused (SAVE/made_of.json). Further options are passed to fairseq-train and override configs/finetune/:
+#
+#   --lr X --batch-size N --max-epoch N --warmup-ratio R
+#
+# --batch-size is that of an update, in as many steps as --update-freq says; --warmup-ratio is relative to all updates.
+# --print shows the commands with all of their flags.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# recipes/launch.py fills in @data (TASK-bin), @start (the checkpoint to start from) and @flags: fairseq's task and head,
+# launch.py fills in @data (TASK-bin), @start (the checkpoint to start from) and @flags: fairseq's task and head,
 # the checkpoint's architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 # fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
 exec "$python" -m recipes.finetune_glue \

@@ -1,15 +1,24 @@
 #!/usr/bin/env bash
-# Fine-tunes a pre-trained model on molecular properties and tests it:
+# Fine-tunes a pre-trained model on molecular properties, and tests the epoch that is best on the validation set
+# (ROC-AUC, or RMSE).
 #
 #   bash scripts/finetune_moleculenet.sh DATASET CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
 #
-# --help lists the options; --print shows the command with all of its flags. Writes SAVE/train.log,
-# SAVE/checkpoint_best.pt, SAVE/{valid,test}.predictions.csv and, last, SAVE/metrics.json.
+#   DATASET     bace, bbbp, tox21, sider, muv, clintox or toxcast: whose hyper-parameters of table 8 to take; for
+#               data of your own the set most like it
+#   CHECKPOINT  of a pre-training: ExLM or the MLM; its architecture is read from it
+#   DATA        a folder made by prepare_moleculenet.py with the dictionary of the pre-training
+#   SAVE        the folder of this run: train.log, checkpoint_best.pt, {valid,test}.predictions.csv and, last,
+#               metrics.json
+#
+# As finetune_glue.sh (see its --help), with configs/finetune/table8. Of molecules of more than 512 tokens the start is
+# read (metrics.json counts them). A SAVE that holds a run of other settings, data or weights is refused
+# (SAVE/made_of.json).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# recipes/launch.py fills in @data, @start (--finetune-from-model, or nothing with --scratch) and @flags: the
+# launch.py fills in @data, @start (--finetune-from-model, or nothing with --scratch) and @flags: the
 # checkpoint's architecture and sizes, configs/finetune/, the metric of the best epoch, batch, devices, the user's own.
 # fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
 exec "$python" -m recipes.finetune_moleculenet \

@@ -1,15 +1,25 @@
 #!/usr/bin/env bash
-# Fine-tunes a pre-trained model on SQuAD 2.0, answers the validation questions and scores the answers:
+# Fine-tunes a pre-trained model on SQuAD 2.0, answers the validation questions and scores the answers.
 #
 #   bash scripts/finetune_squad.sh CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
 #
-# --help lists the options; --print shows the command with all of its flags. Writes SAVE/train.log,
-# SAVE/checkpoint_best.pt, SAVE/predictions.json and its like and, last, SAVE/scores.json.
+#   CHECKPOINT  of a pre-training: ExLM, one of its ablations, or the MLM; its architecture is read from it
+#   DATA        a folder made by prepare_squad.py with the dictionary of the pre-training
+#   SAVE        the folder of this run: train.log, checkpoint_best.pt (by F1), predictions.json,
+#               nbest_predictions.json, null_odds.json, best_answers.json and, last, scores.json
+#
+# As finetune_glue.sh (see its --help), with configs/finetune/squad2.flags and two more options for the windows:
+#
+#   --window-tokens N  default: 512, or the length of the pre-training if shorter
+#   --doc-stride N     default: a quarter of the window
+#
+# The batch of an update is split over the GPUs and over as many steps as --tokens-per-gpu requires. A SAVE that holds a
+# run of other settings, data or weights is refused (SAVE/made_of.json).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# recipes/launch.py fills in @data, @start (the checkpoint to start from) and @flags: sizes of windows, questions and
+# launch.py fills in @data, @start (the checkpoint to start from) and @flags: sizes of windows, questions and
 # answers, the checkpoint's architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 # fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
 exec "$python" -m recipes.finetune_squad \

@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
-# Pre-trains one model on molecules, written as SMILES:
+# Pre-trains one model on molecules, written as SMILES.
 #
 #   bash scripts/pretrain_smiles.sh MODEL SIZE DATA SAVE [options] [fairseq-train's flags]
 #
-# --help lists the options; --print shows the command, with all of its flags, and what the run will cost.
+#   MODEL  exlm, or mlm: SMILES-BERT, the same encoder without states (configs/model/smiles/)
+#   SIZE   smoke, small or paper (configs/size/smiles/)
+#   DATA   a folder made by prepare_smiles.py
+#   SAVE   the folder for checkpoints and log
+#
+# As pretrain_text.sh (see its --help), but --max-tokens is the batch of an update. A SAVE that holds a run of other
+# settings or data is refused (SAVE/made_of.json).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# recipes/launch.py fills in @data, @save and @flags: the files of configs/ for the model, the recipe and the size,
+# launch.py fills in @data, @save and @flags: the files of configs/ for the model, the recipe and the size,
 # the batch of a step, the devices, and the user's own flags, in the order in which the last one counts.
 # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to resume from.
 exec "$python" -m recipes.pretraining smiles \

@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
-# Pre-trains one model on text:
+# Pre-trains one model on text.
 #
 #   bash scripts/pretrain_text.sh MODEL SIZE DATA SAVE [options] [fairseq-train's flags]
 #
-# --help lists the options; --print shows the command, with all of its flags, and what the run will cost.
+#   MODEL  exlm, mlm or repeated-mlm; of the paper's tables 2 and 13: exlm-1d-rope, exlm-no-transitions,
+#          exlm-sparse; or another of configs/model/
+#   SIZE   base or large: the paper's text models, with table 10 (configs/pretrain/table10.flags);
+#          paper, small or smoke: the study of [MASK], with table 5 (configs/size/)
+#   DATA   a folder made by prepare_text.py or fairseq-preprocess --only-source; or several, joined by ':'
+#   SAVE   the folder for checkpoints and log
+#
+# If interrupted, rerun the same command to resume. A SAVE that holds a run of other settings or data is refused
+# (SAVE/made_of.json). Further options are passed to fairseq-train and override configs/. --batch-size is that of an
+# update: it is split over the GPUs and, with --update-freq, over as many steps as --tokens-per-gpu requires; if you
+# give --update-freq too, both have fairseq's meaning. To train on several machines, start one process per GPU with
+# torchrun (docs/data.md). --print shows the command, with all of its flags, and what the run will cost.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# recipes/launch.py fills in @data, @save and @flags: the files of configs/ for the model, the recipe and the size,
+# launch.py fills in @data, @save and @flags: the files of configs/ for the model, the recipe and the size,
 # the batch of a step, the devices, and the user's own flags, in the order in which the last one counts.
 # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to resume from.
 exec "$python" -m recipes.pretraining text \

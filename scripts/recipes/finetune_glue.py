@@ -72,16 +72,7 @@ def resolve(words: list[str]) -> Training:
 
 
 def parser() -> argparse.ArgumentParser:
-    result = finetuning_parser(
-        SCRIPT,
-        "task",
-        one_worker=True,
-        what="Fine-tunes a pre-trained model on a GLUE task and scores it on the development set.",
-        details=f"  TASK        {', '.join(TASKS)}",
-        maker="prepare_glue.py: the one with TASK-bin",
-        configs="finetune/",
-        batch="in as many steps as --update-freq says",
-    )
+    result = finetuning_parser(SCRIPT, one_worker=True)
     add = result.add_argument
     add("--recipe", choices=GRIDS, default="table11", help="defaults are the first values of its grid")
     add("--init-from", type=Path, metavar="FILE", help="a checkpoint fine-tuned on MNLI to start from")

@@ -68,22 +68,7 @@ def resolve(words: list[str]) -> Training:
 
 
 def parser() -> argparse.ArgumentParser:
-    result = finetuning_parser(
-        SCRIPT,
-        "dataset",
-        one_worker=True,
-        what="Fine-tunes a pre-trained model on molecular properties, and tests the epoch that is best on\n"
-        "the validation set (ROC-AUC, or RMSE).",
-        details="  DATASET     bace, bbbp, tox21, sider, muv, clintox or toxcast: whose hyper-parameters of\n"
-        "              table 8 to take; for data of your own the set most like it",
-        maker="prepare_moleculenet.py with the dictionary of the pre-training",
-        configs="finetune/table8",
-        batch="in as many steps as --update-freq says",
-    )
-    result.epilog = (
-        "SAVE gets checkpoint_best.pt, metrics.json and predictions of the validation and test sets. Of "
-        "molecules of more than 512 tokens the start is read (metrics.json counts them)."
-    )
+    result = finetuning_parser(SCRIPT, one_worker=True)
     result.add_argument("--scratch", action="store_true", help="the same architecture, untrained")
     return result
 

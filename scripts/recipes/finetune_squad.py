@@ -70,21 +70,7 @@ def resolve(words: list[str]) -> Training:
 
 
 def parser() -> argparse.ArgumentParser:
-    result = finetuning_parser(
-        SCRIPT,
-        "",
-        what="Fine-tunes a pre-trained model on SQuAD 2.0, answers the validation questions and scores them.",
-        details="",
-        maker="prepare_squad.py with the dictionary of the pre-training",
-        configs="finetune/squad2.flags",
-        batch="split over the GPUs and over as many steps as --tokens-per-gpu requires",
-    )
-    result.epilog = (
-        "Windows: --window-tokens N (default: 512, or the length of the pre-training if shorter), "
-        "--doc-stride N (default: a quarter of the window). SAVE gets checkpoint_best.pt (by F1), "
-        "predictions.json, "
-        "nbest_predictions.json, null_odds.json, best_answers.json and scores.json."
-    )
+    result = finetuning_parser(SCRIPT)
     step = "tokens of a step on each GPU (default: %(default)s)"
     result.add_argument("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=step)
     return result

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from recipes.checkpoints import Pretrained
-from recipes.command_line import RecipeError, argument_parser, count
+from recipes.command_line import RecipeError, count
 from recipes.files import read_json
 from recipes.flags import Flags
-from recipes.launch import Training, add_device_arguments, devices
+from recipes.launch import Training, devices, script_parser, visible_gpus
 
 OWN = ("--seed", "--save-dir", "--restore-file", "--finetune-from-model")
 OTHER_BATCH = ("--max-sentences", "--max-tokens")  # beside which --batch-size and the schedule would not hold
 LONGEST = 512  # tokens that every model reads at least, however short the samples of its pre-training were
 POINT = {"lr": "--lr", "batch": "--batch-size", "epochs": "--max-epoch", "warmup": "--warmup-ratio"}
-HELP = """\
-{what}
-
-{details}
-  CHECKPOINT  of a pre-training: ExLM, one of its ablations, or the MLM; its architecture is read from it
-  DATA        a folder made by {maker}
-  SAVE        the folder of this run: log, checkpoints while it trains, results
-
-If interrupted, rerun the same command to resume. A SAVE that holds a run of other settings, data or
-weights is refused (SAVE/made_of.json). Further options are passed to fairseq-train and override
-configs/{configs}:
-
-  --lr X --batch-size N --max-epoch N --warmup-ratio R
-
---batch-size is that of an update, {batch}; --warmup-ratio is relative to all updates."""
 
 
 @dataclass
@@ -45,26 +31,11 @@ class Request:
     devices: Flags
 
 
-def finetuning_parser(
-    script: str, first: str, one_worker: bool = False, **about: str
-) -> argparse.ArgumentParser:
-    """The options of every fine-tuning.
-
-    Args:
-        first: the positional argument before CHECKPOINT, DATA and SAVE, or "".
-        one_worker: whether the training runs in one process, on one GPU if there is any.
-        about: what, details, maker, configs and batch of the help text.
-    """
-    names = [*([first] if first else []), "checkpoint", "data", "save"]
-    usage = f"%(prog)s {' '.join(names).upper()} [options] [fairseq-train's flags]"
-    parser = argument_parser(HELP.format(**about), prog=script, usage=usage)
-    for name in names:
-        kind = str if name == first else Path
-        parser.add_argument(name, metavar=name.upper(), type=kind, help=argparse.SUPPRESS)
+def finetuning_parser(script: str, one_worker: bool = False) -> argparse.ArgumentParser:
+    """The options of every fine-tuning; with ``one_worker``, in one process, on one GPU if there is any."""
+    parser = script_parser(script, one_worker)
     parser.add_argument("--seed", type=count, default=1, metavar="N", help="default: %(default)s")
-    add_device_arguments(parser, one_worker)
     parser.set_defaults(one_worker=one_worker)
-    parser.add_argument("--print", action="store_true", help="show the commands; train nothing")
     return parser
 
 
@@ -75,6 +46,7 @@ def read_request(parser: argparse.ArgumentParser, words: list[str]) -> Request:
         RecipeError: for flags that the script sets, or paths that fairseq cannot take.
     """
     args, others = parser.parse_known_args(words)
+    args.checkpoint, args.data, args.save = map(Path, (args.checkpoint, args.data, args.save))
     user = Flags.of(others)
     if taken := [name for name in OWN if name in user]:
         raise RecipeError(f"{taken[0]} is set by {parser.prog}; see --help")
@@ -82,13 +54,14 @@ def read_request(parser: argparse.ArgumentParser, words: list[str]) -> Request:
         raise RecipeError(f"{taken[0]}: give --batch-size, the sentences or molecules of an update")
     if ":" in str(args.data):
         raise RecipeError(f"{args.data}: fairseq takes a folder without ':' in its name")
-    if not args.one_worker:
-        return Request(args, user, *devices(args))
-    if args.gpus and args.gpus > 1:
-        raise RecipeError(f"--gpus {args.gpus}: {parser.prog} trains on one GPU, or the CPU")
-    _, found = devices(args)
-    alone = argparse.Namespace(gpus=int("--cpu" not in found), precision=args.precision)
-    return Request(args, user, *devices(alone, {}))
+    environment = os.environ
+    if args.one_worker:
+        if args.gpus is None:
+            args.gpus = min(len(visible_gpus()), 1)
+        if args.gpus > 1:
+            raise RecipeError(f"--gpus {args.gpus}: {parser.prog} trains on one GPU, or the CPU")
+        environment = {}
+    return Request(args, user, *devices(args, environment))
 
 
 def positions(pretrained: Pretrained, least: int = LONGEST) -> int:

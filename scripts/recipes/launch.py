@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import itertools
 import os
 import re
 import shlex
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recipes import folders
-from recipes.command_line import RecipeError, count
+from recipes.command_line import RecipeError, argument_parser, count
 from recipes.files import sha256
 from recipes.flags import Flags
 
@@ -172,7 +173,15 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
-def add_device_arguments(parser: argparse.ArgumentParser, one_worker: bool = False) -> None:
+def script_parser(script: str, one_worker: bool = False) -> argparse.ArgumentParser:
+    """What all scripts that train take: the words in capitals in the header of the script, which is also its
+    help, devices and --print."""
+    lines = (folders.ROOT / "scripts" / script).read_text(encoding="utf-8").splitlines()[1:]
+    about = "\n".join(line[2:] for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
+    _, *words = usage = re.search(f"{re.escape(script)} .*", about)[0].split(" ")
+    parser = argument_parser(about, prog=script, usage=" ".join(usage))
+    for name in itertools.takewhile(str.isupper, words):
+        parser.add_argument(name.lower(), metavar=name, help=argparse.SUPPRESS)
     group = parser.add_mutually_exclusive_group()
     most, default = (", at most 1", "1 if any is visible") if one_worker else ("", "the visible ones")
     group.add_argument("--gpus", type=count, metavar="N", help=f"GPUs to train on{most} (default: {default})")
@@ -181,6 +190,8 @@ def add_device_arguments(parser: argparse.ArgumentParser, one_worker: bool = Fal
     about = ("half precision (default on GPUs)", "bfloat16", "single precision (default on the CPU)")
     for name, text in zip(PRECISIONS, about, strict=True):
         group.add_argument(f"--{name}", dest="precision", action="store_const", const=name, help=text)
+    parser.add_argument("--print", action="store_true", help="show the commands; train nothing")
+    return parser
 
 
 def devices(args: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> tuple[int, Flags]:
@@ -197,34 +208,21 @@ def devices(args: argparse.Namespace, environment: Mapping[str, str] = os.enviro
     flags |= PRECISIONS[args.precision or ("fp16" if gpus else "fp32")]
     workers = max(gpus, 1)
     if environment.get("RANK") or environment.get("WORLD_SIZE"):
-        rank, workers = _place(environment)
-        if workers > 1:
-            flags.set("--distributed-rank", rank)
-            address = f"tcp://{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
-            flags.set("--distributed-init-method", address)
-            flags.set("--distributed-no-spawn")
+        if missing := [name for name in DISTRIBUTED if not environment.get(name)]:
+            raise RecipeError(
+                f"RANK or WORLD_SIZE is set, but not {missing[0]}: processes that train together need all of "
+                f"{', '.join(DISTRIBUTED)} (and LOCAL_RANK), as torchrun sets them"
+            )
+        rank, workers, host, port = (environment[name] for name in DISTRIBUTED)
+        if (workers := int(workers)) > 1:
+            flags |= Flags.of(["--distributed-rank", rank, "--distributed-no-spawn"])
+            flags.set("--distributed-init-method", f"tcp://{host}:{port}")
             if gpus:
                 flags.set("--device-id", int(environment.get("LOCAL_RANK") or rank) % gpus)
             else:
                 flags |= Flags.of(["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"])
     flags.set("--distributed-world-size", workers)
     return workers, flags
-
-
-def _place(environment: Mapping[str, str]) -> tuple[int, int]:
-    """(rank, workers)."""
-    if missing := [name for name in DISTRIBUTED if not environment.get(name)]:
-        raise RecipeError(
-            f"RANK or WORLD_SIZE is set, but not {missing[0]}: processes that train together need all of "
-            f"{', '.join(DISTRIBUTED)} (and LOCAL_RANK), as torchrun sets them"
-        )
-    for name in ("RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_RANK"):
-        if not (environment.get(name) or "0").isdigit():
-            raise RecipeError(f"{name}='{environment[name]}': it has to be a whole number")
-    rank, workers = int(environment["RANK"]), int(environment["WORLD_SIZE"])
-    if rank >= workers:
-        raise RecipeError(f"RANK={rank}: with WORLD_SIZE={workers} it is 0 to {workers - 1}")
-    return rank, workers
 
 
 def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from recipes.command_line import RecipeError, argument_parser, positive, run_main, share
+from recipes.command_line import RecipeError, positive, run_main, share
 from recipes.flags import Flags
 from recipes.folders import CONFIGS
-from recipes.launch import TOKENS_PER_GPU, Training, add_device_arguments, devices, launch, split_sentences
+from recipes.launch import TOKENS_PER_GPU, Training, devices, launch, script_parser, split_sentences
 
 LARGEST_K = 16
 EXPAND_FROM = "--expand-from-layer"
@@ -33,7 +33,6 @@ class Corpus:
         default_k: states of a masked token.
         maker: what makes DATA.
         batch: the flag of an update's batch: --batch-size (sentences) or --max-tokens.
-        details: of the help text.
         entries, tokens: of the paper's dictionary, and of a typical sample (None: all have
             --tokens-per-sample), for what a run costs while DATA does not exist.
     """
@@ -45,29 +44,13 @@ class Corpus:
     default_k: int
     maker: str
     batch: str
-    details: str
     entries: int
     tokens: int | None
 
 
-TEXT = Corpus(
-    "pretrain_text.sh",
-    "text",
-    "",
-    {"base": "table10", "large": "table10", "": "table5"},
-    4,
-    "prepare_text.py or fairseq-preprocess --only-source",
-    "--batch-size",
-    """\
-  MODEL  exlm, mlm or repeated-mlm; of the paper's tables 2 and 13: exlm-1d-rope, exlm-no-transitions,
-         exlm-sparse; or another of configs/model/
-  SIZE   base or large: the paper's text models, with table 10 (configs/pretrain/table10.flags);
-         paper, small or smoke: the study of [MASK], with table 5 (configs/size/)
-  DATA   a folder made by prepare_text.py or fairseq-preprocess --only-source; or several, joined by ':'
-  SAVE   the folder for checkpoints and log""",
-    50_265,
-    None,
-)
+OF_TEXT = {"base": "table10", "large": "table10", "": "table5"}
+MAKER = "prepare_text.py or fairseq-preprocess --only-source"
+TEXT = Corpus("pretrain_text.sh", "text", "", OF_TEXT, 4, MAKER, "--batch-size", 50_265, None)
 SMILES = Corpus(
     "pretrain_smiles.sh",
     "molecules",
@@ -76,44 +59,22 @@ SMILES = Corpus(
     2,
     "prepare_smiles.py",
     "--max-tokens",
-    """\
-  MODEL  exlm, or mlm: SMILES-BERT, the same encoder without states (configs/model/smiles/)
-  SIZE   smoke, small or paper (configs/size/smiles/)
-  DATA   a folder made by prepare_smiles.py
-  SAVE   the folder for checkpoints and log""",
     369,
     48,
 )
-HELP = """\
-Pre-trains one model on {what}.
-
-{details}
-
-If interrupted, rerun the same command to resume. A SAVE that holds a run of other settings or data is refused
-(SAVE/made_of.json). Further options are passed to fairseq-train and override configs/. {batch} is that of an
-update: it is split over the GPUs and, with --update-freq, over as many steps as --tokens-per-gpu requires;
-if you give --update-freq too, both have fairseq's meaning. To train on several machines, start one process
-per GPU with torchrun (docs/data.md)."""
 
 
 def parse(corpus: Corpus, words: list[str]) -> tuple[argparse.Namespace, Flags]:
     """The arguments, and further flags for fairseq-train."""
-    usage = "%(prog)s MODEL SIZE DATA SAVE [options] [fairseq-train's flags]"
-    about = HELP.format(what=corpus.what, details=corpus.details, batch=corpus.batch)
-    parser = argument_parser(about, prog=corpus.script, usage=usage)
+    parser = script_parser(corpus.script)
     add = parser.add_argument
-    for name in ("model", "size", "data", "save"):
-        add(name, metavar=name.upper(), help=argparse.SUPPRESS)
     k = f"states of a masked token, 1 to {LARGEST_K} (default: {corpus.default_k}; mlm has none)"
     add("--k", type=positive, help=k)
     add("--p", type=share, help="proportion of the tokens that are masked (default: the recipe's)")
     add("--updates", type=positive, metavar="N", help="updates in total (default: the recipe's or size's)")
-    recipe = "hyper-parameters, a file of configs/pretrain/ (default: the size's)"
-    add("--recipe", metavar="NAME", help=recipe)
+    add("--recipe", help="hyper-parameters, a file of configs/pretrain/ (default: the size's)")
     step = "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)"
     add("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=step)
-    add_device_arguments(parser)
-    add("--print", action="store_true", help="show the command and what the run will cost; train nothing")
     add("--card", default="A100", help="GPU of --print's hours (default: %(default)s)")
     peak = "proportion of the card's peak, for --print's hours (default: %(default)s)"
     add("--utilization", type=share, default=0.5, metavar="P", help=peak)
@@ -125,10 +86,10 @@ def parse(corpus: Corpus, words: list[str]) -> tuple[argparse.Namespace, Flags]:
         "--max-sentences": "is an old name: give --batch-size, which is that of an update",
     }
     # --max-update beside --updates stops a training early, and leaves the schedule as it is
-    refused |= {"--mask-prob": "is the same as --p: give one"} if args.p is not None else {}
-    refused |= (
-        {"--total-num-update": "is the same as --updates: give one"} if args.updates is not None else {}
-    )
+    if args.p is not None:
+        refused["--mask-prob"] = "is the same as --p: give one"
+    if args.updates is not None:
+        refused["--total-num-update"] = "is the same as --updates: give one"
     if "--update-freq" in user and corpus.batch not in user:
         refused["--update-freq"] = (
             f"is worked out from {corpus.batch}, the batch of an update, and --tokens-per-gpu: give one of "

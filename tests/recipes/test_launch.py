@@ -196,8 +196,7 @@ def test_one_of_many_processes():
     ("change", "message"),
     [
         ({"MASTER_ADDR": ""}, "RANK or WORLD_SIZE is set, but not MASTER_ADDR"),
-        ({"RANK": "16"}, "RANK=16: with WORLD_SIZE=16 it is 0 to 15"),
-        ({"MASTER_PORT": "x"}, "MASTER_PORT='x': it has to be a whole number"),
+        ({"RANK": ""}, "RANK or WORLD_SIZE is set, but not RANK"),
     ],
 )
 def test_an_environment_that_cannot_be(change, message):
