@@ -14,10 +14,10 @@ import sys
 from itertools import compress
 from pathlib import Path
 
-from recipes.command_line import argument_parser, count, positive, run_main
-from recipes.folders import claim, locked
-from recipes.moleculenet import dmpnn, forest
-from recipes.moleculenet.results import SPLITS, read_split, rows_sha256, summary, write_results
+from lib.command_line import argument_parser, count, positive, run_main
+from lib.folders import claim, locked
+from lib.moleculenet import dmpnn, forest
+from lib.moleculenet.results import SPLITS, read_split, rows_sha256, summary, write_results
 
 from fs_plugins.data.property_info import PropertyInfo, read_folder
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from recipes.command_line import argument_parser, run_main
+from lib.command_line import argument_parser, run_main
 
 EXAMPLES = {False: "This is <mask>, and I am very <mask> to see it.", True: "CC(=O)<mask>c1ccccc1C(=<mask>)O"}
 # the page in the frame says how high it is

@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from recipes.command_line import RecipeError, run_main
-from recipes.files import atomic
-from recipes.moleculenet import streaming
+from lib.command_line import UserError, run_main
+from lib.files import atomic
+from lib.moleculenet import streaming
 
 ROWS = 4096  # of a row group
 
@@ -46,7 +46,7 @@ def write_npy(output: Path, vectors: streaming.Counted, rows: int, width: int) -
                 if remark:
                     file.write(f"{number}\t{' '.join(smiles.split())}\t{' '.join(remark.split())}\n")
         if vectors.rows != rows:
-            raise RecipeError(f"the molecules changed while they were read: {rows} rows, then {vectors.rows}")
+            raise UserError(f"the molecules changed while they were read: {rows} rows, then {vectors.rows}")
         array.flush()
         os.replace(partial, output)
     finally:
@@ -84,12 +84,12 @@ def run(args: argparse.Namespace) -> None:
     output = streaming.output_of(args, ".npy")
     npy = output.suffix == ".npy"
     if not npy and output.suffix != ".parquet":
-        raise RecipeError(f"--output {output} must end in .npy or .parquet")
+        raise UserError(f"--output {output} must end in .npy or .parquet")
     if not npy:
         try:
             import pyarrow.parquet  # noqa: F401
         except ImportError as error:
-            raise RecipeError(
+            raise UserError(
                 f"--output {output} needs pyarrow: pip install pyarrow, or choose .npy"
             ) from error
     rows = sum(1 for _ in streaming.smiles_of(args.molecules, args.smiles_column)) if npy else 0

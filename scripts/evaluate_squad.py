@@ -14,8 +14,8 @@ import json
 import sys
 from pathlib import Path
 
-from recipes.command_line import RecipeError, argument_parser, run_main
-from recipes.files import write_json
+from lib.command_line import UserError, argument_parser, run_main
+from lib.files import write_json
 
 from fs_plugins.data.squad import gold_answers, read_squad
 from fs_plugins.data.squad_metrics import evaluate
@@ -25,19 +25,19 @@ def read_table(path: Path, kind: type | tuple, what: str) -> dict:
     """Question id -> value, of a JSON file.
 
     Raises:
-        RecipeError: if it does not exist, or is something else.
+        UserError: if it does not exist, or is something else.
     """
     try:
         table = json.loads(path.read_bytes())
     except OSError as error:
-        raise RecipeError(f"cannot read {path}: {error.strerror}") from error
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        raise RecipeError(f"{path} is not JSON: {error}") from error
+        raise UserError(f"{path} is not JSON: {error}") from error
     if not isinstance(table, dict):
-        raise RecipeError(f"{path} is not a table of question ids and {what}")
+        raise UserError(f"{path} is not a table of question ids and {what}")
     wrong = [name for name, value in table.items() if not isinstance(value, kind) or value != value]  # NaN
     if wrong:
-        raise RecipeError(f"{path}: question {wrong[0]} has {table[wrong[0]]!r:.40} for {what}")
+        raise UserError(f"{path}: question {wrong[0]} has {table[wrong[0]]!r:.40} for {what}")
     return table
 
 
@@ -63,7 +63,7 @@ def run(argv: list[str] | None) -> None:
     args = parser.parse_args(argv)
     threshold = 1.0 if args.na_prob_thresh is None else args.na_prob_thresh
     if threshold != threshold or (args.na_prob_thresh is not None and args.na_prob_file is None):
-        raise RecipeError(f"--na-prob-thresh {threshold}: give a number, and --na-prob-file")
+        raise UserError(f"--na-prob-thresh {threshold}: give a number, and --na-prob-file")
     predictions, gold = args.predictions, args.gold
     if is_gold(predictions) and not is_gold(gold):
         predictions, gold = gold, predictions

@@ -15,7 +15,7 @@ import json
 import sys
 from pathlib import Path
 
-from recipes.command_line import argument_parser, run_main
+from lib.command_line import argument_parser, run_main
 
 PAGE = "index.html"
 

@@ -23,10 +23,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 # launch.py fills in @data (TASK-bin), @start (the checkpoint to start from) and @flags: fairseq's task and head,
 # the checkpoint's architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 # fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
-exec "$python" -m recipes.finetune_glue \
+exec "$python" -m lib.finetune_glue \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --finetune-from-model @start --criterion glue_prediction \
     --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \
     --best-checkpoint-metric score --maximize-best-checkpoint-metric \
     --no-epoch-checkpoints --log-format json --log-interval 100 @flags \
-    then python -m recipes.glue.evaluate @save @data @evaluation -- "$@"
+    then python -m lib.glue.evaluate @save @data @evaluation -- "$@"

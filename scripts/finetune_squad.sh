@@ -22,7 +22,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 # launch.py fills in @data, @start (the checkpoint to start from) and @flags: sizes of windows, questions and
 # answers, the checkpoint's architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 # fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
-exec "$python" -m recipes.finetune_squad \
+exec "$python" -m lib.finetune_squad \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --finetune-from-model @start --task squad2 --criterion squad2 --required-batch-size-multiple 1 \
     --best-checkpoint-metric f1 --maximize-best-checkpoint-metric \

@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from recipes.command_line import argument_parser, run_main
+from lib.command_line import argument_parser, run_main
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:

@@ -15,9 +15,9 @@ import argparse
 import csv
 import sys
 
-from recipes.command_line import run_main
-from recipes.files import atomic
-from recipes.moleculenet import streaming
+from lib.command_line import run_main
+from lib.files import atomic
+from lib.moleculenet import streaming
 
 
 def run(args: argparse.Namespace) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import torch
 from fairseq import tasks, utils
+from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.files import read_json, write_json
 from omegaconf import open_dict
-from recipes.command_line import RecipeError, argument_parser, positive, run_main
-from recipes.files import read_json, write_json
 
 import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
 from fs_plugins.analysis.checkpoint import choose_device, read_state
@@ -37,7 +37,7 @@ def load(path: Path, data: str):
     state, cfg = read_state(path)
     name = getattr(cfg.task, "_name", None)
     if name != "squad2":
-        raise RecipeError(
+        raise UserError(
             f"{path} is a checkpoint of --task {name}: fine-tune it with scripts/finetune_squad.sh"
         )
     with open_dict(cfg):
@@ -47,7 +47,7 @@ def load(path: Path, data: str):
     try:
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     except RuntimeError as error:
-        raise RecipeError(f"{path} does not fit {data}: {error}") from error
+        raise UserError(f"{path} does not fit {data}: {error}") from error
     return model.eval(), task, task.build_criterion(cfg.criterion).eval()
 
 
@@ -69,11 +69,11 @@ def answer(
 
 
 def check_replaced(path: Path, scores: dict) -> None:
-    """Raises RecipeError where the scores of a fine-tuning, which its table reads, are of something else."""
+    """Raises UserError where the scores of a fine-tuning, which its table reads, are of something else."""
     there = read_json(path) or scores
     for name in ("split", "threshold", "total", "windows"):
         if there.get(name) != scores[name]:
-            raise RecipeError(
+            raise UserError(
                 f"{path} is of {name} {there.get(name)}, this of {scores[name]}: give another --output"
             )
 
@@ -118,7 +118,7 @@ def run(argv: list[str] | None) -> None:
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     args = parser.parse_args(argv)
     if args.threshold is not None and math.isnan(args.threshold):
-        raise RecipeError("--threshold nan: give a number")
+        raise UserError("--threshold nan: give a number")
     device = choose_device(args.device)
     model, task, criterion = load(args.checkpoint, args.data)
     table = answer(

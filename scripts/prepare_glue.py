@@ -15,12 +15,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from recipes.command_line import RecipeError, argument_parser, positive, run_main
-from recipes.corpora.arguments import add_encoder_arguments, encoder_of
-from recipes.folders import locked
-from recipes.glue.binarise import binarise
-from recipes.glue.files import LISTED
-from recipes.glue.tasks import TASKS, Task, task_named
+from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.corpora.arguments import add_encoder_arguments, encoder_of
+from lib.folders import locked
+from lib.glue.binarise import binarise
+from lib.glue.files import LISTED
+from lib.glue.tasks import TASKS, Task, task_named
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,10 +39,10 @@ def tasks_of(args: argparse.Namespace) -> list[Task]:
     if args.tasks:
         return [task_named(name) for name in args.tasks]
     if not args.glue.is_dir():
-        raise RecipeError(f"the folder {args.glue} does not exist")
+        raise UserError(f"the folder {args.glue} does not exist")
     found = [task for task in TASKS.values() if (args.glue / task.name).is_dir()]
     if not found:
-        raise RecipeError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
+        raise UserError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
     return found
 
 

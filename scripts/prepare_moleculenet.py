@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 import rdkit
-from recipes.checkpoints import check_dictionary, read_checkpoint
-from recipes.command_line import RecipeError, argument_parser, run_main
-from recipes.dictionaries import dictionary_file, plain_symbols, read_dictionary
-from recipes.files import sha256, write_json
-from recipes.folders import new_folder
-from recipes.moleculenet import binarise, encoding, reading
-from recipes.moleculenet.datasets import KNOWN
+from lib.checkpoints import check_dictionary, read_checkpoint
+from lib.command_line import UserError, argument_parser, run_main
+from lib.dictionaries import dictionary_file, plain_symbols, read_dictionary
+from lib.files import sha256, write_json
+from lib.folders import new_folder
+from lib.moleculenet import binarise, encoding, reading
+from lib.moleculenet.datasets import KNOWN
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, fingerprint, label_scale
@@ -70,10 +70,10 @@ def read_source(args: argparse.Namespace) -> reading.Table:
             classification,
             args.split_column,
         )
-    except RecipeError as error:
+    except UserError as error:
         if known or args.label_columns:
             raise
-        raise RecipeError(
+        raise UserError(
             f"{error} ('{args.dataset}' is not one of {', '.join(KNOWN)}, whose columns are known: "
             "name the columns of the labels with --label-columns)"
         ) from error
@@ -91,16 +91,16 @@ def prepare(args: argparse.Namespace) -> dict:
     """Writes the folder; returns its description.
 
     Raises:
-        RecipeError: for input that cannot be used, or a checkpoint that does not fit it.
+        UserError: for input that cannot be used, or a checkpoint that does not fit it.
     """
     known, lmdbs = KNOWN.get(args.dataset), args.source.is_dir()
     args.split = args.split or ("given" if lmdbs else "scaffold")
     if lmdbs and args.split != "given":
-        raise RecipeError("LMDBs are split already: leave out --split, or use --split given")
+        raise UserError("LMDBs are split already: leave out --split, or use --split given")
     if not lmdbs and (args.split == "given") != (args.split_column is not None):
-        raise RecipeError("--split given and --split-column NAME go together")
+        raise UserError("--split given and --split-column NAME go together")
     if not 0 <= args.max_unknown <= 1:
-        raise RecipeError(f"--max-unknown {args.max_unknown}: give a share from 0 to 1")
+        raise UserError(f"--max-unknown {args.max_unknown}: give a share from 0 to 1")
     allow = args.valence == "allow" if args.valence else bool(known and known.allow_valence)
     canonical, positions = args.smiles == "canonical", None
     with new_folder(args.output) as folder:

@@ -14,12 +14,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from recipes.command_line import RecipeError, argument_parser, positive, run_main
-from recipes.corpora.arguments import add_corpus_arguments, show_rejected, valid_share_of
-from recipes.corpora.binarise import binarise, states_of
-from recipes.corpora.readers import DEFAULT_COLUMN, blocks_of, check_input
-from recipes.dictionaries import dictionary_file, read_dictionary
-from recipes.files import sha256
+from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.corpora.arguments import add_corpus_arguments, show_rejected, valid_share_of
+from lib.corpora.binarise import binarise, states_of
+from lib.corpora.readers import DEFAULT_COLUMN, blocks_of, check_input
+from lib.dictionaries import dictionary_file, read_dictionary
+from lib.files import sha256
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,11 +37,11 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> None:
     if args.max_tokens is not None and args.max_tokens < 3:
-        raise RecipeError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
+        raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     files, valid_share = [*args.train, *args.valid], valid_share_of(args)
     resolved = [path.resolve() for path in files]
     if repeated := [path for path in resolved if resolved.count(path) > 1]:
-        raise RecipeError(f"{repeated[0]} is given more than once")
+        raise UserError(f"{repeated[0]} is given more than once")
     for path in files:
         check_input(path, args.smiles_column)
     inputs = {**states_of("--train", args.train), **states_of("--valid", args.valid)}
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
         dictionary, ids = dictionary_file(args.dictionary), read_dictionary(args.dictionary).indices
         inputs["--dictionary"] = sha256(dictionary)
     import rdkit
-    from recipes.corpora.smiles import SmilesEncoder
+    from lib.corpora.smiles import SmilesEncoder
 
     settings = {name: getattr(args, name) for name in ("smiles_column", "smiles", "max_tokens")}
     encode = SmilesEncoder(

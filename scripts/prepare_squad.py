@@ -14,11 +14,11 @@ import re
 import sys
 from pathlib import Path
 
-from recipes.command_line import RecipeError, argument_parser, run_main
-from recipes.corpora.arguments import add_encoder_arguments, encoder_of
-from recipes.corpora.bpe import TextEncoder, UnknownTokenError
-from recipes.files import atomic
-from recipes.folders import locked
+from lib.command_line import UserError, argument_parser, run_main
+from lib.corpora.arguments import add_encoder_arguments, encoder_of
+from lib.corpora.bpe import TextEncoder, UnknownTokenError
+from lib.files import atomic
+from lib.folders import locked
 
 from fs_plugins.data import squad_tokens
 from fs_plugins.data.squad import Squad, read_squad
@@ -41,10 +41,10 @@ def splits_of(args: argparse.Namespace) -> dict[str, list[Path]]:
     splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
     for name, *files in args.split:
         if not files or name in splits or not re.fullmatch(r"\w[\w.-]*", name):
-            raise RecipeError(f"--split {name}: give a new name, and files")
+            raise UserError(f"--split {name}: give a new name, and files")
         splits[name] = list(map(Path, files))
     if not splits:
-        raise RecipeError("give --train, --valid or --split, and SQuAD files")
+        raise UserError("give --train, --valid or --split, and SQuAD files")
     return splits
 
 
@@ -52,14 +52,14 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> squad_tokens
     """The split in ids of the dictionary.
 
     Raises:
-        RecipeError: for a token missing from the dictionary; names the question or context.
+        UserError: for a token missing from the dictionary; names the question or context.
     """
 
     def encode(texts, name):
         try:
             return encoder.encode_with_offsets(texts)
         except UnknownTokenError as error:
-            raise RecipeError(f"{name(error.index)}: {error}; or --allow-unknown") from None
+            raise UserError(f"{name(error.index)}: {error}; or --allow-unknown") from None
 
     contexts = encode(squad.contexts, lambda i: f"the context {squad.contexts[i][:40]!r}")
     texts = [question.text.strip() for question in squad.questions]
@@ -78,11 +78,11 @@ def copy_dictionary(source: Path, folder: Path) -> None:
     """FOLDER/dict.txt; an existing one must be the same, as other splits depend on it.
 
     Raises:
-        RecipeError: if it differs.
+        UserError: if it differs.
     """
     target, content = folder / "dict.txt", source.read_bytes()
     if target.exists() and target.read_bytes() != content:
-        raise RecipeError(f"{target} differs from {source}: choose another OUTPUT, or remove this one")
+        raise UserError(f"{target} differs from {source}: choose another OUTPUT, or remove this one")
     with atomic(target, "wb") as file:
         file.write(content)
 

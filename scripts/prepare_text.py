@@ -16,13 +16,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from recipes.command_line import RecipeError, argument_parser, positive, run_main
-from recipes.corpora.arguments import add_corpus_arguments, show_rejected, valid_share_of
-from recipes.corpora.binarise import binarise, states_of
-from recipes.corpora.bpe import GPT2_FILES, HF_FILE, Bpe, TextEncoder, dictionary_of
-from recipes.corpora.documents import LAYOUTS, blocks_of, files_in, layout_of
-from recipes.dictionaries import dictionary_file
-from recipes.files import atomic, sha256
+from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.corpora.arguments import add_corpus_arguments, show_rejected, valid_share_of
+from lib.corpora.binarise import binarise, states_of
+from lib.corpora.bpe import GPT2_FILES, HF_FILE, Bpe, TextEncoder, dictionary_of
+from lib.corpora.documents import LAYOUTS, blocks_of, files_in, layout_of
+from lib.dictionaries import dictionary_file
+from lib.files import atomic, sha256
 
 AUTO = "auto"
 
@@ -59,7 +59,7 @@ def prepare(args: argparse.Namespace, scratch: Path) -> dict:
     files = {"--train": files_in(args.train), "--valid": files_in(args.valid)}
     both = {path.resolve() for path, _ in files["--train"]} & {p.resolve() for p, _ in files["--valid"]}
     if both:
-        raise RecipeError(f"{min(both)} is given both to --train and to --valid")
+        raise UserError(f"{min(both)} is given both to --train and to --valid")
     layouts = {
         path: layout_of(path, in_folder) if args.layout == AUTO else args.layout
         for paths in files.values()
@@ -76,7 +76,7 @@ def prepare(args: argparse.Namespace, scratch: Path) -> dict:
     for option, paths in files.items():
         inputs |= states_of(option, (path for path, _ in paths))
     import tokenizers
-    from recipes.corpora.text import TextBlockEncoder
+    from lib.corpora.text import TextBlockEncoder
 
     valid = frozenset(str(path) for path, _ in files["--valid"])
     settings = {name: getattr(args, name) for name in ("layout", "shards", "max_tokens")}
@@ -116,9 +116,9 @@ def show(args: argparse.Namespace, result: dict) -> None:
 def run(args: argparse.Namespace) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
     if args.shards > 1000:
-        raise RecipeError(f"--shards {args.shards}: give a number from 1 to 1000")
+        raise UserError(f"--shards {args.shards}: give a number from 1 to 1000")
     if ":" in str(args.output):
-        raise RecipeError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
+        raise UserError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
     with tempfile.TemporaryDirectory() as scratch:
         show(args, prepare(args, Path(scratch)))
 

@@ -63,13 +63,13 @@ trap 'echo "interrupted: rerun the same command to resume" >&2; exit 130' INT TE
 if [[ $kind == text ]]; then
     : "${updates:=1200}"
     sentence='Return the number of <mask> in the <mask>.'
-    [[ -e $out/corpus.txt ]] || "$python" -m recipes.quickstart.english "$out/corpus.txt"
+    [[ -e $out/corpus.txt ]] || "$python" -m lib.quickstart.english "$out/corpus.txt"
     [[ -e $out/bpe/tokenizer.json ]] || "$python" scripts/train_bpe.py "$out/bpe" "$out/corpus.txt" --vocabulary 400
     "$python" scripts/prepare_text.py "$out/data-bin" --train "$out/corpus.txt" --bpe "$out/bpe" --valid-share 0.08
 else
     : "${updates:=600}"
     sentence='CC(=O)<mask>c1ccccc1C(=<mask>)O' # aspirin
-    [[ -e $out/pretrain.smi ]] || "$python" -m recipes.quickstart.molecules "$out"/{pretrain.smi,logP.csv}
+    [[ -e $out/pretrain.smi ]] || "$python" -m lib.quickstart.molecules "$out"/{pretrain.smi,logP.csv}
     "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
 fi
 
@@ -91,4 +91,4 @@ if [[ $kind == smiles ]]; then
     train finetune/scratch finetune_moleculenet.sh bbbp "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
     finish
 fi
-"$python" -m recipes.quickstart.report "$out" "$p" "$sentence"
+"$python" -m lib.quickstart.report "$out" "$p" "$sentence"

@@ -16,13 +16,13 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recipes.command_line import RecipeError, argument_parser, run_main, seeds
-from recipes.report import study_tables, table1, table3
-from recipes.report.finetunings import Model
-from recipes.report.page import Section, code, remarks
-from recipes.report.reader import Reader
-from recipes.report.study import Study
-from recipes.tables import escape
+from lib.command_line import UserError, argument_parser, run_main, seeds
+from lib.report import study_tables, table1, table3
+from lib.report.finetunings import Model
+from lib.report.page import Section, code, remarks
+from lib.report.reader import Reader
+from lib.report.study import Study
+from lib.tables import escape
 
 PARTS = ("study", "table1", "table3")  # of a folder of the workflow
 MOST_PROBLEMS = 10  # shown at once
@@ -43,16 +43,16 @@ class Inputs:
         """Adds an OUTPUT or a NAME=DIR; returns its folder.
 
         Raises:
-            RecipeError: if there is no such folder, or it holds no results.
+            UserError: if there is no such folder, or it holds no results.
         """
         name, equals, path = given.partition("=")
         if equals and not (name and path):
-            raise RecipeError(f"{given!r}: give NAME=DIR, or the folder alone")
+            raise UserError(f"{given!r}: give NAME=DIR, or the folder alone")
         if not equals or Path(given).is_dir():
             name, path = Path(given).resolve().name, given
         folder = Path(path)
         if not folder.is_dir():
-            raise RecipeError(
+            raise UserError(
                 f"{folder} does not exist" if not folder.exists() else f"{folder} is not a folder"
             )
         if any((folder / part).is_dir() for part in PARTS):
@@ -80,18 +80,18 @@ class Inputs:
         if text := table3.read(name, folder, self.reader, self.seeds):
             self.table3.append(text)
         if not (molecules or text):
-            raise RecipeError(
+            raise UserError(
                 f"{folder} holds no results: give a folder of the workflow (with {', '.join(PARTS)}), or one "
                 "with result.json, scores.json or metrics.json of the fine-tuning scripts"
             )
 
     def check_names(self) -> None:
-        """Raises RecipeError if two models have one name."""
+        """Raises UserError if two models have one name."""
         for models in (self.table1, self.table3):
             folders = {}
             for model in models:
                 if model.name in folders:
-                    raise RecipeError(
+                    raise UserError(
                         f"{folders[model.name]} and {model.folder} are both named {model.name}: give each "
                         "its own name by NAME=DIR"
                     )
@@ -133,7 +133,7 @@ def run(argv: list[str] | None) -> None:
     inputs.check_names()
     output = args.output or folders[0]
     if output.exists() and not output.is_dir():
-        raise RecipeError(f"--output {output} is not a folder")
+        raise UserError(f"--output {output} is not a folder")
     output.mkdir(parents=True, exist_ok=True)
     for path in inputs.page().write(output):
         print(path)

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from recipes.command_line import RecipeError, argument_parser, positive, run_main
-from recipes.corpora.blocks import Rejection
-from recipes.corpora.bpe import HF_FILE, train_tokenizer
-from recipes.corpora.documents import blocks_of, files_in, layout_of
-from recipes.corpora.text import paragraphs_of
-from recipes.files import atomic
+from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.corpora.blocks import Rejection
+from lib.corpora.bpe import HF_FILE, train_tokenizer
+from lib.corpora.documents import blocks_of, files_in, layout_of
+from lib.corpora.text import paragraphs_of
+from lib.files import atomic
 
 LEAST_VOCABULARY = 300  # 256 bytes and some merges
 
@@ -49,7 +49,7 @@ def paragraphs(files: list[tuple[Path, bool]], megabytes: float) -> Iterator[str
 
 def run(args: argparse.Namespace) -> None:
     if args.vocabulary < LEAST_VOCABULARY or not args.megabytes > 0:
-        raise RecipeError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
+        raise UserError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
     tokenizer = train_tokenizer(paragraphs(files_in(args.text), args.megabytes), args.vocabulary)
     args.output.mkdir(parents=True, exist_ok=True)
     with atomic(args.output / HF_FILE) as file:

@@ -3,7 +3,7 @@
 import gzip
 from pathlib import Path
 
-from recipes.glue.tasks import TASKS
+from lib.glue.tasks import TASKS
 
 QUOTED = ' "Yes , " he said .'  # MRPC's sentences have lone and paired quotation marks
 # task -> (header of the labelled files, a row of each label), that of the test file, and what is in them

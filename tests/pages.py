@@ -10,8 +10,8 @@ import sys
 from importlib import import_module
 from unittest import mock
 
-from recipes import launch, pretraining
-from recipes.folders import ROOT
+from lib import launch, pretraining
+from lib.folders import ROOT
 
 from tests.integration import commands
 
@@ -30,17 +30,17 @@ def resolve(script: str, *words) -> launch.Training:
     words = list(map(str, words))
     if script.startswith("pretrain"):
         return pretraining.resolve(getattr(pretraining, script.split("_")[1].upper()), words)
-    return import_module(f"recipes.{script}").resolve(words)
+    return import_module(f"lib.{script}").resolve(words)
 
 
 def run(script: str, *words, execute=None) -> str:
     """Runs a script, the training in this process too; returns what it says, its commands aside.
 
     Args:
-        execute: what runs a command instead, as :func:`recipes.launch.run`.
+        execute: what runs a command instead, as :func:`lib.launch.run`.
 
     Raises:
-        RecipeError: as the script's error.
+        UserError: as the script's error.
     """
     called = shlex.split(in_bash(script, python="echo"))  # -m MODULE COMMAND... --
     called = called[called.index("fairseq-train") :]

@@ -60,7 +60,7 @@ def test_a_command_calls_what_exists_with_options_it_knows(words, known):
     for name in scripts_of(words):
         if "/" in name:
             assert (ROOT / name).is_file()
-        elif name != "fairseq-train" and name.split(".")[0] in ("fs_plugins", "recipes"):
+        elif name != "fairseq-train" and name.split(".")[0] in ("fs_plugins", "lib"):
             assert importlib.util.find_spec(name)
     if words[0] in ("bash", "python", "fairseq-train"):
         assert {word.split("=")[0] for word in words if OPTION.match(word)} <= known

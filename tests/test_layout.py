@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fs_plugins"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 SCRIPTS = ROOT / "scripts"
-RECIPES = sorted((SCRIPTS / "recipes").rglob("*.py"))
+LIBRARY = sorted((SCRIPTS / "lib").rglob("*.py"))
 ENTRIES = sorted(SCRIPTS.glob("*.py"))
 
 # what a module of each folder may import of the package (its own folder besides)
@@ -86,8 +86,8 @@ def test_every_module_says_what_it_is(path):
     assert ast.get_docstring(ast.parse(path.read_text()))
 
 
-def recipe_of(path: Path) -> str:
-    """A module of recipes by its dotted name."""
+def module_of(path: Path) -> str:
+    """A module of lib by its dotted name."""
     return ".".join(path.relative_to(SCRIPTS).with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -98,7 +98,7 @@ def test_entries_import_libraries_and_not_each_other(path):
     assert not first & (others | {"scripts", "tests"})
 
 
-@pytest.mark.parametrize("path", [*ENTRIES, *RECIPES], ids=lambda p: str(p.relative_to(SCRIPTS)))
+@pytest.mark.parametrize("path", [*ENTRIES, *LIBRARY], ids=lambda p: str(p.relative_to(SCRIPTS)))
 def test_scripts_leave_the_search_path_alone(path):
     tree = ast.parse(path.read_text())
     assert not [
@@ -115,9 +115,9 @@ def test_scripts_leave_the_search_path_alone(path):
     assert ast.get_docstring(tree)
 
 
-def test_recipes_have_no_circles():
+def test_the_library_has_no_circles():
     """No module imports itself by way of others."""
-    modules = {recipe_of(path): path for path in RECIPES}
+    modules = {module_of(path): path for path in LIBRARY}
     needs = {}
     for name, path in modules.items():
         found = set()
@@ -135,16 +135,16 @@ def test_recipes_have_no_circles():
 
 
 def test_rooms_have_no_circles():
-    """Nor does a folder of recipes, such as glue, import itself by way of other folders."""
+    """Nor does a folder of lib, such as glue, import itself by way of other folders."""
 
     def room(name: str) -> str:
         return name.split(".")[1]
 
     needs: dict[str, set[str]] = {}
-    for path in RECIPES:
-        name = recipe_of(path)
-        if name != "recipes":
-            found = {room(other) for other in imported(path) if other.startswith("recipes.")}
+    for path in LIBRARY:
+        name = module_of(path)
+        if name != "lib":
+            found = {room(other) for other in imported(path) if other.startswith("lib.")}
             needs.setdefault(room(name), set()).update(found - {room(name)})
     while leaves := [name for name, wanted in needs.items() if not wanted & needs.keys()]:
         for name in leaves:

@@ -10,7 +10,7 @@ import random
 from itertools import product
 from pathlib import Path
 
-from recipes.glue.tasks import TASKS
+from lib.glue.tasks import TASKS
 
 from tests.builders import write_file, write_gpt2, write_lmdb
 from tests.data.squad_cases import question, squad_json

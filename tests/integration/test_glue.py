@@ -217,8 +217,8 @@ def test_the_page_itself_to_its_end(place):
 
 
 def test_f1_and_matthews_of_the_libraries_agree_with_saved_files(tmp_path):
-    from recipes.glue.predictions import Predictions, scores_of, write_predictions
-    from recipes.glue.tasks import TASKS
+    from lib.glue.predictions import Predictions, scores_of, write_predictions
+    from lib.glue.tasks import TASKS
 
     rng = random.Random(8)
     names = [str(rng.randint(0, 1)) for _ in range(1003)]

@@ -11,8 +11,8 @@ import prepare_text
 import pytest
 import torch
 from fairseq import tasks, utils
-from recipes.checkpoints import trained_updates
-from recipes.command_line import RecipeError
+from lib.checkpoints import trained_updates
+from lib.command_line import UserError
 
 from fs_plugins.analysis.checkpoint import load_checkpoint
 from tests import pages
@@ -93,7 +93,7 @@ def test_a_folder_has_one_pretraining(corpus, tmp_path):
     pretrain("--max-update", 1)
     written = last.read_bytes()
     with pytest.raises(
-        RecipeError,
+        UserError,
         match="holds a run of other settings or data(?s:.*)--mask-prob: there '0.15', asked '0.5'",
     ):
         pretrain("--p", 0.5)
@@ -104,7 +104,7 @@ def test_a_folder_has_one_pretraining(corpus, tmp_path):
     log = (folder / "train.log").read_text()
     assert re.findall(r'"train_num_updates": "(\d+)"', log) == ["1", "2"] and trained_updates(last) == 2
     (folder / "made_of.json").unlink()
-    with pytest.raises(RecipeError, match="holds results without a made_of.json"):
+    with pytest.raises(UserError, match="holds results without a made_of.json"):
         pretrain("--max-update", 3)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from recipes.corpora.bpe import Bpe, dictionary_of
+from lib.corpora.bpe import Bpe, dictionary_of
 
 from tests.analysis.conftest import corpus, one_thread, pretrained, save_checkpoint
 from tests.builders import write_gpt2

@@ -7,9 +7,9 @@ import prepare_glue
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from recipes import folders
-from recipes.folders import locked
-from recipes.glue.tasks import TASKS
+from lib import folders
+from lib.folders import locked
+from lib.glue.tasks import TASKS
 
 from tests.builders import GPT2, SHARED, write_file, write_gpt2
 from tests.glue_files import LABELLED, UNLABELLED, lines, write_task

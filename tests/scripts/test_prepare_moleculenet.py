@@ -12,7 +12,7 @@ import prepare_moleculenet
 import pytest
 import torch
 from fairseq.data import Dictionary, data_utils
-from recipes.checkpoints import EMBEDDINGS
+from lib.checkpoints import EMBEDDINGS
 
 from fs_plugins.analysis import checkpoint
 from fs_plugins.data.smiles_tokens import tokenize

@@ -11,7 +11,7 @@ import prepare_smiles
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-from recipes.corpora.smiles import is_validation
+from lib.corpora.smiles import is_validation
 
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.builders import SHARED, write_file, write_lmdb

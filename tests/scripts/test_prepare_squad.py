@@ -8,8 +8,8 @@ import prepare_squad
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recipes import folders
-from recipes.corpora.bpe import Bpe, dictionary_of
+from lib import folders
+from lib.corpora.bpe import Bpe, dictionary_of
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from fs_plugins.data import squad_tokens

@@ -10,9 +10,9 @@ import prepare_text
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from recipes import folders
-from recipes.corpora import binarise, documents
-from recipes.corpora.bpe import Bpe, dictionary_of
+from lib import folders
+from lib.corpora import binarise, documents
+from lib.corpora.bpe import Bpe, dictionary_of
 
 from tests.builders import (
     CORPUS,

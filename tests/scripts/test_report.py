@@ -5,7 +5,7 @@ import re
 import pytest
 import report
 
-from tests.recipes.report.conftest import glue_result, made_of, molecule_result, write
+from tests.lib.report.conftest import glue_result, made_of, molecule_result, write
 
 
 def ran(capsys, *arguments) -> tuple[int, str]:

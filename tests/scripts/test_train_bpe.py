@@ -3,8 +3,8 @@
 import prepare_text
 import train_bpe
 from fairseq.data import Dictionary, data_utils
-from recipes.corpora.bpe import Bpe, find_files
-from recipes.corpora.documents import files_in
+from lib.corpora.bpe import Bpe, find_files
+from lib.corpora.documents import files_in
 
 from tests.builders import CORPUS, corpus_sentences, paragraphs_text, wiki_text, write_file
 

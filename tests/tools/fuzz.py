@@ -21,13 +21,13 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from recipes.checkpoints import read_checkpoint
-from recipes.command_line import RecipeError
-from recipes.corpora.readers import records_in
-from recipes.dictionaries import read_symbols
-from recipes.glue.files import Report, read_split
-from recipes.glue.tasks import TASKS
-from recipes.moleculenet.reading import read_csv
+from lib.checkpoints import read_checkpoint
+from lib.command_line import UserError
+from lib.corpora.readers import records_in
+from lib.dictionaries import read_symbols
+from lib.glue.files import Report, read_split
+from lib.glue.tasks import TASKS
+from lib.moleculenet.reading import read_csv
 
 from fs_plugins.data.squad import read_squad
 from tests import builders
@@ -153,8 +153,8 @@ def outcome(reader, path: Path, content: bytes) -> str:
     """ "read", "refused", or what is wrong."""
     try:
         return "read" if reader(path, content) else "fewer rows than the file has"
-    except (RecipeError, ValueError) as error:
-        if type(error) not in (RecipeError, ValueError):
+    except (UserError, ValueError) as error:
+        if type(error) not in (UserError, ValueError):
             return f"{type(error).__name__}: {traceback.format_exc().splitlines()[-1]}"
         return "refused" if str(path) in str(error) else f"without the file's name: {error}"
     except Exception as error:

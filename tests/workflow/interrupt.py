@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 import psutil
-from recipes import logs
+from lib import logs
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "scripts" / "workflow"

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from recipes import folders
-from recipes.study.measures import MEASURES
+from lib import folders
+from lib.study.measures import MEASURES
 
 from tests import builders
 
@@ -59,7 +59,7 @@ def test_the_commands_of_the_study(tmp_path):
         "flags=--lr 1e-3",
     )
     assert shown.count("pretrain_text.sh") == 1
-    assert "recipes.on_gpu --gpus 2 --jobs-per-gpu 3 --log" in shown and "--updates 7 --lr 1e-3" in shown
+    assert "lib.on_gpu --gpus 2 --jobs-per-gpu 3 --log" in shown and "--updates 7 --lr 1e-3" in shown
 
 
 def test_learning_rates_are_tried_before_they_are_used(tmp_path):
@@ -75,7 +75,7 @@ def test_learning_rates_are_tried_before_they_are_used(tmp_path):
     shown = dry_run(tmp_path, *words)
     assert shown.count("pretrain_text.sh") == 3 + 3 * 2 and "--seed 2" not in shown
     assert "--cpu --k 4 --p 0.15 --seed 1 --lr 0.002" in shown
-    assert "recipes.study.best out/rates/exlm-lattice-p15.json" in shown
+    assert "lib.study.best out/rates/exlm-lattice-p15.json" in shown
     (tmp_path / "out/rates").mkdir(parents=True)
     names = ("exlm-p15", "exlm-local-p15", "exlm-lattice-p15", "exlm-lattice-last-p15")
     for name in names:
@@ -127,9 +127,7 @@ def test_the_commands_of_table_3(tmp_path, inputs):
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps({"metric": "accuracy", "scores": {"valid": {"accuracy": score}}}))
     best = path.parents[2] / "best.json"
-    assert "recipes.glue.best out/table3/exlm/glue/RTE/best.json" in dry_run(
-        tmp_path, "table3", *inputs, *only
-    )
+    assert "lib.glue.best out/table3/exlm/glue/RTE/best.json" in dry_run(tmp_path, "table3", *inputs, *only)
     best.write_text(json.dumps({"point": "lr3e-5-b16-e3-w0.06"}))
     shown = dry_run(tmp_path, "table3", *inputs, *only)
     assert "finetune_glue.sh RTE model.pt glue out/table3/exlm/glue/RTE/lr3e-5-b16-e3-w0.06/seed-2" in shown

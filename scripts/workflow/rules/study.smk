@@ -1,9 +1,9 @@
 # The runs of runs.csv: a folder for each pre-training, OUTPUT/study/NAME/lr-RATE/seed-N.
 from dataclasses import asdict, replace
 
-from recipes.glue.grids import points_of
-from recipes.glue.tasks import TASKS
-from recipes.study import measures
+from lib.glue.grids import points_of
+from lib.glue.tasks import TASKS
+from lib.study import measures
 
 STUDY = f"{OUTPUT}/study/{{name}}/lr-{{lr}}/seed-{{seed}}"
 CHECKPOINT = f"{STUDY}/checkpoint_last.pt"
@@ -15,7 +15,7 @@ rule quickstart_corpus:
     output:
         f"{OUTPUT}/corpus.txt",
     shell:
-        "python -m recipes.quickstart.english {output:q}"
+        "python -m lib.quickstart.english {output:q}"
 
 
 rule quickstart_bpe:
@@ -69,7 +69,7 @@ rule pretrain:
     shell:
         "{JOB} --log {log:q} --usage {params.folder:q}/usage.jsonl -- bash {SCRIPTS}/pretrain_text.sh {params.model} {settings.size} {DATA:q}"
         " {params.folder:q} {DEVICE} {params.options:q} && "
-        "python -m recipes.study.finish {params.folder:q} {params.row:q}"
+        "python -m lib.study.finish {params.folder:q} {params.row:q}"
 
 
 for measure in measures.MEASURES:
@@ -119,7 +119,7 @@ checkpoint best_rate:
         f"{OUTPUT}/rates/{{row}}.json",
     localrule: True
     shell:
-        "python -m recipes.study.best {output:q} {input:q}"
+        "python -m lib.study.best {output:q} {input:q}"
 
 
 def at_best_rate(row, measured):

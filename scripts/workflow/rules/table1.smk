@@ -1,5 +1,5 @@
 # Table 1: the sets of MoleculeNet, for each model, the first model's architecture untrained, and the baselines.
-from recipes.study.settings import BASELINES
+from lib.study.settings import BASELINES
 
 TABLE1 = f"{OUTPUT}/table1/{{name}}/{{data}}/seed-{{seed}}"
 

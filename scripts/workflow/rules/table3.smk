@@ -1,5 +1,5 @@
 # Table 3: GLUE, a grid search with one seed and the best point with the others; SQuAD 2.0 with every seed.
-from recipes.glue.tasks import FROM_MNLI
+from lib.glue.tasks import FROM_MNLI
 
 TABLE3 = f"{OUTPUT}/table3/{{name}}"
 
@@ -37,7 +37,7 @@ checkpoint best_point:
         f"{TABLE3}/glue/{{task}}/best.json",
     localrule: True
     shell:
-        "python -m recipes.glue.best {output:q} {input:q}"
+        "python -m lib.glue.best {output:q} {input:q}"
 
 
 rule finetune_squad:

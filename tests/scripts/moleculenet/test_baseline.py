@@ -9,7 +9,7 @@ from pathlib import Path
 import baseline_moleculenet
 import prepare_moleculenet
 import pytest
-from recipes.moleculenet import dmpnn
+from lib.moleculenet import dmpnn
 from sklearn.metrics import roc_auc_score
 
 from tests.scripts.moleculenet.toys import labelled_molecules, read_csv

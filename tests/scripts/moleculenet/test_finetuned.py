@@ -9,7 +9,7 @@ import embed_molecules
 import numpy as np
 import predict_molecules
 import pytest
-from recipes.command_line import RecipeError
+from lib.command_line import UserError
 from sklearn.metrics import roc_auc_score
 
 from fs_plugins.analysis.checkpoint import load_checkpoint
@@ -68,13 +68,13 @@ def test_finished_runs_are_skipped_and_other_settings_refused(finetuned, pretrai
     before = (finetuned / "seed-1" / "metrics.json").stat().st_mtime_ns
     assert "finished before" in finetune(pretrained, data, finetuned, 1)
     assert (finetuned / "seed-1" / "metrics.json").stat().st_mtime_ns == before
-    with pytest.raises(RecipeError, match="--dropout: there '0.1', asked '0.3'"):
+    with pytest.raises(UserError, match="--dropout: there '0.1', asked '0.3'"):
         finetune(pretrained, data, finetuned, 1, "--dropout", "0.3")
     information = data / "molecules.json"
     content = information.read_bytes()
     try:
         information.write_bytes(content + b"\n")
-        with pytest.raises(RecipeError, match="data: there"):
+        with pytest.raises(UserError, match="data: there"):
             finetune(pretrained, data, finetuned, 1)
     finally:
         information.write_bytes(content)

@@ -1,0 +1,164 @@
+"""Files of molecules as records and blocks: .txt, .smi, .csv, each also as .gz, and .lmdb.
+
+``check_input`` finds what is wrong with a file as a whole before any work; a row that cannot be read becomes
+a Record with a fault, and costs no other row.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from lib.command_line import UserError
+from lib.corpora.blocks import Block, Record
+from lib.corpora.csv_reader import column_of, csv_rows, header_of
+from lib.corpora.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
+from lib.files import opened
+
+BLOCK_RECORDS = 4096
+BLOCK_BYTES = 1 << 20  # with long lines, a block holds fewer
+TEXT_FORMATS = (".txt", ".smi", ".smiles", ".csv")
+LMDB = ".lmdb"
+DEFAULT_COLUMN = "smiles"
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class LmdbKeys:
+    """The payload of a block of an LMDB file: a worker fetches the values itself."""
+
+    path: Path
+    keys: list[bytes]
+
+
+def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, LMDB)) -> str:
+    """One of ``formats``, by the file's name.
+
+    Raises:
+        UserError: for another name.
+    """
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if suffix in formats and (suffix != LMDB or not path.name.endswith(".gz")):
+        return suffix
+    raise UserError(
+        f"{path} has an unknown format: molecules are read from {', '.join(formats)}"
+        f"{' (all but .lmdb' if LMDB in formats else ' ('} also as .gz): rename or convert it"
+    )
+
+
+def check_input(path: Path, column: str) -> None:
+    """Finds what is wrong with a file as a whole.
+
+    Raises:
+        UserError: if it does not exist, is empty, damaged, of an unknown format, or lacks the column.
+    """
+    if format_of(path) == LMDB:
+        empty = len(_open_lmdb(path, _inode(path))) == 0
+    else:
+        with opened(path) as (file, _):
+            empty = not file.peek(1)
+        if not empty:
+            next(records_in(path, column), None)
+    if empty:
+        raise UserError(f"{path} is empty")
+
+
+def blocks_of(path: Path, column: str) -> Iterator[Block]:
+    """The file in blocks; always the same ones.
+
+    Raises:
+        UserError: if the file turns out to be damaged.
+    """
+    if format_of(path) == LMDB:
+        yield from _lmdb_blocks(path)
+        return
+    with opened(path) as (file, raw):
+        before, held, size = 0, [], 0
+        for record in _records(path, file, column):
+            held.append(record)
+            size += len(record.content)
+            if len(held) == BLOCK_RECORDS or size >= BLOCK_BYTES:
+                yield Block(str(path), held, raw.tell() - before)
+                before, held, size = raw.tell(), [], 0
+        if held:
+            yield Block(str(path), held, path.stat().st_size - before)
+
+
+def records_of(block: Block) -> Iterator[Record]:
+    """The records of a block of this module; for encoders."""
+    if not isinstance(block.payload, LmdbKeys):
+        yield from block.payload
+        return
+    path, keys = block.payload.path, block.payload.keys
+    for key, value in zip(keys, _open_lmdb(path, _inode(path)).values(keys), strict=True):
+        place = key.decode("ascii", errors="backslashreplace")
+        try:
+            if value is None:
+                raise LmdbValueError("the key is gone: the file changed while it was read")
+            yield Record(place, smiles_of(decode_value(value)).encode(errors="surrogateescape"))
+        except LmdbValueError as error:
+            yield Record(place, b"", str(error))
+
+
+def records_in(path: Path, column: str) -> Iterator[Record]:
+    """The records of a file of TEXT_FORMATS, in order; of a CSV file, those of a column.
+
+    Raises:
+        UserError: if the file cannot be read, or has no such column.
+    """
+    format_of(path, TEXT_FORMATS)
+    with opened(path) as (file, _):
+        yield from _records(path, file, column)
+
+
+def _records(path: Path, file: BinaryIO, column: str) -> Iterator[Record]:
+    kind = format_of(path)
+    if kind == ".csv":
+        yield from _csv_records(path, file, column)
+        return
+    for number, line in enumerate(file, 1):
+        content = (line.removeprefix(_BOM) if number == 1 else line).strip()
+        if kind != ".txt" and content:  # a name may follow after white space
+            content = content.split(maxsplit=1)[0]
+        yield Record(str(number), content)
+
+
+def _csv_records(path: Path, file: BinaryIO, column: str) -> Iterator[Record]:
+    rows = csv_rows(path, file, errors="surrogateescape")
+    header = header_of(rows, path)
+    index = column_of(header, column, path, "--smiles-column")
+    for number, row in rows:
+        if not row:
+            yield Record(str(number), b"")
+        elif len(row) <= index or (index and any(cell.strip() for cell in row[len(header) :])):
+            # with a comma too many, another cell may be where the molecule should be
+            fault = f"wrong number of cells: {len(row)}, but the header has {len(header)}"
+            yield Record(str(number), ",".join(row).encode(errors="surrogateescape"), fault)
+        else:
+            yield Record(str(number), row[index].strip().encode(errors="surrogateescape"))
+
+
+def _inode(path: Path) -> int:
+    return path.stat().st_ino if path.is_file() else 0
+
+
+@functools.cache
+def _open_lmdb(path: Path, inode: int) -> LmdbFile:
+    """The file, opened once in each process, as LMDB demands; again if it was replaced."""
+    return LmdbFile(path)
+
+
+def _lmdb_blocks(path: Path) -> Iterator[Block]:
+    file = _open_lmdb(path, _inode(path))
+    weight, count = path.stat().st_size, len(file)
+    held, done = [], 0
+    for number, key in enumerate(file.keys(), 1):
+        held.append(key)
+        if len(held) == BLOCK_RECORDS or number == count:
+            now = weight * number // count
+            yield Block(str(path), LmdbKeys(path, held), now - done)
+            held, done = [], now

@@ -1,0 +1,95 @@
+"""The encoder of prepare_smiles.py: molecules are checked by RDKit, tokenised and split."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from fs_plugins.data.molecules import canonical_smiles, parse_molecule
+from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
+from lib.corpora.blocks import Block, EncodedBlock, Record, Rejection
+from lib.corpora.readers import records_of
+
+EOS = "</s>"
+ENDS = 2  # <s>, which fairseq adds in training, and </s>
+
+
+class RejectedError(Exception):
+    """A molecule that cannot be used: REASON or REASON: DETAIL."""
+
+
+def is_validation(smiles: str, share: float) -> bool:
+    """Determined by the string only: the same molecule is always in the same split."""
+    digest = hashlib.blake2b(smiles.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+@dataclass(frozen=True)
+class SmilesEncoder:
+    """Makes sentences of the molecules of a block.
+
+    Attributes:
+        valid_sources: the files whose molecules go to valid; those of other files go to train,
+        valid_share: except this share of them, which goes to valid.
+        canonical: write each molecule as RDKit does.
+        ids: {symbol: id} of a given dictionary; molecules with other tokens are rejected. None: any token.
+        max_tokens: the most tokens of a molecule, with <s> and </s>; None: no limit.
+    """
+
+    valid_sources: frozenset[str] = frozenset()
+    valid_share: float = 0.0
+    canonical: bool = True
+    ids: dict[str, int] | None = None
+    max_tokens: int | None = None
+
+    def __call__(self, block: Block) -> EncodedBlock:
+        table = {EOS: 0} if self.ids is None else self.ids
+        splits, rejections = {"train": [], "valid": []}, []
+        for record in records_of(block):
+            text = record.content.decode("utf-8", errors="backslashreplace")
+            try:
+                smiles, tokens = self.read(record, text)
+            except RejectedError as error:
+                rejections.append(Rejection(record.place, str(error), text))
+                continue
+            if self.ids is None:
+                for token in tokens:
+                    table.setdefault(token, len(table))
+            valid = block.source in self.valid_sources or is_validation(smiles, self.valid_share)
+            splits["valid" if valid else "train"].append(np.array([table[t] for t in tokens]))
+        symbols = list(table) if self.ids is None else None
+        return EncodedBlock(splits, rejections, symbols)
+
+    def read(self, record: Record, text: str) -> tuple[str, list[str]]:
+        """The molecule as it is kept, and its tokens with </s>.
+
+        Raises:
+            RejectedError: if it is not to be kept.
+        """
+        if record.fault:
+            raise RejectedError(record.fault)
+        if not record.content:
+            raise RejectedError("empty line")
+        try:
+            record.content.decode()
+        except UnicodeDecodeError as error:
+            raise RejectedError(f"invalid UTF-8: byte {record.content[error.start]:#04x}") from error
+        try:
+            molecule = parse_molecule(text)
+        except ValueError as error:
+            raise RejectedError(f"invalid SMILES: {error}") from error
+        try:
+            smiles = canonical_smiles(molecule, text) if self.canonical else text
+            tokens = [*tokenize(smiles), EOS]
+        except SmilesTokenError as error:
+            reason = f"{error.character!r} at position {error.position}"
+            raise RejectedError(f"not a SMILES token: {reason}") from error
+        if self.ids is not None:
+            for token in tokens:
+                if token not in self.ids:
+                    raise RejectedError(f"unknown token: {token!r} is not in the dictionary")
+        if self.max_tokens is not None and len(tokens) + ENDS - 1 > self.max_tokens:
+            raise RejectedError(f"too long: {len(tokens) + ENDS - 1} tokens with <s> and </s>")
+        return smiles, tokens

@@ -1,0 +1,132 @@
+"""Runs a command on GPUs that no other job of this user has.
+
+    python -m lib.on_gpu [--gpus N] [--jobs-per-gpu J] [--log FILE] [--usage FILE] -- COMMAND...
+
+Waits for N free ones of the visible GPUs (default: 1) and sets CUDA_VISIBLE_DEVICES; with --gpus 0 the
+command sees none. With --jobs-per-gpu, up to J such jobs share a GPU: a small model alone leaves most of it
+idle. With --log, the output is appended to a file, whose end is shown if the command fails; with --usage, so
+is a line of JSON: seconds, machine, exit status.
+
+The command and all that it starts end with this process, and this process ends with the workflow that started
+its shell: trainings never write into the folders of the next one's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import itertools
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+from lib.command_line import UserError, argument_parser, count, positive, run_main
+from lib.launch import visible_gpus
+
+POLL = 0.5  # seconds
+GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+
+
+def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, IO]:
+    """Waits for ``number`` of the GPUs, those with the fewest of up to ``jobs`` jobs first.
+
+    Returns:
+        The GPUs' names, each with the locked file of its slot; closing the file frees the slot.
+    """
+    folder = Path(tempfile.gettempdir()) / f"exlm-gpus-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    while True:
+        held: dict[str, IO] = {}
+        for slot, gpu in itertools.product(range(jobs), gpus):
+            if gpu not in held and len(held) < number:
+                file = (folder / f"{gpu.replace('/', '-')}.{slot}.lock").open("w")
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    held[gpu] = file
+        if len(held) == number:
+            return held
+        held.clear()  # all or none: two jobs never wait for each other
+        time.sleep(POLL)
+
+
+def workflow() -> str:
+    """What started the shell that started this process: its ID; "" if it is gone or cannot be told."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+    return ""
+
+
+def end(child: subprocess.Popen) -> None:
+    """Ends a command and all of its process group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGTERM)
+        deadline = time.monotonic() + GRACE
+        while time.monotonic() < deadline:
+            child.poll()
+            os.killpg(child.pid, 0)  # raises when nobody is left
+            time.sleep(POLL / 5)
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def run(command: list[str], output: IO | None, environment: dict[str, str]) -> int:
+    """The command's exit status; 128 + N if signal N ended it."""
+    started_by = workflow()
+    error = subprocess.STDOUT if output else None
+    child = subprocess.Popen(command, stdout=output, stderr=error, env=environment, start_new_session=True)
+    try:
+        while child.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(POLL)
+            if workflow() != started_by:
+                end(child)
+    finally:  # Ctrl-C, SIGTERM
+        if child.poll() is None:
+            end(child)
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def main() -> int:
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("--gpus", type=count, default=1, metavar="N")
+    add("--jobs-per-gpu", type=positive, default=1, metavar="J")
+    add("--log", type=Path, metavar="FILE")
+    add("--usage", type=Path, metavar="FILE")
+    add("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    args = parser.parse_args()
+    if not (command := args.command[args.command[:1] == ["--"] :]):
+        parser.error("give a command after --")
+    gpus = visible_gpus() if args.gpus else []
+    if len(gpus) < args.gpus:
+        raise UserError(f"--gpus {args.gpus}: this job sees {len(gpus)} GPUs; see `nvidia-smi -L`")
+    for path in filter(None, (args.log, args.usage)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    held, status, start, before = take(gpus, args.gpus, args.jobs_per_gpu), None, time.monotonic(), os.times()
+    try:
+        with args.log.open("ab") if args.log else contextlib.nullcontext() as output:
+            status = run(command, output, {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)})
+    finally:
+        if args.usage:
+            now = os.times()
+            cpu = now.children_user + now.children_system - before.children_user - before.children_system
+            used = {"wall_seconds": round(time.monotonic() - start, 2), "cpu_seconds": round(cpu, 2)}
+            used |= {"machine": platform.node(), "gpus": ",".join(held), "exit_status": status}
+            with args.usage.open("a") as file:
+                file.write(json.dumps(used) + "\n")
+    if status and args.log:
+        lines = args.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+        print(f"failed with exit status {status}; the end of {args.log}:", file=sys.stderr)
+        print(*(line[:300] for line in lines), sep="\n", file=sys.stderr)  # some of fairseq's are very long
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main, interrupted=""))

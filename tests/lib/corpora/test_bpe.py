@@ -1,0 +1,152 @@
+"""The BPE gives fairseq's GPT-2 ids, and says which file does not belong."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+from lib.command_line import UserError
+from lib.corpora.bpe import Bpe, TextEncoder, UnknownTokenError, dictionary_of, find_files
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from tests.builders import GPT2, SHARED, write_gpt2
+
+AWKWARD = [
+    "",
+    " ",
+    "  two  blanks ",
+    "I'm, you've, he'll; WE'RE DON'T",
+    "naïve café – “quoted” … 東京 🙂 \u00a0\u2028 x",
+    "123456 3.14159 1,000",
+    "tab\tand\x07bell",
+    "<s> </s> <mask> <|endoftext|>",
+    "ÿĀ\u0300e\u0301",
+]
+
+
+@pytest.fixture
+def small(tmp_path):
+    return write_gpt2(tmp_path / "bpe", [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("Ġ", "in")])
+
+
+def test_merges_by_hand(small):
+    bpe = Bpe(small)
+    tokens = {i: t for t, i in json.loads((small / "encoder.json").read_text()).items()}
+    [ids] = bpe.encode(["then in the thin"])
+    assert [tokens[i] for i in ids] == ["the", "n", "Ġin", "Ġthe", "Ġ", "th", "in"]
+    assert bpe.symbols[ids[0]] == str(ids[0])
+
+
+def test_same_ids_as_fairseq_on_random_text(small):
+    bpe, oracle = Bpe(small), get_encoder(str(small / "encoder.json"), str(small / "vocab.bpe"))
+    rng = random.Random(4)
+    texts = ["".join(rng.choice("thein  '\n3é東") for _ in range(rng.randrange(40))) for _ in range(300)]
+    assert bpe.encode([*texts, *AWKWARD]) == [oracle.encode(text) for text in [*texts, *AWKWARD]]
+
+
+@pytest.mark.skipif(not GPT2.is_dir(), reason=f"needs the GPT-2 BPE in {GPT2}")
+def test_gpt2_itself(tmp_path):
+    import gzip
+
+    bpe = Bpe([GPT2 / "encoder.json", GPT2 / "vocab.bpe"])
+    oracle = get_encoder(str(GPT2 / "encoder.json"), str(GPT2 / "vocab.bpe"))
+    texts = [*AWKWARD]
+    for name in ("wiki_valid", "books_valid", "wikitext103_valid.tokens"):
+        with gzip.open(SHARED / "text" / f"{name}.txt.gz", "rt", encoding="utf-8") as lines:
+            texts += [line.rstrip("\n") for line in lines][::25]
+    expected = [oracle.encode(text) for text in texts]
+    assert bpe.encode(texts) == expected
+    encoder = TextEncoder(bpe, GPT2 / "dict.txt")
+    dictionary = Dictionary.load(str(GPT2 / "dict.txt"))
+    assert encoder.size == len(dictionary)
+    for ids, encoded in zip(expected[::10], encoder.encode(texts)[::10], strict=True):
+        assert encoded.tolist() == [dictionary.index(str(i)) for i in ids]
+
+
+@pytest.fixture
+def hugging_face(tmp_path):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<s>", "<mask>"],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(["the thin thing in the inn"] * 9, trainer)
+    tokenizer.enable_truncation(3)
+    tokenizer.enable_padding(length=50)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path
+
+
+def test_a_tokenizer_json_is_not_cut_or_padded_and_text_is_text(hugging_face):
+    bpe = Bpe(hugging_face)
+    [ids] = bpe.encode(["the thin thing in the <mask> inn"])
+    tokens = [bpe.symbols[i] for i in ids]
+    assert "".join(tokens).replace("Ġ", " ") == " the thin thing in the <mask> inn"
+    assert "<mask>" not in tokens
+
+
+@pytest.mark.parametrize("kind", ["small", "hugging_face"])
+def test_the_dictionary_of_a_bpe_knows_all(kind, request, tmp_path):
+    bpe = Bpe(request.getfixturevalue(kind))
+    path = tmp_path / "dict.txt"
+    path.write_text(dictionary_of(bpe), encoding="utf-8")
+    dictionary = Dictionary.load(str(path))
+    assert len(dictionary) % 8 == 0
+    encoder = TextEncoder(bpe, path)
+    for text, ids in zip(AWKWARD, encoder.encode(AWKWARD), strict=True):
+        symbols = [bpe.symbols[i] for i in bpe.encode([text])[0]]
+        assert [dictionary[int(i)] for i in ids] == symbols
+
+
+def test_unknown_tokens_are_named_or_counted(small, tmp_path):
+    path = tmp_path / "dict.txt"
+    bpe = Bpe(small)
+    known = [str(i) for i in range(256) if bpe.symbols[i] is not None]
+    path.write_text("".join(f"{symbol} 1\n" for symbol in known))
+    encoder = TextEncoder(bpe, path)
+    with pytest.raises(UnknownTokenError, match="has no token '259', which is in 'in the'") as caught:
+        encoder.encode(["a b c", "in the", "the"])
+    assert caught.value.index == 1
+    lenient = TextEncoder(bpe, path, allow_unknown=True)
+    [ids] = lenient.encode(["in the"])
+    assert (ids == 3).sum() == lenient.unknown == 2 and ids.dtype == np.int64
+
+
+def test_a_bpe_of_another_model(small, hugging_face, tmp_path):
+    path = tmp_path / "dict.txt"
+    path.write_text(dictionary_of(Bpe(small)), encoding="utf-8")
+    with pytest.raises(UserError, match="dict.txt, line 11: '10' is not a token of .*tokenizer.json"):
+        TextEncoder(Bpe(hugging_face / "tokenizer.json"), path)
+    other = write_gpt2(tmp_path / "other", [("q", "u")])
+    with pytest.raises(UserError, match=r"line 258: '257' is not a token of .*encoder.json and"):
+        TextEncoder(Bpe(other), path)
+    with pytest.raises(UserError, match="vocab.bpe, line 2: .* has no token 'th': the two files belong to"):
+        Bpe([other / "encoder.json", small / "vocab.bpe"])
+
+
+def test_damaged_files(small, tmp_path):
+    with pytest.raises(UserError, match="has no BPE .encoder.json and vocab.bpe, or"):
+        find_files(tmp_path)
+    with pytest.raises(UserError, match="nowhere does not exist"):
+        find_files([tmp_path / "nowhere"])
+    (tmp_path / "tokenizer.json").write_text('{"model": 3}')
+    with pytest.raises(UserError, match="is not a tokenizer.json"):
+        Bpe(tmp_path)
+    (small / "vocab.bpe").write_text("#version\nt h\nth e x\n")
+    with pytest.raises(UserError, match="line 3: 'th e x' is not a merge"):
+        Bpe(small)
+    (small / "encoder.json").write_text('{"a": 1, "cut sho')
+    with pytest.raises(UserError, match="is not the encoder.json of a GPT-2 BPE"):
+        Bpe(small)
+
+
+def test_a_token_that_no_dictionary_can_hold(tmp_path):
+    Tokenizer(models.WordLevel({"a": 0, "b\n": 1}, unk_token="a")).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(UserError, match=r"has the token 'b\\n'.*: use another BPE"):
+        dictionary_of(Bpe(tmp_path))

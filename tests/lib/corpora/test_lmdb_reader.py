@@ -1,0 +1,138 @@
+"""Uni-Mol's LMDB files: what is in them comes out, and nothing in them is run."""
+
+import gzip
+import os
+import pickle
+import zlib
+
+import numpy as np
+import pytest
+from lib.command_line import UserError
+from lib.corpora.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
+from rdkit import Chem
+
+from tests.builders import write_lmdb
+
+MOLECULE = {
+    "smi": "C/C=C\\C",
+    "target": np.array([0.0, np.nan, 1.0]),
+    "atoms": ["C", "C", "H"],
+    "coordinates": [np.arange(9, dtype=np.float32).reshape(3, 3), np.zeros((3, 3), ">f8")],
+    "more": {"id": np.int64(7), "set": {1, 2}, "bytes": b"\xff", "none": None, "name": np.str_("x")},
+}
+
+
+def assert_same(found, expected):
+    assert type(found) is type(expected)
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for key in expected:
+            assert_same(found[key], expected[key])
+    elif isinstance(expected, list):
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, np.ndarray):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zlib.compress], ids=["plain", "gzip", "zlib"])
+def test_values_of_every_protocol(protocol, pack):
+    packed = pickle.dumps(MOLECULE, protocol)
+    assert_same(decode_value(pack(packed)), pickle.loads(packed))
+
+
+def test_values_written_under_numpy_1():
+    packed = pickle.dumps(MOLECULE, 2).replace(b"numpy._core.", b"numpy.core.")
+    assert b"numpy.core.multiarray" in packed
+    assert_same(decode_value(packed), pickle.loads(packed))
+
+
+def test_molecules_of_rdkit_are_skipped():
+    found = decode_value(pickle.dumps({"mol": Chem.MolFromSmiles("CCO"), "smi": "CCO"}))
+    assert smiles_of(found) == "CCO" and not isinstance(found["mol"], Chem.Mol)
+
+
+class Evil:
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        Evil(os.system, "touch made_by_a_pickle"),
+        Evil(eval, "open('made_by_a_pickle', 'w')"),
+        Evil(getattr, "x", "upper"),
+        Evil(np.load, "made_by_a_pickle"),
+        Evil(np.fromfile, "made_by_a_pickle"),
+        Evil(__import__, "this"),
+    ],
+    ids=lambda evil: evil.call[0].__name__,
+)
+def test_nothing_in_a_value_is_run(evil, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for value in (evil, {"smi": "C", "x": [evil]}, {"smi": "C", "x": np.array([evil, None])}):
+        with pytest.raises(LmdbValueError, match="which is not plain data"):
+            decode_value(pickle.dumps(value))
+    assert not (tmp_path / "made_by_a_pickle").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (b"", "not a readable value"),
+        (b"CCO", "not a readable value"),
+        (pickle.dumps(MOLECULE)[:-5], "not a readable value"),
+        (gzip.compress(pickle.dumps(MOLECULE))[:-12], "not a readable value"),
+        (b"x\x9c" + b"junk" * 5, "not a readable value"),
+        (pickle.dumps(["CCO"]), "a dict is expected, not list"),
+    ],
+)
+def test_values_that_cannot_be_read(value, message):
+    with pytest.raises(LmdbValueError, match=message):
+        decode_value(value)
+
+
+def test_smiles_of_a_value():
+    assert smiles_of({"smi": b"CCO"}) == smiles_of({"smi": np.str_("CCO")}) == "CCO"
+    with pytest.raises(LmdbValueError, match=r"no string under 'smi': the keys are 'smiles'"):
+        smiles_of({"smiles": "CCO"})
+    with pytest.raises(LmdbValueError, match="the keys are 'smi'"):
+        smiles_of({"smi": 5})
+
+
+def test_a_file(tmp_path):
+    values = [pickle.dumps({"smi": "C" * (i + 1)}) for i in range(12)]
+    with LmdbFile(write_lmdb(tmp_path / "a.lmdb", values)) as file:
+        assert len(file) == 12
+        keys = list(file.keys())
+        assert keys == sorted(str(i).encode() for i in range(12))  # "10" before "2"
+        assert list(file.values(keys)) == [values[int(key)] for key in keys]
+        assert list(file.values([b"7", b"nothing", b"0"])) == [values[7], None, values[0]]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.lmdb"]  # no lock file beside it
+
+
+def test_files_that_are_not_lmdb(tmp_path):
+    path = tmp_path / "a.lmdb"
+    with pytest.raises(UserError, match="a.lmdb does not exist"):
+        LmdbFile(path)
+    for content in (b"", b"SMILES\n", bytes(10_000), os.urandom(10_000)):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match="not an LMDB file, or damaged"):
+            LmdbFile(path)
+
+
+@pytest.mark.parametrize("share", [0.99, 0.5, 0.1])
+def test_a_truncated_file(tmp_path, share):
+    path = write_lmdb(tmp_path / "a.lmdb", [pickle.dumps(MOLECULE)] * 500)
+    whole = path.stat().st_size
+    os.truncate(path, int(whole * share))
+    with pytest.raises(UserError, match="is truncated: it has"):
+        LmdbFile(path)

@@ -1,0 +1,56 @@
+"""A corpus of words for test_binarise.py; also a program, so that it can be killed.
+
+python toy_preparation.py OUTPUT INPUT WORKERS LOG
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from lib.corpora.binarise import binarise, states_of
+from lib.corpora.blocks import Block, EncodedBlock, Rejection
+
+LINES_OF_A_BLOCK = 3
+
+
+def blocks(path: Path):
+    lines = path.read_bytes().splitlines()
+    for first in range(0, len(lines), LINES_OF_A_BLOCK):
+        chosen = lines[first : first + LINES_OF_A_BLOCK]
+        payload = [(first + i + 1, line) for i, line in enumerate(chosen)]
+        yield Block(path.name, payload, sum(map(len, chosen)))
+
+
+class WordEncoder:
+    """Words to ids of symbols of its own; lines with a 'v' go to valid; lines with a '!' are rejected."""
+
+    def __init__(self, log: Path | None = None, seconds: float = 0.0):
+        self.log, self.seconds = log, seconds
+
+    def __call__(self, block: Block) -> EncodedBlock:
+        time.sleep(self.seconds)
+        if self.log:
+            with self.log.open("a") as log:
+                log.write(f"{block.payload[0][0]}\n")
+        symbols, splits, rejections = ["</s>"], {"train": [], "valid": []}, []
+        for place, line in block.payload:
+            text = line.decode()
+            if "!" in text:
+                rejections.append(Rejection(str(place), "a '!': " + text[:1], text))
+                continue
+            words = [*text.split(), "</s>"]
+            symbols += [word for word in dict.fromkeys(words) if word not in symbols]
+            ids = np.array([symbols.index(word) for word in words])
+            splits["valid" if "v" in text else "train"].append(ids)
+        return EncodedBlock(splits, rejections, symbols, {"lines": len(block.payload)})
+
+
+def prepare(output: Path, source: Path, workers: int, encoder: WordEncoder, **options):
+    inputs = states_of("--train", [source])
+    return binarise(output, {}, inputs, lambda: blocks(source), encoder, workers=workers, **options)
+
+
+if __name__ == "__main__":
+    output, source, log = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[4])
+    prepare(output, source, int(sys.argv[3]), WordEncoder(log, seconds=0.1))

@@ -1,0 +1,126 @@
+"""GLUE's files row by row, and what is wrong with them."""
+
+import pytest
+from lib.command_line import UserError
+from lib.glue.files import Report, file_of, read_split
+from lib.glue.tasks import TASKS, task_named
+
+from tests.builders import SHARED, write_file
+from tests.glue_files import LABELLED, lines, write_task
+
+GLUE = SHARED / "glue"
+
+
+def rows_of(folder, name, split="train", skip_broken=False, report=None):
+    path = file_of(folder, TASKS[name], split)
+    return list(read_split(path, TASKS[name], split, skip_broken, report or Report()))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "RTE",
+            "index\tsentence1\tlabel\n0\tA.\tentailment\n",
+            "train.tsv, line 1: RTE needs a column 'sentence2'",
+        ),
+        (
+            "RTE",
+            lines("index\tsentence1\tsentence2\tlabel", ["0\tA\tB\tyes"]),
+            "line 2: label 'yes', but RTE has entailment, not_",
+        ),
+        ("RTE", lines("index\tsentence1\tsentence2\tlabel", ["0\tA\tB"]), "line 2: 3 columns, expected 4"),
+        ("RTE", "index\tsentence1\tsentence2\tlabel\n", "train.tsv has no rows"),
+        ("CoLA", "gj04\t1\t\tShe.\ngj04\t2\t\tHe.\n", "line 2: label '2', but CoLA has 0, 1"),
+        (
+            "SST-2",
+            'sentence\tlabel\n"a tab\there"\t1\n',
+            "line 2: 3 columns.*GLUE's files are not quoted",
+        ),
+        ("SST-2", b"sentence\tlabel\nbad \xff\t1\n", "line 2: invalid UTF-8"),
+        ("STS-B", lines(LABELLED["STS-B"][0], ["0" + "\tx" * 8 + "\t5.5"]), "line 2: score '5.5', .* 0 to 5"),
+        ("STS-B", lines(LABELLED["STS-B"][0], ["0" + "\tx" * 8 + "\tnan"]), "line 2: score 'nan'"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(name, content, message, tmp_path):
+    place = write_task(tmp_path, name)
+    write_file(place / "train.tsv", content)
+    with pytest.raises(UserError, match=message):
+        rows_of(place, name)
+
+
+def test_broken_rows_of_a_training_set_are_skipped_on_demand(tmp_path):
+    place, (header, rows) = write_task(tmp_path, "QQP"), LABELLED["QQP"]
+    for name in ("train", "dev"):
+        write_file(place / f"{name}.tsv", lines(header, [rows[0], "9\tcut short", rows[1]]))
+    with pytest.raises(UserError, match=r"line 3: 2 columns.*\(or skip such rows: --skip-broken\)"):
+        rows_of(place, "QQP")
+    report = Report()
+    assert [row.line for row in rows_of(place, "QQP", "train", True, report)] == [2, 4]
+    assert report.skipped == [3] and report.rows == 2
+    with pytest.raises(UserError, match="dev.tsv, line 3") as error:  # never of a set that is scored
+        rows_of(place, "QQP", "valid", True)
+    assert "--skip-broken" not in str(error.value)
+
+
+def test_an_empty_line_and_a_header_without_end(tmp_path):
+    path = write_task(tmp_path, "RTE") / "dev.tsv"
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(UserError, match="dev.tsv, line 4 is empty: remove it"):
+        rows_of(tmp_path / "RTE", "RTE", "valid")
+    path.write_text(lines(*LABELLED["RTE"]).replace("\n", "\r") + "x" * 10_000, newline="")
+    with pytest.raises(UserError, match="needs a column 'label'") as error:
+        rows_of(tmp_path / "RTE", "RTE", "valid")
+    assert len(str(error.value)) < 600
+
+
+def test_mrpc_as_first_published(tmp_path):
+    """One training file, from which GLUE lists the pairs of the development set by their ids."""
+    rows = [f'{i % 2}\t{i}\t{i + 100}\tSentence {i} " .\tIt {i} .' for i in range(10)]
+    header = LABELLED["MRPC"][0]
+    write_file(tmp_path / "msr_paraphrase_train.txt", lines(header, rows))
+    write_file(tmp_path / "msr_paraphrase_test.txt", lines(header, rows[:2]))
+    with pytest.raises(UserError, match="both the training and the development set: put GLUE's list"):
+        rows_of(tmp_path, "MRPC")
+    ids = write_file(tmp_path / "dev_ids.tsv", "3\t103\n7\t107\n")
+    assert [row.sentences[1] for row in rows_of(tmp_path, "MRPC", "valid")] == ["It 3 .", "It 7 ."]
+    assert len(rows_of(tmp_path, "MRPC")) == 8 and len(rows_of(tmp_path, "MRPC", "test")) == 2
+    ids.write_text("3\t103\n107\t7\n")
+    with pytest.raises(UserError, match="train.txt lacks 1 of the 2 pairs .*such as 107 7"):
+        rows_of(tmp_path, "MRPC", "valid")
+    ids.write_text("3 103\n")
+    with pytest.raises(UserError, match="dev_ids.tsv, line 1: '3 103' is not a pair of ids"):
+        rows_of(tmp_path, "MRPC", "valid")
+
+
+def test_tasks_are_named_in_any_case():
+    assert task_named("sst-2").name == "SST-2"
+    with pytest.raises(ValueError, match="unknown task 'XNLI'"):
+        task_named("XNLI")
+
+
+# rows of shared/data/glue, counted line by line
+ROWS = {
+    "CoLA": (8551, 1043, 1063),
+    "SST-2": (67349, 872, 1821),
+    "MRPC": (3668, 408, 1725),
+    "STS-B": (5749, 1500, 1379),
+    "QQP": (7999, 1000, None),
+    "MNLI": (18665, 6238, None),
+    "QNLI": (8999, 5463, 5463),
+    "RTE": (2490, 277, 3000),
+}
+
+
+@pytest.mark.skipif(not GLUE.is_dir(), reason=f"needs GLUE in {GLUE}")
+@pytest.mark.parametrize("name", ROWS)
+def test_the_real_files(name):
+    task = TASKS[name]
+    for split, rows in zip(("train", "valid", "test"), ROWS[name], strict=True):
+        path = file_of(GLUE / name, task, split)
+        assert (path is None) == (rows is None)
+        if path is not None:
+            found = rows_of(GLUE / name, name, split)
+            assert len(found) == rows
+            assert all(sentence for row in found for sentence in row.sentences)
+            assert rows <= task.official[split]

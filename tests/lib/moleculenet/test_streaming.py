@@ -1,0 +1,59 @@
+"""Molecules in, rows out: no row is lost, and what is written is named."""
+
+import argparse
+
+import pytest
+from lib.command_line import UserError
+from lib.moleculenet import streaming
+
+from tests.builders import write_file
+
+
+def test_every_row_has_its_place(tmp_path):
+    rows = ["x,C,CCO", "x, y,C,CCO", "", "C", "x,C,CCN,", "x,\u00e9,CCC"]
+    content = "\n".join(["name,formula,smiles", *rows]).encode("latin-1")  # the molecules are ASCII
+    found = list(streaming.smiles_of(write_file(tmp_path / "a.csv.gz", content), "smiles"))
+    assert found == ["CCO", "x, y,C,CCO", "", "", "CCN", "CCC"]
+    found = list(streaming.smiles_of(write_file(tmp_path / "a.smi", b"CCO name\n\nC\xff\n"), "smiles"))
+    assert found == ["CCO", "", "C\\xff"]
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    packed = write_file(tmp_path / "a.csv.gz", "smiles\n" + "CCO\n" * 500)
+    packed.write_bytes(packed.read_bytes()[:-9])
+    for name, message in (
+        (packed.name, "damaged or truncated gzip"),
+        ("none.csv", "none.csv does not exist"),
+        ("a.tsv", "has an unknown format: molecules are read from .txt, .smi, .smiles, .csv"),
+        ("a.lmdb", "has an unknown format"),
+    ):
+        with pytest.raises(UserError, match=message):
+            list(streaming.smiles_of(tmp_path / name, "smiles"))
+    with pytest.raises(UserError, match="no column 'mol': its columns are smiles; choose with --smiles-col"):
+        list(streaming.smiles_of(write_file(tmp_path / "b.csv", "smiles\nC\n"), "mol"))
+
+
+def test_where_results_go(tmp_path):
+    def output(given=None, molecules="set.csv.gz"):
+        args = argparse.Namespace(output=given, molecules=tmp_path / molecules)
+        return streaming.output_of(args, ".npy")
+
+    assert output() == tmp_path / "set.npy" and output(molecules="my.set.smi") == tmp_path / "my.set.npy"
+    assert output(tmp_path / "new" / "a.npy").parent.is_dir()
+    with pytest.raises(UserError, match="is a folder: name a file"):
+        output(tmp_path)
+    write_file(tmp_path / "set.csv.gz", "")
+    with pytest.raises(UserError, match="is the file of the molecules: choose another"):
+        output(tmp_path / "set.csv.gz")
+
+
+def test_results_are_counted(tmp_path):
+    counted = streaming.Counted([("C", 1.0, ""), ("X", None, "not a SMILES"), ("N", 2.0, "unknown tokens")])
+    assert [smiles for smiles, *_ in counted] == ["C", "X", "N"]
+    assert counted.summary(tmp_path).endswith(
+        "3 molecules, 1 of them could not be read (empty rows, with the reason), 1 with a remark"
+    )
+    counted = streaming.Counted([("X", None, "not a SMILES")])
+    list(counted)
+    with pytest.raises(UserError, match="none of 1 molecules could be read: see the remarks in"):
+        counted.summary(tmp_path)

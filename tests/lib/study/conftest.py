@@ -1,0 +1,36 @@
+import json
+
+import pytest
+from lib.glue.tasks import TASKS
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Pre-training data, as far as it is looked at before a training."""
+    made = tmp_path / "data-bin"
+    made.mkdir()
+    (made / "dict.txt").write_text("word 5\n")
+    for split in ("train", "valid"):
+        (made / f"{split}.bin").write_bytes(b"12")
+    return made
+
+
+@pytest.fixture
+def glue(tmp_path, data):
+    """GLUE, as far as it is looked at before a fine-tuning."""
+    made = tmp_path / "glue-bin"
+    for name, task in TASKS.items():
+        inputs = made / f"{name}-bin" / "input0"
+        inputs.mkdir(parents=True)
+        (inputs.parent / "summary.json").write_text(json.dumps({"train": {"kept": 2490}}))
+        (inputs / "dict.txt").write_bytes((data / "dict.txt").read_bytes())
+        for split in ("train", *task.valid_splits):
+            (inputs / f"{split}.idx").touch()
+    return made
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    path = tmp_path / "model.pt"
+    path.write_bytes(b"weights")
+    return path

@@ -1,0 +1,33 @@
+"""Values over seeds as texts."""
+
+import pytest
+from lib.tables import Table, Value, number, over_seeds
+
+
+def test_mean_and_spread():
+    assert over_seeds([]) is None and over_seeds([None]) is None
+    assert over_seeds([5.0]).text() == "5.0"
+    assert over_seeds([-1e-9]).text(3) == "0.000"
+    assert over_seeds([1.0, None, 2.0, 3.0]).text(2) == "2.00 ± 1.00 (n=3)"
+    assert over_seeds([1.0, 2.0, 3.0]).interval == (1.0, 3.0)
+    assert over_seeds([5.0]).interval == (5.0, 5.0)
+
+
+def test_missing_seeds_are_told():
+    assert Value((80.0,), 3).text() == "80.0 (n=1 of 3)"
+    assert Value((80.0, 82.0), 3).text() == "81.0 ± 1.4 (n=2 of 3)"
+    assert Value((80.0,), 1).text() == "80.0"
+
+
+def test_a_median_shows_its_range():
+    value = over_seeds([60.0, 70.0, 61.0], median=True)
+    assert (value.centre, value.interval, value.text()) == (61.0, (60.0, 70.0), "61.0 (n=3)")
+
+
+def test_numbers_of_the_paper():
+    assert number(80.95) == "81.0" and number(1.62, 2) == "1.62" and number(None, missing="-") == "-"
+
+
+def test_rows_are_as_long_as_the_head():
+    with pytest.raises(ValueError, match="a row of 1 cells in a table of 2 columns"):
+        Table(["a", "b"], [["1", "2"], ["3"]])
