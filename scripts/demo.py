@@ -1,6 +1,6 @@
 """A demo in the browser: a sentence or a SMILES with masks in, its graph of states and its fillings out.
 
-    python scripts/demo.py checkpoints/exlm/checkpoint_best.pt
+    python scripts/demo.py pretrained/exlm-molecules
 
 listens on http://127.0.0.1:7860 and shares nothing unless --share is given. It takes a checkpoint, or a
 folder that scripts/export_huggingface.py wrote. It needs Gradio: pip install 'exlm[demo]'.
@@ -12,7 +12,6 @@ import argparse
 import html
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from lib.command_line import argument_parser, run_main
@@ -42,25 +41,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--port", type=int, default=7860, help="on 127.0.0.1; 0 takes a free one (default: %(default)s)")
     add("--share", action="store_true", help="make a public link through Gradio's servers")
     return parser.parse_args(argv)
-
-
-def load_explorer(args: argparse.Namespace):
-    """The model of a checkpoint or of an exported folder.
-
-    Raises:
-        ValueError: if it has no graph of states; and whatever loading a checkpoint or folder raises.
-    """
-    from fs_plugins.analysis import load
-
-    if not args.model.is_dir():
-        return load(args.model, data=args.data, bpe=args.bpe, device=args.device)
-    from fs_plugins.huggingface.folder_data import write_dictionary
-    from fs_plugins.huggingface.restore import restore
-
-    with tempfile.TemporaryDirectory() as temporary:
-        codec = write_dictionary(args.model, Path(temporary))
-        checkpoint = restore(args.model, Path(temporary) / "checkpoint.pt", temporary)
-        return load(checkpoint, data=temporary, bpe=args.bpe or codec, device=args.device)
 
 
 def draw_molecules(readings) -> str:
@@ -126,8 +106,10 @@ def import_gradio():
 
 
 def run(args: argparse.Namespace, wait: bool = True):
+    from fs_plugins.huggingface.restore import load_explorer
+
     gr = import_gradio()
-    demo = build(gr, load_explorer(args))
+    demo = build(gr, load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device))
     fonts = ["system-ui", "sans-serif"]  # by default, Gradio's pages fetch theirs from Google
     theme = gr.themes.Default(font=fonts, font_mono=["ui-monospace", "monospace"])
     demo.launch(

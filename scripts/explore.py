@@ -1,7 +1,6 @@
 """What an ExLM makes of a sentence with masks (figures 7, 10 and 11 of the paper).
 
-    python scripts/explore.py checkpoints/exlm/checkpoint_best.pt \\
-        "This is <mask>, and I'm very <mask> to see this." --bpe encoder.json vocab.bpe
+    python scripts/explore.py pretrained/exlm-molecules "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
 prints each state's most probable words, and the best and some sampled readings of the sentence; writes
 filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap), graph.png
@@ -23,7 +22,7 @@ PAGE = "index.html"
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argument_parser(__doc__)
     add = parser.add_argument
-    add("checkpoint", type=Path, help="a checkpoint of exlm_* or p_roberta_ext_denselink*")
+    add("model", type=Path, help="a checkpoint of an ExLM, or a folder that export_huggingface.py wrote")
     add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
     add("--top", type=int, default=5, metavar="N", help="words to show for each state (default: %(default)s)")
     add(
@@ -100,13 +99,13 @@ def describe_reading(reading) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    from fs_plugins.analysis import load
     from fs_plugins.analysis.command_line import check_output
     from fs_plugins.analysis.page import page
     from fs_plugins.analysis.plots import state_graph, transition_heatmap
+    from fs_plugins.huggingface.restore import load_explorer
 
     check_output(args.output / PAGE)
-    explorer = load(args.checkpoint, data=args.data, bpe=args.bpe, device=args.device)
+    explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)
     filling = explorer.fill(args.text, top=args.top, samples=args.samples, seed=args.seed)
     print(describe(filling))
     figures = {

@@ -43,6 +43,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     add("--name", help="of the model, for its card (default: the folder's)")
     add("--license", help="of the model, for its card, such as mit (default: left open)")
+    add("--notes", type=Path, metavar="FILE", help="Markdown for the end of the card, such as results")
+    add("--half", action="store_true", help="store the weights as float16, in half the space")
     return parser.parse_args(argv)
 
 
@@ -57,6 +59,8 @@ def run(args: argparse.Namespace) -> None:
         pooling=args.pooling,
         name=args.name,
         licence=args.license,
+        half=args.half,
+        notes=args.notes.read_text(encoding="utf-8") if args.notes else "",
     )
     print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
 

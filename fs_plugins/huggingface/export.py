@@ -37,6 +37,8 @@ def export(
     pooling: str = "cls",
     name: str | None = None,
     licence: str | None = None,
+    half: bool = False,
+    notes: str = "",
 ) -> Path:
     """Writes a folder that transformers loads with ``trust_remote_code=True``, whole or not at all.
 
@@ -49,6 +51,9 @@ def export(
         pooling: of SentenceTransformer: "cls" or "mean".
         name: of the model, for its card; by default the folder's.
         licence: of the model, for its card.
+        half: whether to store the weights as float16, in half the space; transformers computes with them in
+            float32, unless it is told otherwise.
+        notes: Markdown that the card ends with.
 
     Returns:
         The folder.
@@ -80,7 +85,12 @@ def export(
         ),
         **settings.sentence_transformers_files(config, pooling),
     }
+    if half:
+        tensors = {name: tensor.half() for name, tensor in tensors.items()}
+        if lost := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
+            raise ValueError(f"{checkpoint}: float16 cannot hold {', '.join(lost)}: export in full precision")
     card = model_card.write(loaded, config, codec, tensors, name=name or folder.name, licence=licence)
+    card += f"\n{notes.strip()}\n" if notes else ""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as partial:
         whole = Path(partial) / folder.name

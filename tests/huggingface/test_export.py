@@ -254,3 +254,27 @@ def test_script(checkpoints, tmp_path, capsys):
     assert capsys.readouterr().err.startswith("error: ")
     assert export_huggingface.main([str(tmp_path / "none.pt"), str(tmp_path / "other")]) == 2
     assert "none.pt" in capsys.readouterr().err
+
+
+def test_half_the_space(checkpoints, folders, load, tmp_path):
+    """Stored as float16, computed in float32; --notes end the card."""
+    (tmp_path / "notes.md").write_text("## Results\n\nNone yet.\n")
+    options = ["--half", "--notes", str(tmp_path / "notes.md")]
+    assert export_huggingface.main([str(checkpoints["lattice"]), str(tmp_path / "half"), *options]) == 0
+    whole, half = (load_file(f / "model.safetensors") for f in (folders["lattice"], tmp_path / "half"))
+    assert {name: value.half() for name, value in whole.items()}.keys() == half.keys()
+    assert all(torch.equal(half[name], value.half()) for name, value in whole.items())
+    model = load("AutoModelForMaskedLM", tmp_path / "half")
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert all(torch.equal(model.state_dict()[name], value.float()) for name, value in half.items())
+    assert (tmp_path / "half" / "README.md").read_text().endswith("\n\n## Results\n\nNone yet.\n")
+
+
+def test_what_float16_cannot_hold_is_an_error(save_checkpoint, tmp_path):
+    checkpoint = save_checkpoint("p_roberta_base", "masked_lm")
+    state = torch.load(checkpoint, weights_only=False)
+    state["model"]["encoder.lm_head.bias"][3] = 1e6
+    torch.save(state, tmp_path / "large.pt")
+    with pytest.raises(ValueError, match="float16 cannot hold lm_head.decoder.bias"):
+        export(tmp_path / "large.pt", tmp_path / "half", data=load_checkpoint(checkpoint).data, half=True)
+    assert not (tmp_path / "half").exists()

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import demo
 import pytest
 
+from fs_plugins.huggingface.restore import load_explorer
 from tests import builders
 from tests.browser import errors, set_width
 
@@ -88,7 +89,7 @@ def test_a_sentence(served, text_model):
     assert heading.text == TEXT.replace("<mask>", "mask 1", 1).replace("<mask>", "mask 2")
     browser.find_elements("css selector", ".node")[1].click()
     assert len(browser.find_elements("css selector", "#words tr")) == 5
-    best = demo.load_explorer(demo.parse_arguments([str(text_model)])).fill(TEXT).best
+    best = load_explorer(text_model).fill(TEXT).best
     assert browser.find_element("css selector", "button.reading span").text == best.text
     browser.switch_to.default_content()
     assert not browser.find_elements("css selector", "figure")
@@ -110,10 +111,7 @@ def test_molecules_are_drawn(theme, served, browser, smiles_model, smiles_data):
     browser = served(smiles_model, "--data", smiles_data, "--bpe", "smiles")
     fill(browser, "CC(=O)<mask>c1ccccc1")
     figures = wait(browser, lambda: browser.find_elements("css selector", "figure"))
-    explorer = demo.load_explorer(
-        demo.parse_arguments([str(smiles_model), "--data", str(smiles_data), "--bpe", "smiles"])
-    )
-    filling = explorer.fill("CC(=O)<mask>c1ccccc1")
+    filling = load_explorer(smiles_model, data=smiles_data, bpe="smiles").fill("CC(=O)<mask>c1ccccc1")
     expected = list(dict.fromkeys(r.text for r in (filling.best, *filling.samples)))
     captions = [figure.find_element("css selector", "figcaption").text for figure in figures]
     assert captions == expected
@@ -138,12 +136,11 @@ def test_an_exported_folder(request, kind, smiles_data, tmp_path):
     from fs_plugins.huggingface.export import export
 
     checkpoint = request.getfixturevalue(f"{kind}_model")
-    flags = [] if kind == "text" else ["--data", str(smiles_data), "--bpe", "smiles"]
     text = TEXT if kind == "text" else "CC(=O)<mask>c1ccccc1"
     options = {} if kind == "text" else {"data": smiles_data, "bpe": "smiles"}
     folder = export(checkpoint, tmp_path / "exported", **options)
-    ours = demo.load_explorer(demo.parse_arguments([str(checkpoint), *flags])).fill(text)
-    loaded = demo.load_explorer(demo.parse_arguments([str(folder)]))
+    ours = load_explorer(checkpoint, **options).fill(text)
+    loaded = load_explorer(folder)
     assert loaded.codec.name == ("none" if kind == "text" else "smiles")
     assert loaded.fill(text) == ours
 
