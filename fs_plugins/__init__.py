@@ -4,6 +4,6 @@ from fs_plugins import compat
 
 compat.apply()
 
-from fs_plugins import criterions, models, tasks  # noqa: E402
+from fs_plugins import criterions, models, optim, tasks  # noqa: E402
 
-__all__ = ["compat", "criterions", "models", "tasks"]
+__all__ = ["compat", "criterions", "models", "optim", "tasks"]

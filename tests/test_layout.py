@@ -22,6 +22,7 @@ ALLOWED = {
     "models": {"modules", "data"},
     "criterions": {"custom_ops", "modules", "data"},
     "custom_ops": set(),
+    "optim": set(),
     "analysis": {"models", "modules", "data", "custom_ops"},
     "huggingface": {"analysis", "models", "modules", "data", "custom_ops"},
 }

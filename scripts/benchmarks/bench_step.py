@@ -56,7 +56,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--checkpoint-activations", action="store_true", help="of all models")
     add("--compile", action="store_true", help="the ExLM's layers with torch.compile")
     add("--clip-norm", type=float, help="clip gradients, as fairseq-train does (0: measure their norm only)")
-    add("--optimizer", choices=("adam",), help="update the parameters, as fairseq-train does")
+    add("--optimizer", choices=("adam", "fused_adamw"), help="update the parameters, as fairseq-train does")
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: there is no CUDA device (torch.cuda.is_available() is False)")

@@ -1,0 +1,82 @@
+"""PyTorch's fused AdamW as fairseq's trainer uses it."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, build_optimizer
+from fairseq.optim.fp16_optimizer import FP16Optimizer
+from omegaconf import OmegaConf
+
+import fs_plugins  # noqa: F401  (registers it)
+
+
+def config(name: str, **flags):
+    config = OmegaConf.structured(OPTIMIZER_DATACLASS_REGISTRY[name])
+    flags = {"tpu": False} | flags if "tpu" in config else flags
+    return OmegaConf.merge(config, {"_name": name, "lr": [0.01], **flags})
+
+
+def train(optimizer, parameters, updates: int, dtype=torch.float32) -> None:
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(updates):
+        for p in parameters:
+            p.grad = torch.randn(p.shape, generator=generator).to(dtype)
+        optimizer.step()
+
+
+def parameters(dtype=torch.float32) -> list:
+    generator = torch.Generator().manual_seed(0)
+    return [
+        torch.nn.Parameter(torch.randn(s, generator=generator).to(dtype)) for s in [(5, 3), (7,), (1, 2, 3)]
+    ]
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-6])
+def test_updates_are_those_of_fairseqs_adam(eps):
+    """Equal without epsilon; its place matters only while moments are as small as it is."""
+    results = []
+    for name in ("adam", "fused_adamw"):
+        flags = {"adam_betas": "(0.9,0.98)", "weight_decay": 0.01, "adam_eps": eps}
+        results.append(parameters())
+        train(build_optimizer(config(name, **flags), results[-1]), results[-1], 30)
+    for a, b, start in zip(*results, parameters(), strict=True):
+        assert not torch.allclose(a, start, atol=0.05)
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6 if eps == 0 else 1e-5)
+
+
+def test_resumes_with_other_settings():
+    """State goes on, bitwise; learning rate and betas are those of the new run."""
+    one, other = parameters(), parameters()
+    first = build_optimizer(config("fused_adamw"), one)
+    train(first, one, 5)
+    train(build_optimizer(config("fused_adamw"), other), other, 5)
+    again = build_optimizer(config("fused_adamw", adam_betas="(0.5, 0.6)", adam_eps=1e-3), other)
+    again.load_state_dict(deepcopy(first.state_dict()), again.optimizer_config)
+    assert again.optimizer.param_groups[0]["betas"] == (0.5, 0.6)
+    again.load_state_dict(deepcopy(first.state_dict()), first.optimizer_config)
+    train(first, one, 5)
+    train(again, other, 5)
+    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_half_precision_has_float32_copies():
+    """As --bf16 runs it: updates below bfloat16's resolution add up."""
+    half = parameters(torch.bfloat16)
+    run = OmegaConf.structured(FairseqConfig)
+    run.optimizer = config("fused_adamw", lr=[1e-4])
+    run.common.bf16, run.optimization.update_freq = True, [1]
+    optimizer = FP16Optimizer.build_optimizer(run, half)
+    before = half[0].detach().clone()
+    for _ in range(200):
+        optimizer.zero_grad()
+        optimizer.backward(sum(p.sum() for p in half))
+        optimizer.step()
+    torch.testing.assert_close(before.float() - half[0].float(), torch.full((5, 3), 0.02), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize("betas", ["0.9", "(0.9,)", "(0.9, b)", "__import__('os')"])
+def test_betas_that_are_no_pair(betas):
+    with pytest.raises(ValueError, match="--adam-betas"):
+        build_optimizer(config("fused_adamw", adam_betas=betas), parameters())
