@@ -240,7 +240,10 @@ def _pairs(name: str, value, example: str) -> dict[str, str]:
     """Of a mapping, or of NAME=VALUE joined by commas."""
     if isinstance(value, dict):
         return {str(key): str(word) for key, word in value.items()}
-    pairs = dict(word.partition("=")[::2] for word in _words(value))
+    words = [word.partition("=")[::2] for word in _words(value)]
+    pairs = dict(words)
+    if len(pairs) < len(words):
+        raise UserError(f"{name}={value}: a name is given twice; give each once")
     if not all(pairs) or not all(pairs.values()):
         raise UserError(f"{name}={value}: give names and values, such as {name}={example}")
     return pairs

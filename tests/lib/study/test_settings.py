@@ -46,6 +46,7 @@ def test_as_a_file_in_yaml(checkpoint):
         ({"threads": 1.5}, "threads='1.5': give a whole number, 1 or more"),
         ({"gpus": "two"}, "gpus='two': give a whole number, 0 or more"),
         ({"only": "k"}, "only=k: give names and values, such as only=k=4,p=0.15"),
+        ({"only": "lr=1e-3,lr=2e-3"}, "only=lr=1e-3,lr=2e-3: a name is given twice"),
         ({"models": "exlm=nowhere.pt"}, "models: nowhere.pt does not exist"),
         ({"models": "a/b=."}, "models: 'a/b' is to name a folder"),
         ({"init_from": "exlm=."}, "init_from exlm is none of models"),

@@ -24,13 +24,13 @@ def molecules(count):
     return list(found)
 
 
-def labelled_molecules(folder, count, dictionary):
-    """FOLDER/bin, a random split: has it a hetero-aromatic ring, and a second property."""
+def labelled_molecules(folder, count, dictionary, name="bbbp"):
+    """FOLDER/bin, a set of that name by a random split: a hetero-aromatic ring or not, a second property."""
     rows = []
     for i, smiles in enumerate(molecules(count)):
         rows.append(f"{smiles},{int('n' in smiles or 'c1cco' in smiles)},{'' if i % 3 else i % 2}")
     (folder / "set.csv").write_text("smiles,ring,other\n" + "\n".join(rows) + "\n")
-    argv = ["bbbp", folder / "set.csv", folder / "bin", "--dictionary", dictionary, "--label-columns"]
+    argv = [name, folder / "set.csv", folder / "bin", "--dictionary", dictionary, "--label-columns"]
     assert prepare_moleculenet.main(list(map(str, [*argv, "ring", "other", "--split", "random"]))) == 0
     return folder / "bin"
 
