@@ -2,38 +2,18 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from lib import folders
 from lib.study.measures import MEASURES
 
 from tests import builders
-from tests.integration.test_glue import WORDS, glue_files, phrase
-from tests.scripts.moleculenet.toys import labelled_molecules, molecules
+from tests.workflow.engine import call, command, complete
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install exlm[workflow]")
-
-ROOT = Path(__file__).resolve().parents[2]
-WORKFLOW = ROOT / "scripts" / "workflow"
-LOCAL = WORKFLOW / "profiles" / "local"
-
-
-def command(*words, program=("-m", "snakemake")) -> list[str]:
-    snakemake = [sys.executable, *program, "-s", WORKFLOW / "Snakefile", "--profile", LOCAL]
-    return [str(word) for word in (*snakemake, *words)]
-
-
-def call(tmp_path, *words, **program) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    environment.pop("PYTHONPATH", None)
-    words = command(*words, **program)
-    return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
 
 def dry_run(tmp_path, *words) -> str:
@@ -234,18 +214,12 @@ def test_a_comparison_of_molecules_to_its_report(tmp_path):
     words = (
         "output=out size=smoke data=data runs_table=mine.csv updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
     )
-    for _ in range(
-        3
-    ):  # its issue 823 ends Snakemake early now and then; the message says to rerun the command
-        result = call(tmp_path, "mine", "--cores", "2", "--config", *words.split())
-        if "(its issue 823); rerun the same command" not in result.stdout + result.stderr:
-            break
-    assert result.returncode == 0, result.stdout + result.stderr
+    report = complete(tmp_path, "mine", "--cores", "2", "--config", *words.split())
     for name, own in (("a", {"states"}), ("b", set())):
         lr = json.loads((tmp_path / f"out/rates/{name}.json").read_text())["lr"]
         found = {path.stem for path in (tmp_path / f"out/study/{name}/lr-{lr:g}/seed-2").glob("*.json")}
         assert found & set(MEASURES) == {"probe", "curve", "joint"} | own
-    lines = (tmp_path / "out/report.md").read_text().split("### Comparison")[1].splitlines()
+    lines = report.split("### Comparison")[1].splitlines()
     for model in "ab":
         rows = [line for line in lines if line.startswith(f"| {model} | 30%")]
         assert len(rows) == 2 and not [row for row in rows if "not run" in row or "unfinished" in row]
@@ -268,115 +242,3 @@ def test_an_early_end_is_an_error(tmp_path):
     printed = result.stdout + result.stderr
     assert result.returncode != 0
     assert "without" in printed and "rerun the same command to go on" in printed
-
-
-def complete(folder: Path, *words) -> str:
-    """The report of a call that ran to its end."""
-    for _ in range(3):  # see the comparison of molecules
-        result = call(folder, *words)
-        if "(its issue 823); rerun the same command" not in result.stdout + result.stderr:
-            break
-    assert result.returncode == 0, result.stdout + result.stderr
-    return (folder / "out/report.md").read_text()
-
-
-def script(folder: Path, name: str, *words) -> None:
-    """Runs a script as a user does."""
-    program = "bash" if name.endswith(".sh") else sys.executable
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}", "EXLM_PYTHON": sys.executable}
-    command = [program, str(ROOT / "scripts" / name), *map(str, words)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def pretrain(folder: Path, kind: str) -> str:
-    """models= of an ExLM and an MLM of two updates on FOLDER/data."""
-    flags = ("--cpu", "--updates", 2, "--tokens-per-sample", 128)
-    for model in ("exlm", "mlm"):
-        script(folder, f"pretrain_{kind}.sh", model, "smoke", "data", model, *flags)
-    return "models=exlm=exlm/checkpoint_last.pt,mlm=mlm/checkpoint_last.pt"
-
-
-@pytest.mark.slow
-def test_table_1_to_its_report(tmp_path):
-    """From SMILES to the report: two models on two sets, the first one untrained, a forest."""
-    (tmp_path / "molecules.smi").write_text("\n".join(molecules(60)) + "\n")
-    script(tmp_path, "prepare_smiles.py", "data", "--train", "molecules.smi", "--valid-share", 0.2)
-    for name in ("bbbp", "clintox"):
-        (tmp_path / name).mkdir()
-        labelled_molecules(tmp_path / name, 50, tmp_path / "data", name)
-    words = ("output=out", pretrain(tmp_path, "smiles"), "moleculenet=bbbp=bbbp/bin,clintox=clintox/bin")
-    words += ("finetune_seeds=1", "max_epoch=1", "gpus=0")
-    report = complete(tmp_path, "table1", "--cores", "2", "--config", *words)
-    results = {}
-    for path in (tmp_path / "out/table1").glob("*/*/seed-*/metrics.json"):
-        results[path.parts[-4], path.parts[-3], path.parts[-2]] = json.loads(path.read_text())
-    assert len(results) == 4 * 2
-    for name in ("exlm", "mlm", "untrained", "forest"):
-        auc = [results[name, data, "seed-1"]["test"]["auc"] for data in ("bbbp", "clintox")]
-        [row] = [line for line in report.splitlines() if line.startswith(f"| **{name} (ours)**")]
-        cells = [cell for cell in row.split(" | ")[1:-1] if cell != "not run"]
-        assert cells == [f"{100 * value:.1f}" for value in auc]
-
-
-@pytest.mark.slow
-def test_table_3_to_its_report(tmp_path):
-    """From text to the report: two models on SST-2 (a grid, and its best point with another seed) and SQuAD."""
-    script(tmp_path, "train_bpe.py", "bpe", write_text(tmp_path), "--vocabulary", 300)
-    text = ("--train", "text.txt", "--valid-share", 0.2, "--bpe", "bpe", "--workers", 1)
-    script(tmp_path, "prepare_text.py", "data", *text)
-    glue_files(tmp_path / "tsv")
-    script(tmp_path, "prepare_glue.py", "tsv", "glue", "--data", "data", "--tasks", "SST-2")
-    write_questions(tmp_path / "squad.json")
-    script(
-        tmp_path,
-        "prepare_squad.py",
-        "squad",
-        "--data",
-        "data",
-        "--train",
-        "squad.json",
-        "--valid",
-        "squad.json",
-    )
-    words = ("output=out", pretrain(tmp_path, "text"), "glue=glue", "squad=squad", "tasks=SST-2", "gpus=0")
-    only = ("only=batch=16,epochs=1,warmup=0.06", "finetune_seeds=1,2", "max_epoch=1")
-    report = complete(tmp_path, "table3", "--cores", "2", "--config", *words, *only)
-    for name in ("exlm", "mlm"):
-        folder = tmp_path / "out/table3" / name
-        scores = {}
-        for path in folder.glob("glue/SST-2/*/seed-1/result.json"):
-            scores[path.parts[-3]] = json.loads(path.read_text())["scores"]["valid"]["accuracy"]
-        best = json.loads((folder / "glue/SST-2/best.json").read_text())["point"]
-        assert len(scores) > 1 and scores[best] == max(scores.values())
-        scores = [
-            json.loads(path.read_text())["scores"]["valid"]["accuracy"]
-            for path in folder.glob(f"glue/SST-2/{best}/seed-*/result.json")
-        ]
-        exact = [json.loads(path.read_text())["exact"] for path in folder.glob("squad/seed-*/scores.json")]
-        assert len(exact) == 2
-        [row] = [line for line in report.splitlines() if line.startswith(f"| **{name} (ours)**")]
-        cells = [cell for cell in row.split(" | ")[1:] if cell != "not run"]
-        assert cells[0].startswith(f"{50 * sum(scores):.1f} (n=2)")  # the median of two
-        assert cells[2].startswith(f"{sum(exact) / 2:.1f} (n=2)")
-
-
-def write_text(folder: Path) -> Path:
-    rng = random.Random(6)
-    text = "\n\n".join("\n".join(phrase(rng, WORDS) for _ in range(4)) for _ in range(60))
-    (folder / "text.txt").write_text(text + "\n")
-    return folder / "text.txt"
-
-
-def write_questions(path: Path) -> None:
-    """SQuAD's JSON: three contexts, each with a question that has an answer and one that has none."""
-    paragraphs = []
-    for i, word in enumerate(("inn", "tin", "hint")):
-        context = f"the thing then nine {word} thin tint ninth"
-        answer = {"text": word, "answer_start": context.index(word)}
-        questions = [
-            {"id": f"{i}a", "question": "nine thing", "answers": [answer], "is_impossible": False},
-            {"id": f"{i}b", "question": "the ninth", "answers": [], "is_impossible": True},
-        ]
-        paragraphs.append({"context": context, "qas": questions})
-    path.write_text(json.dumps({"version": "v2.0", "data": [{"title": "a", "paragraphs": paragraphs}]}))
