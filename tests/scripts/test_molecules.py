@@ -2,9 +2,9 @@
 
 import argparse
 
+import molecules
 import pytest
 from lib.command_line import UserError
-from lib.moleculenet import streaming
 
 from tests.builders import write_file
 
@@ -12,9 +12,9 @@ from tests.builders import write_file
 def test_every_row_has_its_place(tmp_path):
     rows = ["x,C,CCO", "x, y,C,CCO", "", "C", "x,C,CCN,", "x,\u00e9,CCC"]
     content = "\n".join(["name,formula,smiles", *rows]).encode("latin-1")  # the molecules are ASCII
-    found = list(streaming.smiles_of(write_file(tmp_path / "a.csv.gz", content), "smiles"))
+    found = list(molecules.smiles_of(write_file(tmp_path / "a.csv.gz", content), "smiles"))
     assert found == ["CCO", "x, y,C,CCO", "", "", "CCN", "CCC"]
-    found = list(streaming.smiles_of(write_file(tmp_path / "a.smi", b"CCO name\n\nC\xff\n"), "smiles"))
+    found = list(molecules.smiles_of(write_file(tmp_path / "a.smi", b"CCO name\n\nC\xff\n"), "smiles"))
     assert found == ["CCO", "", "C\\xff"]
 
 
@@ -28,32 +28,39 @@ def test_files_that_cannot_be_read(tmp_path):
         ("a.lmdb", "has an unknown format"),
     ):
         with pytest.raises(UserError, match=message):
-            list(streaming.smiles_of(tmp_path / name, "smiles"))
+            list(molecules.smiles_of(tmp_path / name, "smiles"))
     with pytest.raises(UserError, match="no column 'mol': its columns are smiles; choose with --smiles-col"):
-        list(streaming.smiles_of(write_file(tmp_path / "b.csv", "smiles\nC\n"), "mol"))
+        list(molecules.smiles_of(write_file(tmp_path / "b.csv", "smiles\nC\n"), "mol"))
 
 
 def test_where_results_go(tmp_path):
-    def output(given=None, molecules="set.csv.gz"):
-        args = argparse.Namespace(output=given, molecules=tmp_path / molecules)
-        return streaming.output_of(args, ".npy")
+    def output(given=None, name="set.csv.gz"):
+        args = argparse.Namespace(what="embed", output=given, molecules=tmp_path / name)
+        return molecules.output_of(args)
 
-    assert output() == tmp_path / "set.npy" and output(molecules="my.set.smi") == tmp_path / "my.set.npy"
+    assert output() == tmp_path / "set.npy" and output(name="my.set.smi") == tmp_path / "my.set.npy"
     assert output(tmp_path / "new" / "a.npy").parent.is_dir()
-    with pytest.raises(UserError, match="is a folder: name a file"):
-        output(tmp_path)
-    write_file(tmp_path / "set.csv.gz", "")
-    with pytest.raises(UserError, match="is the file of the molecules: choose another"):
-        output(tmp_path / "set.csv.gz")
+    (tmp_path / "folder.npy").mkdir()
+    write_file(tmp_path / "set.npy", "")
+    for given, message in (
+        ("folder.npy", "is a folder: name a file"),
+        ("set.npy", "is the file of the molecules: choose another"),
+        ("set.parquet", "must end in .npy"),
+    ):
+        with pytest.raises(UserError, match=message):
+            output(tmp_path / given, "set.npy")
 
 
 def test_results_are_counted(tmp_path):
-    counted = streaming.Counted([("C", 1.0, ""), ("X", None, "not a SMILES"), ("N", 2.0, "unknown tokens")])
-    assert [smiles for smiles, *_ in counted] == ["C", "X", "N"]
+    def results(*found):
+        return molecules.Results(iter("ABC"), lambda smiles: ((next(smiles), one)[1] for one in found))
+
+    counted = results((1.0, ""), (None, "not a SMILES"), (2.0, "unknown tokens"))
+    assert [smiles for smiles, *_ in counted] == ["A", "B", "C"]
     assert counted.summary(tmp_path).endswith(
         "3 molecules, 1 of them could not be read (empty rows, with the reason), 1 with a remark"
     )
-    counted = streaming.Counted([("X", None, "not a SMILES")])
+    counted = results((None, "not a SMILES"))
     list(counted)
     with pytest.raises(UserError, match="none of 1 molecules could be read: see the remarks in"):
         counted.summary(tmp_path)
