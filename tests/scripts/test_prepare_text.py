@@ -224,14 +224,14 @@ def test_real_text_has_fairseqs_tokens(tmp_path):
 def test_a_second_run_with_another_bpe_changes_nothing(asked, bpe, tmp_path, monkeypatch, refused):
     """The dictionary of the first run, which is made of its BPE, is not the second's."""
     other = write_gpt2(tmp_path / "other", [("q", "u")])
-    merge = binarise._merge_all
+    merge = binarise._finish
 
     def interfered(*arguments):
         assert "another run is at work" in refused(prepare_text.main, asked[0], "--bpe", other, *asked[3:])
         return merge(*arguments)
 
     monkeypatch.setattr(folders, "PATIENCE", 0.1)
-    monkeypatch.setattr(binarise, "_merge_all", interfered)
+    monkeypatch.setattr(binarise, "_finish", interfered)
     prepare(asked[0], bpe, *asked[3:])
     assert (asked[0] / "dict.txt").read_text() == dictionary_of(Bpe(bpe))
     assert sentences(asked[0], "train", bpe) == corpus_sentences()
