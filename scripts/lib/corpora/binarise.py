@@ -108,7 +108,7 @@ def states_of(option: str, paths: Iterable[Path]) -> dict[str, str]:
 def _clear(output: Path) -> None:
     """Removes what an earlier run left; first what makes the folder look complete."""
     (output / FINISHED).unlink(missing_ok=True)
-    (output / folders.RECORD).unlink(missing_ok=True)
+    (output / folders.MANIFEST).unlink(missing_ok=True)
     shutil.rmtree(output / "draft", ignore_errors=True)
     for pattern in SPLITS:
         for path in output.glob(pattern):

@@ -218,7 +218,7 @@ def test_other_settings_and_other_input_are_refused(source, tmp_path):
 def test_data_of_another_program_are_not_replaced(source, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "dict.txt").write_text("a 1\n")
-    with pytest.raises(UserError, match="holds results without a made_of.json: choose .*--overwrite"):
+    with pytest.raises(UserError, match="holds results without a manifest.json: choose .*--overwrite"):
         prepare(tmp_path / "out", [source])
     assert (tmp_path / "out" / "dict.txt").read_text() == "a 1\n"
 

@@ -59,7 +59,7 @@ def test_the_page_itself_to_its_end(finetuned, pretrained, data, tmp_path):
     assert metrics["test"] == expected["test"] and metrics["valid"] == expected["valid"]
     assert f"test auc {metrics['test']['auc']}" in said
     names = {path.name for path in (tmp_path / "page").iterdir()}
-    assert {"metrics.json", "made_of.json", "train.log", "test.predictions.csv"} <= names
+    assert {"metrics.json", "manifest.json", "train.log", "test.predictions.csv"} <= names
 
 
 @pytest.mark.slow
