@@ -18,21 +18,6 @@ def test_every_row_has_its_place(tmp_path):
     assert found == ["CCO", "", "C\\xff"]
 
 
-def test_files_that_cannot_be_read(tmp_path):
-    packed = write_file(tmp_path / "a.csv.gz", "smiles\n" + "CCO\n" * 500)
-    packed.write_bytes(packed.read_bytes()[:-9])
-    for name, message in (
-        (packed.name, "damaged or truncated gzip"),
-        ("none.csv", "none.csv does not exist"),
-        ("a.tsv", "has an unknown format: molecules are read from .txt, .smi, .smiles, .csv"),
-        ("a.lmdb", "has an unknown format"),
-    ):
-        with pytest.raises(UserError, match=message):
-            list(molecules.smiles_of(tmp_path / name, "smiles"))
-    with pytest.raises(UserError, match="no column 'mol': its columns are smiles; choose with --smiles-col"):
-        list(molecules.smiles_of(write_file(tmp_path / "b.csv", "smiles\nC\n"), "mol"))
-
-
 def test_where_results_go(tmp_path):
     def output(given=None, name="set.csv.gz"):
         args = argparse.Namespace(what="embed", output=given, molecules=tmp_path / name)

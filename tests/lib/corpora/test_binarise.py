@@ -215,14 +215,6 @@ def test_other_settings_and_other_input_are_refused(source, tmp_path):
     assert contents(output) == contents(tmp_path / "new") != before
 
 
-def test_data_of_another_program_are_not_replaced(source, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "dict.txt").write_text("a 1\n")
-    with pytest.raises(UserError, match="holds results without a manifest.json: choose .*--overwrite"):
-        prepare(tmp_path / "out", [source])
-    assert (tmp_path / "out" / "dict.txt").read_text() == "a 1\n"
-
-
 def test_nothing_in_a_split(source, tmp_path):
     source.write_text("a\n!b\n")
     with pytest.raises(UserError, match=r"nothing is left for valid. Rejected: 1 x a '!' \(see "):
