@@ -273,7 +273,7 @@ def test_repeated_molecules_are_reported(source, dictionary, tmp_path):
         remarks = prepare(path, dictionary, tmp_path / form, *flags)["remarks"]
         (remark,) = [r for r in remarks if "more than once" in r]
         assert remark.startswith("3 molecules occur")
-        assert "2 of them in more than one part, 1 in both" in remark
+        assert "2 of them in more than one split, 1 in both" in remark
 
 
 def test_one_class_in_valid_is_reported(source, dictionary, tmp_path):

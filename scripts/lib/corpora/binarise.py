@@ -19,6 +19,7 @@ symbol, as from fairseq-preprocess, which the encoder adds.
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import os
 import shutil
@@ -33,7 +34,7 @@ from tqdm import tqdm
 
 from lib import folders
 from lib.command_line import UserError
-from lib.corpora.blocks import Block, Encoder, Packed, Packer
+from lib.corpora.blocks import Block, EncodedBlock, Encoder, encode_packed
 from lib.corpora.indexed import indexed_dataset
 from lib.corpora.pool import in_order
 from lib.dictionaries import read_dictionary
@@ -89,7 +90,7 @@ def binarise(
             return result
         given = read_dictionary(dictionary) if dictionary else None
         with Draft(output / "draft", splits) as draft:
-            _encode_all(draft, files, blocks, Packer(encode, given and len(given)), workers)
+            _encode_all(draft, files, blocks, encode, given and len(given), workers)
             result = _finish(output, draft, given, dictionary)
         write_json(output / FINISHED, result)
         shutil.rmtree(draft.folder)
@@ -153,24 +154,27 @@ class Draft:
     def _name(split: str, kind: str) -> str:
         return f"{split.replace('/', '.')}.{kind}"
 
-    def add(self, source: str, packed: Packed) -> None:
+    def add(self, source: str, block: EncodedBlock) -> None:
+        """Adds a block of :func:`encode_packed`."""
         table = None
-        if packed.symbols is not None:
-            for symbol, count in zip(packed.symbols, packed.symbol_counts.tolist(), strict=True):
-                self._ids.setdefault(symbol, len(self._ids))
-                self.symbols[symbol] += count
-            table = np.array([self._ids[symbol] for symbol in packed.symbols], np.uint32)
-        for split, (tokens, sizes) in packed.splits.items():
+        if block.symbols is not None:
+            table = [self._ids.setdefault(symbol, len(self._ids)) for symbol in block.symbols]
+            table = np.array(table, np.uint32)
+            self.symbols.update(dict.fromkeys(block.symbols, 0))  # in the order of their ids
+        for split, (tokens, sizes) in block.splits.items():
+            if table is not None:
+                counts = np.bincount(tokens, minlength=len(table)).tolist()
+                self.symbols.update(dict(zip(block.symbols, counts, strict=True)))
             self._write(self._name(split, "tokens"), tokens if table is None else table[tokens])
             self._write(self._name(split, "sizes"), sizes)
             self.sentences[split] += len(sizes)
         rows = io.StringIO()
-        for rejection in packed.rejections:
+        for rejection in block.rejections:
             self.rejected[rejection.reason.split(":")[0]] += 1  # after the colon it is about the one input
             cells = [cell.encode(errors="backslashreplace").decode() for cell in (source, *rejection)]
             csv.writer(rows, dialect="excel-tab", lineterminator="\n").writerow(cells)
         self._write("rejected.tsv", rows.getvalue().encode())
-        self.counts.update(packed.counts)
+        self.counts.update(block.counts)
 
     def _write(self, name: str, content) -> None:
         left = memoryview(content).cast("B") if len(content) else b""
@@ -203,19 +207,20 @@ class Draft:
         return np.fromfile(self.folder / self._name(split, "sizes"), np.int32)
 
 
-def _encode_all(draft: Draft, files: Sequence[Path], blocks, work, workers: int) -> None:
+def _encode_all(draft: Draft, files: Sequence[Path], blocks, encode, entries, workers: int) -> None:
     """Encodes the files that are not done."""
     sizes = [path.stat().st_size for path in files]
     done, saved = draft.files, time.monotonic()
+    work = functools.partial(encode_packed, encode, entries)
     numbered = ((i, block) for i in range(done, len(files)) for block in blocks(files[i]))
     bar = tqdm(total=sum(sizes), initial=sum(sizes[:done]), unit="B", unit_scale=True, disable=None)
     with bar:
-        for (i, block), packed in in_order(work, numbered, workers, work.encode.__module__):
+        for (i, block), encoded in in_order(work, numbered, workers, encode.__module__):
             if i > done and time.monotonic() - saved >= SAVE_SECONDS:
                 draft.save(i)
                 saved = time.monotonic()
             done = i
-            draft.add(block.source, packed)
+            draft.add(block.source, encoded)
             bar.update(block.weight)
             shown = {"sentences": draft.sentences.total(), "rejected": draft.rejected.total()}
             bar.set_postfix({name: f"{count:,}" for name, count in shown.items()}, refresh=False)

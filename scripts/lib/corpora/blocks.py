@@ -68,40 +68,22 @@ class EncodedBlock:
 Encoder = Callable[[Block], EncodedBlock]
 
 
-class Packed(NamedTuple):
-    """An encoded block as workers return it: few arrays instead of one for each sentence."""
+def encode_packed(encode: Encoder, entries: int | None, numbered: tuple[int, Block]) -> EncodedBlock:
+    """An encoded block as workers return it: each split is (all tokens, uint32; sizes [sentences], int32).
 
-    splits: dict[str, tuple[np.ndarray, np.ndarray]]  # all tokens, uint32, and sizes [sentences], int32
-    rejections: list[Rejection]
-    symbols: list[str] | None
-    symbol_counts: np.ndarray  # [symbols]: how often each occurs, over all splits
-    counts: dict[str, int]
-
-
-@dataclass(frozen=True)
-class Packer:
-    """Encodes (number of the file, block) and packs the result.
-
-    Attributes:
-        encode: the encoder.
+    Args:
         entries: of the given dictionary; None without one.
+        numbered: the number of the file, and the block.
+
+    Raises:
+        ValueError: for an encoder's mistake: an id that is negative, or has no symbol.
     """
-
-    encode: Encoder
-    entries: int | None
-
-    def __call__(self, numbered: tuple[int, Block]) -> Packed:
-        """Raises ValueError for an encoder's mistake: an id that is negative, or has no symbol."""
-        block = numbered[1]
-        encoded = self.encode(block)
-        limit = self.entries if encoded.symbols is None else len(encoded.symbols)
-        splits, used = {}, np.zeros(limit, np.int64)
-        for split, sentences in encoded.splits.items():
-            tokens = np.concatenate([np.zeros(0, np.int64), *sentences]).astype(np.int64)
-            if tokens.size and not (tokens.min() >= 0 and tokens.max() < limit):
-                bad = tokens[(tokens < 0) | (tokens >= limit)][0]
-                raise ValueError(f"split {split} of {block.source}: id {bad} is not one of {limit} symbols")
-            if encoded.symbols is not None:
-                used += np.bincount(tokens, minlength=limit)
-            splits[split] = (tokens.astype(np.uint32), np.array([len(s) for s in sentences], np.int32))
-        return Packed(splits, encoded.rejections, encoded.symbols, used, encoded.counts)
+    encoded = encode(numbered[1])
+    limit = entries if encoded.symbols is None else len(encoded.symbols)
+    for split, sentences in encoded.splits.items():
+        tokens = np.concatenate([np.zeros(0, np.int64), *sentences]).astype(np.int64)
+        if (bad := tokens[(tokens < 0) | (tokens >= limit)]).size:
+            raise ValueError(f"{split} of {numbered[1].source}: id {bad[0]} is not one of {limit} symbols")
+        sizes = np.array([len(sentence) for sentence in sentences], np.int32)
+        encoded.splits[split] = (tokens.astype(np.uint32), sizes)
+    return encoded

@@ -253,7 +253,7 @@ def test_ids_of_a_given_dictionary(tmp_path):
     assert (tmp_path / "out" / "dict.txt").read_bytes() == given.read_bytes()
     read = MMapIndexedDataset(str(tmp_path / "out" / "train"))
     assert [s.tolist() for s in read] == [s.tolist() for s in sentences]
-    with pytest.raises(ValueError, match="split train of x: id 6 is not one of 6 symbols"):
+    with pytest.raises(ValueError, match="train of x: id 6 is not one of 6 symbols"):
         run("bad", [np.array([4, 6])])
     with pytest.raises(ValueError, match="id -1 is not one of"):
         run("worse", [np.array([4, -1])])
