@@ -44,7 +44,7 @@ def test_a_lock_waits_for_what_a_killed_run_left(tmp_path, monkeypatch):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5)"], pass_fds=[descriptor])
     os.close(descriptor)
     os.close(folders.lock(tmp_path))
-    child.wait()
+    assert child.poll() == 0
 
 
 def test_folders_that_cannot_be_held(tmp_path, monkeypatch):
