@@ -10,7 +10,7 @@
 #               result.json and, with --test, submission/
 #
 # If interrupted, rerun the same command to resume. A SAVE that holds a run of other settings, data or weights is
-# refused (SAVE/made_of.json). Further options are passed to fairseq-train and override configs/finetune/:
+# refused (SAVE/manifest.json). Further options are passed to fairseq-train and override configs/finetune/:
 #
 #   --lr X --batch-size N --max-epoch N --warmup-ratio R
 #

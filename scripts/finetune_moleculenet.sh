@@ -13,7 +13,7 @@
 #
 # As finetune_glue.sh (see its --help), with configs/finetune/table8. Of molecules of more than 512 tokens the start is
 # read (metrics.json counts them). A SAVE that holds a run of other settings, data or weights is refused
-# (SAVE/made_of.json).
+# (SAVE/manifest.json).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

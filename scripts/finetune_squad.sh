@@ -14,7 +14,7 @@
 #   --doc-stride N     default: a quarter of the window
 #
 # The batch of an update is split over the GPUs and over as many steps as --tokens-per-gpu requires. A SAVE that holds a
-# run of other settings, data or weights is refused (SAVE/made_of.json).
+# run of other settings, data or weights is refused (SAVE/manifest.json).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

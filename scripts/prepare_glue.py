@@ -4,9 +4,8 @@
     python scripts/prepare_glue.py glue glue-bin --dictionary dict.txt --bpe encoder.json vocab.bpe \\
         --tasks CoLA RTE
 
-GLUE has a folder per task, glue/RTE/{train,dev,test}.tsv, plain or .gz, as from gluebenchmark.com (MRPC also
-as msr_paraphrase_{train,test}.txt with GLUE's dev_ids.tsv). Writes glue-bin/RTE-bin and so on; a task is
-written completely or not at all. See docs/glue.md.
+GLUE has a folder per task, glue/RTE/{train,dev,test}.tsv, plain or .gz, as from gluebenchmark.com. Writes
+glue-bin/RTE-bin and so on; a task is written completely or not at all. See docs/glue.md.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def split_molecules(kind: str, molecules: list[encoding.Encoded], seed: int) -> 
         return molecule_splits.scaffold_split([molecule.scaffold for molecule in molecules])
     if kind == "random":
         return molecule_splits.random_split(len(molecules), seed)
-    return molecule_splits.given_split([molecule.row.part for molecule in molecules])
+    return molecule_splits.given_split([molecule.row.split for molecule in molecules])
 
 
 def prepare(args: argparse.Namespace) -> dict:
@@ -121,13 +121,13 @@ def prepare(args: argparse.Namespace) -> dict:
             scaffolds=args.split == "scaffold",
         )
         split = split_molecules(args.split, molecules, args.seed)
-        parts = {name: [molecules[i] for i in getattr(split, name)] for name in molecule_splits.PARTS}
-        labels = {name: np.array([m.row.labels for m in rows], np.float32) for name, rows in parts.items()}
+        splits = {name: [molecules[i] for i in getattr(split, name)] for name in molecule_splits.PARTS}
+        labels = {name: np.array([m.row.labels for m in rows], np.float32) for name, rows in splits.items()}
         remarks = binarise.remarks_on(labels, table.names, args.kind == "classification")
-        remarks += binarise.repeated_molecules(parts)
+        remarks += binarise.repeated_molecules(splits)
         mean, std = label_scale(labels["train"], args.kind)
         info = PropertyInfo(args.kind, tuple(table.names), mean, std, canonical, allow)
-        sizes = binarise.write_folder(folder, parts, labels, report, dictionary)
+        sizes = binarise.write_folder(folder, splits, labels, report, dictionary)
         longest = max(size["longest"] for size in sizes.values())
         if positions is not None and longest > positions:
             remarks.append(
@@ -154,7 +154,7 @@ def prepare(args: argparse.Namespace) -> dict:
 
 
 def describe(args: argparse.Namespace, description: dict) -> str:
-    sizes = [description["sizes"][part] for part in molecule_splits.PARTS]
+    sizes = [description["sizes"][split] for split in molecule_splits.PARTS]
     counts = "/".join(f"{size['molecules']:,}" for size in sizes)
     kind = description["split"]["kind"]
     lines = [

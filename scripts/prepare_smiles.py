@@ -64,11 +64,11 @@ def run(args: argparse.Namespace) -> None:
         args.output,
         {"valid_share": valid_share, **settings, "rdkit": rdkit.__version__},
         inputs,
-        lambda: (block for path in files for block in blocks_of(path, args.smiles_column)),
+        files,
+        lambda path: blocks_of(path, args.smiles_column),
         encode,
         dictionary=dictionary,
         workers=args.workers,
-        total_weight=sum(path.stat().st_size for path in files),
         overwrite=args.overwrite,
     )
     for split in ("train", "valid"):

@@ -84,12 +84,12 @@ def prepare(args: argparse.Namespace, scratch: Path) -> dict:
         args.output,
         {"valid_share": valid_share, **settings, "tokenizers": tokenizers.__version__},
         inputs,
-        lambda: (block for path, layout in layouts.items() for block in blocks_of(path, layout)),
+        list(layouts),
+        lambda path: blocks_of(path, layouts[path]),
         TextBlockEncoder(encoder, valid, valid_share, args.shards, args.max_tokens),
         splits=splits_of(args.shards),
         dictionary=dictionary,
         workers=args.workers,
-        total_weight=sum(path.stat().st_size for path in layouts),
         overwrite=args.overwrite,
     )
     # the BPE beside the dictionary, by the names that fine-tuning looks for, and a dictionary in each shard

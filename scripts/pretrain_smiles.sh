@@ -9,7 +9,7 @@
 #   SAVE   the folder for checkpoints and log
 #
 # As pretrain_text.sh (see its --help), but --max-tokens is the batch of an update. A SAVE that holds a run of other
-# settings or data is refused (SAVE/made_of.json).
+# settings or data is refused (SAVE/manifest.json).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -11,7 +11,7 @@
 #   SAVE   the folder for checkpoints and log
 #
 # If interrupted, rerun the same command to resume. A SAVE that holds a run of other settings or data is refused
-# (SAVE/made_of.json). Further options are passed to fairseq-train and override configs/. --batch-size is that of an
+# (SAVE/manifest.json). Further options are passed to fairseq-train and override configs/. --batch-size is that of an
 # update: it is split over the GPUs and, with --update-freq, over as many steps as --tokens-per-gpu requires; if you
 # give --update-freq too, both have fairseq's meaning. To train on several machines, start one process per GPU with
 # torchrun (docs/data.md). --print shows the command, with all of its flags, and what the run will cost.

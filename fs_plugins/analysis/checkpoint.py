@@ -200,15 +200,15 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
 
 def _check_recorded(path: Path, folder: Path) -> None:
     """Raises ValueError if the checkpoint's folder has the record of a training with another dictionary: the
-    made_of.json of scripts/pretrain_*.sh, with the file's SHA-256. The size may be the same."""
+    manifest.json of scripts/pretrain_*.sh, with the file's SHA-256. The size may be the same."""
     try:
-        recorded = json.loads((path.parent / "made_of.json").read_text())["inputs"]["dict.txt"]
+        recorded = json.loads((path.parent / "manifest.json").read_text())["inputs"]["dict.txt"]
     except (OSError, ValueError, KeyError, TypeError):
         return
     if recorded != dictionary_hash(folder):
         raise ValueError(
             f"{folder / 'dict.txt'} is not the dictionary that {path} was trained with, by "
-            f"{path.parent / 'made_of.json'}: give the folder of that one as --data"
+            f"{path.parent / 'manifest.json'}: give the folder of that one as --data"
         )
 
 

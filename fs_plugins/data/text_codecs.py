@@ -13,7 +13,7 @@ from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from fs_plugins.data.smiles_tokens import tokenize
 
 MASK = "<mask>"
-RECORD = "made_of.json"  # of a folder made by scripts/prepare_*.py: its settings and inputs
+MANIFEST = "manifest.json"  # of a folder made by scripts/prepare_*.py: its settings and inputs
 
 
 class Codec(ABC):
@@ -221,7 +221,7 @@ def _codec_in(folder: Path) -> Codec | None:
 
 def smiles_form(folder: Path) -> str | None:
     """``--smiles`` of the prepare_smiles.py that made a folder, "canonical" or "as-given", or None."""
-    path = folder / RECORD
+    path = folder / MANIFEST
     if not path.is_file():
         return None
     return json.loads(path.read_text(encoding="utf-8"))["settings"].get("smiles")

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fs_plugins.analysis.checkpoint import Checkpoint, stored_folders
-from fs_plugins.data.text_codecs import RECORD, Codec, Smiles, smiles_form
+from fs_plugins.data.text_codecs import MANIFEST, Codec, Smiles, smiles_form
 from fs_plugins.huggingface.settings import longest_text
 
 PIPELINES = {"ExLMForMaskedLM": "fill-mask", "ExLMForSequenceClassification": "text-classification"}
@@ -184,7 +184,7 @@ def _inputs(checkpoint: Checkpoint, config: dict, codec: Codec) -> str:
 
 
 def _smiles_form(checkpoint: Checkpoint) -> str:
-    info, record = checkpoint.properties, _data_file(checkpoint, RECORD)
+    info, record = checkpoint.properties, _data_file(checkpoint, MANIFEST)
     form = smiles_form(record.parent) if record is not None else None
     if info is None and form is None:
         return "in the form of the training data."
@@ -236,7 +236,7 @@ def _data_file(checkpoint: Checkpoint, name: str) -> Path | None:
 
 def _contents(path: Path) -> str:
     """The names of the inputs and the sizes of the splits, as far as they are known; no paths."""
-    said, record = [], path.with_name(RECORD)
+    said, record = [], path.with_name(MANIFEST)
     inputs = json.loads(record.read_text(encoding="utf-8"))["inputs"] if record.is_file() else {}
     for split in ("train", "valid"):
         names = [Path(name).name for name in inputs if name.startswith(f"--{split} ")]

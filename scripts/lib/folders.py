@@ -1,6 +1,6 @@
 """The contract of output folders: one run at a time, of one kind of settings, written whole.
 
-A folder that a training or a preparation writes to records what it is made of in ``made_of.json``:
+A folder that a training or a preparation writes to records what it is made of in ``manifest.json``:
 
     settings   whatever the result depends on and a user chose
     inputs     name -> SHA-256 of the data and the weights that it read; of a corpus, which may be too large
@@ -31,7 +31,7 @@ from lib.files import NO_SPACE, explained, read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
-RECORD = "made_of.json"
+MANIFEST = "manifest.json"
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
 
@@ -109,10 +109,10 @@ def claim(
     Raises:
         UserError: if the folder holds another run; the message names each difference.
     """
-    if any(path.name != RECORD for pattern in results for path in folder.glob(pattern)):
-        there = read_json(folder / RECORD)
+    if any(path.name != MANIFEST for pattern in results for path in folder.glob(pattern)):
+        there = read_json(folder / MANIFEST)
         if there is None:
-            raise UserError(f"{folder} holds results without a {RECORD}: choose another {option}")
+            raise UserError(f"{folder} holds results without a {MANIFEST}: choose another {option}")
         try:
             pairs = [(_flat(there["settings"]), _flat(settings)), (there["inputs"], inputs)]
             lines = [
@@ -122,7 +122,7 @@ def claim(
                 if old.get(name) != new.get(name)
             ]
         except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{folder / RECORD} is damaged ({error!r}): choose another {option}") from None
+            raise UserError(f"{folder / MANIFEST} is damaged ({error!r}): choose another {option}") from None
         if lines:
             raise UserError(
                 f"{folder} holds a run of other settings or data: choose another {option}, or remove that "
@@ -130,7 +130,7 @@ def claim(
             )
         return
     record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
-    write_json(folder / RECORD, {**record, "versions": versions(), "commit": git_commit()})
+    write_json(folder / MANIFEST, {**record, "versions": versions(), "commit": git_commit()})
 
 
 def _flat(settings: dict) -> dict[str, object]:

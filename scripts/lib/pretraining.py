@@ -146,7 +146,7 @@ def resolve(corpus: Corpus, words: list[str]) -> Training:
 
 def cost_text(corpus: Corpus, args: argparse.Namespace, k: int, flags: Flags, workers: int) -> str:
     """What the run will cost, in words."""
-    from lib.plan import cost
+    from lib import cost
 
     if args.card not in cost.CARDS:
         raise UserError(f"--card {args.card}: choose one of {', '.join(cost.CARDS)}")
@@ -178,7 +178,7 @@ def states(model: str, asked: int | None, corpus: Corpus) -> int:
 
 def check_expansion(model: str, flags: Flags) -> None:
     """Raises UserError if a model cannot be expanded after the layers that are asked for."""
-    from lib.plan import cost
+    from lib import cost
 
     if model in ("mlm", "repeated-mlm"):
         raise UserError(f"{EXPAND_FROM}: {model} expands no tokens; give it with an exlm")

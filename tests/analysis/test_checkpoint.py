@@ -60,7 +60,7 @@ def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
     (other / "dict.txt").write_text("\n".join([*reversed(lines), ""]))
     load_checkpoint(path, other, "cpu")  # there is no record to compare it with
     digest = hashlib.sha256((corpus / "dict.txt").read_bytes()).hexdigest()
-    (tmp_path / "made_of.json").write_text(json.dumps({"inputs": {"dict.txt": digest}}))
+    (tmp_path / "manifest.json").write_text(json.dumps({"inputs": {"dict.txt": digest}}))
     load_checkpoint(path, corpus, "cpu")
     with pytest.raises(ValueError, match="other/dict.txt is not the dictionary that .* was trained with, by"):
         load_checkpoint(path, other, "cpu")

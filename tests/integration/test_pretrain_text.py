@@ -103,8 +103,8 @@ def test_a_folder_has_one_pretraining(corpus, tmp_path):
     pretrain("--max-update", 2)
     log = (folder / "train.log").read_text()
     assert re.findall(r'"train_num_updates": "(\d+)"', log) == ["1", "2"] and trained_updates(last) == 2
-    (folder / "made_of.json").unlink()
-    with pytest.raises(UserError, match="holds results without a made_of.json"):
+    (folder / "manifest.json").unlink()
+    with pytest.raises(UserError, match="holds results without a manifest.json"):
         pretrain("--max-update", 3)
 
 

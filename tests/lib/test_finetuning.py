@@ -301,7 +301,7 @@ def test_a_finished_run_is_not_taken_for_another(toy_inputs, tmp_path):
         return pages.run("finetune_glue", "RTE", checkpoint, data, save, *words, execute=fail)
 
     asked()
-    assert len(trainings) == 1 and (save / folders.RECORD).exists()
+    assert len(trainings) == 1 and (save / folders.MANIFEST).exists()
     result = {"task": "RTE", "scores": {"valid": {"accuracy": 0.5}}, "rows": {"valid": 8}, "cut": {}}
     (save / "result.json").write_text(json.dumps(result))
     for words in ([], ["--log-interval", "5"]):

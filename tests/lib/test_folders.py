@@ -10,7 +10,7 @@ from lib import folders
 from lib.command_line import UserError
 from lib.files import read_json
 
-RECORD = folders.RECORD
+MANIFEST = folders.MANIFEST
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_a_lock_waits_for_what_a_killed_run_left(tmp_path, monkeypatch):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5)"], pass_fds=[descriptor])
     os.close(descriptor)
     os.close(folders.lock(tmp_path))
-    child.wait()
+    assert child.poll() == 0
 
 
 def test_folders_that_cannot_be_held(tmp_path, monkeypatch):
@@ -62,12 +62,12 @@ def test_folders_that_cannot_be_held(tmp_path, monkeypatch):
 
 
 def claim(folder, settings, inputs=None, **more):
-    folders.claim(folder, settings, inputs or {}, ["command"], ("*.pt", RECORD), **more)
+    folders.claim(folder, settings, inputs or {}, ["command"], ("*.pt", MANIFEST), **more)
 
 
 def test_what_is_recorded(tmp_path):
     claim(tmp_path, {"seed": 1}, {"data": "1a"})
-    record = read_json(tmp_path / RECORD)
+    record = read_json(tmp_path / MANIFEST)
     assert (record["settings"], record["inputs"]) == ({"seed": 1}, {"data": "1a"})
     assert record["command"] == ["command"] and set(record["versions"]) == {"python", *folders.PACKAGES}
     assert record["commit"]
@@ -82,17 +82,17 @@ def test_other_settings_and_inputs_are_refused_once_there_are_results(tmp_path):
         claim(tmp_path, {"seed": 3, "lr": 0.1}, {"data": "2b"})
     with pytest.raises(UserError, match=r"choose another OUTPUT, .*\n  lr: there 0.1, asked None$"):
         claim(tmp_path, {"seed": 2}, {"data": "1a"}, option="OUTPUT")
-    assert read_json(tmp_path / RECORD)["settings"]["seed"] == 2
+    assert read_json(tmp_path / MANIFEST)["settings"]["seed"] == 2
 
 
 def test_results_of_others_and_damaged_records(tmp_path):
     (tmp_path / "checkpoint.pt").write_text("")
-    with pytest.raises(UserError, match="holds results without a made_of.json: choose another SAVE"):
+    with pytest.raises(UserError, match="holds results without a manifest.json: choose another SAVE"):
         claim(tmp_path, {})
-    assert not (tmp_path / RECORD).exists()
+    assert not (tmp_path / MANIFEST).exists()
     for content in ("{", "[]", '{"settings": 3}'):
-        (tmp_path / RECORD).write_text(content)
-        with pytest.raises(UserError, match="made_of.json is damaged"):
+        (tmp_path / MANIFEST).write_text(content)
+        with pytest.raises(UserError, match="manifest.json is damaged"):
             claim(tmp_path, {"seed": 1})
 
 

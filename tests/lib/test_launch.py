@@ -75,7 +75,7 @@ def test_commands_run_one_after_the_other_until_one_fails(script, tmp_path):
         done = run(save, *one, "then", *script(f"echo three; exit {status}"), "then", "echo", "never")
         assert (done.returncode, done.stdout) == (status, "--lr 1\ntwo\nthree\n")
     assert (save / "train.log").read_text() == 2 * "--lr 1\ntwo\nthree\n"
-    manifest = json.loads((save / folders.RECORD).read_text())
+    manifest = json.loads((save / folders.MANIFEST).read_text())
     assert manifest["command"] == ["script.sh", str(save), "1"] and manifest["runs"] == [*one[:3], "1"]
     assert manifest["settings"] == {"seed": 1, "--lr": "1"}
     assert manifest["versions"]["python"] and manifest["commit"]
@@ -148,7 +148,7 @@ def bash(script: str, *words):
 def test_help_and_a_mistake(script):
     done = bash(script, "--help")
     assert done.returncode == 0 and done.stderr == ""
-    assert done.stdout.startswith(f"usage: {script}.sh ") and f"SAVE/{folders.RECORD}" in done.stdout
+    assert done.stdout.startswith(f"usage: {script}.sh ") and f"SAVE/{folders.MANIFEST}" in done.stdout
     done = bash(script, "one")
     assert done.returncode == 2 and "the following arguments are required" in done.stderr
 

@@ -2,9 +2,9 @@
 
 import pytest
 from fairseq import options
+from lib import cost
 from lib.command_line import UserError
 from lib.folders import CONFIGS
-from lib.plan import cost
 
 import fs_plugins  # noqa: F401  (registers models and tasks)
 from tests import pages

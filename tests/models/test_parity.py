@@ -12,7 +12,7 @@ from tests import builders
 PLACE = Path(__file__).resolve()
 # ExLM's, in every clone: without the positions that no node is at; gradients in half precision, scaled to 1
 COMMITTED = PLACE.with_name("authors_dag.pt")
-RECORD = PLACE.parents[3] / "shared" / "data" / "parity" / "authors_numbers.pt"  # all, as recorded
+MANIFEST = PLACE.parents[3] / "shared" / "data" / "parity" / "authors_numbers.pt"  # all, as recorded
 MAX_POSITIONS = 2048
 
 
@@ -29,8 +29,8 @@ def record():
     [dag] = found["cases"]
     gradients = {name: values.float() * scale for name, (values, scale) in dag["grads"].items()}
     dag |= {"state": whole(dag["state"]), "grads": whole(gradients)}
-    if RECORD.exists():
-        cases = torch.load(RECORD, weights_only=True)["cases"]
+    if MANIFEST.exists():
+        cases = torch.load(MANIFEST, weights_only=True)["cases"]
         found["cases"] = [dag, *(c for c in cases if c["kind"] != "dag")]
     return found
 

@@ -7,8 +7,6 @@ import prepare_glue
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from lib import folders
-from lib.folders import locked
 from lib.glue.tasks import TASKS
 
 from tests.builders import GPT2, SHARED, write_file, write_gpt2
@@ -79,9 +77,6 @@ def test_what_is_refused(asked, tmp_path, refusal, capsys):
     assert "no folder of a task" in refusal(vocabulary, *asked[1:])
     assert "folder none does not exist" in refusal("none", *asked[1:])
     assert "has no train.tsv or train.tsv.gz: is this" in refusal(*asked, "--tasks", "CoLA")
-    other = write_gpt2(tmp_path / "other", [("q", "u")])
-    message = refusal(glue, out, *dictionary, "--bpe", other)
-    assert "is not a token of" in message and "give the BPE that the dictionary was made with" in message
     # as large, with ids in another order: only the files themselves show it
     swapped = write_gpt2(tmp_path / "swapped", [("th", "e"), ("t", "h"), ("Ġ", "the"), ("i", "n")])
     message = refusal(*asked, "--bpe", swapped)
@@ -103,15 +98,6 @@ def test_a_task_is_complete_or_absent(asked, refusal):
     path.write_bytes(content)
     assert prepare(*asked) == 0 and prepare(*asked) == 0  # its own is replaced
     assert sorted(path.name for path in asked[1].iterdir()) == ["RTE-bin", "lock"]
-
-
-def test_two_at_once_and_folders_of_others(asked, refusal, monkeypatch):
-    monkeypatch.setattr(folders, "PATIENCE", 0.1)
-    with locked(asked[1]):
-        assert "another run is at work" in refusal(*asked)
-    other = write_file(asked[1] / "RTE-bin" / "mine.txt", "mine")
-    assert "RTE-bin exists already: choose another OUTPUT" in refusal(*asked)
-    assert other.read_text() == "mine"
 
 
 def test_a_sample_of_the_training_rows(vocabulary, tmp_path):

@@ -8,7 +8,6 @@ import prepare_squad
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lib import folders
 from lib.corpora.bpe import Bpe, dictionary_of
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -167,14 +166,6 @@ def test_a_killed_preparation_leaves_no_mixture(tmp_path, bpe_folder, monkeypatc
         squad_tokens.load(tmp_path / "out", "valid")
 
 
-def test_two_at_once(tmp_path, bpe_folder, refused, monkeypatch):
-    monkeypatch.setattr(folders, "PATIENCE", 0.1)
-    gold, out = write(tmp_path / "gold.json", squad_json(question())), tmp_path / "out"
-    with folders.locked(out):
-        message = refused(prepare_squad.main, out, "--data", bpe_folder, "--valid", gold)
-    assert "another run is at work in" in message
-
-
 def test_what_is_refused(tmp_path, bpe_folder, refused):
     good, out = write(tmp_path / "a.json", squad_json(question())), tmp_path / "out"
 
@@ -188,9 +179,6 @@ def test_what_is_refused(tmp_path, bpe_folder, refused):
     assert "none.json" in says("--train", tmp_path / "none.json")
     odd = write(tmp_path / "odd.json", squad_json(question("odd", [("1066", 0)])))
     assert "not in their context: odd" in says("--strict", "--train", odd)
-    other = write(tmp_path / "other.txt", "Zzz 1\n")
-    own = ("--dictionary", other, "--bpe", bpe_folder)
-    assert "'Zzz' is not a token of" in says("--train", good, data=own)
     assert prepare(out, bpe_folder, train=good) == 0
     few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
     own = ("--dictionary", write(tmp_path / "small.txt", few), "--bpe", bpe_folder)

@@ -26,7 +26,7 @@ from lib import logs
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "scripts" / "workflow"
-RECORDS = {"made_of.json", "usage.jsonl"}  # of attempts, not of results
+RECORDS = {"manifest.json", "usage.jsonl"}  # of attempts, not of results
 TIMES = {"wall_seconds", "cpu_seconds", "training_seconds", "seconds", "wps", "ups", "wall", "train_wall"}
 # of report.md: table 12, the line of times, and the commits and commands at its end
 TIMES_OF_REPORT = re.compile(

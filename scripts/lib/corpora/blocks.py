@@ -66,3 +66,24 @@ class EncodedBlock:
 
 # An encoder is pickled once for each worker: a function of a module, or an object with __call__.
 Encoder = Callable[[Block], EncodedBlock]
+
+
+def encode_packed(encode: Encoder, entries: int | None, numbered: tuple[int, Block]) -> EncodedBlock:
+    """An encoded block as workers return it: each split is (all tokens, uint32; sizes [sentences], int32).
+
+    Args:
+        entries: of the given dictionary; None without one.
+        numbered: the number of the file, and the block.
+
+    Raises:
+        ValueError: for an encoder's mistake: an id that is negative, or has no symbol.
+    """
+    encoded = encode(numbered[1])
+    limit = entries if encoded.symbols is None else len(encoded.symbols)
+    for split, sentences in encoded.splits.items():
+        tokens = np.concatenate([np.zeros(0, np.int64), *sentences]).astype(np.int64)
+        if (bad := tokens[(tokens < 0) | (tokens >= limit)]).size:
+            raise ValueError(f"{split} of {numbered[1].source}: id {bad[0]} is not one of {limit} symbols")
+        sizes = np.array([len(sentence) for sentence in sentences], np.int32)
+        encoded.splits[split] = (tokens.astype(np.uint32), sizes)
+    return encoded

@@ -6,7 +6,6 @@ fairseq's RoBERTa) and any tokenizer.json of Hugging Face's tokenizers (the symb
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,7 +15,6 @@ import numpy as np
 
 from lib.command_line import UserError
 from lib.dictionaries import MASK, SPECIAL, read_dictionary
-from lib.files import lines_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -112,29 +110,16 @@ def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:
 def _gpt2(encoder_json: Path, vocab_bpe: Path) -> Tokenizer:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
+    names = f"{encoder_json} and {vocab_bpe}"
     try:
-        vocabulary = json.loads(encoder_json.read_text(encoding="utf-8"))
-        if not isinstance(vocabulary, dict) or not all(isinstance(i, int) for i in vocabulary.values()):
-            raise ValueError("it does not map tokens to ids")
-    except ValueError as error:
-        raise UserError(f"{encoder_json} is not the encoder.json of a GPT-2 BPE: {error}") from None
-    merges = []
-    for number, line in lines_of(vocab_bpe):
-        pair = tuple(line.split())
-        if not pair or (number == 1 and line.startswith("#version")):
-            continue
-        if len(pair) != 2:
-            raise UserError(f"{vocab_bpe}, line {number}: {line!r} is not a merge of two tokens")
-        missing = next((token for token in (*pair, "".join(pair)) if token not in vocabulary), None)
-        if missing is not None:
-            raise UserError(
-                f"{vocab_bpe}, line {number}: {encoder_json} has no token {missing!r}: "
-                "the two files belong to different models"
-            )
-        merges.append(pair)
-    missing = [letter for letter in pre_tokenizers.ByteLevel.alphabet() if letter not in vocabulary]
-    if missing:
-        raise UserError(f"{encoder_json} has no token {missing[0]!r}: a GPT-2 BPE has one for each byte")
+        vocabulary, merges = models.BPE.read_file(str(encoder_json), str(vocab_bpe))
+    except Exception as error:  # the library raises Exception itself
+        raise UserError(f"{names} are not the files of a GPT-2 BPE: {error}") from None
+    for pair in merges:
+        if missing := {*pair, "".join(pair)} - vocabulary.keys():
+            raise UserError(f"{names} belong to different models: only the merges have {min(missing)!r}")
+    if missing := set(pre_tokenizers.ByteLevel.alphabet()) - vocabulary.keys():
+        raise UserError(f"{encoder_json} has no token {min(missing)!r}: a GPT-2 BPE has one for each byte")
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     return tokenizer

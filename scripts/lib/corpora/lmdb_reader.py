@@ -150,17 +150,22 @@ class LmdbFile:
     def __exit__(self, *_) -> None:
         self._environment.close()
 
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) in the order of the file, which is that of the keys' bytes: b"0", b"1", b"10", ..."""
+        with self._environment.begin() as transaction:
+            yield from self._watched(transaction.cursor())
+
     def keys(self) -> Iterator[bytes]:
-        """All keys in the order of the file, which is that of their bytes: b"0", b"1", b"10", ..."""
+        """All keys in the order of the file."""
         with self._environment.begin() as transaction:
             yield from self._watched(transaction.cursor().iternext(keys=True, values=False))
 
     def values(self, keys: Iterable[bytes]) -> Iterator[bytes]:
-        """The values of these keys, in their order; None for a missing key."""
+        """The values of these keys, in their order."""
         with self._environment.begin() as transaction:
             yield from self._watched(transaction.get(key) for key in keys)
 
-    def _watched(self, entries: Iterator) -> Iterator:
+    def _watched(self, entries: Iterable) -> Iterator:
         try:
             yield from entries
         except self._error as error:

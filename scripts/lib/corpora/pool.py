@@ -1,4 +1,4 @@
-"""Worker processes that encode blocks and write parts; only a few blocks are held at a time."""
+"""Worker processes that encode blocks; only a few blocks are held at a time, and results keep their order."""
 
 from __future__ import annotations
 
@@ -7,79 +7,63 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait as wait_for_any
-from pathlib import Path
+from multiprocessing.connection import wait
 
 from lib.command_line import UserError
-from lib.corpora.blocks import Block, Encoder
-from lib.corpora.parts import write_part
 
-BLOCKS_PER_WORKER = 3  # one being worked on, the others on their way
+HELD_PER_WORKER = 3  # blocks: one being worked on, the others on their way
 
-Job = tuple[Block, Path]  # and the file of its part
-Done = tuple[int, dict[str, int]]  # a block's weight, and its sentences and rejections
-
-_encode: Encoder
+_work: Callable
 
 
-def encode_job(encode: Encoder, job: Job) -> Done:
-    """Encodes a block and writes its part."""
-    block, path = job
-    encoded = encode(block)
-    write_part(path, block, encoded)
-    sentences = sum(map(len, encoded.splits.values()))
-    return block.weight, {"sentences": sentences, "rejected": len(encoded.rejections)}
-
-
-def _start_worker(encode: Encoder) -> None:
-    global _encode
-    _encode = encode
+def _start(work: Callable) -> None:
+    global _work
+    _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent handles it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
     """A worker whose parent was killed would wait for work forever."""
-    wait_for_any([multiprocessing.parent_process().sentinel])
+    wait([multiprocessing.parent_process().sentinel])
     os._exit(1)
 
 
-def _work(job: Job) -> Done:
-    return encode_job(_encode, job)
+def _call(item):
+    return _work(item)
 
 
-def _executor(encode: Encoder, workers: int) -> ProcessPoolExecutor:
-    """Workers of a fork server that imports the encoder's module once for all of them."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([getattr(encode, "__module__", "__main__")])
-    # before Python 3.12 the fork server does not get this process's search path
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    return ProcessPoolExecutor(workers, context, _start_worker, (encode,))
+def in_order(work: Callable, items: Iterable, workers: int, preload: str) -> Iterator[tuple]:
+    """(item, work(item)) in the order of the items, which are read as they are needed.
 
-
-def run_jobs(jobs: Iterable[Job], encode: Encoder, workers: int) -> Iterator[Done]:
-    """Does all jobs, in this process if ``workers`` is 1; yields as they are done.
+    Args:
+        work: pickled once for each worker.
+        workers: processes; 1 works in this one.
+        preload: a module to import once, before the workers are forked.
 
     Raises:
         UserError: if a worker was killed, most likely for memory.
     """
     if workers == 1:
-        for job in jobs:
-            yield encode_job(encode, job)
+        yield from ((item, work(item)) for item in items)
         return
-    executor, running = _executor(encode, workers), set()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([preload])
+    # before Python 3.12 the fork server does not get this process's search path
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    executor, waiting = ProcessPoolExecutor(workers, context, _start, (work,)), deque()
     try:
-        for job in jobs:
-            running.add(executor.submit(_work, job))
-            if len(running) >= workers * BLOCKS_PER_WORKER:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-        while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
+        for item in items:
+            waiting.append((item, executor.submit(_call, item)))
+            if len(waiting) == workers * HELD_PER_WORKER:
+                first, result = waiting.popleft()
+                yield first, result.result()
+        for item, result in waiting:
+            yield item, result.result()
     except BrokenProcessPool as error:
         raise UserError(
             "a worker was killed, most likely because memory ran out: rerun the same command with fewer "

@@ -6,11 +6,9 @@ a Record with a fault, and costs no other row.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
 from lib.corpora.blocks import Block, Record
@@ -27,12 +25,11 @@ DEFAULT_COLUMN = "smiles"
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True)
-class LmdbKeys:
-    """The payload of a block of an LMDB file: a worker fetches the values itself."""
+class Pickled(NamedTuple):
+    """A record of an LMDB file, which a worker decodes."""
 
-    path: Path
-    keys: list[bytes]
+    place: str
+    content: bytes
 
 
 def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, LMDB)) -> str:
@@ -57,7 +54,8 @@ def check_input(path: Path, column: str) -> None:
         UserError: if it does not exist, is empty, damaged, of an unknown format, or lacks the column.
     """
     if format_of(path) == LMDB:
-        empty = len(_open_lmdb(path, _inode(path))) == 0
+        with LmdbFile(path) as lmdb:
+            empty = len(lmdb) == 0
     else:
         with opened(path) as (file, _):
             empty = not file.peek(1)
@@ -74,34 +72,46 @@ def blocks_of(path: Path, column: str) -> Iterator[Block]:
         UserError: if the file turns out to be damaged.
     """
     if format_of(path) == LMDB:
-        yield from _lmdb_blocks(path)
+        with LmdbFile(path) as lmdb:
+            weight = path.stat().st_size / max(1, len(lmdb))
+            entries = (Pickled(k.decode("ascii", errors="backslashreplace"), v) for k, v in lmdb.items())
+            done = 0
+            for held in _bounded(entries):
+                yield Block(str(path), held, round((done + len(held)) * weight) - round(done * weight))
+                done += len(held)
         return
     with opened(path) as (file, raw):
-        before, held, size = 0, [], 0
-        for record in _records(path, file, column):
-            held.append(record)
-            size += len(record.content)
-            if len(held) == BLOCK_RECORDS or size >= BLOCK_BYTES:
-                yield Block(str(path), held, raw.tell() - before)
-                before, held, size = raw.tell(), [], 0
-        if held:
-            yield Block(str(path), held, path.stat().st_size - before)
+        before = 0
+        for held in _bounded(_records(path, file, column)):
+            now = path.stat().st_size if raw.closed else raw.tell()  # closed with the last row of a CSV file
+            yield Block(str(path), held, now - before)
+            before = now
+
+
+def _bounded(records: Iterable[Record | Pickled]) -> Iterator[list]:
+    """Lists of consecutive records, of bounded number and size."""
+    held, size = [], 0
+    for record in records:
+        held.append(record)
+        size += len(record.content)
+        if len(held) == BLOCK_RECORDS or size >= BLOCK_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def records_of(block: Block) -> Iterator[Record]:
     """The records of a block of this module; for encoders."""
-    if not isinstance(block.payload, LmdbKeys):
-        yield from block.payload
-        return
-    path, keys = block.payload.path, block.payload.keys
-    for key, value in zip(keys, _open_lmdb(path, _inode(path)).values(keys), strict=True):
-        place = key.decode("ascii", errors="backslashreplace")
+    for record in block.payload:
+        if not isinstance(record, Pickled):
+            yield record
+            continue
         try:
-            if value is None:
-                raise LmdbValueError("the key is gone: the file changed while it was read")
-            yield Record(place, smiles_of(decode_value(value)).encode(errors="surrogateescape"))
+            smiles = smiles_of(decode_value(record.content))
+            yield Record(record.place, smiles.encode(errors="surrogateescape"))
         except LmdbValueError as error:
-            yield Record(place, b"", str(error))
+            yield Record(record.place, b"", str(error))
 
 
 def records_in(path: Path, column: str) -> Iterator[Record]:
@@ -140,25 +150,3 @@ def _csv_records(path: Path, file: BinaryIO, column: str) -> Iterator[Record]:
             yield Record(str(number), ",".join(row).encode(errors="surrogateescape"), fault)
         else:
             yield Record(str(number), row[index].strip().encode(errors="surrogateescape"))
-
-
-def _inode(path: Path) -> int:
-    return path.stat().st_ino if path.is_file() else 0
-
-
-@functools.cache
-def _open_lmdb(path: Path, inode: int) -> LmdbFile:
-    """The file, opened once in each process, as LMDB demands; again if it was replaced."""
-    return LmdbFile(path)
-
-
-def _lmdb_blocks(path: Path) -> Iterator[Block]:
-    file = _open_lmdb(path, _inode(path))
-    weight, count = path.stat().st_size, len(file)
-    held, done = [], 0
-    for number, key in enumerate(file.keys(), 1):
-        held.append(key)
-        if len(held) == BLOCK_RECORDS or number == count:
-            now = weight * number // count
-            yield Block(str(path), LmdbKeys(path, held), now - done)
-            held, done = [], now

@@ -45,8 +45,8 @@ def evaluate(save: Path, task: Task, data: Path, test: bool, device: str | None)
             rows[split] = len(predictions.index)
         else:
             write_submission(save / "submission", task, split, predictions)
-    made_of = read_json(save / folders.RECORD)
-    settings = made_of["settings"]
+    manifest = read_json(save / folders.MANIFEST)
+    settings = manifest["settings"]
     limit = int(settings["--max-positions"]) // int(settings.get("--repeat-times", 1))
     lengths = {split: row_lengths(data, split) for split in ("train", *splits)}
     result = {
@@ -58,8 +58,8 @@ def evaluate(save: Path, task: Task, data: Path, test: bool, device: str | None)
         "cut": {split: [int((found > limit).sum()), limit] for split, found in lengths.items()},
         "point": settings["point"],
         "seed": settings["seed"],
-        "inputs": made_of["inputs"],
-        "command": made_of["command"],
+        "inputs": manifest["inputs"],
+        "command": manifest["command"],
     }
     write_json(save / RESULT, result)
     return result

@@ -13,9 +13,6 @@ from lib.glue.tasks import Task
 
 LONGEST_SHOWN = 300  # characters of a header
 LISTED = 5  # of the skipped lines, how many are named
-MRPC_RAW = {"train": "msr_paraphrase_train.txt", "valid": "msr_paraphrase_train.txt"}
-MRPC_RAW["test"] = "msr_paraphrase_test.txt"
-MRPC_DEV_IDS = ("dev_ids.tsv", "mrpc_dev_ids.tsv")
 
 
 @dataclass(frozen=True)
@@ -44,14 +41,6 @@ class Report:
     skipped: list[int] = field(default_factory=list)
 
 
-def find_file(folder: Path, names: tuple[str, ...]) -> Path | None:
-    for name in names:
-        for path in (folder / name, folder / f"{name}.gz"):
-            if path.is_file():
-                return path
-    return None
-
-
 def file_of(folder: Path, task: Task, split: str) -> Path | None:
     """The file of a split of a task; None if there is none.
 
@@ -59,14 +48,8 @@ def file_of(folder: Path, task: Task, split: str) -> Path | None:
         folder: of the task, such as glue/RTE.
         split: our name for it.
     """
-    found = find_file(folder, (f"{task.splits[split]}.tsv",))
-    if found is None and task.name == "MRPC":
-        found = find_file(folder, (MRPC_RAW[split],))
-    return found
-
-
-def is_raw_mrpc(path: Path) -> bool:
-    return path.name.startswith("msr_paraphrase_")
+    names = (f"{task.splits[split]}.tsv", f"{task.splits[split]}.tsv.gz")
+    return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def read_split(path: Path, task: Task, split: str, skip_broken: bool, report: Report) -> Iterator[Row]:
@@ -81,30 +64,8 @@ def read_split(path: Path, task: Task, split: str, skip_broken: bool, report: Re
     Raises:
         UserError: for a missing column, a broken row, or a label that the task does not have.
     """
-    if is_raw_mrpc(path) and split != "test":
-        dev = _mrpc_dev_ids(path)
-        missing = set(dev)
-        for row, fields in _read(path, task, split, skip_broken, report):
-            pair = fields["#1 ID"], fields["#2 ID"]
-            missing.discard(pair)
-            if (pair in dev) == (split == "valid"):
-                report.rows += 1
-                yield row
-        if missing:
-            raise UserError(
-                f"{path} lacks {len(missing)} of the {len(dev)} pairs of its {' or '.join(MRPC_DEV_IDS)}, "
-                f"such as {' '.join(min(missing))}: download both again"
-            )
-        return
-    for row, _ in _read(path, task, split, skip_broken, report):
-        report.rows += 1
-        yield row
-
-
-def _read(path, task, split, skip_broken, report) -> Iterator[tuple[Row, dict[str, str]]]:
     labelled = not split.startswith("test")
     columns = list(task.headless) if task.headless and labelled else None
-    place = 0
     for number, line in lines_of(path):
         fields = line.split("\t")
         if columns is None:
@@ -126,10 +87,10 @@ def _read(path, task, split, skip_broken, report) -> Iterator[tuple[Row, dict[st
         sentences = tuple(named[column].strip() for column in task.sentences)
         report.empty_sentences += sum(not sentence for sentence in sentences)
         label = check_label(path, number, task, named[task.label]) if labelled else None
-        index = named.get("index", named.get("id", str(place))) if not labelled else str(place)
-        yield Row(number, index, sentences, label), named
-        place += 1
-    if place == 0:
+        index = str(report.rows) if labelled else named.get("index", named.get("id", str(report.rows)))
+        yield Row(number, index, sentences, label)
+        report.rows += 1
+    if report.rows == 0:
         raise UserError(f"{path} has no rows")
 
 
@@ -162,20 +123,3 @@ def check_label(path: Path, number: int, task: Task, label: str) -> str:
             f"{path}, line {number}: score {label!r}, but {task.name} has {lowest:g} to {highest:g}"
         )
     return label
-
-
-def _mrpc_dev_ids(path: Path) -> set[tuple[str, str]]:
-    """The pairs of MRPC's training file that make up GLUE's development set."""
-    found = find_file(path.parent, MRPC_DEV_IDS)
-    if found is None:
-        raise UserError(
-            f"{path} holds both the training and the development set: put GLUE's list of the latter "
-            f"({' or '.join(MRPC_DEV_IDS)}) beside it, or provide train.tsv and dev.tsv"
-        )
-    pairs = set()
-    for number, line in lines_of(found):
-        pair = tuple(line.split("\t"))
-        if len(pair) != 2:
-            raise UserError(f"{found}, line {number}: {line!r} is not a pair of ids")
-        pairs.add(pair)
-    return pairs

@@ -6,7 +6,7 @@ dict.txt              the dictionary of the pre-training
 SPLIT.bin, SPLIT.idx  tokens and </s> of each molecule, in fairseq's format; SPLIT is train, valid or test
 SPLIT.labels.npy      float32 [molecules, properties], NaN for a missing label
 SPLIT.tsv             line of the source and SMILES as tokenised, one molecule per line, in the same order
-report.tsv            molecules that were skipped, or kept with a remark: line, part, status, reason, SMILES
+report.tsv            molecules that were skipped, or kept with a remark: line, split, status, reason, SMILES
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from lib.corpora.indexed import indexed_dataset
 from lib.files import write_lines
 from lib.moleculenet.encoding import Encoded, Report
 
-Parts = dict[str, list[Encoded]]  # "train", "valid", "test"
+Splits = dict[str, list[Encoded]]  # "train", "valid", "test"
 LISTED = 5  # properties that a remark names
 
 
 def write_folder(
-    folder: Path, parts: Parts, labels: dict[str, np.ndarray], report: Report, dictionary
+    folder: Path, splits: Splits, labels: dict[str, np.ndarray], report: Report, dictionary
 ) -> dict:
     """Writes all but molecules.json.
 
     Args:
-        labels: [molecules, properties] of each part.
+        labels: [molecules, properties] of each split.
 
     Returns:
-        For each part ``molecules`` and ``longest``, the most tokens of a molecule with <s> and </s>.
+        For each split ``molecules`` and ``longest``, the most tokens of a molecule with <s> and </s>.
     """
     sizes = {}
-    for part in PARTS:
-        molecules = parts[part]
+    for split in PARTS:
+        molecules = splits[split]
         sentences = [
             np.array([*map(dictionary.index, molecule.tokens), dictionary.eos()]) for molecule in molecules
         ]
-        with indexed_dataset(folder / part, len(dictionary) + 1) as dataset:
+        with indexed_dataset(folder / split, len(dictionary) + 1) as dataset:
             dataset.add_sentences(sentences)
-        np.save(folder / f"{part}.labels.npy", labels[part])
-        _write_tsv(folder / f"{part}.tsv", ("line", "smiles"), ((m.row.line, m.smiles) for m in molecules))
-        sizes[part] = {"molecules": len(molecules), "longest": 1 + max(map(len, sentences))}
-    header = ("line", "part", "status", "reason", "smiles")
+        np.save(folder / f"{split}.labels.npy", labels[split])
+        _write_tsv(folder / f"{split}.tsv", ("line", "smiles"), ((m.row.line, m.smiles) for m in molecules))
+        sizes[split] = {"molecules": len(molecules), "longest": 1 + max(map(len, sentences))}
+    header = ("line", "split", "status", "reason", "smiles")
     _write_tsv(folder / "report.tsv", header, sorted(report.entries, key=lambda entry: entry[0]))
     dictionary.save(str(folder / "dict.txt"))
     return sizes
@@ -61,15 +61,15 @@ def _write_tsv(path: Path, header: Sequence[str], rows: Iterable[Sequence]) -> N
 
 
 def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
-    """What to report of properties without labels, or with labels of one class only, part by part.
+    """What to report of properties without labels, or with labels of one class only, split by split.
 
     Raises:
         UserError: if that holds for all properties in the training set, so that nothing could be learned.
     """
     remarks = []
-    for part, values in labels.items():
+    for split, values in labels.items():
         useless = one_class_only(values) if classification else np.isnan(values).all(0)
-        if useless.all() and part == "train":
+        if useless.all() and split == "train":
             raise UserError(
                 "every property has labels of one class only in the training set, or none: there is nothing "
                 "to learn; split the data differently (--split random --seed N, or --split given)"
@@ -81,16 +81,16 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
             named = ", ".join(found[:LISTED])
             named += f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
             what = "lack labels of both classes (no ROC-AUC there)" if classification else "have no label"
-            remarks.append(f"{part}: {len(found)} of {len(names)} properties {what}: {named}")
+            remarks.append(f"{split}: {len(found)} of {len(names)} properties {what}: {named}")
     return remarks
 
 
-def repeated_molecules(parts: Parts) -> list[str]:
+def repeated_molecules(splits: Splits) -> list[str]:
     """What to report of molecules that occur more than once, compared by RDKit's canonical SMILES."""
     places: dict[str, list[str]] = {}
-    for part, molecules in parts.items():
+    for split, molecules in splits.items():
         for molecule in molecules:
-            places.setdefault(molecule.canonical, []).append(part)
+            places.setdefault(molecule.canonical, []).append(split)
     repeated = [where for where in places.values() if len(where) > 1]
     if not repeated:
         return []
@@ -99,7 +99,7 @@ def repeated_molecules(parts: Parts) -> list[str]:
     remark = f"{len(repeated)} molecules occur more than once (same canonical SMILES)"
     if apart:
         remark += (
-            f", {apart} of them in more than one part, {leak} in both train and test: test metrics are "
+            f", {apart} of them in more than one split, {leak} in both train and test: test metrics are "
             "too optimistic"
         )
     return [remark]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fs_plugins.data.molecule_splits import PARTS
 from fs_plugins.data.molecules import parse_molecule
 from fs_plugins.data.property_info import PropertyInfo
 from lib.command_line import UserError
@@ -23,16 +23,6 @@ def check_installed() -> None:
     """Raises UserError if chemprop is not installed."""
     if importlib.util.find_spec("chemprop") is None:
         raise UserError("D-MPNN needs the package chemprop: pip install '.[chemprop]'")
-
-
-def _write(path: Path, smiles: list[str], info: PropertyInfo, labels: np.ndarray | None = None) -> None:
-    """A table as chemprop reads it; an empty cell is a missing label."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["smiles", *(info.names if labels is not None else ())])
-        for i, text in enumerate(smiles):
-            found = () if labels is None else ("" if np.isnan(x) else f"{x:.9g}" for x in labels[i])
-            writer.writerow([text, *found])
 
 
 def _chemprop(*words: str | Path) -> None:
@@ -76,36 +66,29 @@ def fit_and_predict(
     Raises:
         UserError: if chemprop fails; the reason is in its output.
     """
+    import pandas as pd  # of chemprop
+
     predictions, mean = {}, np.ma.masked_invalid(labels["train"]).mean(axis=0).filled(0.5)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        tables = {split: folder / f"{split}.csv" for split in smiles}
-        smiles = {split: list(compress(found, kept[split])) for split, found in smiles.items()}
-        for split, table in tables.items():
-            _write(table, smiles[split], info, labels[split][kept[split]])
+        tables = {}
+        for split, strings in smiles.items():
+            frame = pd.DataFrame(labels[split][kept[split]], columns=info.names)
+            frame.insert(0, "smiles", list(compress(strings, kept[split])))
+            tables[split] = folder / f"{split}.csv"
+            frame.to_csv(tables[split], index=False, float_format="%.9g")  # an empty cell is a missing label
         kind = "regression" if info.regression else "classification"
-        trained = ["--data-path", tables["train"], tables["valid"], tables["test"], "-t", kind]
-        common = [
-            "--accelerator",
-            device,
-            "--devices",
-            "1",
-            "--num-workers",
-            "0",
-            "--smiles-columns",
-            "smiles",
-        ]
-        _chemprop("train", *trained, *common, "--output-dir", folder / "model", "--epochs", str(epochs),
-                  "--pytorch-seed", str(seed), "--data-seed", str(seed))  # fmt: skip
+        common = ["--accelerator", device, "--devices", 1, "--num-workers", 0, "--smiles-columns", "smiles"]
+        _chemprop("train", "--data-path", *(tables[split] for split in PARTS), "-t", kind,
+                  *common, "--output-dir", folder / "model", "--epochs", epochs,
+                  "--pytorch-seed", seed, "--data-seed", seed)  # fmt: skip
         model = folder / "model" / "model_0" / "best.pt"
         for split in smiles.keys() - {"train"}:
             asked, answered = folder / f"{split}.asked.csv", folder / f"{split}.answered.csv"
-            _write(asked, smiles[split], info)
+            pd.read_csv(tables[split], usecols=["smiles"]).to_csv(asked, index=False)  # without the labels
             _chemprop(
                 "predict", "--test-path", asked, "--model-paths", model, "--preds-path", answered, *common
             )
-            with answered.open(encoding="utf-8", newline="") as file:
-                rows = list(csv.DictReader(file))
             predictions[split] = np.tile(mean, (len(kept[split]), 1))
-            predictions[split][kept[split]] = [[float(row[name]) for name in info.names] for row in rows]
+            predictions[split][kept[split]] = pd.read_csv(answered)[list(info.names)].to_numpy(float)
     return predictions

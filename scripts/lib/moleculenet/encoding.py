@@ -29,7 +29,7 @@ class Report:
     """What happened to individual molecules.
 
     Attributes:
-        entries: (line, part, "skipped" or "kept", reason, SMILES).
+        entries: (line, split, "skipped" or "kept", reason, SMILES).
         unknown: unknown tokens and how often they occur in the molecules kept.
     """
 
@@ -65,7 +65,7 @@ def encode(
         UserError: if no molecule is left, or too many have unknown tokens.
     """
     known, report, molecules = set(symbols), Report(), []
-    report.entries += [(line, part, "skipped", reason, s) for line, s, reason, part in table.skipped]
+    report.entries += [(line, split, "skipped", reason, s) for line, s, reason, split in table.skipped]
     unknown_tokens, affected = Counter(), 0
     for row in table.rows:
         try:
@@ -74,7 +74,7 @@ def encode(
             smiles = standard if canonical else row.smiles
             tokens = tokenize(smiles)
         except ValueError as error:
-            report.entries.append((row.line, row.part, "skipped", str(error), row.smiles))
+            report.entries.append((row.line, row.split, "skipped", str(error), row.smiles))
             continue
         if allow_valence:
             _note_valence(row, report)
@@ -84,7 +84,7 @@ def encode(
             unknown_tokens += unknown
             reason = f"unknown tokens {' '.join(sorted(unknown))}"
             status = "skipped" if skip_unknown else "kept"
-            report.entries.append((row.line, row.part, status, reason, row.smiles))
+            report.entries.append((row.line, row.split, status, reason, row.smiles))
             if skip_unknown:
                 continue
             report.unknown += unknown
@@ -109,4 +109,4 @@ def _note_valence(row: Row, report: Report) -> None:
     try:
         parse_molecule(row.smiles)
     except ValueError as error:
-        report.entries.append((row.line, row.part, "kept", str(error), row.smiles))
+        report.entries.append((row.line, row.split, "kept", str(error), row.smiles))

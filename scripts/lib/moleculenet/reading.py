@@ -27,13 +27,13 @@ class Row:
         line: its line in the file, the header being 1; in an LMDB file the number of the entry, from 1.
         smiles: as in the file.
         labels: one for each property, NaN if missing.
-        part: "train", ... if the source says so.
+        split: "train", ... if the source says so.
     """
 
     line: int
     smiles: str
     labels: list[float]
-    part: str = ""
+    split: str = ""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Table:
     Attributes:
         names: of the properties.
         rows: those that can be read.
-        skipped: (line, SMILES, reason, part) of those that cannot.
+        skipped: (line, SMILES, reason, split) of those that cannot.
     """
 
     names: list[str]
@@ -124,8 +124,8 @@ def read_csv(
                 table.skipped.append((line, cells[smiles_at] if smiles_at < len(cells) else "", reason, ""))
             else:
                 labels = labels_of([cells[i] for i in at], names, f"{path}, line {line}", classification)
-                part = cells[split_at] if split_at is not None else ""
-                table.rows.append(Row(line, cells[smiles_at].strip(), labels, part))
+                split = cells[split_at] if split_at is not None else ""
+                table.rows.append(Row(line, cells[smiles_at].strip(), labels, split))
     return table
 
 
@@ -141,23 +141,23 @@ def read_lmdbs(folder: Path, names: Sequence[str], classification: bool = True) 
     names = list(names)
     _check_once(names)
     table = Table(names)
-    for part in PARTS:
-        with LmdbFile(folder / f"{part}.lmdb") as file:
+    for split in PARTS:
+        with LmdbFile(folder / f"{split}.lmdb") as file:
             keys = sorted(file.keys(), key=lambda key: (len(key), key))  # "10" after "9"
             for number, value in enumerate(file.values(keys), start=1):
-                where = f"{folder / part}.lmdb, entry {number}"
+                where = f"{folder / split}.lmdb, entry {number}"
                 try:
                     molecule = decode_value(value)
                     smiles = smiles_of(molecule)
                 except LmdbValueError as error:
-                    table.skipped.append((number, "", str(error), part))
+                    table.skipped.append((number, "", str(error), split))
                     continue
                 cells = _targets(molecule, where, classification)
                 if not names:
                     names += [f"property-{i + 1}" for i in range(len(cells))]
                 if len(cells) != len(names):
                     raise UserError(f"{where}: {len(cells)} labels, but {len(names)} are expected")
-                table.rows.append(Row(number, smiles, labels_of(cells, names, where, classification), part))
+                table.rows.append(Row(number, smiles, labels_of(cells, names, where, classification), split))
     if not table.rows and not table.skipped:
         raise UserError(f"the files in {folder} are empty")
     return table

@@ -8,7 +8,7 @@ import math
 import pandas as pd
 
 from lib import figures
-from lib.folders import RECORD
+from lib.folders import MANIFEST
 from lib.report.page import Block, Picture, Pictures
 from lib.report.study import TRAIN, Study
 from lib.study import runs
@@ -54,7 +54,7 @@ def frame(study: Study, name: str) -> pd.DataFrame:
                 "lr": one.lr,
             }
             row |= {"updates": training.get("updates"), "flops": training.get("flops")}
-            row["commit"] = (study.reader.read(folder / RECORD) or {}).get("commit")
+            row["commit"] = (study.reader.read(folder / MANIFEST) or {}).get("commit")
             rows.append(row | _results(study, folder, run))
     return pd.DataFrame(rows)
 

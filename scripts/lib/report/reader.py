@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from lib.folders import RECORD
+from lib.folders import MANIFEST
 from lib.report.page import Section, code
 from lib.tables import Table
 
@@ -53,8 +53,8 @@ class Reader:
             return None
 
     def record(self, folder: Path) -> None:
-        """Makes the command, commit and versions in the made_of.json of a run part of the provenance."""
-        if found := self.read(folder / RECORD, _origin):
+        """Makes the command, commit and versions in the manifest.json of a run part of the provenance."""
+        if found := self.read(folder / MANIFEST, _origin):
             self.commands[str(folder)], versions = found
             for name, version in versions.items():
                 self._origins[name].add(str(version))

@@ -2,7 +2,7 @@
 
 study.json              size, data, glue, seeds and targets, as the workflow was asked for them
 study/NAME/lr-RATE/seed-N/
-    made_of.json, train.json    the record and the outcome of a pre-training; metrics.jsonl: its curve
+    manifest.json, train.json    the record and the outcome of a pre-training; metrics.jsonl: its curve
     MEASURE.json                measurements; glue/TASK/seed-N/result.json: fine-tunings by table 6
 rates/NAME.json         the best learning rate of a run, and the seed that chose it
 """

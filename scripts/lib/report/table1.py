@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from lib import paper
-from lib.folders import RECORD
+from lib.folders import MANIFEST
 from lib.moleculenet.datasets import KNOWN
 from lib.report.finetunings import MEAN, Column, Finetuning, Model, beside_paper
 from lib.report.page import Section, remarks
@@ -52,7 +52,7 @@ def read(name: str, folder: Path, reader: Reader, seeds: tuple[int, ...] = ()) -
     model.read(RESULT, _parse, reader)
     for runs in model.runs.values():
         for run in runs[()].values():
-            if (run.folder / RECORD).exists():  # a baseline has none
+            if (run.folder / MANIFEST).exists():  # a baseline has none
                 reader.record(run.folder)
     return model
 

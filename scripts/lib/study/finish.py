@@ -15,9 +15,9 @@ from pathlib import Path
 
 from lib import logs
 from lib.command_line import UserError, run_main
+from lib.cost import flops_of_run
 from lib.files import atomic, read_json, write_json
-from lib.folders import RECORD
-from lib.plan.cost import flops_of_run
+from lib.folders import MANIFEST
 
 USAGE = "usage.jsonl"  # of lib.on_gpu
 
@@ -40,7 +40,7 @@ def finish(save: Path, run: dict) -> dict:
     with atomic(save / "metrics.jsonl") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
     corrupted = logs.corruption(records, run["k"]) if run["model"] == "repeated-mlm" else None
-    command = read_json(save / RECORD)["runs"]
+    command = read_json(save / MANIFEST)["runs"]
     usage = save / USAGE
     attempts = [json.loads(line) for line in usage.read_text().splitlines()] if usage.exists() else []
     return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lib.files import read_json
-from lib.folders import RECORD
+from lib.folders import MANIFEST
 from lib.study.runs import ATOMS, CURVE, ENTROPY, FILLING, JOINT, PROBE, PROBE_RATIO, USE_OF_STATES, Run
 
 NO_PATHS = ("mlm", "repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
@@ -50,8 +50,8 @@ MEASURES = {
 def applies(name: str, run: Run, data: Path | None) -> bool:
     """Whether a run has a measure: molecules have more, and a model without paths fewer."""
     measure = MEASURES[name]
-    made_of = (read_json(data / RECORD) if data is not None else None) or {"settings": {}}
-    if measure.molecules and "smiles" not in made_of["settings"]:  # --smiles of prepare_smiles.py
+    manifest = (read_json(data / MANIFEST) if data is not None else None) or {"settings": {}}
+    if measure.molecules and "smiles" not in manifest["settings"]:  # --smiles of prepare_smiles.py
         return False
     return not (measure.paths and run.model in NO_PATHS)
 

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, make_builder
-from lib import folders
 from lib.command_line import UserError
 from lib.corpora import binarise
 from lib.corpora.blocks import Block, EncodedBlock
@@ -47,7 +46,7 @@ def source(tmp_path):
 
 def test_bytes_of_fairseq(source, tmp_path):
     """Against fairseq's own dictionary and builder, over the same sentences."""
-    prepare(tmp_path / "out", source, 1, WordEncoder())
+    prepare(tmp_path / "out", [source])
     lines = [line for line in source.read_text().split("\n")[:-1] if "!" not in line]
     dictionary = Dictionary.load(str(tmp_path / "out" / "dict.txt"))
     counts = {}
@@ -69,13 +68,13 @@ def test_bytes_of_fairseq(source, tmp_path):
 
 def test_empty_lines_are_sentences(source, tmp_path):
     source.write_text("a v\n\nb\n\n")
-    prepare(tmp_path / "out", source, 1, WordEncoder())
+    prepare(tmp_path / "out", [source])
     assert [len(s) for s in MMapIndexedDataset(str(tmp_path / "out" / "train"))] == [1, 2, 1]
 
 
 def test_rejected_and_report(source, tmp_path):
     source.write_text('a v\nb\n!c\t"d"\ne!\n')
-    result = prepare(tmp_path / "out", source, 1, WordEncoder())
+    result = prepare(tmp_path / "out", [source])
     with (tmp_path / "out" / "rejected.tsv").open(newline="") as file:
         rows = list(csv.reader(file, dialect="excel-tab"))
     assert rows == [
@@ -90,16 +89,59 @@ def test_rejected_and_report(source, tmp_path):
     assert json.loads((tmp_path / "out" / "prepared.json").read_text()) == result
 
 
-def test_workers_change_nothing(source, tmp_path):
-    for workers in (1, 2, 3):
-        prepare(tmp_path / str(workers), source, workers, WordEncoder())
-    assert contents(tmp_path / "1") == contents(tmp_path / "2") == contents(tmp_path / "3")
+@pytest.fixture
+def sources(tmp_path):
+    return [corpus(tmp_path / f"{i}.txt", 12, seed=i) for i in range(4)]
 
 
-def start(output, source, workers, log):
+@pytest.fixture
+def whole(sources, tmp_path):
+    """What a run that nothing stops writes."""
+    prepare(tmp_path / "whole", sources)
+    return contents(tmp_path / "whole")
+
+
+@pytest.fixture
+def stopped(sources, tmp_path, monkeypatch):
+    """A folder whose run was stopped in its third file."""
+
+    class Stops(WordEncoder):
+        def __call__(self, block):
+            if block.source == "2.txt" and block.payload[0][0] > 1:
+                raise KeyboardInterrupt
+            return super().__call__(block)
+
+    monkeypatch.setattr(binarise, "SAVE_SECONDS", 0)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "out", sources, 1, Stops())
+    assert not any((tmp_path / "out" / name).exists() for name in FILES)
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_change_nothing(workers, sources, whole, tmp_path):
+    prepare(tmp_path / "out", sources, workers)
+    assert contents(tmp_path / "out") == whole
+
+
+def test_a_stopped_run_resumes_at_its_file(stopped, sources, whole, tmp_path):
+    prepare(stopped, sources, 1, WordEncoder(tmp_path / "log"))
+    assert contents(stopped) == whole and not (stopped / "draft").exists()
+    assert (tmp_path / "log").read_text().split() == ["2.txt"] * 4 + ["3.txt"] * 4
+
+
+def test_a_damaged_draft_is_named(stopped, sources, whole):
+    os.truncate(stopped / "draft" / "train.tokens", 3)
+    with pytest.raises(UserError, match="train.tokens is damaged: rerun the same command with --overwrite"):
+        prepare(stopped, sources)
+    prepare(stopped, sources, overwrite=True)
+    assert contents(stopped) == whole
+
+
+def start(output, sources, workers, log):
     scripts = TOY.parents[3] / "scripts"
     return subprocess.Popen(
-        [sys.executable, str(TOY), str(output), str(source), str(workers), str(log)],
+        [sys.executable, TOY, output, str(workers), log, *sources],
         env={**os.environ, "PYTHONPATH": str(scripts)},
         stderr=subprocess.PIPE,
         text=True,
@@ -116,10 +158,6 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def stop(*_):
-    raise KeyboardInterrupt
-
-
 def until(condition, what: str):
     for _ in range(600):
         if condition():
@@ -129,117 +167,69 @@ def until(condition, what: str):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_killed_and_repeated(source, tmp_path, workers):
-    prepare(tmp_path / "whole", source, 1, WordEncoder())
+def test_killed_and_repeated(sources, whole, tmp_path, workers):
     output, log = tmp_path / "out", tmp_path / "log"
-    run = start(output, source, workers, log)
-    until(lambda: len(list(output.glob("parts/*.npz"))) >= 4, "the first parts")
+    run = start(output, sources, workers, log)
+    until(lambda: (output / "draft" / "saved.json").exists(), "the first file")
     offspring = children(run.pid)
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     assert not any((output / name).exists() for name in FILES)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in offspring), "the end of the workers")
-    kept = {path: path.stat().st_mtime_ns for path in output.glob("parts/*.npz")}
-    (output / "parts" / "00000099.npz.77.tmp").write_bytes(b"half")  # as a kill leaves it
-
-    done_before = len(log.read_text().splitlines())
-    run = start(output, source, 3 - workers, log)
+    log.unlink()
+    run = start(output, sources, 3 - workers, log)
     assert run.wait() == 0, run.stderr.read()
-    assert contents(output) == contents(tmp_path / "whole")
-    repeated = len(log.read_text().splitlines()) - done_before
-    assert repeated == 14 - len(kept)  # 40 lines in blocks of 3; no part is made twice
+    assert contents(output) == whole and "0.txt" not in log.read_text()
 
 
-def test_a_run_killed_while_merging(source, tmp_path, monkeypatch):
-    prepare(tmp_path / "whole", source, 1, WordEncoder())
-    output = tmp_path / "out"
-
-    with monkeypatch.context() as patched:
-        patched.setattr(binarise, "write_json", stop)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(output, source, 1, WordEncoder())
-    assert not (output / "prepared.json").exists()
-    log = tmp_path / "log"
-    prepare(output, source, 1, WordEncoder(log))
-    assert contents(output) == contents(tmp_path / "whole")
-    assert not log.exists()
-
-
-def test_a_damaged_part_is_named(source, tmp_path, monkeypatch):
-    prepare(tmp_path / "whole", source, 1, WordEncoder())
-    output, log = tmp_path / "out", tmp_path / "log"
-    with monkeypatch.context() as patched:
-        patched.setattr(binarise, "_merge_all", stop)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(output, source, 1, WordEncoder())
-    part = output / "parts" / "00000002.npz"
-    for damaged in (part.read_bytes()[:-9], b"", b"junk" * 9):
-        part.write_bytes(damaged)
-        with pytest.raises(UserError, match="00000002.npz is damaged .*: remove it and rerun"):
-            prepare(output, source, 1, WordEncoder(log))
-    part.unlink()
-    prepare(output, source, 1, WordEncoder(log))
-    assert log.read_text().split() == ["7"]
-    assert contents(output) == contents(tmp_path / "whole")
+def test_a_killed_worker_is_an_error(sources, tmp_path):
+    run = start(tmp_path / "out", sources, 2, tmp_path / "log")
+    until(lambda: (tmp_path / "log").exists(), "a worker")
+    for pid in children(run.pid):
+        if Path(f"/proc/{pid}/cmdline").read_bytes().count(b"forkserver"):
+            os.kill(pid, signal.SIGKILL)
+    assert run.wait(60) == 1
+    assert "a worker was killed, most likely because memory ran out" in run.stderr.read()
 
 
 def test_a_finished_folder_is_kept(source, tmp_path):
-    first = prepare(tmp_path / "out", source, 1, WordEncoder())
-    log = tmp_path / "log"
-    assert prepare(tmp_path / "out", source, 1, WordEncoder(log)) == first
-    assert not log.exists()
+    first, log = prepare(tmp_path / "out", [source]), tmp_path / "log"
+    assert prepare(tmp_path / "out", [source], 1, WordEncoder(log)) == first and not log.exists()
 
 
 def test_other_settings_and_other_input_are_refused(source, tmp_path):
     output = tmp_path / "out"
-    prepare(output, source, 1, WordEncoder())
+    prepare(output, [source])
     before = contents(output)
     with pytest.raises(
         UserError,
         match=r"(?s)other settings or data: .*use --overwrite.*splits: there \['tr",
     ):
-        prepare(output, source, 1, WordEncoder(), splits=("train",))
+        prepare(output, [source], splits=("train",))
     corpus(source, seed=2)
     with pytest.raises(UserError, match="--train .*: there .* bytes, changed at"):
-        prepare(output, source, 1, WordEncoder())
+        prepare(output, [source])
     assert contents(output) == before
-    prepare(output, source, 1, WordEncoder(), overwrite=True)
-    prepare(tmp_path / "new", source, 1, WordEncoder())
+    prepare(output, [source], overwrite=True)
+    prepare(tmp_path / "new", [source])
     assert contents(output) == contents(tmp_path / "new") != before
-
-
-def test_data_of_another_program_are_not_replaced(source, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "dict.txt").write_text("a 1\n")
-    with pytest.raises(UserError, match="holds results without a made_of.json: choose .*--overwrite"):
-        prepare(tmp_path / "out", source, 1, WordEncoder())
-    assert (tmp_path / "out" / "dict.txt").read_text() == "a 1\n"
-
-
-def test_two_runs_at_once(source, tmp_path, monkeypatch):
-    run = start(tmp_path / "out", source, 1, tmp_path / "log")
-    until(lambda: (tmp_path / "out" / "parts").exists(), "the first run")
-    monkeypatch.setattr(folders, "PATIENCE", 0.1)
-    with pytest.raises(UserError, match="another run is at work"):
-        prepare(tmp_path / "out", source, 1, WordEncoder())
-    assert run.wait() == 0, run.stderr.read()
 
 
 def test_nothing_in_a_split(source, tmp_path):
     source.write_text("a\n!b\n")
     with pytest.raises(UserError, match=r"nothing is left for valid. Rejected: 1 x a '!' \(see "):
-        prepare(tmp_path / "out", source, 1, WordEncoder())
+        prepare(tmp_path / "out", [source])
     assert (tmp_path / "out" / "rejected.tsv").exists() and not (tmp_path / "out" / "dict.txt").exists()
     source.write_text("")
     with pytest.raises(UserError, match="input is empty"):
-        prepare(tmp_path / "other", source, 1, WordEncoder())
+        prepare(tmp_path / "other", [source])
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_in_the_encoder_is_raised(source, tmp_path, workers):
     source.write_bytes(b"a v\n\xff\n")
     with pytest.raises(UnicodeDecodeError):
-        prepare(tmp_path / "out", source, workers, WordEncoder())
+        prepare(tmp_path / "out", [source], workers)
 
 
 def test_ids_of_a_given_dictionary(tmp_path):
@@ -248,13 +238,13 @@ def test_ids_of_a_given_dictionary(tmp_path):
     sentences = [np.array([4, 5, 2]), np.array([], int), np.array([5, 2])]
 
     def run(name, made):
-        blocks = [Block("x", None)]
         return binarise.binarise(
             tmp_path / name,
             {},
             {},
-            lambda: blocks,
-            lambda _: EncodedBlock({"train": made}),
+            [given],
+            lambda path: [Block("x", None)],
+            lambda block: EncodedBlock({"train": made}),
             splits=("train",),
             dictionary=given,
         )
@@ -263,16 +253,15 @@ def test_ids_of_a_given_dictionary(tmp_path):
     assert (tmp_path / "out" / "dict.txt").read_bytes() == given.read_bytes()
     read = MMapIndexedDataset(str(tmp_path / "out" / "train"))
     assert [s.tolist() for s in read] == [s.tolist() for s in sentences]
-    with pytest.raises(ValueError, match="id 6 is beyond the dictionary's 6 symbols"):
+    with pytest.raises(ValueError, match="train of x: id 6 is not one of 6 symbols"):
         run("bad", [np.array([4, 6])])
-    with pytest.raises(ValueError, match="ids must be from 0"):
+    with pytest.raises(ValueError, match="id -1 is not one of"):
         run("worse", [np.array([4, -1])])
 
 
-def test_a_full_disk(source, tmp_path, monkeypatch):
-    """The disk fills up after some parts; with space again the same call succeeds as if nothing happened."""
-    prepare(tmp_path / "whole", source, 1, WordEncoder())
-    room, sync = [1 + 5], os.fsync  # made_of.json and five parts
+def test_a_full_disk(sources, whole, tmp_path, monkeypatch):
+    """The disk fills up after the first file, then while merging; with space the same call goes on."""
+    output, sync, room = tmp_path / "out", os.fsync, [9]  # the manifest; five streams and their state; three
 
     def no_room(descriptor):
         room[0] -= 1
@@ -280,15 +269,14 @@ def test_a_full_disk(source, tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(descriptor)
 
-    output = tmp_path / "out"
     with monkeypatch.context() as patched:
+        patched.setattr(binarise, "SAVE_SECONDS", 0)
         patched.setattr(os, "fsync", no_room)
-        with pytest.raises(UserError, match=f"no space left on the disk of {output / 'parts'}"):
-            prepare(output, source, 1, WordEncoder())
-        assert len(list(output.glob("parts/*.npz"))) == 5 and not list(output.glob("parts/*.tmp"))
-        room[0] = 14 - 5 + 2  # enough for the parts, not for the merging
+        with pytest.raises(UserError, match=f"no space left on the disk of {output / 'draft'}"):
+            prepare(output, sources)
+        room[0] = 3 * 6 + 2  # enough for the draft, not for the merging
         with pytest.raises(UserError, match="no space left"):
-            prepare(output, source, 1, WordEncoder())
+            prepare(output, sources)
         assert not list(output.glob("*.tmp")) and not (output / "dict.txt").exists()
-    prepare(output, source, 1, WordEncoder())
-    assert contents(output) == contents(tmp_path / "whole")
+    prepare(output, sources)
+    assert contents(output) == whole

@@ -1,6 +1,6 @@
 """A corpus of words for test_binarise.py; also a program, so that it can be killed.
 
-python toy_preparation.py OUTPUT INPUT WORKERS LOG
+python toy_preparation.py OUTPUT WORKERS LOG INPUT...
 """
 
 import sys
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from lib.corpora.binarise import binarise, states_of
+from lib.corpora import binarise
 from lib.corpora.blocks import Block, EncodedBlock, Rejection
 
 LINES_OF_A_BLOCK = 3
@@ -32,7 +32,7 @@ class WordEncoder:
         time.sleep(self.seconds)
         if self.log:
             with self.log.open("a") as log:
-                log.write(f"{block.payload[0][0]}\n")
+                log.write(f"{block.source}\n")
         symbols, splits, rejections = ["</s>"], {"train": [], "valid": []}, []
         for place, line in block.payload:
             text = line.decode()
@@ -46,11 +46,13 @@ class WordEncoder:
         return EncodedBlock(splits, rejections, symbols, {"lines": len(block.payload)})
 
 
-def prepare(output: Path, source: Path, workers: int, encoder: WordEncoder, **options):
-    inputs = states_of("--train", [source])
-    return binarise(output, {}, inputs, lambda: blocks(source), encoder, workers=workers, **options)
+def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, **options):
+    inputs = binarise.states_of("--train", sources)
+    encoder = encoder or WordEncoder()
+    return binarise.binarise(output, {}, inputs, sources, blocks, encoder, workers=workers, **options)
 
 
 if __name__ == "__main__":
-    output, source, log = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[4])
-    prepare(output, source, int(sys.argv[3]), WordEncoder(log, seconds=0.1))
+    binarise.SAVE_SECONDS = 0  # after each file
+    output, workers, log, *sources = sys.argv[1:]
+    prepare(Path(output), list(map(Path, sources)), int(workers), WordEncoder(Path(log), seconds=0.1))

@@ -74,25 +74,6 @@ def test_an_empty_line_and_a_header_without_end(tmp_path):
     assert len(str(error.value)) < 600
 
 
-def test_mrpc_as_first_published(tmp_path):
-    """One training file, from which GLUE lists the pairs of the development set by their ids."""
-    rows = [f'{i % 2}\t{i}\t{i + 100}\tSentence {i} " .\tIt {i} .' for i in range(10)]
-    header = LABELLED["MRPC"][0]
-    write_file(tmp_path / "msr_paraphrase_train.txt", lines(header, rows))
-    write_file(tmp_path / "msr_paraphrase_test.txt", lines(header, rows[:2]))
-    with pytest.raises(UserError, match="both the training and the development set: put GLUE's list"):
-        rows_of(tmp_path, "MRPC")
-    ids = write_file(tmp_path / "dev_ids.tsv", "3\t103\n7\t107\n")
-    assert [row.sentences[1] for row in rows_of(tmp_path, "MRPC", "valid")] == ["It 3 .", "It 7 ."]
-    assert len(rows_of(tmp_path, "MRPC")) == 8 and len(rows_of(tmp_path, "MRPC", "test")) == 2
-    ids.write_text("3\t103\n107\t7\n")
-    with pytest.raises(UserError, match="train.txt lacks 1 of the 2 pairs .*such as 107 7"):
-        rows_of(tmp_path, "MRPC", "valid")
-    ids.write_text("3 103\n")
-    with pytest.raises(UserError, match="dev_ids.tsv, line 1: '3 103' is not a pair of ids"):
-        rows_of(tmp_path, "MRPC", "valid")
-
-
 def test_tasks_are_named_in_any_case():
     assert task_named("sst-2").name == "SST-2"
     with pytest.raises(ValueError, match="unknown task 'XNLI'"):

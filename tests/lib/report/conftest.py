@@ -16,7 +16,7 @@ def write(path: Path, content) -> None:
 
 
 def made_of(folder: Path, *command: str) -> None:
-    write(folder / "made_of.json", {**MADE_OF, "settings": {}, "command": list(command)})
+    write(folder / "manifest.json", {**MADE_OF, "settings": {}, "command": list(command)})
 
 
 def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) -> Path:

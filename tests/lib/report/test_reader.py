@@ -35,8 +35,8 @@ def test_damaged_results_are_told_once(tmp_path, reader, content, told):
 def test_provenance(tmp_path, reader):
     assert reader.provenance() is None
     made_of(tmp_path / "a", "bash", "train.sh", "a b")
-    write(tmp_path / "b/made_of.json", {**MADE_OF, "settings": {}, "command": ["run"], "commit": "beef"})
-    write(tmp_path / "c/made_of.json", {"settings": {}, "command": "run"})
+    write(tmp_path / "b/manifest.json", {**MADE_OF, "settings": {}, "command": ["run"], "commit": "beef"})
+    write(tmp_path / "c/manifest.json", {"settings": {}, "command": "run"})
     for name in ("none", "c", "a", "b"):
         reader.record(tmp_path / name)
     section = reader.provenance()
@@ -48,4 +48,4 @@ def test_provenance(tmp_path, reader):
         "torch": ["2.13.0"],
     }
     assert f"# {tmp_path / 'a'}\nbash train.sh 'a b'" in code
-    assert "c/made_of.json" in reader.problems[0] and len(reader.problems) == 1
+    assert "c/manifest.json" in reader.problems[0] and len(reader.problems) == 1

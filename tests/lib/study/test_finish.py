@@ -34,7 +34,7 @@ def save(tmp_path, monkeypatch):
     folder.mkdir()
     lines = (f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS)
     (folder / "train.log").write_text("".join(lines))
-    (folder / "made_of.json").write_text(json.dumps({"command": ["pretrain_text.sh"], "runs": COMMAND}))
+    (folder / "manifest.json").write_text(json.dumps({"command": ["pretrain_text.sh"], "runs": COMMAND}))
     attempts = [
         {"wall_seconds": 10.5, "cpu_seconds": 1.5, "machine": m, "exit_status": -9} for m in ("a", "b")
     ]

@@ -47,22 +47,6 @@ def test_a_baseline_learns_what_a_ring_is(model, molecules, flags, pretrained, t
     assert "finished before" in baseline(*argv)
 
 
-def test_other_settings_or_data_are_refused(tmp_path, capsys):
-    rows = [f"{'C' * n}{end},{n % 2}" for n in range(1, 11) for end in ("O", "N", "Cl")]
-    (tmp_path / "a.csv").write_text("\n".join(["smiles,label", *rows]) + "\n")
-    (tmp_path / "dict.txt").write_text("C 3\nO 2\nN 1\nCl 1\n")
-    for name, seed in (("data", 1), ("other", 7)):
-        argv = ["mine", tmp_path / "a.csv", tmp_path / name, "--dictionary", tmp_path / "dict.txt"]
-        argv += ["--split", "random", "--seed", seed]
-        assert prepare_moleculenet.main(list(map(str, argv))) == 0
-    save = str(tmp_path / "run")
-    assert baseline_moleculenet.main(["forest", str(tmp_path / "data"), save, "--trees", "2"]) == 0
-    capsys.readouterr()
-    for data, trees, named in (("data", "3", "trees: there 2, asked 3"), ("other", "2", "train: there ")):
-        assert baseline_moleculenet.main(["forest", str(tmp_path / data), save, "--trees", trees]) == 2
-        assert named in capsys.readouterr().err
-
-
 def test_molecules_that_chemprop_cannot_read_are_left_out_and_said(tmp_path, capsys, monkeypatch):
     """A stand-in for chemprop, which is not everywhere, sees no carbon with five bonds."""
     bad = "C(C)(C)(C)(C)C"

@@ -1,8 +1,6 @@
-"""Embeddings of molecules, as NumPy arrays and Parquet."""
+"""Embeddings of molecules."""
 
-import sys
-
-import embed_molecules
+import molecules
 import numpy as np
 import pytest
 import torch
@@ -18,8 +16,18 @@ def test_embeddings_against_each_molecule_alone(pretrained, stream, tmp_path, ki
     loaded = load_checkpoint(checkpoint, device="cpu")
     for pooling in ("first", "mean"):
         out = tmp_path / f"{pooling}.npy"
-        argv = [str(checkpoint), str(stream), "--output", str(out), "--pooling", pooling, "--device", "cpu"]
-        embed_molecules.main(argv)
+        argv = [
+            "embed",
+            str(checkpoint),
+            str(stream),
+            "--output",
+            str(out),
+            "--pooling",
+            pooling,
+            "--device",
+            "cpu",
+        ]
+        molecules.main(argv)
         found = np.load(out)
         assert found.shape == (8, 32) and found.dtype == np.float32
         for number, (smiles, vector) in enumerate(zip(STREAM, found, strict=True), start=1):
@@ -35,25 +43,3 @@ def test_embeddings_against_each_molecule_alone(pretrained, stream, tmp_path, ki
             np.testing.assert_allclose(vector, wanted.numpy(), atol=2e-5)
         remarks = (tmp_path / f"{pooling}.npy.remarks.tsv").read_text().splitlines()[1:]
         assert [int(line.split("\t")[0]) for line in remarks] == [2, 4, 5, 7]
-
-
-def test_parquet(pretrained, stream, tmp_path, monkeypatch, refused):
-    argv = [
-        str(pretrained[0]["exlm"]),
-        str(stream),
-        "--output",
-        str(tmp_path / "m.parquet"),
-        "--device",
-        "cpu",
-    ]
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "pyarrow", None)
-        patch.setitem(sys.modules, "pyarrow.parquet", None)
-        assert "needs pyarrow" in refused(embed_molecules.main, *argv)
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    embed_molecules.main(argv)
-    embed_molecules.main([*argv[:3], str(tmp_path / "m.npy"), *argv[4:]])
-    table = parquet.read_table(tmp_path / "m.parquet").to_pydict()
-    assert table["smiles"] == STREAM
-    for vector, wanted in zip(table["embedding"], np.load(tmp_path / "m.npy"), strict=True):
-        assert np.isnan(wanted).all() if vector is None else np.allclose(vector, wanted)

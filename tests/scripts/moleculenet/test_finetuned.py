@@ -5,9 +5,8 @@ In one file, as what runs files on several workers would train for each.
 
 import json
 
-import embed_molecules
+import molecules as script
 import numpy as np
-import predict_molecules
 import pytest
 from lib.command_line import UserError
 from sklearn.metrics import roc_auc_score
@@ -60,7 +59,7 @@ def test_the_page_itself_to_its_end(finetuned, pretrained, data, tmp_path):
     assert metrics["test"] == expected["test"] and metrics["valid"] == expected["valid"]
     assert f"test auc {metrics['test']['auc']}" in said
     names = {path.name for path in (tmp_path / "page").iterdir()}
-    assert {"metrics.json", "made_of.json", "train.log", "test.predictions.csv"} <= names
+    assert {"metrics.json", "manifest.json", "train.log", "test.predictions.csv"} <= names
 
 
 @pytest.mark.slow
@@ -83,7 +82,7 @@ def test_finished_runs_are_skipped_and_other_settings_refused(finetuned, pretrai
 @pytest.mark.slow
 def test_predictions_of_a_stream(finetuned, stream, tmp_path, capsys):
     checkpoint = finetuned / "seed-1" / "checkpoint_best.pt"
-    predict_molecules.main([str(checkpoint), str(stream), "--device", "cpu"])
+    script.main(["predict", str(checkpoint), str(stream), "--device", "cpu"])
     rows = read_csv(tmp_path / "molecules.predictions.csv")
     assert [row["smiles"] for row in rows] == STREAM
     for number, row in enumerate(rows, start=1):
@@ -99,7 +98,7 @@ def test_predictions_of_a_stream(finetuned, stream, tmp_path, capsys):
     text.write_text("".join(f"{smiles} name-{i}\n" if smiles else "\n" for i, smiles in enumerate(STREAM)))
     output = tmp_path / "b.csv"
     flags = ["--device", "cpu", "--batch-tokens", "1", "--output", str(output)]
-    predict_molecules.main([str(checkpoint), str(text), *flags])
+    script.main(["predict", str(checkpoint), str(text), *flags])
     for one, other in zip(rows, read_csv(output), strict=True):
         assert one["remark"] == other["remark"] and one["smiles"] == other["smiles"]
         if one["ring"]:
@@ -113,10 +112,10 @@ def test_files_without_molecules(finetuned, tmp_path, refused):
     text = tmp_path / "set.txt"
     text.write_text("name\tsmiles\nethanol\tCCO\n")
     none = "none of 2 molecules could be read: see the remarks in"
-    message = refused(predict_molecules.main, checkpoint, text, "--device", "cpu")
+    message = refused(script.main, "predict", checkpoint, text, "--device", "cpu")
     assert none in message and "set.predictions.csv" in message
     npy = ("--output", tmp_path / "m.npy")
-    assert none in refused(embed_molecules.main, checkpoint, text, "--device", "cpu", *npy)
+    assert none in refused(script.main, "embed", checkpoint, text, "--device", "cpu", *npy)
 
 
 @pytest.mark.slow
@@ -125,7 +124,7 @@ def test_predictions_are_those_of_the_evaluation(finetuned, tmp_path):
     evaluated = read_csv(folder / "test.predictions.csv")
     path = tmp_path / "test.smi"
     path.write_text("".join(row["smiles"] + "\n" for row in evaluated))
-    predict_molecules.main([str(folder / "checkpoint_best.pt"), str(path), "--device", "cpu"])
+    script.main(["predict", str(folder / "checkpoint_best.pt"), str(path), "--device", "cpu"])
     for one, other in zip(evaluated, read_csv(tmp_path / "test.predictions.csv"), strict=True):
         for name in ("ring", "other"):
             assert float(one[name]) == pytest.approx(float(other[name]), abs=2e-6)
@@ -156,14 +155,9 @@ def test_windows_keep_the_order(finetuned):
 def test_what_prediction_and_embedding_refuse(pretrained, finetuned, stream, tmp_path, refused):
     fine = finetuned / "seed-1" / "checkpoint_best.pt"
     (tmp_path / "cut.pt").write_bytes(fine.read_bytes()[:500])
-    for script, argv, message in (
-        (predict_molecules, [pretrained[0]["mlm"], stream], "predicts no properties"),
-        (predict_molecules, [fine, stream, "--smiles-column", "mol"], "no column 'mol'"),
-        (predict_molecules, [fine, tmp_path / "no.csv"], "no.csv does not exist"),
-        (predict_molecules, [fine, stream, "--output", stream], "is the file of the molecules"),
-        (predict_molecules, [tmp_path / "no.pt", stream], "no.pt"),
-        (predict_molecules, [tmp_path / "cut.pt", stream], "cut.pt"),
-        (embed_molecules, [fine, stream, "--output", tmp_path / "a.csv"], "end in .npy or .parquet"),
+    for what, argv, message in (
+        ("predict", [pretrained[0]["mlm"], stream], "predicts no properties"),
+        ("predict", [tmp_path / "cut.pt", stream], "cut.pt"),
     ):
-        assert message in refused(script.main, *argv, "--device", "cpu")
+        assert message in refused(script.main, what, *argv, "--device", "cpu")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.pt", "molecules.csv"]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lib.cost import CARDS, Model, lengths, text_of
 from lib.flags import Flags
-from lib.plan.cost import CARDS, Model, lengths, text_of
 
 from tests import builders
 

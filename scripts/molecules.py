@@ -1,0 +1,198 @@
+"""Predicts properties of molecules with a fine-tuned checkpoint, or embeds molecules with any.
+
+    python scripts/molecules.py predict runs/bbbp/seed-1/checkpoint_best.pt molecules.csv
+    python scripts/molecules.py embed checkpoints/exlm-smiles/checkpoint_best.pt molecules.csv --pooling mean
+
+predict writes molecules.predictions.csv: a row for each molecule with its SMILES, each property (the
+probability of class 1, or the value in the units of the training data) and a remark: why a molecule could not
+be read (its cells are empty then), or what to be wary of, such as tokens that the model does not know.
+
+embed writes molecules.npy, float32 [molecules, hidden size], with rows of NaN for molecules that could not be
+read, and the remarks (row from 1, SMILES, remark) in molecules.npy.remarks.tsv.
+
+Rows are in the order of the input, of which any number fits in bounded memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import pickle
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.corpora.readers import DEFAULT_COLUMN, records_in
+from lib.files import atomic
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argument_parser(__doc__)
+    add = result.add_argument
+    add("what", choices=("predict", "embed"))
+    add("checkpoint", type=Path, help="of exlm_*, mlm_*, p_roberta* or p_roberta_ext_denselink*")
+    add("molecules", type=Path, help=".csv with a header, or one SMILES per line: .txt, .smi; also as .gz")
+    add("--output", type=Path, metavar="FILE", help="(default: named after the molecules, beside them)")
+    add("--smiles-column", default=DEFAULT_COLUMN, metavar="NAME", help="of a .csv file (default: smiles)")
+    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: as the checkpoint says)")
+    add("--truncate", action="store_true", help="truncate molecules longer than the checkpoint's positions")
+    add("--smiles", choices=("canonical", "as-given"), help="(default: as in fine-tuning, or canonical)")
+    valence = "atoms with too many bonds (default: as in fine-tuning, or check)"
+    add("--valence", choices=("check", "allow"), help=valence)
+    add("--batch-tokens", type=positive, default=16384, metavar="N", help="(default: %(default)s)")
+    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    pooling = (
+        "embed: the state of <s> (ExLM: its first), or the mean over the molecule's tokens (default: first)"
+    )
+    add("--pooling", choices=("first", "mean"), default="first", help=pooling)
+    return result
+
+
+def load_model(args: argparse.Namespace):
+    """The MoleculeModel that the arguments ask for.
+
+    Raises:
+        UserError: for a checkpoint that is damaged or of other weights.
+    """
+    from fs_plugins.analysis.checkpoint import load_checkpoint
+    from fs_plugins.analysis.molecules import MoleculeModel
+
+    try:
+        checkpoint = load_checkpoint(args.checkpoint, args.data, args.device)
+    except (RuntimeError, pickle.UnpicklingError) as error:
+        raise UserError(f"{args.checkpoint} cannot be loaded: {error}") from error
+    return MoleculeModel(
+        checkpoint,
+        batch_tokens=args.batch_tokens,
+        truncate=args.truncate,
+        canonical=None if args.smiles is None else args.smiles == "canonical",
+        allow_valence=None if args.valence is None else args.valence == "allow",
+    )
+
+
+def smiles_of(path: Path, column: str) -> Iterator[str]:
+    """The SMILES of each row or line, "" if there is none, and all of a row with a wrong number of cells.
+
+    Raises:
+        UserError: if the file cannot be read, or has no such column.
+    """
+    for record in records_in(path, column):
+        text = record.content.decode("utf-8", errors="backslashreplace")
+        yield "" if record.fault and "," not in text else text  # a single cell could pass for a SMILES
+
+
+def output_of(args: argparse.Namespace) -> Path:
+    """``args.output``, or a file named after the molecules; its folder is made.
+
+    Raises:
+        UserError: if it is the input, or a folder.
+    """
+    stem = args.molecules.name.removesuffix(".gz").rsplit(".", 1)[0]
+    ending = ".npy" if args.what == "embed" else ".predictions.csv"
+    output = args.output or args.molecules.with_name(stem + ending)
+    if args.what == "embed" and output.suffix != ".npy":
+        raise UserError(f"--output {output} must end in .npy")
+    if output.is_dir():
+        raise UserError(f"--output {output} is a folder: name a file")
+    if output.exists() and args.molecules.exists() and output.samefile(args.molecules):
+        raise UserError(f"--output {output} is the file of the molecules: choose another")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    return output
+
+
+class Results:
+    """Iterates over (SMILES, result, remark) of each molecule, and counts them.
+
+    Args:
+        model: an iterator of SMILES to an iterator of (result, remark) in the same order, which may read
+            ahead; a result of None is of a molecule that could not be read.
+    """
+
+    def __init__(self, smiles: Iterator[str], model: Callable):
+        self.smiles, self.model = smiles, model
+        self.rows = self.unreadable = self.remarked = 0
+
+    def __iter__(self) -> Iterator[tuple]:
+        waiting: deque[str] = deque()
+
+        def remembered() -> Iterator[str]:
+            for smiles in self.smiles:
+                waiting.append(smiles)
+                yield smiles
+
+        for result, remark in self.model(remembered()):
+            self.rows += 1
+            self.unreadable += result is None
+            self.remarked += result is not None and bool(remark)
+            yield waiting.popleft(), result, remark
+
+    def summary(self, output: Path) -> str:
+        """Raises UserError if no molecule could be read at all."""
+        if self.rows and self.unreadable == self.rows:
+            raise UserError(f"none of {self.rows:,} molecules could be read: see the remarks in {output}")
+        text = f"{output}: {self.rows:,} molecules"
+        if self.unreadable:
+            text += f", {self.unreadable:,} of them could not be read (empty rows, with the reason)"
+        return text + (f", {self.remarked:,} with a remark" if self.remarked else "")
+
+
+def predict(output: Path, smiles: Callable[[], Iterator[str]], model) -> Results:
+    model.head  # noqa: B018  (raises if it predicts nothing)
+    names = model.properties.names
+    results = Results(smiles(), model.predict)
+    with atomic(output) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["smiles", *names, "remark"])
+        for text, values, remark in results:
+            cells = [""] * len(names) if values is None else [f"{value:.6g}" for value in values]
+            writer.writerow([text, *cells, remark])
+    return results
+
+
+def embed(output: Path, smiles: Callable[[], Iterator[str]], model, pooling: str) -> Results:
+    rows = sum(1 for _ in smiles())
+    results = Results(smiles(), lambda strings: model.embed(strings, pooling))
+    partial = output.with_name(f"{output.name}.partial")
+    try:
+        array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=(rows, model.width))
+        with atomic(output.with_name(f"{output.name}.remarks.tsv")) as file:
+            file.write("row\tsmiles\tremark\n")
+            for row, (text, vector, remark) in enumerate(results):
+                if row < rows:
+                    array[row] = np.nan if vector is None else vector
+                if remark:
+                    file.write(f"{row + 1}\t{' '.join(text.split())}\t{' '.join(remark.split())}\n")
+        if results.rows != rows:
+            raise UserError(f"the molecules changed while they were read: {rows} rows, then {results.rows}")
+        array.flush()
+        os.replace(partial, output)
+    finally:
+        partial.unlink(missing_ok=True)
+    return results
+
+
+def run(args: argparse.Namespace) -> None:
+    output = output_of(args)
+
+    def smiles() -> Iterator[str]:
+        return smiles_of(args.molecules, args.smiles_column)
+
+    next(smiles(), None)  # an unreadable file is refused before the model is loaded
+    model = load_model(args)
+    results = (
+        embed(output, smiles, model, args.pooling) if args.what == "embed" else predict(output, smiles, model)
+    )
+    print(results.summary(output))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    args = parser().parse_args(arguments)
+    return run_main(lambda: run(args), "\ninterrupted: nothing was written")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
