@@ -27,6 +27,7 @@ def place(folders, checkpoints, corpus, tmp_path_factory) -> Path:
     """A working directory with the folders that the documentation names."""
     place = tmp_path_factory.mktemp("place")
     shutil.copytree(folders["exlm"], place / "exported" / "exlm")
+    (place / "pretrained").symlink_to(ROOT / "pretrained")
     shutil.copytree(corpus, place / "data-bin" / "text")
     (place / "checkpoints" / "exlm").mkdir(parents=True)
     shutil.copy(checkpoints["exlm"], place / "checkpoints" / "exlm" / "checkpoint_last.pt")
@@ -48,10 +49,10 @@ def run(place, hf_home):
     return run
 
 
-def test_the_readmes_six_lines(transformers, run):
-    [code] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "In transformers")
-    assert len([line for line in code.splitlines() if line]) <= 6
-    run(code + "\nassert rows.shape[2] == model.config.hidden_size and len(words) == 5\n")
+def test_the_readmes_first_lines(transformers, run):
+    [code] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "Try a trained model")
+    aspirin = 'fill("CC(=O)Oc1ccccc1C(=<mask>)O")[0]["sequence"] == "CC(=O)Oc1ccccc1C(=O)O"'
+    run(f"{code}\nassert rows.shape == (1, 5, 192) and {aspirin}\n")
 
 
 def test_loading(transformers, needs, run):

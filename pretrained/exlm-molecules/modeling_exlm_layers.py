@@ -1,0 +1,153 @@
+"""Parts of ExLM for transformers: imports torch, transformers and the files that an export puts beside it."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import ModelOutput
+
+from .marginals import NEVER
+from .transition_head import edge_mask, transition_log_probs
+
+
+class ExLMAttention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        d = config.hidden_size
+        self.config, self.heads = config, config.num_attention_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, x, rotation, mask):
+        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        q, k = rotate(q, *rotation), rotate(k, *rotation)
+        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
+        if self.config._attn_implementation == "eager":
+            scores = (q @ k.transpose(2, 3)) * q.shape[-1] ** -0.5
+            scores = scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+            weights = scores.softmax(-1)
+            y = F.dropout(weights, dropout, self.training) @ v
+        else:
+            y, weights = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout), None
+        return self.out_proj(y.transpose(1, 2).flatten(2)), weights
+
+
+class ExLMLayer(GradientCheckpointingLayer):
+    def __init__(self, config):
+        super().__init__()
+        d = config.hidden_size
+        self.norm_first, self.activation = config.norm_first, ACT2FN[config.hidden_act]
+        self.self_attn = ExLMAttention(config)
+        self.self_attn_layer_norm = nn.LayerNorm(d, config.layer_norm_eps)
+        self.fc1, self.fc2 = nn.Linear(d, config.intermediate_size), nn.Linear(config.intermediate_size, d)
+        self.final_layer_norm = nn.LayerNorm(d, config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.activation_dropout = nn.Dropout(config.activation_dropout)
+
+    def forward(self, x, rotation, mask):
+        y, weights = self.self_attn(self.self_attn_layer_norm(x) if self.norm_first else x, rotation, mask)
+        x = x + self.dropout(y)
+        x = x if self.norm_first else self.self_attn_layer_norm(x)
+        y = self.fc1(self.final_layer_norm(x) if self.norm_first else x)
+        x = x + self.dropout(self.fc2(self.activation_dropout(self.activation(y))))
+        return (x if self.norm_first else self.final_layer_norm(x)), weights
+
+
+class ExLMHead(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = ACT2FN[config.hidden_act]
+        self.layer_norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
+
+    def forward(self, x):
+        return self.decoder(self.layer_norm(self.activation(self.dense(x))))
+
+
+class ExLMGraph(nn.Module):
+    """Log-probabilities of the transitions between nodes."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config, d, width = config, config.hidden_size, config.hidden_size * len(config.links_features)
+        if "position" in config.links_features:
+            rows = (
+                config.max_position_embeddings + config.pad_token_id + 1
+            )  # numbered from pad + 1, as fairseq does
+            self.link_positional = nn.Embedding(rows, d, config.pad_token_id)
+        self.query_linear, self.key_linear = nn.Linear(width, d), nn.Linear(width, d)
+        self.gate_linear = nn.Linear(width, config.num_attention_heads)
+
+    def forward(self, nodes, layout):
+        """[B, L, d] -> [B, L, L] float32; ``NEVER`` where there is no edge."""
+        config, L = self.config, nodes.shape[1]
+        parts = {"feature": nodes}
+        if "position" in config.links_features:
+            parts["position"] = self.link_positional(layout.node_positions + config.pad_token_id + 1)
+        x = torch.cat([parts[name] for name in config.links_features], -1)
+        edges = edge_mask(
+            layout.node_lengths, L, config.num_states, config.state_graph, config.max_transition_length
+        )
+        links = transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
+        return links.masked_fill(~edges, NEVER)
+
+
+class ExLMClassificationHead(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = ACT2FN[config.classifier_activation]
+        self.out_proj = nn.Linear(config.hidden_size, config.num_labels)
+
+    def forward(self, x):
+        """[B, d] -> [B, labels]."""
+        return self.out_proj(self.dropout(self.activation(self.dense(self.dropout(x)))))
+
+
+@dataclass
+class ExLMMaskedLMOutput(ModelOutput):
+    """Outputs of a masked language model.
+
+    Attributes:
+        loss: with labels; see :class:`ExLMForMaskedLM`.
+        logits: [B, T, V]. With states: at a masked token, log P(its word), the exact marginal over all paths
+            that have one word for each mask; elsewhere scores of the LM head that were not trained.
+        links: [B, L, L] log-probabilities of the transitions, -1e4 where there is none.
+        node_logits: [B, L, V] scores of the vocabulary at each node.
+        hidden_states, attentions: see :class:`ExLMModel`.
+    """
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    links: Tensor | None = None
+    node_logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+def rotate(x, cos, sin):
+    """x [B, heads, N, head size]: in each coordinate's part, dimension j is paired with j + half of it."""
+    a, b = x.unflatten(-1, (cos.shape[-2], 2, cos.shape[-1])).unbind(-2)
+    return torch.stack([a * cos - b * sin, b * cos + a * sin], -2).flatten(-3)
+
+
+def known(ids, config):
+    """Ids of words, int64; those that the tokenizer has beyond the vocabulary are ``<unk>``."""
+    return torch.where(ids < config.vocab_size, ids, config.unk_token_id).long()
+
+
+def at_targets(logits, marginals, layout, k):
+    """logits [B, T, V], replaced by marginals [B, M, V] at each target's token."""
+    order = torch.arange(marginals.shape[1], device=logits.device)
+    sentence, target = (order < layout.target_lengths[:, None]).nonzero(as_tuple=True)
+    token = layout.node_sources[:, ::k][sentence, target]
+    given = token < logits.shape[1]  # an appended </s> is none of the tokens
+    sentence, target, token = sentence[given], target[given], token[given]
+    return logits.index_put((sentence, token), marginals[sentence, target])

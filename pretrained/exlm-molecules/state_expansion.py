@@ -1,0 +1,145 @@
+"""States expansion (ExLM, section 4.2): each masked token, ``<s>`` and ``</s>`` becomes k states."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """Where everything of an expanded batch stands.
+
+    B sentences of T tokens; U tokens of the longest sentence before the expansion, with the ``</s>`` that was
+    appended if any (U <= T + 1), N after it; M targets of the sentence with the most; L = k * M graph nodes.
+    All tensors are int64, on the device of the tokens.
+
+    Attributes:
+        tokens: [B, N] token ids after the expansion, padded with the pad symbol.
+        positions: [B, N] first coordinate: the token's index in the original sentence; 0 on padding.
+        copies: [B, N] second coordinate: 1 ... k for the copies of an expanded token, 0 for others and
+            padding.
+        node_positions: [B, L] index in the expanded sentence of each node; 0 on padding.
+        node_sources: [B, L] index in the original sentence of each node's token; 0 on padding.
+        node_lengths: [B] nodes of each sentence, k * ``target_lengths``.
+        targets: [B, M] the original tokens at the expanded positions, in order, padded with the pad symbol.
+        target_lengths: [B] targets of each sentence.
+        first_states: [B, T] index in the expanded sentence of each original token, or of its first state if
+            it is expanded; 0 on padding. A ``</s>`` that was appended is none of the T.
+        full: whether all sentences have N tokens, so that nothing is padding; a plain bool, known without a
+            sync.
+        unexpanded: [B, U] token ids before the expansion, each appended ``</s>`` included, padded with the
+            pad symbol.
+        unexpanded_full: whether all sentences have U tokens, as ``full``.
+    """
+
+    tokens: Tensor
+    positions: Tensor
+    copies: Tensor
+    node_positions: Tensor
+    node_sources: Tensor
+    node_lengths: Tensor
+    targets: Tensor
+    target_lengths: Tensor
+    first_states: Tensor
+    full: bool
+    unexpanded: Tensor
+    unexpanded_full: bool
+
+
+def gather_tokens(x: Tensor, rows: Tensor) -> Tensor:
+    """x [B, N, ...] at the indices rows [B, R] int64 -> [B, R, ...]."""
+    index = rows.reshape(*rows.shape, *(1,) * (x.dim() - 2))
+    return x.gather(1, index.expand(-1, -1, *x.shape[2:]))
+
+
+def expand_states(
+    tokens: Tensor,
+    masked: Tensor,
+    originals: Tensor,
+    k: int,
+    *,
+    bos: int,
+    eos: int,
+    pad: int,
+) -> StateLayout:
+    """Expands the masked tokens and every ``<s>`` and ``</s>`` of a right-padded batch to k states each.
+
+    A sentence that does not end in ``</s>`` gets one appended, so that its graph ends in a ``</s>`` node
+    (appendix P). There is one device-to-host sync; the arguments are not modified.
+
+    Args:
+        tokens: [B, T] int64, the model's input, padded on the right with ``pad``.
+        masked: [B, T] bool, the tokens to predict, whether replaced by ``<mask>``, by another token or kept.
+        originals: [B, T] int64, the tokens before masking; read where ``masked``.
+        k: states per expanded token, at least 1.
+        bos, eos, pad: ids of ``<s>``, ``</s>`` and the pad symbol.
+
+    Raises:
+        ValueError: if k < 1, shapes differ, or a sentence does not start with ``<s>``.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1 state per expanded token, got {k}")
+    if not (tokens.shape == masked.shape == originals.shape) or tokens.dim() != 2:
+        raise ValueError(
+            "tokens, masked and originals must be [B, T] alike, got "
+            f"{tuple(tokens.shape)}, {tuple(masked.shape)} and {tuple(originals.shape)}"
+        )
+    T, is_given = tokens.shape[1], tokens != pad
+    tokens, originals = _end_with_eos(tokens, torch.where(masked, originals, tokens), eos, pad)  # [B, T + 1]
+    is_token = tokens != pad
+    expanded = (originals == bos) | (originals == eos) | F.pad(masked, (0, 1))
+    expanded &= is_token
+
+    # Counted up to and with each token: tokens, expanded tokens, states.
+    before, ranks = is_token.cumsum(1), expanded.cumsum(1)
+    ends = torch.add(before, ranks, alpha=k - 1)
+    starts = F.pad(ends, (1, 0))  # where each token's states begin; [B, T + 2]
+    lengths, target_lengths = ends[:, -1], ranks[:, -1]
+    starts_well = originals[:, 0] == bos
+    least, most = torch.stack([lengths, before[:, -1], target_lengths, starts_well]).aminmax(dim=1)
+    (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the one sync
+    if not good:
+        bad = int((originals[:, 0] != bos).nonzero()[0])
+        raise ValueError(
+            f"sentence {bad} of the batch starts with token {int(originals[bad, 0])}, not with <s> ({bos}), "
+            "where the graph of states begins; for fairseq's sentence_prediction pass --init-token 0"
+        )
+
+    # Expanded token n comes from the first original token whose states end after n: from the last on padding.
+    place = torch.arange(N, device=tokens.device).expand(len(tokens), N).contiguous()
+    is_state = place < lengths[:, None]
+    source = torch.searchsorted(ends, place, right=True).clamp_(max=T)  # [B, N]
+    is_node = expanded.gather(1, source).logical_and_(is_state)
+
+    # Target m stands at the expanded token of rank m + 1; its k nodes follow each other.
+    order = place[:, :M].contiguous()
+    has_target = order < target_lengths[:, None]
+    target_source = torch.searchsorted(ranks, order, right=True).mul_(has_target)  # [B, M]
+    first_node = starts.gather(1, target_source)
+    node_positions = first_node[:, :, None] + torch.arange(k, device=tokens.device)
+    return StateLayout(
+        tokens=tokens.gather(1, source).masked_fill(~is_state, pad),
+        positions=source * is_state,
+        copies=(place - starts.gather(1, source)).add_(1).mul_(is_node),
+        node_positions=node_positions.mul_(has_target[:, :, None]).flatten(1),
+        node_sources=target_source.repeat_interleave(k, dim=1),
+        node_lengths=target_lengths * k,
+        targets=originals.gather(1, target_source).masked_fill(~has_target, pad),
+        target_lengths=target_lengths,
+        first_states=starts[:, :T] * is_given,
+        full=shortest == N,
+        unexpanded=tokens[:, :U],
+        unexpanded_full=fewest == U,
+    )
+
+
+def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int) -> tuple[Tensor, Tensor]:
+    """[B, T] -> [B, T + 1], with ``</s>`` after the last token of each sentence that does not end in one."""
+    tokens = F.pad(tokens, (0, 1), value=pad)
+    originals = F.pad(originals, (0, 1), value=pad)
+    lengths = (tokens != pad).sum(1, keepdim=True)  # [B, 1]
+    last = originals.gather(1, (lengths - 1).clamp_(min=0))
+    end = torch.where(last == eos, pad, eos)  # at the first free place
+    return tokens.scatter(1, lengths, end), originals.scatter(1, lengths, end)

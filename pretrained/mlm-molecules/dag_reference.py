@@ -1,0 +1,86 @@
+"""States alignment in plain PyTorch: the compiled op's oracle, and its stand-in where nothing compiles.
+
+The same contract as :mod:`fs_plugins.custom_ops.dag_loss`, which documents shapes and errors; any device and
+floating-point type, differentiable by autograd, one step of Python per target. The file imports torch only,
+as an export for transformers copies it.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+    """Log-probability of each sentence's targets, over all alignments (section 4.3); see ``dag_loss``."""
+    B, M, L = match.shape
+    if M == 0 or L == 0:
+        return match.new_full((B,), -math.inf)
+    match, edges = _without_padding(match, links, node_lengths, target_lengths)
+    first_node = torch.arange(L, device=match.device) == 0
+    alpha = torch.where(first_node, match[:, 0], -math.inf)  # [B, L]: log f(0, u)
+    rows = [alpha]
+    for i in range(1, M):
+        alpha = _log_sum_exp(alpha[:, :, None] + edges) + match[:, i]
+        rows.append(alpha)
+    f = torch.stack(rows, dim=1)  # [B, M, L]
+    last_target = (target_lengths - 1).clamp(min=0)
+    last_node = (node_lengths - 1).clamp(min=0)
+    log_prob = f[torch.arange(B, device=match.device), last_target, last_node]
+    no_path = (target_lengths < 1) | (node_lengths < 1) | (log_prob == -math.inf)
+    return log_prob.masked_fill(no_path, -math.inf)  # and no gradient
+
+
+def dag_best_alignment_reference(
+    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
+) -> Tensor:
+    """Target that each node emits on the best path, -1 for none; see ``dag_best_alignment``."""
+    B, M, L = match.shape
+    alignment = torch.full((B, L), -1, dtype=torch.int64, device=match.device)
+    if M == 0 or L == 0:
+        return alignment
+    match, edges = _without_padding(match, links, node_lengths, target_lengths)
+    score = match[:, 0].masked_fill(torch.arange(L, device=match.device) > 0, -math.inf)
+    scores, predecessors = [score], []
+    for i in range(1, M):
+        best, predecessor = (score[:, :, None] + edges).max(dim=1)  # over the predecessor: [B, L]
+        score = best + match[:, i]
+        scores.append(score)
+        predecessors.append(predecessor)
+    for b in range(B):
+        m, n = int(target_lengths[b]), int(node_lengths[b])
+        if m < 1 or n < 1 or not scores[m - 1][b, n - 1] > -math.inf:
+            continue
+        u = n - 1
+        for i in range(m - 1, -1, -1):
+            alignment[b, u] = i
+            if i > 0:
+                u = int(predecessors[i - 1][b, u])
+    return alignment
+
+
+def _without_padding(
+    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``match`` and ``links`` with -inf at what is not of the sentence, and at edges v -> u with v >= u."""
+    _, M, L = match.shape
+    if match.device.type == "cpu":
+        for lengths, most in ((node_lengths, L), (target_lengths, M)):
+            if ((lengths < 0) | (lengths > most)).any():
+                raise ValueError(
+                    f"a length is negative or larger than its dimension ({most}): {lengths.tolist()}"
+                )
+    is_node = torch.arange(L, device=match.device) < node_lengths[:, None]  # [B, L]
+    is_target = torch.arange(M, device=match.device) < target_lengths[:, None]  # [B, M]
+    forward = torch.ones(L, L, dtype=torch.bool, device=links.device).triu(1)  # v < u
+    match = match.masked_fill(~(is_target[:, :, None] & is_node[:, None, :]), -math.inf)
+    return match, links.masked_fill(~(forward & is_node[:, None, :]), -math.inf)
+
+
+def _log_sum_exp(x: Tensor) -> Tensor:
+    """Log-sum-exp over dim 1 whose gradient at a row of -inf is 0, where ``torch.logsumexp`` gives NaN."""
+    top = x.detach().amax(dim=1)
+    empty = top == -math.inf
+    top = top.masked_fill(empty, 0.0)
+    total = (x - top[:, None]).exp().sum(dim=1)
+    return torch.where(empty, -math.inf, total.masked_fill(empty, 1.0).log() + top)

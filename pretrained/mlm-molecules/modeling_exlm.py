@@ -1,0 +1,326 @@
+"""ExLM for transformers: imports torch, transformers and the files that an export puts beside it.
+
+Each ``<s>``, ``</s>`` and masked token is k states inside the model; outputs have one row for each token,
+that of its first state if it has states. B sequences of T tokens become N tokens and states, of which L are
+the nodes of the graph; V is the size of the vocabulary.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
+from transformers.utils import can_return_tuple
+
+from .configuration_exlm import ExLMConfig
+from .dag_reference import dag_loss_reference
+from .marginals import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
+from .modeling_exlm_inputs import check_length, checked
+from .modeling_exlm_layers import (
+    ExLMClassificationHead,
+    ExLMGraph,
+    ExLMHead,
+    ExLMLayer,
+    ExLMMaskedLMOutput,
+    at_targets,
+    known,
+)
+from .state_expansion import expand_states, gather_tokens
+
+IGNORED = -100  # the label of what is not to be predicted
+
+
+class ExLMPreTrainedModel(PreTrainedModel):
+    config_class = ExLMConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    accepts_loss_kwargs = False  # losses are means: Trainer divides them by its accumulation steps
+    _supports_sdpa = True
+    _no_split_modules = ["ExLMLayer"]
+
+
+class ExLMModel(ExLMPreTrainedModel):
+    """The encoder: ``last_hidden_state`` [B, T, d], one row for each of ``input_ids``."""
+
+    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|classifier|qa_outputs)\."]
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+        if config.state_embedding:
+            self.state_embedding = nn.Parameter(torch.zeros(config.num_states, config.hidden_size))
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.layers = nn.ModuleList(ExLMLayer(config) for _ in range(config.num_hidden_layers))
+        self.norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.embed_tokens
+
+    def set_input_embeddings(self, value):
+        self.embed_tokens = value
+
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, **kwargs):
+        """Encodes input_ids [B, T], padded on the right; attention_mask [B, T] is 0 on padding.
+
+        ``hidden_states`` (with ``output_hidden_states``) are [B, T, d] too; ``attentions`` (with
+        ``output_attentions`` and ``attn_implementation="eager"``) are between all tokens and states, [B,
+        heads, N, N], but in the first ``expand_from_layer`` layers between tokens.
+        """
+        return self.encode(input_ids, attention_mask, None, **kwargs)[0]
+
+    def encode(
+        self,
+        tokens,
+        attention_mask=None,
+        labels=None,
+        output_hidden_states=None,
+        output_attentions=None,
+        **others,
+    ):
+        """A BaseModelOutput, the last layer's states [B, N, d], and where they stand (None without states).
+
+        With labels, the tokens that have one are expanded; else the ``<mask>`` tokens. Other arguments of
+        transformers, such as token_type_ids, change nothing.
+        """
+        config, layout = self.config, None
+        for name in ("inputs_embeds", "position_ids", "head_mask"):
+            if others.get(name) is not None:
+                raise ValueError(f"ExLM does not support {name}: give input_ids and attention_mask")
+        if output_hidden_states is None:
+            output_hidden_states = config.output_hidden_states
+        if output_attentions is None:
+            output_attentions = config.output_attentions
+        if output_attentions and config._attn_implementation != "eager":
+            raise ValueError('output_attentions needs attn_implementation="eager"')
+        tokens = known(checked(tokens, attention_mask, labels, config), config)
+        given = tokens.shape[1]
+        if config.num_states is not None:
+            masked = tokens == config.mask_token_id if labels is None else labels != IGNORED
+            originals = tokens if labels is None else torch.where(masked, known(labels, config), tokens)
+            ids = {"bos": config.bos_token_id, "eos": config.eos_token_id, "pad": config.pad_token_id}
+            layout = expand_states(tokens, masked, originals, config.num_states, **ids)
+            tokens = layout.unexpanded if config.expand_from_layer else layout.tokens
+        elif config.repeat_times > 1:
+            tokens = tokens.repeat_interleave(config.repeat_times, dim=1)
+        check_length(tokens, given, config)
+        x, added = self.embed_tokens(tokens), 0
+        hiddens, attentions, first = [], [], config.expand_from_layer
+        if config.state_embedding:  # of copies 1 ... k; the other tokens are copy 0
+            added = F.embedding(layout.copies, F.pad(self.state_embedding, (0, 0, 1, 0)))
+        x = self.dropout(x if first else x + added)
+        stages = [(self.layers[first:], tokens, layout)]
+        if first > 0:  # these see each token once
+            stages = [(self.layers[:first], tokens, None), (self.layers[first:], layout.tokens, layout)]
+        for layers, tokens, where in stages:
+            if where is not None and first > 0:
+                x, *hiddens = (gather_tokens(h, layout.positions) for h in (x, *hiddens))
+                x = x + added
+            rotation = self.rotation(tokens, where, x.dtype)
+            full = where is not None and where.full
+            mask = None if full else (tokens != config.pad_token_id)[:, None, None]
+            for layer in layers:
+                hiddens.append(x)
+                x, weights = layer(x, rotation, mask)
+                attentions.append(weights)
+        x = self.norm(x)
+        output = BaseModelOutput(
+            last_hidden_state=self.rows(x, layout),
+            hidden_states=tuple(self.rows(h, layout) for h in [*hiddens, x])
+            if output_hidden_states
+            else None,
+            attentions=tuple(attentions) if output_attentions else None,
+        )
+        return output, x, layout
+
+    def rotation(self, tokens, layout, dtype):
+        """Cosines and sines, [B, 1, N, coordinates, frequencies]; computed here, as buffers are lost when
+        transformers loads a model."""
+        config = self.config
+        index = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        if config.rope_dimensions == 1:
+            coordinates = [index]
+        elif layout is None:
+            coordinates = [index, torch.zeros_like(index)]
+        else:
+            coordinates = [layout.positions, layout.copies]
+        part = config.hidden_size // config.num_attention_heads // config.rope_dimensions
+        exponents = torch.arange(0, part, 2, dtype=torch.float64) / part
+        frequencies = (10000.0**-exponents).float().to(tokens.device)
+        angles = torch.stack(coordinates, -1)[:, None, :, :, None].float() * frequencies
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+    def rows(self, x, layout):
+        """[B, N, d] of tokens and states -> [B, T, d] of the tokens given."""
+        return x[:, :: self.config.repeat_times] if layout is None else gather_tokens(x, layout.first_states)
+
+
+class ExLMForMaskedLM(ExLMPreTrainedModel):
+    """Masked language modelling.
+
+    The loss is in nats for each target. With states, each sentence's loss is divided by its number of targets
+    (``<s>`` and ``</s>`` are targets too), and their mean is taken; without, it is the mean over all targets.
+    """
+
+    _tied_weights_keys = {"lm_head.decoder.weight": "model.embed_tokens.weight"}
+    _keys_to_ignore_on_load_unexpected = [r"^(classifier|qa_outputs)\."]
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model, self.lm_head = ExLMModel(config), ExLMHead(config)
+        self.graph = ExLMGraph(config) if config.num_states and config.alignment == "dag" else None
+        self.post_init()
+
+    def get_output_embeddings(self):
+        return self.lm_head.decoder
+
+    def set_output_embeddings(self, value):
+        self.lm_head.decoder = value
+
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
+        """labels [B, T]: the original token where one is to be predicted (whether it was replaced by
+        ``<mask>``, by another one, or kept), else -100."""
+        encoded, x, layout = self.model.encode(input_ids, attention_mask, labels, **kwargs)
+        predicted = self.of_copies(x, labels) if layout is None else self.of_states(x, layout, labels)
+        return ExLMMaskedLMOutput(
+            **predicted, hidden_states=encoded.hidden_states, attentions=encoded.attentions
+        )
+
+    def of_copies(self, x, labels):
+        """Loss and logits without states: x [B, repeat_times T, d]. A token's prediction is the mean of its
+        copies'."""
+        times = self.config.repeat_times
+        logits, loss = self.lm_head(x), None
+        if labels is not None:
+            targets = known(labels, self.config).repeat_interleave(times, dim=1).to(logits.device)
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED)
+        if times > 1:
+            copies = logits.float().log_softmax(-1).unflatten(1, (-1, times))
+            logits = copies.logsumexp(2) - torch.tensor(float(times)).log()
+        return {"loss": loss, "logits": logits}
+
+    @torch.compiler.disable  # it would be compiled anew for each number of targets
+    def of_states(self, x, layout, labels):
+        """All outputs with states: x [B, N, d]."""
+        config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
+        nodes = gather_tokens(x, layout.node_positions)
+        node_logits = self.lm_head(nodes)
+        words = node_logits.float().log_softmax(-1)  # [B, L, V]
+        by_target = words.unflatten(1, (-1, config.num_states))  # [B, M, k, V]
+        links, loss = None if self.graph is None else self.graph(nodes, layout), None
+        if labels is not None:
+            if self.graph is None:
+                wanted = layout.targets[:, :, None, None].expand(-1, -1, config.num_states, -1)
+                own, blank = by_target.gather(3, wanted).squeeze(3), by_target[..., config.unk_token_id]
+                is_blank = layout.targets == config.unk_token_id
+                log_prob = ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths)
+            else:
+                wanted = layout.targets[:, None].expand(-1, words.shape[1], -1)  # [B, L, M]
+                log_prob = dag_loss_reference(words.gather(2, wanted).transpose(1, 2), links, *lengths)
+            loss = (-log_prob / layout.target_lengths).mean()
+        # With labels only the loss is differentiable: the graph of the logits would take much memory.
+        with torch.set_grad_enabled(labels is None and torch.is_grad_enabled()):
+            logits = self.lm_head(self.model.rows(x, layout)).float()
+            with torch.autocast(words.device.type, enabled=False):
+                if self.graph is None:
+                    marginals = ctc_word_log_probs(by_target, config.unk_token_id)
+                else:
+                    marginals = word_log_probs(words, links, *lengths)
+            logits = at_targets(logits, marginals, layout, config.num_states)
+        return {"loss": loss, "logits": logits, "links": links, "node_logits": node_logits}
+
+
+class ExLMForSequenceClassification(ExLMPreTrainedModel):
+    """Classes or values of sequences, from the first state of ``<s>``.
+
+    The loss follows ``config.problem_type``: "regression" (mean squared error), "single_label_classification"
+    or "multi_label_classification"; if that is None, it is chosen as in other models of transformers. Float
+    labels may be missing (NaN).
+    """
+
+    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|qa_outputs)\."]
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model, self.classifier = ExLMModel(config), ExLMClassificationHead(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
+        """labels: [B] int64 classes, [B] values, or [B, labels] float."""
+        outputs = self.model(input_ids, attention_mask, **{**kwargs, "return_dict": True})
+        logits = self.classifier(outputs.last_hidden_state[:, 0])
+        loss = None if labels is None else self.loss(logits.float(), labels.to(logits.device))
+        return SequenceClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
+
+    def loss(self, logits, labels):
+        kind = self.config.problem_type
+        if kind is None:
+            classes = "multi" if labels.is_floating_point() else "single"
+            kind = "regression" if self.config.num_labels == 1 else f"{classes}_label_classification"
+        if kind == "single_label_classification":
+            return F.cross_entropy(logits, labels.view(-1))
+        labels = labels.view_as(logits).float()
+        has_label = ~labels.isnan()
+        function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
+        return function(logits[has_label], labels[has_label])
+
+
+class ExLMForTokenClassification(ExLMPreTrainedModel):
+    """A class for each token; labels [B, T] int64 are -100 where there is none."""
+
+    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|qa_outputs)\."]
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model, self.dropout = ExLMModel(config), nn.Dropout(config.classifier_dropout)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
+        outputs = self.model(input_ids, attention_mask, **{**kwargs, "return_dict": True})
+        logits, loss = self.classifier(self.dropout(outputs.last_hidden_state)), None
+        if labels is not None:
+            targets = labels.flatten().to(logits.device)
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), targets, ignore_index=IGNORED)
+        return TokenClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
+
+
+class ExLMForQuestionAnswering(ExLMPreTrainedModel):
+    """Where the answer starts and ends; both at ``<s>`` where the context has none (SQuAD 2.0)."""
+
+    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|classifier)\."]
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model, self.dropout = ExLMModel(config), nn.Dropout(config.classifier_dropout)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self, input_ids=None, attention_mask=None, start_positions=None, end_positions=None, **kwargs
+    ):
+        """start_positions, end_positions [B] int64: indices of tokens; those beyond the input are ignored."""
+        outputs = self.model(input_ids, attention_mask, **{**kwargs, "return_dict": True})
+        scores = self.qa_outputs(self.dropout(outputs.last_hidden_state))  # [B, T, 2]
+        start, end = scores.unbind(-1)
+        loss = None
+        if start_positions is not None and end_positions is not None:
+            T = start.shape[1]
+            targets = [p.view(-1).clamp(0, T).to(start.device) for p in (start_positions, end_positions)]
+            losses = [
+                F.cross_entropy(logits.float(), target, ignore_index=T)
+                for logits, target in zip((start, end), targets, strict=True)
+            ]
+            loss = sum(losses) / 2
+        return QuestionAnsweringModelOutput(loss, start, end, outputs.hidden_states, outputs.attentions)

@@ -1,0 +1,58 @@
+"""The models that the repository holds: as today's code would export them, and of use without fairseq."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rdkit import Chem
+
+from fs_plugins.huggingface.export import CODE, export
+from fs_plugins.huggingface.folder_data import write_dictionary
+from fs_plugins.huggingface.restore import load_explorer, restore
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = sorted(path for path in (ROOT / "pretrained").iterdir() if path.is_dir())
+ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
+
+
+@pytest.fixture(params=FOLDERS, ids=lambda path: path.name)
+def folder(request) -> Path:
+    return request.param
+
+
+def test_the_code_is_that_of_a_fresh_export(folder):
+    """If this fails, copy the files of fs_plugins/huggingface/export.py's CODE into the folder."""
+    assert {path.name for path in folder.glob("*.py")} == {path.name for path in CODE}
+    assert [path.name for path in CODE if (folder / path.name).read_bytes() != path.read_bytes()] == []
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= 6e6
+
+
+def test_it_comes_back_and_leaves_again(folder, tmp_path):
+    """Settings, tokenizer and weights, to the bit, by way of fairseq's checkpoint."""
+    codec = write_dictionary(folder, tmp_path)
+    checkpoint = restore(folder, tmp_path / "checkpoint.pt", tmp_path)
+    again = export(checkpoint, tmp_path / "again", data=tmp_path, bpe=codec, half=True)
+    files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    assert files == {path.relative_to(again) for path in again.rglob("*") if path.is_file()}
+    for file in files - {Path("README.md")}:  # the card tells of a training
+        if file.suffix == ".json":
+            assert json.loads((again / file).read_text()) == json.loads((folder / file).read_text())
+        else:
+            assert (again / file).read_bytes() == (folder / file).read_bytes(), file
+
+
+def test_fills_a_molecule(folder, load, transformers):
+    tokenizer, model = load("AutoTokenizer", folder), load("AutoModelForMaskedLM", folder)
+    fill = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer)
+    for i in range(len(ids := tokenizer(ASPIRIN)["input_ids"]) - 2):
+        symbols = tokenizer.convert_ids_to_tokens(ids)[1:-1]
+        symbols[i] = "<mask>"
+        best = fill("".join(symbols))[0]["sequence"]
+        assert Chem.MolFromSmiles(best) is not None, best
+
+
+def test_reads_several_masks_together():
+    """The explorer, from the folder: the best reading of masks in a ring is a molecule."""
+    [folder] = [path for path in FOLDERS if path.name.startswith("exlm")]
+    filling = load_explorer(folder, device="cpu").fill("CC(=O)Oc1<mask><mask>ccc1C(<mask>O)O")
+    assert filling.masks == 3 and Chem.MolFromSmiles(filling.best.text) is not None, filling.best.text
