@@ -19,6 +19,7 @@ from omegaconf import DictConfig, open_dict
 
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.squad_tokens import dictionary_hash
+from fs_plugins.data.text_codecs import MANIFEST
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
@@ -201,14 +202,15 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
 def _check_recorded(path: Path, folder: Path) -> None:
     """Raises ValueError if the checkpoint's folder has the record of a training with another dictionary: the
     manifest.json of scripts/pretrain_*.sh, with the file's SHA-256. The size may be the same."""
+    manifest = path.parent / MANIFEST
     try:
-        recorded = json.loads((path.parent / "manifest.json").read_text())["inputs"]["dict.txt"]
+        recorded = json.loads(manifest.read_text())["inputs"]["dict.txt"]
     except (OSError, ValueError, KeyError, TypeError):
         return
     if recorded != dictionary_hash(folder):
         raise ValueError(
             f"{folder / 'dict.txt'} is not the dictionary that {path} was trained with, by "
-            f"{path.parent / 'manifest.json'}: give the folder of that one as --data"
+            f"{manifest}: give the folder of that one as --data"
         )
 
 
