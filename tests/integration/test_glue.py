@@ -27,6 +27,14 @@ def phrase(rng: random.Random, words: list[str]) -> str:
     return " ".join(rng.choice(words) for _ in range(rng.randint(3, 8)))
 
 
+def pretraining_text(place: Path) -> Path:
+    """PLACE/text.txt: 60 documents of four phrases."""
+    rng = random.Random(6)
+    text = "\n\n".join("\n".join(phrase(rng, WORDS) for _ in range(4)) for _ in range(60))
+    (place / "text.txt").write_text(text + "\n")
+    return place / "text.txt"
+
+
 def glue_files(folder: Path) -> None:
     """SST-2, MNLI and STS-B whose labels follow from the words."""
     rng = random.Random(5)
@@ -60,10 +68,7 @@ def place(tmp_path_factory):
     bpe = write_gpt2(
         place / "bpe", [("t", "h"), ("th", "e"), ("i", "n"), ("Ġ", "t"), ("in", "n"), ("Ġt", "in")]
     )
-    rng = random.Random(6)
-    text = "\n\n".join("\n".join(phrase(rng, WORDS) for _ in range(4)) for _ in range(60))
-    (place / "text.txt").write_text(text + "\n")
-    arguments = ["--train", place / "text.txt", "--bpe", bpe, "--workers", 1, "--valid-share", 0.2]
+    arguments = ["--train", pretraining_text(place), "--bpe", bpe, "--workers", 1, "--valid-share", 0.2]
     prepare_text.main([str(a) for a in (place / "data-bin", *arguments)])
     glue_files(place / "glue")
     assert (

@@ -2,14 +2,14 @@
 
 import json
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.integration.test_glue import WORDS, glue_files, phrase
+from tests.data.squad_cases import question, squad_json, write
+from tests.integration.test_glue import glue_files, pretraining_text
 from tests.scripts.moleculenet.toys import labelled_molecules, molecules
 from tests.workflow.engine import ROOT, complete
 
@@ -55,64 +55,38 @@ def test_table_1_to_its_report(tmp_path):
         assert cells == [f"{100 * value:.1f}" for value in auc]
 
 
+def accuracy(result: Path) -> float:
+    return json.loads(result.read_text())["scores"]["valid"]["accuracy"]
+
+
 @pytest.mark.slow
 def test_table_3_to_its_report(tmp_path):
     """From text to the report: two models on SST-2 (a grid; its best point with another seed) and SQuAD."""
-    script(tmp_path, "train_bpe.py", "bpe", write_text(tmp_path), "--vocabulary", 300)
+    script(tmp_path, "train_bpe.py", "bpe", pretraining_text(tmp_path), "--vocabulary", 300)
     text = ("--train", "text.txt", "--valid-share", 0.2, "--bpe", "bpe", "--workers", 1)
     script(tmp_path, "prepare_text.py", "data", *text)
     glue_files(tmp_path / "tsv")
     script(tmp_path, "prepare_glue.py", "tsv", "glue", "--data", "data", "--tasks", "SST-2")
-    write_questions(tmp_path / "squad.json")
-    script(
-        tmp_path,
-        "prepare_squad.py",
-        "squad",
-        "--data",
-        "data",
-        "--train",
-        "squad.json",
-        "--valid",
-        "squad.json",
-    )
+    context = "the thing then nine inn thin tint ninth"
+    asked = [
+        question("a", [("inn", context.index("inn"))], question="nine thing"),
+        question("b", (), question="the ninth"),
+    ]
+    write(tmp_path / "squad.json", squad_json(*asked, context=context))
+    splits = ("--train", "squad.json", "--valid", "squad.json")
+    script(tmp_path, "prepare_squad.py", "squad", "--data", "data", *splits)
     words = ("output=out", pretrain(tmp_path, "text"), "glue=glue", "squad=squad", "tasks=SST-2", "gpus=0")
     only = ("only=batch=16,epochs=1,warmup=0.06", "finetune_seeds=1,2", "max_epoch=1")
     report = complete(tmp_path, "table3", "--cores", "2", "--config", *words, *only)
     for name in ("exlm", "mlm"):
         folder = tmp_path / "out/table3" / name
-        scores = {}
-        for path in folder.glob("glue/SST-2/*/seed-1/result.json"):
-            scores[path.parts[-3]] = json.loads(path.read_text())["scores"]["valid"]["accuracy"]
+        scores = {path.parts[-3]: accuracy(path) for path in folder.glob("glue/SST-2/*/seed-1/result.json")}
         best = json.loads((folder / "glue/SST-2/best.json").read_text())["point"]
         assert len(scores) > 1 and scores[best] == max(scores.values())
-        scores = [
-            json.loads(path.read_text())["scores"]["valid"]["accuracy"]
-            for path in folder.glob(f"glue/SST-2/{best}/seed-*/result.json")
-        ]
+        scores = [accuracy(path) for path in folder.glob(f"glue/SST-2/{best}/seed-*/result.json")]
         exact = [json.loads(path.read_text())["exact"] for path in folder.glob("squad/seed-*/scores.json")]
         assert len(exact) == 2
         [row] = [line for line in report.splitlines() if line.startswith(f"| **{name} (ours)**")]
         cells = [cell for cell in row.split(" | ")[1:] if cell != "not run"]
         assert cells[0].startswith(f"{50 * sum(scores):.1f} (n=2)")  # the median of two
         assert cells[2].startswith(f"{sum(exact) / 2:.1f} (n=2)")
-
-
-def write_text(folder: Path) -> Path:
-    rng = random.Random(6)
-    text = "\n\n".join("\n".join(phrase(rng, WORDS) for _ in range(4)) for _ in range(60))
-    (folder / "text.txt").write_text(text + "\n")
-    return folder / "text.txt"
-
-
-def write_questions(path: Path) -> None:
-    """SQuAD's JSON: three contexts, each with a question that has an answer and one that has none."""
-    paragraphs = []
-    for i, word in enumerate(("inn", "tin", "hint")):
-        context = f"the thing then nine {word} thin tint ninth"
-        answer = {"text": word, "answer_start": context.index(word)}
-        questions = [
-            {"id": f"{i}a", "question": "nine thing", "answers": [answer], "is_impossible": False},
-            {"id": f"{i}b", "question": "the ninth", "answers": [], "is_impossible": True},
-        ]
-        paragraphs.append({"context": context, "qas": questions})
-    path.write_text(json.dumps({"version": "v2.0", "data": [{"title": "a", "paragraphs": paragraphs}]}))
