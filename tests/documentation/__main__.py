@@ -61,7 +61,6 @@ LONG = "a grid of many trainings: --whole runs it"
 DRY_RUNS = {
     r"^pip install (?!--no-index)": "it would change this environment",
     r"--cores 2 (study|graphs|states)|table2 table4|profiles/local(?s:.*) table3": LONG,
-    r"table1(?s:.*)clintox|^study ": LONG,
     r"profiles/slurm": "no cluster here; tests/slurm has one",
 }
 NOT_RUN = {
@@ -70,7 +69,7 @@ NOT_RUN = {
     r"scontrol|^srun": "no cluster here",
 }
 NEEDS = {  # packages
-    r"snakemake|^study ": "snakemake",
+    r"snakemake": "snakemake",
     r"transformers": "transformers",
     r"sentence_transformers": "sentence_transformers",
     r"demo\.py": "gradio",

@@ -79,7 +79,7 @@ def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> li
     rows += [f"  {FREQUENCIES:<32}{frequencies:>9.2f}", ""]
     rows.append(verdict({title: curves[name][-1]["joint"] for name, title in MODELS.items()}))
     rows.append(
-        f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results_states.md."
+        f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results.md."
     )
     if (output / "finetune").is_dir():
         rows += ["", f"{'Crippen logP of test molecules':<34}{'RMSE':>20}"]
