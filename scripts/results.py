@@ -188,6 +188,19 @@ def figure5(figure: Figure) -> None:
         axes.set_xticks(range(len(ps)), [percent(p) for p in ps])
 
 
+def quickstart_figure(figure: Figure) -> None:
+    """Joint bits of the quickstart's models over updates: mean and range of the seeds."""
+    axes = figure.add_subplot(xlabel="updates", ylabel="joint bits per masked token (validation)")
+    labels = read("quickstart").groupby("name")["label"].first()
+    models = read("quickstart_curves").groupby("model", sort=False)
+    for colour, (name, part) in zip(COLOURS, models, strict=False):
+        found = part.groupby("updates")["joint"].agg(["mean", "min", "max"])
+        axes.plot(found.index, found["mean"], color=colour, marker="o", label=labels[name])
+        axes.fill_between(found.index, found["min"], found["max"], color=colour, alpha=0.2, lw=0)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+
+
 def states_figure(figure: Figure) -> None:
     """Joint bits over FLOPs, a panel for each p; error bars are standard deviations."""
     data = read("states")
@@ -211,7 +224,12 @@ TABLES = {
     table.__name__: table for table in (experiments, pretraining, states, plateau, variance, finetuning)
 }
 TABLES["quickstart"] = lambda: states("quickstart", "corpus")
-FIGURES = {"gap": (gap_figure, 7, 3.6), "figure5": (figure5, 9, 2.9), "states": (states_figure, 9, 3.6)}
+FIGURES = {  # file: function, width and height
+    "results_gap": (gap_figure, 7, 3.6),
+    "results_figure5": (figure5, 9, 2.9),
+    "results_states": (states_figure, 9, 3.6),
+    "quickstart": (quickstart_figure, 7, 3.6),
+}
 
 
 def filled_in(page: str) -> str:
@@ -228,7 +246,7 @@ def main() -> None:
     for name, (draw, width, height) in FIGURES.items():
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
-        (DOCS / f"results_{name}.png").write_bytes(png(figure))
+        (DOCS / f"{name}.png").write_bytes(png(figure))
 
 
 if __name__ == "__main__":
