@@ -81,10 +81,10 @@ def build(gr, explorer):
 
     with gr.Blocks(title="ExLM", analytics_enabled=False) as demo:
         what = "SMILES" if molecules else "Sentence"
-        gr.Markdown(f"# ExLM\n{what} in, with `<mask>` for each token to fill; states and readings out.")
+        gr.Markdown(f"# ExLM\n{what} in, with `<mask>` for each token to fill; states and decodings out.")
         text = gr.Textbox(EXAMPLES[molecules], label=f"{what} with <mask>", elem_id="text")
         with gr.Accordion("Options", open=False):
-            samples = gr.Slider(0, 20, 5, step=1, label="Sampled readings, of each kind")
+            samples = gr.Slider(0, 20, 5, step=1, label="Sampled decodings, of each kind")
             seed = gr.Number(1, precision=0, label="Seed of the samples")
         button = gr.Button("Fill", variant="primary", elem_id="fill")
         drawings = gr.HTML(elem_id="drawings", label="Fillings", visible=molecules)

@@ -2,9 +2,9 @@
 
     python scripts/explore.py pretrained/exlm-molecules "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
-prints each state's most probable words, and the best and some sampled readings of the sentence; writes
+prints each state's most probable tokens, and the best and some sampled decodings of the sentence; writes
 filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap), graph.png
-(the states as a graph) and index.html (the graph and the readings, to explore in a browser) into --output.
+(the states as a graph) and index.html (the graph and the decodings, to explore in a browser) into --output.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         type=int,
         default=5,
         metavar="N",
-        help="sampled readings to show, of each kind (default: %(default)s)",
+        help="sampled decodings to show, of each kind (default: %(default)s)",
     )
-    add("--seed", type=int, default=1, help="of the samples (default: %(default)s)")
+    add("--seed", type=int, default=1, help="random seed of the samples (default: %(default)s)")
     add(
         "--output",
         type=Path,
@@ -45,7 +45,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         type=float,
         default=0.1,
         metavar="P",
-        help="least transition to draw in the graph; index.html has a slider for it (default: %(default)s)",
+        help="minimum transition probability to draw; index.html has a slider for it (default: %(default)s)",
     )
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     add(
@@ -81,10 +81,10 @@ def describe(filling) -> str:
     lines += ["", f"By the transitions, {percent(filling.length_prob)} of the paths have {exactly}."]
     lines += ["", "  log P (nats) of", "    path all paths  reading [path]"]
     for title, readings in (
-        (f"Best reading of {exactly}", [filling.best]),
-        ("Best reading of any number of words", [filling.best_free]),
-        (f"Sampled readings of {exactly}", filling.samples),
-        ("Sampled readings of any number of words", filling.samples_free),
+        (f"Best decoding of {exactly}", [filling.best]),
+        ("Best decoding of any number of words", [filling.best_free]),
+        (f"Sampled decodings of {exactly}", filling.samples),
+        ("Sampled decodings of any number of words", filling.samples_free),
     ):
         lines += [title] if readings else []
         lines += [describe_reading(reading) for reading in readings]

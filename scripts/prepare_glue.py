@@ -5,7 +5,7 @@
         --tasks CoLA RTE
 
 GLUE has a folder per task, glue/RTE/{train,dev,test}.tsv, plain or .gz, as from gluebenchmark.com. Writes
-glue-bin/RTE-bin and so on; a task is written completely or not at all. See docs/glue.md.
+glue-bin/RTE-bin and so on; a task is written completely or not at all. See docs/finetune.md.
 """
 
 from __future__ import annotations

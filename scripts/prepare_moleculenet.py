@@ -8,7 +8,7 @@
 The source is a CSV file, plain or .gz, or a folder with Uni-Mol's train.lmdb, valid.lmdb and test.lmdb. The
 columns of DeepChem's files of bace, bbbp, tox21, sider, muv, clintox and toxcast are known. Molecules that
 cannot be read are skipped and listed, with their lines, in report.tsv; tokens missing from the dictionary
-become <unk> and are listed too. See docs/molecules.md.
+become <unk> and are listed too. See docs/finetune.md.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def describe(args: argparse.Namespace, description: dict) -> str:
     known = KNOWN.get(args.dataset)
     if known is not None and kind == "scaffold" and tuple(s["molecules"] for s in sizes) != known.sizes:
         lines.append(
-            f"  table 9 of the paper has {'/'.join(f'{n:,}' for n in known.sizes)}: see docs/molecules.md"
+            f"  table 9 of the paper has {'/'.join(f'{n:,}' for n in known.sizes)}: see docs/finetune.md"
         )
     if description["skipped"]:
         lines.append(f"  {description['skipped']} rows skipped: see {args.output / 'report.tsv'}")

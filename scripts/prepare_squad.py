@@ -4,7 +4,8 @@
         --train train-v2.0.json --valid dev-v2.0.json
 
 Writes squad-bin/{train,valid}.{npz,json} and the dictionary. Text is tokenised once, here, with the offsets
-of every token; windows are made when the task loads, as their size depends on the model. See docs/squad.md.
+of every token; windows are made when the task loads, as their size depends on the model.
+See docs/finetune.md.
 """
 
 from __future__ import annotations

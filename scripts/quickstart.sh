@@ -9,8 +9,8 @@
 #   --output DIR  where everything goes (default: runs/quickstart-smiles or runs/quickstart-text)
 #   --updates N   of each pre-training (default: 1200; smiles: 600)
 #   --k N         states of a masked token in ExLM (default: 4)
-#   --p P         share of the tokens that are masked (default: 0.387)
-#   --seed N      of the weights, the masks and the order (default: 1)
+#   --p P         masking probability (default: 0.387)
+#   --seed N      random seed (default: 1)
 #
 # It takes about 5 minutes on two cores; the first call also makes .venv. If interrupted, rerun the same command to
 # resume. Each step is a script that you can call yourself; DIR holds what they write, table.txt and curve.png.

@@ -123,7 +123,7 @@ def about(checkpoint: Checkpoint) -> dict:
 
 
 def write_json(value, path: Path | None) -> None:
-    """Writes a JSON file, whole or not at all, or to standard output; dataclasses become dicts."""
+    """Writes a JSON file atomically, or to standard output; dataclasses become dicts."""
     text = json.dumps(value, indent=1, default=_plain) + "\n"
     if path is None:
         sys.stdout.write(text)

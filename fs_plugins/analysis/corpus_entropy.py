@@ -206,7 +206,7 @@ def measure(args: argparse.Namespace) -> dict:
 def main(argv=None) -> None:
     arguments = command_line.parser(__doc__, samples="sentences, a random choice of the split's", count=None)
     add = arguments.add_argument
-    add("--mask-prob", type=float, metavar="P", help="share of masked tokens (default: the training's)")
+    add("--mask-prob", type=float, metavar="P", help="masking probability (default: the training's)")
     add("--batch-size", type=int, default=16, metavar="N", help="sentences at a time (default: %(default)s)")
     command_line.run(arguments, measure, argv)
 

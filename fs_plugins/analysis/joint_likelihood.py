@@ -2,7 +2,7 @@
 
     python -m fs_plugins.analysis.joint_likelihood checkpoint.pt --mask-prob 0.15 0.387 --output joint.json
 
-In bits a masked word, given the visible words and the number of missing ones
+In bits per masked token, given the visible words and the number of missing ones
 (fs_plugins/analysis/masked_prediction.py):
 
 * joint: of all masked words of a sample together. ExLM sums over the paths of its graph; for an MLM, and ExLM
@@ -28,7 +28,7 @@ from fs_plugins.analysis.masked_samples import SEED, masked_batches
 def joint_likelihood(
     predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, seed: int = SEED, device="cpu"
 ) -> dict:
-    """``mask_prob``, and ``joint``, ``marginal`` and ``gain``, each a :class:`Mean` in bits a masked word.
+    """``mask_prob``, and ``joint``, ``marginal`` and ``gain``, each a :class:`Mean` in bits per masked token.
 
     Args:
         predictor: the model.

@@ -113,7 +113,7 @@ def masked_batches(
         ValueError: for a share that is not between 0 and 1.
     """
     if not 0.0 < share < 1.0:
-        raise ValueError(f"the share of masked words must be between 0 and 1, both excluded, got {share:g}")
+        raise ValueError(f"the masking probability must be between 0 and 1, both excluded, got {share:g}")
     numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]
     numbers.sort(key=lambda i: len(samples[i]))
     pad = torch.nn.utils.rnn.pad_sequence

@@ -225,7 +225,7 @@ function pin(u) {
 function drawReadings() {
   const { filling } = data, section = byId("readings");
   const exactly = filling.masks === 1 ? "1 word" : `${filling.masks} words`;
-  section.append(make("h2", {}, "Readings"), make("p", { class: "hint" }, "Select a reading to see its path. log P, in nats: of this path with its words / summed over all paths with these words."));
+  section.append(make("h2", {}, "Decodings"), make("p", { class: "hint" }, "Select a decoding to highlight its path. log P, in nats: of this path with its tokens / summed over all paths with these tokens."));
   for (const [title, readings] of [
     [`Best of ${exactly}`, [filling.best]],
     ["Best of any number of words", [filling.best_free]],

@@ -28,7 +28,7 @@ def shown_nodes(filling: Filling) -> list[Node]:
 
 
 def check_min_edge(min_edge: float) -> None:
-    """Raises ValueError if the least transition to draw is not a probability."""
+    """Raises ValueError if the minimum transition probability is not a probability."""
     if not 0.0 <= min_edge <= 1.0:
         raise ValueError(f"min_edge is a probability, 0 to 1, got {min_edge}")
 
@@ -117,7 +117,8 @@ def state_graph(filling: Filling, min_edge: float = 0.1) -> Figure:
         figure,
         filling,
         f"edges: transition probabilities from {100 * min_edge:g}%, and each node's strongest; wider: "
-        "more probable; black: the best reading;\n" + _left_out(filling, nodes),
+        "more probable; black: the best decoding; darker boxes: visited more often;\n"
+        + _left_out(filling, nodes),
     )
     return figure
 

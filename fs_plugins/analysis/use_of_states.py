@@ -1,4 +1,4 @@
-"""Use of states: whether the k states of a mask share its work, and whether they say different words.
+"""Use of states: whether probability is spread over the k states of a mask, and their predictions differ.
 
     python -m fs_plugins.analysis.use_of_states checkpoints/exlm/checkpoint_*.pt --output states.json
 

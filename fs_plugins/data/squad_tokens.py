@@ -55,7 +55,7 @@ class TokenizedSquad:
 
 
 def save(split: TokenizedSquad, folder: str | os.PathLike, name: str) -> None:
-    """Writes FOLDER/NAME.npz (tokens and offsets) and FOLDER/NAME.json (texts); both whole or not at all."""
+    """Writes FOLDER/NAME.npz (tokens and offsets) and FOLDER/NAME.json (texts), both atomically."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").unlink(missing_ok=True)  # of before: never beside the new .npz

@@ -40,7 +40,7 @@ def export(
     half: bool = False,
     notes: str = "",
 ) -> Path:
-    """Writes a folder that transformers loads with ``trust_remote_code=True``, whole or not at all.
+    """Writes a folder that transformers loads with ``trust_remote_code=True``, atomically.
 
     Args:
         checkpoint: a file that fairseq-train saved: pre-trained, or fine-tuned on GLUE, SQuAD or molecules.

@@ -245,7 +245,7 @@ def run_settings(config: dict, recorded: dict, head: Head | None, info) -> tuple
 
 
 def _save(path: Path, model, flags: dict, task: dict, criterion: dict, task_state: dict) -> None:
-    """In the format of fairseq's checkpoints, without an optimizer's state; whole or not at all."""
+    """In the format of fairseq's checkpoints, without an optimizer's state; written atomically."""
     history = {
         "criterion_name": criterion["_name"],
         "optimizer_name": "",

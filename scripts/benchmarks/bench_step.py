@@ -45,7 +45,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--tokens", type=int, default=128, help="tokens of each sentence, with <s> and </s>")
     add("--mask-prob", type=float, default=0.15)
     add("--k", type=int, default=4, help="states for each masked token")
-    rows = "several for a row each, in turns"
+    rows = "several for a row each, interleaved"
     add("--expand-from-layer", type=int, nargs="+", default=[0], metavar="J", help=f"the ExLM's; {rows}")
     graphs = f"the ExLM's, lattice with state embeddings as in configs/model; {rows}"
     add("--state-graph", nargs="+", default=["dag"], choices=("dag", "lattice"), help=graphs)

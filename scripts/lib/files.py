@@ -1,4 +1,4 @@
-"""Reading and writing of files: gzip or plain in, whole or not at all out."""
+"""Reading and writing of files: gzip or plain in, atomic out."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def split_batch(corpus: Corpus, args, k: int, flags: Flags, workers: int) -> tup
     if own // steps < tokens:
         raise UserError(
             f"an update of {update} tokens (--max-tokens) on {workers} GPUs in {steps} steps has "
-            f"{own // steps} tokens a step, and a molecule may have {tokens} (--tokens-per-sample): give "
+            f"{own // steps} tokens per step, and a molecule may have {tokens} (--tokens-per-sample): give "
             "fewer --gpus, or more --tokens-per-gpu"
         )
     return Flags({"--max-tokens": (str(own // steps),), "--update-freq": (str(steps),)}), str(update)

@@ -1,4 +1,4 @@
-"""Joint likelihood in bits a masked word; the likelihoods themselves are tested with masked_prediction."""
+"""Joint likelihood in bits per masked token; the likelihoods themselves are tested with masked_prediction."""
 
 import json
 import math

@@ -61,7 +61,6 @@ LONG = "a grid of many trainings: --whole runs it"
 DRY_RUNS = {
     r"^pip install (?!--no-index)": "it would change this environment",
     r"--cores 2 (study|graphs|states)|table2 table4|profiles/local(?s:.*) table3": LONG,
-    r"table1(?s:.*)clintox|^study ": LONG,
     r"profiles/slurm": "no cluster here; tests/slurm has one",
 }
 NOT_RUN = {
@@ -70,7 +69,7 @@ NOT_RUN = {
     r"scontrol|^srun": "no cluster here",
 }
 NEEDS = {  # packages
-    r"snakemake|^study ": "snakemake",
+    r"snakemake": "snakemake",
     r"transformers": "transformers",
     r"sentence_transformers": "sentence_transformers",
     r"demo\.py": "gradio",
@@ -92,18 +91,17 @@ GIVEN = {
     " --train train-v2.0.json --valid dev-v2.0.json",
 }
 PRESUMED = {  # in the order in which they are made
-    "README.md": ("data-bin/wiki",),
+    "docs/architectures.md": ("data-bin/wiki", "data-bin/text", "glue-bin", "checkpoints/exlm"),
     "docs/experiments.md": tuple(name for name in GIVEN if name not in ("checkpoint.pt", "data-bin/wiki")),
-    "docs/explore.md": ("data-bin/text", "checkpoints/exlm"),
-    "docs/glue.md": ("data-bin/text", "checkpoints/exlm", "checkpoints/mlm"),
+    "docs/analysis.md": ("data-bin/smiles", "checkpoint.pt", "data-bin/text", "checkpoints/exlm"),
+    "docs/extensions.md": ("data-bin/smiles",),
+    "docs/finetune.md": ("data-bin/text", "checkpoints/exlm", "checkpoints/mlm"),
     "docs/huggingface.md": ("data-bin/text", "checkpoints/exlm"),
-    "docs/measures.md": ("data-bin/smiles", "checkpoint.pt", "data-bin/text", "checkpoints/exlm"),
-    "docs/squad.md": ("data-bin/text", "checkpoints/exlm"),
 }
 ARRAYS = """import torch
 match, links = torch.randn(2, 3, 12).log_softmax(1), torch.randn(2, 12, 12).triu(1).log_softmax(-1)
 node_lengths, target_lengths = torch.tensor([12, 12]), torch.tensor([3, 3])
-"""  # of the README's block on the operator
+"""  # of the block on the operator
 
 
 def found(table: dict[str, str], command: Command) -> str | None:

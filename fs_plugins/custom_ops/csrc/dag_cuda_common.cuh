@@ -1,4 +1,4 @@
-// What the CUDA kernels of the DAG op share: see dag.h for the recursion and the shapes, docs/kernels.md for the
+// What the CUDA kernels of the DAG op share: see dag.h for the recursion and the shapes, README.md for the
 // design and the reasoning behind the limits below.
 //
 // The tests compile these files as C++ against an emulation of the CUDA execution model, which is why a launch and the

@@ -48,7 +48,7 @@ def curve(folder: Path, p: float) -> list[dict]:
 
 
 def frequency_bits(data: Path) -> float:
-    """Bits a token of the validation set, if predicted by its frequency in the training set."""
+    """Bits per token of the validation set, if predicted by its frequency in the training set."""
     from fairseq.data import Dictionary, data_utils  # after matplotlib, whose messages it would let through
 
     dictionary, counts = Dictionary.load(str(data / "dict.txt")), []
@@ -62,7 +62,7 @@ def frequency_bits(data: Path) -> float:
 
 
 def verdict(bits: dict[str, float]) -> str:
-    """Which model is ahead, from the bits a masked token of each."""
+    """Which model is ahead, from the bits per masked token of each."""
     (first, least), (second, next_least) = sorted(bits.items(), key=lambda item: item[1])[:2]
     if f"{least:.2f}" == f"{next_least:.2f}":
         return f"'{first}' and '{second}' predict the masked tokens best, and equally well."
@@ -70,7 +70,7 @@ def verdict(bits: dict[str, float]) -> str:
 
 
 def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> list[str]:
-    rows = [f"{'bits a masked token':<34}{'jointly':>9}{'one by one':>12}{'gain':>7}{'minutes':>9}"]
+    rows = [f"{'bits per masked token':<34}{'jointly':>9}{'one by one':>12}{'gain':>7}{'minutes':>9}"]
     for name, title in MODELS.items():
         last = curves[name][-1]
         minutes = (training_seconds(read_log(output / name / "train.log")) or 0) / 60
@@ -78,9 +78,7 @@ def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> li
         rows.append(f"  {title:<32}{bits}{minutes:>9.1f}")
     rows += [f"  {FREQUENCIES:<32}{frequencies:>9.2f}", ""]
     rows.append(verdict({title: curves[name][-1]["joint"] for name, title in MODELS.items()}))
-    rows.append(
-        f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results_states.md."
-    )
+    rows.append(f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results.md.")
     if (output / "finetune").is_dir():
         rows += ["", f"{'Crippen logP of test molecules':<34}{'RMSE':>20}"]
         for name, title in STARTS.items():

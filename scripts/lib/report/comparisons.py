@@ -1,4 +1,4 @@
-"""Comparisons of models, each at its best learning rate: bits a masked token after the same updates and at
+"""Comparisons of models, each at its best learning rate: bits per masked token after the same updates and at
 the same FLOPs, and the use of states. No figure or table of the paper."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lib.tables import Table, Value, escape, over_seeds
 
 # column of the frame -> title, digits; the measures that have it in results[...]
 COLUMNS = {
-    "joint": ("joint bits a masked token", 3),
+    "joint": ("joint bits per masked token", 3),
     "marginal": ("product of the tokens' own probabilities", 3),
     "gain": ("gain by dependence", 3),
     "bits": ("bits of a token by itself", 3),

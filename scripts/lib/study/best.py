@@ -2,7 +2,7 @@
 
     python -m lib.study.best OUTPUT/rates/NAME.json OUTPUT/study/NAME/lr-RATE/seed-N/MEASURE.json...
 
-The best has the fewest bits a masked token, at the share of masked tokens that the model was trained with:
+The best has the fewest bits per masked token, at the masking probability of its training:
 the joint bits by joint.json, a token's own by probe.json.
 """
 

@@ -68,7 +68,7 @@ def test_leads_are_over_the_other_seeds_at_equal_updates_and_at_equal_flops(
     assert (row(rates, "lattice")["0.002"], row(rates, "local")["0.002"]) == ("3.000", "")
     found = row(table, "lattice")
     assert found["learning rate"] == "0.004" and found["FLOPs, times the MLM's"] == "2.00"
-    assert found["joint bits a masked token"] == "1.350 ± 0.132 (n=3)" and found["seeds"] == "3"
+    assert found["joint bits per masked token"] == "1.350 ± 0.132 (n=3)" and found["seeds"] == "3"
     error = math.sqrt(statistics.variance(ours.values()) / 3 + 0.01 / 3)
     assert found["lead, same updates"] == f"{2.3 - 1.35:+.3f} ± {error:.3f}"
     assert found["lead, equal FLOPs"] == f"{1.8 - 1.35:+.3f} ± {error:.3f}"
