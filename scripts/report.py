@@ -13,129 +13,113 @@ finetune_squad.sh (scores.json), finetune_moleculenet.sh and baseline_moleculene
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import pandas as pd
 from lib.command_line import UserError, argument_parser, run_main, seeds
-from lib.report import study_tables, table1, table3
-from lib.report.finetunings import Model
-from lib.report.page import Section, code, remarks
-from lib.report.reader import Reader
+from lib.report import finetunings, frame, study_tables
+from lib.report.page import Section
 from lib.report.study import Study
-from lib.tables import escape
 
 PARTS = ("study", "table1", "table3")  # of a folder of the workflow
-MOST_PROBLEMS = 10  # shown at once
+MOST_PROBLEMS = 10  # shown
 TITLE = "ExLM: the paper's results and ours"
 
 
-@dataclass
-class Inputs:
-    """What was found in the folders on the command line."""
+def named(given: str) -> tuple[str, Path]:
+    """Name and folder of an OUTPUT or a NAME=DIR.
 
-    seeds: tuple[int, ...]
-    reader: Reader = field(default_factory=Reader)
-    studies: list[Study] = field(default_factory=list)
-    table1: list[Model] = field(default_factory=list)
-    table3: list[Model] = field(default_factory=list)
+    Raises:
+        UserError: if there is no such folder.
+    """
+    name, equals, path = given.partition("=")
+    if equals and not (name and path):
+        raise UserError(f"{given!r}: give NAME=DIR, or the folder alone")
+    if not equals or Path(given).is_dir():
+        name, path = Path(given).resolve().name, given
+    if not Path(path).is_dir():
+        raise UserError(f"{path} is not a folder" if Path(path).exists() else f"{path} does not exist")
+    return name, Path(path)
 
-    def add(self, given: str) -> Path:
-        """Adds an OUTPUT or a NAME=DIR; returns its folder.
 
-        Raises:
-            UserError: if there is no such folder, or it holds no results.
-        """
-        name, equals, path = given.partition("=")
-        if equals and not (name and path):
-            raise UserError(f"{given!r}: give NAME=DIR, or the folder alone")
-        if not equals or Path(given).is_dir():
-            name, path = Path(given).resolve().name, given
-        folder = Path(path)
-        if not folder.is_dir():
-            raise UserError(
-                f"{folder} does not exist" if not folder.exists() else f"{folder} is not a folder"
-            )
-        if any((folder / part).is_dir() for part in PARTS):
-            self._add_output(folder)
-        else:
-            self._add_model(name, folder)
-        return folder
+def page(folders: dict[str, Path], asked: tuple[int, ...]) -> Section:
+    """The report of folders by their names.
 
-    def _add_output(self, output: Path) -> None:
-        if (output / "study").is_dir():
-            self.studies.append(Study(output, self.reader))
-        for folder in sorted(path for path in (output / "table1").glob("*") if path.is_dir()):
-            self.table1.append(table1.read(folder.name, folder, self.reader, self.seeds))
-        for folder in sorted(path for path in (output / "table3").glob("*") if path.is_dir()):
-            model = table3.read(folder.name, folder, self.reader, self.seeds)
-            if model is None:
-                self.reader.note(f"{folder} holds no results")
-            else:
-                self.table3.append(model)
+    Args:
+        asked: seeds of fine-tuning that each result should have, if its folder does not say.
 
-    def _add_model(self, name: str, folder: Path) -> None:
-        molecules = table1.read(name, folder, self.reader, self.seeds)
-        if molecules:
-            self.table1.append(molecules)
-        if text := table3.read(name, folder, self.reader, self.seeds):
-            self.table3.append(text)
-        if not (molecules or text):
-            raise UserError(
-                f"{folder} holds no results: give a folder of the workflow (with {', '.join(PARTS)}), or one "
-                "with result.json, scores.json or metrics.json of the fine-tuning scripts"
-            )
+    Raises:
+        UserError: if a folder holds no results, or two are of one model, task and seed.
+    """
+    problems: list[str] = []
+    studies, found = [], [frame.finetunings("", Path("no folder"), problems)]
+    expected: dict[str, dict[str, int]] = {"table1": {}, "table3": {}}
+    grids = {}
 
-    def check_names(self) -> None:
-        """Raises UserError if two models have one name."""
-        for models in (self.table1, self.table3):
-            folders = {}
-            for model in models:
-                if model.name in folders:
-                    raise UserError(
-                        f"{folders[model.name]} and {model.folder} are both named {model.name}: give each "
-                        "its own name by NAME=DIR"
-                    )
-                folders[model.name] = model.folder
+    def add(name: str, folder: Path, table: str, seeds: int) -> None:
+        """The results of a model for a table, or for both."""
+        for counts in expected.values() if table == "" else [expected[table]]:
+            if name in counts:
+                raise UserError(
+                    f"two models are named {name}, one in {folder}: give each its name by NAME=DIR"
+                )
+            counts[name] = seeds
+        found.append(frame.finetunings(name, folder, problems))
 
-    def page(self) -> Section:
-        sections = table1.sections(self.table1) if self.table1 else []
-        if self.table3:
-            sections.append(table3.section(self.table3, self.reader))
-        for i, study in enumerate(self.studies, 1):
-            several = len(self.studies) > 1
-            title = f"The study of [MASK]{f': {study.output}' if several else ''}"
-            sections.append(study_tables.section(study, title, f"study{i}-" if several else ""))
-        if origins := self.reader.provenance():
-            sections.append(origins)
-        blocks = []
-        if self.reader.problems:
-            shown, more = self.reader.problems[:MOST_PROBLEMS], self.reader.problems[MOST_PROBLEMS:]
-            blocks = [escape("Damaged or unused results:"), remarks(shown)]
-            if more:
-                blocks.append(code(f"{len(more):,} more", "\n".join(more)))
-        return Section(TITLE, blocks, sections)
+    for name, folder in folders.items():
+        if not any((folder / part).is_dir() for part in PARTS):
+            add(name, folder, "", len(asked))
+            if found[-1].empty and not problems:
+                raise UserError(
+                    f"{folder} holds no results: give a folder of the workflow (with {', '.join(PARTS)}), or "
+                    "one with result.json, scores.json or metrics.json of the fine-tuning scripts"
+                )
+            continue
+        settings = frame.read(folder / "settings.json", problems)
+        if (folder / "study").is_dir():
+            studies.append(Study(folder, problems))
+        for table in expected:
+            seeds = len(settings.get("seeds", {}).get(table, ())) or len(asked)
+            for model in sorted(path for path in (folder / table).glob("*") if path.is_dir()):
+                add(model.name, model, table, seeds)
+                if table == "table3":
+                    grids[model.name] = settings.get("fixed", {}).get("table3", {}).get("grid")
+    results = pd.concat(found, ignore_index=True)
+    parts = {table: results[results["table"] == table] for table in expected}
+    sections = finetunings.table1(parts["table1"], expected["table1"]) if len(parts["table1"]) else []
+    if len(parts["table3"]):
+        sections.append(finetunings.table3(parts["table3"], expected["table3"], grids))
+    for i, study in enumerate(studies, 1):
+        several = len(studies) > 1
+        title = f"The study of [MASK]{f': {study.output}' if several else ''}"
+        sections.append(study_tables.section(study, title, f"study{i}-" if several else ""))
+    blocks = []
+    if problems := list(dict.fromkeys(problems)):
+        more = [f"{len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
+        blocks = ["Damaged or unused results:", [*problems[:MOST_PROBLEMS], *more]]
+    return Section(TITLE, blocks, sections)
 
 
 def run(argv: list[str] | None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
-    add(
-        "results", nargs="+", metavar="OUTPUT|NAME=DIR", help="folders of the workflow, or of results by hand"
-    )
+    what = "folders of the workflow, or of results by hand"
+    add("results", nargs="+", metavar="OUTPUT|NAME=DIR", help=what)
     add("--output", type=Path, metavar="DIR", help="write the report there (default: into the first folder)")
-    what = (
-        "seeds that each result should have, where the results don't say (default: all that any of them has)"
-    )
+    what = "seeds that each result by hand should have (default: all that any of them has)"
     add("--seeds", type=seeds, default=(), metavar="1,2,3", help=what)
     args = parser.parse_args(argv)
-    inputs = Inputs(args.seeds)
-    folders = [inputs.add(given) for given in args.results]
-    inputs.check_names()
-    output = args.output or folders[0]
+    given = [named(one) for one in args.results]
+    folders = dict(given)
+    if len(folders) < len(given):
+        name = next(name for i, (name, _) in enumerate(given) if name in dict(given[:i]))
+        raise UserError(f"two folders are named {name}: give each its own name by NAME=DIR")
+    output = args.output or given[0][1]
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is not a folder")
+    report = page(folders, args.seeds)
     output.mkdir(parents=True, exist_ok=True)
-    for path in inputs.page().write(output):
+    for path in report.write(output):
         print(path)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from lib.figures import COLOURS, percent, png
 from lib.paper import cells, numbers
 from lib.report.comparisons import at_flops
-from lib.tables import Table
+from lib.report.page import markdown_table
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -61,14 +61,14 @@ class Mean:
         return f"{text} ± {error:.{digits}f}" + ("*" if test.pvalue < 0.05 else "")
 
 
-def experiments() -> Table:
+def experiments() -> pd.DataFrame:
     """The settings of each experiment."""
     data = read("experiments").fillna("")
     data["p"] = data["p"].map(percent)
-    return Table([column.replace("_", " ") for column in data], data.astype(str).to_numpy().tolist())
+    return data.astype(str).rename(columns=lambda column: column.replace("_", " "))
 
 
-def pretraining() -> Table:
+def pretraining() -> pd.DataFrame:
     """Bits per masked token, less the MLM's and less ExLM's of the same k, and other measures."""
     rows, head = [], ["experiment", "model", "k", "updates", "bits", "less the MLM's", "less ExLM's"]
     data = read("pretraining").query("use == 'result'")
@@ -88,10 +88,10 @@ def pretraining() -> Table:
             others = [Mean(one, column).text(digits) for column, digits in MEASURES.items()]
             k = f"{k}" if k > 1 else ""
             rows.append([name, f"{model} {flags}".strip(), k, f"{updates}", bits.text(3), *less, *others])
-    return Table([*head, *(column.replace("_", " ") for column in MEASURES)], rows)
+    return pd.DataFrame(rows, columns=[*head, *(column.replace("_", " ") for column in MEASURES)])
 
 
-def states(file: str = "states", by: str = "p") -> Table:
+def states(file: str = "states", by: str = "p") -> pd.DataFrame:
     """Joint bits, and the lead over the MLM after the same updates and at the same FLOPs."""
     columns = {"marginal": 3, "gain": 3, "second_state": 1, "divergence": 2}
     head = [by, "model", "seeds", "joint bits", *(column.replace("_", " ") for column in columns)]
@@ -108,10 +108,10 @@ def states(file: str = "states", by: str = "p") -> Table:
             values = [Mean(one, column).text(digits) for column, digits in columns.items()]
             key = percent(group) if by == "p" else group
             rows.append([key, label, f"{joint.n}", joint.text(3), *values, cost, *leads])
-    return Table(head, rows)
+    return pd.DataFrame(rows, columns=head)
 
 
-def plateau() -> Table:
+def plateau() -> pd.DataFrame:
     """When trainings of 800 updates left the unigram plateau, over all rates and seeds."""
     data, rows = read("plateau").query("updates == 800").drop_duplicates(), []
     for (p, name), part in data.groupby(["p", "name"]):
@@ -119,12 +119,11 @@ def plateau() -> Table:
         share = f"{100 * part['own_share'].iloc[0]:.1f}" if part["own_share"].notna().any() else ""
         cells = [f"{left.median():g}", f"{left.min():g} to {left.max():g}", f"{left.count()} of {len(left)}"]
         rows.append([percent(p), name, share, *cells])
-    return Table(
-        ["p", "model", "own share at first, %", "left at update, median", "range", "runs that left"], rows
-    )
+    head = ["p", "model", "own share at first, %", "left at update, median", "range", "runs that left"]
+    return pd.DataFrame(rows, columns=head)
 
 
-def finetuning() -> Table:
+def finetuning() -> pd.DataFrame:
     """Scores, and in brackets the difference from the MLM of the same pre-training."""
     data = read("finetuning").rename(columns={"sd": "score_sd"})
     tasks, rows = list(dict.fromkeys(data["task"])), []
@@ -135,10 +134,10 @@ def finetuning() -> Table:
             change = score.minus(other, 1) if model != "MLM" else ""
             row.append(score.text(1) + (f" ({change})" if change else ""))
         rows.append(row)
-    return Table(["pre-training", "model", *tasks], rows)
+    return pd.DataFrame(rows, columns=["pre-training", "model", *tasks])
 
 
-def variance() -> Table:
+def variance() -> pd.DataFrame:
     """What p^k and p explain of the entropies of figure 5."""
     ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
     rows = []
@@ -149,7 +148,7 @@ def variance() -> Table:
             within = (data[2] - data.groupby(column)[2].transform("mean")).var(ddof=0)
             row += [f"{1 - within / data[2].var(ddof=0):.2f}", f"{data[column].corr(data[2]) ** 2:.2f}"]
         rows.append(row)
-    return Table(["", "p^k, groups", "p^k, linear", "p, groups", "p, linear"], rows)
+    return pd.DataFrame(rows, columns=["", "p^k, groups", "p^k, linear", "p, groups", "p, linear"])
 
 
 def gap_figure(figure: Figure) -> None:
@@ -234,7 +233,7 @@ FIGURES = {  # file: function, width and height
 
 def filled_in(page: str) -> str:
     """A page with its tables as the CSV files have them."""
-    return BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]().markdown()}\n{block[3]}", page)
+    return BLOCK.sub(lambda block: f"{block[1]}{markdown_table(TABLES[block[2]]())}\n{block[3]}", page)
 
 
 def main() -> None:

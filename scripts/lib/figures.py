@@ -42,7 +42,7 @@ def _figure(height: float) -> Figure:
     return figure
 
 
-def grid(cells: Cells, title: str, digits: int, ks: Sequence[int], ps: Sequence[float]) -> Figure:
+def heatmap(cells: Cells, title: str, digits: int, ks: Sequence[int], ps: Sequence[float]) -> Figure:
     """Values by k and p, coloured by value; grey where there is no cell, blank where nothing was measured."""
     known = [value for value in cells.values() if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
@@ -73,7 +73,6 @@ def lines(
     *,
     styles: Mapping[str, dict] | None = None,
     band: bool = False,
-    also: tuple[str, float] | None = None,
     log: str = "",
     xticks: Sequence[float] = (),
 ) -> Figure:
@@ -82,7 +81,6 @@ def lines(
     Args:
         styles: of each label; by default the first label's is that of a baseline.
         band: for many points; a single one gets a marker.
-        also: label of a second x axis, and its units in one of the first's.
         log: ``x`` or ``y``, which is then logarithmic.
         xticks: instead of matplotlib's, in percent.
     """
@@ -111,9 +109,6 @@ def lines(
     if xticks:
         axes.set_xticks(xticks, [f"{tick:g}%" for tick in xticks], rotation=30)
         axes.minorticks_off()
-    if also:
-        name, unit = also
-        axes.secondary_xaxis("top", functions=(lambda x: x * unit, lambda x: x / unit)).set_xlabel(name)
     _legend(figure, handles)
     return figure
 

@@ -1,11 +1,11 @@
 """Runs a command on GPUs that no other job of this user has.
 
-    python -m lib.on_gpu [--gpus N] [--jobs-per-gpu J] [--log FILE] [--usage FILE] -- COMMAND...
+    python -m lib.on_gpu [--gpus N] [--jobs-per-gpu J] [--log FILE] -- COMMAND...
 
-Waits for N free ones of the visible GPUs (default: 1) and sets CUDA_VISIBLE_DEVICES; with --gpus 0 the
-command sees none. With --jobs-per-gpu, up to J such jobs share a GPU: a small model alone leaves most of it
-idle. With --log, the output is appended to a file, whose end is shown if the command fails; with --usage, so
-is a line of JSON: seconds, machine, exit status.
+Sets CUDA_VISIBLE_DEVICES to N free ones of the visible GPUs (default: 1), waiting for them if another
+workflow has them; with --gpus 0 the command sees none. With --jobs-per-gpu, up to J such jobs share a GPU: a
+small model alone leaves most of it idle. With --log, the output is appended to a file, whose end is shown if
+the command fails.
 
 The command and all that it starts end with this process, and this process ends with the workflow that started
 its shell: trainings never write into the folders of the next one's.
@@ -17,9 +17,7 @@ import argparse
 import contextlib
 import fcntl
 import itertools
-import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -99,7 +97,6 @@ def main() -> int:
     add("--gpus", type=count, default=1, metavar="N")
     add("--jobs-per-gpu", type=positive, default=1, metavar="J")
     add("--log", type=Path, metavar="FILE")
-    add("--usage", type=Path, metavar="FILE")
     add("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     args = parser.parse_args()
     if not (command := args.command[args.command[:1] == ["--"] :]):
@@ -107,20 +104,11 @@ def main() -> int:
     gpus = visible_gpus() if args.gpus else []
     if len(gpus) < args.gpus:
         raise UserError(f"--gpus {args.gpus}: this job sees {len(gpus)} GPUs; see `nvidia-smi -L`")
-    for path in filter(None, (args.log, args.usage)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    held, status, start, before = take(gpus, args.gpus, args.jobs_per_gpu), None, time.monotonic(), os.times()
-    try:
-        with args.log.open("ab") if args.log else contextlib.nullcontext() as output:
-            status = run(command, output, {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)})
-    finally:
-        if args.usage:
-            now = os.times()
-            cpu = now.children_user + now.children_system - before.children_user - before.children_system
-            used = {"wall_seconds": round(time.monotonic() - start, 2), "cpu_seconds": round(cpu, 2)}
-            used |= {"machine": platform.node(), "gpus": ",".join(held), "exit_status": status}
-            with args.usage.open("a") as file:
-                file.write(json.dumps(used) + "\n")
+    if args.log:
+        args.log.parent.mkdir(parents=True, exist_ok=True)
+    held = take(gpus, args.gpus, args.jobs_per_gpu)
+    with args.log.open("ab") if args.log else contextlib.nullcontext() as output:
+        status = run(command, output, {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)})
     if status and args.log:
         lines = args.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         print(f"failed with exit status {status}; the end of {args.log}:", file=sys.stderr)

@@ -1,16 +1,12 @@
-"""Numbers over seeds, and Markdown tables of them."""
+"""Numbers over seeds, and tables of text."""
 
 from __future__ import annotations
 
-import re
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-T = TypeVar("T")
-_SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
-_LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
+import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -53,46 +49,15 @@ class Value:
 
 def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool = False) -> Value | None:
     """The value of the seeds that have a number; None if none has."""
-    found = tuple(number for number in numbers if number is not None)
+    found = tuple(float(number) for number in numbers if not pd.isna(number))
     return Value(found, expected, median) if found else None
 
 
 def number(value: float | None, digits: int = 1, missing: str = "") -> str:
-    """A number of the paper's as a cell."""
+    """A single number as a cell."""
     return missing if value is None else f"{value:z.{digits}f}"
 
 
-def escape(text: str) -> str:
-    """Plain text as Markdown."""
-    return _LIST.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", " ".join(text.split())))
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text; the cells are plain, with no markup.
-
-    Attributes:
-        ours: the rows that are emphasised.
-    """
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    ours: Collection[int] = field(default=())
-
-    def __post_init__(self):
-        for row in self.rows:
-            if len(row) != len(self.head):
-                raise ValueError(f"a row of {len(row)} cells in a table of {len(self.head)} columns: {row}")
-
-    @classmethod
-    def of(cls, rows: Iterable[T], columns: Mapping[str, Callable[[T], str]]) -> Table:
-        """Each column is a function of a row."""
-        return cls(list(columns), [[column(row) for column in columns.values()] for row in rows])
-
-    def markdown(self) -> str:
-        """The first cell of emphasised rows is bold."""
-        rows = [[escape(cell) for cell in row] for row in self.rows]
-        for i in self.ours:
-            rows[i][0] = f"**{rows[i][0]}**"
-        lines = [[escape(cell) for cell in self.head], ["---"] * len(self.head), *rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def table(rows: Iterable, columns: Mapping[str, Callable[..., str]]) -> pd.DataFrame:
+    """A table of text; each column is a function of a row."""
+    return pd.DataFrame([[cell(row) for cell in columns.values()] for row in rows], columns=list(columns))

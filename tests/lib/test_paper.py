@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from lib import paper
 from lib.folders import CONFIGS
-from lib.study.runs import experiments
+from lib.study.runs import targets
 
 TEXT = Path(__file__).resolve().parents[3] / "shared" / "paper" / "003_91d29e1a608569de.txt"
 needs_text = pytest.mark.skipif(not TEXT.is_file(), reason=f"needs the paper's text at {TEXT}")
@@ -25,14 +25,14 @@ def as_numbers(cells: list[str]) -> list[float | None]:
 
 def test_each_figure_and_table_has_its_file():
     names = {path.stem for path in (CONFIGS / "paper").glob("*.json")}
-    of_the_study = {name for name, one in experiments().items() if one.of_the_paper}
+    of_the_study = {name for name, one in targets().items() if one.of_the_paper}
     assert names == of_the_study | {"table1", "table3"}
     assert all(paper.numbers(name)["source"] for name in names)
 
 
 def test_grids_have_the_papers_cells():
     grids = [paper.numbers(name)["grid"] for name in ("figure3", "figure4", "figure5")]
-    runs = {(run.k, run.p) for run in experiments()["figure5"].runs}
+    runs = {(run.k, run.p) for run in targets()["figure5"].runs}
     for grid in [*grids, *paper.numbers("figure8")["grids"].values()]:
         assert paper.cells(grid).keys() == runs
     for (k, p), value in paper.cells(paper.numbers("figure4")["grid"]).items():
@@ -42,7 +42,7 @@ def test_grids_have_the_papers_cells():
 def test_tables_of_methods_name_the_studys_runs():
     for name in ("table2", "table4", "table12", "table13"):
         rows = paper.numbers(name)["rows"]
-        assert {row["run"] for row in rows} == {run.name for run in experiments()[name].runs}
+        assert {row["run"] for row in rows} == {run.name for run in targets()[name].runs}
     for name in ("table2", "table4", "table13"):
         for row in paper.numbers(name)["rows"]:
             tasks = [row["values"][task] for task in ("MNLI", "QNLI", "QQP", "RTE")]

@@ -7,7 +7,7 @@ import results
 from scipy import stats
 
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
-IN_TABLES = "".join(table().markdown() for table in results.TABLES.values())
+IN_TABLES = "".join(results.markdown_table(table()) for table in results.TABLES.values())
 IN_FILES = "".join(path.read_text() for path in (results.DOCS / "results").glob("*.csv"))
 PAPERS = {"104.2", "54.7", "79.6", "72.8", "91.6", "64.5", "78.2"}  # quoted from tables 1 and 12
 
@@ -56,8 +56,8 @@ def test_rows_that_are_added_are_in_the_table_and_the_figure(monkeypatch):
     data = results.read("states")
     more = data.query("k == 1 or label == 'lattice'").assign(p=0.25)
     monkeypatch.setattr(results, "read", lambda name: pd.concat([data, more]))
-    added = [row for row in results.states().rows if row[0] == "25%"]
-    assert [row[1] for row in added] == list(more["label"].unique())
+    added = results.states().query("p == '25%'")
+    assert list(added["model"]) == list(more["label"].unique())
     figure = results.Figure()
     results.states_figure(figure)
     assert [axes.get_title() for axes in figure.axes] == ["p = 25%", "p = 38.7%"]

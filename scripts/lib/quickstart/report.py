@@ -13,16 +13,17 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
+import pandas as pd
 
 from fs_plugins.analysis import load, load_checkpoint
 from fs_plugins.analysis.joint_likelihood import joint_likelihood
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples
+from lib import figures
 from lib.command_line import run_main
-from lib.figures import COLOURS, png
 from lib.files import atomic, read_json, write_json, write_lines
 from lib.logs import read_log, training_seconds
+from lib.tables import Value
 
 FILLING = "exlm-lattice"
 MODELS = {"mlm": "MLM", "exlm": "ExLM, the paper's", FILLING: "ExLM, states on a lattice"}
@@ -31,20 +32,18 @@ FREQUENCIES = "frequencies of the tokens alone"
 SAMPLES = 500  # of the validation set
 
 
-def curve(folder: Path, p: float) -> list[dict]:
-    """The joint likelihood by a model's checkpoints, by updates; kept in joint.json."""
+def curve(folder: Path, p: float) -> pd.DataFrame:
+    """The joint likelihood by a model's checkpoints, a row each, by updates; kept in joint.json."""
     measured = read_json(folder / "joint.json") or {}
     for path in (*folder.glob("checkpoint_*_*.pt"), folder / "checkpoint_last.pt"):
         checkpoint = load_checkpoint(path, device="cpu")
-        updates = str(checkpoint.updates)
-        if updates not in measured:
-            found = joint_likelihood(
-                MaskedPredictor.of(checkpoint), load_samples(checkpoint, count=SAMPLES), p
-            )
+        if (updates := str(checkpoint.updates)) not in measured:
+            samples = load_samples(checkpoint, count=SAMPLES)
+            found = joint_likelihood(MaskedPredictor.of(checkpoint), samples, p)
             values = {name: found[name].mean for name in ("joint", "marginal", "gain")}
             measured[updates] = {"updates": checkpoint.updates, "tokens": found["joint"].tokens, **values}
             write_json(folder / "joint.json", measured)
-    return sorted(measured.values(), key=lambda point: point["updates"])
+    return pd.DataFrame(measured.values()).sort_values("updates")
 
 
 def frequency_bits(data: Path) -> float:
@@ -69,35 +68,40 @@ def verdict(bits: dict[str, float]) -> str:
     return f"'{first}' predicts the masked tokens best, {next_least - least:.2f} bits ahead of '{second}'."
 
 
-def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> list[str]:
-    rows = [f"{'bits per masked token':<34}{'jointly':>9}{'one by one':>12}{'gain':>7}{'minutes':>9}"]
-    for name, title in MODELS.items():
-        last = curves[name][-1]
-        minutes = (training_seconds(read_log(output / name / "train.log")) or 0) / 60
-        bits = f"{last['joint']:>9.2f}{last['marginal']:>12.2f}{last['gain']:>7.2f}"
-        rows.append(f"  {title:<32}{bits}{minutes:>9.1f}")
-    rows += [f"  {FREQUENCIES:<32}{frequencies:>9.2f}", ""]
-    rows.append(verdict({title: curves[name][-1]["joint"] for name, title in MODELS.items()}))
-    rows.append(f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results.md.")
+def table(output: Path, curves: dict[str, pd.DataFrame], frequencies: float) -> list[str]:
+    last = pd.DataFrame({MODELS[name]: points.iloc[-1] for name, points in curves.items()}).T
+    last["minutes"] = [(training_seconds(read_log(output / name / "train.log")) or 0) / 60 for name in curves]
+    bits = (
+        last[["joint", "marginal", "gain"]]
+        .map("{:.2f}".format)
+        .assign(minutes=last["minutes"].map("{:.1f}".format))
+    )
+    bits.loc[FREQUENCIES] = [f"{frequencies:.2f}", "", "", ""]
+    titles = {"joint": "jointly", "marginal": "one by one"}
+    rows = ["Bits per masked token", *bits.rename(columns=titles).to_string().splitlines(), ""]
+    rows.append(verdict(last["joint"].to_dict()))
+    tokens = int(last["tokens"].iloc[0])
+    rows.append(f"All predict the same {tokens:,} tokens. Other seeds differ: see docs/results.md.")
     if (output / "finetune").is_dir():
-        rows += ["", f"{'Crippen logP of test molecules':<34}{'RMSE':>20}"]
-        for name, title in STARTS.items():
-            metrics = read_json(output / "finetune" / name / "metrics.json")
-            rows.append(f"  {title:<32}{metrics['test']['rmse']:>20.3f}")
+        metrics = {
+            title: read_json(output / "finetune" / name / "metrics.json") for name, title in STARTS.items()
+        }
+        found = pd.DataFrame(
+            {"RMSE": {title: f"{one['test']['rmse']:.3f}" for title, one in metrics.items()}}
+        )
+        rows += ["", "Crippen logP of test molecules", *found.to_string().splitlines()]
     return rows
 
 
-def draw(curves: dict[str, list[dict]], frequencies: float) -> Figure:
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    for (name, points), colour in zip(curves.items(), COLOURS, strict=False):
-        updates, bits = zip(*((point["updates"], point["joint"]) for point in points), strict=True)
-        axes.plot(updates, bits, "o-", color=colour, markersize=4, label=MODELS[name])
-    axes.axhline(frequencies, color="gray", linestyle="--", linewidth=1, label=FREQUENCIES)
-    axes.set(xlabel="updates", ylabel="joint bits per masked token (validation)", xlim=(0, None))
-    axes.grid(alpha=0.25)
-    axes.legend(framealpha=1, edgecolor="none")
-    return figure
+def draw(curves: dict[str, pd.DataFrame], frequencies: float):
+    values = {MODELS[name]: points.set_index("updates")["joint"] for name, points in curves.items()}
+    values[FREQUENCIES] = {0: frequencies, max(line.index.max() for line in values.values()): frequencies}
+    lines = {label: {x: Value((bits,)) for x, bits in line.items()} for label, line in values.items()}
+    styles = {
+        label: {"color": colour, "marker": "o"} for label, colour in zip(lines, figures.COLOURS, strict=False)
+    }
+    styles[FREQUENCIES] = {"color": figures.PAPER_COLOUR, "ls": "--"}
+    return figures.lines(lines, "joint bits per masked token (validation)", "updates", styles=styles)
 
 
 def main() -> None:
@@ -108,7 +112,7 @@ def main() -> None:
     filled = load(output / FILLING / "checkpoint_last.pt", device="cpu").fill(sentence, samples=0).best
     rows += ["", f"{MODELS[FILLING]} fills  {sentence}", f"with  {filled.text}"]
     with atomic(output / "curve.png", "wb") as file:
-        file.write(png(draw(curves, frequencies)))
+        file.write(figures.png(draw(curves, frequencies)))
     write_lines(output / "table.txt", rows)
     print("\n".join(["", *rows, "", f"picture: {output / 'curve.png'}"]))
 

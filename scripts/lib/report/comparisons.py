@@ -9,25 +9,28 @@ import pandas as pd
 
 from lib import figures
 from lib.folders import MANIFEST
-from lib.report.page import Block, Picture, Pictures
-from lib.report.study import TRAIN, Study
-from lib.study import runs
-from lib.study.runs import Run
-from lib.tables import Table, Value, escape, over_seeds
+from lib.report import frame
+from lib.report.page import Block
+from lib.report.study import OWN, Number, Study
+from lib.study.runs import Run, Target
+from lib.tables import Value, over_seeds, table
 
-# column of the frame -> title, digits; the measures that have it in results[...]
 COLUMNS = {
-    "joint": ("joint bits per masked token", 3),
-    "marginal": ("product of the tokens' own probabilities", 3),
-    "gain": ("gain by dependence", 3),
-    "bits": ("bits of a token by itself", 3),
-    "recovered": ("recovered, %", 1),
-    "valid": ("valid fills, %", 1),
-    "second_state": ("masks with a second state, %", 1),
-    "divergence": ("divergence of a mask's states, bits", 2),
-    "own_share": ("paths through a mask's own states, %", 1),
-    "hydrogens": ("atoms: hydrogens, %", 1),
-    "charge": ("atoms: charge, 100 R²", 1),
+    "bits": Number("bits of a token by itself", "probe", "bits", 3, 1, OWN),
+    "recovered": Number("recovered, %", "probe", "accuracy", 1, 100, OWN),
+    "joint": Number("joint bits per masked token", "joint", "joint", 3, 1, OWN),
+    "marginal": Number("product of the tokens' own probabilities", "joint", "marginal", 3, 1, OWN),
+    "gain": Number("gain by dependence", "joint", "gain", 3, 1, OWN),
+    "valid": Number("valid fills, %", "filling", "valid", 1, 100, OWN),
+    "divergence": Number("divergence of a mask's states, bits", "states", "divergence", 2, 1, OWN),
+    "second_state": Number("masks with a second state, %", "states", "second_state", 1, 100, OWN),
+    "own_share": Number("paths through a mask's own states, %", "states", "own_share", 1, 100, OWN),
+    "hydrogens": Number("atoms: hydrogens, %", "atoms", "hydrogens.model", 1, 100),
+    "charge": Number("atoms: charge, 100 R²", "atoms", "charge.model", 1, 100),
+}
+CURVES = {
+    "curve": Number("bits of a token by itself", "curve", "bits", 3, 1, OWN),
+    "states": COLUMNS["divergence"],
 }
 NOTE = (
     "Bits are -log2 of the probability of the masked validation tokens, at the p of the training and the "
@@ -39,45 +42,20 @@ NOTE = (
 )
 
 
-def frame(study: Study, name: str) -> pd.DataFrame:
+def wide(study: Study, target: Target) -> pd.DataFrame:
     """A row for each pre-training that counts: the run, seed, learning rate, FLOPs, and COLUMNS."""
-    rows, begun = [], {folder: run for run, folder in study.begun.items()}
-    for run in study.experiments[name].runs:
-        for folder in study.folders(run):
-            training, one = study.reader.read(folder / TRAIN) or {}, begun[folder]
-            row = {
-                "name": run.name,
-                "label": run.label,
-                "p": run.p,
-                "k": run.k,
-                "seed": one.seed,
-                "lr": one.lr,
-            }
-            row |= {"updates": training.get("updates"), "flops": training.get("flops")}
-            row["commit"] = (study.reader.read(folder / MANIFEST) or {}).get("commit")
-            rows.append(row | _results(study, folder, run))
-    return pd.DataFrame(rows)
-
-
-def _results(study: Study, folder, run: Run) -> dict[str, float]:
-    """What the measures of a pre-training found, by COLUMNS."""
-    found: dict[str, float] = {}
-    for measure in (runs.PROBE, runs.JOINT, runs.FILLING, runs.USE_OF_STATES):
-        content = study.reader.read(folder / f"{measure}.json")
-        last = content["rows"][-1] if content and "rows" in content else content
-        for one in (last or {"results": []})["results"]:
-            if one["mask_prob"] == run.own_ratio:
-                values = {
-                    key: value["mean"] if isinstance(value, dict) else value for key, value in one.items()
-                }
-                found |= {key: value for key, value in values.items() if key in COLUMNS}
-                if "accuracy" in values:
-                    found["recovered"] = values["accuracy"]
-    if atoms := study.reader.read(folder / f"{runs.ATOMS}.json"):
-        found |= {key: atoms["results"][key]["model"]["mean"] for key in ("hydrogens", "charge")}
-    for key in found.keys() & {key for key, (title, _) in COLUMNS.items() if "%" in title or "100" in title}:
-        found[key] *= 100
-    return found
+    found = []
+    for run in target.runs:
+        parts = {"lr": Number("", "train", "run.lr"), "updates": Number("", "train", "updates")}
+        parts |= {"flops": Number("", "train", "flops"), **COLUMNS}
+        last = {key: study.rows(run, one).groupby("seed")["value"].last() for key, one in parts.items()}
+        part = pd.DataFrame(last).rename_axis("seed").reset_index()
+        about = {"name": run.name, "label": run.label, "p": run.p, "k": run.k}
+        commits = [frame.read(path / MANIFEST, []).get("commit") for path in study.folders(run)]
+        found.append(part.assign(**about, commit=commits))
+    first = ["name", "label", "p", "k", "seed", "lr", "updates", "flops", "commit"]
+    data = pd.concat(found)
+    return data[[*first, *(key for key in COLUMNS if data[key].notna().any())]].reset_index(drop=True)
 
 
 def difference(ours: pd.Series, theirs: pd.Series) -> str:
@@ -95,108 +73,113 @@ def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> pd.Series:
     """The MLM's bits at a number of FLOPs, for each seed, between its lengths of training; empty beyond."""
     found = {}
     for seed, one in mlm.groupby("seed"):
-        points = one.dropna(subset=["flops", column]).sort_values("flops")
-        pairs = zip(
-            points[["flops", column]].to_numpy(), points[["flops", column]].to_numpy()[1:], strict=False
-        )
-        for (low, before), (high, after) in pairs:
+        points = one.dropna(subset=["flops", column]).sort_values("flops")[["flops", column]].to_numpy()
+        for (low, before), (high, after) in zip(points, points[1:], strict=False):
             if low <= flops <= high * (1 + 1e-9):
                 share = math.log(flops / low) / math.log(high / low)
                 found[seed] = before + share * (after - before)
     return pd.Series(found, dtype=float)
 
 
-def blocks(study: Study, name: str, prefix: str) -> list[Block]:
-    """The learning rates, the table and the pictures of a comparison; writes its frame to OUTPUT/NAME.csv."""
-    data, result = frame(study, name), [escape(NOTE)]
+def blocks(study: Study, target: Target, place: str) -> list[Block]:
+    """The learning rates, the table and the pictures of a comparison; writes its frame to OUTPUT/NAME.csv.
+
+    Args:
+        place: how the pictures' names begin.
+    """
+    data = wide(study, target)
     if data.empty:
-        return [*result, escape("There are no results yet.")]
-    data.to_csv(study.output / f"{name}.csv", index=False, float_format="%.6g")
-    known = study.experiments[name].runs
-    result += [_rates(study, known), _table(study, known, data)]
+        return [NOTE, "There are no results yet."]
+    data.to_csv(study.output / f"{target.name}.csv", index=False, float_format="%.6g")
     bits = "joint" if "joint" in data else "bits"
-    pictures = []
+    pictures = {}
     if bits in data:
         for p, part in data.groupby("p"):
-            title = f"{COLUMNS[bits][0]} (p = {figures.percent(p)})"
-            pictures.append(Picture(f"{prefix}{name}-flops-p{p:g}", _over_flops(part, known, bits, title)))
-    pictures += [
-        Picture(f"{prefix}{name}-{measure}-p{p:g}", _over_training(study, known, p, measure, column))
-        for measure, column in ((runs.CURVE, "bits"), (runs.USE_OF_STATES, "divergence"))
-        if measure in study.experiments[name].measures
-        for p in sorted({run.p for run in known})
-    ]
-    return [*result, Pictures(pictures)]
+            title = f"{COLUMNS[bits].title} (p = {figures.percent(p)})"
+            pictures[f"{place}-flops-p{p:g}"] = _over_flops(part, target, bits, title)
+    for measure in (one for one in CURVES if one in target.measures):
+        for p in sorted({run.p for run in target.runs}):
+            pictures[f"{place}-{measure}-p{p:g}"] = _over_training(study, target, p, CURVES[measure])
+    return [NOTE, _rates(study, target), _table(study, target, data, bits), pictures]
 
 
-def _rates(study: Study, known: tuple[Run, ...]) -> Table:
+def _rates(study: Study, target: Target) -> pd.DataFrame:
     """Bits by learning rate, of the seed that chose."""
-    chosen = {run: study.reader.read(study.output / "rates" / f"{run.name}.json") or {} for run in known}
-    every = sorted({float(lr) for one in chosen.values() for lr in one.get("bits", {})})
+    chosen = {
+        run: {float(lr): b for lr, b in study.rates[run.name].get("bits", {}).items()} for run in target.runs
+    }
 
     def remark(run: Run) -> str:
-        tried = sorted(map(float, chosen[run].get("bits", {})))
-        if not tried:
-            return "rate not chosen" if run.row in study.undecided else "the size's rate"
+        if not (tried := sorted(chosen[run])):
+            return "rate not chosen" if study.missing(run) == "rate not chosen" else "the size's rate"
         edges = {tried[0]: "the lowest rate tried is best", tried[-1]: "the highest rate tried is best"}
-        return edges.get(chosen[run]["lr"], "")
+        return edges.get(study.rates[run.name]["lr"], "")
 
     columns = {"model": lambda run: run.label, "p": lambda run: figures.percent(run.p)}
-    for lr in every:
-        columns[f"{lr:g}"] = lambda run, lr=lr: (
-            f"{found:.3f}" if (found := chosen[run].get("bits", {}).get(f"{lr:g}")) is not None else ""
-        )
-    return Table.of(known, {**columns, "remark": remark})
+    for lr in sorted({lr for bits in chosen.values() for lr in bits}):
+        columns[f"{lr:g}"] = lambda run, lr=lr: f"{chosen[run][lr]:.3f}" if lr in chosen[run] else ""
+    return table(target.runs, {**columns, "remark": remark})
 
 
-def _table(study: Study, known: tuple[Run, ...], data: pd.DataFrame) -> Table:
-    groups = dict(iter(data.groupby("name")))
-    shown = [column for column in COLUMNS if column in data]
-    bits = "joint" if "joint" in data else "bits"
-    rows = []
-    for run in known:
-        part = groups.get(run.name)
-        if part is None:
-            rows.append([run.label, figures.percent(run.p), study.missing(run), *[""] * (len(shown) + 4)])
-            continue
-        mlm = data[data["name"].isin([r.name for r in known if r.is_mlm and r.p == run.p])]
-        same = mlm[mlm["name"].isin([r.name for r in known if r.is_mlm and r.p == run.p and r.times == 1])]
-        flops, base = part["flops"].mean(), same["flops"].mean()
-        cells = [run.label, figures.percent(run.p), ", ".join(f"{lr:g}" for lr in sorted(set(part["lr"])))]
-        for column in shown:
-            value = over_seeds(part[column].dropna() if column in part else (), len(part))
-            cells.append(value.text(COLUMNS[column][1]) if value else "")
-        cells.append(f"{flops / base:.2f}" if base and flops else "")
-        cells.append("" if run.is_mlm or bits not in data else difference(part[bits], same[bits]))
-        equal = at_flops(mlm, bits, flops) if bits in data and not run.is_mlm else pd.Series(dtype=float)
-        cells.append(difference(part[bits], equal) if len(equal) else "")
-        rows.append([*cells, str(len(part))])
-    heads = [COLUMNS[column][0] for column in shown]
-    leads = ["FLOPs, times the MLM's", "lead, same updates", "lead, equal FLOPs", "seeds"]
-    return Table(["model", "p", "learning rate", *heads, *leads], rows)
+def _table(study: Study, target: Target, data: pd.DataFrame, bits: str) -> pd.DataFrame:
+    rows = {run: data[data["name"] == run.name] for run in target.runs}
+
+    def mlm(run: Run, times: float | None = None) -> pd.DataFrame:
+        """Those of the same p, of all lengths of training or of one."""
+        same = [
+            one.name for one in target.runs if one.is_mlm and one.p == run.p and times in (None, one.times)
+        ]
+        return data[data["name"].isin(same)]
+
+    def rate(run: Run) -> str:
+        return ", ".join(f"{lr:g}" for lr in sorted(set(rows[run]["lr"]))) or study.missing(run)
+
+    def cell(run: Run, column: str) -> str:
+        value = over_seeds(rows[run][column], len(rows[run]))
+        return value.text(COLUMNS[column].digits) if value else ""
+
+    def cost(run: Run) -> str:
+        times = rows[run]["flops"].mean() / mlm(run, 1)["flops"].mean()
+        return "" if math.isnan(times) else f"{times:.2f}"
+
+    def lead(run: Run) -> str:
+        return "" if run.is_mlm or bits not in data else difference(rows[run][bits], mlm(run, 1)[bits])
+
+    def lead_at_flops(run: Run) -> str:
+        if run.is_mlm or bits not in data or rows[run].empty:
+            return ""
+        return difference(rows[run][bits], at_flops(mlm(run), bits, rows[run]["flops"].mean()))
+
+    shown = [column for column in SHOWN if column in data]
+    columns = {"model": lambda run: run.label, "p": lambda run: figures.percent(run.p), "learning rate": rate}
+    columns |= {COLUMNS[column].title: lambda run, column=column: cell(run, column) for column in shown}
+    columns |= {
+        "FLOPs, times the MLM's": cost,
+        "lead, same updates": lead,
+        "lead, equal FLOPs": lead_at_flops,
+    }
+    return table(target.runs, {**columns, "seeds": lambda run: str(len(rows[run]) or "")})
 
 
-def _over_flops(data: pd.DataFrame, known: tuple[Run, ...], column: str, title: str):
+SHOWN = ("joint", "marginal", "gain", "bits", "recovered", "valid", "second_state", "divergence", "own_share")
+SHOWN += ("hydrogens", "charge")  # in this order
+
+
+def _over_flops(data: pd.DataFrame, target: Target, column: str, title: str):
     """Bits over FLOPs: the MLM's lengths of training as a line, the other models as points."""
     values: dict[str, dict[float, Value]] = {"MLM": {}}
-    for run in known:
-        part = data[data["name"] == run.name].dropna(subset=["flops", column]) if column in data else data[:0]
+    for run in target.runs:
+        part = data[data["name"] == run.name].dropna(subset=["flops", column])
         if value := over_seeds(part[column]):
             values.setdefault("MLM" if run.is_mlm else run.label, {})[part["flops"].mean()] = value
     return figures.lines(values, title, "FLOPs of training", log="x")
 
 
-def _over_training(study: Study, known: tuple[Run, ...], p: float, measure: str, column: str):
+def _over_training(study: Study, target: Target, p: float, number: Number):
     """A measure of the checkpoints over updates, mean and standard deviation over seeds."""
-    values: dict[str, dict[float, Value]] = {}
-    for run in (run for run in known if run.p == p):
-        points: dict[float, list[float]] = {}
-        for content in study.read(run, f"{measure}.json"):
-            for row in (content or {}).get("rows", []):
-                found = row["results"][0][column]
-                points.setdefault(row["updates"], []).append(
-                    found["mean"] if isinstance(found, dict) else found
-                )
-        values[run.label] = {updates: Value(tuple(numbers)) for updates, numbers in points.items()}
-    title = f"{COLUMNS[column][0]} (p = {figures.percent(p)})"
-    return figures.lines(values, title, "updates", band=True)
+    values = {
+        run.label: {u: Value(tuple(one)) for u, one in study.rows(run, number).groupby("updates")["value"]}
+        for run in target.runs
+        if run.p == p
+    }
+    return figures.lines(values, f"{number.title} (p = {figures.percent(p)})", "updates", band=True)

@@ -1,65 +1,44 @@
-"""A report: sections of plain text, tables and pictures, as Markdown; the HTML page is made of that."""
+"""A report: sections of text, tables and pictures, as Markdown and as one self-contained HTML page."""
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
-from markdown_it import MarkdownIt
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader
 from matplotlib.figure import Figure
 
 from lib import figures
 from lib.files import atomic
-from lib.tables import Table, escape
 
 PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
-STYLE = Path(__file__).with_name("style.css")
+_SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
+_LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
+
+# text; remarks; a table of text, in which our models end in "(ours)"; names of pictures -> figures
+Block = str | list[str] | pd.DataFrame | dict[str, Figure]
 
 
-def remarks(lines: list[str]) -> str:
-    """A list of what the reader has to know, such as missing or damaged results."""
-    return "\n".join(f"- {escape(line)}" for line in lines)
+def markdown(text: object) -> str:
+    """Plain text as Markdown."""
+    escaped = _LIST.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", " ".join(str(text).split())))
+    return f"**{escaped}**" if escaped.endswith("(ours)") else escaped
 
 
-def code(title: str, text: str) -> str:
-    """Commands and the like, folded under ``title``."""
-    return f"<details><summary>{title}</summary>\n\n```\n{text}\n```\n\n</details>"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure; ``name`` is that of its PNG, and the figure's title stands for it."""
-
-    name: str
-    figure: Figure
-
-    @cached_property
-    def png(self) -> bytes:
-        return figures.png(self.figure)
-
-    def markdown(self) -> str:
-        return f"![{escape(self.figure.axes[0].get_title())}]({PICTURES}/{self.name}.png)"
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """Pictures side by side, below each other on a narrow screen."""
-
-    pictures: list[Picture]
-
-    def markdown(self) -> str:
-        return "\n".join(picture.markdown() for picture in self.pictures)
-
-
-Block = str | Pictures | Table  # str: Markdown, of escape, remarks or code
+def markdown_table(table: pd.DataFrame) -> str:
+    """A table of text as Markdown."""
+    lines = [map(markdown, table.columns), ["---"] * len(table.columns)]
+    lines += [map(markdown, row) for row in table.to_numpy().tolist()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading in plain text, what stands under it, and the sections below it."""
+    """A heading, what stands under it, and the sections below it."""
 
     title: str
     blocks: list[Block] = field(default_factory=list)
@@ -71,46 +50,19 @@ class Section:
         for section in self.sections:
             yield from section.all(level + 1)
 
-    def pictures(self) -> dict[str, Picture]:
-        blocks = [block for _, section in self.all() for block in section.blocks]
-        return {one.name: one for block in blocks if isinstance(block, Pictures) for one in block.pictures}
-
-    def markdown(self) -> str:
-        parts = []
-        for level, section in self.all():
-            parts.append(f"{'#' * level} {escape(section.title)}")
-            parts += [one if isinstance(one, str) else one.markdown() for one in section.blocks]
-        return "\n\n".join(parts) + "\n"
-
-    def html(self) -> str:
-        """One page with the pictures and the style inside: no script, no network."""
-        reader = MarkdownIt("commonmark", {"xhtmlOut": False}).enable("table")
-        rules, pictures = reader.renderer.rules, self.pictures()
-        rules["table_open"] = lambda *_: '<div class="wide" tabindex="0"><table>\n'  # it scrolls on its own
-        rules["table_close"] = lambda *_: "</table></div>\n"
-        tokens, contents = reader.parse(self.markdown()), []
-        for i, token in enumerate(tokens):
-            if token.type == "heading_open":
-                token.attrSet("id", f"section-{len(contents)}")
-                title, indent = tokens[i + 1].content, "  " * int(token.tag[1])
-                contents.append(f"{indent}- [{title}](#section-{len(contents)})")
-            for child in token.children or []:
-                if child.type == "image":
-                    picture = pictures[Path(child.attrs["src"]).stem]
-                    data = base64.b64encode(picture.png).decode()
-                    child.attrSet("src", f"data:image/png;base64,{data}")
-        body = reader.renderer.render(tokens, reader.options, {})
-        links = reader.render("\n".join(line[4:] for line in contents[1:]))
-        lines = [
-            "<!DOCTYPE html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{reader.renderInline(escape(self.title))}</title>",
-            f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head><body><main>",
-            body.replace("</h1>\n", f"</h1>\n<nav>{links}</nav>\n", 1),
-            "</main></body></html>",
-        ]
-        return "\n".join(lines) + "\n"
+    def render(self, template: str, pictures: dict[str, bytes]) -> str:
+        """By report.md.j2 or report.html.j2, with the PNG of each picture."""
+        environment = Environment(
+            loader=FileSystemLoader(Path(__file__).parent),
+            autoescape=template.endswith("html.j2"),
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        environment.filters |= {"markdown": markdown, "markdown_table": markdown_table}
+        environment.filters["base64"] = lambda png: base64.b64encode(png).decode()
+        environment.tests["table"] = lambda block: isinstance(block, pd.DataFrame)
+        return environment.get_template(template).render(page=self, pictures=pictures, folder=PICTURES)
 
     def write(self, folder: Path) -> list[Path]:
         """Writes report.md, its pictures and report.html; returns the paths of the two reports.
@@ -118,11 +70,13 @@ class Section:
         Raises:
             UserError: if they cannot be written.
         """
-        files = {"report.md": self.markdown().encode(), "report.html": self.html().encode()}
-        pictures = {f"{PICTURES}/{name}.png": one.png for name, one in self.pictures().items()}
-        for name, content in {**pictures, **files}.items():
-            if name in pictures:
-                (folder / PICTURES).mkdir(exist_ok=True)
+        blocks = [block for _, section in self.all() for block in section.blocks if isinstance(block, dict)]
+        pictures = {name: figures.png(figure) for block in blocks for name, figure in block.items()}
+        files = {f"{PICTURES}/{name}.png": png for name, png in pictures.items()}
+        files |= {name: self.render(f"{name}.j2", pictures).encode() for name in ("report.md", "report.html")}
+        if pictures:
+            (folder / PICTURES).mkdir(exist_ok=True)
+        for name, content in files.items():
             with atomic(folder / name, "wb") as file:
                 file.write(content)
-        return [folder / name for name in files]
+        return [folder / "report.md", folder / "report.html"]

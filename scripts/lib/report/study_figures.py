@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
-from itertools import pairwise
 
 from matplotlib import colormaps
 
 from lib import figures, paper
-from lib.report.page import Block, Picture, Pictures
-from lib.report.study import METRICS, TRAIN, Measure, Study, by_label, entropy, glue, probe
-from lib.study.runs import Run, experiments
-from lib.tables import Table, Value, escape, number
+from lib.folders import MANIFEST
+from lib.report import frame
+from lib.report.page import Block
+from lib.report.study import ENTROPY, POSTERIOR, Number, Study, by_label, probe
+from lib.study.runs import Run, targets
+from lib.tables import Value, number, table
 
 PROBE_NOTE = (
     "This study has no GLUE, so ours is the probe: the share of masked validation tokens (15%) that the "
     "model recovers, in percent. It is a different quantity from the paper's: compare the pattern, not the "
     "numbers."
 )
+RECOVERED = "masked tokens recovered, %"
 # name in the log -> title, decimals
 CURVES = {
     "loss": ("training loss, bits per masked token", 2),
     "accuracy": ("masked tokens predicted in training, %", 1),
     "ppl": ("training perplexity", 1),
 }
-RUNS = {(run.k, run.p): run for run in experiments()["figure5"].runs}
+RUNS = {(run.k, run.p): run for run in targets()["figure5"].runs}
 KS, MASK_RATIOS = (sorted({key[i] for key in RUNS}) for i in (0, 1))
 BY_K_AND_P = {"k": lambda run: str(run.k), "p": lambda run: figures.percent(run.p)}
+CORRUPTED = Number("measured in training, %", "train", "corrupted.proportion", 3, 100)
+TOKENS = Number("tokens", "train", "corrupted.tokens")
 
 
 def corrupted_share(k: int, p: float, tokens: int) -> float:
@@ -55,66 +58,53 @@ def standard_errors(percent: float, share: float, tokens: int) -> str:
 def grid(
     study: Study,
     name: str,
-    measure: Measure,
+    value: Callable[[Run], Value | None],
+    digits: int,
     papers: Mapping[str, float],
     theirs: str,
     ours: str = "",
     more: Mapping[str, Callable[[Run], str]] | None = None,
 ) -> list[Block]:
     """Cells by k and p: pictures of the paper's and of ours, and a table with more columns."""
-    found, digits = paper.cells(papers), min(measure.digits, 2)
-    values = {key: measure.value(study, run) for key, run in RUNS.items()}
-    centres = {key: value and value.centre for key, value in values.items()}
-    pictures = [
-        Picture(f"{name}-{who}", figures.grid(cells, f"{who}: {what}", digits, KS, MASK_RATIOS))
+    found = paper.cells(papers)
+    values = {key: value(run) for key, run in RUNS.items()}
+    centres = {key: one and one.centre for key, one in values.items()}
+    pictures = {
+        f"{name}-{who}": figures.heatmap(cells, f"{who}: {what}", min(digits, 2), KS, MASK_RATIOS)
         for who, what, cells in (("paper", theirs, found), ("ours", ours or theirs, centres))
-    ]
+    }
     columns = {
         **BY_K_AND_P,
         "p^k": lambda run: f"{100 * run.p**run.k:.2f}%",
-        "paper": lambda run: number(found.get((run.k, run.p)), digits),
-        "ours": lambda run: measure.cell(study, run),
+        "paper": lambda run: number(found.get((run.k, run.p)), min(digits, 2)),
+        "ours": lambda run: one.text(digits) if (one := values[run.k, run.p]) else study.missing(run),
         **(more or {}),
     }
-    return [Pictures(pictures), Table.of(RUNS.values(), columns)]
+    return [pictures, table(RUNS.values(), columns)]
 
 
-def figure3(study: Study, prefix: str) -> list[Block]:
+def figure3(study: Study, name: str) -> list[Block]:
     papers, what = paper.numbers("figure3")["grid"], "MNLI accuracy, %"
     if study.has_glue:
         note = "MNLI is the mean of the matched and mismatched sets."
-        return [escape(note), *grid(study, f"{prefix}figure3", glue("MNLI"), papers, what)]
-    name, measure = f"{prefix}figure3", probe()[0]
-    return [escape(PROBE_NOTE), *grid(study, name, measure, papers, what, "masked tokens recovered, %")]
+        return [note, *grid(study, name, lambda run: study.glue(run, "MNLI"), 1, papers, what)]
+    recovered = grid(study, name, lambda run: study.value(run, probe()[0]), 1, papers, what, RECOVERED)
+    return [PROBE_NOTE, *recovered]
 
 
-def _expected(content: dict, run: Run) -> float | None:
-    """The share by the length of the samples, before repetition, in percent."""
-    words = pairwise(content.get("fairseq_train") or [])
-    lengths = [int(after) for word, after in words if word == "--tokens-per-sample"]
-    return 100 * corrupted_share(run.k, run.p, lengths[-1]) if lengths else None
-
-
-def _corrupted(name: str, scale: float = 1) -> Callable[[dict, Run], float | None]:
-    return lambda content, run: content["corrupted"] and scale * content["corrupted"][name]
-
-
-CORRUPTED = Measure("measured in training, %", TRAIN, _corrupted("proportion", 100), 3)
-TOKENS = Measure("tokens", TRAIN, _corrupted("tokens"))
-EXPECTED = Measure("expected, %", TRAIN, _expected)
-
-
-def figure4(study: Study, prefix: str) -> list[Block]:
+def figure4(study: Study, name: str) -> list[Block]:
     def tokens(run: Run) -> int:
-        found = TOKENS.value(study, run)
-        return sum(found.numbers) if found else 0
+        found = study.value(run, TOKENS)
+        return int(sum(found.numbers)) if found else 0
 
     def expected(run: Run) -> float | None:
-        found = EXPECTED.value(study, run)
-        return found and found.centre
+        """By the length of the samples, before repetition, in percent."""
+        settings = next((frame.read(path / MANIFEST, [])["settings"] for path in study.folders(run)), {})
+        length = settings.get("--tokens-per-sample")
+        return length and 100 * corrupted_share(run.k, run.p, int(length))
 
     def errors(run: Run, percent: float | None) -> str:
-        value = CORRUPTED.value(study, run)
+        value = study.value(run, CORRUPTED)
         return standard_errors(value.centre, percent / 100, tokens(run)) if value and percent else ""
 
     more = {
@@ -128,82 +118,101 @@ def figure4(study: Study, prefix: str) -> list[Block]:
         "a token are masked slightly less often than p^k; the difference shrinks with the samples' length."
     )
     papers, what = paper.numbers("figure4")["grid"], "corrupted semantics, %"
-    blocks = grid(study, f"{prefix}figure4", CORRUPTED, papers, what, CORRUPTED.title, more)
-    return [escape(note), *blocks]
+    value = lambda run: study.value(run, CORRUPTED)  # noqa: E731
+    return [note, *grid(study, name, value, CORRUPTED.digits, papers, what, CORRUPTED.title, more)]
 
 
-def figure5(study: Study, prefix: str) -> list[Block]:
+def figure5(study: Study, name: str) -> list[Block]:
     papers = paper.numbers("figure5")["grid"]
-    return grid(study, f"{prefix}figure5", entropy(), papers, "entropy, bits")
+    return grid(study, name, lambda run: study.value(run, ENTROPY), ENTROPY.digits, papers, "entropy, bits")
 
 
-def figure8(study: Study, prefix: str) -> list[Block]:
-    found: dict[str, list[Block]] = {}
-    for task, papers in paper.numbers("figure8")["grids"].items():
-        measure, ours = (glue(task), "") if study.has_glue else (probe()[0], "masked tokens recovered, %")
-        name = f"{prefix}figure8-{task.lower()}"
-        found[task] = grid(study, name, measure, papers, f"{task} accuracy, %", ours)
+def figure8(study: Study, name: str) -> list[Block]:
+    tasks = paper.numbers("figure8")["grids"]
     if study.has_glue:
-        return [block for task, blocks in found.items() for block in (escape(f"{task}:"), *blocks)]
+        return [
+            block
+            for task, papers in tasks.items()
+            for block in (
+                f"{task}:",
+                *grid(
+                    study,
+                    f"{name}-{task.lower()}",
+                    lambda run, task=task: study.glue(run, task),
+                    1,
+                    papers,
+                    f"{task} accuracy, %",
+                ),
+            )
+        ]
+    cells = {
+        f"{name}-{task.lower()}-paper": (f"paper: {task} accuracy, %", paper.cells(tasks[task]))
+        for task in tasks
+    }
+    values = {key: study.value(run, probe()[0]) for key, run in RUNS.items()}
+    cells[f"{name}-ours"] = f"ours: {RECOVERED}", {key: one and one.centre for key, one in values.items()}
     note = "The probe has a single grid, that of figure 3; the paper's four are shown beside it."
-    pairs = [blocks[0].pictures for blocks in found.values()]
-    return [escape(PROBE_NOTE), escape(note), Pictures([*(theirs for theirs, _ in pairs), pairs[0][1]])]
+    pictures = {
+        place: figures.heatmap(found, title, 1, KS, MASK_RATIOS) for place, (title, found) in cells.items()
+    }
+    return [PROBE_NOTE, note, pictures]
 
 
-def figure9(study: Study, prefix: str) -> list[Block]:
+def figure9(study: Study, name: str) -> list[Block]:
     curves = {run: study.curve(run) for run in RUNS.values()}
-    last = {run: records[-1] for run, records in curves.items() if records}
+    last = {run: curve.iloc[-1] for run, curve in curves.items() if len(curve)}
     names = {run: f"k = {run.k}, p = {figures.percent(run.p)}" for run in curves}
     styles = {}  # colours tell p, dashes and markers k
-    for run, name in names.items():
+    for run, label in names.items():
         colour, k = MASK_RATIOS.index(run.p) / len(MASK_RATIOS), KS.index(run.k)
         shape = {"ls": figures.DASHES[k], "marker": figures.MARKERS[k]}
-        styles[name] = {"color": colormaps["viridis"](colour), **shape}
-    pictures = []
+        styles[label] = {"color": colormaps["viridis"](colour), **shape}
+    pictures = {}
     for key, (title, _) in CURVES.items():
         values = {
-            names[run]: {one["update"]: Value((one[key],)) for one in records if one.get(key) is not None}
-            for run, records in curves.items()
+            names[run]: {u: Value((v,)) for u, v in curve.set_index("update")[key].dropna().items()}
+            for run, curve in curves.items()
+            if key in curve
         }
         log = "y" if key == "ppl" else ""
-        figure = figures.lines(values, title, "updates", styles=styles, band=True, log=log)
-        pictures.append(Picture(f"{prefix}figure9-{key}", figure))
+        pictures[f"{name}-{key}"] = figures.lines(values, title, "updates", styles=styles, band=True, log=log)
     title, where = "training loss at the end, bits per masked token", "corrupted semantics $p^k$"
-    ends = {
-        names[run]: {100 * run.p**run.k: Value((record["loss"],))}
-        for run, record in last.items()
-        if record.get("loss") is not None
-    }
+    ends = {names[run]: {100 * run.p**run.k: Value((end["loss"],))} for run, end in last.items()}
     xticks = [100 * p for p in MASK_RATIOS]
-    figure = figures.lines(ends, title, where, xticks=xticks, styles=styles, band=True, log="x")
-    pictures.append(Picture(f"{prefix}figure9-end", figure))
+    pictures[f"{name}-end"] = figures.lines(
+        ends, title, where, xticks=xticks, styles=styles, band=True, log="x"
+    )
     columns = {
         **BY_K_AND_P,
-        "updates": lambda run: str(last[run]["update"]) if run in last else study.missing(run, METRICS),
+        "updates": lambda run: str(last[run]["update"]) if run in last else study.missing(run),
     }
     for key, (title, digits) in CURVES.items():
-        columns[title] = lambda run, key=key, digits=digits: number(last.get(run, {}).get(key), digits)
+        columns[title] = lambda run, key=key, digits=digits: (
+            number(last[run].get(key), digits) if run in last else ""
+        )
     note = "The paper has no numbers here. Ours are those at the end of training, of one seed."
-    return [escape(note), Pictures(pictures), Table.of(curves, columns)]
+    return [note, pictures, table(curves, columns)]
 
 
-def figure12(study: Study, prefix: str) -> list[Block]:
-    runs = sorted(experiments()["figure12"].runs, key=lambda run: (run.p, run.k))
+def figure12(study: Study, name: str) -> list[Block]:
+    runs = sorted(targets()["figure12"].runs, key=lambda run: (run.p, run.k))
     mlm, exlm = ([run for run in runs if run.is_mlm == is_mlm] for is_mlm in (True, False))
-    first, second, place = entropy(), entropy("entropy_posterior"), lambda run: 100 * run.p
-    pictures = []
-    for measure, title in ((first, "mean over a token's states"), (second, "weighted by the posterior")):
-        values = by_label(study, mlm, first, place) | by_label(study, exlm, measure, place)
-        figure = figures.lines(values, f"Entropy, bits: {title}", "p, %")
-        pictures.append(Picture(f"{prefix}figure12-{measure.title}", figure))
+    pictures = {}
+    for key, one, title in (
+        ("entropy", ENTROPY, "mean over a token's states"),
+        ("entropy_posterior", POSTERIOR, "weighted by the posterior"),
+    ):
+        values = by_label(mlm, lambda run: study.value(run, ENTROPY), lambda run: 100 * run.p)
+        values |= by_label(exlm, lambda run, one=one: study.value(run, one), lambda run: 100 * run.p)
+        pictures[f"{name}-{key}"] = figures.lines(values, f"Entropy, bits: {title}", "p, %")
     columns = {
         "p": lambda run: figures.percent(run.p),
         "model": lambda run: run.label,
-        "bits: mean over states": partial(first.cell, study),
-        "weighted by the posterior": lambda run: second.cell(study, run) if run.model == "exlm" else "",
+        ENTROPY.title: lambda run: study.cell(run, ENTROPY),
+        POSTERIOR.title: lambda run: study.cell(run, POSTERIOR) if run.model == "exlm" else "",
     }
     note = "The paper's figure is a picture without numbers, and does not name its mask ratios."
-    return [escape(note), Pictures(pictures), Table.of(runs, columns)]
+    return [note, pictures, table(runs, columns)]
 
 
 BUILDERS = {one.__name__: one for one in (figure3, figure4, figure5, figure8, figure9, figure12)}

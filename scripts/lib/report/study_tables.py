@@ -5,44 +5,56 @@ from __future__ import annotations
 from functools import partial
 
 from lib import figures, paper
-from lib.report import comparisons, study_figures
-from lib.report.page import Block, Picture, Pictures, Section
-from lib.report.study import HOURS, TRAIN, Study, glue, probe, times
-from lib.report.study_figures import PROBE_NOTE
-from lib.study.runs import GLUE_TASKS, QUALITY, QUALITY_MNLI, Run, experiments
-from lib.tables import Table, escape, number
+from lib.folders import MANIFEST
+from lib.report import comparisons, frame, study_figures
+from lib.report.page import Block, Section
+from lib.report.study import HOURS, Study, probe
+from lib.report.study_figures import PROBE_NOTE, RECOVERED
+from lib.study.runs import GLUE_TASKS, Run, Target, targets
+from lib.tables import number, table
 
 
 def _rows(name: str) -> dict[Run, dict]:
     """The paper's rows of a table of methods by run."""
-    runs = {run.name: run for run in experiments()[name].runs}
+    runs = {run.name: run for run in targets()[name].runs}
     return {runs[row["run"]]: row for row in paper.numbers(name)["rows"]}
 
 
-def quality(study: Study, prefix: str, name: str) -> list[Block]:
+def quality(study: Study, name: str, target: str) -> list[Block]:
     """A table of methods: GLUE's columns, the paper's and ours; or the paper's and the probe's."""
-    rows = _rows(name)
+    rows = _rows(target)
     columns = {"method": lambda run: rows[run]["method"]}
     for title in (*GLUE_TASKS, "Avg"):
         columns[f"{title}, paper"] = lambda run, title=title: number(rows[run]["values"].get(title))
         if study.has_glue:
-            columns[f"{title}, ours"] = partial(glue(title).cell, study)
-    measures = [] if study.has_glue else [*probe(), *(probe(own=True) if name == "table4" else ())]
-    columns |= {f"{one.title}, ours": partial(one.cell, study) for one in measures}
-    measure, what = (glue("Avg") if study.has_glue else probe()[0]), "average accuracy of four tasks, %"
+            columns[f"{title}, ours"] = lambda run, title=title: (
+                value.text() if (value := study.glue(run, title)) else study.missing(run)
+            )
+    measures = [] if study.has_glue else [*probe(), *(probe(own=True) if target == "table4" else ())]
+    columns |= {f"{one.title}, ours": lambda run, one=one: study.cell(run, one) for one in measures}
+    what = "average accuracy of four tasks, %"
     theirs = {row["method"]: row["values"]["Avg"] for row in rows.values()}
-    ours = {row["method"]: measure.value(study, run) for run, row in rows.items()}
-    papers = figures.dots(list(theirs), {"paper": theirs}, {}, what, "paper")
-    what = what if study.has_glue else "masked tokens recovered, %"
-    found = figures.dots(list(theirs), {}, {"ours": ours}, what, "ours")
-    pictures = [Picture(f"{prefix}{name}-paper", papers), Picture(f"{prefix}{name}-ours", found)]
-    note = [] if study.has_glue else [escape(PROBE_NOTE)]
-    return [*note, Pictures(pictures), Table.of(rows, columns)]
+    ours = {
+        row["method"]: study.glue(run, "Avg") if study.has_glue else study.value(run, probe()[0])
+        for run, row in rows.items()
+    }
+    pictures = {
+        f"{name}-paper": figures.dots(list(theirs), {"paper": theirs}, {}, what, "paper"),
+        f"{name}-ours": figures.dots(
+            list(theirs), {}, {"ours": ours}, what if study.has_glue else RECOVERED, "ours"
+        ),
+    }
+    return [*([] if study.has_glue else [PROBE_NOTE]), pictures, table(rows, columns)]
 
 
-def table12(study: Study, prefix: str) -> list[Block]:
+def table12(study: Study, name: str) -> list[Block]:
     rows = _rows("table12")
+    values = {run: study.value(run, HOURS) for run in rows}
     baseline = next(iter(rows))
+
+    def times(run: Run) -> float | None:
+        base = values[baseline] and values[baseline].centre
+        return values[run].centre / base if base and values[run] else None
 
     def hours(run: Run) -> float:
         return rows[run]["values"]["hours"]
@@ -50,99 +62,83 @@ def table12(study: Study, prefix: str) -> list[Block]:
     columns = {
         "model": lambda run: rows[run]["method"],
         "hours, paper": lambda run: number(hours(run)),
-        HOURS.title: partial(HOURS.cell, study),
+        HOURS.title: lambda run: study.cell(run, HOURS),
         "times the MLM, paper": lambda run: number(hours(run) / hours(baseline), 2),
-        "times the MLM, ours": lambda run: number(times(study, run, baseline), 2),
-        "machine": lambda run: ", ".join(_machines(study.read(run, TRAIN))),
+        "times the MLM, ours": lambda run: number(times(run), 2),
+        "machine": lambda run: ", ".join(_machines(study, [run])),
     }
-    note = "Ours are the hours spent in training steps, without validation and saving."
-    return [escape(note), Table.of(rows, columns)]
+    return [
+        "Ours are the hours spent in training steps, without validation and saving.",
+        table(rows, columns),
+    ]
 
 
-def _machines(trainings: list[dict | None]) -> list[str]:
-    return sorted({one["machine"] for one in trainings if one and one.get("machine")})
+def _machines(study: Study, runs: list[Run]) -> list[str]:
+    trainings = [frame.read(folder / "train.json", []) for run in runs for folder in study.folders(run)]
+    return sorted({one["machine"] for one in trainings if one.get("machine")})
 
 
 BUILDERS = study_figures.BUILDERS | {
-    **{name: partial(quality, name=name) for name in ("table2", "table4", "table13")},
+    **{name: partial(quality, target=name) for name in ("table2", "table4", "table13")},
     "table12": table12,
 }
 
 
-def _about(study: Study) -> Table:
-    """Size, data, seeds, how many runs are finished, and the time they took."""
-    found = [study.reader.read(folder / TRAIN) for folder in study.begun.values()]
-    trained = [training for training in found if training]
-    wall, cpu = (sum(one.get(f"{kind}_seconds") or 0 for one in trained) / 3600 for kind in ("wall", "cpu"))
-    rows = {
-        **{name: study.settings.get(name) for name in ("size", "data", "glue")},
-        "pre-training seeds": ", ".join(map(str, sorted({run.seed for run in study.begun}))),
-        "pre-trainings finished": f"{len(trained)} of {len(study.begun)} begun",
-        "time of the pre-trainings": f"{wall:.2f} h, CPU time {cpu:.2f} h",
-        "machine": ", ".join(_machines(trained)),
-    }
-    return Table(["", ""], [[name, str(value)] for name, value in rows.items() if value])
-
-
-def _lacking(study: Study, name: str) -> list[str]:
+def _lacking(study: Study, target: Target) -> list[str]:
     """The pre-trainings that have nothing of what a figure, table or comparison shows."""
-    files = {f"{measure}.json" for measure in study.experiments[name].measures} or {TRAIN}
-    if {QUALITY, QUALITY_MNLI} & set(study.experiments[name].measures):
-        files = {probe()[0].file, glue("Avg").file}
-    return [
-        run.name
-        for run in study.experiments[name].runs
-        if not any(next(folder.glob(file), None) for folder in study.folders(run) for file in files)
-    ]
+    measures = set(target.measures) or {"train"}
+    if measures & {"quality", "quality-mnli"}:
+        measures = {"probe", "result"}
+    found = set(study.frame["name"][study.frame["measure"].isin(measures)])
+    return [run.name for run in target.runs if run.name not in found]
 
 
-def _shown(study: Study) -> list[str]:
-    """The targets that were asked for, and those that are complete.
-
-    If none was asked for, as where runs were asked for by their files: the one that has most of the runs, of
-    equals the one that lacks the fewest.
-    """
-    known = study.experiments
-    lacking = {name: len(_lacking(study, name)) for name in known}
-    found = {name: len(known[name].runs) - lacks for name, lacks in lacking.items()}
-    asked = set(study.settings.get("targets") or ())
-    if not asked and any(found.values()):
-        asked = {max(known, key=lambda name: (found[name], -lacking[name]))}
-    return [name for name in known if name in asked or not lacking[name]]
-
-
-def _counted(study: Study, name: str) -> str:
-    runs = len(study.experiments[name].runs)
-    return f"{runs - len(_lacking(study, name))} of {runs} pre-trainings"
-
-
-def _section(study: Study, name: str, prefix: str) -> Section:
-    title, lacking = study.experiments[name].title, _lacking(study, name)
-    status = f"There are results of {_counted(study, name)}."
+def _section(study: Study, target: Target, prefix: str) -> Section:
+    lacking, name = _lacking(study, target), target.name
+    status = f"There are results of {len(target.runs) - len(lacking)} of {len(target.runs)} pre-trainings."
     status += f" Missing: {', '.join(lacking)}." if 0 < len(lacking) <= 5 else ""
-    if not study.experiments[name].of_the_paper:
-        about = escape(f"Not in the paper. {status}")
-        return Section(f"Comparison: {title}", [about, *comparisons.blocks(study, name, prefix)])
-    number = name.replace("figure", "Figure ").replace("table", "Table ")
-    about = escape(f"The paper's: {paper.numbers(name)['source']}. {status}")
-    return Section(f"{number}: {title}", [about, *BUILDERS[name](study, prefix)])
+    if not target.of_the_paper:
+        blocks = comparisons.blocks(study, target, f"{prefix}{name}")
+        return Section(f"Comparison: {target.title}", [f"Not in the paper. {status}", *blocks])
+    title = name.replace("figure", "Figure ").replace("table", "Table ")
+    about = f"The paper's: {paper.numbers(name)['source']}. {status}"
+    return Section(f"{title}: {target.title}", [about, *BUILDERS[name](study, f"{prefix}{name}")])
 
 
 def section(study: Study, title: str, prefix: str = "") -> Section:
-    """The study, with a section for each figure, table and comparison of :func:`_shown`.
+    """The study, with a section for each figure, table and comparison that was asked for or is complete; if
+    there is none of these, for the one that has most of its runs.
 
     Args:
         prefix: of the pictures' names.
     """
-    shown = _shown(study)
+    lacking = {name: len(_lacking(study, target)) for name, target in study.targets.items()}
+    shown = {name for name, lacks in lacking.items() if not lacks} | set(study.settings.get("targets", ()))
+    if not shown & study.targets.keys():
+        shown = {
+            max(lacking, key=lambda name: (len(study.targets[name].runs) - lacking[name], -lacking[name]))
+        }
+    manifests = [frame.read(path, []) for path in sorted((study.output / "study").glob(f"*/*/*/{MANIFEST}"))]
+    about = {name: study.settings.get(name) for name in ("size", "data", "glue")}
+    about["pre-training seeds"] = ", ".join(map(str, sorted(set(study.all["seed"]))))
+    about["pre-trainings finished"] = (
+        f"{(study.all['metric'] == 'training_seconds').sum()} of {len(manifests)} begun"
+    )
+    trained = [
+        frame.read(path, []) for path in sorted(set(study.all["folder"].map(lambda one: one / "train.json")))
+    ]
+    about["machine"] = ", ".join(sorted({one["machine"] for one in trained if one.get("machine")}))
+    about["commit"] = ", ".join(sorted({one.get("commit", "unknown") for one in manifests}))
+    for name in sorted({name for one in manifests for name in one.get("versions", ())}):
+        about[name] = ", ".join(
+            sorted({str(one["versions"].get(name)) for one in manifests if "versions" in one})
+        )
+    rows = [(name, value) for name, value in about.items() if value]
     note = (
         "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, "
         "(n=2 of 3) that one is missing. A number without it is of a single seed."
     )
-    blocks = [_about(study), escape(note)]
-    if left := [f"{name} ({_counted(study, name)})" for name in study.experiments if name not in shown]:
-        blocks.append(escape(f"Not asked for, and without all of their results: {', '.join(left)}."))
-    known = {run.name for name in shown for run in study.experiments[name].runs}
-    if others := sorted({run.name for run in study.begun} - known):
-        blocks.append(escape(f"Pre-trainings that none of the sections has: {', '.join(others)}."))
-    return Section(title, blocks, [_section(study, name, prefix) for name in shown])
+    sections = [_section(study, target, prefix) for name, target in study.targets.items() if name in shown]
+    return Section(
+        title, [table(rows, {"": lambda row: row[0], " ": lambda row: str(row[1])}), note], sections
+    )

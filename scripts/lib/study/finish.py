@@ -2,14 +2,15 @@
 
     python -m lib.study.finish SAVE RUN
 
-RUN is the row of the table of runs, as JSON. Writes SAVE/metrics.jsonl, the figures of SAVE/train.log. Drops
-the optimizer's state, which only resuming needs, from the checkpoints, and removes checkpoint_best.pt and
-those of the last update, which is in checkpoint_last.pt.
+RUN is the run's row of the table of runs, as JSON. Writes SAVE/metrics.jsonl, the figures of SAVE/train.log.
+Drops the optimizer's state, which only resuming needs, from the checkpoints, and removes checkpoint_best.pt
+and those of the last update, which is in checkpoint_last.pt.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 import sys
 from pathlib import Path
 
@@ -19,11 +20,9 @@ from lib.cost import flops_of_run
 from lib.files import atomic, read_json, write_json
 from lib.folders import MANIFEST
 
-USAGE = "usage.jsonl"  # of lib.on_gpu
-
 
 def finish(save: Path, run: dict) -> dict:
-    """The content of train.json, with ``run`` as "run".
+    """The content of train.json, with ``run``: its "lr" is the learning rate, its "rate" what was asked for.
 
     Raises:
         UserError: if the folder holds no finished training, or its data are gone.
@@ -40,20 +39,15 @@ def finish(save: Path, run: dict) -> dict:
     with atomic(save / "metrics.jsonl") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
     corrupted = logs.corruption(records, run["k"]) if run["model"] == "repeated-mlm" else None
-    command = read_json(save / MANIFEST)["runs"]
-    usage = save / USAGE
-    attempts = [json.loads(line) for line in usage.read_text().splitlines()] if usage.exists() else []
+    manifest = read_json(save / MANIFEST)
     return {
-        "run": run,
+        "run": {**run, "rate": run["lr"], "lr": float(manifest["settings"]["--lr"])},
         "updates": updates,
         "training_seconds": logs.training_seconds(records),
-        "wall_seconds": round(sum(attempt["wall_seconds"] for attempt in attempts), 2),
-        "cpu_seconds": round(sum(attempt["cpu_seconds"] for attempt in attempts), 2),
-        "machine": attempts[-1]["machine"] if attempts else None,
+        "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
         "valid": next((record for record in reversed(records) if record["kind"] == "valid"), None),
-        "flops": flops_of_run(command),
-        "fairseq_train": command,
+        "flops": flops_of_run(manifest["runs"]),
     }
 
 

@@ -1,13 +1,13 @@
 # The runs of runs.csv: a folder for each pre-training, OUTPUT/study/NAME/lr-RATE/seed-N.
+import json
 from dataclasses import asdict, replace
 
 from lib.glue.grids import points_of
 from lib.glue.tasks import TASKS
-from lib.study import measures
 
 STUDY = f"{OUTPUT}/study/{{name}}/lr-{{lr}}/seed-{{seed}}"
 CHECKPOINT = f"{STUDY}/checkpoint_last.pt"
-DATA = settings.data or OUTPUT / "data-bin"
+DATA = settings.data or f"{OUTPUT}/data-bin"
 
 
 # The data of size smoke, if none are given: CPython's documentation, as in scripts/quickstart.sh.
@@ -42,18 +42,18 @@ rule quickstart_data:
 
 
 def run_of(wildcards):
-    lr = 0.0 if wildcards.lr == "default" else float(wildcards.lr)
-    return replace(settings.runs[wildcards.name], lr=lr, seed=int(wildcards.seed))
+    return replace(results.run_named(settings, wildcards.name), lr=wildcards.lr, seed=int(wildcards.seed))
 
 
 def run_as_json(wildcards):
     run = run_of(wildcards)
-    return json.dumps({**asdict(run), "own_ratio": run.own_ratio})
+    return json.dumps({**asdict(run), "own_mask_prob": run.own_mask_prob})
 
 
 rule pretrain:
     input:
         ancient([] if settings.data else rules.quickstart_data.output),
+        rate=lambda wildcards: ancient(f"{OUTPUT}/rates/{wildcards.name}.flags" if wildcards.lr == "best" else []),
     output:
         f"{STUDY}/train.json",
     log:
@@ -61,18 +61,29 @@ rule pretrain:
     params:
         model=lambda wildcards: run_of(wildcards).model,
         folder=STUDY,
-        options=lambda wildcards: settings.options_of(run_of(wildcards)),
+        options=lambda wildcards: results.pretrain_options(settings, run_of(wildcards)),
         row=run_as_json,
     threads: settings.threads
     resources:
         gpu=settings.gpus,
     shell:
-        "{JOB} --log {log:q} --usage {params.folder:q}/usage.jsonl -- bash {SCRIPTS}/pretrain_text.sh {params.model} {settings.size} {DATA:q}"
-        " {params.folder:q} {DEVICE} {params.options:q} && "
+        "{JOB} --log {log:q} -- bash {SCRIPTS}/pretrain_text.sh {params.model} {settings.size} {DATA:q}"
+        " {params.folder:q} {DEVICE} {params.options:q} $(cat /dev/null {input.rate:q}) && "
         "python -m lib.study.finish {params.folder:q} {params.row:q}"
 
 
-for measure in measures.MEASURES:
+rule best_rate:
+    input:
+        lambda wildcards: ancient(results.rate_files(settings, wildcards.name)),
+    output:
+        f"{OUTPUT}/rates/{{name}}.json",
+        f"{OUTPUT}/rates/{{name}}.flags",
+    localrule: True
+    shell:
+        "python -m lib.study.best {output[0]:q} {input:q}"
+
+
+for measure in results.MEASURES.index:
 
     rule:
         name:
@@ -84,9 +95,7 @@ for measure in measures.MEASURES:
         log:
             f"{STUDY}/log/{measure}.log",
         params:
-            command=lambda wildcards, name=measure: measures.command(
-                name, run_of(wildcards), settings.sentences, STUDY.format(**wildcards)
-            ),
+            command=lambda wildcards, measure=measure: results.measure_command(settings, measure, run_of(wildcards)),
         resources:
             gpu=ONE,
         shell:
@@ -110,38 +119,3 @@ rule finetune:
     shell:
         "{JOB_ON_ONE} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
         " {params.point} --seed {wildcards.tuning_seed} {ONE_DEVICE}"
-
-
-checkpoint best_rate:
-    input:
-        lambda wildcards: ancient(outputs.rate_files(settings, wildcards.row)),
-    output:
-        f"{OUTPUT}/rates/{{row}}.json",
-    localrule: True
-    shell:
-        "python -m lib.study.best {output:q} {input:q}"
-
-
-def at_best_rate(row, measured):
-    """A function each, so that no row waits for another's best rate."""
-
-    def files(wildcards):
-        best = checkpoints.best_rate.get(row=row.name).output[0]
-        return ancient(outputs.files_at_best_rate(settings, row, measured, Path(best)))
-
-    return files
-
-
-for target in [*settings.experiments, outputs.STUDY]:
-
-    rule:
-        name:
-            target
-        input:
-            lambda wildcards, target=target: needed_by(target, outputs.study_files(settings, target)),
-            *[at_best_rate(*row) for row in outputs.rows_to_tune(settings, target).items()],
-        localrule: True
-        resources:
-            report=1,
-        shell:
-            REPORT

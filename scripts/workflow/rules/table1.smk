@@ -1,6 +1,5 @@
 # Table 1: the sets of MoleculeNet, for each model, the first model's architecture untrained, and the baselines.
-from lib.study.settings import BASELINES
-
+BASELINES = ("forest", "dmpnn")
 TABLE1 = f"{OUTPUT}/table1/{{name}}/{{data}}/seed-{{seed}}"
 
 
@@ -10,13 +9,11 @@ rule finetune_moleculenet:
     log:
         f"{OUTPUT}/table1/{{name}}/log/{{data}}-seed-{{seed}}.log",
     params:
-        checkpoint=lambda wildcards: outputs.table1_models(settings)[wildcards.name],
+        checkpoint=lambda wildcards: results.table1_models(settings)[wildcards.name],
         data=lambda wildcards: settings.moleculenet[wildcards.data],
         folder=TABLE1,
-        scratch=lambda wildcards: "--scratch" if wildcards.name == outputs.UNTRAINED else "",
+        scratch=lambda wildcards: "--scratch" if wildcards.name == results.UNTRAINED else "",
         epochs=f"--max-epoch {settings.max_epoch}" if settings.max_epoch else "",
-    wildcard_constraints:
-        data="[^/]+",
     threads: settings.threads
     resources:
         gpu=ONE,
@@ -33,7 +30,7 @@ rule baseline:
     params:
         data=lambda wildcards: settings.moleculenet[wildcards.data],
         folder=TABLE1,
-        job=lambda wildcards, resources: settings.job(resources.gpu),
+        job=lambda wildcards: on(ONE if wildcards.name == "dmpnn" else 0),
     wildcard_constraints:
         name="|".join(BASELINES),
     resources:
@@ -44,13 +41,3 @@ rule baseline:
 
 
 ruleorder: baseline > finetune_moleculenet
-
-
-rule table1:
-    input:
-        lambda wildcards: needed_by("table1", outputs.table1_files(settings)),
-    localrule: True
-    resources:
-        report=1,
-    shell:
-        REPORT

@@ -4,7 +4,17 @@ from lib.glue.tasks import FROM_MNLI
 TABLE3 = f"{OUTPUT}/table3/{{name}}"
 
 
+def point_flags(wildcards):
+    """Of finetune_glue.sh; those of the best point are known when it was chosen."""
+    points = results.glue_points(settings, wildcards.task) if wildcards.point != "best" else []
+    return next((point.flags.words() for point in points if point.key == wildcards.point), [])
+
+
 rule finetune_glue:
+    input:
+        best=lambda wildcards: ancient(
+            f"{TABLE3}/glue/{{task}}/best.flags".format(**wildcards) if wildcards.point == "best" else []
+        ),
     output:
         f"{TABLE3}/glue/{{task}}/{{point}}/seed-{{seed}}/result.json",
     log:
@@ -12,13 +22,9 @@ rule finetune_glue:
     params:
         checkpoint=lambda wildcards: settings.models[wildcards.name],
         folder=subpath(output[0], parent=True),
-        point=lambda wildcards: next(
-            point.flags.words()
-            for point in outputs.table3_points(settings, wildcards.task)
-            if point.key == wildcards.point
-        ),
+        point=point_flags,
         start=lambda wildcards: (
-            f"--init-from {shlex.quote(str(settings.init_from[wildcards.name]))}"
+            f"--init-from {shlex.quote(settings.init_from[wildcards.name])}"
             if wildcards.name in settings.init_from and wildcards.task in FROM_MNLI
             else ""
         ),
@@ -27,17 +33,18 @@ rule finetune_glue:
         gpu=ONE,
     shell:
         "{JOB_ON_ONE} --log {log:q} -- bash {SCRIPTS}/finetune_glue.sh {wildcards.task} {params.checkpoint:q} {settings.glue:q} {params.folder:q}"
-        " {params.point} --seed {wildcards.seed} {params.start} {ONE_DEVICE} {EXTRA_FLAGS}"
+        " {params.point} $(cat /dev/null {input.best:q}) --seed {wildcards.seed} {params.start} {ONE_DEVICE} {EXTRA_FLAGS}"
 
 
-checkpoint best_point:
+rule best_point:
     input:
-        lambda wildcards: ancient(outputs.table3_grid(settings, wildcards.name, wildcards.task)),
+        lambda wildcards: ancient(results.grid_files(settings, wildcards.name, wildcards.task)),
     output:
         f"{TABLE3}/glue/{{task}}/best.json",
+        f"{TABLE3}/glue/{{task}}/best.flags",
     localrule: True
     shell:
-        "python -m lib.glue.best {output:q} {input:q}"
+        "python -m lib.study.best {output[0]:q} {input:q}"
 
 
 rule finetune_squad:
@@ -55,24 +62,3 @@ rule finetune_squad:
     shell:
         "{JOB} --log {log:q} -- bash {SCRIPTS}/finetune_squad.sh {params.checkpoint:q} {settings.squad:q} {params.folder:q}"
         " --seed {wildcards.seed} {params.epochs} {DEVICE} {EXTRA_FLAGS}"
-
-
-def seeds_of_best_point(name, task):
-    """A function each, so that no grid waits for another's best point."""
-
-    def files(wildcards):
-        best = checkpoints.best_point.get(name=name, task=task).output[0]
-        return ancient(outputs.table3_seeds(settings, Path(best)))
-
-    return files
-
-
-rule table3:
-    input:
-        lambda wildcards: needed_by("table3", outputs.squad_files(settings)),
-        *[seeds_of_best_point(*grid) for grid in outputs.table3_grids(settings)],
-    localrule: True
-    resources:
-        report=1,
-    shell:
-        REPORT

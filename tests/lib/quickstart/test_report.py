@@ -3,6 +3,7 @@
 import json
 import math
 
+import pandas as pd
 import pytest
 from lib.quickstart import report
 
@@ -11,7 +12,7 @@ from tests import builders
 
 def points(*bits):
     each = {"marginal": 9.5, "gain": 0.25, "tokens": 4321}
-    return [{"updates": 100 * i, "joint": b, **each} for i, b in enumerate(bits, 1)]
+    return pd.DataFrame([{"updates": 100 * i, "joint": b, **each} for i, b in enumerate(bits, 1)])
 
 
 def test_bits_of_the_frequencies(tmp_path):
@@ -44,14 +45,18 @@ def test_table_and_picture(tmp_path):
         (tmp_path / "finetune" / name).mkdir(parents=True)
         (tmp_path / "finetune" / name / "metrics.json").write_text(json.dumps({"test": {"rmse": rmse}}))
     curves = {"mlm": points(7.25, 6.75), "exlm": points(7.5, 6.25), "exlm-lattice": points(7, 6)}
-    rows = {row[:34].strip(): row[34:].split() for row in report.table(tmp_path, curves, 7.07)}
-    assert rows["ExLM, the paper's"] == ["6.25", "9.50", "0.25", "1.5"]
-    assert rows["MLM"] == ["6.75", "9.50", "0.25", "0.0"]
-    assert rows["frequencies of the tokens alone"] == ["7.07"]
-    assert rows["pre-trained ExLM"] == ["0.500"] and rows["the same model from scratch"] == ["0.750"]
-    [axes] = report.draw(curves, 7.07).axes
-    assert [line.get_label() for line in axes.lines] == [
-        *report.MODELS.values(),
-        "frequencies of the tokens alone",
-    ]
-    assert list(axes.lines[0].get_xdata()) == [100, 200] and list(axes.lines[0].get_ydata()) == [7.25, 6.75]
+    rows = report.table(tmp_path, curves, 7.07)
+
+    def cells(title: str) -> list[str]:
+        [row] = [row for row in rows if row.startswith(title)]
+        return row.removeprefix(title).split()
+
+    assert cells("ExLM, the paper's") == ["6.25", "9.50", "0.25", "1.5"]
+    assert cells("MLM") == ["6.75", "9.50", "0.25", "0.0"]
+    assert cells("frequencies of the tokens alone") == ["7.07"]
+    assert cells("pre-trained ExLM") == ["0.500"] and cells("the same model from scratch") == ["0.750"]
+    assert "All predict the same 4,321 tokens." in " ".join(rows)
+    figure = report.draw(curves, 7.07)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == [*report.MODELS.values(), report.FREQUENCIES]
+    assert figure.axes[0].lines[0].get_xydata().tolist() == [[100, 7.25], [200, 6.75]]

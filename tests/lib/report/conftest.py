@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from lib.glue.tasks import TASKS
-from lib.report.reader import Reader
 
-MADE_OF = {"inputs": {}, "versions": {"python": "3.12.1", "torch": "2.13.0"}, "commit": "c0ffee"}
+MANIFEST = {"inputs": {}, "versions": {"python": "3.12.1", "torch": "2.13.0"}, "commit": "c0ffee"}
+POINT = {"lr": "5e-5", "batch": "32", "epochs": "3", "warmup": "0.06"}
 
 
 def write(path: Path, content) -> None:
@@ -15,8 +16,8 @@ def write(path: Path, content) -> None:
     path.write_text(json.dumps(content))
 
 
-def made_of(folder: Path, *command: str) -> None:
-    write(folder / "manifest.json", {**MADE_OF, "settings": {}, "command": list(command)})
+def manifest(folder: Path, **settings) -> None:
+    write(folder / "manifest.json", {**MANIFEST, "settings": settings, "command": ["run.sh"]})
 
 
 def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) -> Path:
@@ -28,14 +29,19 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
         "metric": found.metric,
         "scores": {split: {found.metric: score} for split in splits},
         "rows": {split: found.official[split] for split in splits},
-        "cut": {},
+        "cut": {split: [0, 512] for split in splits},
         "train_rows": found.official["train"],
-        "point": {"lr": "5e-5", "batch": "32", "epochs": "3", "warmup": "0.06"},
+        "point": POINT,
         "seed": seed,
         "inputs": {"checkpoint": "c0ffee", "data": "beef"},
     }
     write(folder / "result.json", {**content, **more})
     return folder / "result.json"
+
+
+def squad_result(folder: Path, seed: int, **scores) -> None:
+    write(folder / "scores.json", {"total": 11873, **scores})
+    manifest(folder, **{"--seed": str(seed)})
 
 
 def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="classification", **more):
@@ -47,13 +53,8 @@ def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="c
 
 def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
     measured = corrupted and {"proportion": corrupted, "tokens": tokens}
-    cost = {"wall_seconds": 1800, "cpu_seconds": 3600, "machine": "a laptop", "flops": None}
+    cost = {"machine": "a laptop", "flops": None}
     return {"updates": 100, "training_seconds": seconds, "corrupted": measured, **cost, **more}
-
-
-def rows_of(table) -> dict[str, list[str]]:
-    """The rows of a table by their first cell."""
-    return {row[0]: list(row[1:]) for row in table.rows}
 
 
 def blocks_of(section, kind) -> list:
@@ -62,20 +63,48 @@ def blocks_of(section, kind) -> list:
     return found + [block for below in section.sections for block in blocks_of(below, kind)]
 
 
+def rows_of(table: pd.DataFrame) -> dict[str, list[str]]:
+    """The rows of a table by their first cell."""
+    return {row[0]: list(row[1:]) for row in table.to_numpy().tolist()}
+
+
+def record(blocks, *cells) -> dict[str, str]:
+    """The one row of the tables that begins with these cells, by its columns."""
+    tables = [block for block in blocks if isinstance(block, pd.DataFrame)]
+    [found] = [
+        one
+        for table in tables
+        for one in table.to_dict("records")
+        if list(one.values())[: len(cells)] == list(cells)
+    ]
+    return found
+
+
+def row(blocks, *cells) -> list[str]:
+    """The cells of that row."""
+    return list(record(blocks, *cells).values())
+
+
 @pytest.fixture
-def reader() -> Reader:
-    return Reader()
+def problems() -> list[str]:
+    return []
 
 
 @pytest.fixture
 def add(tmp_path):
-    """Adds a run's folder; results are named by their files."""
+    """Adds a pre-training; results are named by their files, and one without ``train`` is unfinished."""
 
-    def added(key, **results):
-        made_of(tmp_path / "study" / key, "bash", "pretrain.sh", key)
-        for name, content in results.items():
-            write(tmp_path / "study" / key / f"{name}.json", content)
-        return tmp_path / "study" / key
+    def added(name, seed=1, rate="default", lr=5e-4, flags=(), **results):
+        folder = tmp_path / "study" / name / f"lr-{rate}" / f"seed-{seed}"
+        manifest(folder, **dict(flags))
+        if "train" in results:
+            results["train"] = {
+                **results["train"],
+                "run": {"name": name, "seed": seed, "rate": rate, "lr": lr},
+            }
+        for file, content in results.items():
+            write(folder / f"{file}.json", content)
+        return folder
 
     (tmp_path / "study").mkdir()
     return added

@@ -3,13 +3,12 @@
 import math
 import statistics
 
+import pandas as pd
 import pytest
 from lib.report import study_tables
-from lib.report.page import Pictures
 from lib.report.study import Study
-from lib.tables import Table
 
-from tests.lib.report.conftest import blocks_of, rows_of, trained, write
+from tests.lib.report.conftest import blocks_of, record, trained, write
 
 
 def measured(p=0.387, **means):
@@ -20,30 +19,24 @@ def measured(p=0.387, **means):
 def pretrained(add):
     """Adds a pre-training of ``states`` with its joint bits."""
 
-    def added(name, lr, seed, joint, flops=1.0, **results):
-        run = {"name": name, "lr": lr, "seed": seed, "own_ratio": 0.387}
+    def added(name, rate, seed, joint, flops=1.0, **results):
         results.setdefault("joint", measured(joint=joint, marginal=joint + 0.1, gain=0.1))
-        return add(f"{name}/lr-{lr:g}/seed-{seed}", train=trained(flops=flops, run=run), **results)
+        return add(name, seed, rate, 4e-3, train=trained(flops=flops), **results)
 
     return added
 
 
 @pytest.fixture
-def comparison(tmp_path, reader):
+def comparison(tmp_path, problems):
     """The section of ``states``."""
 
-    def built(**asked):
-        write(tmp_path / "study.json", {"targets": ["states"], **asked})
-        whole = study_tables.section(Study(tmp_path, reader), "The study")
+    def built(*seeds):
+        write(tmp_path / "settings.json", {"targets": ["states"], "seeds": {"study": seeds}})
+        whole = study_tables.section(Study(tmp_path, problems), "The study")
         [found] = [one for one in whole.sections if one.title.startswith("Comparison: States that differ")]
         return found
 
     return built
-
-
-def row(table: Table, label: str, p: str = "38.7%") -> dict[str, str]:
-    [found] = [cells for cells in table.rows if list(cells[:2]) == [label, p]]
-    return dict(zip(table.head, found, strict=True))
 
 
 def chosen(tmp_path, name, lr, bits):
@@ -51,51 +44,55 @@ def chosen(tmp_path, name, lr, bits):
 
 
 def test_leads_are_over_the_other_seeds_at_equal_updates_and_at_equal_flops(
-    tmp_path, pretrained, comparison, reader
+    tmp_path, pretrained, comparison, problems
 ):
     """The MLM has 2.0 bits, with 4 times the FLOPs 1.0; so at 2 times, in their logarithm, 1.5."""
     ours = {2: 1.3, 3: 1.5, 4: 1.25}
-    pretrained("exlm-lattice-p38", 4e-3, 1, 0.1)  # chose
-    pretrained("exlm-lattice-p38", 2e-3, 2, 0.1)  # another rate
+    pretrained("exlm-lattice-p38", "0.004", 1, 0.1)  # chose
+    pretrained("exlm-lattice-p38", "0.002", 2, 0.1)  # another rate
     for seed, joint in ours.items():
-        pretrained("mlm-p38", 4e-3, seed, 2.0 + 0.1 * seed, flops=10.0)
-        pretrained("mlm-p38-x4", 4e-3, seed, 1.0 + 0.1 * seed, flops=40.0)
-        pretrained("exlm-lattice-p38", 4e-3, seed, joint, flops=20.0)
+        pretrained("mlm-p38", "best", seed, 2.0 + 0.1 * seed, flops=10.0)
+        pretrained("mlm-p38-x4", "best", seed, 1.0 + 0.1 * seed, flops=40.0)
+        pretrained("exlm-lattice-p38", "best", seed, joint, flops=20.0)
     for name in ("mlm-p38", "mlm-p38-x4", "exlm-lattice-p38"):
         chosen(tmp_path, name, 4e-3, {"0.002": 3.0, "0.004": 2.0})
-    rates, table = blocks_of(comparison(seeds=[1, 2, 3, 4]), Table)
-    assert row(rates, "lattice")["remark"] == "the highest rate tried is best"
-    assert (row(rates, "lattice")["0.002"], row(rates, "local")["0.002"]) == ("3.000", "")
-    found = row(table, "lattice")
+    rates, table = blocks_of(comparison(1, 2, 3, 4), pd.DataFrame)
+    assert record([rates], "lattice", "38.7%")["remark"] == "the highest rate tried is best"
+    assert (record([rates], "lattice", "38.7%")["0.002"], record([rates], "local", "38.7%")["0.002"]) == (
+        "3.000",
+        "",
+    )
+    found = record([table], "lattice", "38.7%")
     assert found["learning rate"] == "0.004" and found["FLOPs, times the MLM's"] == "2.00"
     assert found["joint bits per masked token"] == "1.350 ± 0.132 (n=3)" and found["seeds"] == "3"
     error = math.sqrt(statistics.variance(ours.values()) / 3 + 0.01 / 3)
     assert found["lead, same updates"] == f"{2.3 - 1.35:+.3f} ± {error:.3f}"
     assert found["lead, equal FLOPs"] == f"{1.8 - 1.35:+.3f} ± {error:.3f}"
-    assert row(table, "MLM")["lead, same updates"] == "" and row(table, "local")["learning rate"] == "not run"
-    assert reader.problems == []
+    assert (
+        record([table], "MLM", "38.7%")["lead, same updates"] == ""
+        and record([table], "local", "38.7%")["learning rate"] == "not run"
+    )
+    assert problems == []
     lines = (tmp_path / "states.csv").read_text().splitlines()
     assert lines[0].startswith("name,label,p,k,seed,lr,updates,flops,commit,joint") and len(lines) == 1 + 9
 
 
 def test_runs_without_a_chosen_rate_count_at_the_sizes(tmp_path, add, comparison):
     for name, joint, flops in (("mlm-p38", 2.0, 1.0), ("mlm-p38-x2", 1.5, 2.0), ("exlm-p38", 1.75, 2.5)):
-        run = {"name": name, "lr": 0.0, "seed": 1, "own_ratio": 0.387}
-        add(f"{name}/lr-default/seed-1", train=trained(flops=flops, run=run), joint=measured(joint=joint))
-    _, table = blocks_of(comparison(), Table)
-    found = row(table, "ExLM (paper)")
+        add(name, train=trained(flops=flops), joint=measured(joint=joint))
+    _, table = blocks_of(comparison(), pd.DataFrame)
+    found = record([table], "ExLM (paper)", "38.7%")
     assert found["lead, same updates"] == "+0.250" and found["lead, equal FLOPs"] == ""
 
 
 def test_pictures_and_the_use_of_states(tmp_path, pretrained, comparison):
     states = [{"updates": u, **measured(second_state=0.5, divergence=d)} for u, d in ((50, 0.2), (100, 0.4))]
     for seed in (2, 3):
-        pretrained("exlm-lattice-p38", 0.004, seed, 1.5, states={"rows": states})
+        pretrained("exlm-lattice-p38", "best", seed, 1.5, states={"rows": states})
     chosen(tmp_path, "exlm-lattice-p38", 0.004, {"0.004": 1.5})
     section = comparison()
-    found = row(blocks_of(section, Table)[1], "lattice")
+    found = record(blocks_of(section, pd.DataFrame)[1:], "lattice", "38.7%")
     assert found["masks with a second state, %"] == "50.0 ± 0.0 (n=2)"
     assert found["divergence of a mask's states, bits"] == "0.40 ± 0.00 (n=2)"
-    pictures = [picture.name for block in blocks_of(section, Pictures) for picture in block.pictures]
+    pictures = [name for block in blocks_of(section, dict) for name in block]
     assert pictures == ["states-flops-p0.387", "states-states-p0.387", "states-states-p0.622"]
-    assert rows_of(blocks_of(section, Table)[1])["MLM"][1] == "not run"

@@ -1,7 +1,6 @@
-import json
-
 import pytest
 from lib.glue.tasks import TASKS
+from lib.study import settings
 
 
 @pytest.fixture
@@ -19,13 +18,11 @@ def data(tmp_path):
 def glue(tmp_path, data):
     """GLUE, as far as it is looked at before a fine-tuning."""
     made = tmp_path / "glue-bin"
-    for name, task in TASKS.items():
+    for name in TASKS:
         inputs = made / f"{name}-bin" / "input0"
         inputs.mkdir(parents=True)
-        (inputs.parent / "summary.json").write_text(json.dumps({"train": {"kept": 2490}}))
+        (inputs.parent / "summary.json").write_text("{}")
         (inputs / "dict.txt").write_bytes((data / "dict.txt").read_bytes())
-        for split in ("train", *task.valid_splits):
-            (inputs / f"{split}.idx").touch()
     return made
 
 
@@ -34,3 +31,13 @@ def checkpoint(tmp_path):
     path = tmp_path / "model.pt"
     path.write_bytes(b"weights")
     return path
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """Settings by their names; the output is a folder of the test's."""
+
+    def read(**given):
+        return settings.read({"output": str(tmp_path / "out"), **given})
+
+    return read

@@ -1,34 +1,54 @@
-"""The best learning rate."""
+"""The best learning rate, and the best point of a grid."""
 
 import json
+import sys
 
 import pytest
 from lib.command_line import UserError
-from lib.study.best import best_rate
+from lib.study import best
+
+POINT = {"batch": "16", "epochs": "3", "warmup": "0.06"}
 
 
-def result(folder, lr, p, measure="probe", **bits):
+def pretrained(folder, lr, measure, low, own):
     """Of a pre-training: bits at 15% and at its own p."""
     path = folder / f"lr-{lr:g}" / "seed-1" / f"{measure}.json"
     path.parent.mkdir(parents=True)
-    results = [{"mask_prob": share, "bits": bits} for share, bits in ((0.15, bits["low"]), (p, bits["own"]))]
-    if measure == "joint":
-        results = [{"mask_prob": one["mask_prob"], "joint": {"mean": one["bits"]}} for one in results]
-    path.write_text(json.dumps({"results": results}))
-    (path.parent / "train.json").write_text(json.dumps({"run": {"lr": lr, "seed": 1, "own_ratio": p}}))
+    bits = {0.15: low, 0.387: own}
+    values = {p: {"joint": {"mean": one}} if measure == "joint" else {"bits": one} for p, one in bits.items()}
+    path.write_text(json.dumps({"results": [{"mask_prob": p, **value} for p, value in values.items()]}))
+    (path.parent / "train.json").write_text(
+        json.dumps({"run": {"lr": lr, "seed": 1, "own_mask_prob": 0.387}})
+    )
+    return path
+
+
+def fine_tuned(folder, lr, score):
+    path = folder / lr / "seed-1" / "result.json"
+    path.parent.mkdir(parents=True)
+    scores = {"valid": {"matthews": score, "accuracy": 1 - score}}
+    path.write_text(json.dumps({"metric": "matthews", "scores": scores, "point": {"lr": lr, **POINT}}))
     return path
 
 
 @pytest.mark.parametrize("measure", ["probe", "joint"])
-def test_the_rate_with_the_fewest_bits_at_the_share_of_the_training(tmp_path, measure):
-    results = [
-        result(tmp_path, 5e-4, 0.387, measure, low=1.0, own=4.0),
-        result(tmp_path, 1e-3, 0.387, measure, low=3.0, own=2.5),
-        result(tmp_path, 2e-3, 0.387, measure, low=2.0, own=3.0),
-    ]
-    assert best_rate(results) == {"lr": 1e-3, "seed": 1, "bits": {"0.0005": 4.0, "0.001": 2.5, "0.002": 3.0}}
+def test_the_rate_with_the_fewest_bits_at_the_share_of_the_training(tmp_path, measure, monkeypatch):
+    bits = {5e-4: (1.0, 4.0), 1e-3: (3.0, 2.5), 2e-3: (2.0, 3.0)}
+    paths = [pretrained(tmp_path, lr, measure, *both) for lr, both in bits.items()]
+    monkeypatch.setattr(sys, "argv", ["best", *map(str, [tmp_path / "a.json", *paths])])
+    best.main()
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found == {"lr": 1e-3, "seed": 1, "bits": {"0.0005": 4.0, "0.001": 2.5, "0.002": 3.0}}
+    assert (tmp_path / "a.flags").read_text() == "--lr 0.001\n"
+
+
+def test_the_point_with_the_best_metric_and_of_equals_the_first(tmp_path):
+    scores = {"2e-5": 0.5, "3e-5": 0.7, "4e-5": 0.7, "5e-5": 0.1}
+    about, flags = best.best_point([fine_tuned(tmp_path, lr, score) for lr, score in scores.items()])
+    assert about["point"] == "lr3e-5-b16-e3-w0.06" and about["score"] == 0.7 and len(about["points"]) == 4
+    assert flags == "--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06"
 
 
 def test_an_unfinished_run_is_named(tmp_path):
-    with pytest.raises(UserError, match="lr-0.001/probe.json does not exist"):
-        best_rate([tmp_path / "lr-0.001" / "probe.json"])
+    with pytest.raises(UserError, match="lr-0.001/train.json does not exist"):
+        best.best_rate([tmp_path / "lr-0.001" / "probe.json"])

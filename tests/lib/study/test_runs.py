@@ -2,7 +2,7 @@
 
 import pytest
 from lib.command_line import UserError
-from lib.study.runs import Run, expand, experiments, read_runs
+from lib.study.runs import Run, read_runs, targets
 
 # Figure 4 of the paper, as it is printed.
 FIGURE_4 = {
@@ -10,12 +10,8 @@ FIGURE_4 = {
     **{(2, 0.15): 2.25, (2, 0.387): 15, (2, 0.622): 38.7, (2, 0.789): 62.2},
     **{(4, 0.387): 2.25, (4, 0.622): 15, (4, 0.789): 38.7, (8, 0.622): 2.25, (8, 0.789): 15},
 }
-KNOWN = experiments()
+KNOWN = targets()
 HEAD = "name,targets,label,model,k,p,times,flags,rates\n"
-
-
-def names(runs) -> list[str]:
-    return [str(run.folder) for run in runs]
 
 
 def test_repeated_mlm_has_the_14_runs_of_figure_4():
@@ -28,77 +24,46 @@ def test_repeated_mlm_has_the_14_runs_of_figure_4():
 
 def test_exlm_by_k_and_p():
     for name, ratios in (("table4", (0.15, 0.387)), ("figure12", (0.15, 0.387, 0.622, 0.789))):
-        runs = {(run.model, run.k, run.p) for run in KNOWN[name].runs}
         expected = {("repeated-mlm", 1, p) for p in ratios} | {
             ("exlm", k, p) for k in (2, 4, 8) for p in ratios
         }
-        assert runs == expected and len(KNOWN[name].runs) == len(expected)
-
-
-def test_shared_runs_stand_once_with_all_their_measures():
-    runs = expand(KNOWN, ["all"])
-    # repeated, ExLM by k and p, ablations, ++
-    assert len(runs) == len(set(names(runs))) == 14 + 12 + 3 + 1
-    by_name = {run.name: measures for run, measures in runs.items()}
-    assert by_name["repeated-mlm-k1-p0.15"] == {"entropy", "quality", "quality-mnli"}
-    assert by_name["exlm-sparse-k4-p0.15"] == {"quality"}
-
-
-def test_seeds_and_filters():
-    runs = expand(KNOWN, ["table4"], seeds=(3, 5), only={"k": "4", "p": "0.15"})
-    assert names(runs) == [f"exlm-k4-p0.15/lr-default/seed-{seed}" for seed in (3, 5)]
-
-
-@pytest.mark.parametrize(
-    ("asked", "only", "message"),
-    [
-        (["figure7"], {}, "unknown target 'figure7': choose from figure3, "),
-        (["all"], {"k": "four"}, "k is a number"),
-        (["all"], {"ratio": "1"}, "only=ratio=1: a run has name, model, k, p, times"),
-        (["figure4"], {"k": "3"}, "only=k=3 leaves no run of figure4, which has k: 1, 2, 4, 8"),
-    ],
-)
-def test_what_cannot_be_expanded(asked, only, message):
-    with pytest.raises(UserError, match=message):
-        expand(KNOWN, asked, only=only)
+        assert {(run.model, run.k, run.p) for run in KNOWN[name].runs} == expected
+        assert len(KNOWN[name].runs) == len(expected)
 
 
 def test_a_table_of_ones_own(tmp_path):
     """In a comparison of its own, with quoted cells, defaults, flags and rates."""
     path = tmp_path / "mine.csv"
-    path.write_text(
-        HEAD
-        + 'a,mine,"A, k = 2",exlm-lattice,2,0.3,1.5,--expand-from-layer -1,1e-3 2e-3\nb,mine,,mlm,1,0.3,,,\n'
-    )
-    both = experiments(path)
+    row = 'a,mine,"A, k = 2",exlm-lattice,2,0.3,1.5,--expand-from-layer -1,1e-3 2e-3\n'
+    path.write_text(f"{HEAD}{row}b,mine,,mlm,1,0.3,,,\n")
+    both = targets(path)
     a, b = both["mine"].runs
-    expected = Run(
-        "a", ("mine",), "A, k = 2", "exlm-lattice", 2, 0.3, 1.5, ("--expand-from-layer", "-1"), (1e-3, 2e-3)
-    )
-    assert a == expected and (b.label, b.times, b.flags, b.rates) == ("b", 1.0, (), ())
+    flags, rates = ("--expand-from-layer", "-1"), (1e-3, 2e-3)
+    assert a == Run("a", ("mine",), "A, k = 2", "exlm-lattice", 2, 0.3, 1.5, flags, rates)
+    assert (b.label, b.times, b.flags, b.rates) == ("b", 1.0, (), ())
     assert "joint" in both["mine"].measures and not both["mine"].of_the_paper
     assert {name: one for name, one in both.items() if name != "mine"} == KNOWN
     path.write_text("name,model,k,p,targets\nmlm-p38,mlm,1,0.15,mine\n")
     with pytest.raises(UserError, match="mlm-p38 stands in scripts/workflow/ too: choose another name"):
-        experiments.__wrapped__(path)
-    path.write_text("name,model,k,p\nx,mlm,1,0.15\n")
-    with pytest.raises(UserError, match="x has no targets"):
-        experiments.__wrapped__(path)
+        targets.__wrapped__(path)
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("name,model,k\nx,mlm,1\n", "has no column p: a table of runs has the columns name, targets"),
-        ("name,model,k,p,prob\n", "has an unknown column prob"),
-        (HEAD + "a b,t,,mlm,1,0.15,,,\n", "line 2: name 'a b': use letters"),
+        ("name,targets,model,k\nx,t,mlm,1\n", "has no column p: a table of runs has name, targets"),
+        ("name,targets,model,k,p,prob\n", "has an unknown column prob"),
+        (HEAD + "a,t,,exlm,2,0.15,,,\na b,t,,mlm,1,0.15,,,\n", "line 3: name 'a b': use letters"),
+        (HEAD + "a,,,exlm,2,0.15,,,\n", "line 2: a has no targets"),
         (HEAD + "a,t,,xlm,1,0.15,,,\n", "line 2: unknown model 'xlm': choose one of exlm, "),
         (HEAD + "a,t,,exlm,17,0.15,,,\n", "line 2: k = 17: give a whole number from 1 to 16"),
         (HEAD + "a,t,,exlm,2,15,,,\n", "line 2: p = 15: give a share between 0 and 1"),
         (HEAD + "a,t,,exlm,two,0.15,,,\n", "line 2: invalid literal"),
         (HEAD + "a,t,,exlm,2,0.15,0,,\n", "line 2: times and rates are numbers above 0"),
+        (HEAD + "a,t,,exlm,2,0.15,,,,extra\n", "line 2: the row has not as many cells as the header"),
         (HEAD + "a,t,,exlm,2,0.15\n", "line 2: the row has not as many cells as the header"),
         (HEAD + "a,t,,exlm,2,0.15,,,\n" * 2, "has two runs named a"),
+        ("", "has no column k"),
     ],
 )
 def test_tables_that_are_none(tmp_path, table, message):

@@ -1,0 +1,101 @@
+"""Results as frames. What a result is of stands in its file and the manifest beside it, not in its path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from lib.folders import MANIFEST
+from lib.glue.grids import Point
+
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
+STUDY = ["folder", "name", "seed", "rate", "lr", "measure", "task", "tuning_seed"]
+STUDY += ["updates", "mask_prob", "metric", "value"]
+
+
+def read(path: Path, problems: list[str]) -> dict:
+    """The content of a JSON file; empty if it does not exist, or is damaged, which is a problem."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    except DAMAGED as error:
+        problems.append(f"{path} is damaged: {error}")
+        return {}
+
+
+def numbers(content, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """(name, number) of all that a result holds; nested names are joined by dots, a mean has none."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from numbers(value, prefix if name == "mean" else f"{prefix}.{name}".removeprefix("."))
+    elif isinstance(content, (int, float)) and not isinstance(content, bool):
+        yield prefix, content
+
+
+def measurements(content: dict) -> Iterator[dict]:
+    """A row for each number of a result of fs_plugins.analysis, a training or a fine-tuning."""
+    for checkpoint in content.get("rows", [content]):
+        found = checkpoint.get("results", checkpoint)
+        for one in found if isinstance(found, list) else [found]:
+            at = {"updates": checkpoint.get("updates"), "mask_prob": one.get("mask_prob")}
+            yield from ({**at, "metric": name, "value": value} for name, value in numbers(one))
+
+
+def study(output: Path, problems: list[str]) -> pd.DataFrame:
+    """A row for each number of each finished pre-training in OUTPUT/study, with the columns STUDY."""
+    rows = []
+    for train in sorted((output / "study").glob("*/*/*/train.json")):
+        run, folder = read(train, problems).get("run") or {}, train.parent
+        about = {"folder": folder, **{name: run.get(name) for name in ("name", "seed", "rate", "lr")}}
+        paths = [*sorted(folder.glob("*.json")), *sorted(folder.glob("glue/*/*/result.json"))]
+        for path in paths if run else ():
+            try:
+                content, of = json.loads(path.read_text(encoding="utf-8")), {"measure": path.stem}
+                if path.name == "result.json":
+                    of |= {"task": content["task"], "tuning_seed": content["seed"]}
+                    content = {"scores": content["scores"]}
+                rows += [{**about, **of, **one} for one in measurements(content)]
+            except DAMAGED as error:
+                problems.append(f"{path} is damaged: {error!r}")
+    return pd.DataFrame(rows, columns=STUDY)
+
+
+def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
+    """A row for each fine-tuning or baseline below a model's folder.
+
+    Columns are the names in its file, joined by dots, and ``model``, ``path``, ``table``, ``task`` (or set),
+    ``seed`` and ``point`` (of a grid, as text).
+    """
+    rows = [dict.fromkeys(("model", "path", "table", "task", "seed", "point", "kind"))]
+    for path in sorted(path for file in FILES for path in folder.rglob(file)):
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            found = {key: value for key, [value] in pd.json_normalize(content).items()}
+            rows.append({**found, "model": name, "path": path, **FILES[path.name](content, path)})
+        except DAMAGED as error:
+            problems.append(f"{path} is damaged: {error!r}")
+    return pd.DataFrame(rows[1:], columns=list(dict.fromkeys(key for row in rows for key in row)))
+
+
+def _glue(content: dict, path: Path) -> dict:
+    content["scores"]["valid"][content["metric"]]  # without it no point can be chosen
+    point = Point(**{key: str(value) for key, value in content["point"].items()})
+    return {"table": "table3", "task": content["task"], "seed": content["seed"], "point": point.key}
+
+
+def _squad(content: dict, path: Path) -> dict:
+    content["exact"], content["f1"]  # what every evaluation has
+    manifest = json.loads((path.parent / MANIFEST).read_text(encoding="utf-8"))
+    return {"table": "table3", "task": "squad", "seed": int(manifest["settings"]["--seed"]), "point": ""}
+
+
+def _molecules(content: dict, path: Path) -> dict:
+    if content["kind"] not in ("classification", "regression"):
+        raise ValueError(f"unknown kind {content['kind']!r}")
+    return {"table": "table1", "task": content["dataset"], "seed": content["seed"], "point": ""}
+
+
+# of finetune_glue.sh, finetune_squad.sh, finetune_moleculenet.sh and baseline_moleculenet.py
+FILES = {"result.json": _glue, "scores.json": _squad, "metrics.json": _molecules}
