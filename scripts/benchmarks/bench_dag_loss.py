@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from measures import peak_of_cpu_allocations
+from measures import peak_of_cpu_allocations, peak_of_cuda_allocations
 from torch import Tensor
 
 from fs_plugins.custom_ops import library
@@ -248,23 +248,11 @@ def as_graph(function: Callable[[], object]) -> Callable[[], object]:
     return graph.replay
 
 
-def peak_bytes(function: Callable[[], object], device: str) -> int:
-    """The most bytes of tensors that a call has allocated at a time."""
-    if device == "cpu":
-        return peak_of_cpu_allocations(function)
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    function()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before
-
-
 def start(implementation: Callable, inputs: tuple[Tensor, ...], device: str) -> tuple[dict[str, Timer], int]:
     """The warm timers of an implementation's passes, and the peak memory of both."""
     passes = make_passes(implementation, inputs)
     timers = {which: Timer(run, device) for which, run in passes.items()}
-    peak = peak_bytes(passes["both"], device)
+    peak = (peak_of_cpu_allocations if device == "cpu" else peak_of_cuda_allocations)(passes["both"])
     if device == "cuda":
         for which in ("forward", "both"):
             timers[f"device {which}"] = Timer(as_graph(passes[which]), "cuda", GRAPH_CALLS)
