@@ -16,8 +16,6 @@ from torch import Tensor
 import fs_plugins  # noqa: F401  (registers models and criteria)
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"  # real data beside the checkout, if there
-GPT2 = SHARED / "gpt2_bpe"
 SMALL = {
     "encoder_layers": 2,
     "encoder_embed_dim": 32,
