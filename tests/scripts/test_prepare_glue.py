@@ -10,7 +10,7 @@ from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.glue.tasks import TASKS
 
 from tests.builders import write_file, write_gpt2
-from tests.glue_files import LABELLED, UNLABELLED, lines, write_task
+from tests.makers.glue import LABELLED, UNLABELLED, lines, write_task
 
 
 def prepare(*arguments) -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_glue import WORDS, glue_files, phrase
-from tests.scripts.moleculenet.toys import labelled_molecules, molecules
+from tests.makers.glue import WORDS, glue_files, phrase
+from tests.makers.molecules import labelled_molecules, molecules
 from tests.workflow.engine import ROOT, complete
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install exlm[workflow]")

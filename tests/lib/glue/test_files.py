@@ -6,7 +6,7 @@ from lib.glue.files import Report, file_of, read_split
 from lib.glue.tasks import TASKS, task_named
 
 from tests.builders import write_file
-from tests.glue_files import LABELLED, lines, write_task
+from tests.makers.glue import LABELLED, lines, write_task
 
 
 def rows_of(folder, name, split="train", skip_broken=False, report=None):
