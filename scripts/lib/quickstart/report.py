@@ -78,9 +78,7 @@ def table(output: Path, curves: dict[str, list[dict]], frequencies: float) -> li
         rows.append(f"  {title:<32}{bits}{minutes:>9.1f}")
     rows += [f"  {FREQUENCIES:<32}{frequencies:>9.2f}", ""]
     rows.append(verdict({title: curves[name][-1]["joint"] for name, title in MODELS.items()}))
-    rows.append(
-        f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results.md."
-    )
+    rows.append(f"All predict the same {last['tokens']:,} tokens. Other seeds differ: see docs/results.md.")
     if (output / "finetune").is_dir():
         rows += ["", f"{'Crippen logP of test molecules':<34}{'RMSE':>20}"]
         for name, title in STARTS.items():
