@@ -16,8 +16,6 @@ from torch import Tensor
 import fs_plugins  # noqa: F401  (registers models and criteria)
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"  # real data beside the checkout, if there
-GPT2 = SHARED / "gpt2_bpe"
 SMALL = {
     "encoder_layers": 2,
     "encoder_embed_dim": 32,
@@ -191,13 +189,15 @@ def save_checkpoint(path, model, flags, task, criterion, *, updates=5, cfg=None,
     """What fairseq-train saves of a model, so far as anything reads it; returns the path.
 
     Args:
+        model: or its state.
         flags: of the model, --arch among them; task, criterion: the flags of each, with ``_name``.
-        cfg: further groups of flags.
+        cfg: further groups of flags, or others.
         state: further entries of the file, or others than those of an epoch's end.
     """
     groups = {"model": argparse.Namespace(_name=flags["arch"], **flags), "task": task, "criterion": criterion}
     history = [{"num_updates": updates, "lr_scheduler_state": {}, "optimizer_name": "FairseqAdam"}]
-    whole = {"args": None, "cfg": {**groups, **(cfg or {})}, "model": model.state_dict()}
+    weights = model if isinstance(model, dict) else model.state_dict()
+    whole = {"args": None, "cfg": {**groups, **(cfg or {})}, "model": weights}
     extra = {"epoch": 1, "train_iterator": {"epoch": 1}}
     torch.save({**whole, "optimizer_history": history, "extra_state": extra, **state}, path)
     return path

@@ -54,6 +54,19 @@ def device(request) -> torch.device:
     return torch.device(request.param)
 
 
+@pytest.fixture(scope="session")
+def shared():
+    """shared("data", "glue", ...) -> a file or folder of ../shared; skipped if it is not there."""
+
+    def find(*names: str) -> Path:
+        path = ROOT.parent.joinpath("shared", *names)
+        if not path.exists():
+            pytest.skip("needs real data, which are in no clone but in ../shared")
+        return path
+
+    return find
+
+
 @pytest.fixture
 def refused(capsys):
     """refused(main, *arguments): the error of a script, which is one line or more and has status 2."""

@@ -2,7 +2,6 @@
 
 import argparse
 import errno
-import os
 import pickle
 import subprocess
 import sys
@@ -210,14 +209,6 @@ def asked_for(save_dir, restore_file):
 
 def test_a_run_without_a_folder_restores_a_file(tmp_path):
     assert asked_for(None, save(tmp_path)) == str(tmp_path / "checkpoint.pt")
-
-
-def test_the_default_checkpoint_is_left_to_fairseq(monkeypatch):
-    """As fairseq's own tests do, with no folder at all."""
-    with monkeypatch.context() as patched:
-        patched.setattr(os.path, "join", lambda *parts: repr(parts))
-        asked = asked_for(None, "checkpoint_last.pt")
-    assert asked == "(None, 'checkpoint_last.pt')"
 
 
 @pytest.mark.parametrize("save_dir", [None, "save"])

@@ -1,69 +1,102 @@
-"""The commands in README and docs: their scripts exist and know their options, their modules can be found.
+"""The commands in README and docs: each script, module and target exists and knows the options it is given.
 
 `python -m tests.documentation` runs them.
 """
 
-import importlib.util
+import contextlib
+import io
 import re
+import runpy
+import sys
+from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import pytest
+import torch
 from fairseq import options
+from lib.study.outputs import STUDY
+from lib.study.settings import Settings
 
 import fs_plugins  # noqa: F401  (registers models, tasks and criterions)
+from tests import pages
 from tests.documentation import __main__ as documentation
 from tests.documentation.pages import PAGES, ROOT, commands, simple_commands
 
 OPTION = re.compile(r"--[a-z][a-z0-9-]+")
 
 
-def scripts_of(words: list[str]) -> list[str]:
-    """What a command calls of this project: scripts, modules, fairseq-train."""
-    called = [
-        word for word in words if word.startswith(("scripts/", "tests/")) and word.endswith((".py", ".sh"))
-    ]
-    called += [words[i + 1] for i, word in enumerate(words[:-1]) if word == "-m" and "_" in words[i + 1]]
-    return called + [word for word in words if word == "fairseq-train"]
+def called(words: list[str]) -> tuple[str, list[str]] | None:
+    """The script or module of this project, fairseq-train or snakemake in a command, and its arguments."""
+    for i, word in enumerate(words):
+        if word in ("fairseq-train", "snakemake") or re.match(r"(scripts|tests)/.*\.(py|sh)$", word):
+            return word, words[i + 1 :]
+        if i and words[i - 1] == "-m" and word.split(".")[0] in ("fs_plugins", "lib", "tests"):
+            return word, words[i + 1 :]
+    return None
 
 
 COMMANDS = [
-    pytest.param(words, id=f"{page.name}-{command.line}-{i}")
+    pytest.param(*call, id=f"{page.name}-{command.line}-{i}")
     for page in PAGES
     for command in commands(page)
     if command.language == "bash"
     for i, words in enumerate(simple_commands(command.text))
-    if scripts_of(words)
+    if (call := called(words))
 ]
 
 
-@pytest.fixture(scope="module")
-def known() -> set[str]:
-    """Every option of the project's command lines, and of fairseq-train with the plugin."""
+@cache
+def options_of_fairseq() -> set[str]:
     found = set()
-    for path in [*(ROOT / "scripts").rglob("*.py"), *(ROOT / "scripts").rglob("*.sh")]:
-        found |= set(OPTION.findall(path.read_text(encoding="utf-8")))
-    for path in (ROOT / "fs_plugins").rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        found |= set(OPTION.findall(text))
-        found |= {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): ", text, re.MULTILINE)}
     for arch in ("exlm_base", "p_roberta_base"):
-        parser = options.get_training_parser()
-        arguments = ["data", "--arch", arch, "--task", "masked_lm", "--optimizer", "adam"]
-        arguments += ["--lr-scheduler", "polynomial_decay"]
-        args = vars(options.parse_args_and_arch(parser, arguments))
-        found |= {f"--{name.replace('_', '-')}" for name in args}
+        words = ["data", "--arch", arch, "--optimizer", "adam", "--lr-scheduler", "polynomial_decay"]
+        parsed = options.parse_args_and_arch(options.get_training_parser(), words)
+        found |= {f"--{name.replace('_', '-')}" for name in vars(parsed)}
     return found
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_a_command_calls_what_exists_with_options_it_knows(words, known):
-    for name in scripts_of(words):
-        if "/" in name:
-            assert (ROOT / name).is_file()
-        elif name != "fairseq-train" and name.split(".")[0] in ("fs_plugins", "lib"):
-            assert importlib.util.find_spec(name)
-    if words[0] in ("bash", "python", "fairseq-train"):
-        assert {word.split("=")[0] for word in words if OPTION.match(word)} <= known
+@cache
+def options_of(name: str) -> set[str]:
+    """Those in the help of a script or a module."""
+    said = io.StringIO()
+    argv = mock.patch.object(sys, "argv", [name, "--help"])
+    with contextlib.redirect_stdout(said), argv, pytest.raises(SystemExit) as ended:
+        if name.endswith(".sh"):
+            pages.resolve(Path(name).stem, "--help")
+        elif "/" in name:
+            runpy.run_path(str(ROOT / name), run_name="__main__")
+        else:
+            runpy.run_module(name, run_name="__main__")
+    assert not ended.value.code
+    return set(OPTION.findall(said.getvalue()))
+
+
+@pytest.mark.parametrize(("name", "words"), COMMANDS)
+def test_a_command_calls_what_exists_with_options_it_knows(name, words, monkeypatch):
+    assert "/" not in name or (ROOT / name).is_file()
+    used = {word.split("=")[0] for word in words if OPTION.match(word)}
+    if name == "fairseq-train":
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # for --fp16
+        options.parse_args_and_arch(options.get_training_parser(), words)
+    elif name == "snakemake":
+        check_targets(words)
+    elif not used and name.endswith(".sh"):
+        return  # without options, such as quickstart.sh
+    else:
+        trains = "/pretrain_" in name or "/finetune_" in name
+        assert used <= options_of(name) | (options_of_fairseq() if trains else set())
+
+
+def check_targets(words: list[str]) -> None:
+    """That Snakemake's targets are the workflow's, and that it takes their settings."""
+    first = words.index("--config")
+    given = [word for word in words[first + 1 :] if "=" in word and "$" not in word]
+    given = given[: next((i for i, word in enumerate(given) if word.startswith("slurm")), len(given))]
+    with mock.patch.multiple(Path, exists=lambda path: True, is_dir=lambda path: True):
+        settings = Settings.of(dict(word.split("=", 1) for word in given))
+    targets = {word for word in words[:first] if re.match(r"[a-z]+\d*$", word)}
+    assert targets <= {*settings.experiments, STUDY, "table1", "table3"}
 
 
 def test_the_pages_have_commands():

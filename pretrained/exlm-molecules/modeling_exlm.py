@@ -31,6 +31,7 @@ from .modeling_exlm_layers import (
     known,
 )
 from .state_expansion import expand_states, gather_tokens
+from .transition_head import edge_mask  # noqa: F401  (transformers 4 copies only the files that this one imports)
 
 IGNORED = -100  # the label of what is not to be predicted
 

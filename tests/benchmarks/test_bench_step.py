@@ -1,7 +1,5 @@
 """The benchmark of a training step, and what it counts."""
 
-import logging
-
 import bench_step
 import pytest
 import torch
@@ -22,15 +20,6 @@ TINY = [
     "--repeats",
     "1",
 ]
-
-
-@pytest.fixture(autouse=True)
-def level():
-    """The benchmark silences fairseq's log."""
-    logger = logging.getLogger("fairseq")
-    level = logger.level
-    yield
-    logger.setLevel(level)
 
 
 def test_operators_and_bytes():

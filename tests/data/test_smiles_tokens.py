@@ -14,7 +14,6 @@ from rdkit import Chem, RDLogger
 
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 COLUMNS = {"BACE": "mol"}
 
 
@@ -116,10 +115,9 @@ def read_column(path: Path) -> list[str]:
         return file.read().split("\n")[:-1]
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="there is no ../shared/data beside this checkout")
 @pytest.mark.parametrize("folder", ["smiles", "moleculenet"])
-def test_real_molecules(folder, quiet):
-    files = sorted((DATA / folder).glob("*.gz"))
+def test_real_molecules(folder, quiet, shared):
+    files = sorted(shared("data", folder).glob("*.gz"))
     assert files
     for path in files:
         strings = read_column(path)

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from fs_plugins.data.squad import Answer, gold_answers, read_squad
-from tests.data.squad_cases import CONTEXT, question, squad_json, write
+from tests.makers.squad import CONTEXT, question, squad_json, write
 
 
 def test_plain_and_compressed_and_several_files(tmp_path):

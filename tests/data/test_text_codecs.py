@@ -17,7 +17,6 @@ from fs_plugins.data.text_codecs import (
 )
 from tests import builders
 
-GPT2 = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2_bpe"
 LINES = ["This is great, and I'm very happy to see this.", "I see that this is very good news."] * 3
 
 
@@ -69,9 +68,9 @@ def test_gpt2_bpe_masks_take_their_blank(small_gpt2):
     ]
 
 
-@pytest.mark.skipif(not GPT2.is_dir(), reason=f"the GPT-2 BPE files are not at {GPT2}")
-def test_gpt2_bpe_of_the_papers_sentence():
-    codec = Gpt2Bpe(GPT2 / "encoder.json", GPT2 / "vocab.bpe")
+def test_gpt2_bpe_of_the_papers_sentence(shared):
+    folder = shared("data", "gpt2_bpe")
+    codec = Gpt2Bpe(folder / "encoder.json", folder / "vocab.bpe")
     symbols = encode_with_masks("This is <mask>, and I'm very <mask> to see this.", codec)
     whole = codec.encode("This is great, and I'm very happy to see this.", True)
     great, happy = codec.encode(" great happy", False)

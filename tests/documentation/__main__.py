@@ -180,9 +180,7 @@ def first_clone(top: Path) -> Path:
     for library in ROOT.glob("fs_plugins/custom_ops/*.so"):
         shutil.copy(library, clone / "fs_plugins" / "custom_ops")
     environment = os.environ | {"PYTHONPATH": f"{clone}:{clone / 'scripts'}"}
-    subprocess.run(
-        [sys.executable, "-m", "tests.documentation.inputs"], cwd=clone, env=environment, check=True
-    )
+    subprocess.run([sys.executable, "-m", "tests.makers.user_files"], cwd=clone, env=environment, check=True)
     return shutil.copytree(clone, top / "clone")
 
 

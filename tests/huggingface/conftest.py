@@ -31,31 +31,29 @@ DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
 # name -> arch, criterion, flags
 KINDS = {
     "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),
-    "one_state": ("exlm_base", DAG, {"ext_state_num": 1, "activation_fn": "relu"}),
-    "rope1": ("exlm_base", DAG, {"ext_state_num": 3, "rope_dimensions": 1}),
-    "shared1": ("exlm_base", DAG, {"ext_state_num": 3, "expand_from_layer": 1}),
-    "shared2": ("exlm_base", DAG, {"ext_state_num": 2, "expand_from_layer": 2, "rope_dimensions": 1}),
-    "sparse": ("exlm_base", DAG, {"ext_state_num": 3, "state_graph": "sparse"}),
+    "one_state": ("exlm_base", DAG, {"ext_state_num": 1, "activation_fn": "relu", "rope_dimensions": 1}),
+    "sparse": (
+        "exlm_base",
+        DAG,
+        {"ext_state_num": 3, "state_graph": "sparse", "expand_from_layer": 1, "untie_weights_roberta": True},
+    ),
     "lattice": (
         "exlm_base",
         DAG,
-        {"ext_state_num": 3, "state_graph": "lattice", "state_embedding_scale": 1.0},
-    ),
-    "local": (
-        "exlm_base",
-        DAG,
-        {"ext_state_num": 3, "state_graph": "local", "state_embedding_scale": 1.0, "expand_from_layer": 2},
+        {"ext_state_num": 3, "state_graph": "lattice", "state_embedding_scale": 1.0, "expand_from_layer": 2},
     ),
     "near": (
         "exlm_base",
         DAG,
         {"ext_state_num": 2, "max_transition_length": 4, "links_feature": "feature", "rope_dimensions": 1},
     ),
-    "postnorm": ("p_roberta_ext_denselink_base", DAG, {"ext_state_num": 4, "links_feature": "position"}),
-    "untied": ("exlm_base", DAG, {"ext_state_num": 2, "untie_weights_roberta": True}),
+    "postnorm": (
+        "p_roberta_ext_denselink_base",
+        DAG,
+        {"ext_state_num": 4, "links_feature": "position", "state_graph": "local"},
+    ),
     "ctc": ("exlm_base", CTC, {"ext_state_num": 3}),
-    "mlm": ("p_roberta_base", "masked_lm", {}),
-    "prenorm_mlm": ("mlm_smiles", "masked_lm", {"activation_fn": "gelu_accurate"}),
+    "mlm": ("mlm_smiles", "masked_lm", {"activation_fn": "gelu_accurate"}),
     "repeated": ("p_roberta_base", "masked_lm", {"repeat_times": 3}),
 }
 

@@ -58,11 +58,11 @@ def test_files(folders, checkpoints):
 
 def test_transitions_that_were_not_trained_are_left_out(folders):
     names = {kind: set(load_file(folder / "model.safetensors")) for kind, folder in folders.items()}
-    for kind in ("exlm", "sparse", "untied"):
+    for kind in ("exlm", "sparse"):
         assert any(name.startswith("graph.") for name in names[kind])
     for kind in ("ctc", "mlm", "repeated"):
         assert not any(name.startswith("graph.") for name in names[kind])
-    assert "lm_head.decoder.weight" in names["untied"]
+    assert "lm_head.decoder.weight" in names["sparse"]
     assert "lm_head.decoder.weight" not in names["exlm"]
 
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 from fairseq.trainer import Trainer
 
-from fs_plugins.data import squad_tokens
-from tests.data.squad_cases import split_of
 from tests.integration import commands
+from tests.makers import squad
 
 WORDS = 300
 VOCABULARY = WORDS + 5  # with <s>, <pad>, </s>, <unk> and <mask>
@@ -122,6 +121,4 @@ def save_questions(folder: Path, name: str, count: int, seed: int) -> None:
         first = rng.randrange(26)
         answers = [] if i % 3 == 2 else [(first, first + rng.randrange(3))]
         questions.append((f"q{i}", f"w{i} w{59 - i} w{i + 20}", i // 3, answers))
-    split = split_of(contexts, questions)
-    split.settings["dictionary"] = squad_tokens.dictionary_hash(folder)
-    squad_tokens.save(split, folder, name)
+    squad.save(folder, squad.split_of(contexts, questions), name)

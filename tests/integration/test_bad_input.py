@@ -13,14 +13,6 @@ from tests.integration.conftest import binarise
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--ext-state-num", 0], "--ext-state-num must be at least 1 state per masked token, got 0"),
-        (["--encoder-attention-heads", 16], "head size must be divisible by 4 .* got 2"),
-        (["--encoder-attention-heads", 5], "--encoder-embed-dim 32 .* --encoder-attention-heads 5"),
-        (
-            ["--links-feature", "feature:psition"],
-            "unknown --links-feature 'feature:psition'.*feature:position",
-        ),
-        (["--max-transition-length", 3], "--max-transition-length 3 .* must be at least 7"),
         (["--fp16"], "--fp16 needs a GPU"),
         (["--criterion", "masked_lm"], "ExLM is trained with --criterion nat_dag_loss_mlm"),
         (["--arch", "mlm_tiny"], "needs a model with .*--arch exlm_base.*--criterion masked_lm"),

@@ -10,18 +10,7 @@ from tests.integration import commands
 
 @pytest.mark.slow
 def test_trains_predicts_and_does_not_repeat(pretrained, squad_data, tmp_path):
-    words = (
-        pretrained,
-        squad_data,
-        tmp_path,
-        "--cpu",
-        "--window-tokens",
-        60,
-        "--max-epoch",
-        1,
-        "--lr",
-        "1e-3",
-    )
+    words = (pretrained, squad_data, tmp_path, "--cpu", "--window-tokens", 60, "--max-epoch", 1, "--lr", 1e-3)
     said = pages.in_bash("finetune_squad", *words)
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert f"F1 {scores['f1']:.2f}" in said

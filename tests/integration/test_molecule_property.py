@@ -11,7 +11,7 @@ from fs_plugins.analysis.molecules import MoleculeModel
 from fs_plugins.criterions.property_metrics import summarise
 from tests.integration import commands
 from tests.integration.commands import train
-from tests.tasks.test_molecule_property import write_folder
+from tests.makers.prepared import write_properties
 
 WORDS = 8
 
@@ -53,7 +53,7 @@ def measured(checkpoint, split):
 def test_two_workers_measure_the_whole_split(tmp_path):
     """13 molecules in batches of 4: one of the workers gets a batch less, and an empty one instead."""
     valid = rows(13, 2)
-    data = write_folder(tmp_path / "data", {"train": rows(32, 1), "valid": valid}, words=WORDS)
+    data = write_properties(tmp_path / "data", {"train": rows(32, 1), "valid": valid}, words=WORDS)
     save = tmp_path / "save"
     run = commands.finish(*commands.start_workers(*flags(data, save, "--max-epoch", 1)))[0]
     logged = run.stats["valid"][-1]
@@ -64,7 +64,7 @@ def test_two_workers_measure_the_whole_split(tmp_path):
 
 def test_several_splits_are_measured_apart(tmp_path):
     splits = {"train": rows(32, 1), "valid": rows(13, 2), "test": rows(9, 3), "test1": rows(9, 4)}
-    data = write_folder(tmp_path / "data", splits, words=WORDS)
+    data = write_properties(tmp_path / "data", splits, words=WORDS)
     run = train(*flags(data, tmp_path, "--valid-subset", "valid,test,test1"))
     for split in ("valid", "test", "test1"):
         logged = run.stats[split][-1]
@@ -74,7 +74,7 @@ def test_several_splits_are_measured_apart(tmp_path):
 
 def test_goes_on_where_it_stood_and_keeps_the_best(tmp_path):
     splits = {"train": rows(60, 3), "valid": rows(30, 4)}
-    data = write_folder(tmp_path / "data", splits, words=WORDS)
+    data = write_properties(tmp_path / "data", splits, words=WORDS)
     before = train(*flags(data, tmp_path / "first", "--max-epoch", 1))
     start = ("--finetune-from-model", tmp_path / "first" / "checkpoint_last.pt")
     assert len(before.stats["valid"]) == 1
@@ -92,7 +92,7 @@ def test_goes_on_where_it_stood_and_keeps_the_best(tmp_path):
 def test_regression_in_the_units_of_the_labels(tmp_path):
     valid = rows(30, 6, regression=True)
     splits = {"train": rows(80, 5, regression=True), "valid": valid}
-    data = write_folder(tmp_path / "data", splits, "regression", WORDS)
+    data = write_properties(tmp_path / "data", splits, "regression", WORDS)
     run = train(*flags(data, tmp_path, "--max-epoch", 5, metric="rmse"))
     errors = run.values("rmse", "valid")
     best = measured(tmp_path / "checkpoint_best.pt", valid)

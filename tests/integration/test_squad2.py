@@ -14,17 +14,8 @@ from tests.integration.conftest import QUESTIONS, WORDS, save_questions
 
 def finetuning(data, save_dir, *flags, arch="exlm_tiny") -> list:
     return [
-        *(
-            data,
-            "--user-dir",
-            commands.PLUGIN,
-            "--save-dir",
-            save_dir,
-            "--task",
-            "squad2",
-            "--criterion",
-            "squad2",
-        ),
+        *(data, "--user-dir", commands.PLUGIN, "--save-dir", save_dir),
+        *("--task", "squad2", "--criterion", "squad2"),
         *("--arch", arch, "--max-positions", 2048, "--window-tokens", 27, "--doc-stride", 10),
         *("--max-answer-tokens", 4, "--best-checkpoint-metric", "f1", "--maximize-best-checkpoint-metric"),
         *("--dropout", 0, "--attention-dropout", 0, "--batch-size", 8, "--no-epoch-checkpoints"),
@@ -53,17 +44,10 @@ def test_a_tiny_model_memorises_a_handful_of_questions(memorised):
 
 def test_predictions_of_the_best_checkpoint(memorised, squad_data, tmp_path):
     folder, _ = memorised
-    flags = [
-        str(folder / "checkpoint_best.pt"),
-        str(squad_data),
-        "--output",
-        str(tmp_path),
-        "--device",
-        "cpu",
-    ]
+    flags = [folder / "checkpoint_best.pt", squad_data, "--output", tmp_path, "--device", "cpu"]
     results = []
     for batch_size in ("1", "5", "64"):
-        assert predict_squad.main([*flags, "--batch-size", batch_size]) == 0
+        assert predict_squad.main([*map(str, flags), "--batch-size", batch_size]) == 0
         names = ("predictions", "nbest_predictions", "null_odds", "best_answers", "scores")
         results.append({name: json.loads((tmp_path / f"{name}.json").read_text()) for name in names})
     squad = squad_tokens.load(squad_data, "valid").squad

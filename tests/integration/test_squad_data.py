@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,15 +13,11 @@ from fs_plugins.data.squad_answers import AnswerTable, window_answers
 from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, answer_tokens, make_windows
 from scripts import prepare_squad
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-
 
 @pytest.fixture(scope="module")
-def valid():
+def valid(shared):
     """devsplit-dev, in GPT-2's BPE."""
-    file, bpe = SHARED / "squad2/devsplit-dev-v2.0.json.gz", SHARED / "gpt2_bpe"
-    if not (file.is_file() and bpe.is_dir()):
-        pytest.skip(f"no {file} or no {bpe}: the real data are not beside this checkout")
+    file, bpe = shared("data", "squad2", "devsplit-dev-v2.0.json.gz"), shared("data", "gpt2_bpe")
     flags = {"data": None, "dictionary": bpe / "dict.txt", "bpe": [str(bpe)], "allow_unknown": False}
     encoder = prepare_squad.encoder_of(argparse.Namespace(**flags))
     dictionary = Dictionary.load(str(bpe / "dict.txt"))

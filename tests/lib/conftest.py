@@ -1,12 +1,11 @@
 """Inputs of the trainings that the scripts resolve: checkpoints, toy data."""
 
-from argparse import Namespace
-
 import pytest
 import torch
 from lib.checkpoints import EMBEDDINGS
 
-from tests.lib import toys
+from tests import builders
+from tests.makers import prepared
 
 SYMBOLS = ["a", "b", "c"]
 SIZES = {"encoder_layers": 2, "encoder_embed_dim": 4, "max_positions": 16, "encoder_normalize_before": True}
@@ -14,9 +13,9 @@ SIZES = {"encoder_layers": 2, "encoder_embed_dim": 4, "max_positions": 16, "enco
 
 @pytest.fixture(scope="session")
 def toy_inputs(tmp_path_factory):
-    """The folder that toys.py fills."""
+    """The folder that makers/prepared.py fills."""
     folder = tmp_path_factory.mktemp("toys").resolve()
-    toys.make(folder)
+    prepared.make(folder)
     return folder
 
 
@@ -36,16 +35,9 @@ def saved_checkpoint(tmp_path):
     (data / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in SYMBOLS))
 
     def make(arch="exlm_tiny", rows=8, embedding=EMBEDDINGS[0], task=None, sizes=None, **state):
-        model = Namespace(arch=arch, _name=arch, ext_state_num=3, dropout=0.5, **SIZES | (sizes or {}))
-        cfg = {
-            "model": model,
-            "task": {"_name": "masked_lm", "data": str(data), "tokens_per_sample": 12, **(task or {})},
-            "criterion": {"_name": "masked_lm"},
-        }
-        history = {"num_updates": 5, "lr_scheduler_state": {}, "optimizer_name": "FairseqAdam"}
-        whole = {"args": None, "cfg": cfg, "model": {embedding: torch.zeros(rows, 4)}}
-        whole |= {"optimizer_history": [history], "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}}}
-        torch.save({**whole, **state}, tmp_path / "model.pt")
-        return tmp_path / "model.pt"
+        flags = {"arch": arch, "ext_state_num": 3, "dropout": 0.5, **SIZES, **(sizes or {})}
+        task = {"_name": "masked_lm", "data": str(data), "tokens_per_sample": 12, **(task or {})}
+        model, path = {embedding: torch.zeros(rows, 4)}, tmp_path / "model.pt"
+        return builders.save_checkpoint(path, model, flags, task, {"_name": "masked_lm"}, **state)
 
     return make

@@ -16,10 +16,9 @@ from lib.finetune_moleculenet import TABLE8
 from lib.flags import Flags
 
 from fs_plugins import compat
-from fs_plugins.data import squad_tokens
 from fs_plugins.data.squad import Answer
 from tests import builders, pages
-from tests.data.squad_cases import sentence, split_of
+from tests.makers import squad
 
 LENGTHS = [3, 5, 40, 4, 6, 30, 3]  # of the first sentences; the second ones are of 2 tokens
 TABLE_8 = {
@@ -178,10 +177,7 @@ def counted(saved_checkpoint, tmp_path):
     data.mkdir()
     (data / "dict.txt").write_text("".join(f"w{i} 1\n" for i in range(60)))
     asked = [("known", "w50 w51", 0, [(3, 4)]), ("odd", "w52 w53", 0, [Answer("elsewhere", -1)])]
-    split = split_of([sentence(30)], asked)
-    split.settings["dictionary"] = squad_tokens.dictionary_hash(data)
-    for name in ("train", "valid"):
-        squad_tokens.save(split, data, name)
+    squad.save(data, squad.split_of([squad.sentence(30)], asked), "train", "valid")
     model = saved_checkpoint("mlm_tiny", rows=len(symbols), task={"data": str(data), "tokens_per_sample": 24})
     sizes = ("--batch-size", 2, "--max-epoch", 5, "--warmup-ratio", 0.5, "--max-question-tokens", 8)
     names = ("--window-tokens", "--doc-stride", "--total-num-update", "--warmup-updates")

@@ -1,7 +1,6 @@
 """The paper's numbers are the paper's, and complete."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,13 +8,12 @@ from lib import paper
 from lib.folders import CONFIGS
 from lib.study.runs import targets
 
-TEXT = Path(__file__).resolve().parents[3] / "shared" / "paper" / "003_91d29e1a608569de.txt"
-needs_text = pytest.mark.skipif(not TEXT.is_file(), reason=f"needs the paper's text at {TEXT}")
 
-
-def printed_rows() -> list[list[str]]:
+@pytest.fixture
+def printed_rows(shared) -> list[list[str]]:
     """The rows of the tables in the paper's text, without its markup."""
-    text = re.sub(r"</?u>|\*\*", "", TEXT.read_text(encoding="utf-8"))
+    path = shared("paper", "003_91d29e1a608569de.txt")
+    text = re.sub(r"</?u>|\*\*", "", path.read_text(encoding="utf-8"))
     return [line.split("\t") for line in text.splitlines() if "\t" in line]
 
 
@@ -54,20 +52,18 @@ def test_means_of_table_1():
         assert np.mean(paper.numbers("table1")["rows"][name]) == pytest.approx(mean, abs=0.06), name
 
 
-@needs_text
-def test_table_3_is_the_papers():
+def test_table_3_is_the_papers(printed_rows):
     rows = {}
-    for cells in printed_rows():
+    for cells in printed_rows:
         if len(cells) == 12 and cells[0] and "/" in cells[1]:
             values = [*cells[1].split("/"), *cells[2:]]
             rows[re.sub(r" _{LARGE}", " large", cells[0])] = as_numbers(values)
     assert rows == paper.numbers("table3")["rows"]
 
 
-@needs_text
-def test_table_1_is_the_papers():
+def test_table_1_is_the_papers(printed_rows):
     rows = {}
-    for cells in printed_rows():
+    for cells in printed_rows:
         if len(cells) == 9 and re.fullmatch(r"[\d.]+", cells[1]):
             rows[cells[0].replace(" _{RF}", " RF").replace("EXLM", "ExLM")] = as_numbers(cells[1:])
     table = paper.numbers("table1")

@@ -9,10 +9,8 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.glue.tasks import TASKS
 
-from tests.builders import GPT2, SHARED, write_file, write_gpt2
-from tests.glue_files import LABELLED, UNLABELLED, lines, write_task
-
-GLUE = SHARED / "glue"
+from tests.builders import write_file, write_gpt2
+from tests.makers.glue import LABELLED, UNLABELLED, lines, write_task
 
 
 def prepare(*arguments) -> int:
@@ -113,13 +111,13 @@ def test_a_sample_of_the_training_rows(vocabulary, tmp_path):
     assert kept[0] == kept[1]
 
 
-@pytest.mark.skipif(not GLUE.is_dir() or not GPT2.is_dir(), reason=f"needs GLUE in {GLUE}")
-def test_real_sentences_have_fairseqs_tokens(tmp_path):
-    arguments = ("--dictionary", GPT2 / "dict.txt", "--bpe", GPT2, "--tasks", "MRPC")
-    assert prepare(GLUE, tmp_path, *arguments) == 0
-    oracle = get_encoder(str(GPT2 / "encoder.json"), str(GPT2 / "vocab.bpe"))
-    dictionary = Dictionary.load(str(GPT2 / "dict.txt"))
-    with gzip.open(GLUE / "MRPC" / "dev.tsv.gz", "rt", encoding="utf-8-sig") as file:
+def test_real_sentences_have_fairseqs_tokens(shared, tmp_path):
+    glue, bpe = shared("data", "glue"), shared("data", "gpt2_bpe")
+    arguments = ("--dictionary", bpe / "dict.txt", "--bpe", bpe, "--tasks", "MRPC")
+    assert prepare(glue, tmp_path, *arguments) == 0
+    oracle = get_encoder(str(bpe / "encoder.json"), str(bpe / "vocab.bpe"))
+    dictionary = Dictionary.load(str(bpe / "dict.txt"))
+    with gzip.open(glue / "MRPC" / "dev.tsv.gz", "rt", encoding="utf-8-sig") as file:
         rows = [line.rstrip("\n").split("\t") for line in file][1:]
     for i, column in ((0, 3), (1, 4)):
         dataset = data_utils.load_indexed_dataset(str(tmp_path / f"MRPC-bin/input{i}/valid"), dictionary)

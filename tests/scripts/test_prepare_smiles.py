@@ -13,7 +13,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from lib.corpora.smiles import is_validation
 
 from fs_plugins.data.smiles_tokens import tokenize
-from tests.builders import SHARED, write_file, write_lmdb
+from tests.builders import write_file, write_lmdb
 
 FILES = ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "rejected.tsv")
 MOLECULES = ["CCO", "F/C=C\\F", "C[N+](C)(C)C.[Cl-]", "Brc1ccccc1", "C[C@H](N)C(=O)O", "C#N", "CCBr"]
@@ -199,10 +199,9 @@ def test_nothing_good(tmp_path, refusal):
     assert "nothing is left for train and valid. Rejected: 2 x invalid SMILES" in message
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="there is no ../shared/data beside this checkout")
-def test_real_files(tmp_path):
+def test_real_files(shared, tmp_path):
     """BACE's 1,513 molecules, by a column of another name, and Tox21's, of which 8 are no longer valid."""
-    folder = SHARED / "moleculenet"
+    folder = shared("data", "moleculenet")
     bace = folder / "BACE.csv.gz"
     prepare(tmp_path / "bace", "--train", bace, "--smiles-column", "mol", "--valid-share", 0.1)
     assert sum(len(read_split(tmp_path / "bace", split)) for split in ("train", "valid")) == 1513

@@ -12,7 +12,7 @@ from lib.corpora.bpe import Bpe, dictionary_of
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from fs_plugins.data import squad_tokens
-from tests.data.squad_cases import CONTEXT, question, squad_json, write
+from tests.makers.squad import CONTEXT, question, squad_json, write
 
 TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\nand\u3000a wide one, \u200b none"]
 

@@ -16,8 +16,6 @@ from lib.corpora.bpe import Bpe, dictionary_of
 
 from tests.builders import (
     CORPUS,
-    GPT2,
-    SHARED,
     corpus_sentences,
     json_text,
     paragraphs_text,
@@ -188,17 +186,17 @@ def test_long_paragraphs_are_split_and_nothing_is_lost(limit, bpe, tmp_path):
     assert result["paragraphs cut"] == sum(len(t) > limit for t in texts)
 
 
-@pytest.mark.skipif(not GPT2.is_dir(), reason=f"needs the GPT-2 BPE in {GPT2}")
-def test_real_text_has_fairseqs_tokens(tmp_path):
-    dictionary = Dictionary.load(str(GPT2 / "dict.txt"))
-    with gzip.open(SHARED / "text" / "wiki_valid.txt.gz", "rt", encoding="utf-8") as file:
+def test_real_text_has_fairseqs_tokens(shared, tmp_path):
+    gpt2 = shared("data", "gpt2_bpe")
+    dictionary = Dictionary.load(str(gpt2 / "dict.txt"))
+    with gzip.open(shared("data", "text", "wiki_valid.txt.gz"), "rt", encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in file][:300]
     source = write_file(tmp_path / "a.txt", "\n".join(lines) + "\n")
     valid = write_file(tmp_path / "v.txt", "v\n")
     out = prepare(
-        tmp_path / "out", GPT2, "--train", source, "--valid", valid, "--dictionary", GPT2 / "dict.txt"
+        tmp_path / "out", gpt2, "--train", source, "--valid", valid, "--dictionary", gpt2 / "dict.txt"
     )
-    oracle = get_encoder(str(GPT2 / "encoder.json"), str(GPT2 / "vocab.bpe"))
+    oracle = get_encoder(str(gpt2 / "encoder.json"), str(gpt2 / "vocab.bpe"))
     dataset = data_utils.load_indexed_dataset(str(out / "train"), dictionary)
     wanted = [[dictionary.index(str(i)) for i in oracle.encode(line.replace("\u200e", ""))] for line in lines]
     if lines[-1]:

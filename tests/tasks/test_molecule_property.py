@@ -1,41 +1,19 @@
 """The task: batches, heads, what checkpoints hold, and bad data."""
 
 import argparse
-import json
 
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary
-from fairseq.data.indexed_dataset import make_builder
 from fairseq.trainer import Trainer
 
-from fs_plugins.data.property_info import PropertyInfo, fingerprint, label_scale
+from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.tasks.molecule_property import MoleculePropertyConfig, MoleculePropertyTask
 from tests import builders
+from tests.makers.prepared import write_properties
 
 NAMES = ["a", "b", "c"]
 NAN = float("nan")
-
-
-def write_folder(folder, splits, kind="classification", words=8):
-    """A folder as scripts/prepare_moleculenet.py makes it; splits: name -> [(token numbers, labels)]."""
-    folder.mkdir(parents=True, exist_ok=True)
-    dictionary = Dictionary()
-    for i in range(words):
-        dictionary.add_symbol(f"w{i}")
-    dictionary.save(str(folder / "dict.txt"))
-    for name, rows in splits.items():
-        builder = make_builder(str(folder / f"{name}.bin"), "mmap", vocab_size=len(dictionary))
-        for tokens, _ in rows:
-            builder.add_item(torch.tensor([4 + t for t in tokens] + [dictionary.eos()]))
-        builder.finalize(str(folder / f"{name}.idx"))
-        np.save(folder / f"{name}.labels.npy", np.array([labels for _, labels in rows], np.float32))
-    mean, std = label_scale(np.array([labels for _, labels in splits["train"]]), kind)
-    info = PropertyInfo(kind, tuple(NAMES[: len(mean)]), mean, std)
-    text = {"version": 1, "dictionary": fingerprint(dictionary.symbols), **info.to_dict()}
-    (folder / "molecules.json").write_text(json.dumps(text))
-    return folder
 
 
 ROWS = [([0, 1, 2], [0, 1, NAN]), ([3], [1, NAN, NAN]), ([4, 5, 6, 7, 0], [0, 0, NAN])]
@@ -55,7 +33,7 @@ def task(folder, **options):
 
 @pytest.fixture
 def folder(tmp_path):
-    return write_folder(tmp_path / "data", {"train": ROWS, "valid": ROWS})
+    return write_properties(tmp_path / "data", {"train": ROWS, "valid": ROWS})
 
 
 def model_of(setup, arch="exlm_tiny", positions=64):
@@ -73,7 +51,7 @@ def test_half_precision_leaves_labels_as_they_are(tmp_path, precision):
     """The batch as fairseq's trainer converts it."""
     values = [[3.456, -70000.0], [-12.34, NAN]]
     rows = [([0, 1, 2], values[0]), ([3], values[1])]
-    folder = write_folder(tmp_path / "data", {"train": rows}, kind="regression")
+    folder = write_properties(tmp_path / "data", {"train": rows}, kind="regression")
     dataset = task(folder).load_dataset("train")
     common = argparse.Namespace(**{"fp16": False, "bf16": False, precision: True})
     trainer = argparse.Namespace(cfg=argparse.Namespace(common=common))
@@ -121,7 +99,7 @@ def test_checkpoints_hold_what_prediction_needs(folder):
 
 def test_regression_has_the_scale_of_the_training_labels(tmp_path):
     rows = [([i], [10.0 + 2 * i, NAN if i else 5.0]) for i in range(4)]
-    folder = write_folder(tmp_path / "data", {"train": rows}, "regression")
+    folder = write_properties(tmp_path / "data", {"train": rows}, "regression")
     info = task(folder).properties
     assert info.mean == (13.0, 5.0)
     assert info.std == (pytest.approx(np.std([10, 12, 14, 16])), 1.0)  # one label has no spread
@@ -145,7 +123,7 @@ def test_long_molecules_stop_or_are_cut(folder, caplog):
 def test_groups_of_about_one_length(tmp_path):
     rng = np.random.default_rng(0)
     rows = [([0] * int(n), [float(i % 2)]) for i, n in enumerate(rng.integers(1, 60, 80))]
-    folder = write_folder(tmp_path / "data", {"train": rows, "valid": rows})
+    folder = write_properties(tmp_path / "data", {"train": rows, "valid": rows})
 
     def lengths(split, **options):
         dataset = task(folder, **options).load_dataset(split)
@@ -159,7 +137,7 @@ def test_groups_of_about_one_length(tmp_path):
 
 
 def test_the_order_is_the_seeds(tmp_path):
-    folder = write_folder(tmp_path / "data", {"train": [([0], [float(i % 2)]) for i in range(50)]})
+    folder = write_properties(tmp_path / "data", {"train": [([0], [float(i % 2)]) for i in range(50)]})
 
     def order(seed):
         return task(folder, seed=seed).load_dataset("train").ordered_indices().tolist()
@@ -184,7 +162,7 @@ def test_properties_without_both_classes_are_named(folder, caplog):
 
 def test_no_auc_to_choose_by(tmp_path):
     rows = [([i], [1.0, NAN]) for i in range(3)]
-    folder = write_folder(tmp_path / "data", {"train": [([0], [1.0, 0.0])], "valid": rows})
+    folder = write_properties(tmp_path / "data", {"train": [([0], [1.0, 0.0])], "valid": rows})
     with pytest.raises(ValueError, match="no property has labels of both classes in valid"):
         task(folder).load_dataset("valid")
     assert len(task(folder, best_checkpoint_metric="loss").load_dataset("valid")) == 3

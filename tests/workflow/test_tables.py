@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.squad_cases import question, squad_json, write
-from tests.integration.test_glue import glue_files, pretraining_text
-from tests.scripts.moleculenet.toys import labelled_molecules, molecules
+from tests.makers.glue import glue_files, pretraining_text
+from tests.makers.molecules import labelled_molecules, molecules
+from tests.makers.squad import question, squad_json, write
 from tests.workflow.engine import ROOT, complete
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install exlm[workflow]")

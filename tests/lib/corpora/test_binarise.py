@@ -19,10 +19,10 @@ from lib.command_line import UserError
 from lib.corpora import binarise
 from lib.corpora.blocks import Block, EncodedBlock
 
-from tests.lib.corpora import toy_preparation
-from tests.lib.corpora.toy_preparation import WordEncoder, prepare
+from tests.makers import word_corpus
+from tests.makers.word_corpus import WordEncoder, prepare
 
-TOY = Path(toy_preparation.__file__)
+TOY = Path(word_corpus.__file__)
 FILES = ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "rejected.tsv")
 
 
@@ -139,7 +139,7 @@ def test_a_damaged_draft_is_named(stopped, sources, whole):
 
 
 def start(output, sources, workers, log):
-    scripts = TOY.parents[3] / "scripts"
+    scripts = TOY.parents[2] / "scripts"
     return subprocess.Popen(
         [sys.executable, TOY, output, str(workers), log, *sources],
         env={**os.environ, "PYTHONPATH": str(scripts)},

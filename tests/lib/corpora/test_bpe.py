@@ -11,7 +11,7 @@ from lib.command_line import UserError
 from lib.corpora.bpe import Bpe, TextEncoder, UnknownTokenError, dictionary_of, find_files
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from tests.builders import GPT2, SHARED, write_gpt2
+from tests.builders import write_gpt2
 
 AWKWARD = [
     "",
@@ -46,20 +46,20 @@ def test_same_ids_as_fairseq_on_random_text(small):
     assert bpe.encode([*texts, *AWKWARD]) == [oracle.encode(text) for text in [*texts, *AWKWARD]]
 
 
-@pytest.mark.skipif(not GPT2.is_dir(), reason=f"needs the GPT-2 BPE in {GPT2}")
-def test_gpt2_itself(tmp_path):
+def test_gpt2_itself(shared):
     import gzip
 
-    bpe = Bpe([GPT2 / "encoder.json", GPT2 / "vocab.bpe"])
-    oracle = get_encoder(str(GPT2 / "encoder.json"), str(GPT2 / "vocab.bpe"))
+    gpt2 = shared("data", "gpt2_bpe")
+    bpe = Bpe([gpt2 / "encoder.json", gpt2 / "vocab.bpe"])
+    oracle = get_encoder(str(gpt2 / "encoder.json"), str(gpt2 / "vocab.bpe"))
     texts = [*AWKWARD]
     for name in ("wiki_valid", "books_valid", "wikitext103_valid.tokens"):
-        with gzip.open(SHARED / "text" / f"{name}.txt.gz", "rt", encoding="utf-8") as lines:
+        with gzip.open(shared("data", "text", f"{name}.txt.gz"), "rt", encoding="utf-8") as lines:
             texts += [line.rstrip("\n") for line in lines][::25]
     expected = [oracle.encode(text) for text in texts]
     assert bpe.encode(texts) == expected
-    encoder = TextEncoder(bpe, GPT2 / "dict.txt")
-    dictionary = Dictionary.load(str(GPT2 / "dict.txt"))
+    encoder = TextEncoder(bpe, gpt2 / "dict.txt")
+    dictionary = Dictionary.load(str(gpt2 / "dict.txt"))
     assert encoder.size == len(dictionary)
     for ids, encoded in zip(expected[::10], encoder.encode(texts)[::10], strict=True):
         assert encoded.tolist() == [dictionary.index(str(i)) for i in ids]

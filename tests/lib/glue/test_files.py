@@ -5,10 +5,8 @@ from lib.command_line import UserError
 from lib.glue.files import Report, file_of, read_split
 from lib.glue.tasks import TASKS, task_named
 
-from tests.builders import SHARED, write_file
-from tests.glue_files import LABELLED, lines, write_task
-
-GLUE = SHARED / "glue"
+from tests.builders import write_file
+from tests.makers.glue import LABELLED, lines, write_task
 
 
 def rows_of(folder, name, split="train", skip_broken=False, report=None):
@@ -93,15 +91,14 @@ ROWS = {
 }
 
 
-@pytest.mark.skipif(not GLUE.is_dir(), reason=f"needs GLUE in {GLUE}")
 @pytest.mark.parametrize("name", ROWS)
-def test_the_real_files(name):
-    task = TASKS[name]
+def test_the_real_files(name, shared):
+    task, folder = TASKS[name], shared("data", "glue", name)
     for split, rows in zip(("train", "valid", "test"), ROWS[name], strict=True):
-        path = file_of(GLUE / name, task, split)
+        path = file_of(folder, task, split)
         assert (path is None) == (rows is None)
         if path is not None:
-            found = rows_of(GLUE / name, name, split)
+            found = rows_of(folder, name, split)
             assert len(found) == rows
             assert all(sentence for row in found for sentence in row.sentences)
             assert rows <= task.official[split]

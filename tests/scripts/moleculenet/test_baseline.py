@@ -12,7 +12,7 @@ import pytest
 from lib.moleculenet import dmpnn
 from sklearn.metrics import roc_auc_score
 
-from tests.scripts.moleculenet.toys import labelled_molecules, read_csv
+from tests.makers.molecules import labelled_molecules, read_csv
 
 
 def baseline(model: str, *words) -> str:

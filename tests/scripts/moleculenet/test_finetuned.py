@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from fs_plugins.analysis.checkpoint import load_checkpoint
 from fs_plugins.analysis.molecules import MoleculeModel
 from tests import pages
-from tests.scripts.moleculenet.toys import BAD, STREAM, finetune, finetuning, molecules, read_csv
+from tests.makers.molecules import BAD, STREAM, finetune, finetuning, molecules, read_csv
 
 
 @pytest.mark.slow

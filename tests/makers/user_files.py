@@ -1,6 +1,6 @@
 """Tiny versions of the files that a user brings, under the names of the pages.
 
-python -m tests.documentation.inputs    # into the current folder
+python -m tests.makers.user_files    # into the current folder
 """
 
 import gzip
@@ -13,8 +13,8 @@ from pathlib import Path
 from lib.glue.tasks import TASKS
 
 from tests.builders import write_file, write_gpt2, write_lmdb
-from tests.data.squad_cases import question, squad_json
-from tests.glue_files import write_task
+from tests.makers.glue import write_task
+from tests.makers.squad import question, squad_json
 
 WORDS = "the a this good bad new old model sentence word mask reads writes learns sees news is was of in"
 MOLECULES = [

@@ -1,10 +1,13 @@
-"""Toy versions of GLUE's files."""
+"""Files of GLUE: of two rows for each task, and some from which a model can learn."""
 
 import gzip
+import random
 from pathlib import Path
 
 from lib.glue.tasks import TASKS
 
+WORDS = ["the", "inn", "thin", "thing", "then", "nine", "tin", "hint", "tint", "ninth"]
+GOOD, BAD = WORDS[:5], WORDS[5:]
 QUOTED = ' "Yes , " he said .'  # MRPC's sentences have lone and paired quotation marks
 # task -> (header of the labelled files, a row of each label), that of the test file, and what is in them
 LABELLED = {
@@ -58,3 +61,41 @@ def write_task(folder: Path, name: str, packed: bool = False) -> Path:
         path = place / f"{task.splits[split]}.tsv{'.gz' if packed else ''}"
         path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
     return place
+
+
+def phrase(rng: random.Random, words: list[str]) -> str:
+    return " ".join(rng.choice(words) for _ in range(rng.randint(3, 8)))
+
+
+def pretraining_text(place: Path) -> Path:
+    """PLACE/text.txt: 60 documents of four phrases."""
+    rng = random.Random(6)
+    text = "\n\n".join("\n".join(phrase(rng, WORDS) for _ in range(4)) for _ in range(60))
+    (place / "text.txt").write_text(text + "\n")
+    return place / "text.txt"
+
+
+def glue_files(folder: Path) -> None:
+    """SST-2, MNLI and STS-B whose labels follow from the words."""
+    rng = random.Random(5)
+    contents = {}
+    for split, size in (("train", 200), ("dev", 61)):
+        rows = [(label, phrase(rng, GOOD if label else BAD)) for label in rng.choices((0, 1), k=size)]
+        contents["SST-2", split] = "sentence\tlabel\n" + "".join(f"{t}\t{label}\n" for label, t in rows)
+        shares = [rng.randint(0, 5) for _ in range(size)]
+        texts = [" ".join(rng.choices(GOOD, k=s) + rng.choices(BAD, k=5 - s)) for s in shares]
+        rows = [f"{i}\t{t}\tthe\t{s}.000" for i, (s, t) in enumerate(zip(shares, texts, strict=True))]
+        contents["STS-B", split] = "index\tsentence1\tsentence2\tscore\n" + "".join(r + "\n" for r in rows)
+    tests = [phrase(rng, GOOD if i % 2 else BAD) for i in range(20)]
+    contents["SST-2", "test"] = "index\tsentence\n" + "".join(f"{i + 3}\t{t}\n" for i, t in enumerate(tests))
+    contents["STS-B", "test"] = "index\tsentence1\tsentence2\n0\tthe inn\ttin\n1\thint\ttin\n"
+    names = ("contradiction", "neutral", "entailment")
+    for split, size in (("train", 90), ("dev_matched", 31), ("dev_mismatched", 23), ("test_matched", 4)):
+        rows = [
+            f"{phrase(rng, WORDS[3 * i :])}\t{phrase(rng, WORDS[: i + 2])}\t{name}"
+            for name, i in ((n, names.index(n)) for n in rng.choices(names, k=size))
+        ]
+        contents["MNLI", split] = "sentence1\tsentence2\tgold_label\n" + "".join(r + "\n" for r in rows)
+    for (task, split), content in contents.items():
+        (folder / task).mkdir(parents=True, exist_ok=True)
+        (folder / task / f"{split}.tsv").write_text(content)

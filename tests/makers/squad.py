@@ -1,15 +1,17 @@
-"""SQuAD files, and a tokenised split, made by hand: words are tokens, w3 the dictionary's word 3."""
+"""Files of SQuAD, and tokenised splits: words are tokens, w3 the dictionary's word 3."""
 
 import json
 
 import numpy as np
 
+from fs_plugins.data import squad_tokens
 from fs_plugins.data.squad import Answer, Question, Squad
 from fs_plugins.data.squad_tokens import Ragged, TokenizedSquad
 from tests import builders
 
 CONTEXT = "Rollo ruled in 911. Rollo’s son ruled after Rollo."
-DICTIONARY = builders.dictionary(60)
+WORDS = 60
+DICTIONARY = builders.dictionary(WORDS)
 
 
 def words(text):
@@ -45,7 +47,14 @@ def split_of(contexts, questions):
 
 
 def sentence(n, begin=0):
-    return " ".join(f"w{i % 60}" for i in range(begin, begin + n))
+    return " ".join(f"w{i % WORDS}" for i in range(begin, begin + n))
+
+
+def save(folder, split, *names):
+    """A split under each name, as of the dictionary in the folder."""
+    split.settings["dictionary"] = squad_tokens.dictionary_hash(folder)
+    for name in names:
+        squad_tokens.save(split, folder, name)
 
 
 def squad_json(*questions, context=CONTEXT):
