@@ -15,8 +15,8 @@ from unittest import mock
 import pytest
 import torch
 from fairseq import options
-from lib.study.outputs import STUDY
-from lib.study.settings import Settings
+from lib.study import settings
+from lib.study.results import STUDY
 
 import fs_plugins  # noqa: F401  (registers models, tasks and criterions)
 from tests import pages
@@ -94,9 +94,9 @@ def check_targets(words: list[str]) -> None:
     given = [word for word in words[first + 1 :] if "=" in word and "$" not in word]
     given = given[: next((i for i, word in enumerate(given) if word.startswith("slurm")), len(given))]
     with mock.patch.multiple(Path, exists=lambda path: True, is_dir=lambda path: True):
-        settings = Settings.of(dict(word.split("=", 1) for word in given))
+        read = settings.read(dict(word.split("=", 1) for word in given))
     targets = {word for word in words[:first] if re.match(r"[a-z]+\d*$", word)}
-    assert targets <= {*settings.experiments, STUDY, "table1", "table3"}
+    assert targets <= {*read.targets, STUDY, "table1", "table3"}
 
 
 def test_the_pages_have_commands():
