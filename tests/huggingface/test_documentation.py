@@ -52,7 +52,7 @@ def run(place, hf_home):
 def test_the_readmes_first_lines(transformers, run):
     [code] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "Try a trained model")
     aspirin = 'fill("CC(=O)Oc1ccccc1C(=<mask>)O")[0]["sequence"] == "CC(=O)Oc1ccccc1C(=O)O"'
-    run(f"{code}\nassert rows.shape == (1, 5, 192) and {aspirin}\n")
+    run(f"{code}\nassert vectors.shape == (1, 5, 192) and {aspirin}\n")
 
 
 def test_loading(transformers, needs, run):
