@@ -99,12 +99,11 @@ def describe_reading(reading) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    from fs_plugins.analysis.command_line import check_output
     from fs_plugins.analysis.page import page
     from fs_plugins.analysis.plots import state_graph, transition_heatmap
     from fs_plugins.huggingface.restore import load_explorer
 
-    check_output(args.output / PAGE)
+    args.output.mkdir(parents=True, exist_ok=True)
     explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)
     filling = explorer.fill(args.text, top=args.top, samples=args.samples, seed=args.seed)
     print(describe(filling))

@@ -62,7 +62,7 @@ def test_learning_rates_are_tried_before_they_are_used(tmp_path):
     place = "out/study/exlm-lattice-p15/lr-best/seed-3"
     rate = "$(cat /dev/null out/rates/exlm-lattice-p15.flags)"
     assert f"{place} --cpu --k 4 --p 0.15 --seed 3 --expand-from-layer 0 {rate} && " in shown
-    assert f"fs_plugins.analysis.use_of_states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
+    assert f"fs_plugins.analysis states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
     assert shown.count("rule pretrain") and "rates/exlm-k4" not in shown
 
 

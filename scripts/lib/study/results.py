@@ -127,7 +127,7 @@ def measure_command(settings: SimpleNamespace, measure: str, run: Run) -> str:
     row, folder = MEASURES.loc[measure], Path(settings.output, STUDY, run.folder)
     shares = " ".join(map(str, sorted({PROBE_MASK_PROB, run.own_mask_prob})))
     options = row["options"].format(p=run.own_mask_prob, shares=shares, sentences=settings.sentences)
-    return f"fs_plugins.analysis.{row['module']} {shlex.quote(str(folder))}/{row['checkpoints']} {options}"
+    return f"fs_plugins.analysis {row['command']} {shlex.quote(str(folder))}/{row['checkpoints']} {options}"
 
 
 def pretrain_options(settings: SimpleNamespace, run: Run) -> list[str]:
