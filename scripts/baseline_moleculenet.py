@@ -5,7 +5,7 @@
 
 forest: random forests on Morgan fingerprints, one for each property. dmpnn: D-MPNN by the package chemprop,
 with its defaults. Writes what scripts/finetune_moleculenet.sh writes: SAVE/{valid,test}.predictions.csv and
-metrics.json.
+result.json.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import compress
 from pathlib import Path
 
 from lib.command_line import argument_parser, count, positive, run_main
-from lib.folders import claim, locked
+from lib.folders import RESULT, claim, locked
 from lib.moleculenet import dmpnn, forest
 from lib.moleculenet.results import SPLITS, read_split, rows_sha256, summary, write_results
 
@@ -55,9 +55,9 @@ def run(argv: list[str] | None) -> None:
     if args.model == "dmpnn":
         dmpnn.check_installed()
     with locked(args.save):
-        claim(args.save, settings, inputs, sys.argv if argv is None else argv, ("metrics.json",))
-        if (args.save / "metrics.json").exists():
-            print(f"finished before: {args.save / 'metrics.json'}")
+        claim(args.save, settings, inputs, sys.argv if argv is None else argv, (RESULT,))
+        if (args.save / RESULT).exists():
+            print(f"finished before: {args.save / RESULT}")
             return
         more = {}
         if args.model == "forest":
@@ -75,9 +75,8 @@ def run(argv: list[str] | None) -> None:
             more["unreadable"] = {split: int((~found).sum()) for split, found in kept.items()}
             device = "cpu" if args.cpu else "auto"
             predictions = dmpnn.fit_and_predict(smiles, labels, kept, info, args.seed, args.max_epoch, device)
-        about = {"dataset": folder["dataset"], "model": NAMES[args.model], "seed": args.seed}
-        about["split"] = folder["split"]
-        print(summary(write_results(args.save, about, tables, info, predictions, **more)))
+        name = NAMES[args.model]
+        print(summary(write_results(args.save, folder, name, tables, info, predictions, **more)))
 
 
 def main(argv: list[str] | None = None) -> int:

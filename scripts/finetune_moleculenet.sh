@@ -9,10 +9,10 @@
 #   CHECKPOINT  of a pre-training: ExLM or the MLM; its architecture is read from it
 #   DATA        a folder made by prepare_moleculenet.py with the dictionary of the pre-training
 #   SAVE        the folder of this run: train.log, checkpoint_best.pt, {valid,test}.predictions.csv and, last,
-#               metrics.json
+#               result.json
 #
 # As finetune_glue.sh (see its --help), with configs/finetune/table8. Of molecules of more than 512 tokens the start is
-# read (metrics.json counts them). A SAVE that holds a run of other settings, data or weights is refused
+# read (result.json counts them). A SAVE that holds a run of other settings, data or weights is refused
 # (SAVE/manifest.json).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
@@ -25,5 +25,5 @@ exec "$python" -m lib.finetune_moleculenet \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save @start \
     --task molecule_property --criterion molecule_property \
     --find-unused-parameters --required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json @flags \
-    then python -m lib.moleculenet.evaluate @save @data --seed @seed @evaluation \
+    then python -m lib.moleculenet.evaluate @save @data @evaluation \
     then rm -f @save/checkpoint_last.pt -- "$@"

@@ -4,7 +4,7 @@
     python scripts/predict_squad.py checkpoint_best.pt squad-bin --split valid --output runs/squad/seed1
 
 writes predictions.json (question id -> answer, "" for none), nbest_predictions.json, null_odds.json,
-best_answers.json (the best answer even where none is given) and scores.json. Windows are as in training.
+best_answers.json (the best answer even where none is given) and result.json. Windows are as in training.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import torch
 from fairseq import tasks, utils
 from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.files import read_json, write_json
+from lib.folders import RESULT, write_result
 from omegaconf import open_dict
 
 import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
 from fs_plugins.analysis.checkpoint import choose_device, read_state
 from fs_plugins.data.squad_answers import AnswerTable, window_answers
 from fs_plugins.tasks.squad2 import Squad2Task
-
-SCORES = "scores.json"
 
 
 def load(path: Path, data: str):
@@ -68,19 +67,16 @@ def answer(
     return table
 
 
-def check_replaced(path: Path, scores: dict) -> None:
-    """Raises UserError where the scores of a fine-tuning, which its table reads, are of something else."""
-    there = read_json(path) or scores
-    for name in ("split", "threshold", "total", "windows"):
-        if there.get(name) != scores[name]:
-            raise UserError(
-                f"{path} is of {name} {there.get(name)}, this of {scores[name]}: give another --output"
-            )
+def check_replaced(path: Path, about: dict) -> None:
+    """Raises UserError where the result of a fine-tuning, which its table reads, is of something else."""
+    there = read_json(path) or about
+    for name, value in about.items():
+        if there.get(name) != value:
+            raise UserError(f"{path} is of {name} {there.get(name)}, this of {value}: give another --output")
 
 
-def write_all(folder: Path, table: AnswerTable, scores: dict) -> None:
-    """The scores last: they mark the folder as whole."""
-    predictions, n_best, null_odds = table.predictions(scores["threshold"])
+def write_answers(folder: Path, table: AnswerTable, threshold: float) -> None:
+    predictions, n_best, null_odds = table.predictions(threshold)
     questions = table.dataset.split.squad.questions
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "predictions.json", predictions)
@@ -88,7 +84,6 @@ def write_all(folder: Path, table: AnswerTable, scores: dict) -> None:
     write_json(folder / "null_odds.json", null_odds)
     best = {questions[q].id: table.best(q)[0] for q in sorted(table.null)}
     write_json(folder / "best_answers.json", best)
-    write_json(folder / SCORES, scores)
 
 
 def run(argv: list[str] | None) -> None:
@@ -125,11 +120,13 @@ def run(argv: list[str] | None) -> None:
         model, task, criterion, args.split, n_best=args.n_best, batch_size=args.batch_size, device=device
     )
     threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
-    about = {"threshold": threshold, "split": args.split, "windows": table.windows}
-    scores = table.evaluate(threshold) | about
+    about = {"split": args.split, "threshold": threshold, "windows": table.windows}
+    scores, run_folder = table.evaluate(threshold), args.checkpoint.parent
     if args.output is None:
-        check_replaced(args.checkpoint.parent / SCORES, scores)
-    write_all(args.output or args.checkpoint.parent, table, scores)
+        check_replaced(run_folder / RESULT, about)
+    output = args.output or run_folder
+    write_answers(output, table, threshold)
+    write_result(output, "squad2", "f1", {args.split: scores}, run_folder, **about)
     print(
         f"{args.checkpoint}, {args.split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
         f"{threshold:g}; "

@@ -6,8 +6,8 @@ is self-contained.
 
 OUTPUT is a folder of the workflow. The report has whatever it holds of the study (figures 3, 4, 5, 8, 9 and
 12, tables 2, 4, 12 and 13), table 1 and table 3, also while the workflow is still running. NAME=DIR is a
-model whose results were made by hand; DIR is searched for the files of finetune_glue.sh (result.json),
-finetune_squad.sh (scores.json), finetune_moleculenet.sh and baseline_moleculenet.py (metrics.json).
+model whose results were made by hand; DIR is searched for the result.json of finetune_glue.sh,
+finetune_squad.sh, finetune_moleculenet.sh and baseline_moleculenet.py.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def page(folders: dict[str, Path], asked: tuple[int, ...]) -> Section:
             if found[-1].empty and not problems:
                 raise UserError(
                     f"{folder} holds no results: give a folder of the workflow (with {', '.join(PARTS)}), or "
-                    "one with result.json, scores.json or metrics.json of the fine-tuning scripts"
+                    "one with result.json of the fine-tuning scripts"
                 )
             continue
         settings = frame.read(folder / "settings.json", problems)

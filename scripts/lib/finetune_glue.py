@@ -18,7 +18,6 @@ from lib.dictionaries import read_symbols
 from lib.finetuning import finetuning_parser, positions, read_request, split_update, training
 from lib.flags import Flags, check_recipe
 from lib.folders import CONFIGS
-from lib.glue.evaluate import RESULT, scores_text
 from lib.glue.grids import GRIDS, points_of
 from lib.glue.tasks import REGRESSION, TASKS, Task, task_named
 from lib.launch import Training, launch
@@ -52,10 +51,6 @@ def resolve(words: list[str]) -> Training:
     inputs |= {"init_from": [args.init_from]} if args.init_from else {}
     evaluation = [flag for flag in ("--test", "--keep-checkpoint") if flag in words]
 
-    def said(result: dict) -> str:
-        check_complete(args)
-        return scores_text(result)
-
     start = [str((args.init_from or args.checkpoint).resolve())]
     return training(
         request,
@@ -63,11 +58,10 @@ def resolve(words: list[str]) -> Training:
         flags,
         split_update(flags),
         sentences_in(data, "train"),
-        args.save / RESULT,
-        said,
         data=str(data),
         inputs=inputs,
         words={"start": start, "evaluation": evaluation},
+        check_finished=lambda: check_complete(args),
     )
 
 

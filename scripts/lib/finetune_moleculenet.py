@@ -4,7 +4,6 @@ scripts/finetune_moleculenet.sh runs."""
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from lib.launch import Training, launch
 
 SCRIPT = "finetune_moleculenet.sh"
 TABLE8 = CONFIGS / "finetune" / "table8"
-RESULT = "metrics.json"
 FILE = "molecules.json"  # of a folder that prepare_moleculenet.py made
 SPLITS = ("train", "valid", "test")
 OTHER_DICTIONARY = "prepare the data with the dict.txt of its pre-training"
@@ -55,10 +53,6 @@ def resolve(words: list[str]) -> Training:
         flags,
         split_update(flags),
         molecules,
-        args.save / RESULT,
-        lambda metrics: json.dumps(
-            {split: {metric: metrics[split].get(metric)} for split in ("valid", "test")}
-        ),
         data=str(args.data.resolve()),
         inputs={"data": [args.data / FILE]},  # has the hashes of the data
         settings={"scratch": args.scratch},

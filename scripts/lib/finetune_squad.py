@@ -16,7 +16,6 @@ from lib.launch import TOKENS_PER_GPU, Training, launch, split_sentences
 
 SCRIPT = "finetune_squad.sh"
 FILES = ("dict.txt", "train.npz", "train.json", "valid.npz", "valid.json")
-RESULT = "scores.json"
 WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-answer-tokens")
 OTHER_DICTIONARY = (
     "prepare the data with scripts/prepare_squad.py --dictionary, the dict.txt of its pre-training"
@@ -61,8 +60,6 @@ def resolve(words: list[str]) -> Training:
         flags,
         split_sentences(flags.whole("--batch-size"), window, request.workers, args.tokens_per_gpu),
         labelled_windows(args.data, windows),
-        args.save / RESULT,
-        lambda scores: f"EM {scores['exact']:.2f}, F1 {scores['f1']:.2f}",
         data=str(args.data.resolve()),
         inputs={"data": [args.data / name for name in FILES]},
         words={"start": [str(args.checkpoint.resolve())]},

@@ -13,6 +13,7 @@ from lib.checkpoints import Pretrained
 from lib.command_line import UserError, count
 from lib.files import read_json
 from lib.flags import Flags
+from lib.folders import RESULT
 from lib.launch import Training, devices, script_parser, visible_gpus
 
 OWN = ("--seed", "--save-dir", "--restore-file", "--finetune-from-model")
@@ -92,8 +93,7 @@ def training(
     flags: Flags,
     batch: Flags,
     rows: int,
-    result: Path,
-    said: Callable[[dict], str],
+    check_finished: Callable[[], None] = lambda: None,
     **more,
 ) -> Training:
     """A fine-tuning, which is finished when it has its result.
@@ -102,8 +102,7 @@ def training(
         flags: with the user's; --batch-size is that of an update, --warmup-ratio is changed into updates.
         batch: --batch-size of a step and --update-freq.
         rows: examples of the training set.
-        result: what is written last.
-        said: a result in words.
+        check_finished: raises UserError if a finished run lacks what is asked for.
         more: of :class:`Training`: data, words, notes; settings and inputs besides every fine-tuning's.
     """
     args, flags = request.args, Flags(flags)
@@ -118,8 +117,12 @@ def training(
     words["evaluation"] = [*words.get("evaluation", []), *(["--device", "cpu"] if "--cpu" in flags else [])]
 
     def finished() -> str:
-        there = read_json(result)
-        return f"finished before: {result}\n{said(there)}" if there else ""
+        if (result := read_json(args.save / RESULT)) is None:
+            return ""
+        check_finished()
+        metric, metrics = result["metric"], result["metrics"]
+        values = ", ".join(f"{split} {metric} {found.get(metric)}" for split, found in metrics.items())
+        return f"finished before: {args.save / RESULT}, {values}"
 
     return Training(
         save=args.save,
@@ -128,6 +131,6 @@ def training(
         inputs={"checkpoint": [args.checkpoint], **inputs},
         finished=finished,
         show=args.print,
-        words={"seed": [str(args.seed)], **words},
+        words=words,
         **more,
     )

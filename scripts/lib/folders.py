@@ -32,6 +32,7 @@ from lib.files import NO_SPACE, explained, read_json, write_json
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
 MANIFEST = "manifest.json"
+RESULT = "result.json"
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
 
@@ -131,6 +132,30 @@ def claim(
         return
     record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
     write_json(folder / MANIFEST, {**record, "versions": versions(), "commit": git_commit()})
+
+
+def write_result(
+    folder: Path, task: str, metric: str, metrics: dict, run: Path | None = None, **more
+) -> dict:
+    """Writes FOLDER/result.json of a fine-tuning or a baseline, the last of its files; returns its content.
+
+    ``{"task", "metric", "metrics", "seed", "checkpoint", "manifest", ...}``: the checkpoint that the training
+    started from, null if none; the manifest of its folder.
+
+    Args:
+        task: of GLUE, ``squad2``, or a set of MoleculeNet.
+        metric: the name of the one that counts.
+        metrics: split -> name -> number.
+        run: the folder of the training (default: FOLDER).
+        more: further entries.
+    """
+    manifest = read_json((run or folder) / MANIFEST) or {"settings": {}, "runs": None}
+    runs = manifest["runs"] or []
+    start = runs[runs.index("--finetune-from-model") + 1] if "--finetune-from-model" in runs else None
+    about = {"task": task, "metric": metric, "metrics": metrics}
+    about |= {"seed": manifest["settings"].get("seed"), "checkpoint": start, "manifest": manifest}
+    write_json(folder / RESULT, {**about, **more})
+    return {**about, **more}
 
 
 def _flat(settings: dict) -> dict[str, object]:

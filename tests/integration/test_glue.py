@@ -75,13 +75,15 @@ def test_classes_scored_and_submitted(place, finetune):
     result = json.loads((place / "sst/result.json").read_text())
     predicted, truth = columns(place / "sst/predictions/valid.tsv", "prediction", "label")
     assert truth == [row["label"] for row in rows_of(place / "glue/SST-2/dev.tsv")]
-    assert result["scores"]["valid"]["accuracy"] == pytest.approx(accuracy_score(truth, predicted), abs=1e-12)
-    assert result["scores"]["valid"]["accuracy"] > 0.9 and result["seed"] == 2
+    assert result["metrics"]["valid"]["accuracy"] == pytest.approx(
+        accuracy_score(truth, predicted), abs=1e-12
+    )
+    assert result["metrics"]["valid"]["accuracy"] > 0.9 and result["seed"] == 2
     assert f"SST-2 valid (61 rows): accuracy {100 * accuracy_score(truth, predicted):.2f}" in shown
     # the best epoch's, as the training saw it over the whole set
     run = commands.parse((place / "sst/train.log").read_text())
     best = max(run.values("score", "valid"))
-    assert 100 * result["scores"]["valid"]["accuracy"] == pytest.approx(best, abs=1e-4)  # of 6 digits
+    assert 100 * result["metrics"]["valid"]["accuracy"] == pytest.approx(best, abs=1e-4)  # of 6 digits
     submission = rows_of(place / "sst/submission/SST-2.tsv")
     assert [row["index"] for row in submission] == [str(i + 3) for i in range(20)]
     assert sum(row["prediction"] == str(i % 2) for i, row in enumerate(submission)) >= 18
@@ -92,7 +94,7 @@ def test_classes_scored_and_submitted(place, finetune):
 @pytest.mark.slow
 def test_regression(place, finetune):
     finetune("STS-B", "sts", *LEARN, "--test")
-    scores = json.loads((place / "sts/result.json").read_text())["scores"]["valid"]
+    scores = json.loads((place / "sts/result.json").read_text())["metrics"]["valid"]
     predicted, truth = columns(place / "sts/predictions/valid.tsv", "prediction", "label")
     predicted, truth = ([float(value) for value in column] for column in (predicted, truth))
     assert truth == [float(row["score"]) for row in rows_of(place / "glue/STS-B/dev.tsv")]
@@ -113,7 +115,7 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
         predicted, truth = columns(place / f"mnli/predictions/{split}.tsv", "prediction", "label")
         assert truth == [row["gold_label"] for row in rows_of(place / f"glue/MNLI/{file}.tsv")]
         assert result["rows"][split] == size
-        assert result["scores"][split]["accuracy"] == pytest.approx(
+        assert result["metrics"][split]["accuracy"] == pytest.approx(
             accuracy_score(truth, predicted), abs=1e-12
         )
     submitted = rows_of(place / "mnli/submission/MNLI-m.tsv")
@@ -132,8 +134,8 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
     )
     encoder = [name for name in before if name.startswith("encoder.")]
     assert encoder and all((before[name] == after[name]).all() for name in encoder)
-    inputs = json.loads((place / "after-mnli/result.json").read_text())["inputs"]
-    assert set(inputs) == {"checkpoint", "data", "init_from"}
+    manifest = json.loads((place / "after-mnli/result.json").read_text())["manifest"]
+    assert set(manifest["inputs"]) == {"checkpoint", "data", "init_from"}
 
 
 @pytest.mark.slow
@@ -173,7 +175,7 @@ def test_stopped_in_mid_epoch_it_gives_the_same_predictions(place, finetune, sto
 def test_the_page_itself_to_its_end(place):
     words = arguments(place, "SST-2", "page", *LEARN, "--max-epoch", "1", "--test")
     said = pages.in_bash("finetune_glue", *words)
-    score = 100 * json.loads((place / "page/result.json").read_text())["scores"]["valid"]["accuracy"]
+    score = 100 * json.loads((place / "page/result.json").read_text())["metrics"]["valid"]["accuracy"]
     assert f"SST-2 valid (61 rows): accuracy {score:.2f}" in said
     assert len(rows_of(place / "page/submission/SST-2.tsv")) == 20
     assert commands.parse((place / "page/train.log").read_text()).values("score", "valid") == [

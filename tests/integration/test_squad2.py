@@ -48,13 +48,14 @@ def test_predictions_of_the_best_checkpoint(memorised, squad_data, tmp_path):
     results = []
     for batch_size in ("1", "5", "64"):
         assert predict_squad.main([*map(str, flags), "--batch-size", batch_size]) == 0
-        names = ("predictions", "nbest_predictions", "null_odds", "best_answers", "scores")
+        names = ("predictions", "nbest_predictions", "null_odds", "best_answers", "result")
         results.append({name: json.loads((tmp_path / f"{name}.json").read_text()) for name in names})
     squad = squad_tokens.load(squad_data, "valid").squad
     golds = {q.id: q.answers[0].text if q.answers else "" for q in squad.questions}
     for result in results:  # whatever the batch
         assert result["predictions"] == golds
-        assert result["scores"]["exact"] == result["scores"]["best_f1"] == 100
+        scores = result["result"]["metrics"]["valid"]
+        assert scores["exact"] == scores["best_f1"] == 100
         odds = result["null_odds"]
         assert odds == pytest.approx(results[0]["null_odds"], abs=1e-4)
         assert {
@@ -157,12 +158,12 @@ def test_what_prediction_refuses(squad_data, pretrained, capsys):
 
 
 def test_scores_of_something_else_are_not_replaced(tmp_path):
-    there = {"split": "valid", "threshold": 0.0, "total": 3, "windows": 4}
-    path = tmp_path / "scores.json"
+    there = {"split": "valid", "threshold": 0.0, "windows": 4}
+    path = tmp_path / "result.json"
     path.write_text(json.dumps(there))
     predict_squad.check_replaced(path, there)
     predict_squad.check_replaced(tmp_path / "none.json", there)
-    for name, value in (("split", "test"), ("threshold", 1.0), ("total", 4), ("windows", 5)):
+    for name, value in (("split", "test"), ("threshold", 1.0), ("windows", 5)):
         with pytest.raises(ValueError, match=f"is of {name} {there[name]}, this of {value}: give another"):
             predict_squad.check_replaced(path, there | {name: value})
 

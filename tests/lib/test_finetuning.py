@@ -298,10 +298,10 @@ def test_a_finished_run_is_not_taken_for_another(toy_inputs, tmp_path):
 
     asked()
     assert len(trainings) == 1 and (save / folders.MANIFEST).exists()
-    result = {"task": "RTE", "scores": {"valid": {"accuracy": 0.5}}, "rows": {"valid": 8}, "cut": {}}
+    result = {"metric": "accuracy", "metrics": {"valid": {"accuracy": 0.5}}}
     (save / "result.json").write_text(json.dumps(result))
     for words in ([], ["--log-interval", "5"]):
-        assert "finished before" in (said := asked(*words)) and "accuracy 50.00" in said
+        assert "finished before" in (said := asked(*words)) and "valid accuracy 0.5" in said
     for words, message in (
         (["--seed", "2"], "seed: there 1, asked 2"),
         (["--lr", "1e-3"], "lr: there '2e-5', asked '1e-3'"),

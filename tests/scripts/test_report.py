@@ -90,10 +90,10 @@ def test_damaged_results_stand_at_the_top(output, capsys):
 def test_many_damaged_results_are_counted(tmp_path, capsys):
     for seed in range(report.MOST_PROBLEMS + 2):
         (tmp_path / str(seed)).mkdir()
-        (tmp_path / str(seed) / "metrics.json").write_text("{")
+        (tmp_path / str(seed) / "result.json").write_text("{")
     assert ran(capsys, tmp_path)[0] == 0
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "- 2 more\n" in text and text.count("metrics.json is damaged") == report.MOST_PROBLEMS
+    assert "- 2 more\n" in text and text.count("result.json is damaged") == report.MOST_PROBLEMS
 
 
 def test_seeds_that_results_should_have(tmp_path, capsys):

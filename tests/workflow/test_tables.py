@@ -45,8 +45,8 @@ def test_table_1_to_its_report(tmp_path):
     words += ("finetune_seeds=1", "max_epoch=1", "gpus=0")
     report = complete(tmp_path, "table1", "--cores", "2", "--config", *words)
     results = {}
-    for path in (tmp_path / "out/table1").glob("*/*/seed-*/metrics.json"):
-        results[path.parts[-4], path.parts[-3], path.parts[-2]] = json.loads(path.read_text())
+    for path in (tmp_path / "out/table1").glob("*/*/seed-*/result.json"):
+        results[path.parts[-4], path.parts[-3], path.parts[-2]] = json.loads(path.read_text())["metrics"]
     assert len(results) == 4 * 2
     for name in ("exlm", "mlm", "untrained", "forest"):
         auc = [results[name, data, "seed-1"]["test"]["auc"] for data in ("bbbp", "clintox")]
@@ -56,7 +56,7 @@ def test_table_1_to_its_report(tmp_path):
 
 
 def accuracy(result: Path) -> float:
-    return json.loads(result.read_text())["scores"]["valid"]["accuracy"]
+    return json.loads(result.read_text())["metrics"]["valid"]["accuracy"]
 
 
 @pytest.mark.slow
@@ -87,7 +87,8 @@ def test_table_3_to_its_report(tmp_path):
             accuracy(folder / f"glue/SST-2/{point}/result.json")
             for point in (f"{best}/seed-1", "best/seed-2")
         ]
-        exact = [json.loads(path.read_text())["exact"] for path in folder.glob("squad/seed-*/scores.json")]
+        paths = folder.glob("squad/seed-*/result.json")
+        exact = [json.loads(path.read_text())["metrics"]["valid"]["exact"] for path in paths]
         assert len(exact) == 2
         [row] = [line for line in report.splitlines() if line.startswith(f"| **{name} (ours)**")]
         cells = [cell for cell in row.split(" | ")[1:] if cell != "not run"]

@@ -11,12 +11,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lib import folders
 from lib.command_line import UserError, argument_parser, run_main
-from lib.files import read_json, write_json
+from lib.files import read_json
+from lib.folders import MANIFEST, write_result
 from lib.glue.tasks import Task, task_named
-
-RESULT = "result.json"
 
 
 def evaluate(save: Path, task: Task, data: Path, test: bool, device: str | None) -> dict:
@@ -45,24 +43,12 @@ def evaluate(save: Path, task: Task, data: Path, test: bool, device: str | None)
             rows[split] = len(predictions.index)
         else:
             write_submission(save / "submission", task, split, predictions)
-    manifest = read_json(save / folders.MANIFEST)
-    settings = manifest["settings"]
+    settings = read_json(save / MANIFEST)["settings"]
     limit = int(settings["--max-positions"]) // int(settings.get("--repeat-times", 1))
     lengths = {split: row_lengths(data, split) for split in ("train", *splits)}
-    result = {
-        "task": task.name,
-        "metric": task.metric,
-        "scores": scores,
-        "rows": rows,
-        "train_rows": len(lengths["train"]),
-        "cut": {split: [int((found > limit).sum()), limit] for split, found in lengths.items()},
-        "point": settings["point"],
-        "seed": settings["seed"],
-        "inputs": manifest["inputs"],
-        "command": manifest["command"],
-    }
-    write_json(save / RESULT, result)
-    return result
+    cut = {split: [int((found > limit).sum()), limit] for split, found in lengths.items()}
+    rows["train"] = len(lengths["train"])
+    return write_result(save, task.name, task.metric, scores, rows=rows, cut=cut)
 
 
 def row_lengths(data: Path, split: str):
@@ -77,7 +63,7 @@ def row_lengths(data: Path, split: str):
 def scores_text(result: dict) -> str:
     """A result in words, a line a split."""
     lines = []
-    for split, scores in result["scores"].items():
+    for split, scores in result["metrics"].items():
         text = ", ".join(f"{name} {100 * value:.2f}" for name, value in scores.items())
         cut, limit = result["cut"].get(split, (0, 0))
         shortened = f", {cut:,} of them cut to {limit} tokens" if cut else ""

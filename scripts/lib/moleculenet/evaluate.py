@@ -1,6 +1,6 @@
 """Predictions of the best epoch of a fine-tuning on molecules, and their metrics.
 
-    python -m lib.moleculenet.evaluate SAVE DATA --seed N [--device cpu]
+    python -m lib.moleculenet.evaluate SAVE DATA [--device cpu]
 
 writes what lib.moleculenet.results describes; of molecules longer than the positions the start is read.
 """
@@ -24,7 +24,7 @@ from lib.moleculenet.results import SPLITS, read_split, summary, write_results
 BEST = "checkpoint_best.pt"
 
 
-def evaluate(save: Path, data: Path, seed: int, device: str | None) -> dict:
+def evaluate(save: Path, data: Path, device: str | None) -> dict:
     """Writes the files and returns the metrics.
 
     Raises:
@@ -53,14 +53,8 @@ def evaluate(save: Path, data: Path, seed: int, device: str | None) -> dict:
         found = np.stack(model.run([item for item, _ in read], model.outputs)).astype(np.float64)
         outputs[split] = found * info.std + info.mean if info.regression else found
         cut[split] = sum(bool(remark) for _, remark in read)
-    about = {
-        "dataset": folder["dataset"],
-        "model": loaded.arch,
-        "seed": seed,
-        "checkpoint": str(checkpoint),
-        "split": folder["split"],
-    }
-    return write_results(save, about, tables, info, outputs, logits=not info.regression, truncated=cut)
+    more = {"logits": not info.regression, "truncated": cut}
+    return write_results(save, folder, loaded.arch, tables, info, outputs, **more)
 
 
 def main() -> None:
@@ -68,11 +62,10 @@ def main() -> None:
     add = parser.add_argument
     add("save", type=Path)
     add("data", type=Path)
-    add("--seed", type=int, required=True, help="of the fine-tuning")
     add("--device", help="cpu, cuda, ... (default: a GPU where there is one)")
     args = parser.parse_args()
     try:
-        result = evaluate(args.save, args.data, args.seed, args.device)
+        result = evaluate(args.save, args.data, args.device)
     except (RuntimeError, pickle.UnpicklingError) as error:
         raise UserError(f"{args.save / BEST}: {error}") from error
     print(summary(result))

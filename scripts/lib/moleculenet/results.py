@@ -2,7 +2,7 @@
 
 SAVE/SPLIT.predictions.csv  line, SMILES, and for each property the prediction, a probability or a value, and
                             the label
-SAVE/metrics.json           written last
+SAVE/result.json            written last
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from fs_plugins.criterions.property_metrics import by_property, summarise
 from fs_plugins.data.property_datasets import read_labels
 from fs_plugins.data.property_info import PropertyInfo
 from lib.command_line import UserError
-from lib.files import atomic, write_json
+from lib.files import atomic
+from lib.folders import write_result
 
 SPLITS = ("valid", "test")
 
@@ -69,7 +70,8 @@ def write_predictions(
 
 def write_results(
     save: Path,
-    about: dict,
+    folder: dict,
+    model: str,
     tables: dict[str, tuple[list[list[str]], np.ndarray]],
     info: PropertyInfo,
     outputs: dict[str, np.ndarray],
@@ -77,10 +79,11 @@ def write_results(
     logits: bool = False,
     **more: dict,
 ) -> dict:
-    """Writes both kinds of files; returns what metrics.json holds.
+    """Writes both kinds of files; returns what result.json holds.
 
     Args:
-        about: of the model, for metrics.json.
+        folder: what molecules.json says of the data.
+        model: its name.
         tables: rows and labels of each split, of :func:`read_split`.
         outputs: [N, properties] of each split: values, or probabilities of class 1.
         logits: whether they are logits, of which probabilities are written. Metrics are those of logits:
@@ -95,12 +98,14 @@ def write_results(
         metrics[split] |= {name: figures[split] for name, figures in more.items()}
         shown = 1 / (1 + np.exp(-values)) if logits else values
         write_predictions(save / f"{split}.predictions.csv", rows, shown, labels, info.names)
-    result = {**about, "kind": info.kind, **metrics}
-    write_json(save / "metrics.json", result)
-    return result
+    metric = "rmse" if info.regression else "auc"
+    about = {"model": model, "kind": info.kind, "split": folder["split"]}
+    return write_result(save, folder["dataset"], metric, metrics, **about)
 
 
 def summary(result: dict) -> str:
     """A line for the user: the metrics of each split."""
     names = ("rmse", "mae") if result["kind"] == "regression" else ("auc",)
-    return ", ".join(f"{split} {name} {result[split].get(name)}" for split in SPLITS for name in names)
+    return ", ".join(
+        f"{split} {name} {result['metrics'][split].get(name)}" for split in SPLITS for name in names
+    )

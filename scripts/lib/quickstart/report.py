@@ -84,10 +84,10 @@ def table(output: Path, curves: dict[str, pd.DataFrame], frequencies: float) -> 
     rows.append(f"All predict the same {tokens:,} tokens. Other seeds differ: see docs/results.md.")
     if (output / "finetune").is_dir():
         metrics = {
-            title: read_json(output / "finetune" / name / "metrics.json") for name, title in STARTS.items()
+            title: read_json(output / "finetune" / name / "result.json") for name, title in STARTS.items()
         }
         found = pd.DataFrame(
-            {"RMSE": {title: f"{one['test']['rmse']:.3f}" for title, one in metrics.items()}}
+            {"RMSE": {title: f"{one['metrics']['test']['rmse']:.3f}" for title, one in metrics.items()}}
         )
         rows += ["", "Crippen logP of test molecules", *found.to_string().splitlines()]
     return rows

@@ -24,9 +24,13 @@ PICTURED = {
     "table1": ("SMILES-BERT*", "ExLM"),
     "table3": ("RoBERTa*", "ExLM"),
 }  # that ours are comparable with
-MEAN, SQUAD, QUESTIONS = "MEAN", "squad", 11_873  # of SQuAD 2.0's development set
+MEAN, SQUAD, QUESTIONS = "MEAN", "squad2", 11_873  # of SQuAD 2.0's development set
+DEV, START = "metrics.valid.", "manifest.inputs.init_from"  # names in a result
 SQUAD_METRICS = ("exact", "f1", "HasAns_f1", "NoAns_f1", "best_exact", "best_f1")
-KINDS = {"classification": ("test.auc", 100, 1), "regression": ("test.rmse", 1, 3)}  # metric, scale, digits
+KINDS = {
+    "classification": ("metrics.test.auc", 100, 1),
+    "regression": ("metrics.test.rmse", 1, 3),
+}  # metric, scale, digits
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,10 @@ def _table3_columns() -> dict[str, Column]:
         split, task = ("valid1" if name == "MNLI-mm" else "valid"), name.partition("-m")[0]
         if task in TASKS:
             one = TASKS[task]
-            metric = f"scores.{split}.{one.metric}"
+            metric = f"metrics.{split}.{one.metric}"
             found[name] = Column(name, task, metric, 100, 1, one.official[split], split)
         elif name != MEAN:
-            found[name] = Column(name, SQUAD, {"EM": "exact", "F1": "f1"}[name], rows=QUESTIONS)
+            found[name] = Column(name, SQUAD, DEV + {"EM": "exact", "F1": "f1"}[name], rows=QUESTIONS)
     return found
 
 
@@ -85,7 +89,7 @@ class Models:
         if part["point"].nunique() > 1:
             chooser = part.groupby("seed")["point"].nunique().sort_index().idxmax()
             first = part[part["seed"] == chooser]
-            score = first[f"scores.valid.{TASKS[part['task'].iloc[0]].metric}"]
+            score = first[f"metrics.valid.{TASKS[part['task'].iloc[0]].metric}"]
             seeds = first["point"].map(part["point"].value_counts())  # of equals what was chosen has more
             part = part[part["point"] == first.loc[(score + 1e-9 * seeds).idxmax(), "point"]]
         return part.sort_values("seed", key=lambda seeds: seeds.astype(str).str.zfill(9))
@@ -196,23 +200,24 @@ def _remarks(part: pd.DataFrame, metric: str, compared: Sequence[str]) -> list[s
     Args:
         compared: the sets that the paper has, by scaffold splits (or by Uni-Mol's files, which are split so).
     """
-    known = ("split.kind", "test.unreadable", "test.rows_sha256", "test.molecules", metric)
+    test = "metrics.test"
+    known = ("split.kind", f"{test}.unreadable", f"{test}.rows_sha256", f"{test}.molecules", metric)
     part = part.reindex(columns=list(dict.fromkeys((*part, *known))))
     found = []
     for (model, data), runs in part.groupby(["model", "task"], sort=False):
-        if (unread := runs["test.unreadable"].max()) > 0:
+        if (unread := runs[f"{test}.unreadable"].max()) > 0:
             found.append(
                 f"{model}, {data}: {unread:.0f} molecules of the test set, which it cannot read, are "
                 "predicted as the mean of the training labels"
             )
         undefined = runs["seed"][runs[metric].isna()]
         found += [
-            f"{model}, {data}, seed {s}: no {metric.removeprefix('test.').upper()} on the test set"
+            f"{model}, {data}, seed {s}: no {metric.rpartition('.')[2].upper()} on the test set"
             for s in undefined
         ]
         if data in compared and (runs["split.kind"] == "random").any():
             found.append(f"{model}, {data}: a random split; the paper's are by scaffold")
-    key = "test.rows_sha256" if part["test.rows_sha256"].notna().all() else "test.molecules"
+    key = f"{test}.rows_sha256" if part[f"{test}.rows_sha256"].notna().all() else f"{test}.molecules"
     for data, runs in part.groupby("task", sort=False):
         first = runs.drop_duplicates(key)
         if len(first) > 1:
@@ -260,8 +265,8 @@ def _marks(runs: pd.DataFrame, column: Column) -> str:
 def _sizes(row: pd.Series, column: Column) -> tuple[int, int]:
     """(rows of the split, rows of the training set) that a result is of; SQuAD's has no training rows."""
     if column.task == SQUAD:
-        return int(row["total"]), 0
-    return int(row[f"rows.{column.split}"]), int(row["train_rows"])
+        return int(row[f"{DEV}total"]), 0
+    return int(row[f"rows.{column.split}"]), int(row["rows.train"])
 
 
 def _official(column: Column) -> tuple[int, int]:
@@ -269,12 +274,12 @@ def _official(column: Column) -> tuple[int, int]:
 
 
 def _from_mnli(runs: pd.DataFrame) -> bool:
-    return "inputs.init_from" in runs and runs["inputs.init_from"].notna().any()
+    return START in runs and runs[START].notna().any()
 
 
 def _details(models: Models, name: str, columns: dict[str, Column]) -> list[Block]:
     """Each task's best point, the score of each seed, and how much of the data it is of."""
-    squad = [Column(f"SQuAD, {metric}", SQUAD, metric, rows=QUESTIONS) for metric in SQUAD_METRICS[2:]]
+    squad = [Column(f"SQuAD, {metric}", SQUAD, DEV + metric, rows=QUESTIONS) for metric in SQUAD_METRICS[2:]]
     rows = [column for column in [*columns.values(), *squad] if models.value(name, column)]
     of = {column: models.of(name, column.task) for column in rows}
 

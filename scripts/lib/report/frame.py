@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib.folders import MANIFEST
+from lib.folders import RESULT
 from lib.glue.grids import Point
+from lib.glue.tasks import TASKS
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
 STUDY = ["folder", "name", "seed", "rate", "lr", "measure", "task", "tuning_seed"]
@@ -55,7 +56,7 @@ def study(output: Path, problems: list[str]) -> pd.DataFrame:
                 content, of = json.loads(path.read_text(encoding="utf-8")), {"measure": path.stem}
                 if path.name == "result.json":
                     of |= {"task": content["task"], "tuning_seed": content["seed"]}
-                    content = {"scores": content["scores"]}
+                    content = {"metrics": content["metrics"]}
                 rows += [{**about, **of, **one} for one in measurements(content)]
             except DAMAGED as error:
                 problems.append(f"{path} is damaged: {error!r}")
@@ -66,36 +67,25 @@ def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
     """A row for each fine-tuning or baseline below a model's folder.
 
     Columns are the names in its file, joined by dots, and ``model``, ``path``, ``table``, ``task`` (or set),
-    ``seed`` and ``point`` (of a grid, as text).
+    ``seed`` and ``point`` (of a grid, as text; "" if the task has none).
     """
     rows = [dict.fromkeys(("model", "path", "table", "task", "seed", "point", "kind"))]
-    for path in sorted(path for file in FILES for path in folder.rglob(file)):
+    for path in sorted(folder.rglob(RESULT)):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             found = {key: value for key, [value] in pd.json_normalize(content).items()}
-            rows.append({**found, "model": name, "path": path, **FILES[path.name](content, path)})
+            rows.append({**found, "model": name, "path": path, **_about(content)})
         except DAMAGED as error:
             problems.append(f"{path} is damaged: {error!r}")
     return pd.DataFrame(rows[1:], columns=list(dict.fromkeys(key for row in rows for key in row)))
 
 
-def _glue(content: dict, path: Path) -> dict:
-    content["scores"]["valid"][content["metric"]]  # without it no point can be chosen
-    point = Point(**{key: str(value) for key, value in content["point"].items()})
-    return {"table": "table3", "task": content["task"], "seed": content["seed"], "point": point.key}
-
-
-def _squad(content: dict, path: Path) -> dict:
-    content["exact"], content["f1"]  # what every evaluation has
-    manifest = json.loads((path.parent / MANIFEST).read_text(encoding="utf-8"))
-    return {"table": "table3", "task": "squad", "seed": int(manifest["settings"]["--seed"]), "point": ""}
-
-
-def _molecules(content: dict, path: Path) -> dict:
-    if content["kind"] not in ("classification", "regression"):
-        raise ValueError(f"unknown kind {content['kind']!r}")
-    return {"table": "table1", "task": content["dataset"], "seed": content["seed"], "point": ""}
-
-
-# of finetune_glue.sh, finetune_squad.sh, finetune_moleculenet.sh and baseline_moleculenet.py
-FILES = {"result.json": _glue, "scores.json": _squad, "metrics.json": _molecules}
+def _about(content: dict) -> dict:
+    """The table that a result is of, and the point of a grid; raises one of DAMAGED without its metric."""
+    metric = content["metrics"]["test" if "kind" in content else "valid"][content["metric"]]
+    if "kind" in content or content["task"] not in TASKS:
+        return {"table": "table1" if "kind" in content else "table3", "point": ""}
+    if metric is None:  # no point can be chosen
+        raise ValueError(f"no {content['metric']}")
+    point = {key: str(value) for key, value in content["manifest"]["settings"]["point"].items()}
+    return {"table": "table3", "point": Point(**point).key}

@@ -119,7 +119,7 @@ class Study:
         scores = []
         for one in GLUE_TASKS if name == "Avg" else (name,):
             splits = {"m": ("valid",), "mm": ("valid1",)}.get(half, TASKS[one].valid_splits)
-            metrics = [f"scores.{split}.accuracy" for split in splits]
+            metrics = [f"metrics.{split}.accuracy" for split in splits]
             found = self.frame[(self.frame["name"] == run.name) & (self.frame["task"] == one)]
             found = found[found["metric"].isin(metrics)].groupby(["seed", "tuning_seed"])["value"]
             scores.append(100 * found.mean())

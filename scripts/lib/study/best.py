@@ -42,8 +42,8 @@ def best_point(paths: Iterable[Path]) -> tuple[dict, str]:
     Raises:
         UserError: if a result does not exist, or is damaged.
     """
-    points = {Point(**found["point"]): found for found in map(_result, paths)}
-    scores = {point: found["scores"]["valid"][found["metric"]] for point, found in points.items()}
+    points = {Point(**found["manifest"]["settings"]["point"]): found for found in map(_result, paths)}
+    scores = {point: found["metrics"]["valid"][found["metric"]] for point, found in points.items()}
     best = max(scores, key=scores.get)
     about = {
         "point": best.key,

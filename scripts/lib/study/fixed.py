@@ -19,7 +19,7 @@ from lib.study import results
 from lib.study.runs import GLUE_TASKS
 
 FILE = "settings.json"
-RESULTS = ("*.pt", "train.json", "result.json", "scores.json", "metrics.json")
+RESULTS = ("*.pt", "train.json", "result.json")
 DEFAULT_SEEDS = {"table1": results.MOLECULE_SEEDS, "table3": results.GLUE_SEEDS}
 SMALL = 1 << 20  # bytes; of larger files of a folder the size counts
 

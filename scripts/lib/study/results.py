@@ -3,8 +3,8 @@
 OUTPUT/study/NAME/lr-RATE/seed-N/{train,MEASURE}.json, glue/TASK/seed-N/result.json
 OUTPUT/rates/NAME.json, NAME.flags
 OUTPUT/table3/NAME/glue/TASK/POINT/seed-N/result.json, glue/TASK/best.json, best.flags
-OUTPUT/table3/NAME/squad/seed-N/scores.json
-OUTPUT/table1/NAME/SET/seed-N/metrics.json
+OUTPUT/table3/NAME/squad/seed-N/result.json
+OUTPUT/table1/NAME/SET/seed-N/result.json
 
 NAME is that of a run in the table of runs, or a model's; MEASURE one of scripts/workflow/measures.csv; RATE a
 learning rate to try, ``best`` or ``default``; POINT one of lib.glue.grids to try, or ``best``.
@@ -212,7 +212,7 @@ def table3_files(settings: SimpleNamespace) -> list[Path]:
             glue_points(settings, task)
             best = folder / "glue" / task
             found += [best / "best.json", *(best / f"best/seed-{seed}/result.json" for seed in seeds[1:])]
-        found += [folder / f"squad/seed-{seed}/scores.json" for seed in seeds if settings.squad]
+        found += [folder / f"squad/seed-{seed}/result.json" for seed in seeds if settings.squad]
     return found
 
 
@@ -242,7 +242,7 @@ def table1_files(settings: SimpleNamespace) -> list[Path]:
     seeds = settings.finetune_seeds or MOLECULE_SEEDS
     folders = [Path(settings.output, "table1", name) for name in table1_models(settings)]
     return [
-        f / data / f"seed-{n}/metrics.json" for f in folders for data in settings.moleculenet for n in seeds
+        f / data / f"seed-{n}/result.json" for f in folders for data in settings.moleculenet for n in seeds
     ]
 
 

@@ -5,7 +5,7 @@ TABLE1 = f"{OUTPUT}/table1/{{name}}/{{data}}/seed-{{seed}}"
 
 rule finetune_moleculenet:
     output:
-        f"{TABLE1}/metrics.json",
+        f"{TABLE1}/result.json",
     log:
         f"{OUTPUT}/table1/{{name}}/log/{{data}}-seed-{{seed}}.log",
     params:
@@ -24,7 +24,7 @@ rule finetune_moleculenet:
 
 rule baseline:
     output:
-        f"{TABLE1}/metrics.json",
+        f"{TABLE1}/result.json",
     log:
         f"{OUTPUT}/table1/{{name}}/log/{{data}}-seed-{{seed}}.log",
     params:

@@ -49,7 +49,7 @@ rule best_point:
 
 rule finetune_squad:
     output:
-        f"{TABLE3}/squad/seed-{{seed}}/scores.json",
+        f"{TABLE3}/squad/seed-{{seed}}/result.json",
     log:
         f"{TABLE3}/log/squad-seed-{{seed}}.log",
     params:

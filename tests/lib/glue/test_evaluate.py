@@ -15,7 +15,7 @@ def test_lengths_of_rows(tmp_path):
 
 
 def test_cut_rows_are_told():
-    result = {"task": "RTE", "scores": {"valid": {"accuracy": 0.5}}, "rows": {"valid": 277}, "cut": {}}
+    result = {"task": "RTE", "metrics": {"valid": {"accuracy": 0.5}}, "rows": {"valid": 277}, "cut": {}}
     assert scores_text(result) == "RTE valid (277 rows): accuracy 50.00"
     result["cut"] = {"valid": [3, 128]}
     assert scores_text(result) == "RTE valid (277 rows, 3 of them cut to 128 tokens): accuracy 50.00"

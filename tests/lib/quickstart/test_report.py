@@ -43,7 +43,8 @@ def test_table_and_picture(tmp_path):
     (tmp_path / "exlm" / "train.log").write_text(f"2026-01-01 00:00:00 | INFO | train | {record}\n")
     for name, rmse in (("pretrained", 0.5), ("scratch", 0.75)):
         (tmp_path / "finetune" / name).mkdir(parents=True)
-        (tmp_path / "finetune" / name / "metrics.json").write_text(json.dumps({"test": {"rmse": rmse}}))
+        result = json.dumps({"metrics": {"test": {"rmse": rmse}}})
+        (tmp_path / "finetune" / name / "result.json").write_text(result)
     curves = {"mlm": points(7.25, 6.75), "exlm": points(7.5, 6.25), "exlm-lattice": points(7, 6)}
     rows = report.table(tmp_path, curves, 7.07)
 

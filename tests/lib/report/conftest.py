@@ -27,28 +27,29 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
     content = {
         "task": task,
         "metric": found.metric,
-        "scores": {split: {found.metric: score} for split in splits},
-        "rows": {split: found.official[split] for split in splits},
+        "metrics": {split: {found.metric: score} for split in splits},
+        "rows": {split: found.official[split] for split in ("train", *splits)},
         "cut": {split: [0, 512] for split in splits},
-        "train_rows": found.official["train"],
-        "point": POINT,
         "seed": seed,
-        "inputs": {"checkpoint": "c0ffee", "data": "beef"},
+        "manifest": {
+            "settings": {"point": more.pop("point", POINT)},
+            "inputs": {"checkpoint": "c0ffee", **more.pop("inputs", {})},
+        },
     }
     write(folder / "result.json", {**content, **more})
     return folder / "result.json"
 
 
 def squad_result(folder: Path, seed: int, **scores) -> None:
-    write(folder / "scores.json", {"total": 11873, **scores})
-    manifest(folder, **{"--seed": str(seed)})
+    content = {"task": "squad2", "metric": "f1", "metrics": {"valid": {"total": 11873, **scores}}}
+    write(folder / "result.json", {**content, "seed": seed})
 
 
 def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="classification", **more):
     metric = {"auc": score} if kind == "classification" else {"rmse": score, "mae": score}
-    test = {**metric, **more.pop("test", {})}
-    content = {"dataset": dataset, "seed": seed, "kind": kind, "valid": {}, "test": test, **more}
-    write(folder / "metrics.json", content)
+    metrics = {"valid": {}, "test": {**metric, **more.pop("test", {})}}
+    content = {"task": dataset, "metric": next(iter(metric)), "metrics": metrics, "seed": seed, "kind": kind}
+    write(folder / "result.json", {**content, **more})
 
 
 def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):

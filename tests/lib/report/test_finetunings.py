@@ -68,7 +68,7 @@ def test_unfinished_grids_and_seeds_are_marked(tmp_path):
 def test_a_whole_table(tmp_path):
     for task in TASKS:
         for seed, score in enumerate((0.5, 0.52, 0.6, 0.51, 0.59), 1):
-            more = {"train_rows": 100} if task == "STS-B" else {}
+            more = {"rows": {"train": 100, "valid": 1500}} if task == "STS-B" else {}
             more |= {"inputs": {"init_from": "beef"}} if task in ("RTE", "STS-B") else {}
             more |= {"cut": {"valid": [3, 512], "valid1": [0, 512]}} if task == "MNLI" else {}
             glue_result(tmp_path / f"m/{task}-{seed}", task, score, seed, **more)
@@ -109,7 +109,7 @@ def test_seeds_are_ordered_as_numbers(tmp_path):
 def test_one_result_twice_is_an_error(tmp_path):
     for name in ("one", "two"):
         glue_result(tmp_path / "m" / name, "RTE", 0.5)
-        molecule_result(tmp_path / "m" / name, "bbbp", 1, 0.7)
+        molecule_result(tmp_path / "m/bbbp" / name, "bbbp", 1, 0.7)
     every = read(tmp_path)
     with pytest.raises(UserError, match="seed 1 of RTE with lr5e-5.* is in .*one and in .*two"):
         finetunings.table3(every[every["table"] == "table3"], {}, {})

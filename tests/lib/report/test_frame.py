@@ -24,7 +24,7 @@ def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
     divergence = found[found["metric"] == "divergence"]
     assert divergence["value"].tolist() == [0.1, 0.2] and divergence["updates"].tolist() == [1, 2]
     assert set(divergence["mask_prob"]) == {0.3} and "manifest" not in set(found["measure"])
-    tuned = found[found["metric"] == "scores.valid.accuracy"]
+    tuned = found[found["metric"] == "metrics.valid.accuracy"]
     assert tuned[["task", "tuning_seed", "value"]].to_numpy().tolist() == [["RTE", 2, 0.5]] and problems == []
 
 
@@ -44,20 +44,18 @@ def test_fine_tunings_of_all_kinds(tmp_path, problems):
     squad_result(tmp_path / "y", 3, exact=70.0, f1=80.0)
     molecule_result(tmp_path / "z", "bbbp", 2, 0.7)
     found = frame.finetunings("m", tmp_path, problems).set_index("task")
-    assert found["seed"].to_dict() == {"RTE": 7, "squad": 3, "bbbp": 2} and set(found["model"]) == {"m"}
-    assert found["table"].to_dict() == {"RTE": "table3", "squad": "table3", "bbbp": "table1"}
-    assert found.loc["RTE", "point"] == "lr5e-5-b32-e3-w0.06" and found.loc["bbbp", "test.auc"] == 0.7
+    assert found["seed"].to_dict() == {"RTE": 7, "squad2": 3, "bbbp": 2} and set(found["model"]) == {"m"}
+    assert found["table"].to_dict() == {"RTE": "table3", "squad2": "table3", "bbbp": "table1"}
+    assert found.loc["RTE", "point"] == "lr5e-5-b32-e3-w0.06" and found.loc["bbbp", "metrics.test.auc"] == 0.7
 
 
 def test_damaged_fine_tunings_are_told(tmp_path, problems):
     path = glue_result(tmp_path / "a", "RTE", 0.5)
     path.write_text(path.read_text()[:-20])
-    for folder, file, content in (
-        ("b", "result.json", {"task": "RTE"}),
-        ("c", "scores.json", {"f1": 3.0}),
-        ("d", "metrics.json", {"kind": "clustering"}),
-    ):
+    about = {"task": "squad2", "metric": "f1", "metrics": {"valid": {}}}
+    for folder, content in (("b", {"task": "RTE"}), ("c", about)):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / file).write_text(json.dumps(content))
+        (tmp_path / folder / "result.json").write_text(json.dumps(content))
+    glue_result(tmp_path / "d", "RTE", None)
     assert frame.finetunings("m", tmp_path, problems).empty
-    assert len(problems) == 4 and "'exact'" in problems[2] and "unknown kind 'clustering'" in problems[3]
+    assert len(problems) == 4 and "'f1'" in problems[2] and "no accuracy" in problems[3]

@@ -21,7 +21,7 @@ def probed(accuracy, bits=9.0, ratio=0.15):
 def tune(folder, task, seed, *scores):
     splits = dict(zip(TASKS[task].valid_splits, scores, strict=True))
     scores = {split: {"accuracy": score} for split, score in splits.items()}
-    content = {"task": task, "seed": seed, "scores": scores, "rows": {"valid": 5}}
+    content = {"task": task, "seed": seed, "metrics": scores, "rows": {"valid": 5}}
     write(folder / "glue" / task / f"seed-{seed}" / "result.json", content)
 
 

@@ -27,7 +27,8 @@ def fine_tuned(folder, lr, score):
     path = folder / lr / "seed-1" / "result.json"
     path.parent.mkdir(parents=True)
     scores = {"valid": {"matthews": score, "accuracy": 1 - score}}
-    path.write_text(json.dumps({"metric": "matthews", "scores": scores, "point": {"lr": lr, **POINT}}))
+    manifest = {"settings": {"point": {"lr": lr, **POINT}}}
+    path.write_text(json.dumps({"metric": "matthews", "metrics": scores, "manifest": manifest}))
     return path
 
 

@@ -132,7 +132,7 @@ def test_table_3(asked, glue, checkpoint):
     assert sum(len(results.grid_files(every, "a", task)) for task in results.glue_tasks(every)) == 304
     squad = asked(squad=str(glue), models=f"a={checkpoint}", finetune_seeds="1,2")
     assert names(squad, results.files_of(squad, "table3")) == [
-        f"table3/a/squad/seed-{s}/scores.json" for s in (1, 2)
+        f"table3/a/squad/seed-{s}/result.json" for s in (1, 2)
     ]
 
 
@@ -164,7 +164,7 @@ def test_table_1(asked, tmp_path, checkpoint):
         (folder / "molecules.json").write_text("{}")
     found = names(settings, results.files_of(settings, "table1"))
     assert found == [
-        f"table1/{m}/{d}/seed-1/metrics.json" for m in ("exlm", "untrained", "forest") for d in sets
+        f"table1/{m}/{d}/seed-1/result.json" for m in ("exlm", "untrained", "forest") for d in sets
     ]
     with pytest.raises(UserError, match="table1 needs moleculenet=SET=FOLDER"):
         results.files_of(asked(**given), "table1")

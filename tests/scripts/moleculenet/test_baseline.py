@@ -38,8 +38,9 @@ def test_a_baseline_learns_what_a_ring_is(model, molecules, flags, pretrained, t
     data = labelled_molecules(tmp_path, molecules, pretrained[1])
     argv = [model, data, tmp_path / "run", "--seed", 2, "--cpu", *flags]
     baseline(*argv)
-    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
-    assert metrics["test"]["properties"]["ring"]["auc"] > 0.9 and metrics["seed"] == 2
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    metrics = result["metrics"]
+    assert metrics["test"]["properties"]["ring"]["auc"] > 0.9 and result["seed"] == 2
     rows = read_csv(tmp_path / "run/test.predictions.csv")
     truth, predicted = ([float(row[name]) for row in rows] for name in ("ring (label)", "ring"))
     assert metrics["test"]["properties"]["ring"]["auc"] == pytest.approx(roc_auc_score(truth, predicted))
@@ -85,7 +86,7 @@ def test_molecules_that_chemprop_cannot_read_are_left_out_and_said(tmp_path, cap
     assert "test: chemprop cannot read 1 of 2" in said and "valid: chemprop" not in said
     predicted = [float(row["label"]) for row in read_csv(tmp_path / "run/test.predictions.csv")]
     assert predicted == [0.9, 0.25]  # the share of ones in train
-    assert json.loads((tmp_path / "run/metrics.json").read_text())["test"]["unreadable"] == 1
+    assert json.loads((tmp_path / "run/result.json").read_text())["metrics"]["test"]["unreadable"] == 1
 
 
 def test_without_chemprop_its_extra_is_named(data, tmp_path, capsys, monkeypatch):

@@ -22,8 +22,9 @@ def test_results_of_each_seed(finetuned, data):
     aucs = []
     for seed in (1, 2):
         folder = finetuned / f"seed-{seed}"
-        metrics = json.loads((folder / "metrics.json").read_text())
-        assert (metrics["seed"], metrics["dataset"], metrics["model"]) == (seed, "bbbp", "exlm_tiny")
+        result = json.loads((folder / "result.json").read_text())
+        assert (result["seed"], result["task"], result["model"]) == (seed, "bbbp", "exlm_tiny")
+        metrics = result["metrics"]
         best = 0.0
         for line in (folder / "train.log").read_text().splitlines():
             if "| valid |" in line and '"valid_auc"' in line:
@@ -53,20 +54,20 @@ def test_results_of_each_seed(finetuned, data):
 def test_the_page_itself_to_its_end(finetuned, pretrained, data, tmp_path):
     said = pages.in_bash("finetune_moleculenet", *finetuning(pretrained, data, tmp_path / "page", 1))
     metrics, expected = (
-        json.loads((folder / "metrics.json").read_text())
+        json.loads((folder / "result.json").read_text())["metrics"]
         for folder in (tmp_path / "page", finetuned / "seed-1")
     )
-    assert metrics["test"] == expected["test"] and metrics["valid"] == expected["valid"]
+    assert metrics == expected
     assert f"test auc {metrics['test']['auc']}" in said
     names = {path.name for path in (tmp_path / "page").iterdir()}
-    assert {"metrics.json", "manifest.json", "train.log", "test.predictions.csv"} <= names
+    assert {"result.json", "manifest.json", "train.log", "test.predictions.csv"} <= names
 
 
 @pytest.mark.slow
 def test_finished_runs_are_skipped_and_other_settings_refused(finetuned, pretrained, data):
-    before = (finetuned / "seed-1" / "metrics.json").stat().st_mtime_ns
+    before = (finetuned / "seed-1" / "result.json").stat().st_mtime_ns
     assert "finished before" in finetune(pretrained, data, finetuned, 1)
-    assert (finetuned / "seed-1" / "metrics.json").stat().st_mtime_ns == before
+    assert (finetuned / "seed-1" / "result.json").stat().st_mtime_ns == before
     with pytest.raises(UserError, match="--dropout: there '0.1', asked '0.3'"):
         finetune(pretrained, data, finetuned, 1, "--dropout", "0.3")
     information = data / "molecules.json"
