@@ -3,8 +3,9 @@
     python scripts/explore.py pretrained/exlm-molecules "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
 prints each state's most probable tokens, and the best and some sampled decodings of the sentence; writes
-filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap), graph.png
-(the states as a graph) and index.html (the graph and the decodings, to explore in a browser) into --output.
+filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap; with one
+word a state: transitions_one_word.png), graph.png (the states as a graph) and index.html (the graph and the
+decodings, to explore in a browser) into --output.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ def run(args: argparse.Namespace) -> None:
     print(describe(filling))
     figures = {
         "transitions.png": transition_heatmap(filling),
+        "transitions_one_word.png": transition_heatmap(filling, words=1),
         "graph.png": state_graph(filling, args.min_edge),
     }
     text = json.dumps(filling.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)

@@ -42,7 +42,7 @@ def resolve(words: list[str]) -> Training:
     if not dictionary.is_file():
         raise UserError(f"{dictionary} does not exist: {MAKER}")
     check_dictionary(pretrained, read_symbols(dictionary), dictionary, OTHER_DICTIONARY)
-    point, *_ = points_of(task, args.recipe)
+    point, *_ = points_of(task.name, args.recipe)
     flags = task_flags(task, pretrained, data) | Flags.of(pretrained.flags)
     flags.set("--max-positions", positions(pretrained))
     flags |= Flags.read(CONFIGS / "finetune" / "recipe.flags") | point.flags | request.user
