@@ -10,9 +10,8 @@ import argparse
 import re
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from lib.figures import COLOURS, lines, percent, png
+from lib.figures import COLOURS, fill, lines, percent, png
 from lib.paper import cells, numbers
 from lib.report.comparisons import leads
 from lib.report.page import markdown_table
@@ -136,14 +135,7 @@ def figure5(figure: Figure) -> None:
     panels = {"the paper, text": cells(numbers("figure5")["grid"]), "ours, molecules": ours}
     ks, ps = (sorted({key[i] for key in ours}) for i in (0, 1))
     for axes, (title, panel) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-        grid = [[panel.get((k, p), np.nan) for p in ps] for k in ks]
-        axes.imshow(grid, cmap="YlOrRd", vmin=0, vmax=9, aspect="auto")
-        for (k, p), value in panel.items():
-            axes.text(ps.index(p), ks.index(k), f"{value:.2f}", ha="center", va="center")
-        axes.set(
-            title=f"{title}: entropy, bits", xlabel="p", ylabel="k", yticks=range(len(ks)), yticklabels=ks
-        )
-        axes.set_xticks(range(len(ps)), [percent(p) for p in ps])
+        fill(axes, panel, f"{title}: entropy, bits", 2, ks, ps, (0, 9))
 
 
 def states_figure(figure: Figure) -> None:

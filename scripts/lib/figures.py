@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib import colormaps
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -45,9 +46,19 @@ def _figure(height: float) -> Figure:
 def heatmap(cells: Cells, title: str, digits: int, ks: Sequence[int], ps: Sequence[float]) -> Figure:
     """Values by k and p, coloured by value; grey where there is no cell, blank where nothing was measured."""
     known = [value for value in cells.values() if value is not None]
-    low, high = min(known, default=0.0), max(known, default=1.0)
     figure = _figure(0.55 * len(ks) + 0.9)
-    axes = figure.add_subplot(xlim=(-0.5, len(ps) - 0.5), ylim=(len(ks) - 0.5, -0.5), xlabel="p", ylabel="k")
+    fill(
+        figure.add_subplot(), cells, title, digits, ks, ps, (min(known, default=0.0), max(known, default=1.0))
+    )
+    return figure
+
+
+def fill(
+    axes: Axes, cells: Cells, title: str, digits: int, ks: Sequence[int], ps: Sequence[float], ends: tuple
+) -> None:
+    """A heatmap with a given colour scale."""
+    low, high = ends
+    axes.set(xlim=(-0.5, len(ps) - 0.5), ylim=(len(ks) - 0.5, -0.5), xlabel="p", ylabel="k")
     for (row, k), (column, p) in itertools.product(enumerate(ks), enumerate(ps)):
         value = cells.get((k, p))
         face, edge = ("white", "0.7") if (k, p) in cells else ("0.85", "white")
@@ -62,7 +73,6 @@ def heatmap(cells: Cells, title: str, digits: int, ks: Sequence[int], ps: Sequen
     axes.set_title(title, fontsize=11)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    return figure
 
 
 def lines(
@@ -74,7 +84,6 @@ def lines(
     styles: Mapping[str, dict] | None = None,
     band: bool = False,
     log: str = "",
-    xticks: Sequence[float] = (),
 ) -> Figure:
     """Values over numbers, a line per label, with error bars over seeds, or a band.
 
@@ -82,7 +91,6 @@ def lines(
         styles: of each label; by default the first label's is that of a baseline.
         band: for many points; a single one gets a marker.
         log: ``x`` or ``y``, which is then logarithmic.
-        xticks: instead of matplotlib's, in percent.
     """
     figure, handles = _figure(4.0), {}
     axes = figure.add_subplot()
@@ -106,9 +114,6 @@ def lines(
     axes.grid(alpha=0.25)
     if log:
         axes.set(**{f"{log}scale": "log"})
-    if xticks:
-        axes.set_xticks(xticks, [f"{tick:g}%" for tick in xticks], rotation=30)
-        axes.minorticks_off()
     _legend(figure, handles)
     return figure
 
@@ -127,13 +132,11 @@ def dots(
     ours: Mapping[str, Mapping[str, Value | None]],
     xlabel: str,
     title: str = "",
-    styles: Mapping[str, dict] | None = None,
 ) -> Figure:
     """A row per task or method, a dot per model, with error bars over seeds; the paper's are hollow and grey.
 
     Args:
         paper, ours: model -> row -> value.
-        styles: of ours, of which the colour counts.
     """
     series = len(paper) + len(ours)
     figure = _figure(len(rows) * max(0.32, 0.14 * series) + 1.1 + 0.2 * ((series + 1) // 2))
@@ -145,8 +148,7 @@ def dots(
         found = [value if isinstance(value, Value) else Value((value,)) for value in found]
         style = {"color": PAPER_COLOUR, "mfc": "white", "capsize": 0}
         if i >= len(paper):
-            colour = styles[label]["color"] if styles else COLOURS[(i - len(paper)) % len(COLOURS)]
-            style = {"color": colour, "capsize": 2.5}
+            style = {"color": COLOURS[(i - len(paper)) % len(COLOURS)], "capsize": 2.5}
         style |= {"marker": MARKERS[i % len(MARKERS)], "ls": "none", "ms": 5.5}
         handles[label] = axes.errorbar([value.centre for value in found], ys, xerr=_bars(found), **style)[0]
     for y in range(1, len(rows)):

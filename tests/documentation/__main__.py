@@ -60,7 +60,7 @@ LONG = "a grid of many trainings: --whole runs it"
 # pattern of commands -> why they are not run; each has to match a command
 DRY_RUNS = {
     r"^pip install (?!--no-index)": "it would change this environment",
-    r"--cores 2 (study|graphs|states)|table2 table4|profiles/local(?s:.*) table3": LONG,
+    r"--cores 2 (study|graphs|states)|table2 table4|profiles/local(?s:.*) table3|table1 table9": LONG,
     r"profiles/slurm": "no cluster here; tests/slurm has one",
 }
 NOT_RUN = {
@@ -82,6 +82,8 @@ GIVEN = {
     "data-bin/wiki": "fairseq-preprocess --only-source --srcdict gpt2/dict.txt --trainpref wiki.ids"
     " --validpref wiki.ids --destdir data-bin/wiki",
     "data-bin/smiles": "python scripts/prepare_smiles.py data-bin/smiles --train zinc.txt.gz",
+    "data-bin/bbbp": "python scripts/prepare_moleculenet.py bbbp BBBP.csv data-bin/bbbp"
+    " --dictionary data-bin/smiles",
     "checkpoints/exlm": "bash scripts/pretrain_text.sh exlm base data-bin/text checkpoints/exlm",
     "checkpoints/mlm": "bash scripts/pretrain_text.sh mlm base data-bin/text checkpoints/mlm",
     "checkpoint.pt": "bash scripts/pretrain_smiles.sh exlm small data-bin/smiles smiles --k 4"

@@ -2,14 +2,13 @@
 
 settings.json           targets and seeds that the workflow was asked for, size, data
 study/NAME/lr-RATE/seed-N/
-    manifest.json, train.json   what a pre-training is made of, and its outcome; metrics.jsonl: its curve
+    manifest.json, train.json   what a pre-training is made of, and its outcome; train.log: its curve
     MEASURE.json                measurements; glue/TASK/table6/seed-N/result.json: fine-tunings
 study/NAME/best.json    the best learning rate of a run, and the seed that chose it
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.glue.tasks import TASKS
+from lib.logs import read_log
 from lib.report import frame
 from lib.study.results import SEEDS, STUDY
 from lib.study.runs import GLUE_TASKS, PROBE_MASK_PROB, Run, Target, targets
@@ -129,12 +129,10 @@ class Study:
         )
 
     def curve(self, run: Run) -> pd.DataFrame:
-        """The training records of a run's metrics.jsonl, of its first seed that has some."""
-        for path in (folder / "metrics.jsonl" for folder in self.folders(run)):
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            if records := [one for one in map(json.loads, lines) if one["kind"] == "train"]:
-                return pd.DataFrame(records)
-        return pd.DataFrame(columns=["update"])
+        """The training records of a run's log, of its first seed that has some."""
+        logs = (read_log(folder / "train.log") for folder in self.folders(run))
+        found = ([one for one in records if one["kind"] == "train"] for records in logs)
+        return pd.DataFrame(next(filter(None, found), []))
 
     @cached_property
     def has_glue(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 
 from matplotlib import colormaps
 
@@ -34,7 +33,6 @@ RUNS = {(run.k, run.p): run for run in targets()["figure5"].runs}
 KS, MASK_RATIOS = (sorted({key[i] for key in RUNS}) for i in (0, 1))
 BY_K_AND_P = {"k": lambda run: str(run.k), "p": lambda run: figures.percent(run.p)}
 CORRUPTED = Number("measured in training, %", "train", "corrupted.proportion", 3, 100)
-TOKENS = Number("tokens", "train", "corrupted.tokens")
 
 
 def corrupted_share(k: int, p: float, tokens: int) -> float:
@@ -51,11 +49,6 @@ def corrupted_share(k: int, p: float, tokens: int) -> float:
         return math.prod(max(0.0, masks - i) / (positions - i) for i in range(k))
 
     return (1 - above) * all_masked(low) + above * all_masked(low + 1)
-
-
-def standard_errors(percent: float, share: float, tokens: int) -> str:
-    """The distance of a measured percentage from a share, in standard errors of as many independent draws."""
-    return f"{(percent / 100 - share) / math.sqrt(share * (1 - share) / tokens):+.1f}"
 
 
 def grid(
@@ -101,38 +94,27 @@ def quality(study: Study, name: str, target: str) -> list[Block]:
 
 
 def figure4(study: Study, name: str) -> list[Block]:
-    def tokens(run: Run) -> int:
-        found = study.value(run, TOKENS)
-        return int(sum(found.numbers)) if found else 0
-
     def expected(run: Run) -> float | None:
         """By the length of the samples, before repetition, in percent."""
         settings = next((frame.read(path / MANIFEST, [])["settings"] for path in study.folders(run)), {})
         length = settings.get("--tokens-per-sample")
         return length and 100 * corrupted_share(run.k, run.p, int(length))
 
-    def errors(run: Run, percent: float | None) -> str:
-        value = study.value(run, CORRUPTED)
-        return standard_errors(value.centre, percent / 100, tokens(run)) if value and percent else ""
-
-    more = {
-        "expected, %": lambda run: number(expected(run), 3),
-        "tokens": lambda run: f"{tokens(run):,}" if tokens(run) else "",
-        "standard errors from p^k": lambda run: errors(run, 100 * run.p**run.k),
-        "standard errors from expected": lambda run: errors(run, expected(run)),
-    }
     note = (
         "In percent. Expected: fairseq masks a fixed number of the positions of a sample, so all copies of "
         "a token are masked slightly less often than p^k; the difference shrinks with the samples' length."
     )
     papers, what = paper.numbers("figure4")["grid"], "corrupted semantics, %"
-    value = lambda run: study.value(run, CORRUPTED)  # noqa: E731
+    value, more = (
+        partial(study.value, number=CORRUPTED),
+        {"expected, %": lambda run: number(expected(run), 3)},
+    )
     return [note, *grid(study, name, value, CORRUPTED.digits, papers, what, CORRUPTED.title, more)]
 
 
 def figure5(study: Study, name: str) -> list[Block]:
     papers = paper.numbers("figure5")["grid"]
-    return grid(study, name, lambda run: study.value(run, ENTROPY), ENTROPY.digits, papers, "entropy, bits")
+    return grid(study, name, partial(study.value, number=ENTROPY), ENTROPY.digits, papers, "entropy, bits")
 
 
 def figure9(study: Study, name: str) -> list[Block]:
@@ -153,12 +135,6 @@ def figure9(study: Study, name: str) -> list[Block]:
         }
         log = "y" if key == "ppl" else ""
         pictures[f"{name}-{key}"] = figures.lines(values, title, "updates", styles=styles, band=True, log=log)
-    title, where = "training loss at the end, bits per masked token", "corrupted semantics $p^k$"
-    ends = {names[run]: {100 * run.p**run.k: Value((end["loss"],))} for run, end in last.items()}
-    xticks = [100 * p for p in MASK_RATIOS]
-    pictures[f"{name}-end"] = figures.lines(
-        ends, title, where, xticks=xticks, styles=styles, band=True, log="x"
-    )
     columns = {
         **BY_K_AND_P,
         "updates": lambda run: str(last[run]["update"]) if run in last else study.missing(run),
@@ -196,13 +172,9 @@ def figure12(study: Study, name: str) -> list[Block]:
 
 def case(study: Study, name: str, picture: str) -> list[Block]:
     """Figures 7, 10 and 11: what the first model that was trained makes of the example."""
-    for path in (
-        folder / Path(EXAMPLE).parent
-        for run in study.targets["figure7"].runs
-        for folder in study.folders(run)
-    ):
-        if (path / picture).exists():
-            return [{name: path / picture}, f"To explore: {path / Path(EXAMPLE).name}"]
+    pages = [folder / EXAMPLE for run in study.targets["figure7"].runs for folder in study.folders(run)]
+    if page := next((page for page in pages if page.exists()), None):
+        return [{name: page.with_name(picture)}, f"To explore: {page}"]
     return ["There is no picture yet."]
 
 

@@ -65,18 +65,12 @@ def table12(study: Study, name: str) -> list[Block]:
         HOURS.title: lambda run: study.cell(run, HOURS),
         "times the MLM, paper": lambda run: number(hours[run] / hours[baseline], 2),
         "times the MLM, ours": lambda run: number(times(run), 2),
-        "machine": lambda run: ", ".join(_machines(study, [run])),
     }
     note = (
         "Ours are the hours spent in training steps, without validation and saving, times the GPUs (on a "
         "CPU, the processes) of the training."
     )
     return [note, table(rows, columns)]
-
-
-def _machines(study: Study, runs: list[Run]) -> list[str]:
-    trainings = [frame.read(folder / "train.json", []) for run in runs for folder in study.folders(run)]
-    return sorted({one["machine"] for one in trainings if one.get("machine")})
 
 
 BUILDERS = study_figures.BUILDERS | {
@@ -111,8 +105,7 @@ def _section(study: Study, target: Target, prefix: str) -> Section:
 
 
 def section(study: Study, title: str, prefix: str = "") -> Section:
-    """The study, with a section for each figure, table and comparison that was asked for or is complete; if
-    there is none of these, for the one that has most of its runs.
+    """The study, with a section for each figure, table and comparison that was asked for or is complete.
 
     Args:
         prefix: of the pictures' names.
@@ -120,14 +113,16 @@ def section(study: Study, title: str, prefix: str = "") -> Section:
     known = {name: one for name, one in study.targets.items() if one.of_the_study or not one.of_the_paper}
     lacking = {name: len(_lacking(study, target)) for name, target in known.items()}
     shown = {name for name, lacks in lacking.items() if not lacks} | set(study.settings.get("targets", ()))
-    if not shown & known.keys():
-        shown = {max(lacking, key=lambda name: (len(known[name].runs) - lacking[name], -lacking[name]))}
     manifests = [frame.read(path, []) for path in sorted((study.output / "study").glob(f"*/*/*/{MANIFEST}"))]
     about = {name: study.settings.get(name) for name in ("size", "data", "glue")}
     about["pre-training seeds"] = ", ".join(map(str, sorted(set(study.all["seed"]))))
     finished = (study.all["metric"] == "gpu_seconds").sum()
     about["pre-trainings finished"] = f"{finished} of {len(manifests)} begun"
-    about["machine"] = ", ".join(_machines(study, [run for one in known.values() for run in one.runs]))
+    trained = [
+        frame.read(path.with_name("train.json"), [])
+        for path in sorted(set(study.all["folder"] / "train.json"))
+    ]
+    about["machine"] = ", ".join(sorted({one["machine"] for one in trained if one.get("machine")}))
     about["commit"] = ", ".join(sorted({one.get("commit", "unknown") for one in manifests}))
     rows = [(name, value) for name, value in about.items() if value]
     note = (

@@ -2,9 +2,9 @@
 
     python -m lib.study.finish SAVE RUN
 
-RUN is the run's row of the table of runs, as JSON. Writes SAVE/metrics.jsonl, the figures of SAVE/train.log.
-Drops the optimizer's state, which only resuming needs, from the checkpoints, and removes checkpoint_best.pt
-and those of the last update, which is in checkpoint_last.pt.
+RUN is the run's row of the table of runs, as JSON. Drops the optimizer's state, which only resuming needs,
+from the checkpoints, and removes checkpoint_best.pt and those of the last update, which is in
+checkpoint_last.pt.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ def finish(save: Path, run: dict) -> dict:
         path.unlink(missing_ok=True)
     for path in save.glob("checkpoint_*_*.pt"):
         drop_optimizer(path)
-    with atomic(save / "metrics.jsonl") as file:
-        file.writelines(json.dumps(record) + "\n" for record in records)
     corrupted = logs.corruption(records, run["k"]) if run["model"] == "repeated-mlm" else None
     manifest, seconds = read_json(save / MANIFEST), logs.training_seconds(records)
     workers = Flags.of(manifest["runs"][manifest["runs"].index("--user-dir") :]).whole(
@@ -50,7 +48,6 @@ def finish(save: Path, run: dict) -> dict:
         "gpu_seconds": seconds and workers * seconds,
         "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
-        "valid": next((record for record in reversed(records) if record["kind"] == "valid"), None),
         "flops": flops_of_run(manifest["runs"]),
     }
 

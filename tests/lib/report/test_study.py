@@ -49,7 +49,7 @@ def test_without_results_there_are_the_papers_numbers_and_marks(tmp_path, proble
     assert figure5.blocks[0].endswith("There are results of 0 of 14 pre-trainings.")
     assert table13.blocks[0].endswith("exlm-no-transitions-k4-p0.15, exlm-sparse-k4-p0.15.")
     names = [name for block in blocks_of(whole, dict) for name in block]
-    assert len(names) == len(set(names)) == 26
+    assert len(names) == len(set(names)) == 25
 
 
 def test_numbers_appear_where_they_should(add, section):
@@ -60,9 +60,8 @@ def test_numbers_appear_where_they_should(add, section):
     cell = ["2", "38.7%", "14.98%"]
     assert row(section("figure5"), "2", "38.7%") == [*cell, "2.30", "3.25 ± 0.35 (n=2)"]
     assert row(section("figure3"), "2", "38.7%") == [*cell, "83.1", "26.5 ± 0.7 (n=2)"]
-    apart = (0.152 - 0.387**2) / math.sqrt(0.387**2 * (1 - 0.387**2) / 20_000)
     measured = row(section("figure4"), "2", "38.7%")
-    assert measured[3:] == ["15.00", "15.200 ± 0.000 (n=2)", "", "20,000", f"{apart:+.1f}", ""]
+    assert measured[3:] == ["15.00", "15.200 ± 0.000 (n=2)", ""]
 
 
 def test_what_is_not_there_is_marked(tmp_path, add, section, problems):
@@ -97,9 +96,7 @@ def test_the_share_expected_from_masking_without_replacement(add, section):
     assert corrupted_share(8, 0.02, 4) == 0.0  # never 8 masks
     share = corrupted_share(2, 0.15, 32)
     add("repeated-mlm-k2-p0.15", 1, train=trained(corrupted=share), flags={"--tokens-per-sample": "32"})
-    cells = row(section("figure4"), "2", "15%")
-    assert cells[4] == cells[5] == f"{100 * share:.3f}"
-    assert cells[8] in ("+0.0", "-0.0") and float(cells[7]) < 0
+    assert row(section("figure4"), "2", "15%")[4:] == [f"{100 * share:.3f}"] * 2
 
 
 def test_tables_of_methods_and_time(add, section):
@@ -115,8 +112,8 @@ def test_tables_of_methods_and_time(add, section):
     assert "different quantity from the paper's" in table[0]
     assert row(section("table4"), "15%: ExLM, k = 4")[6:] == ["31.0", "7.000", "31.0", "7.000"]
     time = section("table12")
-    assert row(time, "MLM") == ["MLM", "54.7", "0.500", "1.00", "1.00", "a laptop"]
-    assert row(time, "ExLM, k = 4") == ["ExLM, k = 4", "104.2", "0.950", "1.90", "1.90", "a laptop"]
+    assert row(time, "MLM") == ["MLM", "54.7", "0.500", "1.00", "1.00"]
+    assert row(time, "ExLM, k = 4") == ["ExLM, k = 4", "104.2", "0.950", "1.90", "1.90"]
     assert row(section("figure12"), "15%", "ExLM, k = 4")[2:] == ["4.50", "3.25"]
 
 
@@ -148,11 +145,12 @@ def test_fine_tuning_takes_the_place_of_the_probe(tmp_path, add, section):
 
 def test_curves_are_drawn_from_the_metrics(add, section):
     folder = add("repeated-mlm-k1-p0.15", 1, train=trained())
-    records = [
-        {"kind": "train", "update": u, "loss": 9 - u / 10, "ppl": 500 - u, "accuracy": u} for u in (10, 20)
+    figures = [
+        {"loss": f"{9 - u / 10}", "ppl": f"{500 - u}", "accuracy": f"{u}", "num_updates": f"{u}"}
+        for u in (10, 20)
     ]
-    lines = [*records, {"kind": "valid", "update": 20, "loss": 7.5}]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines = [f"2026-01-01 | INFO | train_inner | {json.dumps(one)}\n" for one in figures]
+    (folder / "train.log").write_text("".join(lines))
     assert row(section("figure9"), "1", "15%") == ["1", "15%", "20", "7.00", "20.0", "480.0"]
 
 
@@ -165,8 +163,7 @@ def test_what_the_study_is_made_of(tmp_path, add, problems):
     expected |= {"pre-trainings finished": "1 of 2 begun", "commit": "c0ffee"}
     for name, value in expected.items():
         assert row(section.blocks, name) == [name, value]
-    # nobody asked for anything: there is the training's time, and nothing else
-    assert [one.title for one in section.sections] == ["Table 12: Training time"]
+    assert section.sections == []  # nothing is complete, and nobody asked
 
 
 def test_what_was_asked_for_and_what_is_complete_is_shown(tmp_path, add, problems):
@@ -178,18 +175,12 @@ def test_what_was_asked_for_and_what_is_complete_is_shown(tmp_path, add, problem
     assert "There are results of 0 of 5 pre-trainings." in section.sections[0].blocks[0]
 
 
-def test_runs_that_were_asked_for_by_their_files_are_shown_once(tmp_path, add, problems):
-    for name in ("exlm-local-p15", "exlm-lattice-p15", "mlm-p15-x2"):
-        add(name, train=trained(), probe=probed(0.5, ratio=0.15))
-    section = study_tables.section(Study(tmp_path, problems), "The study")
-    assert [one.title for one in section.sections] == ["Comparison: Graphs of states at p = 15%"]
-
-
 def test_the_case_study_shows_the_explorers_pictures(add, section):
     folder = add("exlm-k4-p0.15", train=trained()) / "example"
     assert section("figure7") == ["There is no picture yet."]
     folder.mkdir()
     for name in ("transitions_one_word", "transitions", "graph"):
         (folder / f"{name}.png").write_bytes(b"PNG")
+    (folder / "index.html").touch()
     pictures = [section(name)[0][""].stem for name in ("figure7", "figure10", "figure11")]
     assert pictures == ["transitions_one_word", "transitions", "graph"]

@@ -52,11 +52,9 @@ def save(tmp_path, monkeypatch):
 def test_what_is_kept(save):
     found = finish(save, RUN)
     assert found["run"] == {**RUN, "rate": "best", "lr": 5e-4}
-    assert (found["updates"], found["gpu_seconds"], found["valid"]["loss"]) == (2, 24, 8.5)
+    assert (found["updates"], found["gpu_seconds"]) == (2, 24)
     assert found["corrupted"] == {"proportion": pytest.approx(0.15), "tokens": 10}
     assert found["machine"] and found["flops"] > 0
-    kinds = [json.loads(line)["kind"] for line in (save / "metrics.jsonl").read_text().splitlines()]
-    assert kinds == ["train", "train", "valid", "epoch"]
     assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]
     for path in save.glob("*.pt"):
         kept = torch.load(path, weights_only=True)
