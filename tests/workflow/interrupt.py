@@ -63,7 +63,7 @@ def saved(output: Path) -> int:
 
 
 def call(words: list[str], output: Path, kill: str = "", checkpoints: float = 0) -> None:
-    """Calls the engine, and kills one of KILLS while a training is at work and so many checkpoints are saved."""
+    """Calls the engine; kills one of KILLS while a training is at work, at so many checkpoints."""
     start = max(saved(output) + 1, checkpoints)
     with Path(f"{output}.log").open("a") as file:
         engine = psutil.Popen([*words, f"output={output}"], cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
