@@ -11,9 +11,8 @@ import hashlib
 from pathlib import Path
 from types import SimpleNamespace
 
-from lib.command_line import UserError
+from lib.command_line import Flags, UserError
 from lib.files import read_json, sha256, write_json
-from lib.flags import Flags
 from lib.folders import CONFIGS
 from lib.study import results
 from lib.study.runs import GLUE_TASKS
@@ -71,7 +70,7 @@ def fixed_of(settings: SimpleNamespace, part: str, targets: list[str]) -> dict[s
         found |= {name: getattr(settings, name) for name in ("size", "updates", "sentences")}
         found["rates"] = settings.rates and [*settings.rates, f"chosen by seed {settings.seeds[0]}"]
         found["data"] = settings.data and fingerprint(Path(settings.data))
-        found["configs of the size"] = _configs("pretrain/*.flags", f"size/{settings.size}.flags")
+        found["configs of the size"] = _configs(f"pretrain/{settings.size}.flags")
         runs = [run for name in targets if name in settings.targets for run in settings.targets[name].runs]
         found |= {
             f"configs of {model}": _configs(f"model/{model}.flags") for model in {run.model for run in runs}

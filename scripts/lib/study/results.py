@@ -20,9 +20,8 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from lib.command_line import UserError
+from lib.command_line import Flags, UserError
 from lib.files import read_json
-from lib.flags import Flags
 from lib.folders import CONFIGS, MANIFEST
 from lib.glue.grids import FLAGS, Point, points_of
 from lib.glue.tasks import TASKS
@@ -136,9 +135,7 @@ def pretrain_options(settings: SimpleNamespace, run: Run) -> list[str]:
     words = [*k, "--p", f"{run.p:g}", "--seed", str(run.seed)]
     updates = settings.updates
     if run.times != 1 and not updates:
-        flags = Flags.read(CONFIGS / "pretrain" / "table5.flags")
-        flags |= Flags.read(CONFIGS / "size" / f"{settings.size}.flags")
-        updates = flags.whole("--max-update")
+        updates = Flags.read(CONFIGS / "pretrain" / f"{settings.size}.flags").whole("--max-update")
     if updates:
         words += ["--updates", str(round(run.times * updates))]
     words += shlex.split(settings.flags)
