@@ -23,7 +23,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 # launch.py fills in @data (TASK-bin), @start (the checkpoint to start from) and @flags: fairseq's task and head,
 # the checkpoint's architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 # fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
-exec "$python" -m lib.finetune_glue \
+exec "$python" -m lib.finetuning glue \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --finetune-from-model @start --criterion glue_prediction \
     --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \

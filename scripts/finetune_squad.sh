@@ -13,8 +13,8 @@
 #   --window-tokens N  default: 512, or the length of the pre-training if shorter
 #   --doc-stride N     default: a quarter of the window
 #
-# The batch of an update is split over the GPUs and over as many steps as --tokens-per-gpu requires. A SAVE that holds a
-# run of other settings, data or weights is refused (SAVE/manifest.json).
+# The batch of an update is split over the GPUs too. A SAVE that holds a run of other settings, data or weights is
+# refused (SAVE/manifest.json).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -22,7 +22,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 # launch.py fills in @data, @start (the checkpoint to start from) and @flags: sizes of windows, questions and
 # answers, the checkpoint's architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 # fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
-exec "$python" -m lib.finetune_squad \
+exec "$python" -m lib.finetuning squad \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --finetune-from-model @start --task squad2 --criterion squad2 --required-batch-size-multiple 1 \
     --best-checkpoint-metric f1 --maximize-best-checkpoint-metric \

@@ -22,7 +22,7 @@ import numpy as np
 import rdkit
 from lib.checkpoints import check_dictionary, read_checkpoint
 from lib.command_line import UserError, argument_parser, run_main
-from lib.dictionaries import dictionary_file, plain_symbols, read_dictionary
+from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import sha256, write_json
 from lib.folders import new_folder
 from lib.moleculenet import binarise, encoding, reading
@@ -107,8 +107,8 @@ def prepare(args: argparse.Namespace) -> dict:
         dictionary = read_dictionary(args.dictionary)
         if args.checkpoint is not None:
             pretrained = read_checkpoint(args.checkpoint)
-            place, way_out = dictionary_file(args.dictionary), "use the dict.txt of its pre-training"
-            check_dictionary(pretrained, plain_symbols(dictionary.symbols), place, way_out)
+            hint = "use the dict.txt of its pre-training"
+            check_dictionary(pretrained, dictionary_file(args.dictionary), hint)
             positions = pretrained.max_positions
         table = read_source(args)
         molecules, report = encoding.encode(

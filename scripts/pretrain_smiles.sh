@@ -4,7 +4,7 @@
 #   bash scripts/pretrain_smiles.sh MODEL SIZE DATA SAVE [options] [fairseq-train's flags]
 #
 #   MODEL  exlm, or mlm: SMILES-BERT, the same encoder without states (configs/model/smiles/)
-#   SIZE   smoke, small or paper (configs/size/smiles/)
+#   SIZE   smoke, small or paper (configs/pretrain/smiles/)
 #   DATA   a folder made by prepare_smiles.py
 #   SAVE   the folder for checkpoints and log
 #
@@ -14,7 +14,7 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# launch.py fills in @data, @save and @flags: the files of configs/ for the model, the recipe and the size,
+# launch.py fills in @data, @save and @flags: the files of configs/ for the model and the size,
 # the batch of a step, the devices, and the user's own flags, in the order in which the last one counts.
 # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to resume from.
 exec "$python" -m lib.pretraining smiles \

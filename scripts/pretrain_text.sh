@@ -5,8 +5,8 @@
 #
 #   MODEL  exlm, mlm or repeated-mlm; of the paper's tables 2 and 13: exlm-1d-rope, exlm-no-transitions,
 #          exlm-sparse; or another of configs/model/
-#   SIZE   base or large: the paper's text models, with table 10 (configs/pretrain/table10.flags);
-#          paper, small or smoke: the study of [MASK], with table 5 (configs/size/)
+#   SIZE   base or large: the paper's text models (table 10); paper, small or smoke: the study of [MASK] (table 5);
+#          with their hyper-parameters, in configs/pretrain/
 #   DATA   a folder made by prepare_text.py or fairseq-preprocess --only-source; or several, joined by ':'
 #   SAVE   the folder for checkpoints and log
 #
@@ -19,7 +19,7 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# launch.py fills in @data, @save and @flags: the files of configs/ for the model, the recipe and the size,
+# launch.py fills in @data, @save and @flags: the files of configs/ for the model and the size,
 # the batch of a step, the devices, and the user's own flags, in the order in which the last one counts.
 # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to resume from.
 exec "$python" -m lib.pretraining text \

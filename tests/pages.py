@@ -7,10 +7,9 @@ import runpy
 import shlex
 import subprocess
 import sys
-from importlib import import_module
 from unittest import mock
 
-from lib import launch, pretraining
+from lib import finetuning, launch, pretraining
 from lib.folders import ROOT
 
 from tests.integration import commands
@@ -27,10 +26,10 @@ def in_bash(script: str, *words, python: str = sys.executable) -> str:
 
 def resolve(script: str, *words) -> launch.Training:
     """What a script is asked for."""
-    words = list(map(str, words))
+    words, kind = list(map(str, words)), script.split("_")[1]
     if script.startswith("pretrain"):
-        return pretraining.resolve(getattr(pretraining, script.split("_")[1].upper()), words)
-    return import_module(f"lib.{script}").resolve(words)
+        return pretraining.resolve(getattr(pretraining, kind.upper()), words)
+    return getattr(finetuning, kind)(f"{script}.sh", words)
 
 
 def run(script: str, *words, execute=None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,18 +48,3 @@ def read_dictionary(path: Path) -> Dictionary:
             message = f"{path}, line {number}: {shown!r} {what}: give a dict.txt of fairseq"
             raise UserError(message) from None
     return dictionary
-
-
-def plain_symbols(symbols: Sequence[str]) -> list[str]:
-    """A dictionary's symbols without the special ones and ``<mask>``."""
-    return [symbol for symbol in symbols[len(SPECIAL) :] if symbol != MASK]
-
-
-def read_symbols(path: Path) -> list[str]:
-    """The symbols of a dict.txt, without the special ones and ``<mask>``; raises as ``read_dictionary``."""
-    return plain_symbols(read_dictionary(path).symbols)
-
-
-def entries_of(symbols: Sequence[str]) -> int:
-    """Rows of the embedding for a dictionary of these plain symbols: with the special ones and ``<mask>``."""
-    return len(SPECIAL) + len(symbols) + 1

@@ -25,9 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib import folders
-from lib.command_line import UserError, argument_parser, count
+from lib.command_line import Flags, UserError, argument_parser, count
 from lib.files import sha256
-from lib.flags import Flags
 
 LOG = "train.log"
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
@@ -39,7 +38,6 @@ FREE = re.compile(
     "|find-unused|fp16|keep|log|max-tokens|memory-efficient|no-epoch|no-progress|nprocs|num-workers|offload"
     "|reset|restore|save|tensorboard|update-freq|user-dir|validate|wandb)"
 )
-TOKENS_PER_GPU = 32768  # of a step, after expansion: what 40 GB hold of the base model
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PRECISIONS = {
     "fp16": Flags.of(["--fp16", "--fp16-scale-tolerance", "0.1", "--fp16-scale-window", "50"]),
@@ -55,12 +53,12 @@ class Training:
     Attributes:
         save: the folder of the run.
         data: what fairseq-train reads, as it is given to it.
-        flags: of fairseq-train, in the order in which the last one counts.
+        flags: of fairseq-train.
+        words: name -> words; what else the commands are filled in with.
         settings: what may not differ when the run is resumed, besides the flags.
         inputs: name -> files that are read, which may not differ either.
         finished: says why there is nothing to do, "" if there is something.
         show: whether to show the commands instead.
-        words: name -> words; what else the commands are filled in with.
         free: flags that this kind of training may change when it is resumed, besides FREE.
         notes: what to tell the user before.
     """
@@ -68,11 +66,11 @@ class Training:
     save: Path
     data: str
     flags: Flags
-    settings: dict
-    inputs: dict[str, list[Path]]
-    finished: Callable[[], str]
-    show: bool
     words: dict[str, list[str]] = field(default_factory=dict)
+    settings: dict = field(default_factory=dict)
+    inputs: dict[str, list[Path]] = field(default_factory=dict)
+    finished: Callable[[], str] = str
+    show: bool = False
     free: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 

@@ -1,11 +1,11 @@
-"""Exit statuses and types of arguments."""
+"""Exit statuses, types of arguments, flags of files and command lines."""
 
 import argparse
 import os
 import signal
 
 import pytest
-from lib.command_line import UserError, argument_parser, count, positive, run_main, seeds, share
+from lib.command_line import Flags, UserError, argument_parser, count, positive, run_main, seeds, share
 
 
 def test_statuses(capsys):
@@ -45,3 +45,39 @@ def test_no_abbreviations(capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["--work", "3"])
     assert "    an example" in parser.format_help()
+
+
+def test_the_last_of_a_flag_counts():
+    flags = Flags.of(["--lr", "1", "--x", "--lr=2", "--n", "-1", "b"])
+    assert flags == {"--x": (), "--lr": ("2",), "--n": ("-1", "b")}
+    assert flags.words() == ["--lr", "2", "--x", "--n", "-1", "b"]
+    assert (flags.value("--lr"), flags.value("--x"), flags.value("--none")) == ("2", None, None)
+    with pytest.raises(UserError, match="'b' belongs to no flag"):
+        Flags.of(["b"])
+
+
+def test_a_flag_file(tmp_path):
+    path = tmp_path / "a.flags"
+    path.write_text("# head\n--lr 1e-3  # why\n\n--a --b (0.9,0.98)\n")
+    assert Flags.read(path) == {"--lr": ("1e-3",), "--a": (), "--b": ("(0.9,0.98)",)}
+    (tmp_path / "b.flags").write_text("# head\n@a.flags\n--lr 2\n")
+    assert Flags.read(tmp_path / "b.flags") == {"--lr": ("2",), "--a": (), "--b": ("(0.9,0.98)",)}
+
+
+def test_numbers():
+    flags = Flags.of(["--n", "3", "--r", "0.5", "--zero", "0", "--minus", "-1", "--word", "x"])
+    assert flags.whole("--n", 7) == 3 and flags.whole("--none", 7) == 7
+    assert flags.proportion("--r") == 0.5 and flags.proportion("--zero") == 0
+    for name in ("--zero", "--r", "--word", "--none"):
+        with pytest.raises(UserError, match=f"{name} '.*': give a whole number, 1 or more"):
+            flags.whole(name)
+    for name in ("--n", "--minus", "--word", "--none"):
+        with pytest.raises(UserError, match=f"{name} '.*': give a number, 0 or more and less than 1"):
+            flags.proportion(name)
+
+
+def test_taking_and_setting():
+    flags = Flags.of(["--a", "1", "--b"])
+    assert flags.take("--a", "--none") == {"--a": ("1",)} and flags == {"--b": ()}
+    flags.set("--c", 1, 2.5)
+    assert str(flags) == "--b --c 1 2.5"

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from lib.flags import Flags
+from lib.command_line import Flags
 from lib.folders import ROOT
 
 from tests import pages

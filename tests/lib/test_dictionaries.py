@@ -2,7 +2,7 @@
 
 import pytest
 from lib.command_line import UserError
-from lib.dictionaries import entries_of, plain_symbols, read_dictionary, read_symbols
+from lib.dictionaries import read_dictionary
 
 
 def test_as_fairseq_reads_it(tmp_path):
@@ -12,14 +12,6 @@ def test_as_fairseq_reads_it(tmp_path):
     path.write_text("Ġthe 5\na b 3\n\u2028 2\nx 1 #fairseq:overwrite\n<mask> 1\n", encoding="utf-8")
     found, oracle = read_dictionary(tmp_path), Dictionary.load(str(path))
     assert (found.symbols, found.count, found.indices) == (oracle.symbols, oracle.count, oracle.indices)
-
-
-def test_mask_counts_once(tmp_path):
-    path = tmp_path / "dict.txt"
-    for text in ("a 1\nb 1\n", "a 1\nb 1\n<mask> 1\n"):
-        path.write_text(text)
-        assert read_symbols(path) == ["a", "b"] and entries_of(read_symbols(path)) == 7
-    assert plain_symbols(["<s>", "<pad>", "</s>", "<unk>", "x", "<mask>"]) == ["x"]
 
 
 @pytest.mark.parametrize(

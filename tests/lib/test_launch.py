@@ -11,8 +11,7 @@ from argparse import Namespace
 
 import pytest
 from lib import folders, launch
-from lib.command_line import UserError
-from lib.flags import Flags
+from lib.command_line import Flags, UserError
 from lib.folders import ROOT
 
 SCRIPTS = ["pretrain_text", "pretrain_smiles", "finetune_glue", "finetune_squad", "finetune_moleculenet"]
@@ -21,14 +20,13 @@ CLUSTER = {"RANK": "13", "WORLD_SIZE": "16", "LOCAL_RANK": "5", "MASTER_ADDR": "
 PROGRAM = """
 import sys
 from pathlib import Path
-from lib.command_line import run_main
-from lib.flags import Flags
+from lib.command_line import Flags, run_main
 from lib.launch import Training, launch
 
 def resolve(words):
     save, lr = words
     flags = Flags.of(["--lr", lr, "--log-interval", "1"])
-    return Training(Path(save), "data", flags, {"seed": 1}, {}, lambda: "", False, {"lr": [lr]})
+    return Training(Path(save), "data", flags, words={"lr": [lr]}, settings={"seed": 1})
 
 sys.exit(run_main(lambda: launch("script.sh", resolve, sys.argv[1:])))
 """
@@ -83,7 +81,7 @@ def test_commands_run_one_after_the_other_until_one_fails(script, tmp_path):
 
 def test_words_are_filled_in_and_a_flag_is_given_once(tmp_path):
     flags = Flags.of(["--lr", "2", "--cpu"])
-    training = launch.Training(tmp_path, "d", flags, {}, {}, str, False, {"start": []})
+    training = launch.Training(tmp_path, "d", flags, words={"start": []})
     template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 @start @flags --seed 2"
     words = training.fill(template.split(" "))
     assert words == f"fairseq-train d --save-dir {tmp_path} --seed 2 --lr 2 --cpu".split()

@@ -1,8 +1,7 @@
-"""Pre-training: what fairseq makes of the flags, batches, costs, and what is refused."""
+"""Pre-training: what fairseq makes of the flags, batches, and what is refused."""
 
 import pytest
 from fairseq import options
-from lib import cost
 from lib.command_line import UserError
 from lib.folders import CONFIGS
 
@@ -49,27 +48,18 @@ def test_the_architectures_are_table_7s(arch):
     assert args.encoder_normalize_before and args.activation_dropout == 0
 
 
-@pytest.mark.parametrize("gpus", [0, 1, 2, 4, 16, 64])
+@pytest.mark.parametrize("gpus", [0, 1, 4, 64])
 def test_the_batch_of_an_update_whatever_the_gpus(gpus):
     assert update_of(flags(TEXT, "exlm", "base", "--gpus", gpus)) == 2048
 
 
-@pytest.mark.parametrize("gpus", [1, 2, 3, 8])
-@pytest.mark.parametrize("tokens_per_gpu", [1500, 8192, 10**6])
+@pytest.mark.parametrize("gpus", [1, 3, 8])
+@pytest.mark.parametrize("tokens_per_gpu", [1500, 10**6])
 def test_tokens_of_an_update_over_gpus_and_steps(gpus, tokens_per_gpu):
     found = flags(SMILES, "exlm", "paper", "--gpus", gpus, "--tokens-per-gpu", tokens_per_gpu, "--k", 4)
     step, steps = found.whole("--max-tokens"), found.whole("--update-freq")
     assert 0 <= 64000 - gpus * steps * step < gpus * (steps + 1)  # what does not divide evenly
     assert step * (1 + 0.15 * 3) <= tokens_per_gpu
-
-
-def test_what_a_user_gives_wins():
-    given = "--k 2 --cpu --seed 7 --dropout 0.3 --tokens-per-sample=200 --batch-size 24 --update-freq 5"
-    found = flags(TEXT, "exlm-sparse", "smoke", *given.split(), "--num-workers", 2)
-    expected = {"--ext-state-num": "2", "--seed": "7", "--dropout": "0.3", "--max-positions": "402"}
-    expected |= {"--batch-size": "24", "--update-freq": "5", "--num-workers": "2", "--state-graph": "sparse"}
-    assert {name: found.value(name) for name in expected} == expected and "--cpu" in found
-    assert flags(TEXT, "mlm", "smoke", "--max-positions", 300).value("--max-positions") == "300"
 
 
 @pytest.mark.parametrize(
@@ -86,52 +76,23 @@ def test_schedules(given, expected):
     assert tuple(found.value(name) for name in names) == expected
 
 
-def test_layers_before_the_expansion_cost_less():
-    words = (TEXT, "exlm", "smoke", "d", "s", "--print", "--encoder-layers", 4)
-    costs = [
-        float(pages.resolve(*words, *more).notes[0].split("FLOPs")[1].split()[0])
-        for more in (["--expand-from-layer", 2], [])
-    ]
-    assert costs[0] < costs[1]
-
-
-@pytest.mark.parametrize("gpus", [0, 4])
-@pytest.mark.parametrize(
-    ("model", "more"),
-    [("exlm", ["--k", 3, "--expand-from-layer", 1]), ("mlm", []), ("repeated-mlm", ["--k", 2])],
-)
-def test_the_cost_of_a_run_by_its_command(toy_inputs, model, more, gpus):
-    """As --print says before."""
-    data = str(toy_inputs / "text")
-    words = [TEXT, model, "smoke", data, "s", *more, "--gpus", gpus, "--batch-size", 64, "--print"]
-    said = float(pages.resolve(*words).notes[0].split("FLOPs")[1].split()[0])
-    assert cost.flops_of_run(pages.command(*words)) == pytest.approx(said, rel=1e-2)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([TEXT, "bert", "smoke"], "unknown model 'bert': choose one of exlm"),
         ([TEXT, "exlm", "huge"], "unknown size 'huge': choose one of base, large, paper"),
-        ([TEXT, "exlm", "smoke", "--recipe", "t"], "unknown recipe 't': choose one of table10"),
-        ([TEXT, "exlm", "smoke", "--k", "17"], "--k 17: give a whole number from 1 to 16"),
-        ([TEXT, "exlm", "smoke", "--expand-from-layer", "3"], "--expand-from-layer 3: give .* from 0 to 2"),
-        ([TEXT, "mlm", "smoke", "--expand-from-layer", "1"], "mlm expands no tokens; give it with an exlm"),
         ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2: the mlm has one state"),
         ([TEXT, "exlm", "smoke", "--ext-state-num=2"], "--ext-state-num is set by --k"),
         ([TEXT, "exlm", "smoke", "--save-dir", "elsewhere"], "--save-dir is SAVE"),
-        ([TEXT, "exlm", "smoke", "--update-freq", "2"], "--update-freq is worked out from --batch-size"),
+        (
+            [TEXT, "exlm", "smoke", "--update-freq", "2"],
+            "--update-freq needs --batch-size, the batch of a step",
+        ),
         ([TEXT, "exlm", "smoke", "--batch-size", "many"], "--batch-size 'many': give a whole number"),
         ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048 cannot be split evenly over 3 GPUs"),
-        (
-            [TEXT, "exlm", "smoke", "--p", "0.2", "--mask-prob", "0.3"],
-            "--mask-prob is the same as --p: give one",
-        ),
-        ([TEXT, "exlm", "smoke", "--updates", "9", "--total-num-update", "5"], "is the same as --updates"),
         ([TEXT, "exlm", "smoke", "--mask-prob", "2"], "--mask-prob '2': give a number, 0 or more and less"),
         ([TEXT, "exlm", "smoke", "--card", "A1"], "--card A1: choose one of V100"),
         ([SMILES, "repeated-mlm", "smoke"], "unknown model 'repeated-mlm': choose one of exlm, exlm-.*, mlm"),
-        ([SMILES, "exlm", "paper", "--recipe", "table5"], "a recipe with --max-tokens, such as table7"),
         ([SMILES, "exlm", "paper", "--tokens-per-gpu", "300"], "a molecule may have 512"),
     ],
 )
@@ -144,14 +105,7 @@ def test_data_have_to_be_there(tmp_path):
     with pytest.raises(UserError, match="dict.txt does not exist: .* by prepare_smiles.py"):
         pages.resolve(SMILES, "exlm", "smoke", tmp_path, "save")
     (tmp_path / "dict.txt").touch()
-    with pytest.raises(UserError, match="has no train.idx$"):
-        pages.resolve(TEXT, "exlm", "smoke", tmp_path, "save")
-    for shard in ("shard0", "shard1"):
-        (tmp_path / shard).mkdir()
-        (tmp_path / shard / "train.idx").touch()
-    with pytest.raises(
-        UserError, match=f"has no train.idx; for its shards, give {tmp_path}/shard0:{tmp_path}/shard1$"
-    ):
+    with pytest.raises(UserError, match="train.idx does not exist: .* or several, joined by ':'"):
         pages.resolve(TEXT, "exlm", "smoke", tmp_path, "save")
 
 

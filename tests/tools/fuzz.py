@@ -24,7 +24,7 @@ from pathlib import Path
 from lib.checkpoints import read_checkpoint
 from lib.command_line import UserError
 from lib.corpora.readers import records_in
-from lib.dictionaries import read_symbols
+from lib.dictionaries import SPECIAL, read_dictionary
 from lib.glue.files import Report, read_split
 from lib.glue.tasks import TASKS
 from lib.moleculenet.reading import read_csv
@@ -99,7 +99,9 @@ def squad(path: Path, content: bytes) -> bool:
 
 
 def dictionary(path: Path, content: bytes) -> bool:
-    return len(read_symbols(path)) == lines_of(content.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+    return len(read_dictionary(path)) - len(SPECIAL) == lines_of(
+        content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    )
 
 
 def checkpoint(path: Path, content: bytes) -> bool:

@@ -6,8 +6,7 @@ import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lib.command_line import UserError
-from lib.flags import Flags, check_recipe
+from lib.command_line import Flags, UserError
 from lib.folders import CONFIGS
 
 TABLE11 = {
@@ -52,15 +51,12 @@ def read_grid(path: Path) -> list[Point]:
     """The points of a .grid file, the last flag's values changing fastest.
 
     Raises:
-        UserError: if it has other flags, or a value that cannot be.
+        UserError: if it has other flags.
     """
     grid = Flags.read(path)
     if grid.keys() != FLAGS.keys() or not all(grid.values()):
         raise UserError(f"{path} has {grid}: give {', '.join(FLAGS)}, each with its values")
-    points = [Point(*values) for values in itertools.product(*(grid[flag] for flag in FLAGS))]
-    for point in points:
-        check_recipe(point.flags)
-    return points
+    return [Point(*values) for values in itertools.product(*(grid[flag] for flag in FLAGS))]
 
 
 def points_of(task: str, grid: str = "table11", only: dict[str, str] | None = None) -> list[Point]:
@@ -85,6 +81,5 @@ def points_of(task: str, grid: str = "table11", only: dict[str, str] | None = No
         if name not in FLAGS.values():
             raise ValueError(f"only={name}={value}: a fine-tuning has {', '.join(FLAGS.values())}")
         changed = list(dict.fromkeys(replace(point, **{name: value}) for point in points))
-        check_recipe(changed[0].flags)
         points = [point for point in points if float(getattr(point, name)) == float(value)] or changed
     return points

@@ -15,10 +15,9 @@ import sys
 from pathlib import Path
 
 from lib import logs
-from lib.command_line import UserError, run_main
+from lib.command_line import Flags, UserError, run_main
 from lib.cost import flops_of_run
 from lib.files import atomic, read_json, write_json
-from lib.flags import Flags
 from lib.folders import MANIFEST
 
 
@@ -39,9 +38,7 @@ def finish(save: Path, run: dict) -> dict:
         drop_optimizer(path)
     corrupted = logs.corruption(records, run["k"]) if run["model"] == "repeated-mlm" else None
     manifest, seconds = read_json(save / MANIFEST), logs.training_seconds(records)
-    workers = Flags.of(manifest["runs"][manifest["runs"].index("--user-dir") :]).whole(
-        "--distributed-world-size"
-    )
+    workers = Flags.of(manifest["runs"][2:]).whole("--distributed-world-size")
     return {
         "run": {**run, "rate": run["lr"], "lr": float(manifest["settings"]["--lr"])},
         "updates": updates,

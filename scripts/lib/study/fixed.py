@@ -11,9 +11,8 @@ import hashlib
 from pathlib import Path
 from types import SimpleNamespace
 
-from lib.command_line import UserError
+from lib.command_line import Flags, UserError
 from lib.files import read_json, write_json
-from lib.flags import Flags
 from lib.folders import CONFIGS
 from lib.glue.tasks import TASKS
 from lib.study import results

@@ -20,9 +20,8 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from lib.command_line import UserError
+from lib.command_line import Flags, UserError
 from lib.files import read_json
-from lib.flags import Flags
 from lib.folders import CONFIGS, MANIFEST
 from lib.glue.grids import FLAGS, Point, points_of
 from lib.glue.tasks import FROM_MNLI, TASKS
@@ -288,8 +287,7 @@ def pretrain_command(settings: SimpleNamespace, scripts: str, run: Run) -> list[
     words += ["--p", f"{run.p:g}", "--seed", str(run.seed)]
     updates = settings.updates
     if run.times != 1 and not updates:
-        flags = Flags.read(CONFIGS / "pretrain" / "table5.flags")
-        updates = (flags | Flags.read(CONFIGS / "size" / f"{size}.flags")).whole("--max-update")
+        updates = Flags.read(CONFIGS / "pretrain" / f"{size}.flags").whole("--max-update")
     words += ["--updates", str(round(run.times * updates))] if updates else []
     words += ["--gpus", str(settings.gpus)] if settings.gpus else ["--cpu"]
     words += shlex.split(settings.flags)

@@ -10,8 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from lib.command_line import UserError
-from lib.flags import Flags
+from lib.command_line import Flags, UserError
 from lib.study.runs import WORKFLOW, targets
 
 SCHEMA = yaml.safe_load((WORKFLOW / "config.schema.yaml").read_text(encoding="utf-8"))

@@ -79,7 +79,7 @@ def test_models_and_grids_of_the_tables(check, tmp_path, glue, checkpoint):
 
 def test_configurations_count_without_their_comments(check, monkeypatch, tmp_path):
     monkeypatch.setattr(fixed, "CONFIGS", tmp_path / "configs")
-    path = tmp_path / "configs/size/a.flags"
+    path = tmp_path / "configs/pretrain/a.flags"
     path.parent.mkdir(parents=True)
     path.write_text("--lr 1e-3\n")
     check("table2")
@@ -87,7 +87,7 @@ def test_configurations_count_without_their_comments(check, monkeypatch, tmp_pat
     path.write_text("# why\n--lr  1e-3\n")
     check("table2")
     path.write_text("--lr 2e-3\n")
-    with pytest.raises(UserError, match="configs/size/a.flags: there '--lr 1e-3', asked '--lr 2e-3'"):
+    with pytest.raises(UserError, match="configs/pretrain/a.flags: there '--lr 1e-3', asked '--lr 2e-3'"):
         check("table2")
 
 
