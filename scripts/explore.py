@@ -3,8 +3,9 @@
     python scripts/explore.py pretrained/exlm-molecules "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
 prints each state's most probable tokens, and the best and some sampled decodings of the sentence; writes
-filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap), graph.png
-(the states as a graph) and index.html (the graph and the decodings, to explore in a browser) into --output.
+filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap; with one
+word a state: transitions_one_word.png), graph.png (the states as a graph) and index.html (the graph and the
+decodings, to explore in a browser) into --output.
 """
 
 from __future__ import annotations
@@ -99,17 +100,17 @@ def describe_reading(reading) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    from fs_plugins.analysis.command_line import check_output
     from fs_plugins.analysis.page import page
     from fs_plugins.analysis.plots import state_graph, transition_heatmap
     from fs_plugins.huggingface.restore import load_explorer
 
-    check_output(args.output / PAGE)
+    args.output.mkdir(parents=True, exist_ok=True)
     explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)
     filling = explorer.fill(args.text, top=args.top, samples=args.samples, seed=args.seed)
     print(describe(filling))
     figures = {
         "transitions.png": transition_heatmap(filling),
+        "transitions_one_word.png": transition_heatmap(filling, words=1),
         "graph.png": state_graph(filling, args.min_edge),
     }
     text = json.dumps(filling.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)

@@ -5,7 +5,7 @@ is self-contained.
     python scripts/report.py ExLM=runs/exlm MLM=runs/mlm --output runs/report
 
 OUTPUT is a folder of the workflow. The report has whatever it holds of the study (figures 3, 4, 5, 8, 9 and
-12, tables 2, 4, 12 and 13), table 1 and table 3, also while the workflow is still running. NAME=DIR is a
+12, tables 2, 4, 12 and 13, the case study), tables 1, 3 and 9, also while the workflow runs. NAME=DIR is a
 model whose results were made by hand; DIR is searched for the result.json of finetune_glue.sh,
 finetune_squad.sh, finetune_moleculenet.sh and baseline_moleculenet.py.
 """
@@ -20,8 +20,9 @@ from lib.command_line import UserError, argument_parser, run_main, seeds
 from lib.report import finetunings, frame, study_tables
 from lib.report.page import Section
 from lib.report.study import Study
+from lib.study.results import SEEDS, STUDY
 
-PARTS = ("study", "table1", "table3")  # of a folder of the workflow
+PARTS = ("study", "table1", "table3", "settings.json")  # one of which a folder of the workflow has
 MOST_PROBLEMS = 10  # shown
 TITLE = "ExLM: the paper's results and ours"
 
@@ -33,17 +34,15 @@ def named(given: str) -> tuple[str, Path]:
         UserError: if there is no such folder.
     """
     name, equals, path = given.partition("=")
-    if equals and not (name and path):
-        raise UserError(f"{given!r}: give NAME=DIR, or the folder alone")
     if not equals or Path(given).is_dir():
         name, path = Path(given).resolve().name, given
-    if not Path(path).is_dir():
-        raise UserError(f"{path} is not a folder" if Path(path).exists() else f"{path} does not exist")
+    if not (name and path and Path(path).is_dir()):
+        raise UserError(f"{given}: give a folder that exists, or NAME=DIR")
     return name, Path(path)
 
 
-def page(folders: dict[str, Path], asked: tuple[int, ...]) -> Section:
-    """The report of folders by their names.
+def page(folders: list[tuple[str, Path]], asked: tuple[int, ...]) -> Section:
+    """The report of folders with their names.
 
     Args:
         asked: seeds of fine-tuning that each result should have, if its folder does not say.
@@ -52,43 +51,40 @@ def page(folders: dict[str, Path], asked: tuple[int, ...]) -> Section:
         UserError: if a folder holds no results, or two are of one model, task and seed.
     """
     problems: list[str] = []
-    studies, found = [], [frame.finetunings("", Path("no folder"), problems)]
-    expected: dict[str, dict[str, int]] = {"table1": {}, "table3": {}}
-    grids = {}
+    studies, sections, found = [], [], []
 
-    def add(name: str, folder: Path, table: str, seeds: int) -> None:
-        """The results of a model for a table, or for both."""
-        for counts in expected.values() if table == "" else [expected[table]]:
-            if name in counts:
+    def add(name: str, folder: Path, seeds: int, points: dict[str, int], table: str = "") -> None:
+        part = frame.finetunings(name, folder, problems)
+        if not table and part.empty and not problems:
+            raise UserError(
+                f"{folder} holds no results: give a folder of the workflow, or one with the result.json of "
+                "fine-tunings"
+            )
+        part = part.assign(expected=seeds, points=part["task"].map(points))
+        for other in found:
+            if set(other["model"]) & set(part["model"]) and set(other["table"]) & set(part["table"]):
                 raise UserError(
                     f"two models are named {name}, one in {folder}: give each its name by NAME=DIR"
                 )
-            counts[name] = seeds
-        found.append(frame.finetunings(name, folder, problems))
+        found.append(part)
 
-    for name, folder in folders.items():
-        if not any((folder / part).is_dir() for part in PARTS):
-            add(name, folder, "", len(asked))
-            if found[-1].empty and not problems:
-                raise UserError(
-                    f"{folder} holds no results: give a folder of the workflow (with {', '.join(PARTS)}), or "
-                    "one with result.json of the fine-tuning scripts"
-                )
+    for name, folder in folders:
+        if not any((folder / part).exists() for part in PARTS):
+            add(name, folder, len(asked), {})
             continue
         settings = frame.read(folder / "settings.json", problems)
-        if (folder / "study").is_dir():
+        if (folder / STUDY).is_dir():
             studies.append(Study(folder, problems))
-        for table in expected:
-            seeds = len(settings.get("seeds", {}).get(table, ())) or len(asked)
+        for table in ("table1", "table3"):
+            seeds = len(settings.get("finetune_seeds") or asked or (SEEDS[table] if settings else ()))
             for model in sorted(path for path in (folder / table).glob("*") if path.is_dir()):
-                add(model.name, model, table, seeds)
-                if table == "table3":
-                    grids[model.name] = settings.get("fixed", {}).get("table3", {}).get("grid")
-    results = pd.concat(found, ignore_index=True)
-    parts = {table: results[results["table"] == table] for table in expected}
-    sections = finetunings.table1(parts["table1"], expected["table1"]) if len(parts["table1"]) else []
-    if len(parts["table3"]):
-        sections.append(finetunings.table3(parts["table3"], expected["table3"], grids))
+                add(model.name, model, seeds, settings.get("points", {}), table)
+        if "table9" in settings.get("targets", ()):
+            sections.append(finetunings.table9(settings["moleculenet"], problems))
+    results = pd.concat([part for part in found if len(part)] or [frame.finetunings("", Path(), [])])
+    for table, part in results.reset_index(drop=True).groupby("table"):
+        made = finetunings.table1 if table == "table1" else finetunings.table3
+        sections += made(part.dropna(axis="columns", how="all"))
     for i, study in enumerate(studies, 1):
         several = len(studies) > 1
         title = f"The study of [MASK]{f': {study.output}' if several else ''}"
@@ -110,14 +106,10 @@ def run(argv: list[str] | None) -> None:
     add("--seeds", type=seeds, default=(), metavar="1,2,3", help=what)
     args = parser.parse_args(argv)
     given = [named(one) for one in args.results]
-    folders = dict(given)
-    if len(folders) < len(given):
-        name = next(name for i, (name, _) in enumerate(given) if name in dict(given[:i]))
-        raise UserError(f"two folders are named {name}: give each its own name by NAME=DIR")
     output = args.output or given[0][1]
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is not a folder")
-    report = page(folders, args.seeds)
+    report = page(given, args.seeds)
     output.mkdir(parents=True, exist_ok=True)
     for path in report.write(output):
         print(path)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from lib.figures import COLOURS, percent, png
+from lib.figures import COLOURS, lines, percent, png
 from lib.paper import cells, numbers
-from lib.report.comparisons import at_flops
+from lib.report.comparisons import leads
 from lib.report.page import markdown_table
+from lib.tables import Value, difference, of_summary, over_seeds, standard_error
 from matplotlib.figure import Figure
-from scipy import stats
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = ("results.md", "results_appendix.md")
@@ -32,33 +32,16 @@ def read(name: str) -> pd.DataFrame:
     return pd.read_csv(DOCS / "results" / f"{name}.csv", dtype=texts).fillna({"flags": "", "pretraining": ""})
 
 
-class Mean:
-    """A mean over seeds: of rows of one seed each, or of one row that is itself a mean."""
+def mean(rows: pd.DataFrame, column: str) -> Value | None:
+    """Over seeds: of rows of one seed each, or of one row that is itself a mean."""
+    if len(rows) == 1 and f"{column}_sd" in rows and rows[column].notna().all():
+        row = rows.iloc[0]
+        return of_summary(row[column], row[f"{column}_sd"], len(row["seeds"].split()))
+    return over_seeds(rows[column]) if column in rows else None
 
-    def __init__(self, rows: pd.DataFrame, column: str):
-        values = rows[column].dropna() if column in rows else pd.Series(dtype=float)
-        self.mean, self.sd, self.n = values.mean(), values.std(), len(values)
-        if self.n == 1 and f"{column}_sd" in rows:
-            self.sd, self.n = rows[f"{column}_sd"].iloc[0], len(rows["seeds"].iloc[0].split())
 
-    def text(self, digits: int) -> str:
-        spread = "" if np.isnan(self.sd) else f" ± {self.sd:.{digits}f}"
-        return f"{self.mean:z.{digits}f}{spread}" if self.n else ""
-
-    def error(self, other: "Mean") -> float:
-        """The standard error of the difference; NaN if either has one seed."""
-        return np.hypot(self.sd / max(self.n, 1) ** 0.5, other.sd / max(other.n, 1) ** 0.5)
-
-    def minus(self, other: "Mean", digits: int) -> str:
-        """The difference ± its standard error; * if its 95% interval (Welch's t) excludes zero."""
-        if not (self.n and other.n):
-            return ""
-        text, error = f"{self.mean - other.mean:+z.{digits}f}", self.error(other)
-        if np.isnan(error):
-            return text
-        both = (self.mean, self.sd, self.n), (other.mean, other.sd, other.n)
-        test = stats.ttest_ind_from_stats(*both[0], *both[1], equal_var=False)
-        return f"{text} ± {error:.{digits}f}" + ("*" if test.pvalue < 0.05 else "")
+def text(value: Value | None, digits: int) -> str:
+    return value.text(digits, count=False) if value else ""
 
 
 def experiments() -> pd.DataFrame:
@@ -70,45 +53,21 @@ def experiments() -> pd.DataFrame:
 
 def pretraining() -> pd.DataFrame:
     """Bits per masked token, less the MLM's and less ExLM's of the same k, and other measures."""
-    rows, head = [], ["experiment", "model", "k", "updates", "bits", "less the MLM's", "less ExLM's"]
-    data = read("pretraining").query("use == 'result'")
+    rows, data = [], read("pretraining").query("use == 'result'")
     data = data[~data["flags"].str.contains(REMOVED)]
     for name, part in data.groupby("experiment", sort=False):
-        mlm = Mean(part.query("model == 'mlm' and updates == updates.min()"), "bits")
+        mlm = mean(part.query("model == 'mlm' and updates == updates.min()"), "bits")
         for (model, flags, k, updates), one in part.groupby(["model", "flags", "k", "updates"], sort=False):
-            bits, exlm = (
-                Mean(one, "bits"),
-                Mean(part.query("model == 'exlm' and flags == '' and k == @k"), "bits"),
-            )
+            bits = mean(one, "bits")
+            exlm = mean(part.query("model == 'exlm' and flags == '' and k == @k"), "bits")
+            row = {"experiment": name, "model": f"{model} {flags}".strip(), "k": f"{k}" if k > 1 else ""}
+            row |= {"updates": f"{updates}", "bits": text(bits, 3)}
+            row["less the MLM's"] = "" if bits == mlm else difference(bits, mlm)
             plain = not flags and model in ("mlm", "exlm")
-            less = [
-                "" if bits.mean == mlm.mean else bits.minus(mlm, 3),
-                "" if plain else bits.minus(exlm, 3),
-            ]
-            others = [Mean(one, column).text(digits) for column, digits in MEASURES.items()]
-            k = f"{k}" if k > 1 else ""
-            rows.append([name, f"{model} {flags}".strip(), k, f"{updates}", bits.text(3), *less, *others])
-    return pd.DataFrame(rows, columns=[*head, *(column.replace("_", " ") for column in MEASURES)])
-
-
-def states(file: str = "states", by: str = "p") -> pd.DataFrame:
-    """Joint bits, and the lead over the MLM after the same updates and at the same FLOPs."""
-    columns = {"marginal": 3, "gain": 3, "second_state": 1, "divergence": 2}
-    head = [by, "model", "seeds", "joint bits", *(column.replace("_", " ") for column in columns)]
-    head, rows = [*head, "FLOPs, times the MLM's", "lead, same updates", "lead, equal FLOPs"], []
-    for group, part in read(file).groupby(by, sort=False):
-        mlms = part[part.k == 1]
-        mlm = mlms[mlms.updates == mlms.updates.min()]
-        for (label, k), one in part.groupby(["label", "k"], sort=False):
-            joint, cost, equal = Mean(one, "joint"), "", pd.DataFrame({"joint": []})
-            if "flops" in part:
-                cost = f"{one.flops.mean() / mlm.flops.mean():.2f}"
-                equal = pd.DataFrame({"joint": at_flops(mlms, "joint", one.flops.mean())})
-            leads = [Mean(other, "joint").minus(joint, 3) if k > 1 else "" for other in (mlm, equal)]
-            values = [Mean(one, column).text(digits) for column, digits in columns.items()]
-            key = percent(group) if by == "p" else group
-            rows.append([key, label, f"{joint.n}", joint.text(3), *values, cost, *leads])
-    return pd.DataFrame(rows, columns=head)
+            row["less ExLM's"] = "" if plain else difference(bits, exlm)
+            others = {column: text(mean(one, column), digits) for column, digits in MEASURES.items()}
+            rows.append(row | {column.replace("_", " "): value for column, value in others.items()})
+    return pd.DataFrame(rows)
 
 
 def plateau() -> pd.DataFrame:
@@ -125,16 +84,15 @@ def plateau() -> pd.DataFrame:
 
 def finetuning() -> pd.DataFrame:
     """Scores, and in brackets the difference from the MLM of the same pre-training."""
-    data = read("finetuning").rename(columns={"sd": "score_sd"})
-    tasks, rows = list(dict.fromkeys(data["task"])), []
+    data, rows = read("finetuning").rename(columns={"sd": "score_sd"}), []
     for (pretraining, model), part in data.groupby(["pretraining", "model"], sort=False):
         mlm, row = data.query("pretraining == @pretraining and model == 'MLM'"), [pretraining, model]
-        for task in tasks:
-            score, other = (Mean(one[one.task == task], "score") for one in (part, mlm))
-            change = score.minus(other, 1) if model != "MLM" else ""
-            row.append(score.text(1) + (f" ({change})" if change else ""))
+        for task in data["task"].unique():
+            score, other = (mean(one[one.task == task], "score") for one in (part, mlm))
+            change = difference(score, other, 1) if model != "MLM" else ""
+            row.append(text(score, 1) + (f" ({change})" if change else ""))
         rows.append(row)
-    return pd.DataFrame(rows, columns=["pre-training", "model", *tasks])
+    return pd.DataFrame(rows, columns=["pre-training", "model", *data["task"].unique()])
 
 
 def variance() -> pd.DataFrame:
@@ -160,11 +118,12 @@ def gap_figure(figure: Figure) -> None:
         axes.plot([], [], label=f"{corpus}, k = {k}", **style)
         for one in read("experiments").query("p == 0.15 and what.str.contains(@corpus)").itertuples():
             part = data[data.experiment == one.name]
-            mlm = Mean(part.query("model == 'mlm' and updates == updates.min()"), "bits")
-            exlm = Mean(part.query("model == 'exlm' and k == @k"), "bits")
-            error, x = exlm.error(mlm), one.tokens_million * (1 + 0.02 * (k - 3))
-            alone = {"mfc": "white"} if np.isnan(error) else {"yerr": error, "capsize": 3}
-            axes.errorbar(x, exlm.mean - mlm.mean, **alone, **style)
+            mlm = mean(part.query("model == 'mlm' and updates == updates.min()"), "bits")
+            if not (exlm := mean(part.query("model == 'exlm' and k == @k"), "bits")):
+                continue
+            error, x = standard_error(exlm, mlm), one.tokens_million * (1 + 0.02 * (k - 3))
+            alone = {"mfc": "white"} if error is None else {"yerr": error, "capsize": 3}
+            axes.errorbar(x, exlm.centre - mlm.centre, **alone, **style)
     axes.axhline(0, color="0.3", lw=1)
     axes.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
     axes.minorticks_off()
@@ -187,19 +146,6 @@ def figure5(figure: Figure) -> None:
         axes.set_xticks(range(len(ps)), [percent(p) for p in ps])
 
 
-def quickstart_figure(figure: Figure) -> None:
-    """Joint bits of the quickstart's models over updates: mean and range of the seeds."""
-    axes = figure.add_subplot(xlabel="updates", ylabel="joint bits per masked token (validation)")
-    labels = read("quickstart").groupby("name")["label"].first()
-    models = read("quickstart_curves").groupby("model", sort=False)
-    for colour, (name, part) in zip(COLOURS, models, strict=False):
-        found = part.groupby("updates")["joint"].agg(["mean", "min", "max"])
-        axes.plot(found.index, found["mean"], color=colour, marker="o", label=labels[name])
-        axes.fill_between(found.index, found["min"], found["max"], color=colour, alpha=0.2, lw=0)
-    axes.grid(alpha=0.25)
-    axes.legend(frameon=False)
-
-
 def states_figure(figure: Figure) -> None:
     """Joint bits over FLOPs, a panel for each p; error bars are standard deviations."""
     data = read("states")
@@ -210,24 +156,30 @@ def states_figure(figure: Figure) -> None:
         for label, one in part.groupby("model", sort=False):
             groups = [group for _, group in one.groupby("updates")]
             xs = [group.flops.mean() / part.query("k == 1")["flops"].min() for group in groups]
-            ys = [Mean(group, "joint") for group in groups]
+            ys = [mean(group, "joint") for group in groups]
             style = {"color": colours.get(label, "0.2"), "marker": "o", "capsize": 3, "label": label}
-            axes.errorbar(xs, [y.mean for y in ys], [y.sd for y in ys], **style)
+            axes.errorbar(xs, [y.centre for y in ys], [y.spread or 0 for y in ys], **style)
         axes.set(
             title=f"p = {percent(p)}", xscale="log", xlabel="FLOPs", ylabel="joint bits per masked token"
         )
     panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
 
 
-TABLES = {
-    table.__name__: table for table in (experiments, pretraining, states, plateau, variance, finetuning)
-}
-TABLES["quickstart"] = lambda: states("quickstart", "corpus")
+def quickstart_figure() -> Figure:
+    """Joint bits of the quickstart's models over updates."""
+    labels = read("quickstart").groupby("name")["label"].first()
+    values = {}
+    for (name, updates), part in read("quickstart_curves").groupby(["model", "updates"], sort=False):
+        values.setdefault(labels[name], {})[updates] = mean(part, "joint")
+    return lines(values, "joint bits per masked token (validation)", "updates", band=True)
+
+
+TABLES = {table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning)}
+TABLES |= {"states": lambda: leads(read("states")), "quickstart": lambda: leads(read("quickstart"), "corpus")}
 FIGURES = {  # file: function, width and height
     "results_gap": (gap_figure, 7, 3.6),
     "results_figure5": (figure5, 9, 2.9),
     "results_states": (states_figure, 9, 3.6),
-    "quickstart": (quickstart_figure, 7, 3.6),
 }
 
 
@@ -246,6 +198,7 @@ def main() -> None:
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
         (DOCS / f"{name}.png").write_bytes(png(figure))
+    (DOCS / "quickstart.png").write_bytes(png(quickstart_figure()))
 
 
 if __name__ == "__main__":

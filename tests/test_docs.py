@@ -57,10 +57,10 @@ def options_of_fairseq() -> set[str]:
 
 
 @cache
-def options_of(name: str) -> set[str]:
-    """Those in the help of a script or a module."""
+def options_of(name: str, *command: str) -> set[str]:
+    """Those in the help of a script or a module, or of one of its commands."""
     said = io.StringIO()
-    argv = mock.patch.object(sys, "argv", [name, "--help"])
+    argv = mock.patch.object(sys, "argv", [name, *command, "--help"])
     with contextlib.redirect_stdout(said), argv, pytest.raises(SystemExit) as ended:
         if name.endswith(".sh"):
             pages.resolve(Path(name).stem, "--help")
@@ -85,7 +85,8 @@ def test_a_command_calls_what_exists_with_options_it_knows(name, words, monkeypa
         return  # without options, such as quickstart.sh
     else:
         trains = "/pretrain_" in name or "/finetune_" in name
-        assert used <= options_of(name) | (options_of_fairseq() if trains else set())
+        command = words[:1] if name == "fs_plugins.analysis" else ()
+        assert used <= options_of(name, *command) | (options_of_fairseq() if trains else set())
 
 
 def check_targets(words: list[str]) -> None:

@@ -1,7 +1,6 @@
 """What a trained model says: readings of a sentence with masks (appendix P), and embeddings.
 
-Measures that compare models have a command each, ``python -m fs_plugins.analysis.NAME``: ``probe``,
-``joint_likelihood``, ``filling``, ``atom_probe``, ``use_of_states`` and ``corpus_entropy``.
+Measures that compare models are commands, ``python -m fs_plugins.analysis MEASURE CHECKPOINT``.
 
 >>> from fs_plugins.analysis import load
 >>> load("checkpoints/exlm/checkpoint_best.pt").fill("This is <mask>.").best.text

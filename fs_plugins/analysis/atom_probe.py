@@ -1,22 +1,5 @@
-"""Atom probe: what a linear model reads of an atom from a model's vectors of a molecule without masks.
+"""Atom probe: what a linear model reads of an atom from a model's vectors of a molecule without masks."""
 
-    python -m fs_plugins.analysis.atom_probe checkpoint.pt --data data-bin/smiles --output atoms.json
-
-Molecules of a split go through the model as they are, nothing masked. Of each atom the last layer's vector at
-its token is kept, frozen (of Repeated MLM the mean of its copies'), and a linear model is fitted to two
-thirds of the molecules and tested on the others:
-
-* hydrogens, degree (bonds to other atoms than hydrogen), ring (whether it is in one): logistic regression,
-  the share of the test atoms that are right.
-* charge: Gasteiger's partial charge, by ridge regression, R^2.
-
-Beside the model: `untrained`, the same encoder as initialised; `token`, the atom's own token (one-hot)
-instead of a vector; `shuffled`, the model's vectors with the labels of the training atoms shuffled, which has
-to be no better than `majority`, the most frequent label (of charge, the mean). Standard errors take the atoms
-of a molecule as one cluster.
-"""
-
-import argparse
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,17 +13,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from fs_plugins.analysis import command_line
-from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint, untrained_model
-from fs_plugins.analysis.entropy import ClusteredMean, Mean
-from fs_plugins.analysis.masked_samples import BATCH_TOKENS, load_samples
+from fs_plugins.analysis.checkpoint import Checkpoint, untrained_model
+from fs_plugins.analysis.masked_samples import BATCH_TOKENS
+from fs_plugins.analysis.means import ClusteredMean, Mean
 from fs_plugins.data.molecules import parse_molecule
 
 logger = logging.getLogger(__name__)
 
 CLASSES = ("hydrogens", "degree", "ring")
 CHARGE = "charge"
-MOLECULES = 900
 
 
 @dataclass(frozen=True)
@@ -180,8 +161,19 @@ def score(said: np.ndarray, labels: np.ndarray, molecule: np.ndarray, *, values:
 
 
 def atom_probe(checkpoint: Checkpoint, samples: Sequence[Tensor], *, seed: int = 1) -> dict:
-    """The probe of the module: by property, by row (``model``, ``untrained``, ``token``, ``shuffled``,
-    ``majority``) a :class:`Mean`.
+    """What a linear model reads of an atom from a model's vectors of a molecule without masks.
+
+    Of each atom the last layer's vector at its token is kept, frozen (of Repeated MLM the mean of its
+    copies'), and a linear model is fitted to two thirds of the molecules and tested on the others:
+
+    * hydrogens, degree (bonds to other atoms than hydrogen), ring (whether it is in one): logistic
+      regression, the share of the test atoms that are right.
+    * charge: Gasteiger's partial charge, by ridge regression, R^2.
+
+    Beside the model: untrained, the same encoder as initialised; token, the atom's own token (one-hot)
+    instead of a vector; shuffled, the model's vectors with the labels of the training atoms shuffled, which
+    has to be no better than majority, the most frequent label (of charge, the mean). Standard errors take the
+    atoms of a molecule as one cluster.
 
     Args:
         checkpoint: of SMILES.
@@ -203,28 +195,3 @@ def atom_probe(checkpoint: Checkpoint, samples: Sequence[Tensor], *, seed: int =
         rows["majority"] = majority(**options)
         result[name] = rows
     return result
-
-
-def measure(args: argparse.Namespace) -> dict:
-    """What the command writes."""
-    checkpoint = load_checkpoint(args.checkpoint, args.data, args.device)
-    samples = load_samples(
-        checkpoint,
-        split=args.split,
-        count=args.max_sentences,
-        break_mode="eos",
-        max_tokens=args.max_tokens,
-    )
-    results = atom_probe(checkpoint, samples, seed=args.seed)
-    about = command_line.about(checkpoint)
-    return {**about, "split": args.split, "seed": args.seed, "results": results}
-
-
-def main(argv=None) -> None:
-    arguments = command_line.parser(__doc__, samples="molecules, the first of the split", count=MOLECULES)
-    command_line.add_max_tokens(arguments)
-    command_line.run(arguments, measure, argv)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Entropy of the predictions for masked tokens (appendices E and Q.1), in bits.
+"""Entropy of the predictions for masked tokens (appendices E and Q.1, figures 5 and 12), in bits.
 
 Of a masked token:
 
@@ -8,16 +8,136 @@ Of a masked token:
   weighted by the posterior probability that u emits the token.
 """
 
+import copy
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from fairseq import tasks, utils
+from omegaconf import open_dict
 from torch import Tensor
+from tqdm import tqdm
 
+from fs_plugins.analysis.checkpoint import Checkpoint
+from fs_plugins.analysis.masked_measures import own_states
+from fs_plugins.analysis.means import ClusteredMean
 from fs_plugins.custom_ops.dag_loss import node_posteriors
 from fs_plugins.custom_ops.match_scores import CHUNK_BYTES, match_scores
+from fs_plugins.data.repeated_tokens import corrupted_tokens
+
+TASKS = ("masked_lm", "repeated_masked_lm")
+
+
+def corpus_entropy(
+    checkpoint: Checkpoint,
+    *,
+    split: str = "valid",
+    mask_prob: float | None = None,
+    max_sentences: int | None = None,
+    batch_size: int = 16,
+    seed: int = 1,
+) -> dict:
+    """Entropy of a checkpoint's predictions over a split of its data (appendices E.2 and Q.1, figures 5, 12).
+
+    In bits: of a vanilla MLM over its masked tokens; of a Repeated MLM over tokens whose k copies are all
+    masked; of an ExLM over the k nodes of each mask, and weighted by the posterior probability that a node
+    emits the token (entropy_posterior); own_share is the part of the posterior on the token's own nodes,
+    nonfinite the number of sentences without a finite likelihood, which count in the plain mean only, and
+    uniform, log2 V, the most there can be.
+
+    Sentences are masked as in training, but by <mask> only: --leave-unmasked-prob and --random-token-prob
+    are set to 0, so that no masked token is visible. <s> and </s> are left out, and of Repeated MLM the
+    tokens with a visible copy. Each token counts once; standard errors take the tokens of a sentence as one
+    cluster.
+
+    Args:
+        checkpoint: of a task ``masked_lm`` or ``repeated_masked_lm``; ``checkpoint.data`` holds the split.
+        mask_prob: p; by default that of the training.
+        max_sentences: a random choice of so many; by default all.
+        batch_size: sentences at a time; results do not depend on it.
+        seed: of the masks and the choice of sentences.
+
+    Raises:
+        FileNotFoundError: if there is no such split.
+        ValueError: for another task, p outside (0, 1), sizes below 1, or more states than positions.
+    """
+    task = _masked_task(checkpoint, mask_prob, seed)
+    if max_sentences is not None and max_sentences < 1:
+        raise ValueError(f"the number of sentences must be at least 1, got {max_sentences}")
+    task.load_dataset(split)
+    dataset, model, k = task.dataset(split), checkpoint.model, checkpoint.states or checkpoint.copies
+    plain, posterior, own_share, nonfinite = ClusteredMean(), ClusteredMean(), ClusteredMean(), 0
+    d = checkpoint.dictionary
+    ends = torch.tensor([d.bos(), d.eos(), d.pad()], device=checkpoint.device)
+    batches = _batches(dataset, max_sentences, batch_size, seed)
+    for indices in tqdm(batches, desc=f"entropy, {split}", unit="batch", disable=None):
+        batch = dataset.collater([dataset[i] for i in indices])
+        if checkpoint.device.type == "cuda":
+            batch = utils.move_to_cuda(batch, checkpoint.device)
+        tokens, target = batch["net_input"]["src_tokens"], batch["target"]
+        if checkpoint.states is None:
+            wanted = corrupted_tokens(target, k, d.pad()) & ~torch.isin(target[:, ::k], ends)
+            plain.add(mlm_entropy(model, tokens, target, wanted, k), wanted)
+            continue
+        try:
+            states = exlm_entropy(model, tokens, target)
+        except ValueError as error:
+            if "--max-positions" not in str(error):
+                raise
+            raise ValueError(f"{error}; for this model: a lower mask probability") from error
+        wanted = ~torch.isin(states.targets, ends)
+        plain.add(states.plain, wanted)
+        if checkpoint.has_transitions:
+            wanted &= states.finite[:, None]
+            nonfinite += int((~states.finite).sum())
+            posterior.add(states.posterior, wanted)
+            own_share.add(states.own_share, wanted)
+    repeated = checkpoint.states is None and k > 1
+    return {
+        "checkpoint": str(checkpoint.path),
+        "arch": checkpoint.arch,
+        "kind": "exlm" if checkpoint.states else "repeated_mlm" if repeated else "mlm",
+        "k": k,
+        "mask_prob": task.cfg.mask_prob,
+        "split": split,
+        "seed": seed,
+        "entropy": plain.result(),
+        "entropy_posterior": posterior.result(),
+        "own_share": own_share.result(),
+        "nonfinite": nonfinite,
+        "uniform": math.log2(len(d)),
+        "unit": "bits",
+        "excluded": "<s>, </s>" + (", tokens with a visible copy" if repeated else ""),
+        "masked_by": "<mask> only",
+    }
+
+
+def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
+    """The task of the checkpoint's training, on ``checkpoint.data`` and masking by ``<mask>`` only."""
+    if checkpoint.task not in TASKS:
+        raise ValueError(
+            f"{checkpoint.path} was trained by --task {checkpoint.task}, which masks nothing: give a "
+            f"checkpoint of pre-training ({' or '.join(TASKS)})"
+        )
+    cfg = copy.deepcopy(checkpoint.cfg.task)
+    with open_dict(cfg):
+        cfg.data, cfg.seed = str(checkpoint.data), seed
+        cfg.leave_unmasked_prob = cfg.random_token_prob = 0.0
+        cfg.mask_prob = cfg.mask_prob if mask_prob is None else mask_prob
+    if not 0.0 < cfg.mask_prob < 1.0:
+        raise ValueError(f"the mask probability must be between 0 and 1, both excluded, got {cfg.mask_prob}")
+    return tasks.setup_task(cfg, from_checkpoint=True)
+
+
+def _batches(dataset, max_sentences: int | None, batch_size: int, seed: int) -> list[np.ndarray]:
+    """Indices of each batch, the longest sentences first, so that too little memory shows at once."""
+    order = np.asarray(dataset.ordered_indices())[::-1]  # by length
+    if max_sentences is not None and max_sentences < len(order):
+        chosen = np.random.default_rng(seed).choice(len(order), max_sentences, replace=False)
+        order = order[np.isin(order, chosen)]
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
 
 def entropy_bits(states: Tensor, weight: Tensor, bias: Tensor, chunk_bytes: int = CHUNK_BYTES) -> Tensor:
@@ -90,47 +210,3 @@ def exlm_entropy(model, tokens: Tensor, target: Tensor) -> StateEntropy:
         targets=layout.targets,
         finite=log_probs.isfinite(),
     )
-
-
-def own_states(nodes: Tensor, k: int) -> Tensor:
-    """[B, M, L = M k] values of each target's nodes -> [B, M, k] those of its own."""
-    M = nodes.shape[1]
-    return nodes.unflatten(2, (M, k)).diagonal(dim1=1, dim2=2).transpose(1, 2)
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A mean over tokens; ``standard_error`` with each sentence's tokens as one cluster; how many of each."""
-
-    mean: float
-    standard_error: float
-    tokens: int
-    sentences: int
-
-
-@dataclass
-class ClusteredMean:
-    """Sums and counts of sentences, for a mean over all their tokens."""
-
-    sums: list[float] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-
-    def add(self, values: Tensor, wanted: Tensor) -> None:
-        """values [B, M], of which those ``wanted`` [B, M] count; a row is a sentence."""
-        self.add_sums(torch.where(wanted, values, 0.0).double().sum(1), wanted.sum(1))
-
-    def add_sums(self, sums: Tensor, counts: Tensor) -> None:
-        """Of sentences [B], the sum of their tokens' values, and how many these are."""
-        self.sums += sums.double().tolist()
-        self.counts += counts.tolist()
-
-    def result(self) -> Mean | None:
-        """None where no token was counted; the error is NaN for a single sentence."""
-        sums, counts = np.array(self.sums), np.array(self.counts)
-        sums, counts = sums[counts > 0], counts[counts > 0]
-        if len(counts) == 0:
-            return None
-        mean, n = sums.sum() / counts.sum(), len(counts)
-        spread = ((sums - mean * counts) ** 2).sum()
-        error = math.sqrt(spread * n / (n - 1)) / counts.sum() if n > 1 else math.nan
-        return Mean(float(mean), float(error), int(counts.sum()), n)

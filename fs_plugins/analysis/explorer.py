@@ -118,7 +118,7 @@ class Explorer:
             raise ValueError(
                 f"{checkpoint.path} is a vanilla masked language model (--arch {checkpoint.arch}), which has "
                 "no graph of states to explore: give a checkpoint of exlm_* or p_roberta_ext_denselink*; "
-                "fs_plugins.analysis.corpus_entropy reads both"
+                "python -m fs_plugins.analysis measures both"
             )
         self.checkpoint, self.codec = checkpoint, codec
 

@@ -1,34 +1,16 @@
-"""Filling molecules: what a model puts where tokens of a molecule are masked, and whether it is one.
+"""Filling molecules: what a model puts where tokens of a molecule are masked, and whether it is one."""
 
-    python -m fs_plugins.analysis.filling checkpoint.pt --mask-prob 0.15 0.387 0.622 --output filling.json
-
-Of single molecules, written as SMILES, a share of the tokens is masked, the same for every model, and filled
-again several times. A filling is drawn from what the model says of all masked tokens together
-(fs_plugins/analysis/masked_prediction.py): by an MLM, and by ExLM w/o transitions, each token by itself; by
-ExLM a path through its graph of as many nodes as there are targets, then the word of each node.
-
-Given are shares of all fillings; standard errors take the fillings of a molecule as one cluster:
-
-* valid: RDKit can read it.
-* equal: it is the original molecule (the same canonical SMILES).
-* distinct: valid, and not the same molecule as another filling counted of the same original.
-* special: with a symbol that is no token of a molecule, such as <s>; never valid.
-"""
-
-import argparse
 import logging
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fs_plugins.analysis import command_line
-from fs_plugins.analysis.entropy import ClusteredMean
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
-from fs_plugins.analysis.masked_samples import SEED, MaskedBatch, masked_batches
+from fs_plugins.analysis.masked_samples import SEED, MaskedBatch
+from fs_plugins.analysis.means import ClusteredMean
 from fs_plugins.analysis.readings import StateGraphReader
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 
@@ -86,9 +68,18 @@ def filling(
     *,
     fillings: int = FILLINGS,
     seed: int = SEED,
-    device="cpu",
 ) -> dict:
-    """Fills molecules of which ``share`` of the tokens is masked.
+    """Filling of molecules: a share of the tokens is masked, the same for every model, and filled again.
+
+    A filling is drawn from what the model says of all masked tokens together (fs_plugins/analysis/
+    masked_prediction.py): by an MLM, and by ExLM w/o transitions, each token by itself; by ExLM a path
+    through its graph of as many nodes as there are targets, then the word of each node. Given are shares of
+    all fillings; standard errors take the fillings of a molecule as one cluster:
+
+    * valid: RDKit can read it.
+    * equal: it is the original molecule (the same canonical SMILES).
+    * distinct: valid, and not the same molecule as another filling counted of the same original.
+    * special: with a symbol that is no token of a molecule, such as <s>; never valid.
 
     Args:
         predictor: the model.
@@ -96,11 +87,10 @@ def filling(
         share: between 0 and 1.
         fillings: of each molecule, at least 1.
         seed: of the masks and of the fillings.
-        device: where the model is.
 
     Returns:
-        ``mask_prob``, ``fillings`` of each molecule, and the measures of the module, each a :class:`Mean`
-        whose ``tokens`` are fillings and ``sentences`` molecules.
+        ``mask_prob``, ``fillings`` of each molecule, and the measures, each a :class:`Mean` whose ``tokens``
+        are fillings and ``sentences`` molecules.
 
     Raises:
         ValueError: if ``fillings`` is below 1.
@@ -111,8 +101,7 @@ def filling(
     ends = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])
     special = torch.tensor([*range(dictionary.nspecial), dictionary.index("<mask>")])
     meters = {name: ClusteredMean() for name in MEASURES}
-    batches = masked_batches(samples, share, dictionary, states=predictor.states, seed=seed, device=device)
-    for batch in batches:
+    for batch in predictor.batches(samples, share, seed):
         for b, words in enumerate(draw_fillings(predictor, batch, fillings, seed)):
             tokens, masked = batch.tokens[b].cpu(), batch.masked[b].cpu()
             inside = ~torch.isin(tokens, ends)
@@ -135,22 +124,3 @@ def filling(
         logger.warning("%d samples are no molecules that RDKit can read, and are left out", skipped)
     results = {name: meter.result() for name, meter in meters.items()}
     return {"mask_prob": share, "fillings": fillings, **results}
-
-
-def measure(args: argparse.Namespace) -> dict:
-    """What the command writes."""
-    return command_line.at_mask_probs(args, partial(filling, fillings=args.fillings))
-
-
-def main(argv=None) -> None:
-    arguments = command_line.parser(__doc__, samples="molecules, the first of the split")
-    command_line.add_mask_prob(arguments)
-    arguments.add_argument(
-        "--fillings", type=int, default=FILLINGS, metavar="N", help="of each molecule (default: %(default)s)"
-    )
-    arguments.set_defaults(sample_break_mode="eos")
-    command_line.run(arguments, measure, argv)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,6 +11,7 @@ A model knows how many words are missing and where, but none of them:
 * ExLM w/o transitions: the CTC probability that the token's k states emit w and nothing else; not the blank.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fs_plugins.analysis.checkpoint import Checkpoint
+from fs_plugins.analysis.masked_samples import SEED, MaskedBatch, masked_batches
 from fs_plugins.custom_ops.dag_loss import dag_loss, node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.models.exlm import ExLMModel, StateGraph
@@ -106,6 +108,11 @@ class MaskedPredictor:
     def states(self) -> int:
         """Most tokens that the model makes of one."""
         return self.k * self.copies
+
+    def batches(self, samples: Sequence[Tensor], share: float, seed: int = SEED) -> Iterator[MaskedBatch]:
+        """:func:`masked_batches` of the samples for this model, on its device."""
+        options = {"states": self.states, "seed": seed, "device": next(self.model.parameters()).device}
+        return masked_batches(samples, share, self.dictionary, **options)
 
     @torch.no_grad()
     def graph(self, tokens: Tensor, masked: Tensor) -> MaskedGraph:

@@ -33,7 +33,7 @@ def check_min_edge(min_edge: float) -> None:
         raise ValueError(f"min_edge is a probability, 0 to 1, got {min_edge}")
 
 
-def transition_heatmap(filling: Filling) -> Figure:
+def transition_heatmap(filling: Filling, words: int = WORDS) -> Figure:
     """The transition matrix E(u, v), rows u and columns v, each node named by its most probable words."""
     nodes = shown_nodes(filling)
     n = len(nodes)
@@ -51,7 +51,7 @@ def transition_heatmap(filling: Filling) -> Figure:
             if v.index > u.index and p >= 0.01:
                 colour = "white" if p > 0.4 else "black"
                 axes.text(j, i, f"{100 * p:.0f}", ha="center", va="center", fontsize=8, color=colour)
-    labels = [_label(node) for node in nodes]
+    labels = [_label(node, words) for node in nodes]
     axes.set_xticks(range(n), labels, rotation=60, ha="right", rotation_mode="anchor", fontsize=9)
     axes.set_yticks(range(n), labels, fontsize=9)
     for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
@@ -186,8 +186,8 @@ def _left_out(filling: Filling, nodes: Sequence[Node]) -> str:
     return f"{missing} states of <s> and </s> that a path passes with less than {LEAST_VISIT:.0%} left out"
 
 
-def _label(node: Node) -> str:
-    return " · ".join(_cut(word.text, LONGEST_WORD) for word in node.words[: 1 if _is_end(node) else WORDS])
+def _label(node: Node, words: int) -> str:
+    return " · ".join(_cut(word.text, LONGEST_WORD) for word in node.words[: 1 if _is_end(node) else words])
 
 
 def _is_end(node: Node) -> bool:

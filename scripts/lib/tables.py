@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from scipy import stats
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,37 @@ class Value:
         spread = self.spread or 0.0
         return self.centre - spread, self.centre + spread
 
-    def text(self, digits: int = 1) -> str:
+    def text(self, digits: int = 1, count: bool = True) -> str:
         """Such as "82.0 ± 1.4 (n=3)"; "82.0 (n=2 of 3)", a median with a seed missing; "82.0", one seed."""
         spread = f" ± {self.spread:.{digits}f}" if self.spread is not None and not self.median else ""
-        count = f"{len(self.numbers)}" + (f" of {self.expected}" if len(self.numbers) < self.expected else "")
-        return f"{self.centre:z.{digits}f}{spread}" + ("" if count == "1" else f" (n={count})")
+        n = f"{len(self.numbers)}" + (f" of {self.expected}" if len(self.numbers) < self.expected else "")
+        return f"{self.centre:z.{digits}f}{spread}" + (f" (n={n})" if count and n != "1" else "")
+
+
+def of_summary(mean: float, sd: float, n: int) -> Value:
+    """A value of which only mean and sample standard deviation (NaN of a single seed) are known."""
+    if np.isnan(sd):
+        return Value((mean,))
+    apart = np.arange(n) - (n - 1) / 2
+    return Value(tuple(mean + sd * apart / apart.std(ddof=1)))
+
+
+def difference(one: Value | None, other: Value | None, digits: int = 3) -> str:
+    """Of the means ± its standard error; * if its 95% interval (Welch's t) excludes zero."""
+    if not (one and other):
+        return ""
+    text, error = f"{one.centre - other.centre:+z.{digits}f}", standard_error(one, other)
+    if error is None:
+        return text
+    test = stats.ttest_ind(one.numbers, other.numbers, equal_var=False)
+    return f"{text} ± {error:.{digits}f}" + ("*" if test.pvalue < 0.05 else "")
+
+
+def standard_error(one: Value, other: Value) -> float | None:
+    """Of the difference of two means; None if either is of one seed."""
+    if one.spread is None or other.spread is None:
+        return None
+    return math.hypot(one.spread / len(one.numbers) ** 0.5, other.spread / len(other.numbers) ** 0.5)
 
 
 def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool = False) -> Value | None:

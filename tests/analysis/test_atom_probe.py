@@ -1,7 +1,5 @@
 """Atoms and their labels are RDKit's, vectors those of their tokens, and the probe finds what is there."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -122,18 +120,3 @@ def test_an_untrained_model_is_that_of_its_seed(pretrained):
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
     assert not torch.equal(weights[0], checkpoint.model.encoder.lm_head.dense.weight)
     assert torch.equal(torch.random.get_rng_state(), state)
-
-
-@pytest.mark.parametrize("arch", ["mlm_tiny", "exlm_tiny"])
-def test_the_command(arch, tmp_path, save_checkpoint):
-    smiles = ["CCO", "CNC", "c1ccccc1C", "C1CC1", "ClC(=O)N", "OCCO", "CC(C)=O", "C[NH3+]", "CC=O"]
-    rows = [sample[1:].tolist() for sample in samples(*smiles)]
-    builders.write_split(tmp_path / "bin", "valid", rows, SYMBOLS)
-    path, output = save_checkpoint(arch, symbols=SYMBOLS), tmp_path / "atoms.json"
-    flags = ["--data", str(tmp_path / "bin"), "--device", "cpu", "--output", str(output)]
-    atom_probe.main([str(path), *flags])
-    results = json.loads(output.read_text())["results"]
-    assert list(results) == ["hydrogens", "degree", "ring", "charge"]
-    for rows in results.values():
-        assert list(rows) == ["model", "untrained", "token", "shuffled", "majority"]
-        assert all(row["sentences"] == 3 and row["mean"] <= 1 for row in rows.values())

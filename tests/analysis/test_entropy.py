@@ -1,4 +1,5 @@
-"""Entropies against their definitions, token by token in float64, and posteriors against enumeration."""
+"""Entropies against their definitions, token by token in float64, posteriors against enumeration, and of a
+split against a loop over fairseq's own batches."""
 
 import math
 
@@ -6,9 +7,21 @@ import numpy as np
 import pytest
 import torch
 
-from fs_plugins.analysis.entropy import ClusteredMean, entropy_bits, exlm_entropy, mlm_entropy
+from fs_plugins.analysis import load_checkpoint
+from fs_plugins.analysis.entropy import (
+    _masked_task,
+    corpus_entropy,
+    entropy_bits,
+    exlm_entropy,
+    mlm_entropy,
+)
+from fs_plugins.analysis.means import ClusteredMean
 from fs_plugins.data.repeated_tokens import corrupted_tokens
 from tests import builders, oracles
+from tests.analysis.conftest import SENTENCES
+
+EXLM = {"criterion": "nat_dag_loss_mlm", "ext_state_num": 2, "spread": 2.0}
+REPEATED = {"task": "repeated_masked_lm", "repeat_times": 2, "mask_prob": 0.8, "spread": 2.0}
 
 
 def entropy_of(probs) -> float:
@@ -150,3 +163,96 @@ def test_only_the_wanted_count_and_nothing_gives_nothing():
     result = mean.result()
     assert (result.mean, result.tokens, result.sentences) == (1.0, 1, 1)
     assert math.isnan(result.standard_error)
+
+
+def batch_of(loaded) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """All of the split as one batch: tokens, targets, and which are masked and neither <s> nor </s>."""
+    task = _masked_task(loaded, None, 1)
+    task.load_dataset("valid")
+    dataset = task.dataset("valid")
+    batch = dataset.collater([dataset[i] for i in range(len(dataset))])
+    tokens, target = batch["net_input"]["src_tokens"], batch["target"]
+    assert len(target) == 4 * len(SENTENCES)
+    assert torch.equal(tokens == loaded.dictionary.index("<mask>"), target != loaded.dictionary.pad())
+    return tokens, target, target > loaded.dictionary.unk()
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_split_by_mlm_and_repeated_mlm(save_checkpoint, k):
+    """Of Repeated MLM the tokens without a visible copy; also where the training left one masked token in ten
+    visible, as fairseq does by default."""
+    flags = REPEATED if k == 2 else {"spread": 2.0}
+    loaded = load_checkpoint(save_checkpoint("p_roberta_base", **flags), device="cpu")
+    tokens, _, masked = batch_of(loaded)
+    with torch.no_grad():
+        bits = torch.special.entr(loaded.model(tokens)[0].double().softmax(-1)).sum(-1) / math.log(2)
+    wanted = masked.unflatten(1, (-1, k)).all(2)
+    expected = bits.unflatten(1, (-1, k)).mean(2)[wanted]
+    assert (k == 1) == (masked.sum() == len(expected) * k)
+    found = [corpus_entropy(loaded, batch_size=n) for n in (16, 1)]
+    for report in found:
+        assert (report["k"], report["kind"]) == (k, ["mlm", "repeated_mlm"][k - 1])
+        assert report["entropy"].tokens == len(expected)
+        assert report["entropy"].mean == pytest.approx(float(expected.mean()), rel=1e-5)
+        assert report["entropy_posterior"] is report["own_share"] is None
+    assert found[0]["entropy"].standard_error == pytest.approx(found[1]["entropy"].standard_error, rel=1e-3)
+    assert found[0]["uniform"] == pytest.approx(math.log2(21))
+
+
+def test_a_split_by_exlm(save_checkpoint):
+    loaded = load_checkpoint(save_checkpoint("exlm_base", **EXLM), device="cpu")
+    report = corpus_entropy(loaded, batch_size=7)
+    tokens, target, _ = batch_of(loaded)
+    states = exlm_entropy(loaded.model, tokens, target)
+    wanted = states.targets > loaded.dictionary.unk()
+    for name, values in (
+        ("entropy", states.plain),
+        ("entropy_posterior", states.posterior),
+        ("own_share", states.own_share),
+    ):
+        assert report[name].tokens == int(wanted.sum())
+        assert report[name].mean == pytest.approx(float(values[wanted].double().mean()), rel=1e-5)
+    assert (report["kind"], report["k"], report["nonfinite"]) == ("exlm", 2, 0)
+    loaded.cfg.criterion["_name"] = "nat_ctc_loss_mlm"
+    report = corpus_entropy(loaded)
+    assert report["entropy"].tokens > 0 and report["entropy_posterior"] is report["own_share"] is None
+
+
+def test_sentences_without_a_likelihood_are_counted(save_checkpoint):
+    loaded = load_checkpoint(save_checkpoint("exlm_base", **EXLM), device="cpu")
+    with torch.no_grad():  # of a word of 12 of the 20 sentences
+        loaded.model.encoder.lm_head.bias[loaded.dictionary.index("glad")] = -math.inf
+    report = corpus_entropy(loaded, mask_prob=0.5)
+    assert 0 < report["nonfinite"] <= 12
+    assert report["entropy_posterior"].sentences == report["entropy"].sentences - report["nonfinite"]
+    assert math.isfinite(report["entropy"].mean) and math.isfinite(report["entropy_posterior"].mean)
+
+
+def test_mask_probability_seed_split_and_number_of_sentences(save_checkpoint):
+    loaded = load_checkpoint(save_checkpoint("p_roberta_base"), device="cpu")
+    few, many = (corpus_entropy(loaded, mask_prob=p) for p in (0.1, 0.6))
+    assert many["entropy"].tokens > 3 * few["entropy"].tokens
+    assert (few["mask_prob"], many["mask_prob"]) == (0.1, 0.6)
+    assert corpus_entropy(loaded) == corpus_entropy(loaded) != corpus_entropy(loaded, seed=2)
+    one, other = (
+        corpus_entropy(loaded, mask_prob=0.6, max_sentences=7, seed=seed)["entropy"] for seed in (1, 2)
+    )
+    assert one.sentences == other.sentences == 7 and one != other
+    assert corpus_entropy(loaded, split="train")["entropy"].sentences > 4 * len(SENTENCES)
+    repeated = load_checkpoint(save_checkpoint("p_roberta_base", **REPEATED), device="cpu")
+    assert corpus_entropy(repeated, mask_prob=0.01, max_sentences=2)["entropy"] is None
+
+
+def test_what_has_no_entropy(pretrained, save_checkpoint):
+    loaded = load_checkpoint(pretrained)
+    for options, says in (
+        ({"mask_prob": 1.0}, "between 0 and 1, both excluded, got 1.0"),
+        ({"max_sentences": -3}, "number of sentences must be at least 1, got -3"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            corpus_entropy(loaded, **options)
+    loaded.model.encoder.args.max_positions = 20
+    with pytest.raises(ValueError, match="--max-positions 20.*lower mask probability"):
+        corpus_entropy(loaded, mask_prob=0.9)
+    with pytest.raises(ValueError, match="--task sentence_prediction, which masks nothing"):
+        corpus_entropy(load_checkpoint(save_checkpoint("exlm_base", task="sentence_prediction")))

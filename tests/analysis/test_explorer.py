@@ -134,5 +134,5 @@ def test_a_model_without_transitions_says_so(save_checkpoint):
 
 
 def test_a_vanilla_mlm_is_refused(save_checkpoint):
-    with pytest.raises(ValueError, match="vanilla .*--arch p_roberta_base.* exlm_.*corpus_entropy"):
+    with pytest.raises(ValueError, match="vanilla .*--arch p_roberta_base.* exlm_.*analysis measures both"):
         load(save_checkpoint("p_roberta_base"))

@@ -1,7 +1,6 @@
 """Fillings come as often as they are probable, and are counted as RDKit reads them."""
 
 import itertools
-import json
 from collections import Counter
 
 import pytest
@@ -10,7 +9,7 @@ from scipy import stats
 
 from fs_plugins.analysis import filling
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
-from fs_plugins.analysis.masked_samples import MaskedBatch, masked_batches
+from fs_plugins.analysis.masked_samples import MaskedBatch
 from tests import builders
 
 WORDS = builders.dictionary(3)
@@ -87,7 +86,7 @@ def test_what_is_counted(monkeypatch):
     }
     samples = molecules(symbols, *said)
 
-    def mask_last_atom(samples, share, dictionary, **options):
+    def mask_last_atom(self, samples, share, seed):
         for (number, sample), place in zip(enumerate(samples), (3, 4), strict=True):
             masked = torch.zeros(len(sample), dtype=torch.bool)
             masked[place] = True
@@ -97,7 +96,7 @@ def test_what_is_counted(monkeypatch):
         words = list(said.values())[some.indices[0]]
         yield torch.tensor([[symbols.index(word)] for word in words])
 
-    monkeypatch.setattr(filling, "masked_batches", mask_last_atom)
+    monkeypatch.setattr(MaskedPredictor, "batches", mask_last_atom)
     monkeypatch.setattr(filling, "draw_fillings", draw)
     predictor = MaskedPredictor(builders.model("p_roberta_base", symbols, **builders.SMALL))
     found = filling.filling(predictor, samples, 0.2, fillings=5)
@@ -126,16 +125,3 @@ def test_the_number_of_fillings():
     predictor = MaskedPredictor(builders.model("p_roberta_base", WORDS, **builders.SMALL))
     with pytest.raises(ValueError, match="at least 1, got 0"):
         filling.filling(predictor, [], 0.3, fillings=0)
-
-
-def test_the_command(tmp_path, save_checkpoint):
-    symbols = builders.dictionary(["C", "O", "N"])
-    rows = molecules(symbols, "CCO", "CNC", "COC", "CCCC")
-    builders.write_split(tmp_path / "bin", "valid", [row[1:].tolist() for row in rows], symbols)
-    model = save_checkpoint("exlm_tiny", symbols=symbols, criterion="nat_dag_loss_mlm", ext_state_num=2)
-    output = tmp_path / "filling.json"
-    flags = ["--data", str(tmp_path / "bin"), "--fillings", "3", "--mask-prob", "0.5", "--device", "cpu"]
-    filling.main([str(model), *flags, "--output", str(output)])
-    (result,) = json.loads(output.read_text())["results"]
-    assert (result["fillings"], result["valid"]["tokens"], result["valid"]["sentences"]) == (3, 12, 4)
-    assert len(list(masked_batches(rows, 0.5, symbols))) == 1

@@ -1,6 +1,8 @@
 """Values over seeds as texts."""
 
-from lib.tables import Value, number, over_seeds, table
+import numpy as np
+from lib.tables import Value, difference, number, over_seeds, table
+from scipy import stats
 
 
 def test_mean_and_spread():
@@ -21,6 +23,17 @@ def test_missing_seeds_are_told():
 def test_a_median_shows_its_range():
     value = over_seeds([60.0, 70.0, 61.0], median=True)
     assert (value.centre, value.interval, value.text()) == (61.0, (60.0, 70.0), "61.0 (n=3)")
+
+
+def test_a_difference_of_means_has_its_standard_error():
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.normal(0, 1, 4), rng.normal(5, 2, 3)
+    error = np.hypot(*(v.std(ddof=1) / len(v) ** 0.5 for v in (ours, theirs)))
+    significant = stats.ttest_ind(ours, theirs, equal_var=False).pvalue < 0.05
+    expected = f"{ours.mean() - theirs.mean():+.2f} ± {error:.2f}" + "*" * int(significant)
+    assert difference(Value(tuple(ours)), Value(tuple(theirs)), 2) == expected
+    one = Value((2.0,))
+    assert difference(one, one, 1) == "+0.0" and difference(one, None) == ""
 
 
 def test_numbers_of_the_paper():

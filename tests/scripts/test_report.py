@@ -19,18 +19,14 @@ def ran(capsys, *arguments) -> tuple[int, str]:
 def output(tmp_path):
     """A folder of the workflow with something of each part."""
     folder = tmp_path / "out"
-    seeds = {"study": [1], "table1": [1], "table3": [1]}
-    settings = {"size": "smoke", "data": "data-bin", "seeds": seeds, "targets": ["table12"]}
-    write(
-        folder / "settings.json",
-        {**settings, "fixed": {"table3": {"grid": ["table6", {}, "chosen by seed 1"]}}},
-    )
+    settings = {"size": "smoke", "data": "data-bin", "seeds": [1], "finetune_seeds": [1]}
+    write(folder / "settings.json", {**settings, "targets": ["table12"], "points": {"RTE": 1}})
     for name in ("repeated-mlm-k1-p0.15", "exlm-k4-p0.15"):
         run = {"name": name, "seed": 1, "rate": "default", "lr": 5e-4}
         manifest(folder / f"study/{name}/lr-default/seed-1")
         write(folder / f"study/{name}/lr-default/seed-1/train.json", trained(run=run))
-    molecule_result(folder / "table1/exlm/bbbp/seed-1", "bbbp", 1, 0.7)
-    glue_result(folder / "table3/exlm/glue/RTE/lr5e-5-b32-e3-w0.06/seed-1", "RTE", 0.6)
+    molecule_result(folder / "table1/exlm/bbbp/table8/seed-1", "bbbp", 1, 0.7)
+    glue_result(folder / "table3/exlm/RTE/lr5e-5-b32-e3-w0.06/seed-1", "RTE", 0.6)
     return folder
 
 
@@ -107,10 +103,10 @@ def test_refusals(output, tmp_path, capsys):
     (tmp_path / "file").touch()
     for arguments, told in {
         (tmp_path / "empty",): "empty holds no results: give a folder of the workflow",
-        (tmp_path / "none",): "none does not exist",
-        ("=runs",): "'=runs': give NAME=DIR",
-        ("x=",): "'x=': give NAME=DIR",
-        (tmp_path / "file",): "file is not a folder",
+        (tmp_path / "none",): "none: give a folder that exists",
+        ("=runs",): "=runs: give a folder",
+        ("x=",): "x=: give a folder",
+        (tmp_path / "file",): "file: give a folder that exists",
         (output, f"exlm={output / 'table1/exlm'}"): "two models are named exlm",
         (output, "--output", tmp_path / "file"): "file is not a folder",
     }.items():

@@ -27,7 +27,7 @@ from lib import logs
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "scripts" / "workflow"
 RECORDS = {"manifest.json"}  # of attempts, not of results
-TIMES = {"training_seconds", "seconds", "wps", "ups", "wall", "train_wall"}
+TIMES = {"gpu_seconds", "seconds", "wps", "ups", "wall", "train_wall"}
 # of report.md: table 12
 TIMES_OF_REPORT = re.compile(r"^### Table 12.*?(?=^##|\Z)", re.M | re.S)
 KILLS = ("engine", "all", "training")

@@ -59,7 +59,7 @@ if [[ $targets == *table3* ]]; then
     fi
     interrupt table3 "models=exlm=$output/text-exlm/checkpoint_last.pt,mlm=$output/text-mlm/checkpoint_last.pt" \
         "glue=$output/glue" "squad=$output/squad" only=batch=16,epochs=2,warmup=0.06 finetune_seeds=1,2 \
-        "flags=--max-update 30 --save-interval-updates 10"
+        "finetune_flags=--max-update 30 --save-interval-updates 10"
 fi
 
 if [[ $targets == *table1* ]]; then

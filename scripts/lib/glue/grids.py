@@ -8,11 +8,11 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError
 from lib.folders import CONFIGS
-from lib.glue.tasks import Task
 
 TABLE11 = {
     "table11-mnli-qnli-qqp-sst2": ("MNLI", "QNLI", "QQP", "SST-2"),
     "table11-rte-mrpc-cola-stsb": ("RTE", "MRPC", "CoLA", "STS-B"),
+    "table11-squad2": ("squad2",),
 }
 GRIDS = ("table11", "table6")
 
@@ -32,7 +32,7 @@ class Point:
 
     @property
     def flags(self) -> Flags:
-        """Of finetune_glue.sh."""
+        """Of finetune_glue.sh and finetune_squad.sh."""
         return Flags({flag: (getattr(self, name),) for flag, name in FLAGS.items()})
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ def read_grid(path: Path) -> list[Point]:
     return [Point(*values) for values in itertools.product(*(grid[flag] for flag in FLAGS))]
 
 
-def points_of(task: Task, grid: str = "table11", only: dict[str, str] | None = None) -> list[Point]:
+def points_of(task: str, grid: str = "table11", only: dict[str, str] | None = None) -> list[Point]:
     """The points of a task's grid.
 
     Args:
@@ -73,7 +73,7 @@ def points_of(task: Task, grid: str = "table11", only: dict[str, str] | None = N
     if grid == "table6":
         points = read_grid(CONFIGS / "finetune" / "table6.flags")
     elif grid == "table11":
-        [name] = [name for name, tasks in TABLE11.items() if task.name in tasks]
+        [name] = [name for name, tasks in TABLE11.items() if task in tasks]
         points = read_grid(CONFIGS / "finetune" / f"{name}.grid")
     else:
         raise ValueError(f"unknown grid {grid!r}: there are {' and '.join(GRIDS)}")

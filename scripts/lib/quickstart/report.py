@@ -3,7 +3,7 @@
     python -m lib.quickstart.report OUTPUT P SENTENCE
 
 Every checkpoint in OUTPUT/{mlm,exlm,exlm-lattice} predicts the same masked tokens of the validation set, a
-share P, all of a sample together (fs_plugins/analysis/joint_likelihood.py). exlm-lattice then fills the masks
+share P, all of a sample together (fs_plugins/analysis/masked_measures.py). exlm-lattice then fills the masks
 of SENTENCE. Writes OUTPUT/table.txt and curve.png.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fs_plugins.analysis import load, load_checkpoint
-from fs_plugins.analysis.joint_likelihood import joint_likelihood
+from fs_plugins.analysis.masked_measures import joint_likelihood
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples
 from lib import figures

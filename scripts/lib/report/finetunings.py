@@ -1,4 +1,4 @@
-"""Tables 1 and 3: fine-tuned models beside the paper's; regressions by RMSE.
+"""Tables 1, 3 and 9: fine-tuned models beside the paper's, and the sets of MoleculeNet; regressions by RMSE.
 
 Everything comes from a frame of lib.report.frame.finetunings, a row a result. Of several points of a grid
 the one counts that is best on the development set with the seed that most points have.
@@ -7,43 +7,42 @@ the one counts that is best on the development set with the seed that most point
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
 from lib import figures, paper
 from lib.command_line import UserError
-from lib.glue.grids import points_of
 from lib.glue.tasks import TASKS
 from lib.moleculenet.datasets import KNOWN
+from lib.report import frame
 from lib.report.page import Block, Section
-from lib.tables import Value, number, over_seeds, table
+from lib.tables import number, over_seeds
 
-PICTURED = {
-    "table1": ("SMILES-BERT*", "ExLM"),
-    "table3": ("RoBERTa*", "ExLM"),
-}  # that ours are comparable with
+# ours are comparable with these
+PICTURED = {"table1": ("SMILES-BERT*", "ExLM"), "table3": ("RoBERTa*", "ExLM")}
 MEAN, SQUAD, QUESTIONS = "MEAN", "squad2", 11_873  # of SQuAD 2.0's development set
-DEV, START = "metrics.valid.", "manifest.inputs.init_from"  # names in a result
-SQUAD_METRICS = ("exact", "f1", "HasAns_f1", "NoAns_f1", "best_exact", "best_f1")
-KINDS = {
-    "classification": ("metrics.test.auc", 100, 1),
-    "regression": ("metrics.test.rmse", 1, 3),
-}  # metric, scale, digits
+DEV, TEST, START = "metrics.valid.", "metrics.test.", "manifest.inputs.init_from"  # names in a result
+MARKS = {
+    "†": "† not the whole training or development set, so not comparable with the paper; see below.",
+    "‡": "‡ started from a model fine-tuned on MNLI.",
+}
 
 
 @dataclass(frozen=True)
 class Column:
-    """Of a table: a task (or set) and the metric of its results; ``rows`` is the split's of the whole set."""
+    """Of a table: a task (or set) and the metric of its results; and, of table 3, where its number of rows
+    stands in a result, and that of the whole set."""
 
     title: str
     task: str
     metric: str
     scale: float = 1
     digits: int = 1
-    rows: int = 0
-    split: str = ""
+    rows: str = ""
+    official: int = 0
 
 
 def _table3_columns() -> dict[str, Column]:
@@ -53,171 +52,130 @@ def _table3_columns() -> dict[str, Column]:
         split, task = ("valid1" if name == "MNLI-mm" else "valid"), name.partition("-m")[0]
         if task in TASKS:
             one = TASKS[task]
-            metric = f"metrics.{split}.{one.metric}"
-            found[name] = Column(name, task, metric, 100, 1, one.official[split], split)
+            metric, rows = f"metrics.{split}.{one.metric}", f"rows.{split}"
+            found[name] = Column(name, task, metric, 100, 1, rows, one.official[split])
         elif name != MEAN:
-            found[name] = Column(name, SQUAD, DEV + {"EM": "exact", "F1": "f1"}[name], rows=QUESTIONS)
+            metric = DEV + {"EM": "exact", "F1": "f1"}[name]
+            found[name] = Column(name, SQUAD, metric, rows=f"{DEV}total", official=QUESTIONS)
     return found
 
 
-class Models:
-    """The results of models in one table.
+def chosen(every: pd.DataFrame) -> pd.DataFrame:
+    """The results that count.
 
-    Attributes:
-        frame: those that count, a row each; ``every``: those of other points of a grid too.
-        expected: model -> seeds that were asked for.
-        grids: model -> the grid that was asked for, and ``only``; none if that is not known.
+    Raises:
+        UserError: if two are of one model, task, point and seed.
     """
+    keys = ["model", "task", "point", "seed"]
+    same = every[every.duplicated(keys, keep=False)].sort_values(keys)
+    if len(same):
+        one, other = same.iloc[:2].to_dict("records")
+        which = " with ".join(filter(None, (one["task"], one["point"])))
+        raise UserError(
+            f"{one['model']}: seed {one['seed']} of {which} is in {one['path'].parent} and in "
+            f"{other['path'].parent}: give the folder of a single model"
+        )
+    return pd.concat([_best(part) for _, part in every.groupby(["model", "task"], sort=False)])
 
-    def __init__(self, every: pd.DataFrame, expected: dict[str, int], grids: dict[str, Sequence]):
-        same = every[every.duplicated(["model", "task", "point", "seed"], keep=False)]
-        if len(same):
-            one, other = same.sort_values(["model", "task", "point", "seed"]).iloc[:2].to_dict("records")
-            which = f"{one['task']} with {one['point']}" if one["point"] else one["task"]
-            raise UserError(
-                f"{one['model']}: seed {one['seed']} of {which} is in {one['path'].parent} and in "
-                f"{other['path'].parent}: give the folder of a single model"
-            )
-        self.every, self.expected, self.grids = every, expected, grids
-        chosen = [self._best(part) for _, part in every.groupby(["model", "task"])]
-        self.frame = pd.concat(chosen) if chosen else every.iloc[:0]
-        self.names = list(dict.fromkeys(every["model"]))
 
-    @staticmethod
-    def _best(part: pd.DataFrame) -> pd.DataFrame:
-        """The results of a task's best point, by seed."""
-        if part["point"].nunique() > 1:
-            chooser = part.groupby("seed")["point"].nunique().sort_index().idxmax()
-            first = part[part["seed"] == chooser]
-            score = first[f"metrics.valid.{TASKS[part['task'].iloc[0]].metric}"]
-            seeds = first["point"].map(part["point"].value_counts())  # of equals what was chosen has more
-            part = part[part["point"] == first.loc[(score + 1e-9 * seeds).idxmax(), "point"]]
-        return part.sort_values("seed", key=lambda seeds: seeds.astype(str).str.zfill(9))
-
-    def of(self, model: str, task: str) -> pd.DataFrame:
-        """The results of a model that count, by seed."""
-        return self.frame[(self.frame["model"] == model) & (self.frame["task"] == task)]
-
-    def value(self, model: str, column: Column, median: bool = False) -> Value | None:
-        found = self.of(model, column.task)
-        found = found[column.metric] if column.metric in found else pd.Series(dtype=float)
-        return over_seeds(found.astype(float) * column.scale, self.expected.get(model, 0), median)
-
-    def points(self, model: str, task: str) -> int:
-        """Of a task's grid; if that is not known, those that have a result."""
-        grid = self.grids.get(model) if task in TASKS else None
-        return len(points_of(TASKS[task], *grid[:2])) if grid else self.finished(model, task)
-
-    def finished(self, model: str, task: str) -> int:
-        """Points of a task's grid that have a result."""
-        return self.every[(self.every["model"] == model) & (self.every["task"] == task)]["point"].nunique()
+def _best(part: pd.DataFrame) -> pd.DataFrame:
+    """The results of a task's best point, by seed."""
+    if part["point"].nunique() > 1:
+        chooser = part.groupby("seed")["point"].nunique().sort_index().idxmax()
+        first = part[part["seed"] == chooser]
+        score = first[DEV + first["metric"].iloc[0]]
+        seeds = first["point"].map(part["point"].value_counts())  # of equals what was chosen has more
+        part = part[part["point"] == first.loc[(score + 1e-9 * seeds).idxmax(), "point"]]
+    return part.sort_values("seed")
 
 
 def beside_paper(
     name: str,
-    models: Models,
+    results: pd.DataFrame,
     columns: dict[str, Column],
-    averaged: Sequence[str],
-    value: Callable[[str, Column], Value | None],
-    text: Callable[[str, Column, Value], str],
+    averaged: list[str],
     xlabel: str,
+    remark: Callable[[pd.DataFrame, Column], str] = lambda part, column: "",
 ) -> list[Block]:
-    """A table of the paper's with a row for each model, and a picture; MEAN is over ``averaged``."""
-    theirs = paper.columns(name)
-    ours = {model: {key: value(model, column) for key, column in columns.items()} for model in models.names}
-    order = paper.numbers(name)["columns"]
-    order = [*columns, MEAN] if MEAN not in order else order
-    titles = {key: columns[key].title if key in columns else MEAN for key in order}
+    """A table of the paper's with a row for each model, and a picture; MEAN is over ``averaged``.
 
-    def mean(model: str) -> str:
-        centres = [ours[model][key].centre for key in averaged if ours[model][key]]
-        part = f" ({len(centres)} of {len(averaged)})" if len(centres) < len(averaged) else ""
-        return f"{statistics.fmean(centres):.1f}{part}" if centres else "-"
-
-    def cell(model: str, key: str) -> str:
-        if key == MEAN:
-            return mean(model)
-        found = ours[model][key]
-        return text(model, columns[key], found) if found else "not run"
-
+    Args:
+        results: of :func:`chosen`.
+        remark: what is added to a cell.
+    """
+    theirs, order = paper.columns(name) if averaged else {}, [*columns]
+    order.insert(order.index("EM") if "EM" in order else len(order), MEAN) if averaged else None
     rows = [[row, *(number(values.get(key), missing="-") for key in order)] for row, values in theirs.items()]
-    rows += [[f"{model} (ours)", *(cell(model, key) for key in order)] for model in models.names]
-    shown = [key for key in order if key != MEAN and any(values[key] for values in ours.values())]
-    pictures = {}
-    if shown:
+    ours = {}
+    for model, part in results.groupby("model", sort=False):
+        cells, values = {}, {}
+        for key, column in columns.items():
+            found = part[part["task"] == column.task]
+            numbers = found.get(column.metric, pd.Series(dtype=float)).astype(float) * column.scale
+            values[key] = over_seeds(numbers, part["expected"].iloc[0], name == "table3")
+            cells[key] = values[key].text(column.digits) + remark(found, column) if values[key] else "not run"
+        centres = [values[key].centre for key in averaged if values[key]]
+        some = f" ({len(centres)} of {len(averaged)})" if len(centres) < len(averaged) else ""
+        cells[MEAN] = f"{statistics.fmean(centres):.1f}{some}" if centres else "-"
+        rows.append([f"{model} (ours)", *(cells[key] for key in order)])
+        ours[f"{model} (ours)"] = {columns[key].title: value for key, value in values.items()}
+    titles = {key: columns[key].title if key in columns else MEAN for key in order}
+    blocks = [pd.DataFrame(rows, columns=["model", *titles.values()])]
+    if shown := [title for title in titles.values() if any(values.get(title) for values in ours.values())]:
         papers = {
-            f"{row} (the paper's)": {titles[k]: theirs[row].get(k) for k in shown} for row in PICTURED[name]
+            f"{row} (the paper's)": {titles[key]: theirs[row].get(key) for key in titles}
+            for row in PICTURED[name]
+            if theirs
         }
-        values = {f"{model} (ours)": {titles[k]: ours[model][k] for k in shown} for model in models.names}
-        title = name.replace("table", "Table ")
-        pictures = {name: figures.dots([titles[k] for k in shown], papers, values, xlabel, title)}
-    return [pd.DataFrame(rows, columns=["model", *titles.values()]), pictures]
+        title = name.replace("table", "Table ") if theirs else "Regressions"
+        blocks.append({name if theirs else "regressions": figures.dots(shown, papers, ours, xlabel, title)})
+    return blocks
 
 
-def table1(every: pd.DataFrame, expected: dict[str, int]) -> list[Section]:
+def table1(every: pd.DataFrame) -> list[Section]:
     """Table 1 of the classifications, and a table of the regressions, if there are any.
 
     If nobody said which seeds a result should have, it should have those that any of its table has.
     """
     sections = []
-    for kind, (metric, scale, digits) in KINDS.items():
-        part = every[every["kind"] == kind]
-        if part.empty:
-            continue
-        seeds = part["seed"].nunique()
-        models = Models(part, {name: expected.get(name) or seeds for name in part["model"].unique()}, {})
+    for kind, part in chosen(every).groupby("kind"):
         theirs = paper.numbers("table1")["columns"] if kind == "classification" else []
+        metric, scale, digits, xlabel = {
+            "classification": ("auc", 100, 1, "ROC-AUC, %"),
+            "regression": ("rmse", 1, 3, "RMSE, in the units of the labels"),
+        }[kind]
         names = [*theirs, *sorted(set(part["task"]) - set(theirs))]
         titles = {name: KNOWN[name].title if name in KNOWN else name for name in names}
-        columns = {name: Column(titles[name], name, metric, scale, digits) for name in names}
-
-        def text(model: str, column: Column, value: Value) -> str:
-            return value.text(column.digits)
-
-        if kind == "regression":
-            about = "RMSE in the units of the labels, test set, mean ± standard deviation over seeds."
-            cells = {"model": lambda model: f"{model} (ours)"}
-            for column in columns.values():
-                cells[column.task] = lambda model, models=models, column=column: (
-                    value.text(column.digits) if (value := models.value(model, column)) else "not run"
-                )
-            blocks = [table(models.names, cells)]
-        else:
-            about = (
-                f"The paper's: {paper.numbers('table1')['source']}. Ours: ROC-AUC in % on the test set, mean "
-                "± standard deviation over seeds; (n=3) is their number."
-            )
-            xlabel = "ROC-AUC, %; ours: mean ± standard deviation"
-            blocks = beside_paper("table1", models, columns, theirs, models.value, text, xlabel)
+        columns = {name: Column(titles[name], name, TEST + metric, scale, digits) for name in names}
+        part = part.assign(expected=part["expected"].replace(0, part["seed"].nunique()))
+        about = f"Ours: {xlabel}, test set, mean ± standard deviation over seeds; (n=3) is their number."
+        if theirs:
+            about = f"The paper's: {paper.numbers('table1')['source']}. {about}"
+        blocks = beside_paper("table1", part, columns, theirs, f"{xlabel}; ours: mean ± standard deviation")
         title = "Table 1: MoleculeNet" if theirs else "Regressions of molecular properties"
-        sections.append(Section(title, [about, *blocks, _remarks(part, metric, theirs)]))
+        sections.append(Section(title, [about, *blocks, _remarks(part, TEST + metric, theirs)]))
     return sections
 
 
-def _remarks(part: pd.DataFrame, metric: str, compared: Sequence[str]) -> list[str]:
+def _remarks(part: pd.DataFrame, metric: str, compared: list[str]) -> list[str]:
     """What keeps the numbers of a column from being compared.
 
     Args:
         compared: the sets that the paper has, by scaffold splits (or by Uni-Mol's files, which are split so).
     """
-    test = "metrics.test"
-    known = ("split.kind", f"{test}.unreadable", f"{test}.rows_sha256", f"{test}.molecules", metric)
+    known = ("split.kind", f"{TEST}unreadable", f"{TEST}rows_sha256", f"{TEST}molecules", metric)
     part = part.reindex(columns=list(dict.fromkeys((*part, *known))))
     found = []
-    for (model, data), runs in part.groupby(["model", "task"], sort=False):
-        if (unread := runs[f"{test}.unreadable"].max()) > 0:
-            found.append(
-                f"{model}, {data}: {unread:.0f} molecules of the test set, which it cannot read, are "
-                "predicted as the mean of the training labels"
-            )
-        undefined = runs["seed"][runs[metric].isna()]
-        found += [
-            f"{model}, {data}, seed {s}: no {metric.rpartition('.')[2].upper()} on the test set"
-            for s in undefined
-        ]
-        if data in compared and (runs["split.kind"] == "random").any():
-            found.append(f"{model}, {data}: a random split; the paper's are by scaffold")
-    key = f"{test}.rows_sha256" if part[f"{test}.rows_sha256"].notna().all() else f"{test}.molecules"
+    for row in part.to_dict("records"):
+        which = f"{row['model']}, {row['task']}, seed {row['seed']}"
+        if row[f"{TEST}unreadable"] > 0:
+            cannot = f"{row[f'{TEST}unreadable']:.0f} molecules of the test set, which it cannot read, are"
+            found.append(f"{which}: {cannot} predicted as the mean of the training labels")
+        if pd.isna(row[metric]):
+            found.append(f"{which}: no {metric.rpartition('.')[2].upper()} on the test set")
+        if row["task"] in compared and row["split.kind"] == "random":
+            found.append(f"{which}: a random split; the paper's are by scaffold")
+    key = f"{TEST}rows_sha256" if part[f"{TEST}rows_sha256"].notna().all() else f"{TEST}molecules"
     for data, runs in part.groupby("task", sort=False):
         first = runs.drop_duplicates(key)
         if len(first) > 1:
@@ -226,85 +184,78 @@ def _remarks(part: pd.DataFrame, metric: str, compared: Sequence[str]) -> list[s
     return found
 
 
-def table3(every: pd.DataFrame, expected: dict[str, int], grids: dict[str, Sequence]) -> Section:
-    """Table 3 with a row per model, a picture, and the details of each model."""
-    models, columns = Models(every, expected, grids), _table3_columns()
+def table3(every: pd.DataFrame) -> list[Section]:
+    """Table 3 with a row per model, a picture, and each task's best point, seeds and rows."""
+    columns, results = _table3_columns(), chosen(every)
     averaged = [name for name, column in columns.items() if column.task in TASKS and name != "MNLI-mm"]
+    tried = every.groupby(["model", "task"])["point"].nunique()
 
-    def value(model: str, column: Column) -> Value | None:
-        return models.value(model, column, median=True)
+    def progress(part: pd.DataFrame) -> tuple[int, int]:
+        """Points that are finished, and those of the grid that was asked for."""
+        found = tried[part["model"].iloc[0], part["task"].iloc[0]]
+        asked = part["points"].iloc[0] if "points" in part else found
+        return found, found if pd.isna(asked) else int(asked)
 
-    def text(model: str, column: Column, value: Value) -> str:
-        finished, points = models.finished(model, column.task), models.points(model, column.task)
-        some = f" ({finished} of {points} points)" if finished < points else ""
-        return value.text() + _marks(models.of(model, column.task), column) + some
+    def remark(part: pd.DataFrame, column: Column) -> str:
+        whole = (part[column.rows] == column.official).all()
+        if column.task in TASKS:
+            whole &= (part["rows.train"] == TASKS[column.task].official["train"]).all()
+        marks = ("" if whole else "†") + ("‡" if part.get(START, pd.Series()).notna().any() else "")
+        finished, all_points = progress(part)
+        return marks + (f" ({finished} of {all_points} points)" if finished < all_points else "")
 
     xlabel = "%; ours: median, and lowest to highest seed"
-    blocks = beside_paper("table3", models, columns, averaged, value, text, xlabel)
+    table, *pictures = beside_paper("table3", results, columns, averaged, xlabel, remark)
+    cells = "".join(table.to_numpy().ravel())
+    details = []
+    for (model, task), part in results.groupby(["model", "task"], sort=False):
+        for column in (one for one in columns.values() if one.task == task):
+            row, cut = part.iloc[0], part.iloc[0].get(f"cut.{column.rows.partition('.')[2]}")
+            development = f"{row[column.rows]:,.0f} of {column.official:,}"
+            if isinstance(cut, list) and cut[0]:
+                development += f", {cut[0]:,} cut to {cut[1]} tokens"
+            training = (
+                f"{row['rows.train']:,.0f} of {TASKS[task].official['train']:,}" if task in TASKS else ""
+            )
+            scores = ", ".join(number(score, 2) for score in part[column.metric] * column.scale)
+            finished = "{} of {}".format(*progress(part))
+            details.append(
+                [
+                    model,
+                    column.title,
+                    column.metric.rpartition(".")[2],
+                    scores,
+                    ", ".join(map(str, part["seed"])),
+                ]
+                + [row["point"], finished, training, development]
+            )
+    head = ["of", "task", "metric", "scores", "seeds", "best point", "points finished", "training rows"]
     about = (
         f"The paper's: {paper.numbers('table3')['source']}. Ours: the median over seeds of the point of the "
         "grid that is best on the development set with the first seed, in percent; (n=2 of 5) means that "
         "three seeds are missing. MEAN is over the eight tasks, with MNLI-m."
     )
-    notes = {
-        "†": "† not the whole training or development set, so not comparable with the paper; see below.",
-        "‡": "‡ started from a model fine-tuned on MNLI.",
-    }
-    cells = "".join(map(str, blocks[0].to_numpy().ravel()))
-    details = [Section(f"Details of {name}", _details(models, name, columns)) for name in models.names]
-    blocks = [about, blocks[0], *(note for mark, note in notes.items() if mark in cells), blocks[1]]
-    return Section("Table 3: GLUE and SQuAD 2.0", blocks, details)
+    notes = [note for mark, note in MARKS.items() if mark in cells]
+    details = pd.DataFrame(details, columns=[*head, "development rows"])
+    return [Section("Table 3: GLUE and SQuAD 2.0", [about, table, *notes, *pictures, details])]
 
 
-def _marks(runs: pd.DataFrame, column: Column) -> str:
-    """What a number is not comparable in."""
-    marks = "" if all(_sizes(row, column) == _official(column) for _, row in runs.iterrows()) else "†"
-    return marks + ("‡" if _from_mnli(runs) else "")
+def table9(folders: dict[str, str], problems: list[str]) -> Section:
+    """The sets of MoleculeNet as they were prepared, beside the paper's.
 
-
-def _sizes(row: pd.Series, column: Column) -> tuple[int, int]:
-    """(rows of the split, rows of the training set) that a result is of; SQuAD's has no training rows."""
-    if column.task == SQUAD:
-        return int(row[f"{DEV}total"]), 0
-    return int(row[f"rows.{column.split}"]), int(row["rows.train"])
-
-
-def _official(column: Column) -> tuple[int, int]:
-    return column.rows, 0 if column.task == SQUAD else TASKS[column.task].official["train"]
-
-
-def _from_mnli(runs: pd.DataFrame) -> bool:
-    return START in runs and runs[START].notna().any()
-
-
-def _details(models: Models, name: str, columns: dict[str, Column]) -> list[Block]:
-    """Each task's best point, the score of each seed, and how much of the data it is of."""
-    squad = [Column(f"SQuAD, {metric}", SQUAD, DEV + metric, rows=QUESTIONS) for metric in SQUAD_METRICS[2:]]
-    rows = [column for column in [*columns.values(), *squad] if models.value(name, column)]
-    of = {column: models.of(name, column.task) for column in rows}
-
-    def part(column: Column, i: int) -> str:
-        ours, whole = _sizes(of[column].iloc[0], column)[i], _official(column)[i]
-        cut, limit = of[column].iloc[0].get(f"cut.{column.split}") if column.split and i == 0 else (0, 0)
-        return f"{ours:,} of {whole:,}" + (f", {cut:,} cut to {limit} tokens" if cut else "") if whole else ""
-
-    cells = {
-        "task": lambda column: column.title,
-        "metric": lambda column: column.metric.rpartition(".")[2],
-        "median": lambda column: number(models.value(name, column, median=True).centre, 2),
-        "scores": lambda column: ", ".join(number(v, 2) for v in models.value(name, column).numbers),
-        "seeds": lambda column: ", ".join(map(str, of[column]["seed"])),
-        "best point": lambda column: of[column]["point"].iloc[0],
-        "points finished": lambda column: (
-            f"{models.finished(name, column.task)} of {models.points(name, column.task)}"
-        ),
-        "training rows": lambda column: part(column, 1),
-        "development rows": lambda column: part(column, 0),
-        "start": lambda column: "MNLI's" if _from_mnli(of[column]) else "pre-trained",
-    }
-    note = (
-        ["best_exact and best_f1: at the thresholds that are best on this very set"]
-        if SQUAD in set(models.of(name, SQUAD)["task"])
-        else []
+    Args:
+        folders: set -> folder of scripts/prepare_moleculenet.py.
+    """
+    rows = []
+    for name, (tasks, kind, *sizes) in paper.numbers("table9")["rows"].items():
+        found = frame.read(Path(folders[name], "molecules.json"), problems) if name in folders else {}
+        split = "/".join(f"{found['sizes'][part]['molecules']:,}" for part in found["sizes"]) if found else ""
+        ours = (
+            [f"{len(found['names'])}", split, found["split"]["kind"]] if found else ["not prepared", "", ""]
+        )
+        rows.append([KNOWN[name].title, kind, f"{tasks}", "/".join(f"{n:,}" for n in sizes), *ours])
+    head = ["set", "type", "tasks, paper", "train/valid/test, paper", "tasks, ours", "train/valid/test, ours"]
+    about = f"The paper's: {paper.numbers('table9')['source']}. The splits are by scaffold."
+    return Section(
+        "Table 9: the sets of MoleculeNet", [about, pd.DataFrame(rows, columns=[*head, "split, ours"])]
     )
-    return [table(rows, cells), *note] if rows else ["No result yet."]

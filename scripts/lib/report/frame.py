@@ -10,7 +10,6 @@ import pandas as pd
 
 from lib.folders import RESULT
 from lib.glue.grids import Point
-from lib.glue.tasks import TASKS
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
 STUDY = ["folder", "name", "seed", "rate", "lr", "measure", "task", "tuning_seed"]
@@ -50,7 +49,7 @@ def study(output: Path, problems: list[str]) -> pd.DataFrame:
     for train in sorted((output / "study").glob("*/*/*/train.json")):
         run, folder = read(train, problems).get("run") or {}, train.parent
         about = {"folder": folder, **{name: run.get(name) for name in ("name", "seed", "rate", "lr")}}
-        paths = [*sorted(folder.glob("*.json")), *sorted(folder.glob("glue/*/*/result.json"))]
+        paths = [*sorted(folder.glob("*.json")), *sorted(folder.glob("glue/*/*/*/result.json"))]
         for path in paths if run else ():
             try:
                 content, of = json.loads(path.read_text(encoding="utf-8")), {"measure": path.stem}
@@ -66,26 +65,25 @@ def study(output: Path, problems: list[str]) -> pd.DataFrame:
 def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
     """A row for each fine-tuning or baseline below a model's folder.
 
-    Columns are the names in its file, joined by dots, and ``model``, ``path``, ``table``, ``task`` (or set),
-    ``seed`` and ``point`` (of a grid, as text; "" if the task has none).
+    Columns are the names in its file, joined by dots, and ``model``, ``path``, ``table`` and ``point`` (of a
+    grid, as text; "" in table 1).
     """
     rows = [dict.fromkeys(("model", "path", "table", "task", "seed", "point", "kind"))]
     for path in sorted(folder.rglob(RESULT)):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             found = {key: value for key, [value] in pd.json_normalize(content).items()}
-            rows.append({**found, "model": name, "path": path, **_about(content)})
+            about = {"model": name, "path": path, "table": "table1" if "kind" in found else "table3"}
+            about["seed"] = int(content["seed"])
+            split, point = ("test", "") if "kind" in found else ("valid", _point(content))
+            score = content["metrics"][split][content["metric"]]
+            if score is None and point:
+                raise ValueError(f"no {content['metric']}")  # no point can be chosen
+            rows.append({**found, **about, "point": point})
         except DAMAGED as error:
             problems.append(f"{path} is damaged: {error!r}")
     return pd.DataFrame(rows[1:], columns=list(dict.fromkeys(key for row in rows for key in row)))
 
 
-def _about(content: dict) -> dict:
-    """The table that a result is of, and the point of a grid; raises one of DAMAGED without its metric."""
-    metric = content["metrics"]["test" if "kind" in content else "valid"][content["metric"]]
-    if "kind" in content or content["task"] not in TASKS:
-        return {"table": "table1" if "kind" in content else "table3", "point": ""}
-    if metric is None:  # no point can be chosen
-        raise ValueError(f"no {content['metric']}")
-    point = {key: str(value) for key, value in content["manifest"]["settings"]["point"].items()}
-    return {"table": "table3", "point": Point(**point).key}
+def _point(content: dict) -> str:
+    return Point(**{key: str(value) for key, value in content["manifest"]["settings"]["point"].items()}).key

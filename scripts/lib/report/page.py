@@ -19,8 +19,8 @@ PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
 _LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
 
-# text; remarks; a table of text, in which our models end in "(ours)"; names of pictures -> figures
-Block = str | list[str] | pd.DataFrame | dict[str, Figure]
+# text; remarks; a table of text, in which our models end in "(ours)"; names of pictures -> figures or PNGs
+Block = str | list[str] | pd.DataFrame | dict[str, Figure | Path]
 
 
 def markdown(text: object) -> str:
@@ -61,6 +61,9 @@ class Section:
         )
         environment.filters |= {"markdown": markdown, "markdown_table": markdown_table}
         environment.filters["base64"] = lambda png: base64.b64encode(png).decode()
+        environment.filters["alt"] = lambda one: (
+            one.stem if isinstance(one, Path) else one.axes[0].get_title()
+        )
         environment.tests["table"] = lambda block: isinstance(block, pd.DataFrame)
         return environment.get_template(template).render(page=self, pictures=pictures, folder=PICTURES)
 
@@ -71,7 +74,11 @@ class Section:
             UserError: if they cannot be written.
         """
         blocks = [block for _, section in self.all() for block in section.blocks if isinstance(block, dict)]
-        pictures = {name: figures.png(figure) for block in blocks for name, figure in block.items()}
+        pictures = {
+            name: one.read_bytes() if isinstance(one, Path) else figures.png(one)
+            for block in blocks
+            for name, one in block.items()
+        }
         files = {f"{PICTURES}/{name}.png": png for name, png in pictures.items()}
         files |= {name: self.render(f"{name}.j2", pictures).encode() for name in ("report.md", "report.html")}
         if pictures:

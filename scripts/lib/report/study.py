@@ -3,14 +3,13 @@
 settings.json           targets and seeds that the workflow was asked for, size, data
 study/NAME/lr-RATE/seed-N/
     manifest.json, train.json   what a pre-training is made of, and its outcome; metrics.jsonl: its curve
-    MEASURE.json                measurements; glue/TASK/seed-N/result.json: fine-tunings by table 6
-rates/NAME.json         the best learning rate of a run, and the seed that chose it
+    MEASURE.json                measurements; glue/TASK/table6/seed-N/result.json: fine-tunings
+study/NAME/best.json    the best learning rate of a run, and the seed that chose it
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,7 @@ import pandas as pd
 
 from lib.glue.tasks import TASKS
 from lib.report import frame
+from lib.study.results import SEEDS, STUDY
 from lib.study.runs import GLUE_TASKS, PROBE_MASK_PROB, Run, Target, targets
 from lib.tables import Value, over_seeds
 
@@ -54,7 +54,7 @@ class Study:
     Attributes:
         settings: of settings.json; empty if it does not exist.
         frame: of lib.report.frame.study, those that count.
-        rates: run -> rates/NAME.json.
+        rates: run -> NAME/best.json.
     """
 
     def __init__(self, output: Path, problems: list[str]):
@@ -63,7 +63,9 @@ class Study:
         table = self.settings.get("runs_table")
         self.targets: dict[str, Target] = targets(table and Path(table))
         known = {run.name for target in self.targets.values() for run in target.runs}
-        self.rates = {name: frame.read(output / f"rates/{name}.json", problems) for name in sorted(known)}
+        self.rates = {
+            name: frame.read(output / f"study/{name}/best.json", problems) for name in sorted(known)
+        }
         self.all = frame.study(output, problems)
         tuned = set(self.all["name"][self.all["rate"] == "best"])
         wanted = self.all["name"].map(lambda name: "best" if name in tuned else "default")
@@ -77,7 +79,7 @@ class Study:
 
     def missing(self, run: Run) -> str:
         """What stands in a cell that has no number."""
-        begun = {path.name for path in (self.output / "study" / run.name).glob("lr-*")}
+        begun = {path.name for path in (self.output / STUDY / run.name).glob("lr-*")}
         if self.folders(run):
             return "not measured"
         if begun - {"lr-default"} and not self.rates[run.name]:
@@ -86,9 +88,8 @@ class Study:
 
     def expected(self, run: Run, fine_tuned: bool = False) -> int:
         """Seeds that were asked for; 0 if that is not known."""
-        seeds = self.settings.get("seeds", {})
-        chosen = {self.rates[run.name].get("seed")}
-        return len(set(seeds.get("study", ())) - chosen) * (len(seeds.get("glue", ())) if fine_tuned else 1)
+        seeds = set(self.settings.get("seeds", ())) - {self.rates[run.name].get("seed")}
+        return len(seeds) * (len(self.settings.get("finetune_seeds") or SEEDS[STUDY]) if fine_tuned else 1)
 
     def rows(self, run: Run, number: Number) -> pd.DataFrame:
         """The rows of the frame with a number; of several checkpoints all."""
@@ -148,17 +149,6 @@ def probe(own: bool = False) -> tuple[Number, Number]:
     return recovered, Number(f"bits at {where}", "probe", "bits", 3, 1, at)
 
 
-HOURS = Number("hours, ours", "train", "training_seconds", 3, 1 / 3600)
+HOURS = Number("GPU hours, ours", "train", "gpu_seconds", 3, 1 / 3600)
 ENTROPY = Number("bits: mean over states", "entropy", "entropy", 2)
 POSTERIOR = Number("weighted by the posterior", "entropy", "entropy_posterior", 2)
-
-
-def by_label(
-    runs: Iterable[Run], value: Callable[[Run], Value | None], place: Callable[[Run], float | None]
-) -> dict[str, dict[float, Value]]:
-    """Label -> place of a run on the x axis -> value."""
-    values: dict[str, dict[float, Value]] = {run.label: {} for run in runs}
-    for run in runs:
-        if (found := value(run)) and (x := place(run)):
-            values[run.label][x] = found
-    return values

@@ -1,9 +1,11 @@
-"""The figures of the study of [MASK]: 3, 4, 5, 8, 9 and 12."""
+"""The figures of the study of [MASK], 3, 4, 5, 8, 9 and 12, and of the case study, 7, 10 and 11."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 
 from matplotlib import colormaps
 
@@ -11,7 +13,8 @@ from lib import figures, paper
 from lib.folders import MANIFEST
 from lib.report import frame
 from lib.report.page import Block
-from lib.report.study import ENTROPY, POSTERIOR, Number, Study, by_label, probe
+from lib.report.study import ENTROPY, POSTERIOR, Number, Study, probe
+from lib.study.results import EXAMPLE
 from lib.study.runs import Run, targets
 from lib.tables import Value, number, table
 
@@ -83,13 +86,18 @@ def grid(
     return [pictures, table(RUNS.values(), columns)]
 
 
-def figure3(study: Study, name: str) -> list[Block]:
-    papers, what = paper.numbers("figure3")["grid"], "MNLI accuracy, %"
-    if study.has_glue:
-        note = "MNLI is the mean of the matched and mismatched sets."
-        return [note, *grid(study, name, lambda run: study.glue(run, "MNLI"), 1, papers, what)]
-    recovered = grid(study, name, lambda run: study.value(run, probe()[0]), 1, papers, what, RECOVERED)
-    return [PROBE_NOTE, *recovered]
+def quality(study: Study, name: str, target: str) -> list[Block]:
+    """Figures 3 and 8: a grid for each task of the paper's; ours are of fine-tunings, or of the probe."""
+    papers, blocks = paper.numbers(target), [] if study.has_glue else [PROBE_NOTE]
+    for task, cells in papers.get("grids", {"MNLI": papers.get("grid")}).items():
+        value = partial(study.glue, task=task) if study.has_glue else partial(study.value, number=probe()[0])
+        what = f"{task} accuracy, %"
+        place = f"{name}-{task.lower()}"
+        blocks += [
+            f"{task}:",
+            *grid(study, place, value, 1, cells, what, "" if study.has_glue else RECOVERED),
+        ]
+    return blocks
 
 
 def figure4(study: Study, name: str) -> list[Block]:
@@ -125,37 +133,6 @@ def figure4(study: Study, name: str) -> list[Block]:
 def figure5(study: Study, name: str) -> list[Block]:
     papers = paper.numbers("figure5")["grid"]
     return grid(study, name, lambda run: study.value(run, ENTROPY), ENTROPY.digits, papers, "entropy, bits")
-
-
-def figure8(study: Study, name: str) -> list[Block]:
-    tasks = paper.numbers("figure8")["grids"]
-    if study.has_glue:
-        return [
-            block
-            for task, papers in tasks.items()
-            for block in (
-                f"{task}:",
-                *grid(
-                    study,
-                    f"{name}-{task.lower()}",
-                    lambda run, task=task: study.glue(run, task),
-                    1,
-                    papers,
-                    f"{task} accuracy, %",
-                ),
-            )
-        ]
-    cells = {
-        f"{name}-{task.lower()}-paper": (f"paper: {task} accuracy, %", paper.cells(tasks[task]))
-        for task in tasks
-    }
-    values = {key: study.value(run, probe()[0]) for key, run in RUNS.items()}
-    cells[f"{name}-ours"] = f"ours: {RECOVERED}", {key: one and one.centre for key, one in values.items()}
-    note = "The probe has a single grid, that of figure 3; the paper's four are shown beside it."
-    pictures = {
-        place: figures.heatmap(found, title, 1, KS, MASK_RATIOS) for place, (title, found) in cells.items()
-    }
-    return [PROBE_NOTE, note, pictures]
 
 
 def figure9(study: Study, name: str) -> list[Block]:
@@ -202,8 +179,10 @@ def figure12(study: Study, name: str) -> list[Block]:
         ("entropy", ENTROPY, "mean over a token's states"),
         ("entropy_posterior", POSTERIOR, "weighted by the posterior"),
     ):
-        values = by_label(mlm, lambda run: study.value(run, ENTROPY), lambda run: 100 * run.p)
-        values |= by_label(exlm, lambda run, one=one: study.value(run, one), lambda run: 100 * run.p)
+        values: dict[str, dict[float, Value]] = {}
+        for run in [*mlm, *exlm]:
+            if value := study.value(run, ENTROPY if run.is_mlm else one):
+                values.setdefault(run.label, {})[100 * run.p] = value
         pictures[f"{name}-{key}"] = figures.lines(values, f"Entropy, bits: {title}", "p, %")
     columns = {
         "p": lambda run: figures.percent(run.p),
@@ -215,4 +194,22 @@ def figure12(study: Study, name: str) -> list[Block]:
     return [note, pictures, table(runs, columns)]
 
 
-BUILDERS = {one.__name__: one for one in (figure3, figure4, figure5, figure8, figure9, figure12)}
+def case(study: Study, name: str, picture: str) -> list[Block]:
+    """Figures 7, 10 and 11: what the first model that was trained makes of the example."""
+    for path in (
+        folder / Path(EXAMPLE).parent
+        for run in study.targets["figure7"].runs
+        for folder in study.folders(run)
+    ):
+        if (path / picture).exists():
+            return [{name: path / picture}, f"To explore: {path / Path(EXAMPLE).name}"]
+    return ["There is no picture yet."]
+
+
+BUILDERS = {one.__name__: one for one in (figure4, figure5, figure9, figure12)}
+BUILDERS |= {name: partial(quality, target=name) for name in ("figure3", "figure8")}
+BUILDERS |= {
+    "figure7": partial(case, picture="transitions_one_word.png"),
+    "figure10": partial(case, picture="transitions.png"),
+    "figure11": partial(case, picture="graph.png"),
+}

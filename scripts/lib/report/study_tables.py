@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
+import pandas as pd
+
 from lib import figures, paper
 from lib.folders import MANIFEST
 from lib.report import comparisons, frame, study_figures
 from lib.report.page import Block, Section
 from lib.report.study import HOURS, Study, probe
 from lib.report.study_figures import PROBE_NOTE, RECOVERED
+from lib.study.results import EXAMPLE
 from lib.study.runs import GLUE_TASKS, Run, Target, targets
 from lib.tables import number, table
 
@@ -53,24 +56,22 @@ def table12(study: Study, name: str) -> list[Block]:
     baseline = next(iter(rows))
 
     def times(run: Run) -> float | None:
-        base = values[baseline] and values[baseline].centre
-        return values[run].centre / base if base and values[run] else None
+        return values[run].centre / values[baseline].centre if values[baseline] and values[run] else None
 
-    def hours(run: Run) -> float:
-        return rows[run]["values"]["hours"]
-
+    hours = {run: row["values"]["hours"] for run, row in rows.items()}
     columns = {
         "model": lambda run: rows[run]["method"],
-        "hours, paper": lambda run: number(hours(run)),
+        "GPU hours, paper": lambda run: number(hours[run]),
         HOURS.title: lambda run: study.cell(run, HOURS),
-        "times the MLM, paper": lambda run: number(hours(run) / hours(baseline), 2),
+        "times the MLM, paper": lambda run: number(hours[run] / hours[baseline], 2),
         "times the MLM, ours": lambda run: number(times(run), 2),
         "machine": lambda run: ", ".join(_machines(study, [run])),
     }
-    return [
-        "Ours are the hours spent in training steps, without validation and saving.",
-        table(rows, columns),
-    ]
+    note = (
+        "Ours are the hours spent in training steps, without validation and saving, times the GPUs (on a "
+        "CPU, the processes) of the training."
+    )
+    return [note, table(rows, columns)]
 
 
 def _machines(study: Study, runs: list[Run]) -> list[str]:
@@ -89,6 +90,10 @@ def _lacking(study: Study, target: Target) -> list[str]:
     measures = set(target.measures) or {"train"}
     if measures & {"quality", "quality-mnli"}:
         measures = {"probe", "result"}
+    elif "example" in measures:
+        return [
+            run.name for run in target.runs if not any((f / EXAMPLE).exists() for f in study.folders(run))
+        ]
     found = set(study.frame["name"][study.frame["measure"].isin(measures)])
     return [run.name for run in target.runs if run.name not in found]
 
@@ -112,33 +117,22 @@ def section(study: Study, title: str, prefix: str = "") -> Section:
     Args:
         prefix: of the pictures' names.
     """
-    lacking = {name: len(_lacking(study, target)) for name, target in study.targets.items()}
+    known = {name: one for name, one in study.targets.items() if one.of_the_study or not one.of_the_paper}
+    lacking = {name: len(_lacking(study, target)) for name, target in known.items()}
     shown = {name for name, lacks in lacking.items() if not lacks} | set(study.settings.get("targets", ()))
-    if not shown & study.targets.keys():
-        shown = {
-            max(lacking, key=lambda name: (len(study.targets[name].runs) - lacking[name], -lacking[name]))
-        }
+    if not shown & known.keys():
+        shown = {max(lacking, key=lambda name: (len(known[name].runs) - lacking[name], -lacking[name]))}
     manifests = [frame.read(path, []) for path in sorted((study.output / "study").glob(f"*/*/*/{MANIFEST}"))]
     about = {name: study.settings.get(name) for name in ("size", "data", "glue")}
     about["pre-training seeds"] = ", ".join(map(str, sorted(set(study.all["seed"]))))
-    about["pre-trainings finished"] = (
-        f"{(study.all['metric'] == 'training_seconds').sum()} of {len(manifests)} begun"
-    )
-    trained = [
-        frame.read(path, []) for path in sorted(set(study.all["folder"].map(lambda one: one / "train.json")))
-    ]
-    about["machine"] = ", ".join(sorted({one["machine"] for one in trained if one.get("machine")}))
+    finished = (study.all["metric"] == "gpu_seconds").sum()
+    about["pre-trainings finished"] = f"{finished} of {len(manifests)} begun"
+    about["machine"] = ", ".join(_machines(study, [run for one in known.values() for run in one.runs]))
     about["commit"] = ", ".join(sorted({one.get("commit", "unknown") for one in manifests}))
-    for name in sorted({name for one in manifests for name in one.get("versions", ())}):
-        about[name] = ", ".join(
-            sorted({str(one["versions"].get(name)) for one in manifests if "versions" in one})
-        )
     rows = [(name, value) for name, value in about.items() if value]
     note = (
         "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, "
         "(n=2 of 3) that one is missing. A number without it is of a single seed."
     )
-    sections = [_section(study, target, prefix) for name, target in study.targets.items() if name in shown]
-    return Section(
-        title, [table(rows, {"": lambda row: row[0], " ": lambda row: str(row[1])}), note], sections
-    )
+    sections = [_section(study, target, prefix) for name, target in known.items() if name in shown]
+    return Section(title, [pd.DataFrame(rows, columns=["", " "]).astype(str), note], sections)

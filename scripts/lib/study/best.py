@@ -1,10 +1,10 @@
 """Chooses among trials by the results of one seed: the best learning rate, or the best point of a grid.
 
-    python -m lib.study.best OUTPUT/rates/NAME.json OUTPUT/study/NAME/lr-RATE/seed-N/{joint,probe}.json...
+    python -m lib.study.best NAME/best.json NAME/lr-RATE/seed-N/{joint,probe}.json...
     python -m lib.study.best TASK/best.json TASK/POINT/seed-N/result.json...
 
 The best rate has the fewest bits per masked token, at the masking probability of the training: the joint
-bits by joint.json, a token's own by probe.json. The best point has the highest metric of table 3 on the
+bits by joint.json, a token's own by probe.json. The best point has the highest metric of its task on the
 development set; of MNLI, on the matched one. Of equals the first counts. The flags of the best are written
 beside the JSON file, for the trainings with the other seeds.
 """
@@ -12,45 +12,28 @@ beside the JSON file, for the trainings with the other seeds.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from lib.command_line import UserError, run_main
 from lib.files import read_json, write_json, write_lines
+from lib.folders import RESULT
 from lib.glue.grids import Point
 
 
-def best_rate(paths: Iterable[Path]) -> tuple[dict, str]:
-    """``{"lr", "seed", "bits"}``: the best rate, the seed that chose it, the bits of each rate; and its flag.
+def trial(path: Path) -> tuple[str, str, float, int]:
+    """Its name, its flags, its score (of bits the negative) and its seed.
 
     Raises:
         UserError: if a result does not exist, or is damaged.
     """
-    bits, seed = {}, None
-    for path in paths:
-        run = _result(path.parent / "train.json")["run"]
-        found = next(one for one in _result(path)["results"] if one["mask_prob"] == run["own_mask_prob"])
-        bits[run["lr"]] = found["bits"] if "bits" in found else found["joint"]["mean"]
-        seed = run["seed"]
-    best = min(bits, key=bits.get)
-    return {"lr": best, "seed": seed, "bits": {f"{lr:g}": bits[lr] for lr in bits}}, f"--lr {best:g}"
-
-
-def best_point(paths: Iterable[Path]) -> tuple[dict, str]:
-    """``{"point", "score", "points"}``: the best point, its score, the scores of all; and its flags.
-
-    Raises:
-        UserError: if a result does not exist, or is damaged.
-    """
-    points = {Point(**found["manifest"]["settings"]["point"]): found for found in map(_result, paths)}
-    scores = {point: found["metrics"]["valid"][found["metric"]] for point, found in points.items()}
-    best = max(scores, key=scores.get)
-    about = {
-        "point": best.key,
-        "score": scores[best],
-        "points": {point.key: scores[point] for point in scores},
-    }
-    return about, str(best.flags)
+    found = _result(path)
+    if path.name == RESULT:
+        point = Point(**found["manifest"]["settings"]["point"])
+        return point.key, str(point.flags), found["metrics"]["valid"][found["metric"]], found["seed"]
+    run = _result(path.parent / "train.json")["run"]
+    one = next(one for one in found["results"] if one["mask_prob"] == run["own_mask_prob"])
+    bits = one["bits"] if "bits" in one else one["joint"]["mean"]
+    return f"{run['lr']:g}", f"--lr {run['lr']:g}", -bits, run["seed"]
 
 
 def _result(path: Path) -> dict:
@@ -63,9 +46,10 @@ def main() -> None:
     if len(sys.argv) < 3:
         raise SystemExit(__doc__)
     output, *paths = map(Path, sys.argv[1:])
-    about, flags = (best_point if paths[0].name == "result.json" else best_rate)(paths)
+    found = [trial(path) for path in paths]
+    best, flags, _, seed = max(found, key=lambda one: one[2])
     write_lines(output.with_suffix(".flags"), [flags])
-    write_json(output, about)
+    write_json(output, {"best": best, "seed": seed, "scores": {name: score for name, _, score, _ in found}})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from lib import logs
-from lib.command_line import UserError, run_main
+from lib.command_line import Flags, UserError, run_main
 from lib.cost import flops_of_run
 from lib.files import atomic, read_json, write_json
 from lib.folders import MANIFEST
@@ -39,11 +39,12 @@ def finish(save: Path, run: dict) -> dict:
     with atomic(save / "metrics.jsonl") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
     corrupted = logs.corruption(records, run["k"]) if run["model"] == "repeated-mlm" else None
-    manifest = read_json(save / MANIFEST)
+    manifest, seconds = read_json(save / MANIFEST), logs.training_seconds(records)
+    workers = Flags.of(manifest["runs"][2:]).whole("--distributed-world-size")
     return {
         "run": {**run, "rate": run["lr"], "lr": float(manifest["settings"]["--lr"])},
         "updates": updates,
-        "training_seconds": logs.training_seconds(records),
+        "gpu_seconds": seconds and workers * seconds,
         "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
         "valid": next((record for record in reversed(records) if record["kind"] == "valid"), None),

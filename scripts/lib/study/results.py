@@ -1,19 +1,19 @@
 """Which result files each target of the workflow needs, and the commands that make them.
 
-OUTPUT/study/NAME/lr-RATE/seed-N/{train,MEASURE}.json, glue/TASK/seed-N/result.json
-OUTPUT/rates/NAME.json, NAME.flags
-OUTPUT/table3/NAME/glue/TASK/POINT/seed-N/result.json, glue/TASK/best.json, best.flags
-OUTPUT/table3/NAME/squad/seed-N/result.json
-OUTPUT/table1/NAME/SET/seed-N/result.json
+OUTPUT/study/NAME/lr-RATE/seed-N/{train,MEASURE}.json   pre-trainings: NAME is a run of a table of runs
+OUTPUT/study/NAME/best.json, best.flags                 the best of its learning rates
+OUTPUT/{table1,table3}/MODEL/TASK/POINT/seed-N/result.json, TASK/best.json, best.flags
+OUTPUT/study/NAME/lr-RATE/seed-N/glue/TASK/table6/seed-N/result.json
 
-NAME is that of a run in the table of runs, or a model's; MEASURE one of scripts/workflow/measures.csv; RATE a
-learning rate to try, ``best`` or ``default``; POINT one of lib.glue.grids to try, or ``best``.
+MEASURE is one of scripts/workflow/measures.csv; RATE a learning rate to try, ``best`` or ``default``; TASK
+one of GLUE, ``squad2``, or a set of MoleculeNet; POINT one of lib.glue.grids to try, ``best``, or the paper's
+table that has the only one.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,52 +24,129 @@ from lib.command_line import Flags, UserError
 from lib.files import read_json
 from lib.folders import CONFIGS, MANIFEST
 from lib.glue.grids import FLAGS, Point, points_of
-from lib.glue.tasks import TASKS
-from lib.study.runs import PROBE_MASK_PROB, QUALITY, WORKFLOW, Run
-from lib.study.settings import check_glue, check_study
+from lib.glue.tasks import FROM_MNLI, TASKS
+from lib.study.runs import GLUE_TASKS, PROBE_MASK_PROB, WORKFLOW, Run, Target
 
-STUDY = "study"  # all figures and tables of it
-UNTRAINED = "untrained"  # of table 1
-STUDY_SEEDS, GLUE_SEEDS, MOLECULE_SEEDS = (1, 2, 3), (1, 2, 3, 4, 5), (1, 2, 3)  # the paper's, of fine-tuning
+STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's study; of the paper
+SEEDS = {STUDY: (1, 2, 3), "table3": (1, 2, 3, 4, 5), "table1": (1, 2, 3)}  # the paper's, of fine-tuning
 MEASURES = pd.read_csv(WORKFLOW / "measures.csv", index_col="measure", keep_default_na=False)
+# Measures of targets.csv besides those: fine-tuning where GLUE is given, else the probe
+QUALITY = {"quality": GLUE_TASKS, "quality-mnli": ("MNLI",)}
 NO_PATHS = ("mlm", "repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
+SQUAD, UNTRAINED = "squad2", "untrained"
+EXAMPLE = "example/index.html"  # of scripts/explore.py
 
 
-def study_runs(settings: SimpleNamespace, name: str) -> dict[Run, set[str]]:
-    """The pre-trainings that a figure, table or comparison reports, and what is measured of each; ``study``:
-    of all of the paper's.
+def targets_of(settings: SimpleNamespace, name: str) -> list[Target]:
+    """The figures, tables and comparisons that a target of the workflow stands for."""
+    every = settings.targets.values()
+    if name in (STUDY, REPRODUCE):
+        return [one for one in every if one.of_the_paper and (one.of_the_study or name == REPRODUCE)]
+    return [settings.targets[name]]
+
+
+def files_of(settings: SimpleNamespace, name: str) -> list[Path]:
+    """The results that a target of the workflow needs.
 
     Raises:
-        UserError: if ``only`` leaves none, or a setting is missing.
+        UserError: if a setting is missing, or ``only`` leaves none.
     """
-    check_study(settings)
-    found: dict[Run, set[str]] = {}
-    known, only = settings.targets, settings.only
-    for target in [one for one in known.values() if one.name == name or name == STUDY and one.of_the_paper]:
-        for run in filter(lambda run: _is_meant(run, only), target.runs):
-            tuned = bool(rates_of(settings, run))
-            for seed in settings.seeds[1:] if tuned else settings.seeds:
-                one = replace(run, lr="best" if tuned else "default", seed=seed)
-                found.setdefault(one, set()).update(target.measures)
-    if not found:
-        text = ",".join(f"{column}={value}" for column, value in only.items())
-        runs = [run for one in known.values() if name in (one.name, STUDY) for run in one.runs]
-        there = "; ".join(f"{c}: {', '.join(sorted({f'{getattr(r, c)}' for r in runs}))}" for c in only)
-        raise UserError(f"only={text} leaves no run of {name}, which has {there}")
+    files = {}  # in order
+    for target in targets_of(settings, name):
+        makers = {"table1": table1_files, "table3": table3_files, "table9": table9_files}
+        files |= dict.fromkeys(makers.get(target.name, study_files)(settings, target))
+    return list(files)
+
+
+def study_files(settings: SimpleNamespace, target: Target) -> Iterator[Path]:
+    tasks = {task for measure in target.measures for task in QUALITY.get(measure, ())}
+    measures = set(target.measures) | ({"probe"} if tasks and not settings.glue else set())
+    check_glue(settings, sorted(tasks))
+    for run in runs_of(settings, target):
+        folder = Path(settings.output, STUDY, run.folder)
+        made = [one for one in MEASURES.index if one in measures and applies(one, run, settings)]
+        yield from (folder / f"{one}.json" for one in ("train", *made))
+        if "example" in measures:
+            yield folder / EXAMPLE
+        for task in sorted(tasks) if settings.glue else ():
+            yield from (folder / f"glue/{task}/table6/seed-{n}/result.json" for n in seeds(settings, STUDY))
+
+
+def table3_files(settings: SimpleNamespace, target: Target) -> Iterator[Path]:
+    """The choice of each task's best point, and its results with the other seeds."""
+    if not settings.glue and not settings.squad:
+        raise UserError(
+            "table3 needs glue=FOLDER or squad=FOLDER, made by prepare_glue.py and prepare_squad.py"
+        )
+    tasks = [name for name in TASKS if settings.glue and Path(settings.glue, f"{name}-bin").is_dir()]
+    tasks = settings.tasks or tasks
+    if settings.glue and not tasks:
+        raise UserError(
+            f"glue={settings.glue} has no TASK-bin: give a folder made by scripts/prepare_glue.py"
+        )
+    check_glue(settings, tasks)
+    for model in models_of(settings, target):
+        for task in [*tasks, *([SQUAD] if settings.squad else [])]:
+            folder = Path(settings.output, "table3", model, task)
+            yield folder / "best.json"
+            yield from (folder / f"best/seed-{n}/result.json" for n in seeds(settings, "table3")[1:])
+
+
+def table1_files(settings: SimpleNamespace, target: Target) -> Iterator[Path]:
+    table9_files(settings, target)
+    for model in (*models_of(settings, target), UNTRAINED, *settings.baselines):
+        for data in settings.moleculenet:
+            folder = Path(settings.output, "table1", model, data, "table8")
+            yield from (folder / f"seed-{n}/result.json" for n in seeds(settings, "table1"))
+
+
+def table9_files(settings: SimpleNamespace, target: Target) -> list[Path]:
+    """None: the report reads the sets themselves."""
+    if not settings.moleculenet:
+        raise UserError(
+            f"{target.name} needs moleculenet=SET=FOLDER,..., made by scripts/prepare_moleculenet.py"
+        )
+    for name, folder in settings.moleculenet.items():
+        if not Path(folder, "molecules.json").is_file():
+            raise UserError(f"moleculenet: {folder} has no molecules.json: prepare {name} first")
+    return []
+
+
+def seeds(settings: SimpleNamespace, table: str) -> tuple[int, ...]:
+    """Of fine-tuning, for a table of SEEDS."""
+    return tuple(settings.finetune_seeds or SEEDS[table])
+
+
+def runs_of(settings: SimpleNamespace, target: Target) -> list[Run]:
+    """The pre-trainings that a figure, table or comparison reports.
+
+    Raises:
+        UserError: if ``only`` leaves none, or data are missing.
+    """
+    only = {name: value for name, value in settings.only.items() if name in Run.__dataclass_fields__}
+    rows = [run for run in target.runs if all(getattr(run, name) == only[name] for name in only)]
+    if not rows:
+        there = "; ".join(
+            f"{c}: {', '.join(sorted({f'{getattr(r, c)}' for r in target.runs}))}" for c in only
+        )
+        only = ",".join(f"{column}={value}" for column, value in only.items())
+        raise UserError(f"only={only} leaves no run of {target.name}, which has {there}")
+    found = []
+    for run in rows:
+        if not data_of(settings, run) and (settings.size != "smoke" or settings.glue or run.of_molecules):
+            data, maker = ("smiles", "prepare_smiles.py") if run.of_molecules else ("data", "prepare_text.py")
+            raise UserError(f"{target.name} needs {data}=FOLDER, pre-training data, made by scripts/{maker}")
+        tuned = rates_of(settings, run)
+        found += [
+            replace(run, lr="best" if tuned else "default", seed=seed)
+            for seed in (settings.seeds[1:] if tuned else settings.seeds)
+        ]
     return found
 
 
-def _is_meant(run: Run, only: dict[str, str]) -> bool:
-    columns = {"name": str, "model": str, "k": int, "p": float, "times": float}
-    for column, value in only.items():
-        if column not in columns:
-            raise UserError(f"only={column}={value}: a run has {', '.join(columns)}")
-        try:
-            if getattr(run, column) != columns[column](value):
-                return False
-        except ValueError:
-            raise UserError(f"only={column}={value}: {column} is a number") from None
-    return True
+def data_of(settings: SimpleNamespace, run: Run) -> str | None:
+    """The pre-training data of a run; None: the quickstart's corpus."""
+    return settings.smiles if run.of_molecules else settings.data
 
 
 def rates_of(settings: SimpleNamespace, run: Run) -> tuple[float, ...]:
@@ -77,44 +154,109 @@ def rates_of(settings: SimpleNamespace, run: Run) -> tuple[float, ...]:
     return (run.rates or tuple(settings.rates or ())) if len(settings.seeds) > 1 else ()
 
 
-def rate_files(settings: SimpleNamespace, name: str) -> list[Path]:
-    """The results that choose a run's learning rate: of the first seed, with each."""
-    run = run_named(settings, name)
-    wanted = {measure for target in run.targets for measure in settings.targets[target].measures}
-    trials = [replace(run, lr=f"{lr:g}", seed=settings.seeds[0]) for lr in rates_of(settings, run)]
-    measure = "joint" if "joint" in wanted else "probe"
-    return [Path(settings.output, STUDY, trial.folder, f"{measure}.json") for trial in trials]
-
-
 def run_named(settings: SimpleNamespace, name: str) -> Run:
     return next(run for target in settings.targets.values() for run in target.runs if run.name == name)
 
 
-def study_files(settings: SimpleNamespace, name: str) -> list[Path]:
-    """The results that a target needs of its pre-trainings.
-
-    Raises:
-        UserError: of :func:`study_runs`.
-    """
-    found, checked = [], set()
-    for run, measures in study_runs(settings, name).items():
-        folder = Path(settings.output, STUDY, run.folder)
-        tasks = {task for measure in measures for task in QUALITY.get(measure, ())}
-        if tasks and not settings.glue:
-            measures, tasks = measures | {"probe"}, set()
-        if not tasks <= checked:
-            check_glue(settings, tuple(sorted(tasks)), same_dictionary=True)
-            checked |= tasks
-        made = [one for one in MEASURES.index if one in measures and applies(one, run, settings.data)]
-        found += [folder / f"{one}.json" for one in ("train", *made)]
-        seeds = settings.finetune_seeds or STUDY_SEEDS
-        found += [folder / f"glue/{task}/seed-{seed}/result.json" for task in sorted(tasks) for seed in seeds]
-    return found
+def models_of(settings: SimpleNamespace, target: Target) -> dict[str, Path]:
+    """Name -> checkpoint of table 1 or 3: those given, or those of its runs' first seed."""
+    if settings.models:
+        return {name: Path(path) for name, path in settings.models.items()}
+    runs: dict[str, Run] = {}
+    for run in runs_of(settings, target):
+        runs.setdefault(run.name, run)
+    return {name: Path(settings.output, STUDY, runs[name].folder, "checkpoint_last.pt") for name in runs}
 
 
-def applies(measure: str, run: Run, data: str | None) -> bool:
+def checkpoint_of(settings: SimpleNamespace, place: str) -> Path:
+    """From which the fine-tunings in OUTPUT/PLACE/TASK start; of ``untrained`` the one whose sizes it has."""
+    group, name, *_ = Path(place).parts
+    if group == STUDY:
+        return Path(settings.output, place).parent / "checkpoint_last.pt"
+    models = models_of(settings, settings.targets[group])
+    return next(iter(models.values())) if name == UNTRAINED else models[name]
+
+
+def finetune_inputs(settings: SimpleNamespace, place: str, task: str, point: str) -> dict[str, Path]:
+    """What has to be finished before: the pre-training, and the choice of the best point."""
+    inputs = {"best": Path(settings.output, place, task, "best.flags")} if point == "best" else {}
+    if Path(place).name in settings.baselines or not place.startswith(STUDY) and settings.models:
+        return inputs
+    return {**inputs, "train": checkpoint_of(settings, place).with_name("train.json")}
+
+
+def finetune_gpus(settings: SimpleNamespace, place: str, task: str) -> int:
+    """SQuAD trains on several GPUs, a forest on none."""
+    return settings.gpus if task == SQUAD else min(settings.gpus, 1) if Path(place).name != "forest" else 0
+
+
+def finetune_command(
+    settings: SimpleNamespace, scripts: str, place: str, task: str, point: str, seed: str
+) -> list[str]:
+    """A fine-tuning or a baseline in OUTPUT/PLACE/TASK/POINT/seed-SEED; the best point's flags follow it."""
+    name, save = Path(place).name, str(Path(settings.output, place, task, point, f"seed-{seed}"))
+    if name in settings.baselines:
+        script = f"{scripts}/baseline_moleculenet.py"
+        return ["python", script, name, settings.moleculenet[task], save, "--seed", seed]
+    checkpoint, gpus = str(checkpoint_of(settings, place)), finetune_gpus(settings, place, task)
+    end = ["--seed", seed, *(["--gpus", str(gpus)] if gpus else ["--cpu"])]
+    if task in settings.moleculenet:
+        words = [f"{scripts}/finetune_moleculenet.sh", task, checkpoint, settings.moleculenet[task], save]
+        words += ["--scratch"] if name == UNTRAINED else []
+        words += ["--max-epoch", str(settings.max_epoch)] if settings.max_epoch else []
+    elif task == SQUAD:
+        words = [f"{scripts}/finetune_squad.sh", checkpoint, settings.squad, save]
+    else:
+        words = [f"{scripts}/finetune_glue.sh", task, checkpoint, settings.glue, save]
+        start = settings.init_from.get(name) if task in FROM_MNLI else None
+        words += ["--init-from", start] if start else []
+    points = points_of(task, "table6") if point == "table6" else grid(settings, task)
+    words += next((one.flags.words() for one in points if point in ("table6", one.key)), [])
+    more = shlex.split(settings.finetune_flags) if not place.startswith(STUDY) else []
+    return ["bash", *words, *end, *more]
+
+
+def grid(settings: SimpleNamespace, task: str) -> list[Point]:
+    """The points of a task in table 3; none of a set of MoleculeNet."""
+    if task in settings.moleculenet:
+        return []
+    only = {name: value for name, value in settings.only.items() if name in FLAGS.values()}
+    return points_of(
+        task, settings.grid, only | ({"epochs": str(settings.max_epoch)} if settings.max_epoch else {})
+    )
+
+
+def trials(settings: SimpleNamespace, place: str) -> list[Path]:
+    """The results that choose OUTPUT/PLACE/best.json: of the first seed, with each learning rate of a run or
+    each point of a task's grid."""
+    folder, name = Path(settings.output, place), Path(place).name
+    if not place.startswith(STUDY):
+        seed = seeds(settings, "table3")[0]
+        return [folder / point.key / f"seed-{seed}/result.json" for point in grid(settings, name)]
+    run = run_named(settings, name)
+    joint = any("joint" in settings.targets[target].measures for target in run.targets)
+    runs = [replace(run, lr=f"{lr:g}", seed=settings.seeds[0]) for lr in rates_of(settings, run)]
+    return [folder.parent / one.folder / f"{'joint' if joint else 'probe'}.json" for one in runs]
+
+
+def check_glue(settings: SimpleNamespace, tasks) -> None:
+    """Raises UserError unless tasks of GLUE are prepared, with the dictionary of the pre-training here."""
+    for task in tasks if settings.glue else ():
+        path = Path(settings.glue, f"{task}-bin", "input0", "dict.txt")
+        if not path.is_file():
+            raise UserError(
+                f"glue={settings.glue} has no {task}-bin: prepare it with scripts/prepare_glue.py"
+            )
+        other = settings.data and Path(settings.data, "dict.txt")
+        if other and not settings.models and path.read_bytes() != other.read_bytes():
+            raise UserError(
+                f"{path} differs from {other}: prepare GLUE with prepare_glue.py --data {settings.data}"
+            )
+
+
+def applies(measure: str, run: Run, settings: SimpleNamespace) -> bool:
     """Whether a run has a measure: molecules have more, and a model without paths fewer."""
-    only = MEASURES.loc[measure, "only"]
+    only, data = MEASURES.loc[measure, "only"], data_of(settings, run)
     manifest = (read_json(Path(data) / MANIFEST) if data else None) or {"settings": {}}
     if only == "molecules" and "smiles" not in manifest["settings"]:  # --smiles of prepare_smiles.py
         return False
@@ -126,124 +268,29 @@ def measure_command(settings: SimpleNamespace, measure: str, run: Run) -> str:
     row, folder = MEASURES.loc[measure], Path(settings.output, STUDY, run.folder)
     shares = " ".join(map(str, sorted({PROBE_MASK_PROB, run.own_mask_prob})))
     options = row["options"].format(p=run.own_mask_prob, shares=shares, sentences=settings.sentences)
-    return f"fs_plugins.analysis.{row['module']} {shlex.quote(str(folder))}/{row['checkpoints']} {options}"
+    return f"fs_plugins.analysis {row['command']} {shlex.quote(str(folder))}/{row['checkpoints']} {options}"
 
 
-def pretrain_options(settings: SimpleNamespace, run: Run) -> list[str]:
-    """pretrain_text.sh's options of a run, besides model and folder; those of its row come last."""
-    k = [] if run.model == "mlm" else ["--k", str(run.k)]
-    words = [*k, "--p", f"{run.p:g}", "--seed", str(run.seed)]
+def pretrain_command(settings: SimpleNamespace, scripts: str, run: Run) -> list[str]:
+    """A pre-training, but for its devices and the best learning rate; the options of its row come last."""
+    script, size = ("smiles" if run.of_molecules else "text"), settings.size
+    size = "base" if size == "paper" and "table3" in run.targets else size  # table 10's
+    data = data_of(settings, run) or f"{settings.output}/data-bin"
+    words = [
+        f"{scripts}/pretrain_{script}.sh",
+        run.model,
+        size,
+        data,
+        str(Path(settings.output, STUDY, run.folder)),
+    ]
+    words += [] if run.model == "mlm" else ["--k", str(run.k)]
+    words += ["--p", f"{run.p:g}", "--seed", str(run.seed)]
     updates = settings.updates
     if run.times != 1 and not updates:
-        updates = Flags.read(CONFIGS / "pretrain" / f"{settings.size}.flags").whole("--max-update")
-    if updates:
-        words += ["--updates", str(round(run.times * updates))]
+        folder = CONFIGS / "pretrain" / ("smiles" if run.of_molecules else "")
+        updates = Flags.read(folder / f"{size}.flags").whole("--max-update")
+    words += ["--updates", str(round(run.times * updates))] if updates else []
+    words += ["--gpus", str(settings.gpus)] if settings.gpus else ["--cpu"]
     words += shlex.split(settings.flags)
     words += ["--lr", run.lr] if run.lr not in ("default", "best") else []
-    return [*words, *run.flags]
-
-
-def models_of(settings: SimpleNamespace, target: str) -> dict[str, str]:
-    """name -> checkpoint.
-
-    Raises:
-        UserError: if there are none.
-    """
-    if not settings.models:
-        raise UserError(f"{target} needs models=NAME=CHECKPOINT,..., the models to fine-tune")
-    return settings.models
-
-
-def glue_points(settings: SimpleNamespace, task: str) -> list[Point]:
-    """The points of a task's grid in table 3.
-
-    Raises:
-        UserError, ValueError: if there are no such points.
-    """
-    if taken := FLAGS.keys() & Flags.of(shlex.split(settings.flags)).keys():
-        raise UserError(
-            f"flags: {', '.join(sorted(taken))} would apply to all points of a grid, which differ in it: "
-            "give only=lr=2e-5 and the like"
-        )
-    return points_of(TASKS[task], settings.grid, settings.only)
-
-
-def glue_tasks(settings: SimpleNamespace) -> list[str]:
-    """The GLUE tasks of table 3: those asked for, or those that are prepared.
-
-    Raises:
-        UserError: if one is not prepared.
-    """
-    if settings.glue is None:
-        return []
-    prepared = [name for name in TASKS if Path(settings.glue, f"{name}-bin").is_dir()]
-    if not (tasks := settings.tasks or prepared):
-        raise UserError(
-            f"glue={settings.glue} has no TASK-bin: give a folder made by scripts/prepare_glue.py"
-        )
-    check_glue(settings, tuple(tasks), same_dictionary=False)
-    return tasks
-
-
-def grid_files(settings: SimpleNamespace, name: str, task: str) -> list[Path]:
-    """The results of a task's grid, with the first seed."""
-    seed = (settings.finetune_seeds or GLUE_SEEDS)[0]
-    folder = Path(settings.output, "table3", name, "glue", task)
-    return [folder / point.key / f"seed-{seed}/result.json" for point in glue_points(settings, task)]
-
-
-def table3_files(settings: SimpleNamespace) -> list[Path]:
-    """The results of table 3: of each task's best point with the other seeds, and of SQuAD.
-
-    Raises:
-        UserError: if table 3 has no models, or nothing to fine-tune them on.
-    """
-    models, seeds = models_of(settings, "table3"), settings.finetune_seeds or GLUE_SEEDS
-    if settings.glue is None and settings.squad is None:
-        raise UserError(
-            "table3 needs glue=FOLDER (scripts/prepare_glue.py), squad=FOLDER (prepare_squad.py) or both"
-        )
-    found = []
-    for folder in (Path(settings.output, "table3", name) for name in models):
-        for task in glue_tasks(settings):
-            glue_points(settings, task)
-            best = folder / "glue" / task
-            found += [best / "best.json", *(best / f"best/seed-{seed}/result.json" for seed in seeds[1:])]
-        found += [folder / f"squad/seed-{seed}/result.json" for seed in seeds if settings.squad]
-    return found
-
-
-def table1_models(settings: SimpleNamespace) -> dict[str, str | None]:
-    """name -> checkpoint; of ``untrained`` the one whose architecture it has, of the baselines None.
-
-    Raises:
-        UserError: if there are no models.
-    """
-    models = models_of(settings, "table1")
-    return {**models, UNTRAINED: next(iter(models.values())), **dict.fromkeys(settings.baselines)}
-
-
-def table1_files(settings: SimpleNamespace) -> list[Path]:
-    """The results of table 1.
-
-    Raises:
-        UserError: if a setting is missing.
-    """
-    if not settings.moleculenet:
-        raise UserError("table1 needs moleculenet=SET=FOLDER,..., made by scripts/prepare_moleculenet.py")
-    for name, folder in settings.moleculenet.items():
-        if not Path(folder, "molecules.json").is_file():
-            raise UserError(
-                f"moleculenet: {folder} has no molecules.json: prepare {name} with prepare_moleculenet.py"
-            )
-    seeds = settings.finetune_seeds or MOLECULE_SEEDS
-    folders = [Path(settings.output, "table1", name) for name in table1_models(settings)]
-    return [
-        f / data / f"seed-{n}/result.json" for f in folders for data in settings.moleculenet for n in seeds
-    ]
-
-
-def files_of(settings: SimpleNamespace, target: str) -> Iterable[Path]:
-    """The results that any target needs."""
-    special = {"table1": table1_files, "table3": table3_files}
-    return special[target](settings) if target in special else study_files(settings, target)
+    return ["bash", *words, *run.flags]

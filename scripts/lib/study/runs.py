@@ -12,7 +12,6 @@ fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -28,8 +27,6 @@ REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", 
 LARGEST_K = 16
 PROBE_MASK_PROB = 0.15  # of the tokens, in the probe
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of the paper's study
-# Measures of targets.csv besides those of measures.csv: fine-tuning where GLUE is given, else the probe
-QUALITY = {"quality": GLUE_TASKS, "quality-mnli": ("MNLI",)}
 DEFAULT_MEASURES = ("probe", "curve", "joint", "states")
 
 
@@ -71,6 +68,11 @@ class Run:
         """Whether it is the vanilla MLM."""
         return self.model == "mlm" or (self.model == "repeated-mlm" and self.k == 1)
 
+    @property
+    def of_molecules(self) -> bool:
+        """Whether it is trained on ``smiles``, for table 1."""
+        return "table1" in self.targets
+
 
 @dataclass(frozen=True)
 class Target:
@@ -85,6 +87,11 @@ class Target:
     def of_the_paper(self) -> bool:
         return self.name.startswith(("figure", "table"))
 
+    @property
+    def of_the_study(self) -> bool:
+        """Whether the paper's study of [MASK] has it."""
+        return self.of_the_paper and self.name not in ("table1", "table3", "table9")
+
 
 def read_runs(path: Path) -> list[Run]:
     """A table of runs.
@@ -93,46 +100,37 @@ def read_runs(path: Path) -> list[Run]:
         UserError: for a row that is none, naming file and line.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file, strict=True)
-            rows, columns = list(reader), set(reader.fieldnames or ())
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
-    if missing := set(REQUIRED) - columns or columns - {*REQUIRED, *OPTIONAL}:
-        what = "has no" if missing <= set(REQUIRED) else "has an unknown"
+    if wrong := set(REQUIRED) - set(rows) or set(rows) - {*REQUIRED, *OPTIONAL}:
         known = ", ".join((*REQUIRED, *OPTIONAL))
-        raise UserError(f"{path} {what} column {min(missing)}: a table of runs has {known}")
-    runs = [_run(row, f"{path}, line {i}") for i, row in enumerate(rows, 2)]
-    names = [run.name for run in runs]
-    if len(set(names)) < len(names):
-        raise UserError(f"{path} has two runs named {max(names, key=names.count)}: give each its own name")
+        raise UserError(f"{path}: column {min(wrong)}: a table of runs has {known}")
+    runs = [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]
+    if (twice := rows["name"][rows["name"].duplicated()]).size:
+        raise UserError(f"{path} has two runs named {twice.iloc[0]}: give each its own name")
     return runs
 
 
 def _run(row: dict[str, str], where: str) -> Run:
-    if None in row or None in row.values():
-        raise UserError(f"{where}: the row has not as many cells as the header")
     models = sorted(path.stem for path in (CONFIGS / "model").glob("*.flags"))
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", row["name"]):
-        raise UserError(f"{where}: name '{row['name']}': use letters, digits, '.', '-' and '_'")
-    if not row["targets"]:
-        raise UserError(f"{where}: {row['name']} has no targets: name the comparison that it belongs to")
-    if row["model"] not in models:
-        raise UserError(f"{where}: unknown model '{row['model']}': choose one of {', '.join(models)}")
+    targets, flags, rates = (tuple(row.get(name, "").split()) for name in ("targets", "flags", "rates"))
     try:
         k, p, times = int(row["k"]), float(row["p"]), float(row.get("times") or 1)
-        rates = tuple(map(float, row.get("rates", "").split()))
+        rates = tuple(map(float, rates))
     except ValueError as error:
         raise UserError(f"{where}: {error}") from None
-    if not 1 <= k <= LARGEST_K:
-        raise UserError(f"{where}: k = {k}: give a whole number from 1 to {LARGEST_K}")
-    if not 0 < p < 1:
-        raise UserError(f"{where}: p = {p:g}: give a share between 0 and 1, such as 0.15")
-    if not times > 0 or min(rates, default=1.0) <= 0:
-        raise UserError(f"{where}: times and rates are numbers above 0")
-    targets, flags = (tuple(row.get(name, "").split()) for name in ("targets", "flags"))
-    label = row.get("label") or row["name"]
-    return Run(row["name"], targets, label, row["model"], k, p, times, flags, rates)
+    for wrong, message in (
+        (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", row["name"]), "name: use letters, digits, . - _"),
+        (not targets, "no targets: name the comparison that it belongs to"),
+        (row["model"] not in models, f"unknown model {row['model']!r}: choose one of {', '.join(models)}"),
+        (not 1 <= k <= LARGEST_K, f"k = {k}: give a whole number from 1 to {LARGEST_K}"),
+        (not 0 < p < 1, f"p = {p:g}: give a share between 0 and 1, such as 0.15"),
+        (not times > 0 or min(rates, default=1.0) <= 0, "times and rates are numbers above 0"),
+    ):
+        if wrong:
+            raise UserError(f"{where}: {row['name']}: {message}")
+    return Run(row["name"], targets, row.get("label") or row["name"], row["model"], k, p, times, flags, rates)
 
 
 @cache

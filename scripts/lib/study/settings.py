@@ -14,12 +14,14 @@ from lib.command_line import Flags, UserError
 from lib.study.runs import WORKFLOW, targets
 
 SCHEMA = yaml.safe_load((WORKFLOW / "config.schema.yaml").read_text(encoding="utf-8"))
-SENTENCES = {"smoke": 500, "small": 2000, "paper": 5000}  # by size, for the measures
-FILES, FOLDERS = ("models", "init_from"), ("moleculenet",)  # name -> path
+SENTENCES = {"smoke": 500, "small": 2000}  # by size, for the measures
+MOST_SENTENCES = 5000
+PATHS = ("data", "smiles", "glue", "squad", "runs_table", "models", "init_from", "moleculenet")
 # What makes a run of the study that run, or has a setting of its own
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
 NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
+OF_POINTS = {"--lr", "--batch-size", "--max-epoch", "--warmup-ratio"}
 
 
 def read(config: dict) -> SimpleNamespace:
@@ -38,7 +40,7 @@ def read(config: dict) -> SimpleNamespace:
         name = error.absolute_path[0]
         raise UserError(f"{name}={config[name]}: {error.message} ({known[name].get('description')})")
     settings = SimpleNamespace(**{name: given.get(name, one.get("default")) for name, one in known.items()})
-    for name in ("data", "glue", "squad", "runs_table", *FILES, *FOLDERS):
+    for name in PATHS:
         value = getattr(settings, name)
         for path in value.values() if isinstance(value, dict) else filter(None, [value]):
             if not Path(path).exists():
@@ -50,9 +52,16 @@ def read(config: dict) -> SimpleNamespace:
         )
     if unknown := settings.init_from.keys() - settings.models.keys():
         raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
-    Flags.of(shlex.split(settings.flags))  # raises UserError if they are none
-    settings.sentences = settings.sentences or SENTENCES[settings.size]
+    settings.sentences = settings.sentences or SENTENCES.get(settings.size, MOST_SENTENCES)
     settings.targets = targets(settings.runs_table and Path(settings.runs_table))
+    of_runs = {word for one in settings.targets.values() for run in one.runs for word in run.flags}
+    taken = {"flags": NOT_IN_FLAGS | of_runs | ({"--lr"} if settings.rates else set())}
+    for name, names in {**taken, "finetune_flags": OF_POINTS}.items():
+        if wrong := sorted(names & Flags.of(shlex.split(getattr(settings, name))).keys()):
+            raise UserError(
+                f"{name}: {', '.join(wrong)} would apply to runs that differ in it; use the settings "
+                "updates, max_epoch, only, seeds, rates and gpus"
+            )
     return settings
 
 
@@ -70,7 +79,8 @@ def _typed(value, schema: dict):
     elif kind == "array" and not isinstance(value, list):
         value = [word.strip() for word in str(value).split(",")]
     if kind == "object" and isinstance(value, dict):
-        return {str(name): _typed(one, schema["additionalProperties"]) for name, one in value.items()}
+        of = {**dict.fromkeys(value, schema.get("additionalProperties")), **schema.get("properties", {})}
+        return {str(name): _typed(one, _resolved(of[name] or {})) for name, one in value.items()}
     if kind == "array" and isinstance(value, list):
         return [_typed(one, schema["items"]) for one in value]
     if kind == "string" and isinstance(value, (int, float)):
@@ -81,40 +91,3 @@ def _typed(value, schema: dict):
         except (TypeError, ValueError):
             return value
     return value
-
-
-def check_study(settings: SimpleNamespace) -> None:
-    """Raises UserError unless the settings and the data of the study's pre-trainings fit together."""
-    of_runs = NOT_IN_FLAGS | ({"--lr"} if settings.rates else set())
-    for target in settings.targets.values():
-        of_runs |= {word for run in target.runs for word in run.flags if word.startswith("--")}
-    if taken := of_runs & Flags.of(shlex.split(settings.flags)).keys():
-        raise UserError(
-            f"flags: {', '.join(sorted(taken))} would apply to runs that differ in it; use the settings "
-            "updates, only, seeds, rates and gpus"
-        )
-    if settings.data is None and (settings.glue or settings.size != "smoke"):
-        asked = f"size={settings.size}" if settings.size != "smoke" else "glue=FOLDER"
-        raise UserError(f"{asked} needs data=FOLDER, the pre-training data, made by scripts/prepare_text.py")
-    for name in ("dict.txt", "train.bin", "valid.bin") if settings.data else ():
-        if not (Path(settings.data) / name).exists():
-            raise UserError(
-                f"data={settings.data} has no {name}: give a folder made by scripts/prepare_text.py or "
-                "fairseq-preprocess --only-source, with a training and a validation set"
-            )
-
-
-def check_glue(settings: SimpleNamespace, tasks: tuple[str, ...], same_dictionary: bool) -> None:
-    """Raises UserError unless GLUE tasks are prepared; with the dictionary of ``data`` if that is asked."""
-    for task in tasks:
-        folder = Path(settings.glue) / f"{task}-bin"
-        if not (folder / "summary.json").is_file():
-            raise UserError(
-                f"glue={settings.glue} has no {task}-bin: prepare it with scripts/prepare_glue.py"
-            )
-        dictionary = folder / "input0" / "dict.txt"
-        if same_dictionary and dictionary.read_bytes() != (Path(settings.data) / "dict.txt").read_bytes():
-            raise UserError(
-                f"{dictionary} differs from that of {settings.data}: prepare GLUE with "
-                f"scripts/prepare_glue.py --data {settings.data}"
-            )

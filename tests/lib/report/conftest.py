@@ -42,6 +42,7 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
 
 def squad_result(folder: Path, seed: int, **scores) -> None:
     content = {"task": "squad2", "metric": "f1", "metrics": {"valid": {"total": 11873, **scores}}}
+    content["manifest"] = {"settings": {"point": POINT}, "inputs": {}}
     write(folder / "result.json", {**content, "seed": seed})
 
 
@@ -55,7 +56,7 @@ def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="c
 def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
     measured = corrupted and {"proportion": corrupted, "tokens": tokens}
     cost = {"machine": "a laptop", "flops": None}
-    return {"updates": 100, "training_seconds": seconds, "corrupted": measured, **cost, **more}
+    return {"updates": 100, "gpu_seconds": seconds, "corrupted": measured, **cost, **more}
 
 
 def blocks_of(section, kind) -> list:

@@ -14,7 +14,7 @@ def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
         for u in (1, 2)
     ]
     folder = add("a", 3, "0.002", 2e-3, train=trained(corrupted=0.25), states={"rows": states})
-    glue_result(folder / "glue/RTE/seed-2", "RTE", 0.5, seed=2)
+    glue_result(folder / "glue/RTE/table6/seed-2", "RTE", 0.5, seed=2)
     found = frame.study(tmp_path, problems)
     assert set(zip(found["name"], found["seed"], found["rate"], found["lr"], strict=True)) == {
         ("a", 3, "0.002", 2e-3)
@@ -34,7 +34,7 @@ def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
 def test_a_damaged_measurement_is_told_and_the_others_are_used(tmp_path, add, problems, content):
     folder = add("a", train=trained())
     (folder / "probe.json").write_bytes(content)
-    assert "training_seconds" in set(frame.study(tmp_path, problems)["metric"])
+    assert "gpu_seconds" in set(frame.study(tmp_path, problems)["metric"])
     [problem] = problems
     assert str(folder / "probe.json") in problem and "is damaged" in problem
 
@@ -58,4 +58,4 @@ def test_damaged_fine_tunings_are_told(tmp_path, problems):
         (tmp_path / folder / "result.json").write_text(json.dumps(content))
     glue_result(tmp_path / "d", "RTE", None)
     assert frame.finetunings("m", tmp_path, problems).empty
-    assert len(problems) == 4 and "'f1'" in problems[2] and "no accuracy" in problems[3]
+    assert len(problems) == 4 and "no accuracy" in problems[3]

@@ -22,7 +22,7 @@ def tune(folder, task, seed, *scores):
     splits = dict(zip(TASKS[task].valid_splits, scores, strict=True))
     scores = {split: {"accuracy": score} for split, score in splits.items()}
     content = {"task": task, "seed": seed, "metrics": scores, "rows": {"valid": 5}}
-    write(folder / "glue" / task / f"seed-{seed}" / "result.json", content)
+    write(folder / "glue" / task / "table6" / f"seed-{seed}" / "result.json", content)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def section(tmp_path, problems):
 
 
 def test_without_results_there_are_the_papers_numbers_and_marks(tmp_path, problems):
-    papers = [name for name, one in targets().items() if one.of_the_paper]
+    papers = [name for name, one in targets().items() if one.of_the_study]
     write(tmp_path / "settings.json", {"size": "smoke", "targets": papers})
     (tmp_path / "study").mkdir()
     whole = study_tables.section(Study(tmp_path, problems), "The study")
@@ -49,7 +49,7 @@ def test_without_results_there_are_the_papers_numbers_and_marks(tmp_path, proble
     assert figure5.blocks[0].endswith("There are results of 0 of 14 pre-trainings.")
     assert table13.blocks[0].endswith("exlm-no-transitions-k4-p0.15, exlm-sparse-k4-p0.15.")
     names = [name for block in blocks_of(whole, dict) for name in block]
-    assert len(names) == len(set(names)) == 23
+    assert len(names) == len(set(names)) == 26
 
 
 def test_numbers_appear_where_they_should(add, section):
@@ -66,7 +66,7 @@ def test_numbers_appear_where_they_should(add, section):
 
 
 def test_what_is_not_there_is_marked(tmp_path, add, section, problems):
-    write(tmp_path / "settings.json", {"seeds": {"study": [1, 2]}})
+    write(tmp_path / "settings.json", {"seeds": [1, 2]})
     add("repeated-mlm-k1-p0.15", train=trained(), entropy={"entropy": {"mean": 2.0}})
     add("repeated-mlm-k1-p0.15", 2)
     add("repeated-mlm-k2-p0.15")
@@ -127,8 +127,7 @@ def test_the_probe_at_a_models_own_share(add, section):
 
 
 def test_fine_tuning_takes_the_place_of_the_probe(tmp_path, add, section):
-    seeds = {"study": [1, 2], "glue": [1, 2]}
-    write(tmp_path / "settings.json", {"seeds": seeds})
+    write(tmp_path / "settings.json", {"seeds": [1, 2], "finetune_seeds": [1, 2]})
     folder = add("repeated-mlm-k1-p0.15", train=trained())
     for task, seed, *scores in (
         ("MNLI", 1, 0.80, 0.82),
@@ -163,7 +162,7 @@ def test_what_the_study_is_made_of(tmp_path, add, problems):
     add("exlm-k4-p0.15", 8)
     section = study_tables.section(Study(tmp_path, problems), "The study")
     expected = {"size": "smoke", "data": "the-data", "pre-training seeds": "7", "machine": "a laptop"}
-    expected |= {"pre-trainings finished": "1 of 2 begun", "commit": "c0ffee", "torch": "2.13.0"}
+    expected |= {"pre-trainings finished": "1 of 2 begun", "commit": "c0ffee"}
     for name, value in expected.items():
         assert row(section.blocks, name) == [name, value]
     # nobody asked for anything: there is the training's time, and nothing else
@@ -184,3 +183,13 @@ def test_runs_that_were_asked_for_by_their_files_are_shown_once(tmp_path, add, p
         add(name, train=trained(), probe=probed(0.5, ratio=0.15))
     section = study_tables.section(Study(tmp_path, problems), "The study")
     assert [one.title for one in section.sections] == ["Comparison: Graphs of states at p = 15%"]
+
+
+def test_the_case_study_shows_the_explorers_pictures(add, section):
+    folder = add("exlm-k4-p0.15", train=trained()) / "example"
+    assert section("figure7") == ["There is no picture yet."]
+    folder.mkdir()
+    for name in ("transitions_one_word", "transitions", "graph"):
+        (folder / f"{name}.png").write_bytes(b"PNG")
+    pictures = [section(name)[0][""].stem for name in ("figure7", "figure10", "figure11")]
+    assert pictures == ["transitions_one_word", "transitions", "graph"]

@@ -38,6 +38,6 @@ def asked(tmp_path):
     """Settings by their names; the output is a folder of the test's."""
 
     def read(**given):
-        return settings.read({"output": str(tmp_path / "out"), **given})
+        return settings.read({"output": str(tmp_path / "out"), "gpus": 0, **given})
 
     return read

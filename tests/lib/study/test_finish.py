@@ -21,7 +21,8 @@ RUN = {"name": "a", "lr": "best", "model": "repeated-mlm", "k": 2, "p": 0.387}
 COMMAND = shlex.split(
     "fairseq-train data-bin --user-dir p --task repeated_masked_lm --criterion masked_lm --repeat-times 2 "
     "--encoder-layers 2 --encoder-embed-dim 8 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2 "
-    "--mask-prob 0.387 --max-positions 64 --tokens-per-sample 32 --batch-size 4 --max-update 2"
+    "--mask-prob 0.387 --max-positions 64 --tokens-per-sample 32 --batch-size 4 --max-update 2 "
+    "--distributed-world-size 2"
 )
 
 
@@ -51,7 +52,7 @@ def save(tmp_path, monkeypatch):
 def test_what_is_kept(save):
     found = finish(save, RUN)
     assert found["run"] == {**RUN, "rate": "best", "lr": 5e-4}
-    assert (found["updates"], found["training_seconds"], found["valid"]["loss"]) == (2, 12, 8.5)
+    assert (found["updates"], found["gpu_seconds"], found["valid"]["loss"]) == (2, 24, 8.5)
     assert found["corrupted"] == {"proportion": pytest.approx(0.15), "tokens": 10}
     assert found["machine"] and found["flops"] > 0
     kinds = [json.loads(line)["kind"] for line in (save / "metrics.jsonl").read_text().splitlines()]

@@ -6,74 +6,87 @@ from pathlib import Path
 
 import pytest
 from lib.command_line import UserError
+from lib.glue.tasks import TASKS
 from lib.study import results
+
+MODELS = ("exlm", "mlm")
+
+
+def needed(settings, target) -> list[str]:
+    """In the output."""
+    return names(settings, results.files_of(settings, target))
 
 
 def names(settings, paths) -> list[str]:
     return [str(Path(path).relative_to(settings.output)) for path in paths]
 
 
+@pytest.fixture
+def sets(tmp_path):
+    """moleculenet=, as far as it is looked at before a fine-tuning."""
+    for name in ("bace", "bbbp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "molecules.json").write_text("{}")
+    return ",".join(f"{name}={tmp_path / name}" for name in ("bace", "bbbp"))
+
+
 def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     only, place = "name=exlm-k4-p0.15", "study/exlm-k4-p0.15/lr-default/seed-1"
-    probed = asked(only=only)
-    assert names(probed, results.files_of(probed, "table2")) == [f"{place}/train.json", f"{place}/probe.json"]
+    assert needed(asked(only=only), "table2") == [f"{place}/train.json", f"{place}/probe.json"]
     found = asked(only=only, data=str(data), glue=str(glue), finetune_seeds="1,2")
     tuned = [
-        f"{place}/glue/{task}/seed-{s}/result.json" for task in ("MNLI", "QNLI", "QQP", "RTE") for s in (1, 2)
+        f"{place}/glue/{task}/table6/seed-{s}/result.json"
+        for task in ("MNLI", "QNLI", "QQP", "RTE")
+        for s in (1, 2)
     ]
-    assert names(found, results.files_of(found, "table2")) == [f"{place}/train.json", *tuned]
-    only = asked(only="name=repeated-mlm-k2-p0.15", data=str(data), glue=str(glue))
-    assert [path.parts[-3] for path in results.files_of(only, "figure3")[1:]] == ["MNLI"] * 3
+    assert needed(found, "table2") == [f"{place}/train.json", *tuned]
+    command = results.finetune_command(found, "s", f"{place}/glue", "RTE", "table6", "2")
+    checkpoint = f"{found.output}/{place}/checkpoint_last.pt"
+    assert command[:4] == ["bash", "s/finetune_glue.sh", "RTE", checkpoint]
+    assert " ".join(command[6:]).startswith(
+        "--lr 5e-5 --batch-size 32 --max-epoch 3 --warmup-ratio 0.06 --seed 2"
+    )
 
 
 def test_shared_runs_stand_once_with_all_their_measures(asked):
-    runs = results.study_runs(asked(), "study")
-    assert len(runs) == len({run.folder for run in runs}) == 14 + 12 + 3 + 1  # by k and p, ablations, ++
-    measures = {run.name: found for run, found in runs.items()}
-    assert measures["repeated-mlm-k1-p0.15"] == {"entropy", "quality", "quality-mnli"}
-    assert measures["exlm-sparse-k4-p0.15"] == {"quality"}
-    chosen = results.study_runs(asked(only="k=4,p=0.15", seeds="3,5"), "figure12")
-    assert [str(run.folder) for run in chosen] == [f"exlm-k4-p0.15/lr-default/seed-{seed}" for seed in (3, 5)]
-
-
-@pytest.mark.parametrize(
-    ("only", "message"),
-    [
-        ("k=four", "k is a number"),
-        ("ratio=1", "only=ratio=1: a run has name, model, k, p, times"),
-        ("k=3", "only=k=3 leaves no run of figure4, which has k: 1, 2, 4, 8"),
-    ],
-)
-def test_filters_that_leave_nothing(asked, only, message):
-    with pytest.raises(UserError, match=message):
-        results.study_runs(asked(only=only), "figure4")
+    found = needed(asked(), "study")
+    assert sum(name.endswith("train.json") for name in found) == 14 + 12 + 3 + 1  # by k and p, ablations, ++
+    assert len(set(found)) == len(found)
+    exlm = [Path(name).name for name in found if "exlm-k4-p0.15/" in name]
+    assert sorted(exlm) == ["entropy.json", "index.html", "probe.json", "train.json"]
+    assert needed(asked(only="k=4,p=0.15", seeds="3,5"), "figure12")[::2] == [
+        f"study/exlm-k4-p0.15/lr-default/seed-{seed}/train.json" for seed in (3, 5)
+    ]
+    with pytest.raises(UserError, match="only=k=3 leaves no run of figure4, which has k: 1, 2, 4, 8"):
+        needed(asked(only="k=3"), "figure4")
 
 
 def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(asked):
     settings = asked(rates="1e-3,2e-3", seeds="1,2,5", only="p=0.15,k=4")
-    found = names(settings, results.files_of(settings, "graphs"))
-    reported = [name for name in found if "exlm-local" in name]
+    reported = [name for name in needed(settings, "graphs") if "exlm-local" in name]
     assert reported == [
         f"study/exlm-local-p15/lr-best/seed-{seed}/{name}.json"
         for seed in (2, 5)
         for name in ("train", "probe", "curve", "joint", "states")
     ]
-    assert names(settings, results.rate_files(settings, "exlm-local-p15")) == [
+    assert names(settings, results.trials(settings, "study/exlm-local-p15")) == [
         f"study/exlm-local-p15/lr-{lr}/seed-1/joint.json" for lr in ("0.001", "0.002")
     ]
-    assert len(results.rate_files(settings, "exlm-p15")) == 3  # has rates of its own
-    assert names(settings, results.rate_files(settings, "exlm-k4-p0.15"))[0].endswith("seed-1/probe.json")
-    single = asked()  # a single seed cannot choose and be reported
-    assert all("lr-default/seed-1" in name for name in names(single, results.files_of(single, "graphs")))
+    assert len(results.trials(settings, "study/exlm-p15")) == 3  # has rates of its own
+    assert results.trials(settings, "study/exlm-k4-p0.15")[0].name == "probe.json"
+    # a single seed cannot choose and be reported
+    assert all("lr-default/seed-1" in name for name in needed(asked(), "graphs"))
 
 
 def test_what_molecules_and_paths_have(asked, data):
-    run = results.run_named(asked(), "exlm-p15")
-    assert results.applies("joint", run, None) and results.applies("states", run, None)
-    assert not results.applies("states", results.run_named(asked(), "mlm-p15"), None)
-    assert not results.applies("filling", run, str(data))
+    settings = asked()
+    run = results.run_named(settings, "exlm-p15")
+    assert results.applies("joint", run, settings) and results.applies("states", run, settings)
+    assert not results.applies("states", results.run_named(settings, "mlm-p15"), settings)
+    settings = asked(data=str(data))
+    assert not results.applies("filling", run, settings)
     (data / "manifest.json").write_text(json.dumps({"settings": {"smiles": True}}))
-    assert results.applies("filling", run, str(data)) and results.applies("atoms", run, str(data))
+    assert results.applies("filling", run, settings) and results.applies("atoms", run, settings)
 
 
 def test_commands_of_measures(asked):
@@ -81,90 +94,126 @@ def test_commands_of_measures(asked):
     run = results.run_named(settings, "exlm-p38")
     folder = f"{settings.output}/study/{run.folder}"
     command = results.measure_command(settings, "probe", run)
-    assert (
-        command
-        == f"fs_plugins.analysis.probe {folder}/checkpoint_last.pt --mask-prob 0.15 0.387 --max-sentences 9"
-    )
+    options = "--mask-prob 0.15 0.387 --max-sentences 9"
+    assert command == f"fs_plugins.analysis probe {folder}/checkpoint_last.pt {options}"
     command = results.measure_command(settings, "states", run)
-    assert command == f"fs_plugins.analysis.use_of_states {folder}/checkpoint_*.pt --mask-prob 0.387"
+    assert command == f"fs_plugins.analysis states {folder}/checkpoint_*.pt --mask-prob 0.387"
     repeated = results.run_named(settings, "repeated-mlm-k2-p0.387")  # is probed at 15%
     assert "--mask-prob 0.15 --max" in results.measure_command(settings, "probe", repeated)
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "options"),
+    ("given", "name", "words"),
     [
-        ({}, "exlm-k4-p0.15", "--k 4 --p 0.15 --seed 1"),
-        ({}, "repeated-mlm-k1-p0.15-x2", "--k 1 --p 0.15 --seed 1 --updates 240"),
-        ({"size": "paper"}, "repeated-mlm-k1-p0.15-x2", "--k 1 --p 0.15 --seed 1 --updates 100000"),
-        ({"updates": 30}, "mlm-p38-x4", "--p 0.387 --seed 1 --updates 120"),
+        ({}, "exlm-k4-p0.15", "smoke data --k 4 --p 0.15 --seed 1 --cpu"),
+        ({}, "repeated-mlm-k1-p0.15-x2", "smoke data --k 1 --p 0.15 --seed 1 --updates 240 --cpu"),
+        (
+            {"size": "paper", "gpus": 8},
+            "repeated-mlm-k1-p0.15-x2",
+            "paper data --k 1 --p 0.15 --seed 1 --updates 100000 --gpus 8",
+        ),
+        ({"updates": 30}, "mlm-p38-x4", "smoke data --p 0.387 --seed 1 --updates 120 --cpu"),
         (
             {"updates": 30, "flags": "--dropout 0.1"},
             "exlm-lattice-p38",
-            "--k 4 --p 0.387 --seed 1 --updates 30 --dropout 0.1 --expand-from-layer 0",
+            "smoke data --k 4 --p 0.387 --seed 1 --updates 30 --cpu --dropout 0.1 --expand-from-layer 0",
         ),
+        ({"size": "paper"}, "exlm-text", "base data --k 4 --p 0.15 --seed 1 --cpu"),
+        ({"size": "large"}, "mlm-text", "large data --p 0.15 --seed 1 --cpu"),
+        ({"size": "paper"}, "exlm-smiles", "paper smiles --k 2 --p 0.15 --seed 1 --cpu"),
     ],
 )
-def test_options_of_a_run(asked, given, name, options):
-    settings = asked(**given)
+def test_commands_of_pre_trainings(asked, data, given, name, words):
+    settings = asked(gpus=given.pop("gpus", 0), data=str(data), smiles=str(data.parent), **given)
     run = results.run_named(settings, name)
-    assert results.pretrain_options(settings, run) == options.split()
-    assert (
-        results.pretrain_options(settings, replace(run, lr="best")) == options.split()
-    )  # its rate is in a file
-    tried = results.pretrain_options(settings, replace(run, seed=3, lr="0.002"))
-    assert tried[tried.index("--seed") + 1] == "3" and tried[tried.index("--lr") + 1] == "0.002"
+    command = results.pretrain_command(settings, "s", run)
+    script = "s/pretrain_smiles.sh" if "smiles" in name else "s/pretrain_text.sh"
+    assert command[:3] == ["bash", script, run.model]
+    assert command.pop(5) == f"{settings.output}/study/{run.folder}"
+    size, place, options = words.split(maxsplit=2)
+    assert command[3:] == [size, str(data if place == "data" else data.parent), *options.split()]
+    best = results.pretrain_command(settings, "s", replace(run, lr="best"))
+    assert best[6:] == command[5:]  # its rate is in a file
+    tried = results.pretrain_command(settings, "s", replace(run, lr="0.002"))
+    assert tried[tried.index("--lr") + 1] == "0.002"
 
 
-def test_table_3(asked, glue, checkpoint):
-    only = "batch=16,epochs=3,warmup=0.06"
-    settings = asked(glue=str(glue), models=f"a={checkpoint},b={checkpoint}", tasks="RTE", only=only)
+def test_table_3_searches_a_grid_for_each_task_and_for_squad(asked, glue, checkpoint):
+    only, models = "batch=16,epochs=3,warmup=0.06", f"a={checkpoint},b={checkpoint}"
+    given = {"glue": str(glue), "models": models, "tasks": "RTE", "squad": str(glue)}
+    settings = asked(only=only, finetune_flags="--bf16", gpus=4, **given)
     keys = [f"lr{rate}-b16-e3-w0.06" for rate in ("2e-5", "3e-5", "4e-5", "5e-5")]
-    expected = [f"table3/a/glue/RTE/{key}/seed-1/result.json" for key in keys]
-    assert names(settings, results.grid_files(settings, "a", "RTE")) == expected
-    expected = [
-        f"table3/{name}/glue/RTE/{file}"
+    for task in ("RTE", "squad2"):
+        place = f"table3/a/{task}"
+        expected = [f"{place}/{key}/seed-1/result.json" for key in keys]
+        assert names(settings, results.trials(settings, place)) == expected
+    assert needed(settings, "table3") == [
+        f"table3/{name}/{task}/{file}"
         for name in "ab"
+        for task in ("RTE", "squad2")
         for file in ("best.json", *(f"best/seed-{seed}/result.json" for seed in (2, 3, 4, 5)))
     ]
-    assert names(settings, results.files_of(settings, "table3")) == expected
-    every = asked(glue=str(glue), models=f"a={checkpoint}")
-    assert sum(len(results.grid_files(every, "a", task)) for task in results.glue_tasks(every)) == 304
-    squad = asked(squad=str(glue), models=f"a={checkpoint}", finetune_seeds="1,2")
-    assert names(squad, results.files_of(squad, "table3")) == [
-        f"table3/a/squad/seed-{s}/result.json" for s in (1, 2)
+    end = "--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus"
+    for task, gpus in (("RTE", 1), ("squad2", 4)):  # GLUE trains on one
+        command = results.finetune_command(settings, "s", "table3/a", task, keys[1], "1")
+        assert " ".join(command).endswith(f"{end} {gpus} --bf16")
+        assert results.finetune_inputs(settings, "table3/a", task, keys[1]) == {}
+        best = results.finetune_inputs(settings, "table3/a", task, "best")
+        assert names(settings, best.values()) == [f"table3/a/{task}/best.flags"]
+    every = asked(models=models)
+    assert (
+        sum(len(results.grid(every, task)) for task in TASKS) == 304
+        and len(results.grid(every, "squad2")) == 32
+    )
+    assert {point.epochs for point in results.grid(asked(max_epoch=1), "squad2")} == {"1"}
+
+
+def test_without_models_they_are_pre_trained_first(asked, data, glue, sets):
+    given = {"data": str(data), "glue": str(glue), "tasks": "RTE", "smiles": str(data), "moleculenet": sets}
+    settings = asked(finetune_seeds="1,2", **given)
+    for table, model in (("table3", "exlm-text"), ("table1", "exlm-smiles"), ("table1", "untrained")):
+        task = "RTE" if table == "table3" else "bace"
+        found = results.finetune_inputs(settings, f"{table}/{model}", task, "table8")
+        trained = model.replace("untrained", "exlm-smiles")
+        assert names(settings, found.values()) == [f"study/{trained}/lr-default/seed-1/train.json"]
+    assert {name.split("/")[1] for name in needed(settings, "table3")} == {"exlm-text", "mlm-text"}
+    every = needed(settings, "reproduce")
+    assert set(needed(settings, "table1")) | set(needed(settings, "study")) < set(every)
+
+
+def test_table_1(asked, sets, checkpoint):
+    settings = asked(moleculenet=sets, models=f"exlm={checkpoint}", finetune_seeds=1, max_epoch=2, gpus=0)
+    assert needed(settings, "table1") == [
+        f"table1/{m}/{d}/table8/seed-1/result.json"
+        for m in ("exlm", "untrained", "forest")
+        for d in ("bace", "bbbp")
     ]
+    command = results.finetune_command(settings, "s", "table1/untrained", "bace", "table8", "1")
+    assert " ".join(command).endswith("table8/seed-1 --scratch --max-epoch 2 --seed 1 --cpu")
+    command = results.finetune_command(settings, "s", "table1/forest", "bace", "table8", "1")
+    assert command[:3] == ["python", "s/baseline_moleculenet.py", "forest"]
+    assert results.finetune_inputs(settings, "table1/forest", "bace", "table8") == {}
+    assert needed(settings, "table9") == []
 
 
-def test_what_table_3_needs(asked, glue, checkpoint):
-    with pytest.raises(UserError, match="table3 needs models=NAME=CHECKPOINT"):
-        results.files_of(asked(glue=str(glue)), "table3")
-    models = f"a={checkpoint}"
-    with pytest.raises(UserError, match="table3 needs glue=FOLDER"):
-        results.files_of(asked(models=models), "table3")
-    with pytest.raises(UserError, match="has no TASK-bin"):
-        results.files_of(asked(models=models, glue=str(glue / "MNLI-bin")), "table3")
-    with pytest.raises(ValueError, match="only=k=4: a fine-tuning has lr, batch, epochs, warmup"):
-        results.files_of(asked(models=models, glue=str(glue), only="k=4"), "table3")
-    with pytest.raises(UserError, match="flags: --lr, --max-epoch would apply to all points of a grid"):
-        results.files_of(
-            asked(models=models, glue=str(glue), flags="--lr 1e-3 --max-epoch 1 --bf16"), "table3"
-        )
-
-
-def test_table_1(asked, tmp_path, checkpoint):
-    sets = {name: tmp_path / name for name in ("bace", "bbbp")}
-    for folder in sets.values():
-        folder.mkdir()
-    given = {"models": f"exlm={checkpoint}", "finetune_seeds": 1}
-    settings = asked(moleculenet=",".join(f"{name}={folder}" for name, folder in sets.items()), **given)
-    with pytest.raises(UserError, match="has no molecules.json"):
-        results.files_of(settings, "table1")
-    for folder in sets.values():
-        (folder / "molecules.json").write_text("{}")
-    found = names(settings, results.files_of(settings, "table1"))
-    assert found == [
-        f"table1/{m}/{d}/seed-1/result.json" for m in ("exlm", "untrained", "forest") for d in sets
-    ]
-    with pytest.raises(UserError, match="table1 needs moleculenet=SET=FOLDER"):
-        results.files_of(asked(**given), "table1")
+@pytest.mark.parametrize(
+    ("target", "given", "message"),
+    [
+        ("table2", {"size": "small"}, "table2 needs data=FOLDER"),
+        ("table3", {}, "table3 needs glue=FOLDER or squad=FOLDER"),
+        ("table3", {"glue": "glue-bin/MNLI-bin"}, "has no TASK-bin"),
+        ("table3", {"glue": "glue-bin", "tasks": "RTE"}, "table3 needs data=FOLDER"),
+        ("table1", {}, "table1 needs moleculenet=SET=FOLDER"),
+        ("table1", {"moleculenet": "bace=glue-bin"}, "has no molecules.json"),
+        ("table1", {"moleculenet": "bace=sets"}, "table1 needs smiles=FOLDER"),
+        ("table2", {"glue": "sets", "data": "data-bin"}, "glue=sets has no MNLI-bin"),
+        ("table2", {"glue": "glue-bin", "data": "sets"}, "differs from sets.dict.txt: prepare GLUE with"),
+    ],
+)
+def test_what_is_refused(asked, tmp_path, glue, monkeypatch, target, given, message):
+    monkeypatch.chdir(tmp_path)
+    Path("sets").mkdir()
+    for name in ("molecules.json", "dict.txt"):
+        Path("sets", name).write_text("{}")
+    with pytest.raises(UserError, match=message):
+        results.files_of(asked(**given), target)

@@ -51,19 +51,21 @@ def test_a_table_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("name,targets,model,k\nx,t,mlm,1\n", "has no column p: a table of runs has name, targets"),
-        ("name,targets,model,k,p,prob\n", "has an unknown column prob"),
-        (HEAD + "a,t,,exlm,2,0.15,,,\na b,t,,mlm,1,0.15,,,\n", "line 3: name 'a b': use letters"),
-        (HEAD + "a,,,exlm,2,0.15,,,\n", "line 2: a has no targets"),
-        (HEAD + "a,t,,xlm,1,0.15,,,\n", "line 2: unknown model 'xlm': choose one of exlm, "),
-        (HEAD + "a,t,,exlm,17,0.15,,,\n", "line 2: k = 17: give a whole number from 1 to 16"),
-        (HEAD + "a,t,,exlm,2,15,,,\n", "line 2: p = 15: give a share between 0 and 1"),
+        ("name,targets,model,k\nx,t,mlm,1\n", "column p: a table of runs has name, targets"),
+        ("name,targets,model,k,p,prob\n", "column prob: a table of runs has"),
+        (HEAD + "a,t,,exlm,2,0.15,,,\na b,t,,mlm,1,0.15,,,\n", "line 3: a b: name: use letters"),
+        (HEAD + "a,,,exlm,2,0.15,,,\n", "line 2: a: no targets"),
+        (HEAD + "a,t,,xlm,1,0.15,,,\n", "line 2: a: unknown model 'xlm': choose one of exlm, "),
+        (HEAD + "a,t,,exlm,17,0.15,,,\n", "line 2: a: k = 17: give a whole number from 1 to 16"),
+        (HEAD + "a,t,,exlm,2,15,,,\n", "line 2: a: p = 15: give a share between 0 and 1"),
         (HEAD + "a,t,,exlm,two,0.15,,,\n", "line 2: invalid literal"),
-        (HEAD + "a,t,,exlm,2,0.15,0,,\n", "line 2: times and rates are numbers above 0"),
-        (HEAD + "a,t,,exlm,2,0.15,,,,extra\n", "line 2: the row has not as many cells as the header"),
-        (HEAD + "a,t,,exlm,2,0.15\n", "line 2: the row has not as many cells as the header"),
+        (HEAD + "a,t,,exlm,2,0.15,0,,\n", "line 2: a: times and rates are numbers above 0"),
+        (
+            HEAD + "a,t,,exlm,2,0.15,,,\n" + "b,t,,exlm,2,0.15,,,,extra\n",
+            "Expected 9 fields in line 3, saw 10",
+        ),
         (HEAD + "a,t,,exlm,2,0.15,,,\n" * 2, "has two runs named a"),
-        ("", "has no column k"),
+        ("", "No columns to parse"),
     ],
 )
 def test_tables_that_are_none(tmp_path, table, message):
