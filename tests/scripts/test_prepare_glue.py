@@ -59,13 +59,6 @@ def refusal(refused):
     return lambda *arguments: refused(prepare_glue.main, *arguments)
 
 
-def test_skipped_rows_are_listed(asked, capsys):
-    header, rows = LABELLED["RTE"]
-    write_file(asked[0] / "RTE" / "train.tsv", lines(header, [rows[0], "9\tcut short", rows[1]]))
-    assert prepare(*asked, "--skip-broken") == 0
-    assert "skipped as broken: 1 (lines 3)" in capsys.readouterr().out
-
-
 def test_what_is_refused(asked, tmp_path, refusal, capsys):
     glue, out, _, vocabulary = asked
     dictionary = ("--dictionary", vocabulary / "dict.txt")
