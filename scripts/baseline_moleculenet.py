@@ -11,7 +11,6 @@ result.json.
 from __future__ import annotations
 
 import sys
-from itertools import compress
 from pathlib import Path
 
 from lib.command_line import argument_parser, count, positive, run_main
@@ -32,22 +31,14 @@ def run(argv: list[str] | None) -> None:
     add("save", type=Path, help="the folder for the results")
     add("--seed", type=count, default=1, metavar="N", help="(default: 1)")
     add("--trees", type=positive, default=500, metavar="N", help="of each forest (default: 500)")
-    add("--radius", type=positive, default=2, metavar="N", help="of the forest's fingerprints (default: 2)")
-    add(
-        "--bits",
-        type=positive,
-        default=2048,
-        metavar="N",
-        help="of the forest's fingerprints (default: 2048)",
-    )
     add("--jobs", type=positive, default=1, metavar="N", help="cores of the forest (default: 1)")
     add("--max-epoch", type=positive, default=50, metavar="N", help="of D-MPNN (default: 50)")
     add("--cpu", action="store_true", help="train D-MPNN on the CPU (default: on a GPU if there is one)")
     args = parser.parse_args(argv)
     folder = read_folder(args.data)
     info = PropertyInfo.from_dict(folder)
-    own = ("trees", "radius", "bits") if args.model == "forest" else ("max_epoch",)
-    settings = {name: getattr(args, name) for name in ("model", "seed", *own)}
+    own = "trees" if args.model == "forest" else "max_epoch"
+    settings = {name: getattr(args, name) for name in ("model", "seed", own)}
     tables = {split: read_split(args.data, split, info) for split in ("train", *SPLITS)}
     inputs = {split: rows_sha256(*table) for split, table in tables.items()}
     smiles = {split: [row[1] for row in rows] for split, (rows, _) in tables.items()}
@@ -62,19 +53,18 @@ def run(argv: list[str] | None) -> None:
         more = {}
         if args.model == "forest":
             options = {"n_estimators": args.trees, "random_state": args.seed, "n_jobs": args.jobs}
-            predictions = forest.fit_and_predict(
-                smiles, labels["train"], info, args.radius, args.bits, **options
-            )
+            predictions = forest.fit_and_predict(smiles, labels["train"], info, **options)
         else:
-            kept = {split: dmpnn.readable(found) for split, found in smiles.items()}
-            for split in kept:
-                if unread := list(compress(smiles[split], ~kept[split])):
-                    done = "left out" if split == "train" else "predicted as the mean of the training labels"
-                    some = f"{len(unread)} of {len(smiles[split])} molecules, such as {unread[0]}"
-                    print(f"{split}: chemprop cannot read {some}: {done}")
-            more["unreadable"] = {split: int((~found).sum()) for split, found in kept.items()}
             device = "cpu" if args.cpu else "auto"
-            predictions = dmpnn.fit_and_predict(smiles, labels, kept, info, args.seed, args.max_epoch, device)
+            predictions, unread = dmpnn.fit_and_predict(
+                smiles, labels, info, args.seed, args.max_epoch, device
+            )
+            for split, found in unread.items():
+                if found:
+                    done = "left out" if split == "train" else "predicted as the mean of the training labels"
+                    some = f"{len(found)} of {len(smiles[split])} molecules, such as {found[0]}"
+                    print(f"{split}: chemprop cannot read {some}: {done}")
+            more["unreadable"] = {split: len(found) for split, found in unread.items()}
         name = NAMES[args.model]
         print(summary(write_results(args.save, folder, name, tables, info, predictions, **more)))
 

@@ -18,7 +18,6 @@ from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.corpora.arguments import add_encoder_arguments, encoder_of
 from lib.folders import locked
 from lib.glue.binarise import binarise
-from lib.glue.files import LISTED
 from lib.glue.tasks import TASKS, Task, task_named
 
 
@@ -55,7 +54,7 @@ def described(split: str, found: dict) -> str:
     if found["empty_sentences"]:
         text += f", {found['empty_sentences']} empty sentences"
     if skipped := found["skipped_lines"]:
-        named = ", ".join(map(str, skipped[:LISTED])) + (", ..." if len(skipped) > LISTED else "")
+        named = ", ".join(map(str, skipped[:5])) + ", ..." * (len(skipped) > 5)
         text += f"; skipped as broken: {len(skipped)} (lines {named})"
     return text
 

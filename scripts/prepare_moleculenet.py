@@ -25,7 +25,7 @@ from lib.command_line import UserError, argument_parser, run_main
 from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import sha256, write_json
 from lib.folders import new_folder
-from lib.moleculenet import binarise, encoding, reading
+from lib.moleculenet import encoding, reading
 from lib.moleculenet.datasets import KNOWN
 
 from fs_plugins.data import molecule_splits
@@ -50,9 +50,8 @@ def parser() -> argparse.ArgumentParser:
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
     valence = "atoms with too many bonds (default: check; tox21: allow)"
     add("--valence", choices=("check", "allow"), help=valence)
-    unknown = "molecules with tokens missing from the dictionary (default: keep)"
-    add("--unknown", choices=("keep", "skip"), default="keep", help=unknown)
-    add("--max-unknown", type=float, default=0.05, metavar="P", help="their largest share (default: 0.05)")
+    unknown = "largest share of molecules with tokens missing from the dictionary (default: 0.05)"
+    add("--max-unknown", type=float, default=0.05, metavar="P", help=unknown)
     return result
 
 
@@ -79,12 +78,14 @@ def read_source(args: argparse.Namespace) -> reading.Table:
         ) from error
 
 
-def split_molecules(kind: str, molecules: list[encoding.Encoded], seed: int) -> molecule_splits.Split:
-    if kind == "scaffold":
-        return molecule_splits.scaffold_split([molecule.scaffold for molecule in molecules])
-    if kind == "random":
-        return molecule_splits.random_split(len(molecules), seed)
-    return molecule_splits.given_split([molecule.row.split for molecule in molecules])
+def split_molecules(args: argparse.Namespace, molecules: list[encoding.Encoded]) -> encoding.Splits:
+    if args.split == "scaffold":
+        split = molecule_splits.scaffold_split([molecule.scaffold for molecule in molecules])
+    elif args.split == "random":
+        split = molecule_splits.random_split(len(molecules), args.seed)
+    else:
+        split = molecule_splits.given_split([molecule.row.split for molecule in molecules])
+    return {name: [molecules[i] for i in getattr(split, name)] for name in molecule_splits.PARTS}
 
 
 def prepare(args: argparse.Namespace) -> dict:
@@ -99,58 +100,55 @@ def prepare(args: argparse.Namespace) -> dict:
         raise UserError("LMDBs are split already: leave out --split, or use --split given")
     if not lmdbs and (args.split == "given") != (args.split_column is not None):
         raise UserError("--split given and --split-column NAME go together")
-    if not 0 <= args.max_unknown <= 1:
-        raise UserError(f"--max-unknown {args.max_unknown}: give a share from 0 to 1")
     allow = args.valence == "allow" if args.valence else bool(known and known.allow_valence)
-    canonical, positions = args.smiles == "canonical", None
+    canonical = args.smiles == "canonical"
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
-        if args.checkpoint is not None:
-            pretrained = read_checkpoint(args.checkpoint)
-            hint = "use the dict.txt of its pre-training"
-            check_dictionary(pretrained, dictionary_file(args.dictionary), hint)
-            positions = pretrained.max_positions
         table = read_source(args)
-        molecules, report = encoding.encode(
-            table,
-            dictionary.symbols,
-            canonical=canonical,
-            allow_valence=allow,
-            skip_unknown=args.unknown == "skip",
-            max_unknown=args.max_unknown,
-            scaffolds=args.split == "scaffold",
+        molecules, entries, unknown = encoding.encode(
+            table, dictionary.symbols, canonical, allow, args.max_unknown
         )
-        split = split_molecules(args.split, molecules, args.seed)
-        splits = {name: [molecules[i] for i in getattr(split, name)] for name in molecule_splits.PARTS}
+        splits = split_molecules(args, molecules)
         labels = {name: np.array([m.row.labels for m in rows], np.float32) for name, rows in splits.items()}
-        remarks = binarise.remarks_on(labels, table.names, args.kind == "classification")
-        remarks += binarise.repeated_molecules(splits)
+        remarks = encoding.remarks_on(labels, table.names, args.kind == "classification")
+        remarks += encoding.repeated_molecules(splits)
         mean, std = label_scale(labels["train"], args.kind)
         info = PropertyInfo(args.kind, tuple(table.names), mean, std, canonical, allow)
-        sizes = binarise.write_folder(folder, splits, labels, report, dictionary)
-        longest = max(size["longest"] for size in sizes.values())
-        if positions is not None and longest > positions:
-            remarks.append(
-                f"the longest molecule has {longest} tokens, the checkpoint {positions} positions: "
-                "fine-tuning truncates longer molecules"
-            )
-        sources = sorted(args.source.glob("*.lmdb")) if lmdbs else [args.source]
+        sizes = encoding.write_folder(folder, splits, labels, entries, dictionary)
+        if args.checkpoint is not None:
+            remarks += check_checkpoint(args, max(size["longest"] for size in sizes.values()))
         description = {
             "version": VERSION,
             "dataset": args.dataset,
             **info.to_dict(),
             "split": {"kind": args.split, "seed": args.seed if args.split == "random" else None},
             "sizes": sizes,
-            "skipped": report.skipped,
-            "unknown_tokens": dict(report.unknown.most_common()),
+            "skipped": sum(entry.status == "skipped" for entry in entries),
+            "unknown_tokens": dict(unknown.most_common()),
             "remarks": remarks,
             "dictionary": fingerprint(dictionary.symbols),
             "source": args.source.name,
-            "source_sha256": {path.name: sha256(path) for path in sources},
+            "source_sha256": {
+                path.name: sha256(path)
+                for path in (sorted(args.source.glob("*.lmdb")) if lmdbs else [args.source])
+            },
             "rdkit": rdkit.__version__,
         }
         write_json(folder / FILE, description)
     return description
+
+
+def check_checkpoint(args: argparse.Namespace, longest: int) -> list[str]:
+    """What to report of the molecules' length; raises UserError if the checkpoint has another dictionary."""
+    pretrained = read_checkpoint(args.checkpoint)
+    hint = "use the dict.txt of its pre-training"
+    check_dictionary(pretrained, dictionary_file(args.dictionary), hint)
+    if longest <= pretrained.max_positions:
+        return []
+    return [
+        f"the longest molecule has {longest} tokens, the checkpoint {pretrained.max_positions} positions: "
+        "fine-tuning truncates longer molecules"
+    ]
 
 
 def describe(args: argparse.Namespace, description: dict) -> str:

@@ -14,10 +14,13 @@ import argparse
 import sys
 from pathlib import Path
 
+import rdkit
 from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.corpora.arguments import add_corpus_arguments, show_rejected, valid_share_of
 from lib.corpora.binarise import binarise, states_of
-from lib.corpora.readers import DEFAULT_COLUMN, blocks_of, check_input
+from lib.corpora.documents import check_once
+from lib.corpora.readers import DEFAULT_COLUMN, blocks_of
+from lib.corpora.smiles import SmilesEncoder
 from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import sha256
 
@@ -39,27 +42,18 @@ def run(args: argparse.Namespace) -> None:
     if args.max_tokens is not None and args.max_tokens < 3:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     files, valid_share = [*args.train, *args.valid], valid_share_of(args)
-    resolved = [path.resolve() for path in files]
-    if repeated := [path for path in resolved if resolved.count(path) > 1]:
-        raise UserError(f"{repeated[0]} is given more than once")
-    for path in files:
-        check_input(path, args.smiles_column)
+    check_once(files)
+    for path in files:  # what is wrong with a file as a whole is found before any work
+        if next(blocks_of(path, args.smiles_column), None) is None:
+            raise UserError(f"{path} is empty")
     inputs = {**states_of("--train", args.train), **states_of("--valid", args.valid)}
     dictionary = ids = None
     if args.dictionary is not None:
         dictionary, ids = dictionary_file(args.dictionary), read_dictionary(args.dictionary).indices
         inputs["--dictionary"] = sha256(dictionary)
-    import rdkit
-    from lib.corpora.smiles import SmilesEncoder
-
     settings = {name: getattr(args, name) for name in ("smiles_column", "smiles", "max_tokens")}
-    encode = SmilesEncoder(
-        valid_sources=frozenset(map(str, args.valid)),
-        valid_share=valid_share,
-        canonical=args.smiles == "canonical",
-        ids=ids,
-        max_tokens=args.max_tokens,
-    )
+    canonical = args.smiles == "canonical"
+    encode = SmilesEncoder(frozenset(args.valid), valid_share, canonical, ids, args.max_tokens)
     result = binarise(
         args.output,
         {"valid_share": valid_share, **settings, "rdkit": rdkit.__version__},

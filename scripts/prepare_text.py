@@ -16,11 +16,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tokenizers
 from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.corpora.arguments import add_corpus_arguments, show_rejected, valid_share_of
 from lib.corpora.binarise import binarise, states_of
 from lib.corpora.bpe import GPT2_FILES, HF_FILE, Bpe, TextEncoder, dictionary_of
-from lib.corpora.documents import LAYOUTS, blocks_of, files_in, layout_of
+from lib.corpora.documents import LAYOUTS, blocks_of, check_once, files_in, layout_of
+from lib.corpora.text import TextBlockEncoder
 from lib.dictionaries import dictionary_file
 from lib.files import atomic, sha256
 
@@ -36,34 +38,17 @@ def parser() -> argparse.ArgumentParser:
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use (default: all tokens of the BPE)")
     add("--layout", choices=(AUTO, *LAYOUTS), default=AUTO, help="of all files (default: as each begins)")
     add("--max-tokens", type=positive, metavar="N", help="split longer paragraphs: see docs/data.md")
-    add("--shards", type=positive, default=1, metavar="N", help="split the training set into N folders")
     return result
-
-
-def splits_of(shards: int) -> tuple[str, ...]:
-    if shards == 1:
-        return ("train", "valid")
-    return (*(f"shard{i}/train" for i in range(shards)), "shard0/valid")
-
-
-def copy(source: Path, target: Path) -> None:
-    content = source.read_bytes()
-    if not target.exists() or target.read_bytes() != content:
-        with atomic(target, "wb") as file:
-            file.write(content)
 
 
 def prepare(args: argparse.Namespace, scratch: Path) -> dict:
     """Prepares the folder; returns ``binarise``'s result."""
-    valid_share = valid_share_of(args)
     files = {"--train": files_in(args.train), "--valid": files_in(args.valid)}
-    both = {path.resolve() for path, _ in files["--train"]} & {p.resolve() for p, _ in files["--valid"]}
-    if both:
-        raise UserError(f"{min(both)} is given both to --train and to --valid")
+    check_once(path for found in files.values() for path, _ in found)
     layouts = {
         path: layout_of(path, in_folder) if args.layout == AUTO else args.layout
-        for paths in files.values()
-        for path, in_folder in paths
+        for found in files.values()
+        for path, in_folder in found
     }
     bpe = Bpe(args.bpe)
     if args.dictionary is not None:
@@ -73,35 +58,39 @@ def prepare(args: argparse.Namespace, scratch: Path) -> dict:
         dictionary.write_text(dictionary_of(bpe), encoding="utf-8")
     encoder = TextEncoder(bpe, dictionary)
     inputs = {"--bpe": sha256(*bpe.files), "--dictionary": sha256(dictionary)}
-    for option, paths in files.items():
-        inputs |= states_of(option, (path for path, _ in paths))
-    import tokenizers
-    from lib.corpora.text import TextBlockEncoder
-
-    valid = frozenset(str(path) for path, _ in files["--valid"])
-    settings = {name: getattr(args, name) for name in ("layout", "shards", "max_tokens")}
+    for option, found in files.items():
+        inputs |= states_of(option, (path for path, _ in found))
+    valid, valid_share = frozenset(path for path, _ in files["--valid"]), valid_share_of(args)
     result = binarise(
         args.output,
-        {"valid_share": valid_share, **settings, "tokenizers": tokenizers.__version__},
+        {
+            "valid_share": valid_share,
+            "layout": args.layout,
+            "max_tokens": args.max_tokens,
+            "tokenizers": tokenizers.__version__,
+        },
         inputs,
         list(layouts),
         lambda path: blocks_of(path, layouts[path]),
-        TextBlockEncoder(encoder, valid, valid_share, args.shards, args.max_tokens),
-        splits=splits_of(args.shards),
+        TextBlockEncoder(encoder, valid, valid_share, args.max_tokens),
         dictionary=dictionary,
         workers=args.workers,
         overwrite=args.overwrite,
     )
-    # the BPE beside the dictionary, by the names that fine-tuning looks for, and a dictionary in each shard
+    # the BPE beside the dictionary, by the names that fine-tuning looks for
     for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
-        copy(path, args.output / name)
-    for i in range(args.shards if args.shards > 1 else 0):
-        copy(args.output / "dict.txt", args.output / f"shard{i}" / "dict.txt")
+        with atomic(args.output / name, "wb") as file:
+            file.write(path.read_bytes())
     return result
 
 
-def show(args: argparse.Namespace, result: dict) -> None:
-    for split in splits_of(args.shards):
+def run(args: argparse.Namespace) -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
+    if ":" in str(args.output):
+        raise UserError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
+    with tempfile.TemporaryDirectory() as scratch:
+        result = prepare(args, Path(scratch))
+    for split in ("train", "valid"):
         print(f"{split}: {result[split]['sentences']:,} sentences, {result[split]['tokens']:,} tokens")
     print(
         f"{result['documents']:,} documents, {result['paragraphs']:,} paragraphs "
@@ -109,18 +98,6 @@ def show(args: argparse.Namespace, result: dict) -> None:
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
     show_rejected(result["rejected"], args.output)
-    if args.shards > 1:
-        print(f"data: {':'.join(str(args.output / f'shard{i}') for i in range(args.shards))}")
-
-
-def run(args: argparse.Namespace) -> None:
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
-    if args.shards > 1000:
-        raise UserError(f"--shards {args.shards}: give a number from 1 to 1000")
-    if ":" in str(args.output):
-        raise UserError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
-    with tempfile.TemporaryDirectory() as scratch:
-        show(args, prepare(args, Path(scratch)))
 
 
 def main(arguments: list[str] | None = None) -> int:

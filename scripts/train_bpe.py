@@ -39,8 +39,8 @@ def paragraphs(files: list[tuple[Path, bool]], megabytes: float) -> Iterator[str
     for path, in_folder in files:
         layout, left = layout_of(path, in_folder), megabytes * 1e6 / len(files)
         for block in blocks_of(path, layout):
-            for piece in block.payload.pieces:
-                for _, text in paragraphs_of(piece, layout, rejections)[0]:
+            for piece in block.payload:
+                for _, text in paragraphs_of(piece, rejections)[0]:
                     left -= len(text)
                     yield text
             if left <= 0:

@@ -7,9 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 from lib.corpora import binarise
-from lib.corpora.blocks import Block, EncodedBlock, Rejection
+from lib.corpora.blocks import Block, EncodedBlock, Rejection, packed
 
 LINES_OF_A_BLOCK = 3
 
@@ -18,8 +17,7 @@ def blocks(path: Path):
     lines = path.read_bytes().splitlines()
     for first in range(0, len(lines), LINES_OF_A_BLOCK):
         chosen = lines[first : first + LINES_OF_A_BLOCK]
-        payload = [(first + i + 1, line) for i, line in enumerate(chosen)]
-        yield Block(path.name, payload, sum(map(len, chosen)))
+        yield Block(path, [(first + i + 1, line) for i, line in enumerate(chosen)], sum(map(len, chosen)))
 
 
 class WordEncoder:
@@ -32,7 +30,7 @@ class WordEncoder:
         time.sleep(self.seconds)
         if self.log:
             with self.log.open("a") as log:
-                log.write(f"{block.source}\n")
+                log.write(f"{block.path.name}\n")
         symbols, splits, rejections = ["</s>"], {"train": [], "valid": []}, []
         for place, line in block.payload:
             text = line.decode()
@@ -41,18 +39,16 @@ class WordEncoder:
                 continue
             words = [*text.split(), "</s>"]
             symbols += [word for word in dict.fromkeys(words) if word not in symbols]
-            ids = np.array([symbols.index(word) for word in words])
-            splits["valid" if "v" in text else "train"].append(ids)
-        return EncodedBlock(splits, rejections, symbols, {"lines": len(block.payload)})
+            splits["valid" if "v" in text else "train"].append([symbols.index(word) for word in words])
+        return EncodedBlock({split: packed(found) for split, found in splits.items()}, rejections, symbols)
 
 
 def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, **options):
-    inputs = binarise.states_of("--train", sources)
+    settings, inputs = options.pop("settings", {}), binarise.states_of("--train", sources)
     encoder = encoder or WordEncoder()
-    return binarise.binarise(output, {}, inputs, sources, blocks, encoder, workers=workers, **options)
+    return binarise.binarise(output, settings, inputs, sources, blocks, encoder, workers=workers, **options)
 
 
 if __name__ == "__main__":
-    binarise.SAVE_SECONDS = 0  # after each file
     output, workers, log, *sources = sys.argv[1:]
     prepare(Path(output), list(map(Path, sources)), int(workers), WordEncoder(Path(log), seconds=0.1))

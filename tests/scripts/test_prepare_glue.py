@@ -9,7 +9,7 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.glue.tasks import TASKS
 
-from tests.builders import write_file, write_gpt2
+from tests.builders import write_file
 from tests.makers.glue import LABELLED, UNLABELLED, lines, write_task
 
 
@@ -59,13 +59,6 @@ def refusal(refused):
     return lambda *arguments: refused(prepare_glue.main, *arguments)
 
 
-def test_skipped_rows_are_listed(asked, capsys):
-    header, rows = LABELLED["RTE"]
-    write_file(asked[0] / "RTE" / "train.tsv", lines(header, [rows[0], "9\tcut short", rows[1]]))
-    assert prepare(*asked, "--skip-broken") == 0
-    assert "skipped as broken: 1 (lines 3)" in capsys.readouterr().out
-
-
 def test_what_is_refused(asked, tmp_path, refusal, capsys):
     glue, out, _, vocabulary = asked
     dictionary = ("--dictionary", vocabulary / "dict.txt")
@@ -75,11 +68,7 @@ def test_what_is_refused(asked, tmp_path, refusal, capsys):
     assert "no folder of a task" in refusal(vocabulary, *asked[1:])
     assert "folder none does not exist" in refusal("none", *asked[1:])
     assert "has no train.tsv or train.tsv.gz: is this" in refusal(*asked, "--tasks", "CoLA")
-    # as large, with ids in another order: only the files themselves show it
-    swapped = write_gpt2(tmp_path / "swapped", [("th", "e"), ("t", "h"), ("Ġ", "the"), ("i", "n")])
-    message = refusal(*asked, "--bpe", swapped)
-    assert "is not the BPE that" in message and "leave out --bpe" in message
-    assert prepare(*asked, "--bpe", vocabulary) == 0
+    assert "--data has both" in refusal(*asked, "--bpe", vocabulary)
     few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(40)))
     few = (glue, out, "--dictionary", few, "--bpe", vocabulary)
     assert "train.tsv, line 2: " in (message := refusal(*few)) and "has no token" in message

@@ -1,7 +1,6 @@
 """Molecules to data-bin: what is good is kept in order, what is bad is told with its place."""
 
 import csv
-import gzip
 import pickle
 import random
 from pathlib import Path
@@ -42,11 +41,6 @@ def rejected(output: Path) -> list[tuple[str, str, str]]:
 
 def contents(output: Path) -> dict[str, bytes]:
     return {name: (output / name).read_bytes() for name in FILES}
-
-
-@pytest.fixture
-def refusal(refused):
-    return lambda *arguments: refused(prepare_smiles.main, *arguments, "--workers", 1)
 
 
 def write(path: Path, lines) -> Path:
@@ -100,32 +94,13 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(valid, tmp_path, capsys):
     assert "rejected: 7 (5 x invalid SMILES, 1 x empty line, 1 x invalid UTF-8; see " in shown
 
 
-def test_rows_of_csv_that_lack_the_column(valid, tmp_path):
-    path = write(tmp_path / "a.csv", ["x,mol", "1,CCO", "2", "", "3,CCN"])
-    prepare(tmp_path / "out", "--train", path, "--valid", valid, "--smiles-column", "mol", "--overwrite")
-    assert read_split(tmp_path / "out", "train") == ["CCO", "CCN"]
-    assert [row[1:] for row in rejected(tmp_path / "out")] == [
-        ("3", "wrong number of cells: 1, but the header has 2", "2"),
-        ("4", "empty line", ""),
-    ]
-
-
 def test_values_of_lmdb_that_cannot_be_read(valid, tmp_path):
-    values = [
-        pickle.dumps({"smi": "CCO"}),
-        b"junk",
-        pickle.dumps({"smiles": "C"}),
-        pickle.dumps({"smi": "X"}),
-    ]
-    path = write_lmdb(tmp_path / "a.lmdb", values)
+    values = [{"smi": "CCO"}, "junk", {"smiles": "C"}, {"smi": "X"}]
+    path = write_lmdb(tmp_path / "a.lmdb", list(map(pickle.dumps, values)))
     prepare(tmp_path / "out", "--train", path, "--valid", valid)
     assert read_split(tmp_path / "out", "train") == ["CCO"]
     found = [(line, reason.split(":")[0]) for _, line, reason, _ in rejected(tmp_path / "out")]
-    assert found == [
-        ("1", "not a readable value"),
-        ("2", "no string under 'smi'"),
-        ("3", "invalid SMILES"),
-    ]
+    assert found == [("1", "not a readable value"), ("2", "no string under 'smi'"), ("3", "invalid SMILES")]
 
 
 def test_canonical_or_as_given(valid, tmp_path):
@@ -175,28 +150,21 @@ def test_workers_change_nothing(valid, tmp_path):
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-def test_what_is_refused_before_work_starts(valid, tmp_path, refusal):
+def test_what_is_refused_before_work_starts(valid, tmp_path, refused):
     out, nothing = tmp_path / "out", tmp_path / "nothing.txt"
-    table = write(tmp_path / "a.csv", ["mol,y", "CCO,1"])
-    assert f"{nothing} does not exist" in refusal(out, "--train", nothing)
+
+    def says(train, *flags) -> str:
+        return refused(prepare_smiles.main, out, "--train", train, *flags, "--workers", 1)
+
+    assert f"{nothing} does not exist" in says(nothing)
     nothing.touch()
-    assert f"{nothing} is empty" in refusal(out, "--train", nothing)
-    packed = tmp_path / "empty.txt.gz"
-    packed.write_bytes(gzip.compress(b""))
-    assert f"{packed} is empty" in refusal(out, "--train", packed)
-    assert "no column 'smiles'" in refusal(out, "--train", table)
-    assert "not allowed with argument --valid" in refusal(
-        out, "--train", valid, "--valid", valid, "--valid-share", 0.1
-    )
-    assert "more than once" in refusal(out, "--train", valid, "--valid", valid)
-    assert "--max-tokens 2" in refusal(out, "--train", valid, "--max-tokens", 2)
+    assert f"{nothing} is empty" in says(nothing)
+    assert "a.sdf has an unknown format: molecules are read from .txt" in says(tmp_path / "a.sdf")
+    assert "no column 'smiles'" in says(write(tmp_path / "a.csv", ["mol,y", "CCO,1"]))
+    assert "not allowed with argument --valid" in says(valid, "--valid", valid, "--valid-share", 0.1)
+    assert "more than once" in says(valid, "--valid", valid)
+    assert "--max-tokens 2" in says(valid, "--max-tokens", 2)
     assert not out.exists()
-
-
-def test_nothing_good(tmp_path, refusal):
-    path = write(tmp_path / "a.txt", ["X", "Y"])
-    message = refusal(tmp_path / "out", "--train", path)
-    assert "nothing is left for train and valid. Rejected: 2 x invalid SMILES" in message
 
 
 def test_real_files(shared, tmp_path):

@@ -10,9 +10,7 @@ import prepare_text
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from lib import folders
-from lib.corpora import binarise, documents
-from lib.corpora.bpe import Bpe, dictionary_of
+from lib.corpora import documents
 
 from tests.builders import (
     CORPUS,
@@ -21,7 +19,6 @@ from tests.builders import (
     paragraphs_text,
     wiki_text,
     write_file,
-    write_gpt2,
 )
 
 
@@ -41,13 +38,6 @@ def sentences(folder: Path, split: str, bpe: Path) -> list[str]:
         assert ids[-1] == dictionary.eos() and dictionary.eos() not in ids[:-1]
         found.append(codec.decode([int(dictionary[j]) for j in ids[:-1]]))
     return found
-
-
-@pytest.fixture
-def asked(bpe, tmp_path):
-    source = write_file(tmp_path / "a.txt", paragraphs_text())
-    valid = write_file(tmp_path / "v.txt", "v\n")
-    return (tmp_path / "out", "--bpe", bpe, "--train", source, "--valid", valid, "--workers", 1)
 
 
 @pytest.mark.parametrize("layout", documents.LAYOUTS)
@@ -99,7 +89,7 @@ def test_a_document_longer_than_a_block(bpe, tmp_path, monkeypatch):
     source = write_file(tmp_path / "a.txt", "short one\n\n" + "\n".join(long) + "\n\nlast one\n")
     blocks = list(documents.blocks_of(source, "paragraphs"))
     assert len(blocks) > 5
-    pieces = [piece for block in blocks for piece in block.payload.pieces]
+    pieces = [piece for block in blocks for piece in block.payload]
     assert len({piece.key for piece in pieces}) == 3
     output = prepare(tmp_path / "out", bpe, "--train", source, "--valid", write_file(tmp_path / "v", "v"))
     assert sentences(output, "train", bpe) == ["short one", "", *long, "", "last one", ""]
@@ -111,14 +101,16 @@ def test_what_cannot_be_read_is_listed_and_costs_nothing_else(bpe, tmp_path):
     lines = b"good line\nbad \xff\xfe line\nanother good line\n\n \n\n\x07\n\nend\n"
     plain = write_file(tmp_path / "plain.txt", lines)
     jsonl = write_file(
-        tmp_path / "j", json_text() + '{"text": 3}\n{"title": "x"}\n{"text": "cut sh\n{"text": ""}\n'
+        tmp_path / "j",
+        json_text() + '{"text": 3}\n{"title": "x"}\n{"text": "cut sh\n{"text": ""}\n'
+        '{"text": "in \\ud83d the\\nthin \\ud83d\\ude00"}\n',
     )
     output = prepare(
         tmp_path / "out", bpe, "--train", wiki, plain, jsonl, "--valid", write_file(tmp_path / "v", "v")
     )
     found = sentences(output, "train", bpe)
     rest = ["The last words.", "", "good line", "another good line", "", "end", ""]
-    assert found == [*corpus_sentences(), *rest, *corpus_sentences()]
+    assert found == [*corpus_sentences(), *rest, *corpus_sentences(), "thin 😀", ""]
     with (output / "rejected.tsv").open(newline="") as file:
         rows = list(csv.reader(file, dialect="excel-tab"))[1:]
     where = wiki_text().count("\n")
@@ -126,12 +118,13 @@ def test_what_cannot_be_read_is_listed_and_costs_nothing_else(bpe, tmp_path):
         ("wiki", str(where + 1)),
         ("wiki", str(where + 2)),
         ("plain.txt", "2"),
-        *(("j", str(len(CORPUS) + i)) for i in (1, 2, 3)),
+        *(("j", str(len(CORPUS) + i)) for i in (1, 2, 3, 5)),
     ]
     reasons = [row[2] for row in rows]
     assert reasons[0] == "outside <doc> and </doc>" and reasons[1].startswith("the file ends without")
     assert reasons[2] == "invalid UTF-8: invalid start byte at byte 4"
     assert '"text" is not a string' in reasons[3] and 'no "text"' in reasons[4] and "Untermin" in reasons[5]
+    assert reasons[6] == "half a character: \\ud83d without its other half"
     result = json.loads((output / "prepared.json").read_text())
     assert (result["empty paragraphs"], result["empty documents"]) == (1, 5)
 
@@ -157,24 +150,14 @@ def test_what_is_refused(bpe, tmp_path, refused):
     assert "has no files" in says(train=tmp_path / "empty")
     assert "is empty" in says(train=write_file(tmp_path / "e.txt", " \n\n"))
     assert "is not a text file" in says(train=write_file(tmp_path / "z", b"\0\1"))
-    assert "given more than once" in says(source)
-    assert "both to --train and to --valid" in says("--valid", source)
-    assert "--shards 2000: give a number from 1 to 1000" in says("--shards", 2000)
+    assert "given more than once" in says("--valid", source)
     assert "does not support ':'" in says(output=tmp_path / "a:b")
     few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(256)))
     assert f"{source}, line 1: {few} has no token '25" in says("--dictionary", few)
     assert not (out / "prepared.json").exists()
 
 
-def test_shards_hold_the_corpus_once(bpe, tmp_path):
-    source, valid = write_file(tmp_path / "a.txt", paragraphs_text()), write_file(tmp_path / "v.txt", "v\n")
-    out = prepare(tmp_path / "out", bpe, "--train", source, "--valid", valid, "--shards", 2)
-    found = [sentences(out / f"shard{i}", "train", bpe) for i in range(2)]
-    assert all(found) and sorted(found[0] + found[1]) == sorted(corpus_sentences())
-    assert sentences(out / "shard0", "valid", bpe) == ["v", ""]
-
-
-@pytest.mark.parametrize("limit", [1, 7, 10, 1000])
+@pytest.mark.parametrize("limit", [1, 10])
 def test_long_paragraphs_are_split_and_nothing_is_lost(limit, bpe, tmp_path):
     texts = ["q" * n for n in (1, 9, 10, 11, 20, 21)]  # a token each
     source = write_file(tmp_path / "a.txt", "\n".join(texts) + "\n")
@@ -206,45 +189,11 @@ def test_real_text_has_fairseqs_tokens(shared, tmp_path):
         assert np.array_equal(dataset[i].numpy(), [*ids, dictionary.eos()])
 
 
-def test_a_second_run_with_another_bpe_changes_nothing(asked, bpe, tmp_path, monkeypatch, refused):
-    """The dictionary of the first run, which is made of its BPE, is not the second's."""
-    other = write_gpt2(tmp_path / "other", [("q", "u")])
-    merge = binarise._finish
-
-    def interfered(*arguments):
-        assert "another run is at work" in refused(prepare_text.main, asked[0], "--bpe", other, *asked[3:])
-        return merge(*arguments)
-
-    monkeypatch.setattr(folders, "PATIENCE", 0.1)
-    monkeypatch.setattr(binarise, "_finish", interfered)
-    prepare(asked[0], bpe, *asked[3:])
-    assert (asked[0] / "dict.txt").read_text() == dictionary_of(Bpe(bpe))
-    assert sentences(asked[0], "train", bpe) == corpus_sentences()
-
-
-def test_half_a_character_in_json(bpe, tmp_path):
-    source = write_file(
-        tmp_path / "j", '{"text": "in \\ud83d the\\nthe inn"}\n{"text": "thin \\ud83d\\ude00"}\n'
-    )
-    valid = write_file(tmp_path / "v.txt", "v\n")
-    out = prepare(tmp_path / "out", bpe, "--train", source, "--valid", valid)
-    assert sentences(out, "train", bpe) == ["the inn", "", "thin 😀", ""]
-    with (out / "rejected.tsv").open(newline="") as file:
-        [row] = list(csv.reader(file, dialect="excel-tab"))[1:]
-    assert row[1:3] == ["1", "half a character: \\ud83d without its other half"]
-    assert json.loads((out / "prepared.json").read_text())["rejected"] == {"half a character": 1}
-
-
-def test_overwriting_leaves_no_earlier_shard(asked):
-    prepare(asked[0], asked[2], *asked[3:], "--shards", 3)
-    prepare(asked[0], asked[2], *asked[3:], "--shards", 2, "--overwrite")
-    assert sorted(path.parent.name for path in asked[0].glob("*/train.bin")) == ["shard0", "shard1"]
-
-
 @pytest.mark.parametrize("single", [False, True])
-def test_an_empty_split_says_what_to_do(asked, refused, single):
-    if single:  # a sentence a line and nothing between them
-        write_file(asked[4], "The inn.\n" * 50)
-    message = refused(prepare_text.main, *asked[:5], "--valid-share", 1e-9, "--workers", 1)
+def test_an_empty_split_says_what_to_do(bpe, tmp_path, refused, single):
+    """``single``: a sentence a line and nothing between them."""
+    source = write_file(tmp_path / "a.txt", "The inn.\n" * 50 if single else paragraphs_text())
+    words = (tmp_path / "out", "--bpe", bpe, "--train", source, "--valid-share", 1e-9, "--workers", 1)
+    message = refused(prepare_text.main, *words)
     assert "nothing is left for valid" in message and "another --valid or --valid-share" in message
     assert ("an empty line ends one, see --layout" in message) == single

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from lib.command_line import UserError, positive, share
-from lib.corpora.bpe import HF_FILE, Bpe, TextEncoder, find_files
+from lib.corpora.bpe import HF_FILE, Bpe, TextEncoder
 from lib.dictionaries import dictionary_file
 
 
@@ -17,6 +17,8 @@ def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share
     Args:
         what: is trained on, for the help.
     """
+    # those that this process may use, if the system tells (Linux)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     add = parser.add_argument
     add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")
     add = parser.add_mutually_exclusive_group().add_argument
@@ -24,15 +26,8 @@ def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share
     about = "without --valid: the share of --train to validate on, by hash (default: %(default)s)"
     add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
     add = parser.add_argument
-    add("--workers", type=positive, default=usable_cores(), metavar="N", help="(default: %(default)s)")
+    add("--workers", type=positive, default=cores, metavar="N", help="(default: %(default)s)")
     add("--overwrite", action="store_true", help="replace what OUTPUT holds")
-
-
-def usable_cores() -> int:
-    """Those that this process may use, if the system tells (Linux); else all."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def valid_share_of(args: argparse.Namespace) -> float:
@@ -49,7 +44,7 @@ def show_rejected(rejected: dict[str, int], output: Path) -> None:
 def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
     """The BPE and the dictionary of a pre-training, for text to fine-tune on; see ``encoder_of``."""
     add = parser.add_mutually_exclusive_group(required=True).add_argument
-    add("--data", type=Path, metavar="DIR", help="the pre-training's data: its dict.txt and, if there, BPE")
+    add("--data", type=Path, metavar="DIR", help="the pre-training's data: its dict.txt and BPE")
     add("--dictionary", type=Path, metavar="FILE", help="the pre-training's dict.txt, instead of --data")
     add = parser.add_argument
     add("--bpe", nargs="+", metavar="FILE", help=f"encoder.json vocab.bpe, {HF_FILE}, or their folder")
@@ -60,25 +55,9 @@ def encoder_of(args: argparse.Namespace) -> TextEncoder:
     """The encoder that the arguments ask for.
 
     Raises:
-        UserError: if they say too little, or do not fit together.
+        UserError: if they say too little or too much, or do not fit together.
     """
-    if args.bpe is None and args.data is None:
-        raise UserError("--dictionary needs --bpe, the BPE that the dictionary was made with")
-    if args.data is not None and args.bpe is not None:
-        _check_same(args.data, args.bpe)
+    if (args.bpe is None) != (args.dictionary is None):
+        raise UserError("--dictionary needs --bpe, the BPE that it was made with; --data has both")
     bpe, dictionary = Bpe(args.bpe or args.data), dictionary_file(args.dictionary or args.data)
     return TextEncoder(bpe, dictionary, args.allow_unknown)
-
-
-def _check_same(data: Path, given: list[str]) -> None:
-    """Raises UserError if --bpe is another BPE than the one that prepare_text.py left with the data."""
-    try:
-        kept = find_files(data)
-    except UserError:
-        return
-    found = find_files(given)
-    for ours, theirs in zip(kept, found, strict=False):
-        if len(kept) != len(found) or ours.read_bytes() != theirs.read_bytes():
-            raise UserError(
-                f"--bpe {theirs} is not the BPE that {data} was made with ({ours}): leave out --bpe"
-            )

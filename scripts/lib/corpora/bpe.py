@@ -110,17 +110,13 @@ def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:
 def _gpt2(encoder_json: Path, vocab_bpe: Path) -> Tokenizer:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    names = f"{encoder_json} and {vocab_bpe}"
     try:
-        vocabulary, merges = models.BPE.read_file(str(encoder_json), str(vocab_bpe))
+        model = models.BPE.from_file(str(encoder_json), str(vocab_bpe))
     except Exception as error:  # the library raises Exception itself
-        raise UserError(f"{names} are not the files of a GPT-2 BPE: {error}") from None
-    for pair in merges:
-        if missing := {*pair, "".join(pair)} - vocabulary.keys():
-            raise UserError(f"{names} belong to different models: only the merges have {min(missing)!r}")
-    if missing := set(pre_tokenizers.ByteLevel.alphabet()) - vocabulary.keys():
+        raise UserError(f"{encoder_json} and {vocab_bpe} are not the files of one BPE: {error}") from None
+    tokenizer = Tokenizer(model)
+    if missing := set(pre_tokenizers.ByteLevel.alphabet()) - set(tokenizer.get_vocab()):
         raise UserError(f"{encoder_json} has no token {min(missing)!r}: a GPT-2 BPE has one for each byte")
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     return tokenizer
 
@@ -204,17 +200,8 @@ class TextEncoder:
 
 
 def dictionary_of(bpe: Bpe) -> str:
-    """The text of a dict.txt with every token of a BPE, padded as fairseq does.
-
-    Raises:
-        UserError: for a token with a line break, which a dict.txt cannot hold.
-    """
+    """The text of a dict.txt with every token of a BPE, padded as fairseq does."""
     symbols = [symbol for symbol in bpe.symbols if symbol is not None and symbol not in (*SPECIAL, MASK)]
-    for symbol in symbols:
-        if "\n" in symbol or "\r" in symbol:
-            raise UserError(
-                f"{bpe.name} has the token {symbol!r}, but a dict.txt has one token per line: use another BPE"
-            )
     padding = -(len(symbols) + len(SPECIAL)) % PADDING_FACTOR
     symbols += [f"madeupword{i:04d}" for i in range(padding)]
     return "".join(f"{symbol} 1\n" for symbol in symbols)

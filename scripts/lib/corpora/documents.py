@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from lib.command_line import UserError
 from lib.corpora.blocks import Block
@@ -32,58 +33,53 @@ _BOM = b"\xef\xbb\xbf"
 _SKIPPED_NAMES = (".", "_")  # hidden files, logs
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A document, or a part of one that is long.
 
     Attributes:
+        layout: one of LAYOUTS.
         key: of the document; it determines the split.
         lines: its lines.
         first, last: whether this is the document's beginning and end.
         fault: what is wrong with it.
     """
 
+    layout: str
     key: bytes
     lines: list[Line]
-    first: bool = True
-    last: bool = True
-    fault: str = ""
-
-
-@dataclass(frozen=True)
-class TextBlock:
-    """The payload of a block."""
-
-    layout: str
-    pieces: list[Piece]
+    first: bool
+    last: bool
+    fault: str
 
 
 def files_in(given: list[Path]) -> list[tuple[Path, bool]]:
     """The files of a corpus, each with whether it is from a folder; in the order given, folders sorted.
 
     Raises:
-        UserError: for a path that does not exist, an empty folder, or a file that is given twice.
+        UserError: for an empty folder, or a file that is given twice.
     """
     found: list[tuple[Path, bool]] = []
     for path in given:
         if path.is_dir():
-            inner = [p for p in sorted(path.rglob("*")) if p.is_file()]
+            inner = [inside for inside in sorted(path.rglob("*")) if inside.is_file()]
+            names = ((inside, inside.relative_to(path).parts) for inside in inner)
             inner = [
-                p for p in inner if not any(n.startswith(_SKIPPED_NAMES) for n in p.relative_to(path).parts)
+                inside for inside, parts in names if not any(n.startswith(_SKIPPED_NAMES) for n in parts)
             ]
             if not inner:
                 raise UserError(f"the folder {path} has no files")
-            found += [(p, True) for p in inner]
-        elif path.is_file():
-            found.append((path, False))
+            found += [(inside, True) for inside in inner]
         else:
-            raise UserError(f"{path} does not exist")
-    seen = set()
-    for path, _ in found:
-        if path.resolve() in seen:
-            raise UserError(f"{path} is given more than once")
-        seen.add(path.resolve())
+            found.append((path, False))
+    check_once(path for path, _ in found)
     return found
+
+
+def check_once(files: Iterable[Path]) -> None:
+    """Raises UserError if a file is given twice, whatever the path."""
+    for resolved, number in Counter(path.resolve() for path in files).items():
+        if number > 1:
+            raise UserError(f"{resolved} is given more than once")
 
 
 def layout_of(path: Path, in_folder: bool) -> str:
@@ -109,7 +105,7 @@ def layout_of(path: Path, in_folder: bool) -> str:
 
 
 def blocks_of(path: Path, layout: str) -> Iterator[Block]:
-    """The file in blocks; always the same ones.
+    """The file in blocks of Pieces; always the same ones.
 
     Raises:
         UserError: if the file turns out to be damaged.
@@ -120,10 +116,10 @@ def blocks_of(path: Path, layout: str) -> Iterator[Block]:
             held.append(piece)
             size += sum(len(content) for _, content in piece.lines)
             if size >= BLOCK_BYTES:
-                yield Block(str(path), TextBlock(layout, held), raw.tell() - before)
+                yield Block(path, held, raw.tell() - before)
                 before, held, size = raw.tell(), [], 0
         if held:
-            yield Block(str(path), TextBlock(layout, held), path.stat().st_size - before)
+            yield Block(path, held, path.stat().st_size - before)
 
 
 def _lines(file) -> Iterator[Line]:
@@ -173,7 +169,7 @@ def _pieces(layout: str, lines: Iterator[Line]) -> Iterator[Piece]:
             size += len(event[1])
         if (held or key) and (last or size >= limit):
             first, key = not key, key or _key(held)
-            yield Piece(key, held, first, last, event if last else "")
+            yield Piece(layout, key, held, first, last, event if last else "")
             held, size = [], 0
         if last:
             key = b""

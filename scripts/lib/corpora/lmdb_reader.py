@@ -4,7 +4,7 @@ Keys are counters in ASCII; values are pickles of a dict, sometimes compressed w
 the pre-training files; ``smi`` and ``target`` with NumPy arrays of coordinates in those of MoleculeNet.
 
     with LmdbFile(Path("train.lmdb")) as file:
-        for value in file.values(file.keys()):
+        for value in file.values():
             molecule = decode_value(value)     # {"smi": "CCO", "target": array([0.])}
 
 A pickle is a program. This reader builds containers, numbers, strings and NumPy arrays and nothing else; it
@@ -141,9 +141,6 @@ class LmdbFile:
                 f"{path} is truncated: it has {size:,} of at least {whole:,} bytes; download or copy it again"
             )
 
-    def __len__(self) -> int:
-        return self._environment.stat()["entries"]
-
     def __enter__(self) -> LmdbFile:
         return self
 
@@ -155,15 +152,12 @@ class LmdbFile:
         with self._environment.begin() as transaction:
             yield from self._watched(transaction.cursor())
 
-    def keys(self) -> Iterator[bytes]:
-        """All keys in the order of the file."""
+    def values(self) -> Iterator[bytes]:
+        """All values in the order of their keys as numbers."""
         with self._environment.begin() as transaction:
-            yield from self._watched(transaction.cursor().iternext(keys=True, values=False))
-
-    def values(self, keys: Iterable[bytes]) -> Iterator[bytes]:
-        """The values of these keys, in their order."""
-        with self._environment.begin() as transaction:
-            yield from self._watched(transaction.get(key) for key in keys)
+            keys = transaction.cursor().iternext(values=False)
+            keys = sorted(self._watched(keys), key=lambda key: (len(key), key))
+            yield from self._watched(map(transaction.get, keys))
 
     def _watched(self, entries: Iterable) -> Iterator:
         try:

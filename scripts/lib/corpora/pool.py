@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -37,13 +36,12 @@ def _call(item):
     return _work(item)
 
 
-def in_order(work: Callable, items: Iterable, workers: int, preload: str) -> Iterator[tuple]:
+def in_order(work: Callable, items: Iterable, workers: int) -> Iterator[tuple]:
     """(item, work(item)) in the order of the items, which are read as they are needed.
 
     Args:
         work: pickled once for each worker.
         workers: processes; 1 works in this one.
-        preload: a module to import once, before the workers are forked.
 
     Raises:
         UserError: if a worker was killed, most likely for memory.
@@ -51,10 +49,7 @@ def in_order(work: Callable, items: Iterable, workers: int, preload: str) -> Ite
     if workers == 1:
         yield from ((item, work(item)) for item in items)
         return
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([preload])
-    # before Python 3.12 the fork server does not get this process's search path
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     executor, waiting = ProcessPoolExecutor(workers, context, _start, (work,)), deque()
     try:
         for item in items:

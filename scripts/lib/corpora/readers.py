@@ -1,7 +1,6 @@
 """Files of molecules as records and blocks: .txt, .smi, .csv, each also as .gz, and .lmdb.
 
-``check_input`` finds what is wrong with a file as a whole before any work; a row that cannot be read becomes
-a Record with a fault, and costs no other row.
+A row that cannot be read becomes a Record with a fault, and costs no other row.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
-from lib.corpora.blocks import Block, Record
+from lib.corpora.blocks import Block
 from lib.corpora.csv_reader import column_of, csv_rows, header_of
-from lib.corpora.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
+from lib.corpora.lmdb_reader import LmdbFile
 from lib.files import opened
 
 BLOCK_RECORDS = 4096
@@ -25,11 +24,12 @@ DEFAULT_COLUMN = "smiles"
 _BOM = b"\xef\xbb\xbf"
 
 
-class Pickled(NamedTuple):
-    """A record of an LMDB file, which a worker decodes."""
+class Record(NamedTuple):
+    """A molecule of a file."""
 
-    place: str
-    content: bytes
+    place: str  # line number from 1, or key: where to find it in its file
+    content: bytes  # the SMILES as in the file; the value of an LMDB file
+    fault: str = ""  # why the reader could not get the content; such a record is to be rejected
 
 
 def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, LMDB)) -> str:
@@ -47,48 +47,27 @@ def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, LMDB)) -> str
     )
 
 
-def check_input(path: Path, column: str) -> None:
-    """Finds what is wrong with a file as a whole.
-
-    Raises:
-        UserError: if it does not exist, is empty, damaged, of an unknown format, or lacks the column.
-    """
-    if format_of(path) == LMDB:
-        with LmdbFile(path) as lmdb:
-            empty = len(lmdb) == 0
-    else:
-        with opened(path) as (file, _):
-            empty = not file.peek(1)
-        if not empty:
-            next(records_in(path, column), None)
-    if empty:
-        raise UserError(f"{path} is empty")
-
-
 def blocks_of(path: Path, column: str) -> Iterator[Block]:
-    """The file in blocks; always the same ones.
+    """The file in blocks of Records; always the same ones.
 
     Raises:
-        UserError: if the file turns out to be damaged.
+        UserError: if it does not exist, is damaged, of an unknown format, or lacks the column.
     """
     if format_of(path) == LMDB:
         with LmdbFile(path) as lmdb:
-            weight = path.stat().st_size / max(1, len(lmdb))
-            entries = (Pickled(k.decode("ascii", errors="backslashreplace"), v) for k, v in lmdb.items())
-            done = 0
-            for held in _bounded(entries):
-                yield Block(str(path), held, round((done + len(held)) * weight) - round(done * weight))
-                done += len(held)
+            items = (Record(key.decode("ascii", "backslashreplace"), value) for key, value in lmdb.items())
+            for held in _bounded(items):
+                yield Block(path, held, sum(len(record.content) for record in held))
         return
     with opened(path) as (file, raw):
         before = 0
         for held in _bounded(_records(path, file, column)):
             now = path.stat().st_size if raw.closed else raw.tell()  # closed with the last row of a CSV file
-            yield Block(str(path), held, now - before)
+            yield Block(path, held, now - before)
             before = now
 
 
-def _bounded(records: Iterable[Record | Pickled]) -> Iterator[list]:
+def _bounded(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Lists of consecutive records, of bounded number and size."""
     held, size = [], 0
     for record in records:
@@ -99,19 +78,6 @@ def _bounded(records: Iterable[Record | Pickled]) -> Iterator[list]:
             held, size = [], 0
     if held:
         yield held
-
-
-def records_of(block: Block) -> Iterator[Record]:
-    """The records of a block of this module; for encoders."""
-    for record in block.payload:
-        if not isinstance(record, Pickled):
-            yield record
-            continue
-        try:
-            smiles = smiles_of(decode_value(record.content))
-            yield Record(record.place, smiles.encode(errors="surrogateescape"))
-        except LmdbValueError as error:
-            yield Record(record.place, b"", str(error))
 
 
 def records_in(path: Path, column: str) -> Iterator[Record]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-
-import numpy as np
+from pathlib import Path
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
-from lib.corpora.blocks import Block, EncodedBlock, Record, Rejection
-from lib.corpora.readers import records_of
+from lib.corpora.blocks import Block, EncodedBlock, Rejection, packed
+from lib.corpora.lmdb_reader import LmdbValueError, decode_value, smiles_of
+from lib.corpora.readers import LMDB, Record
 
 EOS = "</s>"
-ENDS = 2  # <s>, which fairseq adds in training, and </s>
 
 
 class RejectedError(Exception):
@@ -31,38 +30,40 @@ class SmilesEncoder:
     """Makes sentences of the molecules of a block.
 
     Attributes:
-        valid_sources: the files whose molecules go to valid; those of other files go to train,
+        valid_files: the files whose molecules go to valid; those of other files go to train,
         valid_share: except this share of them, which goes to valid.
         canonical: write each molecule as RDKit does.
         ids: {symbol: id} of a given dictionary; molecules with other tokens are rejected. None: any token.
         max_tokens: the most tokens of a molecule, with <s> and </s>; None: no limit.
     """
 
-    valid_sources: frozenset[str] = frozenset()
-    valid_share: float = 0.0
-    canonical: bool = True
-    ids: dict[str, int] | None = None
-    max_tokens: int | None = None
+    valid_files: frozenset[Path]
+    valid_share: float
+    canonical: bool
+    ids: dict[str, int] | None
+    max_tokens: int | None
 
     def __call__(self, block: Block) -> EncodedBlock:
         table = {EOS: 0} if self.ids is None else self.ids
         splits, rejections = {"train": [], "valid": []}, []
-        for record in records_of(block):
-            text = record.content.decode("utf-8", errors="backslashreplace")
+        for record in block.payload:
             try:
-                smiles, tokens = self.read(record, text)
+                if block.path.suffix.lower() == LMDB:
+                    record = _unpickled(record)
+                smiles, tokens = self.read(record)
             except RejectedError as error:
+                text = record.content.decode("utf-8", errors="backslashreplace")
                 rejections.append(Rejection(record.place, str(error), text))
                 continue
             if self.ids is None:
                 for token in tokens:
                     table.setdefault(token, len(table))
-            valid = block.source in self.valid_sources or is_validation(smiles, self.valid_share)
-            splits["valid" if valid else "train"].append(np.array([table[t] for t in tokens]))
+            valid = block.path in self.valid_files or is_validation(smiles, self.valid_share)
+            splits["valid" if valid else "train"].append([table[token] for token in tokens])
         symbols = list(table) if self.ids is None else None
-        return EncodedBlock(splits, rejections, symbols)
+        return EncodedBlock({split: packed(found) for split, found in splits.items()}, rejections, symbols)
 
-    def read(self, record: Record, text: str) -> tuple[str, list[str]]:
+    def read(self, record: Record) -> tuple[str, list[str]]:
         """The molecule as it is kept, and its tokens with </s>.
 
         Raises:
@@ -73,23 +74,27 @@ class SmilesEncoder:
         if not record.content:
             raise RejectedError("empty line")
         try:
-            record.content.decode()
-        except UnicodeDecodeError as error:
-            raise RejectedError(f"invalid UTF-8: byte {record.content[error.start]:#04x}") from error
-        try:
+            text = record.content.decode()
             molecule = parse_molecule(text)
-        except ValueError as error:
-            raise RejectedError(f"invalid SMILES: {error}") from error
-        try:
             smiles = canonical_smiles(molecule, text) if self.canonical else text
             tokens = [*tokenize(smiles), EOS]
+        except UnicodeDecodeError as error:
+            raise RejectedError(f"invalid UTF-8: byte {record.content[error.start]:#04x}") from error
         except SmilesTokenError as error:
             reason = f"{error.character!r} at position {error.position}"
             raise RejectedError(f"not a SMILES token: {reason}") from error
-        if self.ids is not None:
-            for token in tokens:
-                if token not in self.ids:
-                    raise RejectedError(f"unknown token: {token!r} is not in the dictionary")
-        if self.max_tokens is not None and len(tokens) + ENDS - 1 > self.max_tokens:
-            raise RejectedError(f"too long: {len(tokens) + ENDS - 1} tokens with <s> and </s>")
+        except ValueError as error:
+            raise RejectedError(f"invalid SMILES: {error}") from error
+        if self.ids is not None and (unknown := [token for token in tokens if token not in self.ids]):
+            raise RejectedError(f"unknown token: {unknown[0]!r} is not in the dictionary")
+        if self.max_tokens is not None and len(tokens) + 1 > self.max_tokens:
+            raise RejectedError(f"too long: {len(tokens) + 1} tokens with <s> and </s>")
         return smiles, tokens
+
+
+def _unpickled(record: Record) -> Record:
+    """The SMILES of a record of an LMDB file."""
+    try:
+        return Record(record.place, smiles_of(decode_value(record.content)).encode(errors="surrogateescape"))
+    except LmdbValueError as error:
+        return Record(record.place, b"", str(error))

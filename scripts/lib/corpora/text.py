@@ -9,11 +9,13 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from lib.command_line import UserError
-from lib.corpora.blocks import Block, EncodedBlock, Rejection
+from lib.corpora.blocks import Block, EncodedBlock, Rejection, packed
 from lib.corpora.bpe import TextEncoder, UnknownTokenError
 from lib.corpora.documents import BOOKS, JSON, OUTSIDE, WIKIEXTRACTOR, Piece
 
@@ -37,37 +39,21 @@ def clean(text: str, markup: bool = False) -> str:
     return " ".join(_INVISIBLE.sub("", text).split())
 
 
-def split_of(key: bytes, valid_share: float, shards: int) -> str:
-    """The split of a document, determined by its key only."""
-    place = int.from_bytes(key[:8], "big") / 2**64
-    if place < valid_share:
-        return "valid"
-    return "train" if shards == 1 else f"shard{int.from_bytes(key[8:16], 'big') % shards}/train"
-
-
 class TextBlockEncoder:
     """Encodes the blocks of lib/corpora/documents.py.
 
     Args:
         encoder: BPE and dictionary.
-        valid_sources: files whose documents are for validation.
+        valid_files: files whose documents are for validation.
         valid_share: the share of the other files' documents that is too, chosen by hash.
-        shards: the number of parts of the training set, chosen by hash; if several, the splits are
-            "shard0/train" and so on, and "shard0/valid".
         max_tokens: longer paragraphs become several sentences of at most this many tokens, without ``</s>``.
     """
 
     def __init__(
-        self,
-        encoder: TextEncoder,
-        valid_sources: frozenset[str],
-        valid_share: float,
-        shards: int = 1,
-        max_tokens: int | None = None,
+        self, encoder: TextEncoder, valid_files: frozenset[Path], valid_share: float, max_tokens: int | None
     ):
-        self.encoder, self.valid_sources = encoder, valid_sources
-        self.valid_share, self.shards, self.max_tokens = valid_share, shards, max_tokens
-        self.separator = np.array([encoder.eos], np.int64)
+        self.encoder, self.valid_files = encoder, valid_files
+        self.valid_share, self.max_tokens = valid_share, max_tokens
 
     def __call__(self, block: Block) -> EncodedBlock:
         """Raises UserError for a token that the dictionary lacks."""
@@ -75,15 +61,16 @@ class TextBlockEncoder:
         places: list[tuple[str, int | None]] = []  # (split, index into texts; None: the end of a document)
         rejections: list[Rejection] = []
         counts = dict.fromkeys(COUNTED, 0)
-        for piece in block.payload.pieces:
-            split = self._split(block.source, piece.key)
+        for piece in block.payload:
+            hashed = int.from_bytes(piece.key[:8], "big") / 2**64
+            split = "valid" if block.path in self.valid_files or hashed < self.valid_share else "train"
             if piece.fault:
                 number, content = piece.lines[0] if piece.lines else (0, b"")
                 shown = content[:200].decode("utf-8", errors="backslashreplace")
                 rejections.append(Rejection(str(number), piece.fault, shown))
                 if piece.fault == OUTSIDE:
                     continue
-            found, empty = paragraphs_of(piece, block.payload.layout, rejections)
+            found, empty = paragraphs_of(piece, rejections)
             counts["empty paragraphs"] += empty
             for line in found:
                 places.append((split, len(texts)))
@@ -94,42 +81,39 @@ class TextBlockEncoder:
                 places += [(split, None)] if piece.last else []
             else:
                 counts["empty documents"] += piece.last
-        ids = self._encode(block.source, texts)
+        ids = self._encode(block.path, texts)
         splits: dict[str, list[np.ndarray]] = {}
         for split, index in places:
-            sentences = [self.separator] if index is None else self._sentences(ids[index])
+            sentences = self._sentences([] if index is None else ids[index])
             counts["paragraphs cut"] += len(sentences) > 1
             splits.setdefault(split, []).extend(sentences)
-        return EncodedBlock(splits, rejections, counts=counts)
+        return EncodedBlock(
+            {split: packed(found) for split, found in splits.items()}, rejections, counts=counts
+        )
 
-    def _sentences(self, ids: np.ndarray) -> list[np.ndarray]:
-        limit = self.max_tokens or max(len(ids), 1)
-        return [np.append(ids[i : i + limit], self.separator) for i in range(0, max(len(ids), 1), limit)]
+    def _sentences(self, ids: Sequence[int]) -> list[np.ndarray]:
+        limit, size = self.max_tokens or max(len(ids), 1), max(len(ids), 1)
+        return [np.append(ids[i : i + limit], self.encoder.eos) for i in range(0, size, limit)]
 
-    def _split(self, source: str, key: bytes) -> str:
-        share = 1.0 if source in self.valid_sources else self.valid_share
-        split = split_of(key, share, self.shards)
-        return f"shard0/{split}" if self.shards > 1 and split == "valid" else split
-
-    def _encode(self, source: str, texts: list[Line]) -> list[np.ndarray]:
+    def _encode(self, path: Path, texts: list[Line]) -> list[np.ndarray]:
         try:
             return self.encoder.encode([text for _, text in texts])
         except UnknownTokenError as error:
-            raise UserError(f"{source}, line {texts[error.index][0]}: {error}") from None
+            raise UserError(f"{path}, line {texts[error.index][0]}: {error}") from None
 
 
-def paragraphs_of(piece: Piece, layout: str, rejections: list[Rejection]) -> tuple[list[Line], int]:
+def paragraphs_of(piece: Piece, rejections: list[Rejection]) -> tuple[list[Line], int]:
     """(line number, clean text) of each paragraph, and how many were empty; the unreadable is rejected."""
-    if layout == JSON:
+    if piece.layout == JSON:
         lines = _json_lines(piece, rejections)
     else:
         decoded = (_decoded(number, content, rejections) for number, content in piece.lines)
         lines = [line for line in decoded if line is not None]
-    if layout == WIKIEXTRACTOR and piece.first:
+    if piece.layout == WIKIEXTRACTOR and piece.first:
         lines = _without_title(lines)
-    if layout == BOOKS:
+    if piece.layout == BOOKS:
         lines = _joined(lines)
-    markup = layout in (JSON, WIKIEXTRACTOR)
+    markup = piece.layout in (JSON, WIKIEXTRACTOR)
     cleaned = [(number, clean(text, markup)) for number, text in lines]
     found = [line for line in cleaned if line[1]]
     blank = sum(not text.strip() for _, text in lines)  # lines between paragraphs are not lost ones

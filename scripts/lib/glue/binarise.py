@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from lib.command_line import UserError
+from lib.corpora.blocks import packed
 from lib.corpora.bpe import TextEncoder, UnknownTokenError
 from lib.corpora.indexed import indexed_dataset
 from lib.dictionaries import SPECIAL
 from lib.files import write_json, write_lines
 from lib.folders import new_folder
-from lib.glue.files import Report, Row, file_of, read_split
-from lib.glue.tasks import REGRESSION, Task
+from lib.glue.files import file_of, read_split
+from lib.glue.tasks import Task
 
-BATCH = 1000  # rows tokenised at once
 SUMMARY = "summary.json"
 
 
@@ -55,71 +53,50 @@ def binarise(
         if split not in files:
             name = f"{task.splits[split]}.tsv"
             raise UserError(f"{folder} has no {name} or {name}.gz: is this the folder of {task.name}?")
-    inputs = [f"input{i}" for i in range(len(task.sentences))]
     summary = {}
     with new_folder(output / f"{task.name}-bin", replaces=SUMMARY) as target:
-        for part in (*inputs, "label"):
-            (target / part).mkdir()
-        for part in inputs:
-            shutil.copyfile(encoder.dictionary_path, target / part / "dict.txt")
-        if task.kind != REGRESSION:
+        (target / "label").mkdir()
+        if task.labels:
             write_lines(target / "label" / "dict.txt", (f"{name} 1" for name in task.labels))
         for split, path in files.items():
-            report = Report()
-            rows = read_split(path, task, split, skip_broken, report)
-            if split == "train" and train_rows is not None:
-                rows = iter(drawn(list(rows), train_rows))
-            kept, tokens = _write_split(task, split, rows, target, encoder, path)
-            if not kept:
-                raise UserError(f"{path}: no rows for the {split} set")
+            rows, skipped = read_split(path, task, split, skip_broken)
+            sentences = [[text.strip() for text in rows[column]] for column in task.sentences]
+            kept = list(range(len(rows)))
+            if split == "train" and train_rows is not None and train_rows < len(rows):
+                kept = sorted(random.Random(1).sample(kept, train_rows))
+            tokens = 0
+            for i, texts in enumerate(sentences):
+                try:
+                    encoded = encoder.encode([texts[row] for row in kept])
+                except UnknownTokenError as error:
+                    raise UserError(f"{path}, line {rows.index[kept[error.index]]}: {error}") from None
+                with indexed_dataset(target / f"input{i}" / split, encoder.size) as dataset:
+                    dataset.add(*packed([np.append(ids, encoder.eos) for ids in encoded]))
+                tokens += sum(map(len, encoded))
+            _write_labels(target, task, split, rows.iloc[kept], encoder.eos)
             summary[split] = {
                 "file": path.name,
-                "rows": report.rows,
+                "rows": len(rows),
                 "official": task.official[split],
-                "skipped_lines": report.skipped,
-                "empty_sentences": report.empty_sentences,
-                "kept": kept,
+                "skipped_lines": skipped,
+                "empty_sentences": sum(not text for texts in sentences for text in texts),
+                "kept": len(kept),
                 "tokens": tokens,
             }
+        for i in range(len(task.sentences)):
+            shutil.copyfile(encoder.dictionary_path, target / f"input{i}" / "dict.txt")
         write_json(target / SUMMARY, summary)
     return summary
 
 
-def drawn(rows: list[Row], count: int) -> list[Row]:
-    """A sample of rows in their order, always the same one."""
-    if count >= len(rows):
-        return rows
-    return [rows[i] for i in sorted(random.Random(1).sample(range(len(rows)), count))]
-
-
-def _write_split(
-    task: Task, split: str, rows: Iterator[Row], folder: Path, encoder: TextEncoder, path: Path
-) -> tuple[int, int]:
-    """Writes a split; returns its rows and tokens."""
-    labelled = not split.startswith("test")
-    classes = {name: i for i, name in enumerate(task.labels, len(SPECIAL))}
-    lines: list[str] = []  # scores, or GLUE's numbers of a test set
-    kept = tokens = 0
-    with ExitStack() as stack:
-
-        def dataset(part: str, entries: int):
-            return stack.enter_context(indexed_dataset(folder / part / split, entries))
-
-        inputs = [dataset(f"input{i}", encoder.size) for i in range(len(task.sentences))]
-        labels = dataset("label", len(SPECIAL) + len(classes)) if labelled and classes else None
-        while batch := list(islice(rows, BATCH)):
-            for i, part in enumerate(inputs):
-                try:
-                    encoded = encoder.encode([row.sentences[i] for row in batch])
-                except UnknownTokenError as error:
-                    raise UserError(f"{path}, line {batch[error.index].line}: {error}") from None
-                part.add_sentences([np.append(ids, encoder.eos) for ids in encoded])
-                tokens += sum(map(len, encoded))
-            if labels is not None:
-                labels.add_sentences([np.array([classes[row.label], encoder.eos]) for row in batch])
-            else:
-                lines += [row.label if labelled else row.index for row in batch]
-            kept += len(batch)
-    if lines:
-        write_lines(folder / "label" / f"{split}.label" if labelled else folder / f"{split}.index", lines)
-    return kept, tokens
+def _write_labels(target: Path, task: Task, split: str, rows: pd.DataFrame, eos: int) -> None:
+    """Classes, scores, or GLUE's numbers of a test set."""
+    if split.startswith("test"):
+        numbers = next((rows[name] for name in ("index", "id") if name in rows), range(len(rows)))
+        write_lines(target / f"{split}.index", map(str, numbers))
+    elif task.labels:
+        classes = {name: i for i, name in enumerate(task.labels, len(SPECIAL))}
+        with indexed_dataset(target / "label" / split, len(SPECIAL) + len(classes)) as dataset:
+            dataset.add(*packed([[classes[label], eos] for label in rows[task.label]]))
+    else:
+        write_lines(target / "label" / f"{split}.label", rows[task.label])

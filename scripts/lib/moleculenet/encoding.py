@@ -1,15 +1,33 @@
-"""Molecules to tokens and scaffolds, with a reason for each that cannot be read."""
+"""Molecules to the folder that --task molecule_property reads.
+
+molecules.json        properties (names, kind, mean and std of the training labels), how the SMILES were read,
+                      the split, the sizes, the dictionary's fingerprint, the source and its SHA-256
+dict.txt              the dictionary of the pre-training
+SPLIT.bin, SPLIT.idx  tokens and </s> of each molecule, in fairseq's format; SPLIT is train, valid or test
+SPLIT.labels.npy      float32 [molecules, properties], NaN for a missing label
+SPLIT.tsv             line of the source and SMILES as tokenised, one molecule per line, in the same order
+report.tsv            molecules that were skipped, or kept with a remark: line, split, status, reason, SMILES
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
+from fs_plugins.data.property_datasets import one_class_only
 from fs_plugins.data.smiles_tokens import tokenize
 from lib.command_line import UserError
-from lib.moleculenet.reading import Row, Table
+from lib.corpora.blocks import packed
+from lib.corpora.indexed import indexed_dataset
+from lib.files import write_lines
+from lib.moleculenet.reading import Entry, Row, Table
+
+LISTED = 5  # properties that a remark names
 
 
 @dataclass
@@ -24,89 +42,127 @@ class Encoded:
     canonical: str
 
 
-@dataclass
-class Report:
-    """What happened to individual molecules.
-
-    Attributes:
-        entries: (line, split, "skipped" or "kept", reason, SMILES).
-        unknown: unknown tokens and how often they occur in the molecules kept.
-    """
-
-    entries: list[tuple[int, str, str, str, str]] = field(default_factory=list)
-    unknown: Counter = field(default_factory=Counter)
-
-    @property
-    def skipped(self) -> int:
-        return sum(entry[2] == "skipped" for entry in self.entries)
+Splits = dict[str, list[Encoded]]  # "train", "valid", "test"
 
 
 def encode(
-    table: Table,
-    symbols: Sequence[str],
-    *,
-    canonical: bool = True,
-    allow_valence: bool = False,
-    skip_unknown: bool = False,
-    max_unknown: float = 0.05,
-    scaffolds: bool = True,
-) -> tuple[list[Encoded], Report]:
+    table: Table, symbols: Sequence[str], canonical: bool, allow_valence: bool, max_unknown: float
+) -> tuple[list[Encoded], list[Entry], Counter]:
     """Reads every molecule of a table.
 
     Args:
-        symbols: the dictionary's.
+        symbols: the dictionary's; molecules with other tokens are kept, with ``<unk>``, and reported.
         canonical, allow_valence: see PropertyInfo.
-        skip_unknown: skip molecules with tokens missing from the dictionary; otherwise they are kept, with
-            ``<unk>``, and reported.
         max_unknown: the largest share of molecules with such tokens.
-        scaffolds: whether they are needed.
+
+    Returns:
+        The molecules, what happened to some, and the unknown tokens and how often they occur.
 
     Raises:
         UserError: if no molecule is left, or too many have unknown tokens.
     """
-    known, report, molecules = set(symbols), Report(), []
-    report.entries += [(line, split, "skipped", reason, s) for line, s, reason, split in table.skipped]
+    known, molecules, entries = set(symbols), [], list(table.skipped)
     unknown_tokens, affected = Counter(), 0
     for row in table.rows:
+
+        def report(status: str, reason: str, row: Row = row) -> None:
+            entries.append(Entry(row.line, row.split, status, reason, row.smiles))
+
         try:
             molecule = parse_molecule(row.smiles, allow_valence)
             standard = canonical_smiles(molecule, row.smiles)
             smiles = standard if canonical else row.smiles
             tokens = tokenize(smiles)
         except ValueError as error:
-            report.entries.append((row.line, row.split, "skipped", str(error), row.smiles))
+            report("skipped", str(error))
             continue
         if allow_valence:
-            _note_valence(row, report)
-        unknown = Counter(token for token in tokens if token not in known)
-        if unknown:
+            try:
+                parse_molecule(row.smiles)
+            except ValueError as error:
+                report("kept", str(error))
+        if unknown := Counter(token for token in tokens if token not in known):
             affected += 1
             unknown_tokens += unknown
-            reason = f"unknown tokens {' '.join(sorted(unknown))}"
-            status = "skipped" if skip_unknown else "kept"
-            report.entries.append((row.line, row.split, status, reason, row.smiles))
-            if skip_unknown:
-                continue
-            report.unknown += unknown
-        scaffold = murcko_scaffold(molecule) if scaffolds else ""
-        molecules.append(Encoded(row, smiles, tokens, scaffold, standard))
-    if affected > max_unknown * max(1, len(table.rows)):
+            report("kept", f"unknown tokens {' '.join(sorted(unknown))}")
+        molecules.append(Encoded(row, smiles, tokens, murcko_scaffold(molecule), standard))
+    if affected > max_unknown * len(table.rows):
         named = ", ".join(f"{token} ({count})" for token, count in unknown_tokens.most_common(15))
         raise UserError(
             f"{affected} of {len(table.rows)} molecules have tokens missing from the dictionary: {named}. "
             "Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
         )
     if not molecules:
-        first = report.entries[0] if report.entries else None
-        raise UserError(
-            "no molecule could be read"
-            + (f"; the first, line {first[0]}: {first[3]} ({first[4]!r})" if first else "")
-        )
-    return molecules, report
+        first = f"; the first, line {entries[0].line}: {entries[0].reason}" if entries else ""
+        raise UserError(f"no molecule could be read{first}")
+    return molecules, entries, unknown_tokens
 
 
-def _note_valence(row: Row, report: Report) -> None:
-    try:
-        parse_molecule(row.smiles)
-    except ValueError as error:
-        report.entries.append((row.line, row.split, "kept", str(error), row.smiles))
+def write_folder(
+    folder: Path, splits: Splits, labels: dict[str, np.ndarray], entries: list[Entry], dictionary
+) -> dict:
+    """Writes all but molecules.json.
+
+    Args:
+        labels: [molecules, properties] of each split.
+
+    Returns:
+        For each split ``molecules`` and ``longest``, the most tokens of a molecule with <s> and </s>.
+    """
+    sizes = {}
+    for split, molecules in splits.items():
+        sentences = [[*map(dictionary.index, one.tokens), dictionary.eos()] for one in molecules]
+        with indexed_dataset(folder / split, len(dictionary) + 1) as dataset:
+            dataset.add(*packed(sentences))
+        np.save(folder / f"{split}.labels.npy", labels[split])
+        _write_tsv(folder / f"{split}.tsv", ("line", "smiles"), ((m.row.line, m.smiles) for m in molecules))
+        sizes[split] = {"molecules": len(molecules), "longest": 1 + max(map(len, sentences))}
+    _write_tsv(folder / "report.tsv", Entry._fields, sorted(entries, key=lambda entry: entry.line))
+    dictionary.save(str(folder / "dict.txt"))
+    return sizes
+
+
+def _write_tsv(path: Path, header: Sequence[str], rows: Iterable[Sequence]) -> None:
+    """Tabs and line breaks within cells become spaces."""
+    write_lines(path, ("\t".join(" ".join(str(cell).split()) for cell in row) for row in (header, *rows)))
+
+
+def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
+    """What to report of properties without labels, or with labels of one class only, split by split.
+
+    Raises:
+        UserError: if that holds for all properties in the training set, so that nothing could be learned.
+    """
+    remarks = []
+    for split, values in labels.items():
+        useless = one_class_only(values) if classification else np.isnan(values).all(0)
+        if useless.all() and split == "train":
+            raise UserError(
+                "every property has labels of one class only in the training set, or none: there is nothing "
+                "to learn; split the data differently (--split random --seed N, or --split given)"
+                if classification
+                else "the training set has no label at all: are the columns right? (--label-columns)"
+            )
+        if useless.any():
+            found = [name for name, one in zip(names, useless, strict=True) if one]
+            named = ", ".join(found[:LISTED])
+            named += f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
+            what = "lack labels of both classes (no ROC-AUC there)" if classification else "have no label"
+            remarks.append(f"{split}: {len(found)} of {len(names)} properties {what}: {named}")
+    return remarks
+
+
+def repeated_molecules(splits: Splits) -> list[str]:
+    """What to report of molecules that occur more than once, compared by RDKit's canonical SMILES."""
+    places: dict[str, list[str]] = {}
+    for split, molecules in splits.items():
+        for molecule in molecules:
+            places.setdefault(molecule.canonical, []).append(split)
+    repeated = [where for where in places.values() if len(where) > 1]
+    if not repeated:
+        return []
+    apart = sum(len(set(where)) > 1 for where in repeated)
+    leak = sum("test" in where and "train" in where for where in repeated)
+    across = f", {apart} of them in more than one split, {leak} in both train and test: test metrics are"
+    remark = f"{len(repeated)} molecules occur more than once (same canonical SMILES)"
+    return [f"{remark}{across} too optimistic" if apart else remark]

@@ -10,14 +10,14 @@ from fs_plugins.data.molecules import parse_molecule
 from fs_plugins.data.property_info import PropertyInfo
 
 
-def fingerprints(smiles: list[str], allow_valence: bool, radius: int, bits: int) -> np.ndarray:
-    """[N, bits] uint8."""
-    generator = rdFingerprintGenerator.GetMorganGenerator(radius=radius, fpSize=bits)
+def fingerprints(smiles: list[str], allow_valence: bool) -> np.ndarray:
+    """[N, 2048] uint8, of radius 2."""
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
     return np.stack([generator.GetFingerprintAsNumPy(parse_molecule(s, allow_valence)) for s in smiles])
 
 
 def fit_and_predict(
-    smiles: dict[str, list[str]], labels: np.ndarray, info: PropertyInfo, radius: int, bits: int, **options
+    smiles: dict[str, list[str]], labels: np.ndarray, info: PropertyInfo, **options
 ) -> dict[str, np.ndarray]:
     """[N, properties] predictions of each split: probabilities of class 1, or values.
 
@@ -29,9 +29,7 @@ def fit_and_predict(
         labels: [N, properties] of "train", NaN where one is missing.
         options: of scikit-learn's forests.
     """
-    features = {
-        split: fingerprints(found, info.allow_valence, radius, bits) for split, found in smiles.items()
-    }
+    features = {split: fingerprints(found, info.allow_valence) for split, found in smiles.items()}
     train = features.pop("train")
     columns = []
     for truth in labels.T:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,13 +20,11 @@ MISSING = ("", "nan")  # labels in a CSV file
 MISSING_CLASS = -1.0  # in an LMDB file
 
 
-@dataclass
-class Row:
-    """A molecule.
+class Row(NamedTuple):
+    """A molecule as it stands in its file.
 
     Attributes:
-        line: its line in the file, the header being 1; in an LMDB file the number of the entry, from 1.
-        smiles: as in the file.
+        line: in the file, the header being 1; in an LMDB file the number of the entry, from 1.
         labels: one for each property, NaN if missing.
         split: "train", ... if the source says so.
     """
@@ -33,62 +32,56 @@ class Row:
     line: int
     smiles: str
     labels: list[float]
-    split: str = ""
+    split: str
+
+
+class Entry(NamedTuple):
+    """What happened to a molecule: a row of report.tsv."""
+
+    line: int
+    split: str
+    status: str  # "skipped" or "kept"
+    reason: str
+    smiles: str
 
 
 @dataclass
 class Table:
-    """The content of a source.
-
-    Attributes:
-        names: of the properties.
-        rows: those that can be read.
-        skipped: (line, SMILES, reason, split) of those that cannot.
-    """
+    """The content of a source: names of the properties, the rows that can be read, and the others."""
 
     names: list[str]
     rows: list[Row] = field(default_factory=list)
-    skipped: list[tuple[int, str, str, str]] = field(default_factory=list)
+    skipped: list[Entry] = field(default_factory=list)
+
+    def add(
+        self, line: int, smiles: str, cells: Sequence, split: str, where: str, classification: bool
+    ) -> None:
+        """Adds a row.
+
+        Raises:
+            UserError: for a cell that is not a label.
+        """
+        labels = []
+        for name, cell in zip(self.names, cells, strict=True):
+            try:
+                labels.append(_label_of(str(cell).strip(), classification))
+            except ValueError as error:
+                wanted = (
+                    "0, 1 or empty (--kind regression accepts any number; --label-columns names the labels)"
+                    if classification
+                    else "a number, or empty (--label-columns names the labels)"
+                )
+                raise UserError(f"{where}, {name}: the label {cell!r} is not {wanted}") from error
+        self.rows.append(Row(line, smiles, labels, split))
 
 
-def label_of(cell: str, classification: bool) -> float:
-    """The label in a cell, NaN if empty.
-
-    Raises:
-        ValueError: if it is something else.
-    """
-    text = cell.strip()
+def _label_of(text: str, classification: bool) -> float:
     if text.lower() in MISSING:
         return math.nan
     value = float(text)
     if not math.isfinite(value) or (classification and value not in (0.0, 1.0)):
         raise ValueError(text)
     return value
-
-
-def labels_of(cells: Sequence, names: Sequence[str], where: str, classification: bool) -> list[float]:
-    """The labels of a row.
-
-    Raises:
-        UserError: at the first that is not one.
-    """
-    labels = []
-    for name, cell in zip(names, cells, strict=True):
-        try:
-            labels.append(label_of(str(cell), classification))
-        except ValueError as error:
-            wanted = (
-                "0, 1 or empty (--kind regression accepts any number; --label-columns names the labels)"
-                if classification
-                else "a number, or empty (--label-columns names the labels)"
-            )
-            raise UserError(f"{where}, {name}: the label {cell!r} is not {wanted}") from error
-    return labels
-
-
-def _check_once(names: Sequence[str]) -> None:
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise UserError(f"--label-columns has {repeated[0]!r} more than once: name each label once")
 
 
 def read_csv(
@@ -110,22 +103,21 @@ def read_csv(
         smiles_at = column_of(header, smiles_column, path, "--smiles-column")
         split_at = column_of(header, split_column, path, "--split-column") if split_column else None
         other = {smiles_column, split_column, *ignored}
-        names = list(label_columns) or [name for name in header if name not in other]
-        if not names:
+        table = Table(list(label_columns) or [name for name in header if name not in other])
+        if not table.names:
             raise UserError(f"{path} has no column of labels besides {smiles_column!r}")
-        _check_once(label_columns)
-        at = [column_of(header, name, path, "--label-columns") for name in names]
-        table = Table(names)
+        at = [column_of(header, name, path, "--label-columns") for name in table.names]
         for line, cells in lines:
             if not any(cell.strip() for cell in cells):
-                table.skipped.append((line, "", "empty line", ""))
+                table.skipped.append(Entry(line, "", "skipped", "empty line", ""))
             elif len(cells) != len(header):
                 reason = f"{len(cells)} cells, but the header has {len(header)}"
-                table.skipped.append((line, cells[smiles_at] if smiles_at < len(cells) else "", reason, ""))
+                smiles = cells[smiles_at] if smiles_at < len(cells) else ""
+                table.skipped.append(Entry(line, "", "skipped", reason, smiles))
             else:
-                labels = labels_of([cells[i] for i in at], names, f"{path}, line {line}", classification)
                 split = cells[split_at] if split_at is not None else ""
-                table.rows.append(Row(line, cells[smiles_at].strip(), labels, split))
+                smiles, labels = cells[smiles_at].strip(), [cells[i] for i in at]
+                table.add(line, smiles, labels, split, f"{path}, line {line}", classification)
     return table
 
 
@@ -138,36 +130,30 @@ def read_lmdbs(folder: Path, names: Sequence[str], classification: bool = True) 
     Raises:
         UserError: if a file is missing or damaged, or a label is not one.
     """
-    names = list(names)
-    _check_once(names)
-    table = Table(names)
+    table = Table(list(names))
     for split in PARTS:
         with LmdbFile(folder / f"{split}.lmdb") as file:
-            keys = sorted(file.keys(), key=lambda key: (len(key), key))  # "10" after "9"
-            for number, value in enumerate(file.values(keys), start=1):
+            for number, value in enumerate(file.values(), start=1):
                 where = f"{folder / split}.lmdb, entry {number}"
                 try:
                     molecule = decode_value(value)
                     smiles = smiles_of(molecule)
                 except LmdbValueError as error:
-                    table.skipped.append((number, "", str(error), split))
+                    table.skipped.append(Entry(number, split, "skipped", str(error), ""))
                     continue
                 cells = _targets(molecule, where, classification)
-                if not names:
-                    names += [f"property-{i + 1}" for i in range(len(cells))]
-                if len(cells) != len(names):
-                    raise UserError(f"{where}: {len(cells)} labels, but {len(names)} are expected")
-                table.rows.append(Row(number, smiles, labels_of(cells, names, where, classification), split))
-    if not table.rows and not table.skipped:
-        raise UserError(f"the files in {folder} are empty")
+                table.names = table.names or [f"property-{i + 1}" for i in range(len(cells))]
+                if len(cells) != len(table.names):
+                    raise UserError(f"{where}: {len(cells)} labels, but {len(table.names)} are expected")
+                table.add(number, smiles, cells, split, where, classification)
     return table
 
 
 def _targets(molecule: dict, where: str, classification: bool) -> list[float]:
-    if "target" not in molecule:
-        raise UserError(f"{where} has no labels under 'target': is this a file for pre-training?")
     try:
         labels = np.asarray(molecule["target"], dtype=np.float64).reshape(-1)
+    except KeyError:
+        raise UserError(f"{where} has no labels under 'target': is this a file for pre-training?") from None
     except (TypeError, ValueError) as error:
         raise UserError(f"{where}: the labels under 'target' are not numbers") from error
     return [math.nan if classification and label == MISSING_CLASS else float(label) for label in labels]

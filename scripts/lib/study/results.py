@@ -287,7 +287,8 @@ def pretrain_command(settings: SimpleNamespace, scripts: str, run: Run) -> list[
     words += ["--p", f"{run.p:g}", "--seed", str(run.seed)]
     updates = settings.updates
     if run.times != 1 and not updates:
-        updates = Flags.read(CONFIGS / "pretrain" / f"{size}.flags").whole("--max-update")
+        folder = CONFIGS / "pretrain" / ("smiles" if run.of_molecules else "")
+        updates = Flags.read(folder / f"{size}.flags").whole("--max-update")
     words += ["--updates", str(round(run.times * updates))] if updates else []
     words += ["--gpus", str(settings.gpus)] if settings.gpus else ["--cpu"]
     words += shlex.split(settings.flags)

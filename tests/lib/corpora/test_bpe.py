@@ -1,6 +1,5 @@
 """The BPE gives fairseq's GPT-2 ids, and says which file does not belong."""
 
-import json
 import random
 
 import numpy as np
@@ -31,38 +30,11 @@ def small(tmp_path):
     return write_gpt2(tmp_path / "bpe", [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("Ġ", "in")])
 
 
-def test_merges_by_hand(small):
-    bpe = Bpe(small)
-    tokens = {i: t for t, i in json.loads((small / "encoder.json").read_text()).items()}
-    [ids] = bpe.encode(["then in the thin"])
-    assert [tokens[i] for i in ids] == ["the", "n", "Ġin", "Ġthe", "Ġ", "th", "in"]
-    assert bpe.symbols[ids[0]] == str(ids[0])
-
-
 def test_same_ids_as_fairseq_on_random_text(small):
     bpe, oracle = Bpe(small), get_encoder(str(small / "encoder.json"), str(small / "vocab.bpe"))
     rng = random.Random(4)
     texts = ["".join(rng.choice("thein  '\n3é東") for _ in range(rng.randrange(40))) for _ in range(300)]
     assert bpe.encode([*texts, *AWKWARD]) == [oracle.encode(text) for text in [*texts, *AWKWARD]]
-
-
-def test_gpt2_itself(shared):
-    import gzip
-
-    gpt2 = shared("data", "gpt2_bpe")
-    bpe = Bpe([gpt2 / "encoder.json", gpt2 / "vocab.bpe"])
-    oracle = get_encoder(str(gpt2 / "encoder.json"), str(gpt2 / "vocab.bpe"))
-    texts = [*AWKWARD]
-    for name in ("wiki_valid", "books_valid", "wikitext103_valid.tokens"):
-        with gzip.open(shared("data", "text", f"{name}.txt.gz"), "rt", encoding="utf-8") as lines:
-            texts += [line.rstrip("\n") for line in lines][::25]
-    expected = [oracle.encode(text) for text in texts]
-    assert bpe.encode(texts) == expected
-    encoder = TextEncoder(bpe, gpt2 / "dict.txt")
-    dictionary = Dictionary.load(str(gpt2 / "dict.txt"))
-    assert encoder.size == len(dictionary)
-    for ids, encoded in zip(expected[::10], encoder.encode(texts)[::10], strict=True):
-        assert encoded.tolist() == [dictionary.index(str(i)) for i in ids]
 
 
 @pytest.fixture
@@ -126,7 +98,7 @@ def test_a_bpe_of_another_model(small, hugging_face, tmp_path):
     other = write_gpt2(tmp_path / "other", [("q", "u")])
     with pytest.raises(UserError, match=r"line 258: '257' is not a token of .*encoder.json and"):
         TextEncoder(Bpe(other), path)
-    with pytest.raises(UserError, match="vocab.bpe belong to different models: only the merges have 'th'"):
+    with pytest.raises(UserError, match="vocab.bpe are not the files of one BPE: .*`th` out of vocabulary"):
         Bpe([other / "encoder.json", small / "vocab.bpe"])
 
 
@@ -138,15 +110,6 @@ def test_damaged_files(small, tmp_path):
     (tmp_path / "tokenizer.json").write_text('{"model": 3}')
     with pytest.raises(UserError, match="is not a tokenizer.json"):
         Bpe(tmp_path)
-    (small / "vocab.bpe").write_text("#version\nt h\nth e x\n")
-    with pytest.raises(UserError, match="are not the files of a GPT-2 BPE: .*invalid at line 2"):
-        Bpe(small)
     (small / "encoder.json").write_text('{"a": 1, "cut sho')
-    with pytest.raises(UserError, match="are not the files of a GPT-2 BPE: .*EOF"):
+    with pytest.raises(UserError, match="are not the files of one BPE: .*EOF"):
         Bpe(small)
-
-
-def test_a_token_that_no_dictionary_can_hold(tmp_path):
-    Tokenizer(models.WordLevel({"a": 0, "b\n": 1}, unk_token="a")).save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(UserError, match=r"has the token 'b\\n'.*: use another BPE"):
-        dictionary_of(Bpe(tmp_path))

@@ -1,8 +1,20 @@
 """What a fine-tuning on GLUE reports of its rows and scores."""
 
-from lib.glue.evaluate import row_lengths, scores_text
+import pandas as pd
+import pytest
+from lib.glue.evaluate import row_lengths, scores_of, scores_text
+from lib.glue.tasks import TASKS
 
 from tests import builders
+
+
+def test_scores():
+    found = pd.DataFrame({"prediction": list("10011"), "label": list("11001")})
+    scores = scores_of(found, TASKS["MRPC"])
+    assert list(scores) == ["accuracy", "f1"]
+    assert scores == {"accuracy": pytest.approx(3 / 5, abs=1e-12), "f1": pytest.approx(2 / 3, abs=1e-12)}
+    # by hand: (TP TN - FP FN) / sqrt((TP + FP)(TP + FN)(TN + FP)(TN + FN)) = (2 - 1) / 6
+    assert scores_of(found, TASKS["CoLA"])["matthews"] == pytest.approx(1 / 6, abs=1e-12)
 
 
 def test_lengths_of_rows(tmp_path):
@@ -15,7 +27,6 @@ def test_lengths_of_rows(tmp_path):
 
 
 def test_cut_rows_are_told():
-    result = {"task": "RTE", "metrics": {"valid": {"accuracy": 0.5}}, "rows": {"valid": 277}, "cut": {}}
-    assert scores_text(result) == "RTE valid (277 rows): accuracy 50.00"
+    result = {"task": "RTE", "metrics": {"valid": {"accuracy": 0.5}}, "rows": {"valid": 277}}
     result["cut"] = {"valid": [3, 128]}
     assert scores_text(result) == "RTE valid (277 rows, 3 of them cut to 128 tokens): accuracy 50.00"
