@@ -174,7 +174,8 @@ def case(study: Study, name: str, picture: str) -> list[Block]:
     """Figures 7, 10 and 11: what the first model that was trained makes of the example."""
     pages = [folder / EXAMPLE for run in study.targets["figure7"].runs for folder in study.folders(run)]
     if page := next((page for page in pages if page.exists()), None):
-        return [{name: page.with_name(picture)}, f"To explore: {page}"]
+        drawn = page.with_name(picture)
+        return [*([{name: drawn}] if drawn.exists() else []), f"To explore: {page}"]
     return ["There is no picture yet."]
 
 

@@ -28,9 +28,7 @@ def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
     assert tuned[["task", "tuning_seed", "value"]].to_numpy().tolist() == [["RTE", 2, 0.5]] and problems == []
 
 
-@pytest.mark.parametrize(
-    "content", [b'{"results": 1', b"\xff\xfe", b"[1, 2]", b'{"rows": 3}', b'{"rows": [4]}']
-)
+@pytest.mark.parametrize("content", [b'{"results": 1', b"\xff\xfe", b'{"rows": [4]}'])
 def test_a_damaged_measurement_is_told_and_the_others_are_used(tmp_path, add, problems, content):
     folder = add("a", train=trained())
     (folder / "probe.json").write_bytes(content)

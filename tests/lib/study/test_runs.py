@@ -14,21 +14,16 @@ KNOWN = targets()
 HEAD = "name,targets,label,model,k,p,times,flags,rates\n"
 
 
-def test_repeated_mlm_has_the_14_runs_of_figure_4():
+def test_runs_are_those_of_figure_4_and_table_4():
     for name in ("figure3", "figure4", "figure5", "figure8", "figure9"):
         runs = KNOWN[name].runs
         assert {(run.k, run.p) for run in runs} == FIGURE_4.keys() and len(runs) == 14
         assert {run.model for run in runs} == {"repeated-mlm"}
         assert all(100 * run.p**run.k == pytest.approx(FIGURE_4[run.k, run.p], rel=0.02) for run in runs)
-
-
-def test_exlm_by_k_and_p():
     for name, ratios in (("table4", (0.15, 0.387)), ("figure12", (0.15, 0.387, 0.622, 0.789))):
-        expected = {("repeated-mlm", 1, p) for p in ratios} | {
-            ("exlm", k, p) for k in (2, 4, 8) for p in ratios
-        }
-        assert {(run.model, run.k, run.p) for run in KNOWN[name].runs} == expected
-        assert len(KNOWN[name].runs) == len(expected)
+        expected = {("repeated-mlm" if k == 1 else "exlm", k, p) for k in (1, 2, 4, 8) for p in ratios}
+        found = [(run.model, run.k, run.p) for run in KNOWN[name].runs]
+        assert set(found) == expected and len(found) == len(expected)
 
 
 def test_a_table_of_ones_own(tmp_path):
