@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from lib.command_line import argument_parser, count, positive, run_main
-from lib.folders import RESULT, claim, locked
+from lib.files import RESULT, claim, locked
 from lib.moleculenet import dmpnn, forest
 from lib.moleculenet.results import SPLITS, read_split, rows_sha256, summary, write_results
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import torch
 from fairseq import tasks, utils
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.files import read_json, write_json
-from lib.folders import RESULT, write_result
+from lib.files import RESULT, read_json, write_json, write_result
 from omegaconf import open_dict
 
 import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.corpora.arguments import add_encoder_arguments, encoder_of
-from lib.folders import locked
+from lib.files import locked
 from lib.glue.binarise import binarise
 from lib.glue.tasks import TASKS, Task, task_named
 

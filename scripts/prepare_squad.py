@@ -18,8 +18,7 @@ from pathlib import Path
 from lib.command_line import UserError, argument_parser, run_main
 from lib.corpora.arguments import add_encoder_arguments, encoder_of
 from lib.corpora.bpe import TextEncoder, UnknownTokenError
-from lib.files import atomic
-from lib.folders import locked
+from lib.files import atomic, locked
 
 from fs_plugins.data import squad_tokens
 from fs_plugins.data.squad import Squad, read_squad

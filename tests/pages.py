@@ -10,7 +10,7 @@ import sys
 from unittest import mock
 
 from lib import finetuning, launch, pretraining
-from lib.folders import ROOT
+from lib.files import ROOT
 
 from tests.integration import commands
 

@@ -1,14 +1,32 @@
-"""Reading and writing of files: gzip or plain in, atomic out."""
+"""Files and output folders: gzip or plain in, atomic out; one run at a time in a folder.
+
+A folder that a training or a preparation writes to records what it is made of in ``manifest.json``:
+
+    settings   whatever the result depends on and a user chose
+    inputs     name -> SHA-256 of the data and the weights that it read; of a corpus, which may be too large
+               for that, size and time of its last change
+    command    how it was called; runs: the command behind it, if it is another; versions: of Python and of
+               the packages that matter; commit: of this clone
+
+and refuses to continue with other settings or inputs. ``lock`` is held while a run is at work.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import gzip
 import hashlib
+import importlib.metadata
 import io
 import json
 import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +35,12 @@ from typing import IO, BinaryIO
 
 from lib.command_line import UserError
 
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "configs"
+MANIFEST = "manifest.json"
+RESULT = "result.json"
+PACKAGES = ("torch", "fairseq-fixed", "numpy")
+PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
 BUFFER_BYTES = 1 << 18
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -131,3 +155,197 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Writes lines atomically, each with ``\\n``."""
     with atomic(path) as file:
         file.writelines(f"{line}\n" for line in lines)
+
+
+def lock(folder: Path, option: str = "SAVE") -> int:
+    """Makes a folder and locks it; returns the file descriptor that holds the lock.
+
+    The lock is released when the descriptor is closed in this process and in all that inherited it.
+
+    Args:
+        option: what the folder is called on the command line, for messages.
+
+    Raises:
+        UserError: if the folder cannot be made or written to, or another run holds it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise UserError(f"cannot write to {folder} ({error.strerror}): choose another {option}") from error
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"kill {os.getpid()} on {os.uname().nodename}".encode(), 0)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                stop = os.pread(descriptor, 300, 0).decode(errors="replace") or "its process is unknown"
+                os.close(descriptor)
+                raise UserError(
+                    f"another run is at work in {folder}: wait for it, or stop it ({stop})"
+                ) from None
+            time.sleep(0.1)
+        except OSError as error:  # some network drives
+            os.close(descriptor)
+            raise UserError(
+                f"the drive of {folder} does not support locks ({error.strerror}): choose a folder on "
+                f"another drive as {option}"
+            ) from error
+
+
+@contextmanager
+def locked(folder: Path, option: str = "SAVE") -> Iterator[int]:
+    """Holds a folder, which is made if it does not exist; yields and raises what :func:`lock` does."""
+    descriptor = lock(folder, option)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def claim(
+    folder: Path,
+    settings: dict,
+    inputs: dict[str, str],
+    command: list[str],
+    results: tuple[str, ...] = (),
+    option: str = "SAVE",
+    runs: list[str] | None = None,
+) -> None:
+    """Records what a folder is made of, or checks that it is made of the same; to be called by its holder.
+
+    Args:
+        settings: in JSON's types.
+        inputs: name -> SHA-256.
+        command: how the run was called.
+        results: patterns of files, the record aside, which show that a run got somewhere. If the folder has
+            none of them, a different record in it is of a run that failed at once, and is replaced; if it
+            has some but no record, they are somebody else's.
+        option: as for :func:`lock`.
+        runs: the command that works in the folder.
+
+    Raises:
+        UserError: if the folder holds another run; the message names each difference.
+    """
+    if any(path.name != MANIFEST for pattern in results for path in folder.glob(pattern)):
+        there = read_json(folder / MANIFEST)
+        if there is None:
+            raise UserError(f"{folder} holds results without a {MANIFEST}: choose another {option}")
+        try:
+            pairs = [(_flat(there["settings"]), _flat(settings)), (there["inputs"], inputs)]
+            lines = [
+                f"  {name}: there {old.get(name)!r}, asked {new.get(name)!r}"
+                for old, new in pairs
+                for name in sorted(old.keys() | new.keys())
+                if old.get(name) != new.get(name)
+            ]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{folder / MANIFEST} is damaged ({error!r}): choose another {option}") from None
+        if lines:
+            raise UserError(
+                f"{folder} holds a run of other settings or data: choose another {option}, or remove that "
+                "folder\n" + "\n".join(lines)
+            )
+        return
+    record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
+    write_json(folder / MANIFEST, {**record, "versions": versions(), "commit": git_commit()})
+
+
+def write_result(
+    folder: Path, task: str, metric: str, metrics: dict, run: Path | None = None, **more
+) -> dict:
+    """Writes FOLDER/result.json of a fine-tuning or a baseline, the last of its files; returns its content.
+
+    ``{"task", "metric", "metrics", "seed", "checkpoint", "manifest", ...}``: the checkpoint that the training
+    started from, null if none; the manifest of its folder.
+
+    Args:
+        task: of GLUE, ``squad2``, or a set of MoleculeNet.
+        metric: the name of the one that counts.
+        metrics: split -> name -> number.
+        run: the folder of the training (default: FOLDER).
+        more: further entries.
+    """
+    manifest = read_json((run or folder) / MANIFEST) or {"settings": {}, "runs": None}
+    runs = manifest["runs"] or []
+    start = runs[runs.index("--finetune-from-model") + 1] if "--finetune-from-model" in runs else None
+    about = {"task": task, "metric": metric, "metrics": metrics}
+    about |= {"seed": manifest["settings"].get("seed"), "checkpoint": start, "manifest": manifest}
+    write_json(folder / RESULT, {**about, **more})
+    return {**about, **more}
+
+
+def _flat(settings: dict) -> dict[str, object]:
+    """Settings by their names; those of a group as GROUP.NAME."""
+    flat = {}
+    for name, value in settings.items():
+        inner = (
+            {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+        )
+        flat |= inner
+    return flat
+
+
+@contextmanager
+def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
+    """A folder to fill, which becomes ``target`` if all goes well and is removed otherwise.
+
+    Args:
+        replaces: if an existing ``target`` has a file of this name, it is replaced.
+
+    Raises:
+        UserError: if ``target`` exists and is not an empty folder, or cannot be made or written to.
+    """
+    replace = replaces is not None and (target / replaces).is_file()
+    if not replace and (
+        target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir())))
+    ):
+        raise UserError(f"{target} exists already: choose another OUTPUT, or remove it first")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {target.parent} ({error.strerror}): choose another OUTPUT"
+        ) from error
+    try:
+        yield partial
+        partial.chmod(0o755)
+        if replace:
+            shutil.rmtree(target)
+        with contextlib.suppress(FileNotFoundError):
+            target.rmdir()  # empty, see above
+        partial.replace(target)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise explained(error, target) from error
+        raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def git_commit() -> str:
+    """Of this clone, with "+changes" if it has uncommitted ones; "unknown" outside a clone."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages on which results depend."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found

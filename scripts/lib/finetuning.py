@@ -11,8 +11,7 @@ from pathlib import Path
 
 from lib.checkpoints import FINETUNING_TASKS, Pretrained, check_dictionary, read_checkpoint
 from lib.command_line import Flags, UserError, count, run_main
-from lib.files import read_json
-from lib.folders import CONFIGS, RESULT
+from lib.files import CONFIGS, RESULT, read_json
 from lib.launch import Training, devices, launch, script_parser, visible_gpus
 
 SET_HERE = {name: "is set by the script" for name in ("--seed", "--save-dir", "--finetune-from-model")}

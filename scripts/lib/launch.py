@@ -24,9 +24,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lib import folders
 from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import sha256
+from lib.files import ROOT, claim, locked, sha256
 
 LOG = "train.log"
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
@@ -119,10 +118,10 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         os.environ.get("RANK", "0") == "0"
     )  # of processes that train together, it works for all in the folder
     inputs = {name: sha256(*paths) for name, paths in training.inputs.items()}
-    with folders.locked(training.save) if first else nullcontext() as lock:
+    with locked(training.save) if first else nullcontext() as lock:
         if first:
             settings = training.all_settings(commands[0])
-            folders.claim(training.save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
+            claim(training.save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
         if said := training.finished():
             print(said)
             return 0
@@ -174,7 +173,7 @@ def _end_with_parent() -> None:
 def script_parser(script: str, one_worker: bool = False) -> argparse.ArgumentParser:
     """What all scripts that train take: the words in capitals in the header of the script, which is also its
     help, devices and --print."""
-    lines = (folders.ROOT / "scripts" / script).read_text(encoding="utf-8").splitlines()[1:]
+    lines = (ROOT / "scripts" / script).read_text(encoding="utf-8").splitlines()[1:]
     about = "\n".join(line[2:] for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
     _, *words = usage = re.search(f"{re.escape(script)} .*", about)[0].split(" ")
     parser = argument_parser(about, prog=script, usage=" ".join(usage))

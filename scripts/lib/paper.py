@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from lib.folders import CONFIGS
+from lib.files import CONFIGS
 
 Cells = dict[tuple[int, float], float]  # (k, p) -> value
 

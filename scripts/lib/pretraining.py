@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, positive, run_main, share
-from lib.folders import CONFIGS
+from lib.files import CONFIGS
 from lib.launch import Training, devices, launch, script_parser, split_sentences
 
 TOKENS_PER_GPU = 32768  # of a step, after expansion: what 40 GB hold of the base model

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from lib.command_line import Flags
-from lib.folders import ROOT
+from lib.files import ROOT
 
 from tests import pages
 

@@ -10,9 +10,8 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from lib.checkpoints import read_checkpoint
 from lib.command_line import UserError
-from lib.files import read_json
+from lib.files import MANIFEST, read_json
 from lib.finetuning import FineTuning, check_mnli
-from lib.folders import MANIFEST
 from lib.launch import script_parser
 
 from fs_plugins import compat

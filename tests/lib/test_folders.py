@@ -6,44 +6,44 @@ import subprocess
 import sys
 
 import pytest
-from lib import folders
+from lib import files
 from lib.command_line import UserError
 from lib.files import read_json
 
-MANIFEST = folders.MANIFEST
+MANIFEST = files.MANIFEST
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(folders, "PATIENCE", 0.1)
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
 
 
 def test_one_run_at_a_time(tmp_path):
     folder = tmp_path / "new" / "folder"
     message = "another run is at work in .*folder: wait for it, or stop it .kill [0-9]+ on "
-    with folders.locked(folder), pytest.raises(UserError, match=message):
-        folders.lock(folder)
-    with folders.locked(folder):
+    with files.locked(folder), pytest.raises(UserError, match=message):
+        files.lock(folder)
+    with files.locked(folder):
         pass
 
 
 def test_a_lock_is_held_by_the_children_that_inherit_it(tmp_path):
-    descriptor = folders.lock(tmp_path)
+    descriptor = files.lock(tmp_path)
     child = subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
     os.close(descriptor)
     with pytest.raises(UserError, match="another run"):
-        folders.lock(tmp_path)
+        files.lock(tmp_path)
     child.kill()
     child.wait()
-    os.close(folders.lock(tmp_path))
+    os.close(files.lock(tmp_path))
 
 
 def test_a_lock_waits_for_what_a_killed_run_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "PATIENCE", 30.0)
-    descriptor = folders.lock(tmp_path)
+    monkeypatch.setattr(files, "PATIENCE", 30.0)
+    descriptor = files.lock(tmp_path)
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5)"], pass_fds=[descriptor])
     os.close(descriptor)
-    os.close(folders.lock(tmp_path))
+    os.close(files.lock(tmp_path))
     assert child.poll() == 0
 
 
@@ -51,25 +51,25 @@ def test_folders_that_cannot_be_held(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(UserError, match="cannot write to .*file.*: choose another OUTPUT"):
-            folders.lock(folder, "OUTPUT")
+            files.lock(folder, "OUTPUT")
 
     def refuse(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(folders.fcntl, "flock", refuse)
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
     with pytest.raises(UserError, match="does not support locks .*: choose a folder on another"):
-        folders.lock(tmp_path)
+        files.lock(tmp_path)
 
 
 def claim(folder, settings, inputs=None, **more):
-    folders.claim(folder, settings, inputs or {}, ["command"], ("*.pt", MANIFEST), **more)
+    files.claim(folder, settings, inputs or {}, ["command"], ("*.pt", MANIFEST), **more)
 
 
 def test_what_is_recorded(tmp_path):
     claim(tmp_path, {"seed": 1}, {"data": "1a"})
     record = read_json(tmp_path / MANIFEST)
     assert (record["settings"], record["inputs"]) == ({"seed": 1}, {"data": "1a"})
-    assert record["command"] == ["command"] and set(record["versions"]) == {"python", *folders.PACKAGES}
+    assert record["command"] == ["command"] and set(record["versions"]) == {"python", *files.PACKAGES}
     assert record["commit"]
 
 
@@ -98,12 +98,12 @@ def test_results_of_others_and_damaged_records(tmp_path):
 
 def test_a_new_folder_is_complete_or_absent(tmp_path):
     target = tmp_path / "deep" / "out"
-    with pytest.raises(KeyboardInterrupt), folders.new_folder(target) as folder:
+    with pytest.raises(KeyboardInterrupt), files.new_folder(target) as folder:
         (folder / "a").write_text("a")
         raise KeyboardInterrupt
     assert list((tmp_path / "deep").iterdir()) == []
     target.mkdir()
-    with folders.new_folder(target) as folder:
+    with files.new_folder(target) as folder:
         (folder / "a").write_text("a")
         assert list(target.iterdir()) == []
     assert (target / "a").read_text() == "a" and [p.name for p in target.parent.iterdir()] == ["out"]
@@ -111,7 +111,7 @@ def test_a_new_folder_is_complete_or_absent(tmp_path):
 
 def test_a_new_folder_replaces_its_own_only(tmp_path):
     def fill(text, **more):
-        with folders.new_folder(tmp_path / "out", **more) as folder:
+        with files.new_folder(tmp_path / "out", **more) as folder:
             (folder / "summary.json").write_text(text)
 
     fill("1")
@@ -121,19 +121,19 @@ def test_a_new_folder_replaces_its_own_only(tmp_path):
     assert (tmp_path / "out" / "summary.json").read_text() == "3"
     with pytest.raises(UserError, match="exists already"):
         fill("4", replaces="other.json")
-    with pytest.raises(KeyboardInterrupt), folders.new_folder(tmp_path / "out", replaces="summary.json"):
+    with pytest.raises(KeyboardInterrupt), files.new_folder(tmp_path / "out", replaces="summary.json"):
         raise KeyboardInterrupt
     assert (tmp_path / "out" / "summary.json").read_text() == "3"
     (tmp_path / "file").write_text("")
     message = "cannot write to .*file"
-    with pytest.raises(UserError, match=message), folders.new_folder(tmp_path / "file" / "out"):
+    with pytest.raises(UserError, match=message), files.new_folder(tmp_path / "file" / "out"):
         pass
 
 
 def test_a_new_folder_on_a_full_disk(tmp_path):
     message = "no space left on the disk of"
-    with pytest.raises(UserError, match=message), folders.new_folder(tmp_path / "out"):
+    with pytest.raises(UserError, match=message), files.new_folder(tmp_path / "out"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with pytest.raises(PermissionError), folders.new_folder(tmp_path / "out"):
+    with pytest.raises(PermissionError), files.new_folder(tmp_path / "out"):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "input.txt")
     assert list(tmp_path.iterdir()) == []

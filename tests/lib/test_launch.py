@@ -10,9 +10,9 @@ import time
 from argparse import Namespace
 
 import pytest
-from lib import folders, launch
+from lib import files, launch
 from lib.command_line import Flags, UserError
-from lib.folders import ROOT
+from lib.files import ROOT
 
 SCRIPTS = ["pretrain_text", "pretrain_smiles", "finetune_glue", "finetune_squad", "finetune_moleculenet"]
 CLUSTER = {"RANK": "13", "WORLD_SIZE": "16", "LOCAL_RANK": "5", "MASTER_ADDR": "node1", "MASTER_PORT": "2950"}
@@ -73,7 +73,7 @@ def test_commands_run_one_after_the_other_until_one_fails(script, tmp_path):
         done = run(save, *one, "then", *script(f"echo three; exit {status}"), "then", "echo", "never")
         assert (done.returncode, done.stdout) == (status, "--lr 1\ntwo\nthree\n")
     assert (save / "train.log").read_text() == 2 * "--lr 1\ntwo\nthree\n"
-    manifest = json.loads((save / folders.MANIFEST).read_text())
+    manifest = json.loads((save / files.MANIFEST).read_text())
     assert manifest["command"] == ["script.sh", str(save), "1"] and manifest["runs"] == [*one[:3], "1"]
     assert manifest["settings"] == {"seed": 1, "--lr": "1"}
     assert manifest["versions"]["python"] and manifest["commit"]
@@ -146,7 +146,7 @@ def bash(script: str, *words):
 def test_help_and_a_mistake(script):
     done = bash(script, "--help")
     assert done.returncode == 0 and done.stderr == ""
-    assert done.stdout.startswith(f"usage: {script}.sh ") and f"SAVE/{folders.MANIFEST}" in done.stdout
+    assert done.stdout.startswith(f"usage: {script}.sh ") and f"SAVE/{files.MANIFEST}" in done.stdout
     done = bash(script, "one")
     assert done.returncode == 2 and "the following arguments are required" in done.stderr
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from lib import paper
-from lib.folders import CONFIGS
+from lib.files import CONFIGS
 from lib.study.runs import targets
 
 

@@ -3,7 +3,7 @@
 import pytest
 from fairseq import options
 from lib.command_line import UserError
-from lib.folders import CONFIGS
+from lib.files import CONFIGS
 
 import fs_plugins  # noqa: F401  (registers models and tasks)
 from tests import pages

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from lib import folders
+from lib import files
 from lib.glue.tasks import TASKS
 from lib.study.results import MEASURES
 
@@ -107,7 +107,7 @@ def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
 
 
 def test_two_engines_in_one_folder(tmp_path):
-    descriptor = folders.lock(tmp_path / "out")
+    descriptor = files.lock(tmp_path / "out")
     result = call(tmp_path, "table12", "--config", "output=out")
     assert result.returncode != 0
     assert "another run is at work in out" in result.stdout + result.stderr

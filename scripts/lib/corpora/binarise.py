@@ -28,13 +28,12 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from lib import folders
 from lib.command_line import UserError
 from lib.corpora.blocks import Block, EncodedBlock, Encoder
 from lib.corpora.indexed import indexed_dataset
 from lib.corpora.pool import in_order
 from lib.dictionaries import read_dictionary
-from lib.files import atomic, read_json, write_json
+from lib.files import MANIFEST, atomic, claim, locked, read_json, write_json
 
 FINISHED = "prepared.json"
 SPLITS = ("train", "valid")
@@ -63,7 +62,7 @@ def binarise(
     Args:
         output: the folder; made if it does not exist.
         settings: all that a user chose and the result depends on, in JSON's types.
-        inputs: what was read, by name: see ``states_of`` and the contract in lib/folders.py. A folder
+        inputs: what was read, by name: see ``states_of`` and the contract in lib/files.py. A folder
             begun with other settings or inputs is refused.
         files: each once.
         blocks: reads a file as blocks, always the same ones in the same order.
@@ -80,13 +79,13 @@ def binarise(
         UserError: for what the user has to mend.
     """
     draft = output / "draft"
-    with folders.locked(output, "OUTPUT"):
+    with locked(output, "OUTPUT"):
         if overwrite:  # first what makes the folder look complete
-            for name in (FINISHED, folders.MANIFEST, *RESULTS):
+            for name in (FINISHED, MANIFEST, *RESULTS):
                 (output / name).unlink(missing_ok=True)
             shutil.rmtree(draft, ignore_errors=True)
         results = (*RESULTS, "draft/[0-9]*")
-        folders.claim(output, settings, inputs, sys.argv, results, "OUTPUT, use --overwrite")
+        claim(output, settings, inputs, sys.argv, results, "OUTPUT, use --overwrite")
         if (result := read_json(output / FINISHED)) is not None:
             return result
         draft.mkdir(exist_ok=True)

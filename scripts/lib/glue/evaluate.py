@@ -17,8 +17,7 @@ import pandas as pd
 
 from lib.command_line import UserError, argument_parser, run_main
 from lib.dictionaries import SPECIAL, read_dictionary
-from lib.files import atomic, read_json, write_lines
-from lib.folders import MANIFEST, write_result
+from lib.files import MANIFEST, atomic, read_json, write_lines, write_result
 from lib.glue.tasks import REGRESSION, Task, task_named
 
 SENTENCES = 64  # of a batch

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lib.command_line import Flags, UserError
-from lib.folders import CONFIGS
+from lib.files import CONFIGS
 
 TABLE11 = {
     "table11-mnli-qnli-qqp-sst2": ("MNLI", "QNLI", "QQP", "SST-2"),

@@ -18,8 +18,7 @@ from fs_plugins.criterions.property_metrics import by_property, summarise
 from fs_plugins.data.property_datasets import read_labels
 from fs_plugins.data.property_info import PropertyInfo
 from lib.command_line import UserError
-from lib.files import atomic
-from lib.folders import write_result
+from lib.files import atomic, write_result
 
 SPLITS = ("valid", "test")
 

@@ -8,7 +8,7 @@ import math
 import pandas as pd
 
 from lib import figures
-from lib.folders import MANIFEST
+from lib.files import MANIFEST
 from lib.report import frame
 from lib.report.page import Block
 from lib.report.study import OWN, Number, Study

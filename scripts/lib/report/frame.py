@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib.folders import RESULT
+from lib.files import RESULT
 from lib.glue.grids import Point
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)

@@ -9,7 +9,7 @@ from functools import partial
 from matplotlib import colormaps
 
 from lib import figures, paper
-from lib.folders import MANIFEST
+from lib.files import MANIFEST
 from lib.report import frame
 from lib.report.page import Block
 from lib.report.study import ENTROPY, POSTERIOR, Number, Study, probe

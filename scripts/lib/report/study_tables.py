@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from lib import figures, paper
-from lib.folders import MANIFEST
+from lib.files import MANIFEST
 from lib.report import comparisons, frame, study_figures
 from lib.report.page import Block, Section
 from lib.report.study import HOURS, Study, probe

@@ -15,8 +15,7 @@ import sys
 from pathlib import Path
 
 from lib.command_line import UserError, run_main
-from lib.files import read_json, write_json, write_lines
-from lib.folders import RESULT
+from lib.files import RESULT, read_json, write_json, write_lines
 from lib.glue.grids import Point
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from lib import logs
 from lib.command_line import Flags, UserError, run_main
 from lib.cost import flops_of_run
-from lib.files import atomic, read_json, write_json
-from lib.folders import MANIFEST
+from lib.files import MANIFEST, atomic, read_json, write_json
 
 
 def finish(save: Path, run: dict) -> dict:

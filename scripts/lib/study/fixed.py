@@ -12,8 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from lib.command_line import Flags, UserError
-from lib.files import read_json, write_json
-from lib.folders import CONFIGS
+from lib.files import CONFIGS, read_json, write_json
 from lib.glue.tasks import TASKS
 from lib.study import results
 

@@ -21,8 +21,7 @@ from types import SimpleNamespace
 import pandas as pd
 
 from lib.command_line import Flags, UserError
-from lib.files import read_json
-from lib.folders import CONFIGS, MANIFEST
+from lib.files import CONFIGS, MANIFEST, read_json
 from lib.glue.grids import FLAGS, Point, points_of
 from lib.glue.tasks import FROM_MNLI, TASKS
 from lib.study.runs import GLUE_TASKS, PROBE_MASK_PROB, WORKFLOW, Run, Target

@@ -20,7 +20,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.command_line import UserError
-from lib.folders import CONFIGS
+from lib.files import CONFIGS
 
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
 REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates")
