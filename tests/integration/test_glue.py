@@ -2,9 +2,6 @@
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import prepare_glue
@@ -17,8 +14,6 @@ from tests import pages
 from tests.builders import write_gpt2
 from tests.integration import commands
 from tests.makers.glue import glue_files, pretraining_text
-
-SCRIPT = commands.ROOT / "scripts" / "finetune_glue.sh"
 
 
 @pytest.fixture(scope="module")
@@ -135,24 +130,6 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
     assert encoder and all((before[name] == after[name]).all() for name in encoder)
     manifest = json.loads((place / "after-mnli/result.json").read_text())["manifest"]
     assert set(manifest["inputs"]) == {"checkpoint", "data", "init_from"}
-
-
-@pytest.mark.slow
-def test_an_interrupted_fine_tuning_goes_on(place, finetune):
-    flags = (*LEARN[:4], "--max-epoch", "6")
-    command = ["bash", str(SCRIPT), *map(str, arguments(place, "SST-2", "cut", *flags))]
-    environment = {**os.environ, "EXLM_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        if "Saved checkpoint" in line and "(epoch 2 " in line:
-            process.kill()
-    process.wait()
-    process.stdout.close()
-    assert (place / "cut/checkpoint_last.pt").exists() and not (place / "cut/result.json").exists()
-    finetune("SST-2", "cut", *flags)
-    run = commands.parse((place / "cut/train.log").read_text())
-    epochs = [int(stats["epoch"]) for stats in run.stats["valid"]]
-    assert sorted(set(epochs)) == list(range(1, 7)) and epochs.count(1) == 1
 
 
 @pytest.mark.slow

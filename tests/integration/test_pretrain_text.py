@@ -11,8 +11,8 @@ import prepare_text
 import pytest
 import torch
 from fairseq import tasks, utils
-from lib.checkpoints import trained_updates
 from lib.command_line import UserError
+from lib.pretraining import trained_updates
 
 from fs_plugins.analysis.checkpoint import load_checkpoint
 from tests import pages

@@ -1,4 +1,4 @@
-"""Runs that are stopped, resumed and spread over workers: the same numbers as in one go."""
+"""Runs that are stopped and resumed: the same numbers as in one go."""
 
 import json
 import re
@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from tests.integration import commands
-from tests.integration.commands import load_checkpoint, pretraining, start_workers, train
-
-NO_DROPOUT = ["--dropout", 0, "--attention-dropout", 0]
+from tests.integration.commands import load_checkpoint, pretraining, train
 
 
 @pytest.mark.slow
@@ -49,33 +47,6 @@ def test_killed_in_mid_epoch_and_resumed_is_uninterrupted(corpus, tmp_path):
         assert all(
             torch.equal(value, moments[1][key][name]) for name, value in state.items() if name != "step"
         )
-
-
-@pytest.mark.slow
-def test_two_workers_are_one_with_update_freq_2(corpus, tmp_path):
-    """Losses and, with plain gradient descent, parameters.
-
-    The two resume what one began, which takes what the first reads from the file over to the other. That is
-    at the end of an epoch, since a position within one counts the batches of each worker.
-    """
-    flags = [*NO_DROPOUT, "--optimizer", "sgd", "--lr", 0.1]
-    alone = [*flags, "--update-freq", 2]
-    begun = train(
-        *pretraining(corpus, tmp_path / "two", *alone, "--max-update", 100, "--max-epoch", 1)
-    ).losses()
-    last = max(begun) + 6
-    one = train(*pretraining(corpus, tmp_path / "one", *alone, "--max-update", last))
-    before = load_checkpoint(tmp_path / "two/checkpoint_last.pt")["model"]
-
-    workers = start_workers(*pretraining(corpus, tmp_path / "two", *flags, "--max-update", last))
-    two = commands.finish(*workers)[0]
-    assert list(begun) + list(two.losses()) == list(one.losses()) == list(range(1, last + 1))
-    assert two.values("loss") == pytest.approx(one.values("loss")[-6:], abs=1e-3)  # the log's last digit
-    assert two.values("gnorm") == pytest.approx(one.values("gnorm")[-6:], abs=1e-3)
-    assert two.values("bsz") == one.values("bsz")[-6:] and set(two.values("nonfinite")) == {0}
-    commands.assert_same_model(*(tmp_path / name / "checkpoint_last.pt" for name in ("one", "two")), 1e-5)
-    after = load_checkpoint(tmp_path / "two/checkpoint_last.pt")["model"]
-    assert max((after[name] - before[name]).abs().max() for name in after) > 0.01
 
 
 def validate(data, path) -> commands.Run:

@@ -1,1 +1,1 @@
-"""Programs that test the tests and the readers; each says how it is run. pytest does not collect them."""
+"""Programs that test the tests; each says how it is run. pytest does not collect them."""
