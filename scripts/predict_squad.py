@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from fairseq import tasks, utils
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.files import read_json, write_json
+from lib.files import write_json
 from omegaconf import open_dict
 
 import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
@@ -68,16 +68,6 @@ def answer(
     return table
 
 
-def check_replaced(path: Path, scores: dict) -> None:
-    """Raises UserError where the scores of a fine-tuning, which its table reads, are of something else."""
-    there = read_json(path) or scores
-    for name in ("split", "threshold", "total", "windows"):
-        if there.get(name) != scores[name]:
-            raise UserError(
-                f"{path} is of {name} {there.get(name)}, this of {scores[name]}: give another --output"
-            )
-
-
 def write_all(folder: Path, table: AnswerTable, scores: dict) -> None:
     """The scores last: they mark the folder as whole."""
     predictions, n_best, null_odds = table.predictions(scores["threshold"])
@@ -97,24 +87,11 @@ def run(argv: list[str] | None) -> None:
     add("checkpoint", type=Path)
     add("data", help="folder made by scripts/prepare_squad.py")
     add("--split", default="valid", help="default: %(default)s")
-    add("--output", type=Path, help="folder to write into (default: that of the checkpoint)")
-    add(
-        "--n-best",
-        type=positive,
-        default=20,
-        metavar="N",
-        help="answers in nbest_predictions.json (default: %(default)s)",
-    )
-    add(
-        "--threshold", type=float, help="no answer where the null odds are above it (default: the training's)"
-    )
-    add(
-        "--batch-size",
-        type=positive,
-        default=32,
-        metavar="N",
-        help="windows at a time (default: %(default)s)",
-    )
+    add("--output", type=Path, required=True, help="folder to write into")
+    add("--n-best", type=positive, default=20, metavar="N", help="answers in nbest_predictions.json (20)")
+    threshold = "no answer if the null odds are above it (default: the training's)"
+    add("--threshold", type=float, metavar="X", help=threshold)
+    add("--batch-size", type=positive, default=32, metavar="N", help="windows at a time (default: 32)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     args = parser.parse_args(argv)
     if args.threshold is not None and math.isnan(args.threshold):
@@ -125,11 +102,9 @@ def run(argv: list[str] | None) -> None:
         model, task, criterion, args.split, n_best=args.n_best, batch_size=args.batch_size, device=device
     )
     threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
-    about = {"threshold": threshold, "split": args.split, "windows": table.windows}
-    scores = table.evaluate(threshold) | about
-    if args.output is None:
-        check_replaced(args.checkpoint.parent / SCORES, scores)
-    write_all(args.output or args.checkpoint.parent, table, scores)
+    scores = table.evaluate(threshold)
+    scores |= {"threshold": threshold, "split": args.split, "windows": table.windows}
+    write_all(args.output, table, scores)
     print(
         f"{args.checkpoint}, {args.split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
         f"{threshold:g}; "
