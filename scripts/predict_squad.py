@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from fairseq import tasks, utils
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.files import RESULT, read_json, write_json, write_result
+from lib.files import write_json, write_result
 from omegaconf import open_dict
 
 import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
@@ -66,14 +66,6 @@ def answer(
     return table
 
 
-def check_replaced(path: Path, about: dict) -> None:
-    """Raises UserError where the result of a fine-tuning, which its table reads, is of something else."""
-    there = read_json(path) or about
-    for name, value in about.items():
-        if there.get(name) != value:
-            raise UserError(f"{path} is of {name} {there.get(name)}, this of {value}: give another --output")
-
-
 def write_answers(folder: Path, table: AnswerTable, threshold: float) -> None:
     predictions, n_best, null_odds = table.predictions(threshold)
     questions = table.dataset.split.squad.questions
@@ -91,24 +83,11 @@ def run(argv: list[str] | None) -> None:
     add("checkpoint", type=Path)
     add("data", help="folder made by scripts/prepare_squad.py")
     add("--split", default="valid", help="default: %(default)s")
-    add("--output", type=Path, help="folder to write into (default: that of the checkpoint)")
-    add(
-        "--n-best",
-        type=positive,
-        default=20,
-        metavar="N",
-        help="answers in nbest_predictions.json (default: %(default)s)",
-    )
-    add(
-        "--threshold", type=float, help="no answer where the null odds are above it (default: the training's)"
-    )
-    add(
-        "--batch-size",
-        type=positive,
-        default=32,
-        metavar="N",
-        help="windows at a time (default: %(default)s)",
-    )
+    add("--output", type=Path, required=True, help="folder to write into")
+    add("--n-best", type=positive, default=20, metavar="N", help="answers in nbest_predictions.json (20)")
+    threshold = "no answer if the null odds are above it (default: the training's)"
+    add("--threshold", type=float, metavar="X", help=threshold)
+    add("--batch-size", type=positive, default=32, metavar="N", help="windows at a time (default: 32)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     args = parser.parse_args(argv)
     if args.threshold is not None and math.isnan(args.threshold):
@@ -119,13 +98,10 @@ def run(argv: list[str] | None) -> None:
         model, task, criterion, args.split, n_best=args.n_best, batch_size=args.batch_size, device=device
     )
     threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
+    scores = table.evaluate(threshold)
+    write_answers(args.output, table, threshold)
     about = {"split": args.split, "threshold": threshold, "windows": table.windows}
-    scores, run_folder = table.evaluate(threshold), args.checkpoint.parent
-    if args.output is None:
-        check_replaced(run_folder / RESULT, about)
-    output = args.output or run_folder
-    write_answers(output, table, threshold)
-    write_result(output, "squad2", "f1", {args.split: scores}, run_folder, **about)
+    write_result(args.output, "squad2", "f1", {args.split: scores}, args.checkpoint.parent, **about)
     print(
         f"{args.checkpoint}, {args.split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
         f"{threshold:g}; "

@@ -1,6 +1,5 @@
 """Offsets against the bytes of the tokens, what is written and read back, and what is refused."""
 
-import json
 import os
 
 import numpy as np
@@ -8,8 +7,8 @@ import prepare_squad
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lib.corpora.bpe import Bpe, dictionary_of
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from lib.corpora.bpe import Bpe, dictionary_of, train_tokenizer
+from tokenizers import pre_tokenizers
 
 from fs_plugins.data import squad_tokens
 from tests.makers.squad import CONTEXT, question, squad_json, write
@@ -18,12 +17,8 @@ TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\na
 
 
 def train_bpe(folder, prefix_space):
-    tokenizer = Tokenizer(models.BPE())
+    tokenizer = train_tokenizer([*TEXTS, *TEXTS], 300)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator([*TEXTS, *TEXTS], trainer)
     folder.mkdir(exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
@@ -43,11 +38,7 @@ def bpe(request, bpe_folder, tmp_path_factory):
     if request.param != "gpt2 files":
         return Bpe(train_bpe(tmp_path_factory.mktemp("prefixed"), prefix_space=True))
     folder = tmp_path_factory.mktemp("gpt2")
-    model = json.loads((bpe_folder / "tokenizer.json").read_text())["model"]
-    (folder / "encoder.json").write_text(json.dumps(model["vocab"]))
-    merges = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
-    (folder / "vocab.bpe").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
-    return Bpe(folder)
+    return Bpe(Bpe(bpe_folder).tokenizer.model.save(str(folder)))
 
 
 def byte_of_letter():

@@ -52,7 +52,7 @@ def test_interrupted_resumed_and_finished(tmp_path, environment):
     resumed = quickstart()
     assert resumed.returncode == 0, resumed.stderr
     table = (output / "table.txt").read_text()
-    assert table in resumed.stdout and "best, " in table and "jointly" in table
+    assert table in resumed.stdout and "jointly" in table
     assert (output / "exlm" / "train.log").read_text().count("Loaded checkpoint") == 1
     picture = (output / "curve.png").stat().st_mtime_ns
 
@@ -92,14 +92,12 @@ def processes_of(session: int) -> list[int]:
     return [int(process) for process in found.stdout.split()]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"), [(["molecules"], "unknown option 'molecules'"), (["--k"], "--k needs a value")]
-)
-def test_mistakes(arguments, said, environment):
-    result = subprocess.run(call(*arguments), env=environment, capture_output=True, text=True)
-    assert result.returncode != 0 and said in result.stderr
+def test_mistakes_and_help(environment):
+    def run(*arguments):
+        return subprocess.run(call(*arguments), env=environment, capture_output=True, text=True)
 
-
-def test_help(environment):
-    result = subprocess.run(call("--help"), env=environment, capture_output=True, text=True)
-    assert result.returncode == 0 and "[smiles | text]" in result.stdout and "set -" not in result.stdout
+    for arguments, said in ((["molecules"], "unknown option 'molecules'"), (["--k"], "--k needs a value")):
+        result = run(*arguments)
+        assert result.returncode != 0 and said in result.stderr
+    shown = run("--help")
+    assert shown.returncode == 0 and "[smiles | text]" in shown.stdout and "set -" not in shown.stdout

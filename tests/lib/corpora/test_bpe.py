@@ -7,8 +7,7 @@ import pytest
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.command_line import UserError
-from lib.corpora.bpe import Bpe, TextEncoder, UnknownTokenError, dictionary_of, find_files
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from lib.corpora.bpe import Bpe, TextEncoder, UnknownTokenError, dictionary_of, find_files, train_tokenizer
 
 from tests.builders import write_gpt2
 
@@ -39,16 +38,8 @@ def test_same_ids_as_fairseq_on_random_text(small):
 
 @pytest.fixture
 def hugging_face(tmp_path):
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=["<s>", "<mask>"],
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(["the thin thing in the inn"] * 9, trainer)
+    tokenizer = train_tokenizer(["the thin thing in the inn"] * 9, 300)
+    tokenizer.add_special_tokens(["<s>", "<mask>"])
     tokenizer.enable_truncation(3)
     tokenizer.enable_padding(length=50)
     tokenizer.save(str(tmp_path / "tokenizer.json"))

@@ -1,7 +1,5 @@
 """The corpus of the quickstart: what counts as prose, and each paragraph once."""
 
-import pytest
-from lib.command_line import UserError
 from lib.quickstart import english
 
 
@@ -51,11 +49,3 @@ def test_documents_are_topics_and_modules_that_are_never_run(tmp_path):
         ["One two three four five six."],
         [],
     ]
-
-
-def test_a_python_without_sources(tmp_path, monkeypatch):
-    monkeypatch.setattr(english.sysconfig, "get_path", lambda name: str(tmp_path))
-    monkeypatch.setattr("sys.argv", ["english", str(tmp_path / "corpus.txt")])
-    with pytest.raises(UserError, match=r"has only 0 words .*PYTHON=python3\.12"):
-        english.main()
-    assert not (tmp_path / "corpus.txt").exists()

@@ -3,7 +3,6 @@
 import csv
 
 import pytest
-from lib.command_line import UserError
 from lib.quickstart import molecules
 from rdkit import Chem
 from rdkit.Chem import Crippen
@@ -27,8 +26,3 @@ def test_repeated_unreadable_and_large_molecules(tmp_path):
     path = tmp_path / "some.csv"
     path.write_text('"OCC","a"\n"CCO","b"\n\n"not","c"\n' + f'"{"C" * 51}","d"\n{"C" * 50} e\n')
     assert list(molecules.read_molecules(path)) == ["CCO", "C" * 50]
-
-
-def test_an_rdkit_without_the_files(tmp_path):
-    with pytest.raises(UserError, match="does not exist: install RDKit with pip"):
-        molecules.read_molecules(tmp_path / "first_5K.smi")
