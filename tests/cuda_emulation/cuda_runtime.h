@@ -75,8 +75,6 @@ To same_bits(From from) {
 inline uint32_t __float_as_uint(float x) { return same_bits<uint32_t>(x); }
 inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
 inline float __uint_as_float(uint32_t x) { return same_bits<float>(x); }
-inline int64_t __double_as_longlong(double x) { return same_bits<int64_t>(x); }
-inline double __longlong_as_double(int64_t x) { return same_bits<double>(x); }
 
 typedef struct CUstream_st* cudaStream_t;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1 };
