@@ -12,17 +12,14 @@ cost.
 
 import argparse
 import math
-import platform
 import re
-import shlex
 import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import date
 
 import torch
-from measures import peak_of_cpu_allocations, peak_of_cuda_allocations
+from measures import peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
 from torch import Tensor
 from torch.utils.benchmark import Timer
 
@@ -66,8 +63,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         parser.error("--device cuda: there is no CUDA device (torch.cuda.is_available() is False)")
     if library.load(args.device) is None:
         parser.error(f"there is no compiled op for {args.device}: build it (pip install -e .)")
-    if args.repeats < 1:
-        parser.error(f"--repeats must be at least 1, got {args.repeats}")
     args.shapes = args.shapes or [parse_shape(text) for text in SHAPES[args.device]]
     return args
 
@@ -166,14 +161,7 @@ def milliseconds(seconds: float) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     args = parse_arguments(argv)
-    if args.device == "cuda":
-        machine = torch.cuda.get_device_name()
-    else:
-        machine = f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
-    print(f"{date.today()}, {machine}, torch {torch.__version__}")
-    words = sys.argv[1:] if argv is None else argv
-    print(f"python scripts/benchmarks/bench_dag_loss.py {shlex.join(words)}".rstrip())
-    print(f"medians of {args.repeats}, in ms\n")
+    print_head("bench_dag_loss.py", argv, args.device, f"medians of {args.repeats}, in ms")
     kinds = ["", "device "] if args.device == "cuda" else [""]
     columns = ["B x M x L", "dtype", "implementation", "forward", "backward", "fwd+bwd"]
     columns += ["device forward", "device fwd+bwd"][: 2 * len(kinds) - 2]

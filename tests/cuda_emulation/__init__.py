@@ -1,8 +1,7 @@
 """The op's CUDA kernels on the CPU: compiled as C++ against an emulation of the CUDA execution model.
 
-What this can show is that the kernels compute the right thing whatever the order of threads and blocks,
-that they read nothing that was not written, and (with sanitizers, ``sanitize.sh``) no address that is not
-theirs and nothing that no barrier orders. It says nothing about speed.
+What this can show is that the kernels compute the right thing whatever the order of threads and blocks, and
+that they read nothing that was not written. It says nothing about speed.
 """
 
 import ctypes

@@ -1,7 +1,5 @@
 """What only a GPU can show of the DAG op: streams, graphs, no waiting for the host, repeatability, sizes."""
 
-import math
-
 import pytest
 import torch
 
@@ -9,7 +7,7 @@ from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 from tests import oracles
-from tests.custom_ops.test_dag_loss import gradients, peaked_graph
+from tests.custom_ops.test_dag_loss import gradients
 
 pytestmark = [
     pytest.mark.cuda,
@@ -61,13 +59,6 @@ def test_two_runs_are_bitwise_equal(B, M, L):
     first = gradients(dag_loss, *arguments)
     for _ in range(5):
         assert all(torch.equal(a, b) for a, b in zip(first, gradients(dag_loss, *arguments), strict=True))
-
-
-def test_two_runs_on_peaked_graphs_are_bitwise_equal():
-    match, links = (t.cuda() for t in peaked_graph(77, 100, 5))
-    arguments = match, links, torch.full((4,), 100, device="cuda"), torch.full((4,), 77, device="cuda")
-    first = gradients(dag_loss, *arguments)
-    assert all(torch.equal(a, b) for a, b in zip(first, gradients(dag_loss, *arguments), strict=True))
 
 
 @pytest.mark.parametrize(("M", "L"), [(21, 84), (20, 1500)])
@@ -127,15 +118,6 @@ def test_can_be_captured_in_a_graph(M, L):
         captured.replay()
         expected = gradients(dag_loss, *source[:2], *arguments[2:])
         assert all(torch.equal(a.detach(), b) for a, b in zip(outputs, expected, strict=True))
-
-
-def test_lengths_out_of_range_are_infeasible():
-    match, links = (t.cuda() for t in oracles.random_graph(6, 4, 40, seed=3, dtype=torch.float32))
-    n = torch.tensor([41, 40, -1, 2**40, 40, 40], device="cuda")
-    m = torch.tensor([4, 5, 4, 4, -(2**40), 4], device="cuda")
-    log_prob, grad_match, grad_links = gradients(dag_loss, match, links, n, m)
-    assert log_prob[:5].tolist() == [-math.inf] * 5 and torch.isfinite(log_prob[5])
-    assert not grad_match[:5].any() and not grad_links[:5].any()
 
 
 @pytest.mark.parametrize("scale", [8.0, 60.0])
