@@ -62,7 +62,6 @@ T __shfl_xor_sync(unsigned mask, T value, int bits) {
     return emulation::shuffle(mask, value, emulation::lane() ^ bits);
 }
 inline uint32_t __ballot_sync(unsigned mask, bool value) { return emulation::vote(mask, value); }
-inline int __any_sync(unsigned mask, bool value) { return emulation::vote(mask, value) != 0; }
 inline int __all_sync(unsigned mask, bool value) { return emulation::vote(mask, !value) == 0; }
 
 template <typename To, typename From>

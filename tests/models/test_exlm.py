@@ -132,16 +132,19 @@ def test_checkpoint_of_another_k_is_accepted():
     model.load_state_dict(builders.exlm(WORDS, ext_state_num=4, seed=1).state_dict(), strict=True)
 
 
-def test_checkpoint_of_another_dictionary_is_refused():
-    state = builders.exlm(builders.dictionary(30)).state_dict()
-    with pytest.raises(ValueError, match=r"has 35 dictionary entries .*this model 25: use the dict.txt"):
-        builders.exlm(WORDS).load_state_dict(state)
-
-
-def test_checkpoint_of_other_positions_is_refused():
-    state = builders.exlm(WORDS, max_positions=512).state_dict()
-    with pytest.raises(ValueError, match=r"has 514 position rows .*this model 258: pass the --max-positions"):
-        builders.exlm(WORDS).load_state_dict(state)
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ({"dictionary": 30}, r"has 35 dictionary entries .*this model 25: use the dict.txt"),
+        ({"max_positions": 512}, r"has 514 position rows .*this model 258: pass the --max-positions"),
+        ({"ext_state_num": 2}, "has 2 state embeddings, this model 4: pass the --ext-state-num"),
+    ],
+)
+def test_checkpoint_of_other_sizes_is_refused(flags, says):
+    symbols = builders.dictionary(flags.pop("dictionary", 20))
+    state = builders.exlm(symbols, state_embedding_scale=1.0, **flags).state_dict()
+    with pytest.raises(ValueError, match=says):
+        builders.exlm(WORDS, state_embedding_scale=1.0).load_state_dict(state)
 
 
 def test_classification_heads_are_loaded_from_a_checkpoint():
@@ -153,13 +156,6 @@ def test_classification_heads_are_loaded_from_a_checkpoint():
     assert torch.equal(
         model.classification_heads["h"].dense.weight, trained.classification_heads["h"].dense.weight
     )
-
-
-def test_untied_output_matrix():
-    tied, untied = builders.exlm(WORDS), builders.exlm(WORDS, untie_weights_roberta=True)
-    assert tied.encoder.lm_head.weight is tied.encoder.sentence_encoder.embed_tokens.weight
-    assert untied.encoder.lm_head.weight is not untied.encoder.sentence_encoder.embed_tokens.weight
-    assert total(untied) - total(tied) == len(WORDS) * 32
 
 
 @pytest.mark.parametrize("features", ["feature", "position", "position:feature"])
@@ -178,14 +174,6 @@ def test_transitions_are_no_longer_than_allowed():
         graph, _ = builders.exlm(WORDS, ext_state_num=3, **flags)(tokens[None], target=targets[None])
         expected = [(v, u) for v in range(12) for u in range(v + 1, min(12, v + longest + 1))]
         assert [tuple(edge) for edge in graph.links[0].isfinite().nonzero().tolist()] == expected
-
-
-def test_shortest_allowed_transitions_leave_a_path():
-    for masks in ([], [2], [1, 2, 3]):
-        model = builders.exlm(WORDS, ext_state_num=3, max_transition_length=5)
-        batch = builders.sample(WORDS, [builders.sentence(WORDS, 4, masks)])
-        _, _, log = builders.criterion(WORDS)(model, batch)
-        assert log["nonfinite"] == 0
 
 
 @pytest.mark.parametrize(
