@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 def apply() -> None:
     """Makes fairseq work; called once, when the plugin is imported."""
+    flush_subnormal_numbers()
     restore_numpy_name()
     keep_last_batch()
     tell_loaders_the_epoch()
@@ -49,6 +50,15 @@ def wrap(owner, name: str):
         setattr(owner, name, wrapper)
 
     return put
+
+
+def flush_subnormal_numbers() -> None:
+    """Subnormal float32 numbers become 0: with them, a matrix product on a CPU takes up to 200 times as long.
+
+    Gradients of sharp attention and of sharp transitions are full of them. Set before PyTorch starts its
+    threads, which inherit it.
+    """
+    torch.set_flush_denormal(True)
 
 
 def restore_numpy_name() -> None:
