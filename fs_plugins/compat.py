@@ -21,22 +21,17 @@ import numpy as np
 import torch
 
 logger = logging.getLogger(__name__)
-APPLIED = False
 
 
 def apply() -> None:
     """Makes fairseq work; called once, when the plugin is imported."""
-    global APPLIED
-    if APPLIED:
-        return
-    APPLIED = True
     flush_subnormal_numbers()
     restore_numpy_name()
     keep_last_batch()
     tell_loaders_the_epoch()
     end_loading_at_exit()
     allow_checkpoint_classes()
-    mend_meters_of_resumed_runs()
+    skip_validation_meters_on_resume()
     explain_checkpoints()
     explain_missing_data()
     check_precision()
@@ -141,7 +136,7 @@ def allow_checkpoint_classes() -> None:
     torch.serialization.add_safe_globals([*settings, *scores, *broadcast])
 
 
-def mend_meters_of_resumed_runs() -> None:
+def skip_validation_meters_on_resume() -> None:
     """Resumes without the meters of past validations, which nothing reads: fairseq cannot make a plugin's,
     and tensors in them are on the CPU where the next validation's may be on the GPU. Starts the stopwatch of
     ``wall``, which stands still otherwise: seconds since this process began to train."""

@@ -95,13 +95,15 @@ def expand_sentence(
 ) -> dict[str, list[int]]:
     """States expansion of one unpadded sentence, token by token; the fields are those of StateLayout."""
     originals = [t if t != pad else s for s, t in zip(tokens, targets, strict=True)]
-    tokens, targets = list(tokens), list(targets)
+    given = len(tokens)
     if originals[-1] != eos:
         tokens, targets, originals = tokens + [eos], targets + [pad], originals + [eos]
     layout = {name: [] for name in ("tokens", "positions", "copies")}
-    layout |= {name: [] for name in ("node_positions", "node_sources", "targets")}
+    layout |= {name: [] for name in ("node_positions", "node_sources", "targets", "first_states")}
     for i, (token, target, original) in enumerate(zip(tokens, targets, originals, strict=True)):
         expanded = target != pad or original in (bos, eos)
+        if i < given:
+            layout["first_states"].append(len(layout["tokens"]))
         if expanded:
             layout["targets"].append(original)
         for copy in range(1, k + 1) if expanded else [0]:

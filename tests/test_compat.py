@@ -35,12 +35,6 @@ class Sentences(torch.utils.data.Dataset):
         return torch.arange(self.sizes[index])
 
 
-def test_apply_does_nothing_the_second_time():
-    before = options.parse_args_and_arch, torch.serialization.get_safe_globals()
-    compat.apply()
-    assert before == (options.parse_args_and_arch, torch.serialization.get_safe_globals())
-
-
 def test_subnormal_numbers_are_zero_on_all_threads():
     script = (
         "import torch, fs_plugins; torch.set_num_threads(2); x = torch.full((1 << 20,), 1e-30);"
@@ -183,14 +177,6 @@ def test_other_objects_are_refused_with_a_hint_and_nothing_runs(tmp_path):
     assert not Foreign.ran
 
 
-def test_errors_of_other_causes_stay_as_they_are(tmp_path):
-    with pytest.raises(FileNotFoundError, match="No such file"):
-        read(tmp_path / "missing.pt")
-    torch.save([1, 2], tmp_path / "list.pt")
-    with pytest.raises(TypeError):
-        read(tmp_path / "list.pt")
-
-
 class Trainer:
     """Records the checkpoint that fairseq asks it for, and has none."""
 
@@ -213,10 +199,6 @@ def asked_for(save_dir, restore_file):
     flags = CheckpointConfig(save_dir=save_dir, restore_file=str(restore_file))
     checkpoint_utils.load_checkpoint(flags, trainer)
     return trainer.asked
-
-
-def test_a_run_without_a_folder_restores_a_file(tmp_path):
-    assert asked_for(None, save(tmp_path)) == str(tmp_path / "checkpoint.pt")
 
 
 @pytest.mark.parametrize("save_dir", [None, "save"])
@@ -268,23 +250,6 @@ def test_a_copy_is_whole_or_not_there(monkeypatch, tmp_path):
     PathManager.copy(str(source), str(target), overwrite=True)
     assert target.read_bytes() == source.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == [source.name, target.name]
-
-
-def test_files_of_shards_are_left_to_fairseq(monkeypatch, tmp_path):
-    monkeypatch.setattr(Trainer, "checkpoint_suffix", "-shard0")
-    assert asked_for(None, tmp_path / "start.pt") == str(tmp_path / "start-shard0.pt")
-
-
-def test_only_the_warnings_of_others_are_silenced():
-    autocast = "`torch.cuda.amp.autocast(args...)` is deprecated."
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        compat.silence_known_warnings()
-        for module in ("fairseq.tasks.fairseq_task", "fs_plugins.models.exlm", "mine"):
-            warnings.warn_explicit(autocast, FutureWarning, f"{module}.py", 1, module)
-        warnings.warn_explicit("something new", FutureWarning, "fairseq/x.py", 1, "fairseq.x")
-        warnings.warn_explicit("something new", UserWarning, "hydra/compose.py", 1, "hydra.compose")
-    assert [str(w.message) for w in caught] == [autocast, autocast, "something new", "something new"]
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,18 @@ The recursion, on what is read of each sentence (indices from 0)::
 
 A sentence that no path can produce (more targets than nodes, -inf on all paths) has -inf and zero
 gradients. Padding beyond n and m is never read and gets zero gradients. float32 and float64 are computed as
-such or better; half and bfloat16 inputs are computed in float32, and the result is float32.
+such or better (float64 on a GPU by the plain PyTorch reference); half and bfloat16 inputs are computed in
+float32, and the result is float32.
 """
+
+import math
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fs_plugins.custom_ops import library
-from fs_plugins.custom_ops.dag_reference import dag_best_alignment_reference, dag_loss_reference
+from fs_plugins.custom_ops.dag_reference import dag_loss_reference, without_padding
 
 
 def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
@@ -48,7 +51,8 @@ def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths:
         ValueError: for shapes or devices that do not fit each other; on CPU, for lengths beyond L or M.
     """
     arguments = _prepare(match, links, node_lengths, target_lengths)
-    if not _compiled(match.device.type):
+    no_kernel = match.is_cuda and arguments[0].dtype == torch.float64
+    if no_kernel or not _compiled(match.device.type):
         return dag_loss_reference(*arguments)
     return _DagLoss.apply(*arguments)
 
@@ -74,9 +78,31 @@ def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, targe
         [B, L] int64: the index of the target that each node emits, -1 for nodes off the best path, and for
         all nodes of a sentence without a path.
     """
-    return dag_best_alignment_reference(
-        *_prepare(match.detach(), links.detach(), node_lengths, target_lengths)
+    match, links, node_lengths, target_lengths = _prepare(
+        match.detach(), links.detach(), node_lengths, target_lengths
     )
+    B, M, L = match.shape
+    alignment = torch.full((B, L), -1, dtype=torch.int64, device=match.device)
+    if M == 0 or L == 0:
+        return alignment
+    match, edges = without_padding(match, links, node_lengths, target_lengths)
+    score = match[:, 0].masked_fill(torch.arange(L, device=match.device) > 0, -math.inf)
+    scores, predecessors = [score], []
+    for i in range(1, M):
+        best, predecessor = (score[:, :, None] + edges).max(dim=1)  # over the predecessor: [B, L]
+        score = best + match[:, i]
+        scores.append(score)
+        predecessors.append(predecessor)
+    for b in range(B):
+        m, n = int(target_lengths[b]), int(node_lengths[b])
+        if m < 1 or n < 1 or not scores[m - 1][b, n - 1] > -math.inf:
+            continue
+        u = n - 1
+        for i in range(m - 1, -1, -1):
+            alignment[b, u] = i
+            if i > 0:
+                u = int(predecessors[i - 1][b, u])
+    return alignment
 
 
 def _compiled(device_type: str) -> bool:
@@ -188,8 +214,10 @@ def _call(name: str, kind: str, match: Tensor, tensors: tuple[Tensor, ...], last
     compiled = library.load(kind)
     if compiled is None:
         raise RuntimeError(f"{function}: there is no compiled library; call dag_loss instead")
-    dtype = library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32
-    code = getattr(compiled, function)(dtype, *match.shape, *[t.data_ptr() for t in tensors], last)
+    sizes = match.shape
+    if kind == "cpu":
+        sizes = library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32, *sizes
+    code = getattr(compiled, function)(*sizes, *[t.data_ptr() for t in tensors], last)
     if code != 0:
         library.check(code, f"{function} with match {tuple(match.shape)}", compiled)
 

@@ -34,11 +34,11 @@ OTHER_BUILD = {
 PLAIN = "; EXLM_NO_CUDA=1 pip install . leaves it out, and the plain PyTorch path serves, which is slower"
 
 _P = c_void_p
-_SIZES = [c_int, c_int64, c_int64, c_int64]  # dtype, B, M, L
+_SIZES = [c_int64, c_int64, c_int64]  # B, M, L
 _SIGNATURES = {
     "cpu": {
-        "exlm_dag_forward_cpu": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, c_int]),
-        "exlm_dag_backward_cpu": (c_int, [*_SIZES, _P, _P, _P, _P, _P, _P, _P, _P, c_int]),
+        "exlm_dag_forward_cpu": (c_int, [c_int, *_SIZES, _P, _P, _P, _P, _P, _P, c_int]),
+        "exlm_dag_backward_cpu": (c_int, [c_int, *_SIZES, _P, _P, _P, _P, _P, _P, _P, _P, c_int]),
     },
     "cuda": {
         "exlm_dag_error_string_cuda": (c_char_p, [c_int]),
@@ -54,11 +54,9 @@ def load(kind: str) -> ctypes.CDLL | None:
     reasons = []
     for path in _candidates(kind):
         try:
-            library = _open(path, kind)
+            return _open(path, kind)
         except (OSError, AttributeError, ImportError) as error:
             reasons.append(f"{path}: {error}")
-            continue
-        return library
     found = "; ".join(reasons) if reasons else f"{sources.library_path(kind).name} was not built"
     logger.warning(
         "No compiled DAG op for %s (%s): the plain PyTorch path serves, which is many times slower. "
@@ -90,14 +88,12 @@ def _open(path: Path, kind: str) -> ctypes.CDLL:
 
 
 def check(code: int, name: str, library: ctypes.CDLL) -> None:
-    """Raises for a non-zero return code of a function of a library.
+    """Raises for what a function of a library returned that is not 0.
 
     Raises:
         ValueError: for lengths or sizes that the function does not take.
         RuntimeError: for all else: "out of memory" (which fairseq-train looks for), or in CUDA's own words.
     """
-    if code == 0:
-        return
     if code in (-2, -4):
         raise ValueError(f"{name}: {ERRORS[code]}")
     if code < 0:

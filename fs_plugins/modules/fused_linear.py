@@ -3,6 +3,8 @@
 Weights are read from the layers; forward hooks of these are not called.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -82,7 +84,10 @@ class _FusedLinear(torch.autograd.Function):
 
 class _RotaryProjections(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, heads, rotated, cos, sin, x, *parameters):
+    def forward(ctx, *inputs):
+        # Not named one by one: without gradients, torch.compile (2.13) takes a function of so many arguments
+        # as it has parameters, *args being one, for one without ctx.
+        heads, rotated, cos, sin, x, *parameters = inputs
         weights, biases = _halves(parameters)
         ctx.save_for_backward(cos, sin, x, *weights)
         ctx.rotated = rotated
@@ -98,7 +103,7 @@ class _RotaryProjections(torch.autograd.Function):
         return None, None, None, None, *_fused_gradients(grad.flatten(2), x, weights)
 
 
-def _halves(parameters: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def _halves(parameters: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     return parameters[: len(parameters) // 2], parameters[len(parameters) // 2 :]
 
 

@@ -32,8 +32,8 @@ def word_log_probs(words: Tensor, links: Tensor, node_lengths: Tensor, target_le
     until = _forward_scan(_one_hot_log_probs(words[:, :, 0], torch.zeros_like(node_lengths)), links, M)
     onward = _forward_scan(_one_hot_log_probs(words[:, :, 0], node_lengths - 1), links.transpose(1, 2), M)
     to_come = target_lengths[:, None] - 1 - torch.arange(M, device=words.device)  # targets after target i
-    visits = (until + onward[sentence, to_come.clamp(min=0)]).softmax(-1)  # [B, M, L]
-    return (visits @ words.exp()).clamp(min=torch.finfo(words.dtype).tiny).log()
+    node_marginals = (until + onward[sentence, to_come.clamp(min=0)]).softmax(-1)  # [B, M, L]
+    return (node_marginals @ words.exp()).clamp(min=torch.finfo(words.dtype).tiny).log()
 
 
 def _one_hot_log_probs(like: Tensor, node: Tensor) -> Tensor:

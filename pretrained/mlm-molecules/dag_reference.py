@@ -16,7 +16,7 @@ def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, targe
     B, M, L = match.shape
     if M == 0 or L == 0:
         return match.new_full((B,), -math.inf)
-    match, edges = _without_padding(match, links, node_lengths, target_lengths)
+    match, edges = without_padding(match, links, node_lengths, target_lengths)
     first_node = torch.arange(L, device=match.device) == 0
     alpha = torch.where(first_node, match[:, 0], -math.inf)  # [B, L]: log f(0, u)
     rows = [alpha]
@@ -31,35 +31,7 @@ def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, targe
     return log_prob.masked_fill(no_path, -math.inf)  # and no gradient
 
 
-def dag_best_alignment_reference(
-    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
-) -> Tensor:
-    """Target that each node emits on the best path, -1 for none; see ``dag_best_alignment``."""
-    B, M, L = match.shape
-    alignment = torch.full((B, L), -1, dtype=torch.int64, device=match.device)
-    if M == 0 or L == 0:
-        return alignment
-    match, edges = _without_padding(match, links, node_lengths, target_lengths)
-    score = match[:, 0].masked_fill(torch.arange(L, device=match.device) > 0, -math.inf)
-    scores, predecessors = [score], []
-    for i in range(1, M):
-        best, predecessor = (score[:, :, None] + edges).max(dim=1)  # over the predecessor: [B, L]
-        score = best + match[:, i]
-        scores.append(score)
-        predecessors.append(predecessor)
-    for b in range(B):
-        m, n = int(target_lengths[b]), int(node_lengths[b])
-        if m < 1 or n < 1 or not scores[m - 1][b, n - 1] > -math.inf:
-            continue
-        u = n - 1
-        for i in range(m - 1, -1, -1):
-            alignment[b, u] = i
-            if i > 0:
-                u = int(predecessors[i - 1][b, u])
-    return alignment
-
-
-def _without_padding(
+def without_padding(
     match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
     """``match`` and ``links`` with -inf at what is not of the sentence, and at edges v -> u with v >= u."""

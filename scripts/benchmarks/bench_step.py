@@ -16,12 +16,9 @@ the GPU runs any.
 import argparse
 import itertools
 import logging
-import platform
-import shlex
 import statistics
 import sys
 import time
-from datetime import date
 
 import torch
 from measures import (
@@ -29,6 +26,7 @@ from measures import (
     launches_and_busy_seconds,
     peak_of_cpu_allocations,
     peak_of_cuda_allocations,
+    print_head,
 )
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -62,9 +60,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         parser.error("--device cuda: there is no CUDA device (torch.cuda.is_available() is False)")
     if args.device == "cpu" and args.dtype == "float16":
         parser.error("--dtype float16 needs --device cuda")
-    for name in ("batch_size", "k", "repeats"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
     if args.tokens < 3 or not 0 < args.mask_prob < 1 or args.vocabulary < 10:
         parser.error("--tokens must be at least 3, --mask-prob between 0 and 1, --vocabulary at least 10")
     return args
@@ -228,7 +223,8 @@ def main(argv: list[str] | None = None) -> None:
     print(file=sys.stderr)
     columns = ["model", "loss (nats)", "s/step (median)", "times", "operators", "times", "GB", "times"]
     columns += ["peak MiB", "times"] + (["launches", "busy s"] if args.device == "cuda" else [])
-    print_head(args, argv)
+    size = f"{args.batch_size} x {args.tokens} tokens, {args.mask_prob:.0%} masked"
+    print_head("bench_step.py", argv, args.device, f"{size}, k = {args.k}, {args.dtype}")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     first = None
     for name, step in steps.items():
@@ -247,17 +243,6 @@ def main(argv: list[str] | None = None) -> None:
             launches, busy = launches_and_busy_seconds(step.run)
             row += [f"{launches:,}", f"{busy:.4f}"]
         print(f"| {' | '.join(row)} |", flush=True)
-
-
-def print_head(args: argparse.Namespace, argv: list[str] | None) -> None:
-    machine = (
-        torch.cuda.get_device_name() if args.device == "cuda" else platform.processor() or platform.machine()
-    )
-    threads = torch.get_num_threads()
-    print(f"{date.today()}, {machine}, torch {torch.__version__}, {threads} threads, {args.dtype}")
-    words = sys.argv[1:] if argv is None else argv
-    print(f"python scripts/benchmarks/bench_step.py {shlex.join(words)}".rstrip())
-    print(f"{args.batch_size} x {args.tokens} tokens, {args.mask_prob:.0%} masked, k = {args.k}\n")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import platform
+import shlex
+import sys
 from collections import Counter
+from datetime import date
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+
+def print_head(script: str, argv: list[str] | None, device: str, note: str) -> None:
+    """The day, the machine, the command and what stands in the table below."""
+    machine = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
+    print(f"{date.today()}, {machine}, torch {torch.__version__}, {torch.get_num_threads()} threads")
+    words = sys.argv[1:] if argv is None else argv
+    print(f"python scripts/benchmarks/{script} {shlex.join(words)}".rstrip())
+    print(f"{note}\n")
 
 
 def peak_of_cpu_allocations(function) -> int:

@@ -77,14 +77,6 @@ def test_regression(sizes):
     assert found == pytest.approx(100 * expected, abs=1e-12)
 
 
-def test_the_mean_over_batches_would_be_another_number():
-    logits = torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0], [1, 0], [0, 1]])
-    targets = torch.tensor([0, 1, 0, 0, 1, 1]).view(-1, 1)
-    means = [matthews_corrcoef(targets[i : i + 3, 0], logits[i : i + 3].argmax(1)) for i in (0, 3)]
-    assert logged_score("matthews", logits, targets, [3, 3]) == pytest.approx(100 / 3, abs=1e-12)
-    assert np.mean(means) == pytest.approx(0.5)
-
-
 def test_the_loss_is_fairseqs_and_training_gathers_nothing():
     logits, targets = torch.randn(7, 3), torch.randint(3, (7, 1))
     model, sample = Head(3), {"net_input": {"src_tokens": logits}, "target": targets, "ntokens": 7}

@@ -59,12 +59,3 @@ def test_no_masked_token_is_no_prediction(mlm):
     _, criterion = both()
     _, _, logged = criterion(mlm, batch(masks=((), ())))
     assert int(logged["right"]) == 0
-
-
-def test_leaves_no_hook_behind(mlm):
-    _, criterion = both()
-    before = len(mlm._forward_hooks)
-    criterion(mlm, batch())
-    with pytest.raises(KeyError):
-        criterion(mlm, {"net_input": batch()["net_input"]})
-    assert len(mlm._forward_hooks) == before

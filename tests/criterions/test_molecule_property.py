@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, r
 
 import fs_plugins  # noqa: F401
 from fs_plugins.criterions.molecule_property import MoleculePropertyCriterion, MoleculePropertyCriterionConfig
-from fs_plugins.criterions.property_metrics import by_property, summarise
+from fs_plugins.criterions.property_metrics import summarise
 from fs_plugins.data.property_info import PropertyInfo
 
 PROPERTIES = 5
@@ -79,17 +79,6 @@ def test_loss_is_that_of_the_labelled_entries():
     gradient = model.outputs.grad.numpy()
     assert (gradient[~known] == 0).all()
     assert gradient[known] == pytest.approx(probabilities - labels[known], abs=1e-5)
-
-
-def test_missing_is_not_negative():
-    """A label that is taken away changes the loss by its own part, whatever the output there is."""
-    outputs, labels = table()
-    outputs[5, FULL] = 50.0
-    labels[5, FULL] = np.nan
-    loss, _, _ = criterion()(Outputs(outputs), batch(labels, range(60)))
-    outputs[5, FULL] = -50.0
-    same, _, _ = criterion()(Outputs(outputs), batch(labels, range(60)))
-    assert loss == same
 
 
 def test_loss_of_each_molecule_and_batch_without_labels():
@@ -183,38 +172,6 @@ def test_nothing_to_score():
     logged = validated(criterion(), np.zeros((6, PROPERTIES)), labels, [range(6)])
     assert math.isnan(logged["auc"]) and logged["scored_properties"] == 0
     assert "auc" not in summarise(np.zeros_like(labels), labels, regression=False)
-
-
-def test_training_logs_no_predictions():
-    outputs, labels = table()
-    judge, model = criterion(), Outputs(outputs).train()
-    _, _, logged = judge(model, batch(labels, range(60)))
-    assert "scores" not in logged
-    with metrics.aggregate(new_root=True) as aggregator:
-        judge.reduce_metrics([logged])
-    assert set(aggregator.get_smoothed_values()) == {"loss", "labels"}
-
-
-def test_auc_counts_pairs():
-    """By its definition: the share of pairs in the right order, ties counting half."""
-    scores = np.array([[0.1], [0.4], [0.4], [0.9], [0.4]])
-    labels = np.array([[0.0], [1.0], [0.0], [1.0], [np.nan]])
-    # pairs (positive, negative): .4>.1, .4=.4, .9>.1, .9>.4
-    assert by_property(scores, labels, regression=False)["auc"].tolist() == [3.5 / 4]
-
-
-def test_errors_by_their_definitions():
-    found = by_property(np.array([[1.0], [5.0]]), np.array([[4.0], [1.0]]), regression=True)
-    assert {name: column.tolist() for name, column in found.items()} == {
-        "rmse": [pytest.approx(math.sqrt(12.5))],
-        "mae": [3.5],
-    }
-
-
-@pytest.mark.parametrize("regression", [False, True])
-def test_a_prediction_that_is_nan_is_an_error(regression):
-    with pytest.raises(ValueError, match="NaN"):
-        by_property(np.full((2, 1), np.nan), np.array([[0.0], [1.0]]), regression)
 
 
 def test_another_task_is_refused():

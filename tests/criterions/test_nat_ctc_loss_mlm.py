@@ -3,7 +3,6 @@
 import math
 
 import pytest
-import torch
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from tests import builders, oracles
@@ -32,14 +31,6 @@ def test_loss_is_that_of_the_groups():
     assert (sample_size, log["targets"], log["nodes"], log["nonfinite"]) == (3, 9, 27, 0)
 
 
-def test_one_state_is_the_vanilla_likelihood():
-    model = builders.exlm(WORDS, ext_state_num=1)
-    batch = builders.sample(WORDS, SENTENCES[:1])
-    graph, _ = model(**batch["net_input"], target=batch["target"])
-    nll = torch.nn.functional.cross_entropy(graph.logits()[0], graph.layout.targets[0])
-    assert CRITERION(model, batch)[0].item() == pytest.approx(nll.item(), rel=1e-5)
-
-
 def test_transitions_are_not_computed():
     model = builders.exlm(WORDS)
     loss, _, _ = CRITERION(model, builders.sample(WORDS, SENTENCES))
@@ -53,9 +44,3 @@ def test_unknown_word_as_target():
     targets[2] = WORDS.unk()
     loss, _, log = CRITERION(builders.exlm(WORDS), builders.sample(WORDS, [(tokens, targets)]))
     assert math.isfinite(loss.item()) and log["nonfinite"] == 0
-
-
-def test_a_model_without_states_is_refused():
-    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
-    with pytest.raises(ValueError, match="NatCtcLossMLM needs a model with states.*--criterion masked_lm"):
-        CRITERION(model, builders.sample(WORDS, SENTENCES))

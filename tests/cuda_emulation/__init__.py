@@ -1,8 +1,7 @@
 """The op's CUDA kernels on the CPU: compiled as C++ against an emulation of the CUDA execution model.
 
-What this can show is that the kernels compute the right thing whatever the order of threads and blocks,
-that they read nothing that was not written, and (with sanitizers, ``sanitize.sh``) no address that is not
-theirs and nothing that no barrier orders. It says nothing about speed.
+What this can show is that the kernels compute the right thing whatever the order of threads and blocks, and
+that they read nothing that was not written. It says nothing about speed.
 """
 
 import ctypes
@@ -16,20 +15,14 @@ from fs_plugins.custom_ops import library, sources
 FOLDER = Path(__file__).resolve().parent
 OPTIONS = "-std=c++17 -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-parameter -fPIC -shared"
 HOPPER, TURING = 232448, 65536  # bytes of shared memory that a block may have
-WORDS = {library.FLOAT32: 4, library.FLOAT64: 8}
+WORD = 4  # bytes of a float32
 
 
 def build(compiler: str, target: Path, options: str = "-O2") -> "EmulatedKernels":
     """Compiles the kernels and the emulation into the library `target`."""
     command = [compiler, *shlex.split(OPTIONS), *shlex.split(options), f"-I{FOLDER}", f"-I{sources.CSRC}"]
-    command += [
-        "-x",
-        "c++",
-        str(sources.source_path("cuda")),
-        str(FOLDER / "emulation.cpp"),
-        "-o",
-        str(target),
-    ]
+    files = [str(sources.source_path("cuda")), str(FOLDER / "emulation.cpp")]
+    command += ["-x", "c++", *files, "-o", str(target)]
     subprocess.run(command, check=True)
     return EmulatedKernels(target)
 
@@ -52,23 +45,24 @@ class EmulatedKernels:
         self._library.exlm_emulation_set(shared_bytes, order)
 
     def exlm_dag_forward_cpu(self, dtype, B, M, L, match, links, n, m, log_prob, alpha, threads):
+        assert dtype == library.FLOAT32
         # Of another size than the CPU library's, whose pointer stands for it.
-        buffer = self._alphas[alpha] = ctypes.create_string_buffer(2 * B * M * L * WORDS[dtype] + 16)
+        buffer = self._alphas[alpha] = ctypes.create_string_buffer(2 * B * M * L * WORD + 16)
         alpha = _aligned(buffer)
-        _poison((log_prob, B * WORDS[dtype]), (alpha.value, 2 * B * M * L * WORDS[dtype]))
-        return self._library.exlm_dag_forward_cuda(dtype, B, M, L, match, links, n, m, log_prob, alpha, None)
+        _poison((log_prob, B * WORD), (alpha.value, 2 * B * M * L * WORD))
+        return self._library.exlm_dag_forward_cuda(B, M, L, match, links, n, m, log_prob, alpha, None)
 
     def exlm_dag_backward_cpu(
         self, dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, threads
     ):
-        _poison((grad_match, B * M * L * WORDS[dtype]), (grad_links, B * L * L * WORDS[dtype]))
-        workspace, alpha = self._workspace(dtype, B, M, L), _aligned(self._alphas[alpha])
+        _poison((grad_match, B * M * L * WORD), (grad_links, B * L * L * WORD))
+        workspace, alpha = self._workspace(B, M, L), _aligned(self._alphas[alpha])
         return self._library.exlm_dag_backward_cuda(
-            dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, workspace, None
+            B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, workspace, None
         )
 
-    def _workspace(self, dtype: int, B: int, M: int, L: int) -> c_void_p:
-        size = B * M * -(-L // 32) * 32 * 2 * WORDS[dtype]
+    def _workspace(self, B: int, M: int, L: int) -> c_void_p:
+        size = B * M * -(-L // 32) * 32 * 2 * WORD
         self._held = ctypes.create_string_buffer(size + 16)
         start = _aligned(self._held)
         _poison((start.value, size))

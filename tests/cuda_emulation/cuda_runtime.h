@@ -62,7 +62,6 @@ T __shfl_xor_sync(unsigned mask, T value, int bits) {
     return emulation::shuffle(mask, value, emulation::lane() ^ bits);
 }
 inline uint32_t __ballot_sync(unsigned mask, bool value) { return emulation::vote(mask, value); }
-inline int __any_sync(unsigned mask, bool value) { return emulation::vote(mask, value) != 0; }
 inline int __all_sync(unsigned mask, bool value) { return emulation::vote(mask, !value) == 0; }
 
 template <typename To, typename From>
@@ -75,8 +74,6 @@ To same_bits(From from) {
 inline uint32_t __float_as_uint(float x) { return same_bits<uint32_t>(x); }
 inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
 inline float __uint_as_float(uint32_t x) { return same_bits<float>(x); }
-inline int64_t __double_as_longlong(double x) { return same_bits<int64_t>(x); }
-inline double __longlong_as_double(int64_t x) { return same_bits<double>(x); }
 
 typedef struct CUstream_st* cudaStream_t;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1 };

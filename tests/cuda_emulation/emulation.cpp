@@ -2,9 +2,7 @@
 //
 // A fiber runs until it waits for its warp or its block. What the order of threads and blocks must not change can be
 // tested by changing it (exlm_emulation_set). Shared memory starts as NaN in every block. A barrier that some threads do
-// not reach, and lanes of one warp in different operations, stop the program. Under ThreadSanitizer each fiber is a thread
-// of its own, ordered by barriers alone, so that a missing one is reported as a race; this file itself is compiled
-// without it.
+// not reach, and lanes of one warp in different operations, stop the program.
 #include "cuda_runtime.h"
 
 #include <setjmp.h>
@@ -17,18 +15,6 @@
 #include <random>
 #include <vector>
 
-#if defined(EMULATE_UNDER_TSAN)
-extern "C" {
-void* __tsan_get_current_fiber(void);
-void* __tsan_create_fiber(unsigned flags);
-void __tsan_switch_to_fiber(void* fiber, unsigned flags);
-void __tsan_acquire(void* address);
-void __tsan_release(void* address);
-}
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#endif
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
@@ -52,7 +38,6 @@ struct Fiber {
     State state = DONE;
     unsigned index = 0, parity = 0;
     emulation::Operation operation = emulation::SYNCWARP;
-    void* tsan = nullptr;
 };
 
 struct Warp {
@@ -65,7 +50,6 @@ std::vector<Warp> warps;
 int alive = 0, arrived = 0;
 Fiber* current = nullptr;
 jmp_buf scheduler;
-[[maybe_unused]] void* scheduler_tsan = nullptr;
 const std::function<void()>* body = nullptr;
 
 [[noreturn]] void fail(const char* what) {
@@ -75,20 +59,9 @@ const std::function<void()>* body = nullptr;
 
 Warp& warp_of(const Fiber& fiber) { return warps[fiber.index / WARP_SIZE]; }
 
-void order(void* barrier, bool leaving) {
-#if defined(EMULATE_UNDER_TSAN)
-    leaving ? __tsan_acquire(barrier) : __tsan_release(barrier);
-#else
-    (void)barrier, (void)leaving;
-#endif
-}
-
 __attribute__((noinline)) void switch_to(Fiber* fiber) {  // from the scheduler
     current = fiber;
     threadIdx = dim3(fiber->index);
-#if defined(EMULATE_UNDER_TSAN)
-    __tsan_switch_to_fiber(fiber->tsan, 1);
-#endif
     if (_setjmp(scheduler) == 0) {
         if (fiber->begun) _longjmp(fiber->place, 1);
         fiber->begun = true;
@@ -99,17 +72,12 @@ __attribute__((noinline)) void switch_to(Fiber* fiber) {  // from the scheduler
 
 void give_way() {  // to the scheduler, until this fiber runs again
     Fiber* const fiber = current;
-#if defined(EMULATE_UNDER_TSAN)
-    __tsan_switch_to_fiber(scheduler_tsan, 1);
-#endif
     if (_setjmp(fiber->place) == 0) _longjmp(scheduler, 1);
 }
 
 void run_bodies() {  // of one block after the other
     for (;;) {
-        order(&body, true);  // blocks are taken to be ordered: they share the addresses of shared memory
         (*body)();
-        order(&body, false);
         Fiber* const fiber = current;
         if (warp_of(*fiber).arrived > 0) fail("a thread ends while its warp waits for it");
         if (arrived > 0) fail("a thread ends while its block waits for it");
@@ -132,9 +100,6 @@ __attribute__((noinline)) void prepare(Fiber& fiber) {
     fiber.context.uc_stack.ss_size = STACK;
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, run_bodies, 0);
-#if defined(EMULATE_UNDER_TSAN)
-    fiber.tsan = __tsan_create_fiber(0);
-#endif
 }
 
 void run_block(unsigned threads) {
@@ -142,7 +107,6 @@ void run_block(unsigned threads) {
     std::iota(by_warp.begin(), by_warp.end(), 0u);
     if (order_seed == 1) std::reverse(by_warp.begin(), by_warp.end());
     if (order_seed > 1) std::shuffle(by_warp.begin(), by_warp.end(), std::mt19937(order_seed));
-    order(&body, false);
     warps.assign(threads / WARP_SIZE, Warp{});
     alive = static_cast<int>(threads);
     arrived = 0;
@@ -170,7 +134,6 @@ void run_block(unsigned threads) {
         }
         if (!progress && alive > 0) fail("some threads wait for others that never come");
     }
-    order(&body, true);
 }
 
 // Waits for all lanes of the warp, which must be in the same operation.
@@ -182,7 +145,6 @@ void meet_warp(emulation::Operation operation, unsigned mask) {
     fiber->operation = operation;
     fiber->parity ^= 1;
     const unsigned first = fiber->index / WARP_SIZE * WARP_SIZE;
-    if (operation == emulation::SYNCWARP) order(&warp, false);
     fiber->state = WAITS_FOR_WARP;
     if (++warp.arrived == WARP_SIZE) {
         for (unsigned t = first; t < first + WARP_SIZE; ++t) {
@@ -193,7 +155,6 @@ void meet_warp(emulation::Operation operation, unsigned mask) {
     } else {
         give_way();
     }
-    if (operation == emulation::SYNCWARP) order(&warp, true);
 }
 
 }  // namespace
@@ -229,9 +190,6 @@ void launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void
         return;
     }
     if (block.x % WARP_SIZE != 0) fail("only whole warps are emulated");
-#if defined(EMULATE_UNDER_TSAN)
-    scheduler_tsan = __tsan_get_current_fiber();
-#endif
     body = &kernel;
     blockDim = block;
     gridDim = grid;
@@ -240,13 +198,7 @@ void launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void
         const uint64_t index = order_seed % 2 == 1 ? count - 1 - j : j;
         blockIdx = dim3(static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x % grid.y),
                         static_cast<unsigned>(index / grid.x / grid.y));
-#if defined(__SANITIZE_ADDRESS__)
-        __asan_unpoison_memory_region(pool, POOL);
-#endif
         std::memset(pool, 0xff, shared_bytes);
-#if defined(__SANITIZE_ADDRESS__)
-        __asan_poison_memory_region(pool + shared_bytes, POOL - shared_bytes);
-#endif
         run_block(block.x);
     }
 }
@@ -258,7 +210,6 @@ void __syncthreads() {
     if (warp_of(*fiber).alive != WARP_SIZE || alive != static_cast<int>(blockDim.x)) {
         fail("a block's barrier after some of its threads have ended");
     }
-    order(&pool, false);
     fiber->state = WAITS_FOR_BLOCK;
     if (++arrived == alive) {
         arrived = 0;
@@ -266,7 +217,6 @@ void __syncthreads() {
     } else {
         give_way();
     }
-    order(&pool, true);
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = shared_limit, cudaSuccess; }

@@ -1,7 +1,5 @@
 """What only a GPU can show of the DAG op: streams, graphs, no waiting for the host, repeatability, sizes."""
 
-import math
-
 import pytest
 import torch
 
@@ -9,7 +7,7 @@ from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 from tests import oracles
-from tests.custom_ops.test_dag_loss import gradients, peaked_graph
+from tests.custom_ops.test_dag_loss import gradients
 
 pytestmark = [
     pytest.mark.cuda,
@@ -25,12 +23,12 @@ def built():
         pytest.skip("the CUDA op was not built: no libexlm_dag_cuda from these sources")
 
 
-def graph(B, M, L, dtype=torch.float32, seed=0, missing=0.1, device="cuda"):
+def graph(B, M, L, seed=0):
     """Arguments of dag_loss on the GPU: a whole sentence, and shorter ones."""
-    match, links = oracles.random_graph(B, M, L, seed=seed, dtype=dtype, missing=missing)
+    match, links = oracles.random_graph(B, M, L, seed=seed, dtype=torch.float32, missing=0.1)
     n = torch.tensor([L if b == 0 else max(M, L - b * L // (2 * B)) for b in range(B)])
     m = torch.tensor([M if b == 0 else max(2, M - b) for b in range(B)])
-    return [t.to(device) for t in (match, links, n, m)]
+    return [t.to("cuda") for t in (match, links, n, m)]
 
 
 # Below, at and beyond the edges of warps and of what fits on chip, which differs from GPU to GPU.
@@ -38,17 +36,21 @@ SIZES = [(2, 2), (3, 9), (5, 31), (32, 32), (7, 33), (21, 84), (60, 127), (30, 1
 SIZES += [(20, 257), (77, 316), (40, 352), (40, 353), (9, 700), (5, 1100), (4, 4096)]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize(("M", "L"), SIZES)
-def test_equals_the_cpu_op(M, L, dtype):
-    arguments = graph(3 if L < 1000 else 1, M, L, dtype, seed=L)
+def test_equals_the_cpu_op(M, L):
+    arguments = graph(3 if L < 1000 else 1, M, L, seed=L)
     log_prob, *posteriors = gradients(dag_loss, *arguments)
     match, links, n, m = (t.cpu() for t in arguments)
     expected, *expected_posteriors = gradients(dag_loss, match.double(), links.double(), n, m)
-    single = dtype == torch.float32
-    torch.testing.assert_close(log_prob.cpu().double(), expected, rtol=2e-6 if single else 1e-12, atol=0)
+    torch.testing.assert_close(log_prob.cpu().double(), expected, rtol=2e-6, atol=0)
     for actual, truth in zip(posteriors, expected_posteriors, strict=True):
-        torch.testing.assert_close(actual.cpu().double(), truth, rtol=0, atol=5e-5 if single else 1e-10)
+        torch.testing.assert_close(actual.cpu().double(), truth, rtol=0, atol=5e-5)
+
+
+def test_float64_is_computed_by_the_reference():
+    arguments = [t.double() if t.is_floating_point() else t for t in graph(3, 5, 31)]
+    for a, b in zip(gradients(dag_loss, *arguments), gradients(dag_loss_reference, *arguments), strict=True):
+        assert a.dtype == torch.float64 and torch.equal(a, b)
 
 
 @pytest.mark.parametrize(("B", "M", "L"), [(64, 21, 84), (64, 77, 316), (2, 20, 1500)])
@@ -57,13 +59,6 @@ def test_two_runs_are_bitwise_equal(B, M, L):
     first = gradients(dag_loss, *arguments)
     for _ in range(5):
         assert all(torch.equal(a, b) for a, b in zip(first, gradients(dag_loss, *arguments), strict=True))
-
-
-def test_two_runs_on_peaked_graphs_are_bitwise_equal():
-    match, links = (t.cuda() for t in peaked_graph(77, 100, 5))
-    arguments = match, links, torch.full((4,), 100, device="cuda"), torch.full((4,), 77, device="cuda")
-    first = gradients(dag_loss, *arguments)
-    assert all(torch.equal(a, b) for a, b in zip(first, gradients(dag_loss, *arguments), strict=True))
 
 
 @pytest.mark.parametrize(("M", "L"), [(21, 84), (20, 1500)])
@@ -123,15 +118,6 @@ def test_can_be_captured_in_a_graph(M, L):
         captured.replay()
         expected = gradients(dag_loss, *source[:2], *arguments[2:])
         assert all(torch.equal(a.detach(), b) for a, b in zip(outputs, expected, strict=True))
-
-
-def test_lengths_out_of_range_are_infeasible():
-    match, links = (t.cuda() for t in oracles.random_graph(6, 4, 40, seed=3, dtype=torch.float32))
-    n = torch.tensor([41, 40, -1, 2**40, 40, 40], device="cuda")
-    m = torch.tensor([4, 5, 4, 4, -(2**40), 4], device="cuda")
-    log_prob, grad_match, grad_links = gradients(dag_loss, match, links, n, m)
-    assert log_prob[:5].tolist() == [-math.inf] * 5 and torch.isfinite(log_prob[5])
-    assert not grad_match[:5].any() and not grad_links[:5].any()
 
 
 @pytest.mark.parametrize("scale", [8.0, 60.0])

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from fs_plugins.modules.state_expansion import gather_tokens
 from tests import builders
 
@@ -98,15 +97,6 @@ def test_equals_the_first_layers_on_tokens_and_the_others_on_their_copies(J, fla
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
 
 
-def test_default_is_the_papers_bit_for_bit():
-    model = exlm(0)
-    tokens, targets = SENTENCES[0]
-    features, _ = model.encoder(tokens[None], target=targets[None], features_only=True)
-    assert torch.equal(features[0], by_hand(model, tokens, targets, 0)[0])
-    default = builders.exlm(WORDS, encoder_layers=LAYERS, ext_state_num=K)
-    assert torch.equal(default.encoder(tokens[None], target=targets[None], features_only=True)[0], features)
-
-
 @pytest.mark.parametrize("pre_norm", [True, False])
 @pytest.mark.parametrize("J", range(1, LAYERS + 1))
 def test_without_masks_the_first_layers_are_the_vanilla_mlms(J, pre_norm):
@@ -128,36 +118,6 @@ def test_without_masks_the_first_layers_are_the_vanilla_mlms(J, pre_norm):
         assert not torch.allclose(gather_tokens(features, layout.first_states), wanted, atol=1e-3)
 
 
-def test_only_layers_after_the_expansion_tell_states_apart():
-    """With J = all layers the states of a token say the same words; only their transitions differ."""
-    tokens, targets = (x[None] for x in SENTENCES[0])
-    for J in range(LAYERS + 1):
-        graph, _ = exlm(J).encoder(tokens, target=targets)
-        states = graph.node_states[0].unflatten(0, (-1, K))  # [M, K, d]
-        assert torch.equal(states[:, 1:], states[:, :1].expand_as(states[:, 1:])) == (J == LAYERS)
-        rows = graph.links[0, :-1].exp()
-        torch.testing.assert_close(rows.sum(-1), torch.ones(len(rows)))
-        assert not torch.allclose(rows[0, K:], rows[1, K:], atol=1e-4)
-
-
-@pytest.mark.parametrize("J", [1, LAYERS])
-@pytest.mark.parametrize(
-    ("criterion", "flags"),
-    [
-        (builders.criterion, {}),
-        (builders.criterion, {"state_graph": "sparse"}),
-        (lambda words: NatCtcLossMLM(builders.task(words)), {}),
-    ],
-    ids=["dag", "sparse", "ctc"],
-)
-def test_losses_do_not_depend_on_padding(J, criterion, flags):
-    model, loss_of = exlm(J, **flags), criterion(WORDS)
-    together, _, log = loss_of(model, builders.sample(WORDS, SENTENCES))
-    alone = [loss_of(model, builders.sample(WORDS, [sentence]))[0] for sentence in SENTENCES]
-    assert log["nonfinite"] == 0
-    torch.testing.assert_close(together, sum(alone), rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("J", [1, LAYERS])
 def test_layer_drop(J):
     """Layers that are left out move no other layer to the other side of the expansion."""
@@ -174,23 +134,6 @@ def test_layer_drop(J):
     assert seen == {n: {9 if n < J else expanded} for n in range(LAYERS)}
 
 
-@pytest.mark.parametrize("J", [1, LAYERS])
-def test_heads_read_what_the_features_say(J):
-    model = exlm(J)
-    model.register_classification_head("task", num_classes=2)
-    model.register_token_head("span", 2)
-    tokens = builders.sample(WORDS, [builders.sentence(WORDS, n, [], seed=n) for n in (6, 3)])["net_input"][
-        "src_tokens"
-    ]
-    with torch.no_grad():
-        features, extra = model.encoder(tokens, features_only=True)
-        scores, _ = model(tokens, features_only=True, classification_head_name="task")
-        spans, _ = model(tokens, token_head_name="span")
-    torch.testing.assert_close(scores, model.classification_heads["task"](features), rtol=1e-5, atol=1e-5)
-    tokens_features = gather_tokens(features, extra["layout"].first_states)
-    torch.testing.assert_close(spans, model.token_heads["span"](tokens_features))
-
-
 def test_minus_one_is_after_all_layers():
     assert exlm(-1).encoder.expand_from_layer == LAYERS
 
@@ -199,8 +142,5 @@ def test_minus_one_is_after_all_layers():
 def test_layers_that_are_not_there(J):
     with pytest.raises(ValueError, match=rf"--expand-from-layer {J}: .* from 0 .* to --encoder-layers 3"):
         exlm(J)
-
-
-def test_layers_that_were_left_out():
     with pytest.raises(ValueError, match="--expand-from-layer 3: .* to --encoder-layers 2"):
         exlm(3, encoder_layers_to_keep="0,1")

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.data.property_info import PropertyInfo, fingerprint
@@ -122,20 +121,6 @@ def test_one_mask_at_a_time(hub):
         hub.fill_mask("this")
     with pytest.raises(ValueError, match="300 tokens, the model reads up to 256"):
         hub.extract_features(torch.full((1, 300), 5))
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_classification_heads(kind, hub):
-    hub = hub(kind)
-    hub.register_classification_head("mood", num_classes=3)
-    tokens = hub.encode("this is good", "I am glad .")
-    scores = hub.predict("mood", tokens)
-    torch.testing.assert_close(scores.exp().sum(-1), torch.ones(1))
-    times = MODELS[kind][2].get("repeat_times", 1)
-    repeated = tokens[None].repeat_interleave(times, dim=1)
-    logits, _ = hub.model(repeated, classification_head_name="mood")
-    torch.testing.assert_close(scores, F.log_softmax(logits, -1))
-    torch.testing.assert_close(hub.predict("mood", tokens, return_logits=True), logits)
 
 
 def test_gpt2s_bpe_is_taken_from_the_data_folder(saved, tmp_path):

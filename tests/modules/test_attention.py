@@ -45,17 +45,6 @@ def test_equals_its_definition():
     torch.testing.assert_close(ours(x, rotation, None), ours.out_proj(y))
 
 
-def test_padding_changes_nothing():
-    ours = attention()
-    x = torch.randn(1, 5, 32, dtype=torch.float64)
-    places = coordinates(1, 8)
-    alone = ours(x, ours.rot_emb.tables(places[:, :5], x.dtype), None)
-    padded = torch.cat([x, torch.randn(1, 3, 32, dtype=torch.float64)], dim=1)
-    bias = attention_bias((torch.arange(8) < 5)[None], x.dtype)
-    together = ours(padded, ours.rot_emb.tables(places, x.dtype), bias)[:, :5]
-    torch.testing.assert_close(together, alone)
-
-
 def test_dropout_is_for_training_only():
     ours = attention(dropout=0.5)
     x = torch.randn(1, 5, 32, dtype=torch.float64)
@@ -101,20 +90,3 @@ def test_attention_with_dropout(rate, padded):
     grads = [torch.autograd.grad(out, (q, k, v), incoming, retain_graph=True) for out in (y, expected)]
     for ours, theirs in zip(*grads, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-9)
-
-
-def test_attention_with_dropout_in_half_precision():
-    """Only what goes in and comes out is rounded."""
-    torch.manual_seed(1)
-    q, k, v = (torch.randn(2, 2, 30, 8).bfloat16() for _ in range(3))
-    results = []
-    for dtype in (torch.bfloat16, torch.float32):
-        torch.manual_seed(2)
-        results.append(attention_with_dropout(*(t.to(dtype) for t in (q, k, v)), None, 0.1))
-    assert torch.equal(results[0], results[1].bfloat16())
-
-
-def test_checkpoint_keeps_three_projections():
-    names = set(attention().state_dict())
-    projections = {f"{p}_proj.{t}" for p in "qkv" for t in ("weight", "bias")}
-    assert names == projections | {"out_proj.weight", "out_proj.bias", "rot_emb.inv_freq"}

@@ -38,15 +38,6 @@ def test_equals_its_formula(monkeypatch, H, chunk_bytes):
         torch.testing.assert_close(single.grad.double(), double.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_rows_are_distributions_over_later_nodes():
-    edges = edge_mask(torch.tensor([6, 3]), 6)
-    links = transition_log_probs(torch.randn(2, 6, 8), torch.randn(2, 6, 8), torch.randn(2, 6, 2), edges)
-    assert (links.exp().sum(-1)[edges.any(-1)] - 1).abs().max() < 1e-6
-    assert (links[~edges] == -math.inf).all()
-    assert not links.isnan().any()
-    assert edges[1].nonzero().tolist() == [[0, 1], [0, 2], [1, 2]]
-
-
 def test_rows_without_successor_have_no_gradient():
     q = torch.randn(1, 4, 8, requires_grad=True)
     links = transition_log_probs(
@@ -64,28 +55,6 @@ def test_extreme_scores_stay_finite():
     assert torch.isfinite(links[0, :-1, -1]).all()
     links.backward(torch.ones_like(links))
     assert torch.isfinite(q.grad).all()
-
-
-def test_a_second_derivative_is_refused():
-    leaves = [torch.randn(1, 5, n, requires_grad=True) for n in (8, 8, 2)]
-    links = transition_log_probs(*leaves, edge_mask(torch.tensor([5]), 5))
-    gradients = torch.autograd.grad(links.exp().square().sum(), leaves, create_graph=True)
-    for gradient in gradients:
-        with pytest.raises(RuntimeError, match="once_differentiable"):
-            gradient.sum().backward(retain_graph=True)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_gives_float32(dtype):
-    arguments = [torch.randn(2, 9, n) for n in (16, 16, 4)]
-    edges = edge_mask(torch.tensor([9, 9]), 9)
-    full = transition_log_probs(*arguments, edges)
-    leaves = [t.to(dtype).requires_grad_() for t in arguments]
-    low = transition_log_probs(*leaves, edges)
-    assert low.dtype == torch.float32
-    torch.testing.assert_close(low[edges], full[edges], rtol=0, atol=0.1)
-    low[edges].sum().backward()
-    assert all(t.grad.dtype == dtype for t in leaves)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -111,8 +80,3 @@ def test_scores_are_float32_where_queries_and_keys_are_half(dtype):
     for low, double in zip(leaves, doubles, strict=True):
         error = (low.grad.double() - double.grad).abs().max() / double.grad.abs().max()
         assert error < 0.02  # of the gradient's own rounding
-
-
-def test_max_transition_length():
-    mask = edge_mask(torch.tensor([5]), 5, max_length=2)
-    assert mask[0].nonzero().tolist() == [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3], [2, 4], [3, 4]]

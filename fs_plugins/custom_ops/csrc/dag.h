@@ -39,7 +39,7 @@ enum {
     EXLM_DAG_TOO_LARGE = -4,  // CUDA: more than 16,352 nodes or 2^20 targets
 };
 
-// Type of match, links, log_prob and their gradients.
+// Type of match, links, log_prob and their gradients on the CPU.
 enum { EXLM_DAG_FLOAT32 = 0, EXLM_DAG_FLOAT64 = 1 };
 
 EXLM_API const char* exlm_dag_source_hash(void);
@@ -66,31 +66,31 @@ EXLM_API int exlm_dag_backward_cpu(int dtype, int64_t B, int64_t M, int64_t L,
                                    void* grad_links,               // [B][L][L]
                                    int num_threads);
 
-// ---- CUDA (dag_cuda.cu). Pointers are to device memory of the current device; stream is a cudaStream_t. Nothing is
-// allocated and nothing waits for the host: the caller brings `workspace` for the backward pass, of the type of the
-// input, at a multiple of 16 bytes. Lengths out of range count as a sentence without a path. alpha has the type of the input, and holds f(i, u) as
-// two numbers, exponent and mantissa: f = mantissa * 2^exponent.
+// ---- CUDA (dag_cuda.cu), float32 only. Pointers are to device memory of the current device; stream is a cudaStream_t.
+// Nothing is allocated and nothing waits for the host: the caller brings `workspace` for the backward pass, at a
+// multiple of 16 bytes. Lengths out of range count as a sentence without a path. alpha holds f(i, u) as two numbers,
+// exponent and mantissa: f = mantissa * 2^exponent.
 
 // What a positive return code means, in CUDA's words.
 EXLM_API const char* exlm_dag_error_string_cuda(int code);
 
-EXLM_API int exlm_dag_forward_cuda(int dtype, int64_t B, int64_t M, int64_t L,
-                                   const void* match,              // [B][M][L]
-                                   const void* links,              // [B][L][L]
-                                   const int64_t* node_lengths,    // [B]
-                                   const int64_t* target_lengths,  // [B]
-                                   void* log_prob,                 // [B]
-                                   void* alpha,                    // [B][M][L][2]
+EXLM_API int exlm_dag_forward_cuda(int64_t B, int64_t M, int64_t L,
+                                   const float* match,              // [B][M][L]
+                                   const float* links,              // [B][L][L]
+                                   const int64_t* node_lengths,     // [B]
+                                   const int64_t* target_lengths,   // [B]
+                                   float* log_prob,                 // [B]
+                                   float* alpha,                    // [B][M][L][2]
                                    void* stream);
 
-EXLM_API int exlm_dag_backward_cuda(int dtype, int64_t B, int64_t M, int64_t L,
-                                    const void* grad_log_prob,      // [B]
-                                    const void* match,              // [B][M][L]
-                                    const void* links,              // [B][L][L]
+EXLM_API int exlm_dag_backward_cuda(int64_t B, int64_t M, int64_t L,
+                                    const float* grad_log_prob,     // [B]
+                                    const float* match,             // [B][M][L]
+                                    const float* links,             // [B][L][L]
                                     const int64_t* node_lengths,    // [B]
                                     const int64_t* target_lengths,  // [B]
-                                    const void* alpha,              // [B][M][L][2], from the forward pass
-                                    void* grad_match,               // [B][M][L]
-                                    void* grad_links,               // [B][L][L]
-                                    void* workspace,                // [B][M][L up to a multiple of 32][2]
+                                    const float* alpha,             // [B][M][L][2], from the forward pass
+                                    float* grad_match,              // [B][M][L]
+                                    float* grad_links,              // [B][L][L]
+                                    float* workspace,               // [B][M][L up to a multiple of 32][2]
                                     void* stream);

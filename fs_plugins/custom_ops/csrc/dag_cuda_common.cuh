@@ -19,26 +19,23 @@ constexpr int WARP = 32;
 constexpr int STEP_WARPS = 8;  // of a block, where a block is not a sentence
 constexpr unsigned ALL = 0xffffffffu;
 
-template <typename T>
-__device__ T warp_max(T x) {
-    for (int step = WARP / 2; step > 0; step /= 2) x = larger(x, __shfl_xor_sync(ALL, x, step));
+__device__ float warp_max(float x) {
+    for (int step = WARP / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(ALL, x, step));
     return x;
 }
 
-template <typename T>
-__device__ T warp_sum(T x) {
+__device__ float warp_sum(float x) {
     for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(ALL, x, step);
     return x;
 }
 
 // Largest x of the block, for all its threads; scratch has an entry for each warp and is free again on return.
-template <typename T>
-__device__ T block_max(T x, T* scratch) {
+__device__ float block_max(float x, float* scratch) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     x = warp_max(x);
     if (lane == 0) scratch[warp] = x;
     __syncthreads();
-    x = warp_max(lane < warps ? scratch[lane] : static_cast<T>(-INFINITY));
+    x = warp_max(lane < warps ? scratch[lane] : -INFINITY);
     __syncthreads();
     return x;
 }
@@ -65,10 +62,9 @@ struct Band {
 // What the backward pass has to do for a sentence.
 enum Work { WORK_ZEROS, WORK_NANS, WORK_POSTERIORS };
 
-template <typename T>
-__device__ Work backward_work(const Band& band, const Scaled<T>* alpha, int L, T grad) {
+__device__ Work backward_work(const Band& band, const Scaled* alpha, int L, float grad) {
     if (band.m == 0 || grad == 0) return WORK_ZEROS;
-    const Scaled<T> end = alpha[static_cast<int64_t>(band.m - 1) * L + band.n - 1];
+    const Scaled end = alpha[static_cast<int64_t>(band.m - 1) * L + band.n - 1];
     if (end.is_nan()) return WORK_NANS;
     return end.is_zero() ? WORK_ZEROS : WORK_POSTERIORS;
 }
@@ -79,19 +75,17 @@ struct Ratios {
     int M, width;
     __host__ __device__ Ratios(int M_, int L) : M(M_), width((L + WARP - 1) / WARP * WARP) {}
     __host__ __device__ int64_t size() const { return static_cast<int64_t>(M) * width; }
-    template <typename T>
-    __device__ Scaled<T>* of(void* workspace, int64_t b) const {
-        return static_cast<Scaled<T>*>(workspace) + b * size();
+        __device__ Scaled* of(void* workspace, int64_t b) const {
+        return static_cast<Scaled*>(workspace) + b * size();
     }
 };
 
 // grad_match [M][L] of a sentence without posteriors, by the whole block.
-template <typename T>
-__device__ void fill_grad_match(Work work, const Band& band, int M, int L, T* grad_match) {
-    const T inside = work == WORK_NANS ? static_cast<T>(NAN) : T(0);
+__device__ void fill_grad_match(Work work, const Band& band, int M, int L, float* grad_match) {
+    const float inside = work == WORK_NANS ? NAN : 0.0f;
     for (int i = threadIdx.x / WARP; i < M; i += blockDim.x / WARP) {
         for (int u = threadIdx.x % WARP; u < L; u += WARP) {
-            grad_match[static_cast<int64_t>(i) * L + u] = i < band.m && u < band.n ? inside : T(0);
+            grad_match[static_cast<int64_t>(i) * L + u] = i < band.m && u < band.n ? inside : 0.0f;
         }
     }
 }

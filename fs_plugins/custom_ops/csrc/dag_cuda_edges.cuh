@@ -7,13 +7,13 @@
 namespace exlm {
 
 // A warp for the edges from GROUP nodes to a slice; lane: u.
-template <typename T>
 __global__ void __launch_bounds__(STEP_WARPS* WARP)
-    edge_gradients(const T* grad_log_prob, const T* links, const int64_t* node_lengths, const int64_t* target_lengths,
-                   const Scaled<T>* alpha, T* grad_links, void* workspace, int M, int L) {
+    edge_gradients(const float* grad_log_prob, const float* links, const int64_t* node_lengths,
+                   const int64_t* target_lengths, const Scaled* alpha, float* grad_links, void* workspace, int M,
+                   int L) {
     constexpr int ROWS = WARP / GROUP;  // of alpha, read at a time
     struct alignas(16) Rows {
-        Scaled<T> at[WARP];
+        Scaled at[WARP];
     };
     __shared__ Rows staged[STEP_WARPS];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, c = blockIdx.y, u = WARP * c + lane;
@@ -24,18 +24,18 @@ __global__ void __launch_bounds__(STEP_WARPS* WARP)
     links += b * L * L;
     alpha += b * M * L;
     grad_links += b * L * L;
-    const T grad = grad_log_prob[b];
+    const float grad = grad_log_prob[b];
     const Work work = backward_work(band, alpha, L, grad);
     const Ratios ratios(M, L);
-    const Scaled<T>* const column = ratios.of<T>(workspace, b) + u;
+    const Scaled* const column = ratios.of(workspace, b) + u;
 
-    T edges[GROUP], sums[GROUP];
+    float edges[GROUP], sums[GROUP];
 #pragma unroll
     for (int j = 0; j < GROUP; ++j) {
         const int v = v0 + j;
         const bool edge = work == WORK_POSTERIORS && v < u && u < band.n;
-        const T link = edge ? links[static_cast<int64_t>(v) * L + u] : static_cast<T>(-INFINITY);
-        edges[j] = link == link ? link : static_cast<T>(-INFINITY);  // a NaN here is on no path
+        const float link = edge ? links[static_cast<int64_t>(v) * L + u] : -INFINITY;
+        edges[j] = link == link ? link : -INFINITY;  // a NaN here is on no path
         sums[j] = 0;
     }
     if (work == WORK_POSTERIORS && v0 < WARP * (c + 1)) {
@@ -46,18 +46,18 @@ __global__ void __launch_bounds__(STEP_WARPS* WARP)
         for (int i0 = first; i0 <= last; i0 += ROWS) {
             const int row = i0 + lane / GROUP - 1, v = v0 + lane % GROUP;
             const bool alive = row < last && band.holds(row, v);
-            const Scaled<T> node = alive ? alpha[static_cast<int64_t>(row) * L + v] : Scaled<T>::zero();
-            Scaled<T> to[ROWS];
+            const Scaled node = alive ? alpha[static_cast<int64_t>(row) * L + v] : Scaled::zero();
+            Scaled to[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
-                to[r] = i0 + r <= last ? column[static_cast<int64_t>(i0 + r) * ratios.width] : inverse_of_zero<T>();
+                to[r] = i0 + r <= last ? column[static_cast<int64_t>(i0 + r) * ratios.width] : inverse_of_zero();
             }
             staged[warp].at[lane] = node;
             __syncwarp();
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
-                const Group<T> from(staged[warp].at + GROUP * r);
-                T shares[GROUP];
+                const Group from(staged[warp].at + GROUP * r);
+                float shares[GROUP];
                 shares_of(edges, from, to[r].exponent, shares);
 #pragma unroll
                 for (int j = 0; j < GROUP; ++j) sums[j] += from.at[j].mantissa * (to[r].mantissa * shares[j]);
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(STEP_WARPS* WARP)
     for (int j = 0; j < GROUP; ++j) {
         const int v = v0 + j;
         if (v >= L || u >= L) continue;
-        T value = work == WORK_POSTERIORS ? grad * sums[j] : T(0);
+        float value = work == WORK_POSTERIORS ? grad * sums[j] : 0.0f;
         if (work == WORK_NANS && v < u && u < band.n) value = NAN;
         grad_links[static_cast<int64_t>(v) * L + u] = value;
     }

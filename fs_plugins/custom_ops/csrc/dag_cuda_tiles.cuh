@@ -15,10 +15,8 @@ namespace exlm {
 
 // Warps of a block at most, so that a thread may have 80, 168 or 255 registers. OWN: tiles that a warp has in
 // registers.
-template <typename T, int OWN>
-constexpr int MAX_WARPS = sizeof(T) == 8 ? 8
-                          : OWN == 1     ? 24
-                                         : 12;
+template <int OWN>
+constexpr int MAX_WARPS = OWN == 1 ? 24 : 12;
 
 enum Pass { SUM_OF_PATHS, POSTERIORS };
 
@@ -31,13 +29,13 @@ struct alignas(16) Tile {
 };
 
 // How a block shares out sentences of up to L nodes.
-template <typename T, int OWN, Pass PASS>
+template <int OWN, Pass PASS>
 struct TileLayout {
     static constexpr bool FACTORED = PASS == SUM_OF_PATHS && OWN > 1;
-    static constexpr int SIZE = FACTORED ? BUNDLE<T> : GROUP;      // nodes of a group
-    static constexpr int NUMBERS = FACTORED ? FACTORS<T> : GROUP;  // of a lane's edges
+    static constexpr int SIZE = FACTORED ? BUNDLE : GROUP;      // nodes of a group
+    static constexpr int NUMBERS = FACTORED ? FACTORS : GROUP;  // of a lane's edges
     static constexpr int GROUPS = WARP / SIZE;                     // of a slice
-    static constexpr int MOST = MAX_WARPS<T, OWN>;
+    static constexpr int MOST = MAX_WARPS<OWN>;
     static constexpr int PARTS = OWN == 1 && MOST > 12 ? 12 : MOST;  // sent to a node: 3 slices have 12 tiles at most
     static constexpr int SLOT_SIZE = WARP * NUMBERS;
     int slices, warps, each, slots;
@@ -54,36 +52,36 @@ struct TileLayout {
     __host__ __device__ int64_t bytes() const {
         const int64_t numbers = slices * WARP + parts(), edges = static_cast<int64_t>(warps) * slots * SLOT_SIZE;
         const int64_t many =
-            (OWN > 1 ? sizeof(Tile) * warps * each : 0) + (FACTORED ? sizeof(Weights<T>) * GROUPS * slices : 0);
-        return (2 * numbers + edges) * static_cast<int64_t>(sizeof(T)) + many;
+            (OWN > 1 ? sizeof(Tile) * warps * each : 0) + (FACTORED ? sizeof(Weights) * GROUPS * slices : 0);
+        return (2 * numbers + edges) * static_cast<int64_t>(sizeof(float)) + many;
     }
 };
 
-template <typename T, int OWN, Pass PASS>
+template <int OWN, Pass PASS>
 struct SharedMemory {
-    Scaled<T>* nodes;     // [32 * slices] the row that is sent from (backward: that before the row at hand)
-    Scaled<T>* parts;     // [slices][PARTS][32] forward: what the warps have sent
-    T* posterior_parts;   // the same of the backward pass, in the same memory
-    Scaled<T>* ratios;    // [32 * slices] backward: the row at hand, as in Ratios; behind the parts
-    T* slots;             // [warps][slots][SLOT_SIZE] tiles
-    Tile* tiles;          // [warps][each] if a warp has more than one
-    Weights<T>* weights;  // [GROUPS * slices] forward, likewise: the nodes once more
-    __device__ SharedMemory(unsigned char* pool, const TileLayout<T, OWN, PASS>& layout) {
-        nodes = reinterpret_cast<Scaled<T>*>(pool);
+    Scaled* nodes;           // [32 * slices] the row that is sent from (backward: that before the row at hand)
+    Scaled* parts;           // [slices][PARTS][32] forward: what the warps have sent
+    float* posterior_parts;  // the same of the backward pass, in the same memory
+    Scaled* ratios;          // [32 * slices] backward: the row at hand, as in Ratios; behind the parts
+    float* slots;            // [warps][slots][SLOT_SIZE] tiles
+    Tile* tiles;             // [warps][each] if a warp has more than one
+    Weights* weights;        // [GROUPS * slices] forward, likewise: the nodes once more
+    __device__ SharedMemory(unsigned char* pool, const TileLayout<OWN, PASS>& layout) {
+        nodes = reinterpret_cast<Scaled*>(pool);
         parts = nodes + layout.slices * WARP;
-        posterior_parts = reinterpret_cast<T*>(parts);
-        ratios = reinterpret_cast<Scaled<T>*>(posterior_parts + layout.parts());
-        slots = reinterpret_cast<T*>(parts + layout.parts());
+        posterior_parts = reinterpret_cast<float*>(parts);
+        ratios = reinterpret_cast<Scaled*>(posterior_parts + layout.parts());
+        slots = reinterpret_cast<float*>(parts + layout.parts());
         tiles = reinterpret_cast<Tile*>(slots + layout.warps * layout.slots * layout.SLOT_SIZE);
-        weights = reinterpret_cast<Weights<T>*>(tiles + layout.warps * layout.each);
+        weights = reinterpret_cast<Weights*>(tiles + layout.warps * layout.each);
     }
 };
 
 // What a warp owns of a sentence's tiles: numbers warp, warp + warps, ..., at most 32. Lane t knows about tile t, and
 // so do all by `tiles`; if a warp has one tile (OWN = 1), all lanes know.
-template <typename T, int OWN, Pass PASS>
+template <int OWN, Pass PASS>
 class WarpTiles {
-    using Layout = TileLayout<T, OWN, PASS>;
+    using Layout = TileLayout<OWN, PASS>;
     Tile mine;
     int first_step, last_step;  // between which the tile is at work
     uint32_t followed;          // bit t: tile t + 1 is of the slice of tile t
@@ -134,17 +132,17 @@ public:
 
 // A slot is read in packs of 16 bytes a lane: the place of a lane's j-th number of COUNT. What does not fill a pack
 // follows the others.
-template <typename T, int COUNT>
+template <int COUNT>
 __device__ int place_in_slot(int lane, int j) {
-    constexpr int PACK = 16 / sizeof(T), PACKED = COUNT / PACK * PACK;
+    constexpr int PACK = 16 / sizeof(float), PACKED = COUNT / PACK * PACK;
     return j >= PACKED ? j * WARP + lane : (j / PACK * WARP + lane) * PACK + j % PACK;
 }
 
-template <typename T, int COUNT>
-__device__ void read_slot(const T* slot, T (&numbers)[COUNT]) {
-    constexpr int PACK = 16 / sizeof(T);
+template <int COUNT>
+__device__ void read_slot(const float* slot, float (&numbers)[COUNT]) {
+    constexpr int PACK = 16 / sizeof(float);
     struct alignas(16) Pack {
-        T at[PACK];
+        float at[PACK];
     };
     const Pack* const packs = reinterpret_cast<const Pack*>(slot) + threadIdx.x % WARP;
 #pragma unroll
@@ -154,13 +152,13 @@ __device__ void read_slot(const T* slot, T (&numbers)[COUNT]) {
         for (int l = 0; l < PACK; ++l) numbers[j + l] = pack.at[l];
     }
 #pragma unroll
-    for (int j = COUNT / PACK * PACK; j < COUNT; ++j) numbers[j] = slot[place_in_slot<T, COUNT>(threadIdx.x % WARP, j)];
+    for (int j = COUNT / PACK * PACK; j < COUNT; ++j) numbers[j] = slot[place_in_slot<COUNT>(threadIdx.x % WARP, j)];
 }
 
 // Links of a tile: to a lane's node those from the group; for POSTERIORS, which wants them in the other direction, four
 // of the tile's rows at a time. -inf where there is no edge.
-template <typename Layout, Pass PASS, typename T>
-__device__ void fetch_tile(const T* links, int L, int n, int slices, Tile tile, T (&values)[Layout::NUMBERS]) {
+template <typename Layout, Pass PASS>
+__device__ void fetch_tile(const float* links, int L, int n, int slices, Tile tile, float (&values)[Layout::NUMBERS]) {
     constexpr int GROUPS = Layout::GROUPS;
     const int lane = threadIdx.x % WARP;
     int v = Layout::SIZE * tile.group, u = WARP * tile.slice + lane, step = 1;
@@ -169,35 +167,35 @@ __device__ void fetch_tile(const T* links, int L, int n, int slices, Tile tile, 
         u = GROUP * (GROUPS * slices - 1 - tile.group) + lane % GROUP;
         step = GROUPS;
     }
-    const T* from = links + static_cast<int64_t>(v) * L + u;
+    const float* from = links + static_cast<int64_t>(v) * L + u;
 #pragma unroll
     for (int j = 0; j < Layout::SIZE; ++j, v += step, from += step * L) {
-        values[j] = v < u && u < n ? *from : static_cast<T>(-INFINITY);
+        values[j] = v < u && u < n ? *from : -INFINITY;
     }
 }
 
 // Puts a tile into a slot.
-template <typename T, Pass PASS, int COUNT>
-__device__ void store_tile(const T (&values)[COUNT], T* slot) {
+template <Pass PASS, int COUNT>
+__device__ void store_tile(const float (&values)[COUNT], float* slot) {
     const int lane = threadIdx.x % WARP;
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) {
         if (PASS != POSTERIORS) {
-            slot[place_in_slot<T, COUNT>(lane, j)] = values[j];
+            slot[place_in_slot<COUNT>(lane, j)] = values[j];
             continue;
         }
         // The backward pass comes here only if all paths are free of NaN: an edge that is one is on none.
-        slot[place_in_slot<T, COUNT>(WARP / GROUP * j + lane / GROUP, lane % GROUP)] =
-            values[j] == values[j] ? values[j] : static_cast<T>(-INFINITY);
+        slot[place_in_slot<COUNT>(WARP / GROUP * j + lane / GROUP, lane % GROUP)] =
+            values[j] == values[j] ? values[j] : -INFINITY;
     }
 }
 
 // The warp's tiles into registers and slots: links, or (FACTORED) what is made of them. A tile is asked for before the
 // one before it is worked on.
-template <typename T, int OWN, Pass PASS, int COUNT>
-__device__ void load_tiles(const T* links, int L, int n, const WarpTiles<T, OWN, PASS>& owned, T* slots,
-                           T (&own)[OWN][COUNT]) {
-    using Layout = TileLayout<T, OWN, PASS>;
+template <int OWN, Pass PASS, int COUNT>
+__device__ void load_tiles(const float* links, int L, int n, const WarpTiles<OWN, PASS>& owned, float* slots,
+                           float (&own)[OWN][COUNT]) {
+    using Layout = TileLayout<OWN, PASS>;
 #pragma unroll
     for (int t = 0; t < OWN; ++t) {
         if (t < owned.count) fetch_tile<Layout, PASS>(links, L, n, owned.slices, owned.tile(t), own[t]);
@@ -207,30 +205,30 @@ __device__ void load_tiles(const T* links, int L, int n, const WarpTiles<T, OWN,
         if (t >= owned.count) break;
         if constexpr (Layout::FACTORED) to_factors(own[t]);
         if (PASS != POSTERIORS) continue;
-        store_tile<T, PASS>(own[t], slots);
+        store_tile<PASS>(own[t], slots);
         __syncwarp();
         read_slot(slots, own[t]);
         __syncwarp();
     }
     if (OWN == 1 || owned.count <= OWN) return;
-    T next[COUNT];
+    float next[COUNT];
     fetch_tile<Layout, PASS>(links, L, n, owned.slices, owned.tile(OWN), next);
     for (int t = OWN; t < owned.count; ++t) {
-        T values[COUNT];
+        float values[COUNT];
 #pragma unroll
         for (int j = 0; j < Layout::SIZE; ++j) values[j] = next[j];
         if (t + 1 < owned.count) fetch_tile<Layout, PASS>(links, L, n, owned.slices, owned.tile(t + 1), next);
         if constexpr (Layout::FACTORED) to_factors(values);
-        store_tile<T, PASS>(values, slots + (t - OWN) * Layout::SLOT_SIZE);
+        store_tile<PASS>(values, slots + (t - OWN) * Layout::SLOT_SIZE);
     }
     __syncwarp();
 }
 
 // Calls add(t, tile, numbers, goes_on, ends) for each of the warp's tiles that are at work from target i: goes_on if
 // the tile before is of the same slice and at work, ends if the next one isn't, so that the sum is to be sent.
-template <typename T, int OWN, Pass PASS, int COUNT, typename Add>
-__device__ void for_own_tiles(const WarpTiles<T, OWN, PASS>& owned, int i, const T* slots, const T (&own)[OWN][COUNT],
-                              Add add) {
+template <int OWN, Pass PASS, int COUNT, typename Add>
+__device__ void for_own_tiles(const WarpTiles<OWN, PASS>& owned, int i, const float* slots,
+                              const float (&own)[OWN][COUNT], Add add) {
     const uint32_t at_work = owned.at_work(i);
     uint32_t going_on = owned.continuing(at_work);
     asm volatile("" : "+r"(going_on));  // not worked out anew for each tile
@@ -241,9 +239,9 @@ __device__ void for_own_tiles(const WarpTiles<T, OWN, PASS>& owned, int i, const
     }
     if (OWN == 1) return;
     uint32_t bit = 1u << OWN;
-    for (int t = OWN; t < owned.count; ++t, bit *= 2, slots += TileLayout<T, OWN, PASS>::SLOT_SIZE) {
+    for (int t = OWN; t < owned.count; ++t, bit *= 2, slots += TileLayout<OWN, PASS>::SLOT_SIZE) {
         if ((at_work & bit) == 0) continue;
-        T numbers[COUNT];
+        float numbers[COUNT];
         read_slot(slots, numbers);
         add(t, owned.tile(t), numbers, (going_on & bit) != 0, (going_on & bit << 1) == 0);
     }
