@@ -18,7 +18,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from omegaconf import DictConfig, open_dict
 
 from fs_plugins.data.property_info import PropertyInfo
-from fs_plugins.data.squad_tokens import dictionary_hash
+from fs_plugins.data.squad import dictionary_hash
 from fs_plugins.data.text_codecs import MANIFEST
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
@@ -73,8 +73,11 @@ class Checkpoint:
 
     @property
     def has_transitions(self) -> bool:
-        """Whether transitions between states were trained."""
-        return self.states is not None and self.criterion != "nat_ctc_loss_mlm"
+        """Whether transitions between states were trained. A fine-tuning does not train them, nor does it say
+        what was pre-trained: there biases that are still zero, as initialised, tell."""
+        if self.states is None or self.criterion in ("nat_dag_loss_mlm", "nat_ctc_loss_mlm"):
+            return self.criterion == "nat_dag_loss_mlm"
+        return bool(self.model.encoder.query_linear.bias.any())
 
     @property
     def copies(self) -> int:

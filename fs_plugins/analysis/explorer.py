@@ -152,7 +152,7 @@ class Explorer:
             masks=masks,
             nodes=sentence.nodes(self.checkpoint.states, top),
             transitions=reader.links.exp().tolist(),
-            best=sentence.read(reader.best_of(masks), by_order=True),
+            best=sentence.read(reader.best(masks), by_order=True),
             best_free=sentence.read(reader.best(), by_order=False),
             samples=[
                 reading

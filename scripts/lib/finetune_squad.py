@@ -15,7 +15,7 @@ from lib.folders import CONFIGS
 from lib.launch import TOKENS_PER_GPU, Training, launch, split_sentences
 
 SCRIPT = "finetune_squad.sh"
-FILES = ("dict.txt", "train.npz", "train.json", "valid.npz", "valid.json")
+FILES = ("dict.txt", "train.npz", "valid.npz")
 RESULT = "scores.json"
 WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-answer-tokens")
 OTHER_DICTIONARY = (
@@ -99,10 +99,10 @@ def window_flags(recipe: Flags, user: Flags, pretrained: Pretrained) -> Flags:
 
 def labelled_windows(data: Path, flags: Flags) -> int:
     """Windows of the training set that are trained on."""
-    from fs_plugins.data import squad_tokens
+    from fs_plugins.data.squad import load_split
     from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
 
-    windows = make_windows(squad_tokens.load(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
+    windows = make_windows(load_split(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
     return int((windows.labels[:, 0] != NO_LABEL).sum())
 
 

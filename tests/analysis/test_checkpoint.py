@@ -33,6 +33,19 @@ def test_a_checkpoint_of_older_fairseq_has_args_instead_of_cfg(save_checkpoint, 
     assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_base", "nat_dag_loss_mlm", "masked_lm")
 
 
+def test_transitions_of_a_fine_tuning_are_those_of_its_pre_training(save_checkpoint):
+    """Its criterion does not say whether they were trained: with nat_ctc_loss_mlm they were not."""
+    for criterion, trained in (("nat_dag_loss_mlm", True), ("nat_ctc_loss_mlm", False), ("masked_lm", False)):
+        arch = "p_roberta_base" if criterion == "masked_lm" else "exlm_base"
+        assert load_checkpoint(save_checkpoint(arch, criterion=criterion)).has_transitions == trained
+    path = save_checkpoint("exlm_base", task="glue", criterion="glue_prediction")
+    assert not load_checkpoint(path).has_transitions
+    state = torch.load(path)
+    state["model"]["encoder.query_linear.bias"][0] = 0.1
+    torch.save(state, path)
+    assert load_checkpoint(path).has_transitions
+
+
 def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, tmp_path, corpus):
     state = torch.load(save_checkpoint("exlm_base"))
     state["cfg"]["task"]["data"] = os.path.join("runs", "data-bin")
