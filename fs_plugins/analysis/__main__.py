@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 from fs_plugins.analysis.atom_probe import atom_probe
-from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.entropy import corpus_entropy
 from fs_plugins.analysis.filling import FILLINGS, filling
 from fs_plugins.analysis.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import SEED, load_samples
+from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 CAUGHT = (ValueError, OSError, RuntimeError, pickle.UnpicklingError)
 

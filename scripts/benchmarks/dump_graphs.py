@@ -18,8 +18,8 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
-from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 
 def samples(checkpoint: Checkpoint, folder: Path, count: int, tokens: int, masked: int) -> tuple[Tensor, ...]:

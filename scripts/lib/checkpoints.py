@@ -54,7 +54,7 @@ def read_checkpoint(path: Path) -> Pretrained:
     """
     from fairseq.models import ARCH_MODEL_REGISTRY
 
-    from fs_plugins.analysis import checkpoint
+    from fs_plugins.models import checkpoint
     from fs_plugins.models.exlm import ExLMModel
 
     try:
@@ -109,7 +109,7 @@ def _model_flags(arch: str, model) -> list[str]:
 
 def _own_symbols(path: Path, state: dict, cfg, entries: int) -> tuple[list[str] | None, str]:
     """(symbols, where from): what the checkpoint holds itself, or the dict.txt that it names."""
-    from fs_plugins.analysis.checkpoint import find_dictionary, held_symbols
+    from fs_plugins.models.checkpoint import find_dictionary, held_symbols
 
     held = held_symbols(state.get("task_state") or {})
     if held is not None:

@@ -79,8 +79,7 @@ def check_data(data: Path, dataset: str) -> tuple[int, str, list[str]]:
     Raises:
         UserError: if nothing can be learned from the data.
     """
-    from fs_plugins.data.property_datasets import one_class_only, read_labels
-    from fs_plugins.data.property_info import PropertyInfo, read_folder
+    from fs_plugins.data.property_info import PropertyInfo, one_class_only, read_folder, read_labels
 
     if not (data / FILE).is_file():
         raise UserError(f"{data / FILE} does not exist: DATA is a folder made by prepare_moleculenet.py")

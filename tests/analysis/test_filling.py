@@ -126,9 +126,3 @@ def test_originals_that_are_no_molecules_are_left_out(caplog):
 )
 def test_canonical(smiles, expected):
     assert filling.canonical(smiles) == expected
-
-
-def test_the_number_of_fillings():
-    predictor = MaskedPredictor(builders.model("p_roberta_base", WORDS, **builders.SMALL))
-    with pytest.raises(ValueError, match="at least 1, got 0"):
-        filling.filling(predictor, [], 0.3, fillings=0)

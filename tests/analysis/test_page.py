@@ -188,10 +188,3 @@ def test_words_that_look_like_markup(filling, opened):
     cells = browser.find_elements("css selector", "#words tr td:first-child")
     assert [cell.get_attribute("textContent") for cell in cells] == ODD
     assert texts(browser, "button.reading span")[0] == ODD[0]
-
-
-def test_no_reading_of_so_many_words(filling, opened):
-    browser = opened(replace(filling, best=None, samples=[], samples_free=[]))
-    assert "no path has so many states" in texts(browser, "#readings")[0]
-    shown = [node.index for node in shown_nodes(filling)]
-    assert lit_nodes(browser) == [u for u in filling.best_free.nodes if u in shown]

@@ -34,13 +34,6 @@ def test_heatmap_shows_the_transition_matrix(filling):
     assert labels[first] == " · ".join(word.text for word in nodes[first].words[:3])
 
 
-def test_states_of_the_ends_that_no_path_passes_are_left_out(filling):
-    kept = {node.index for node in shown_nodes(filling)}
-    for node in filling.nodes:
-        end = node.index in (0, len(filling.nodes) - 1)
-        assert (node.index in kept) == (end or node.mask > 0 or node.visit_prob >= 0.01)
-
-
 def test_words_that_look_like_markup_or_have_no_letters(filling, tmp_path):
     texts = ("$x_1", "a$b$c", "%", "\\frac", "日本", "\\n", "")
     filling = copy.deepcopy(filling)

@@ -85,12 +85,6 @@ def test_odds_at_the_threshold_leave_the_answer():
     assert (found["best_exact"], found["best_exact_thresh"]) == (100, -0.5)
 
 
-def test_equal_texts_at_two_places_are_one_answer():
-    answers = table(["w1 w2 w1"], [("q", "w50", 0, [(0, 0)])], WindowSizes(16, 8, 8, 3))
-    answers.add(np.array([[0, 0.0, 1.0, 4, 4], [0, 0.0, 2.0, 6, 6], [0, 0.0, 1.5, 5, 5]]))
-    assert answers.ranked(0) == [("w1", 2.0), ("w2", 1.5)]
-
-
 def test_no_span_at_all_is_no_answer():
     answers = table(["w1 w2"], [("q", "w50", 0, [])], WindowSizes(16, 8, 8, 3))
     answers.add(np.array([[0, -7.0, -math.inf, 0, 0]]))
@@ -207,8 +201,3 @@ def test_best_threshold_equals_trying_all(rows):
     best, at = best_threshold(answered, abstained, odds)
     assert best == pytest.approx(max(score(t) for t in np.arange(-4, 4, 0.5)))
     assert score(at) == pytest.approx(best)
-
-
-def test_infinite_odds_are_never_answered():
-    result = evaluate({"a": "", "b": "x"}, {"a": ["y"], "b": ["x"]}, {"a": math.inf, "b": 0.0})
-    assert result["exact"] == 50

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from fs_plugins.data.molecule_splits import PARTS
-from fs_plugins.data.property_datasets import one_class_only
+from fs_plugins.data.property_info import one_class_only
 from lib.command_line import UserError
 from lib.corpora.indexed import indexed_dataset
 from lib.files import write_lines

@@ -1,4 +1,4 @@
-"""Checkpoints of this package's models, for analysis: model and dictionary, on a CPU or a GPU."""
+"""Checkpoints of this package's models: model and dictionary, on a CPU or a GPU."""
 
 import argparse
 import contextlib
@@ -99,8 +99,8 @@ def load_checkpoint(
     Args:
         path: a file that fairseq-train saved; read with ``weights_only``, so that it cannot run code.
         data: folder with the ``dict.txt`` of the training; by default the one that the checkpoint names,
-            also looked for beside the checkpoint and in the folders above it. Checkpoints of
-            ``--task molecule_property`` hold their dictionary.
+            also looked for beside the checkpoint and in the folders above it, of GLUE in its ``input0``.
+            Checkpoints of ``--task molecule_property`` hold their dictionary.
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU where there is one.
 
     Raises:
@@ -245,7 +245,7 @@ def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLi
         FileNotFoundError: if none has a dict.txt; names those that were tried.
     """
     tried = [Path(given)] if given is not None else stored_folders(checkpoint, stored)
-    for folder in tried:
+    for folder in (inner for outer in tried for inner in (outer, outer / "input0")):
         if (folder / "dict.txt").is_file():
             return folder
     raise FileNotFoundError(
