@@ -97,22 +97,6 @@ def test_long_molecules_stop_or_are_cut(folder, caplog):
     assert len(setup.filter_indices_by_size(indices, dataset, setup.max_positions())) == 3
 
 
-def test_groups_of_about_one_length(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = [([0] * int(n), [float(i % 2)]) for i, n in enumerate(rng.integers(1, 60, 80))]
-    folder = write_properties(tmp_path / "data", {"train": rows, "valid": rows})
-
-    def lengths(split, **options):
-        dataset = task(folder, **options).load_dataset(split)
-        return np.array([len(dataset[i]["net_input.src_tokens"]) for i in dataset.ordered_indices()])
-
-    assert (np.diff(lengths("valid")) >= 0).all()
-    mixed, grouped = lengths("train"), lengths("train", group_by_length=True)
-    assert sorted(mixed) == sorted(grouped)
-    assert (np.diff(grouped // 8) >= 0).all() and (np.diff(grouped) < 0).any()
-    assert (np.diff(mixed // 8) < 0).any()
-
-
 def test_no_auc_to_choose_by(tmp_path, folder, caplog):
     task(folder).load_dataset("valid")
     assert "valid: 1 of 3 properties have no labels of both classes, and so no AUC: c" in caplog.text
