@@ -41,6 +41,14 @@ def test_apply_does_nothing_the_second_time():
     assert before == (options.parse_args_and_arch, torch.serialization.get_safe_globals())
 
 
+def test_subnormal_numbers_are_zero_on_all_threads():
+    script = (
+        "import torch, fs_plugins; torch.set_num_threads(2); x = torch.full((1 << 20,), 1e-30);"
+        "assert not (x * 1e-10).any() and (x * 1e-7).all()"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_break_mode_eos_which_uses_a_name_that_numpy_removed():
     data = Sentences(3, 4, 1)
     blocks = TokenBlockDataset(data, data.sizes, None, pad=1, eos=2, break_mode="eos")
