@@ -201,7 +201,8 @@ def best_threshold(answered: np.ndarray, abstained: np.ndarray, null_odds: np.nd
     totals = abstained.sum() + np.concatenate([[0.0], gain.cumsum()])  # of the n surest answers given
     possible = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
     surest = int(np.flatnonzero(possible)[totals[possible].argmax()])
-    threshold = odds[surest - 1] if surest else np.nextafter(odds[0], -np.inf)
+    below = min(np.nextafter(odds[0], -np.inf), odds[0] - np.finfo(np.float64).tiny)  # subnormals may be 0
+    threshold = odds[surest - 1] if surest else below
     return float(totals[surest] / len(odds)), float(threshold)
 
 
