@@ -16,7 +16,6 @@ from torch import Tensor
 
 from fs_plugins.analysis.masked_samples import BATCH_TOKENS
 from fs_plugins.analysis.means import ClusteredMean, Mean
-from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.molecules import parse_molecule
 from fs_plugins.models.checkpoint import Checkpoint, untrained_model
 
@@ -74,9 +73,10 @@ def atom_vectors(model, samples: Sequence[Tensor], atoms: pd.DataFrame, *, copie
     """
     device = next(model.parameters()).device
     pad = model.encoder.dictionary.pad()
-    result, numbers = {}, sorted(set(atoms.molecule.tolist()))
-    for batch in batches_by_length([len(samples[i]) * copies for i in numbers], BATCH_TOKENS):
-        part = [numbers[i] for i in batch]
+    result, numbers = {}, sorted(set(atoms.molecule.tolist()), key=lambda i: len(samples[i]))
+    size = max(1, BATCH_TOKENS // (len(samples[numbers[-1]]) * copies))
+    for start in range(0, len(numbers), size):
+        part = numbers[start : start + size]
         tokens = torch.nn.utils.rnn.pad_sequence([samples[i] for i in part], True, pad).to(device)
         features, _ = model.token_features(tokens.repeat_interleave(copies, dim=1))  # [B, copies T, d]
         features = features.unflatten(1, (-1, copies)).mean(2).float().cpu().numpy()
