@@ -73,9 +73,8 @@ def build(gr, explorer):
             filling = explorer.fill(text, samples=int(samples), seed=int(seed))
         except ValueError as error:
             raise gr.Error(html.escape(str(error)), print_exception=False) from error
-        frame = (
-            f'<iframe sandbox="allow-scripts" title="Graph" srcdoc="{html.escape(page(filling))}"></iframe>'
-        )
+        sandbox = "allow-scripts allow-downloads"
+        frame = f'<iframe sandbox="{sandbox}" title="Graph" srcdoc="{html.escape(page(filling))}"></iframe>'
         drawn = [filling.best, *filling.samples] if molecules else []
         return frame, draw_molecules(drawn)
 

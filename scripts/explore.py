@@ -3,9 +3,9 @@
     python scripts/explore.py pretrained/exlm-molecules "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
 prints each state's most probable tokens, and the best and some sampled decodings of the sentence; writes
-filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap; with one
-word a state: transitions_one_word.png), graph.png (the states as a graph) and index.html (the graph and the
-decodings, to explore in a browser) into --output.
+filling.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap; with one word
+a state: transitions_one_word.png) and index.html (the graph of states and the decodings, to explore in a
+browser or save as SVG) into --output.
 """
 
 from __future__ import annotations
@@ -101,24 +101,23 @@ def describe_reading(reading) -> str:
 
 def run(args: argparse.Namespace) -> None:
     from fs_plugins.analysis.page import page
-    from fs_plugins.analysis.plots import state_graph, transition_heatmap
+    from fs_plugins.analysis.plots import transition_heatmap
     from fs_plugins.huggingface.restore import load_explorer
 
     args.output.mkdir(parents=True, exist_ok=True)
     explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)
     filling = explorer.fill(args.text, top=args.top, samples=args.samples, seed=args.seed)
     print(describe(filling))
-    figures = {
+    pictures = {
         "transitions.png": transition_heatmap(filling),
         "transitions_one_word.png": transition_heatmap(filling, words=1),
-        "graph.png": state_graph(filling, args.min_edge),
     }
     text = json.dumps(filling.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
     (args.output / "filling.json").write_text(text + "\n", encoding="utf-8")
-    for name, figure in figures.items():
-        figure.savefig(args.output / name)
+    for name, picture in pictures.items():
+        picture.savefig(args.output / name)
     (args.output / PAGE).write_text(page(filling, args.min_edge), encoding="utf-8")
-    print(f"\n{args.output}: filling.json, {', '.join(figures)}, {PAGE}")
+    print(f"\n{args.output}: filling.json, {', '.join(pictures)}, {PAGE}")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -58,8 +58,8 @@ def load_model(args: argparse.Namespace):
     Raises:
         UserError: for a checkpoint that is damaged or of other weights.
     """
-    from fs_plugins.analysis.checkpoint import load_checkpoint
     from fs_plugins.analysis.molecules import MoleculeModel
+    from fs_plugins.models.checkpoint import load_checkpoint
 
     try:
         checkpoint = load_checkpoint(args.checkpoint, args.data, args.device)

@@ -20,8 +20,8 @@ from lib.files import write_json, write_result
 from omegaconf import open_dict
 
 import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
-from fs_plugins.analysis.checkpoint import choose_device, read_state
 from fs_plugins.data.squad_answers import AnswerTable, window_answers
+from fs_plugins.models.checkpoint import choose_device, read_state
 from fs_plugins.tasks.squad2 import Squad2Task
 
 

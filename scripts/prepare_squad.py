@@ -20,8 +20,7 @@ from lib.corpora.arguments import add_encoder_arguments, encoder_of
 from lib.corpora.bpe import TextEncoder, UnknownTokenError
 from lib.files import atomic, locked
 
-from fs_plugins.data import squad_tokens
-from fs_plugins.data.squad import Squad, read_squad
+from fs_plugins.data.squad import Squad, TokenizedSquad, dictionary_hash, read_squad, save_split
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,7 +47,7 @@ def splits_of(args: argparse.Namespace) -> dict[str, list[Path]]:
     return splits
 
 
-def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> squad_tokens.TokenizedSquad:
+def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSquad:
     """The split in ids of the dictionary.
 
     Raises:
@@ -64,12 +63,11 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> squad_tokens
     contexts = encode(squad.contexts, lambda i: f"the context {squad.contexts[i][:40]!r}")
     texts = [question.text.strip() for question in squad.questions]
     questions = encode(texts, lambda i: f"question {squad.questions[i].id}")
-    ragged = squad_tokens.Ragged.of
-    return squad_tokens.TokenizedSquad(
+    return TokenizedSquad(
         squad,
-        ragged([tokens.astype("int32") for tokens, _ in contexts]),
-        ragged([offsets for _, offsets in contexts]),
-        ragged([tokens.astype("int32") for tokens, _ in questions]),
+        [tokens.astype("int32") for tokens, _ in contexts],
+        [offsets for _, offsets in contexts],
+        [tokens.astype("int32") for tokens, _ in questions],
         settings,
     )
 
@@ -93,23 +91,23 @@ def run(args: argparse.Namespace) -> None:
     with locked(args.output, "OUTPUT"):
         copy_dictionary(encoder.dictionary_path, args.output)
         settings = {
-            "dictionary": squad_tokens.dictionary_hash(args.output),
+            "dictionary": dictionary_hash(args.output),
             "bpe": [str(path) for path in encoder.bpe.files],
         }
         for name, squad in read.items():
             split = tokenise(squad, encoder, settings)
-            squad_tokens.save(split, args.output, name)
+            save_split(split, args.output, name)
             show(name, split)
     if encoder.unknown:
         print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")
 
 
-def show(name: str, split: squad_tokens.TokenizedSquad) -> None:
+def show(name: str, split: TokenizedSquad) -> None:
     squad = split.squad
     unanswerable = sum(not question.answers for question in squad.questions)
     print(
         f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
-        f"{len(squad.contexts):,} contexts of {len(split.context_tokens.values):,} tokens"
+        f"{len(squad.contexts):,} contexts of {sum(map(len, split.context_tokens)):,} tokens"
     )
     for ids, what in (
         (squad.not_in_context, "not in its context"),

@@ -6,9 +6,9 @@ Measures that compare models are commands, ``python -m fs_plugins.analysis MEASU
 >>> load("checkpoints/exlm/checkpoint_best.pt").fill("This is <mask>.").best.text
 """
 
-from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.explorer import Explorer, Filling, load
-from fs_plugins.analysis.sentences import TextModel, load_text_model
+from fs_plugins.analysis.stream import TextModel, load_text_model
+from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 __all__ = [
     "Checkpoint",

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 from fs_plugins.analysis.atom_probe import atom_probe
-from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.entropy import corpus_entropy
 from fs_plugins.analysis.filling import FILLINGS, filling
 from fs_plugins.analysis.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import SEED, load_samples
+from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 CAUGHT = (ValueError, OSError, RuntimeError, pickle.UnpicklingError)
 
@@ -48,21 +48,21 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("checkpoint", type=Path, nargs="+", help="of p_roberta*, mlm_*, p_roberta_ext_denselink*, exlm_*")
         add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: as trained)")
         add("--split", default="valid", help="(default: %(default)s)")
-        number = "the split's first samples to measure; for entropy, a random choice (default: %(default)s)"
+        number = f"the split's first samples, of entropy a random choice (default: {count or 'all'})"
         add("--max-sentences", type=int, default=count, metavar="N", help=number)
         add("--seed", type=int, default=SEED, help="of all that is drawn (default: %(default)s)")
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
         if name != "atoms":
             default = [0.15] if name == "probe" else []
-            shares = "masking probabilities (default: %(default)s, or that of the training)"
+            shares = f"masking probabilities (default: {0.15 if name == 'probe' else 'as trained'})"
             nargs = 1 if name == "entropy" else "+"
             add("--mask-prob", type=float, nargs=nargs, metavar="P", default=default, help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=int, metavar="N", help=longest)
             mode = "eos" if name in MOLECULES else None
-            what = "what a sample is (default: %(default)s, or as in the training)"
+            what = f"what a sample is (default: {mode or 'as trained'})"
             add("--sample-break-mode", metavar="MODE", default=mode, help=what)
         if name == "filling":
             add("--fillings", type=int, default=FILLINGS, metavar="N", help="of each (default: %(default)s)")

@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import torch
 from fairseq.data import Dictionary
 from rdkit.Chem import rdPartialCharges
@@ -13,53 +14,33 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from fs_plugins.analysis.checkpoint import Checkpoint, untrained_model
 from fs_plugins.analysis.masked_samples import BATCH_TOKENS
 from fs_plugins.analysis.means import ClusteredMean, Mean
 from fs_plugins.data.molecules import parse_molecule
+from fs_plugins.models.checkpoint import Checkpoint, untrained_model
 
 logger = logging.getLogger(__name__)
 
-CLASSES = ("hydrogens", "degree", "ring")
-CHARGE = "charge"
+LABELS = ("hydrogens", "degree", "ring", "charge")
 
 
-@dataclass(frozen=True)
-class Atoms:
-    """The A atoms of molecules, in order.
-
-    Attributes:
-        molecule: [A] int64, the number of the sample.
-        place: [A] int64, the atom's token in the sample, from 0 for ``<s>``.
-        token: [A] int64, its id.
-        labels: by property, [A]; charge is NaN where Gasteiger's method has none.
-    """
-
-    molecule: np.ndarray
-    place: np.ndarray
-    token: np.ndarray
-    labels: dict[str, np.ndarray]
-
-
-def is_atom(symbol: str) -> bool:
-    """Whether a token of a SMILES is an atom."""
-    return symbol[0] in "[*" or symbol[0].isalpha()
-
-
-def read_atoms(samples: Sequence[Tensor], dictionary: Dictionary) -> Atoms:
-    """The atoms of molecules [T] each, as ids of SMILES tokens between ``<s>`` and ``</s>``.
+def read_atoms(samples: Sequence[Tensor], dictionary: Dictionary) -> pd.DataFrame:
+    """The atoms of molecules [T] each, as ids of SMILES tokens between ``<s>`` and ``</s>``, in order.
 
     Molecules that RDKit cannot read, or of which it keeps another number of atoms than are written (it takes
     ``[H]`` away), are left out, with a warning of how many.
 
+    Returns:
+        Of each atom ``molecule``, the sample's number; ``place``, its token's index in the sample, from 0
+        for ``<s>``; ``token``, its id; and its labels. Charge is NaN where Gasteiger's method has none.
+
     Raises:
-        ValueError: if none is left.
+        ValueError: if there is none.
     """
-    rows: list[tuple] = []
-    left_out = 0
+    rows, left_out = [], 0
     for number, sample in enumerate(samples):
         symbols = [dictionary[i] if i >= dictionary.nspecial else "" for i in sample.tolist()]
-        places = [i for i, symbol in enumerate(symbols) if symbol and is_atom(symbol)]
+        places = [i for i, s in enumerate(symbols) if s and (s[0] in "[*" or s[0].isalpha())]
         try:
             molecule = parse_molecule("".join(symbols))
         except ValueError:
@@ -69,21 +50,19 @@ def read_atoms(samples: Sequence[Tensor], dictionary: Dictionary) -> Atoms:
             continue
         rdPartialCharges.ComputeGasteigerCharges(molecule)
         for place, atom in zip(places, molecule.GetAtoms(), strict=True):
+            labels = (atom.GetTotalNumHs(), atom.GetDegree(), int(atom.IsInRing()))
             charge = atom.GetDoubleProp("_GasteigerCharge")
-            labels = (atom.GetTotalNumHs(), atom.GetDegree(), atom.IsInRing(), charge)
-            rows.append((number, place, int(sample[place]), *labels))
+            rows.append((number, place, int(sample[place]), *labels, charge))
     if left_out:
         logger.warning("%d of %d samples are left out: no molecule, or with [H]", left_out, len(samples))
     if not rows:
         raise ValueError("there is no molecule among the samples: the atom probe is for models of SMILES")
-    number, place, token, hydrogens, degree, ring, charge = map(np.array, zip(*rows, strict=True))
-    labels = {"hydrogens": hydrogens, "degree": degree, "ring": ring.astype(np.int64)}
-    charge = np.where(np.isfinite(charge), charge, np.nan)
-    return Atoms(number, place, token, {**labels, CHARGE: charge})
+    atoms = pd.DataFrame(rows, columns=["molecule", "place", "token", *LABELS])
+    return atoms.replace({"charge": [np.inf, -np.inf]}, np.nan)
 
 
 @torch.no_grad()
-def atom_vectors(model, samples: Sequence[Tensor], atoms: Atoms, *, copies: int = 1) -> np.ndarray:
+def atom_vectors(model, samples: Sequence[Tensor], atoms: pd.DataFrame, *, copies: int = 1) -> np.ndarray:
     """[A, d] float32, the last layer's vector at each atom's token.
 
     Args:
@@ -94,16 +73,14 @@ def atom_vectors(model, samples: Sequence[Tensor], atoms: Atoms, *, copies: int 
     """
     device = next(model.parameters()).device
     pad = model.encoder.dictionary.pad()
-    result: list[np.ndarray] = [np.empty(0)] * len(samples)
-    order = sorted(set(atoms.molecule.tolist()), key=lambda i: len(samples[i]))
-    while order:
-        size = max(1, BATCH_TOKENS // (len(samples[order[-1]]) * copies))
-        part, order = order[:size], order[size:]
+    result, numbers = {}, sorted(set(atoms.molecule.tolist()), key=lambda i: len(samples[i]))
+    size = max(1, BATCH_TOKENS // (len(samples[numbers[-1]]) * copies))
+    for start in range(0, len(numbers), size):
+        part = numbers[start : start + size]
         tokens = torch.nn.utils.rnn.pad_sequence([samples[i] for i in part], True, pad).to(device)
         features, _ = model.token_features(tokens.repeat_interleave(copies, dim=1))  # [B, copies T, d]
         features = features.unflatten(1, (-1, copies)).mean(2).float().cpu().numpy()
-        for number, row in zip(part, features, strict=True):
-            result[number] = row
+        result |= dict(zip(part, features, strict=True))
     return np.stack([result[i][t] for i, t in zip(atoms.molecule, atoms.place, strict=True)])
 
 
@@ -138,11 +115,6 @@ def linear_probe(
         linear = Ridge() if values else LogisticRegression(max_iter=1000, tol=1e-3)
         said = make_pipeline(StandardScaler(), linear).fit(vectors[~test], fitted).predict(vectors[test])
     return score(said, labels[test], molecule[test], values=values)
-
-
-def majority(labels: np.ndarray, molecule: np.ndarray, *, values: bool) -> Mean:
-    """As :func:`linear_probe`, of the most frequent label, or the mean, of the training atoms."""
-    return linear_probe(np.zeros((len(labels), 1), np.float32), labels, molecule, values=values)
 
 
 def score(said: np.ndarray, labels: np.ndarray, molecule: np.ndarray, *, values: bool) -> Mean:
@@ -180,18 +152,19 @@ def atom_probe(checkpoint: Checkpoint, samples: Sequence[Tensor], *, seed: int =
         samples: [T] int64 each, a molecule between ``<s>`` and ``</s>``.
         seed: of the untrained encoder and of the shuffled labels.
     """
-    atoms = read_atoms(samples, checkpoint.dictionary)
-    copies = checkpoint.copies
+    atoms, copies = read_atoms(samples, checkpoint.dictionary), checkpoint.copies
+    token = atoms["token"].to_numpy()[:, None]
     inputs = {
         "model": atom_vectors(checkpoint.model, samples, atoms, copies=copies),
         "untrained": atom_vectors(untrained_model(checkpoint, seed), samples, atoms, copies=copies),
-        "token": (atoms.token[:, None] == np.unique(atoms.token)).astype(np.float32),
+        "token": (token == np.unique(token)).astype(np.float32),
     }
-    result = {}
-    for name, labels in atoms.labels.items():
-        options = {"labels": labels, "molecule": atoms.molecule, "values": name == CHARGE}
+    nothing, result = np.zeros((len(atoms), 1), np.float32), {}
+    for name in LABELS:
+        labels, molecule = atoms[name].to_numpy(), atoms["molecule"].to_numpy()
+        options = {"labels": labels, "molecule": molecule, "values": name == "charge"}
         rows = {row: linear_probe(vectors, **options) for row, vectors in inputs.items()}
         rows["shuffled"] = linear_probe(inputs["model"], **options, shuffle=seed)
-        rows["majority"] = majority(**options)
+        rows["majority"] = linear_probe(nothing, **options)
         result[name] = rows
     return result

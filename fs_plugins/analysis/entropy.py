@@ -20,12 +20,12 @@ from omegaconf import open_dict
 from torch import Tensor
 from tqdm import tqdm
 
-from fs_plugins.analysis.checkpoint import Checkpoint
 from fs_plugins.analysis.masked_measures import own_states
 from fs_plugins.analysis.means import ClusteredMean
 from fs_plugins.custom_ops.dag_loss import node_posteriors
 from fs_plugins.custom_ops.match_scores import CHUNK_BYTES, match_scores
 from fs_plugins.data.repeated_tokens import corrupted_tokens
+from fs_plugins.models.checkpoint import Checkpoint
 
 TASKS = ("masked_lm", "repeated_masked_lm")
 
@@ -81,12 +81,7 @@ def corpus_entropy(
             wanted = corrupted_tokens(target, k, d.pad()) & ~torch.isin(target[:, ::k], ends)
             plain.add(mlm_entropy(model, tokens, target, wanted, k), wanted)
             continue
-        try:
-            states = exlm_entropy(model, tokens, target)
-        except ValueError as error:
-            if "--max-positions" not in str(error):
-                raise
-            raise ValueError(f"{error}; for this model: a lower mask probability") from error
+        states = exlm_entropy(model, tokens, target)
         wanted = ~torch.isin(states.targets, ends)
         plain.add(states.plain, wanted)
         if checkpoint.has_transitions:

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import torch
 
-from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.analysis.readings import Path, StateGraphReader
 from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks, make_codec
+from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,6 @@ class Explorer:
         symbols = encode_with_masks(text, self.codec)
         ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
         unknown = [s for s in symbols if dictionary.index(s) == dictionary.unk()]
-        self._check_length(len(ids), symbols.count(MASK))
         reader, sources = self._graph(ids)
         sentence = _Sentence(["<s>", *symbols, "</s>"], self.codec, dictionary, sources, reader)
         masks, draw = len(sentence.masks), torch.Generator().manual_seed(seed)
@@ -152,7 +151,7 @@ class Explorer:
             masks=masks,
             nodes=sentence.nodes(self.checkpoint.states, top),
             transitions=reader.links.exp().tolist(),
-            best=sentence.read(reader.best_of(masks), by_order=True),
+            best=sentence.read(reader.best(masks), by_order=True),
             best_free=sentence.read(reader.best(), by_order=False),
             samples=[
                 reading
@@ -175,18 +174,6 @@ class Explorer:
             words, graph.links[0].cpu(), checkpoint.dictionary.bos(), checkpoint.dictionary.eos()
         )
         return reader, graph.layout.node_sources[0].tolist()
-
-    def _check_length(self, tokens: int, masks: int) -> None:
-        k, limit = self.checkpoint.states, self.checkpoint.model.encoder.args.max_positions
-        expanded = tokens + (k - 1) * (masks + 2)
-        if expanded > limit:
-            most = (limit - (tokens - masks) - 2 * (k - 1)) // k
-            fits = f"at most {most} masks fit beside the other {tokens - masks}"
-            raise ValueError(
-                f"{tokens} tokens (with <s> and </s>), {masks} of them masks, make {expanded} states and "
-                f"tokens at k = {k}, and the model has {limit} positions: "
-                + (fits if most > 0 else "shorten the text")
-            )
 
     def _notes(self) -> list[str]:
         if self.checkpoint.criterion == "nat_dag_loss_mlm":

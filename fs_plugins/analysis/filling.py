@@ -44,8 +44,11 @@ def draw_fillings(
         words = found.node_log_probs(b).double().log_softmax(-1).cpu()
         bos, eos = predictor.dictionary.bos(), predictor.dictionary.eos()
         reader = StateGraphReader(words, found.graph.links[b, :L, :L].cpu(), bos, eos)
-        _, drawn = reader.draw(generator, M - 2, n)
-        yield drawn[:, is_masked[b, 1 : M - 1]]
+        if (drawn := reader.draw(generator, M - 2, n)) is None:
+            raise ValueError(
+                f"sample {number}: the model has no path of {M} nodes through its {L}, one for each target"
+            )
+        yield drawn[1][:, is_masked[b, 1 : M - 1]]
 
 
 def smiles_of(tokens: Tensor, dictionary: Dictionary) -> str:

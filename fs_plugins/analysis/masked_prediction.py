@@ -19,10 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fs_plugins.analysis.checkpoint import Checkpoint
 from fs_plugins.analysis.masked_samples import SEED, MaskedBatch, masked_batches
 from fs_plugins.custom_ops.dag_loss import dag_loss, node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.models.checkpoint import Checkpoint
 from fs_plugins.models.exlm import ExLMModel, StateGraph
 from fs_plugins.modules.marginals import ctc_word_log_probs
 
@@ -125,12 +125,7 @@ class MaskedPredictor:
         visible = tokens.masked_fill(masked, dictionary.index("<mask>"))
         # a target that says where the masks are, not what is behind them
         target = torch.where(masked, dictionary.unk(), dictionary.pad())
-        try:
-            graph, _ = self.model(visible, target=target, transitions=not self.ctc)
-        except ValueError as error:
-            if "--max-positions" not in str(error):
-                raise
-            raise ValueError(f"{error}; for this model leave longer samples out (--max-tokens)") from error
+        graph, _ = self.model(visible, target=target, transitions=not self.ctc)
         sources = graph.layout.node_sources[:, :: self.k]  # [B, M]; a </s> that was appended is at T
         return MaskedGraph(graph, F.pad(masked, (0, 1)).gather(1, sources))
 

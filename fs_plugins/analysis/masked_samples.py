@@ -9,7 +9,8 @@ import torch
 from fairseq.data import Dictionary, PrependTokenDataset, TokenBlockDataset, data_utils
 from torch import Tensor
 
-from fs_plugins.analysis.checkpoint import Checkpoint
+from fs_plugins.data.length_order import batches_by_length
+from fs_plugins.models.checkpoint import Checkpoint
 
 SEED = 1
 BATCH_TOKENS = 4096  # of a batch, with all copies or states of each token
@@ -115,13 +116,9 @@ def masked_batches(
     if not 0.0 < share < 1.0:
         raise ValueError(f"the masking probability must be between 0 and 1, both excluded, got {share:g}")
     numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]
-    numbers.sort(key=lambda i: len(samples[i]))
     pad = torch.nn.utils.rnn.pad_sequence
-    while numbers:
-        size = 1
-        while size < len(numbers) and (size + 1) * len(samples[numbers[size]]) * states <= BATCH_TOKENS:
-            size += 1
-        part, numbers = numbers[:size], numbers[size:]
+    for batch in batches_by_length([len(samples[i]) * states for i in numbers], BATCH_TOKENS):
+        part = [numbers[i] for i in batch]
         masks = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
         tokens = pad([samples[i] for i in part], True, dictionary.pad())
         yield MaskedBatch(tokens.to(device), pad(masks, True, False).to(device), part)

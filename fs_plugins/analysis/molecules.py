@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from torch import Tensor
 
-from fs_plugins.analysis.checkpoint import Checkpoint
 from fs_plugins.analysis.stream import StreamModel
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.models.checkpoint import Checkpoint
 
 
 class MoleculeModel(StreamModel):

@@ -20,7 +20,7 @@ const wordOf = (u) => nodes[u].words[0].text;
 
 /** An element with attributes and children; text is never read as markup. */
 function make(name, attributes = {}, ...children) {
-  const svg = ["g", "rect", "text", "path", "title"].includes(name);
+  const svg = ["g", "rect", "text", "path", "title", "style"].includes(name);
   const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   element.append(...children);
@@ -128,6 +128,14 @@ function drawEdge({ u, v, p, lit }) {
   return make("path", { class: lit ? "edge path" : "edge", d, "data-edge": `${u}-${v}`, stroke: lit ? "#000" : tint(colour(nodes[u].mask), 1),
     "stroke-width": Math.max(lit ? 1.8 : 0.6, 6 * p), "stroke-opacity": lit ? 0.85 : 0.25 + 0.65 * p },
   make("title", {}, `${wordOf(u)} → ${wordOf(v)}: ${percent(p)}`));
+}
+
+/** The drawing as the text of an SVG file. */
+function drawingAsSvg() {
+  const copy = byId("drawing").cloneNode(true);
+  copy.setAttribute("font-family", "system-ui, sans-serif");
+  copy.prepend(make("style", {}, document.querySelector("style").textContent));
+  return new XMLSerializer().serializeToString(copy);
 }
 
 /** Dims what `kept` does not name. */
@@ -249,6 +257,9 @@ function drawReading(reading) {
 
 // ---- Start
 
+byId("save").addEventListener("click", () => {
+  byId("save").href = URL.createObjectURL(new Blob([drawingAsSvg()], { type: "image/svg+xml" }));
+});
 drawSentence();
 drawNodes(byId("drawing"));
 drawReadings();

@@ -4,15 +4,15 @@ import json
 from importlib import resources
 
 from fs_plugins.analysis.explorer import Filling
-from fs_plugins.analysis.plots import MASK_COLOURS, check_min_edge, shown_nodes
+from fs_plugins.analysis.plots import MASK_COLOURS, shown_nodes
 
 
 def page(filling: Filling, min_edge: float = 0.1) -> str:
     """The page: the sentence, its graph of states and its readings.
 
     Pointing at or tapping a state shows its words, its edges and the paths through it; a slider hides weak
-    edges; selecting a reading lights its path. The page shows the states that the pictures show
-    (:func:`fs_plugins.analysis.plots.shown_nodes`); its figures cover all of them.
+    edges; selecting a reading lights its path; the graph can be saved as SVG. The page shows the states of
+    :func:`fs_plugins.analysis.plots.shown_nodes`; its figures cover all of them.
 
     Args:
         filling: what to show.
@@ -21,7 +21,8 @@ def page(filling: Filling, min_edge: float = 0.1) -> str:
     Raises:
         ValueError: if ``min_edge`` is not between 0 and 1.
     """
-    check_min_edge(min_edge)
+    if not 0.0 <= min_edge <= 1.0:
+        raise ValueError(f"min_edge is a probability, 0 to 1, got {min_edge}")
     data = {
         "filling": filling.to_dict(),
         "shown": [node.index for node in shown_nodes(filling)],

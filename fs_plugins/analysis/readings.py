@@ -3,7 +3,8 @@
 A path goes from the first node to the last; each of its nodes emits a word, the first ``<s>`` and the last
 ``</s>``. The probability of a path and its words is the product of its transitions E(u, v) and of its words'
 P_u(y), as in training. The words between ``<s>`` and ``</s>`` are the reading: as many as there are masks
-(what training aligns), or any number.
+(what training aligns), or any number. "Any number" is a path of exactly L nodes which, once it is at the last
+one, stays there: a link from the last node to itself of probability 1, which emits nothing.
 
 All tensors here belong to one sentence and are float64, on a CPU:
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fs_plugins.custom_ops.dag_loss import dag_best_alignment, dag_loss
+from fs_plugins.custom_ops.dag_loss import dag_loss
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Path:
 
 
 class StateGraphReader:
-    """Reads one sentence's graph; see the module for shapes.
+    """Reads one sentence's graph; see the module for shapes. ``count`` is a number of words, None for any.
 
     Args:
         words: [L, V]; links: [L, L].
@@ -58,121 +59,85 @@ class StateGraphReader:
         no_edge = torch.ones(L, L, dtype=torch.bool).tril()
         self.links = links.double().masked_fill(no_edge, -torch.inf)
         self.bos, self.eos, self.L = bos, eos, L
-        self.reach = self._reach()
-        if self.reach[0] == -torch.inf:
+        # [L] log-probability that transitions lead from each node to the last one
+        self.total = torch.full((L,), -torch.inf, dtype=torch.float64)
+        self.total[-1] = 0.0
+        for u in range(L - 2, -1, -1):
+            self.total[u] = torch.logsumexp(self.links[u] + self.total, 0)
+        if self.total[0] == -torch.inf:
             raise ValueError(f"no path leads from the first to the last of the {L} nodes")
 
-    # ---- Of all paths
-
-    def _reach(self) -> Tensor:
-        """[L] log-probability that transitions from each node lead to the last one."""
-        reach = torch.full((self.L,), -torch.inf, dtype=torch.float64)
-        reach[-1] = 0.0
-        for u in range(self.L - 2, -1, -1):
-            reach[u] = torch.logsumexp(self.links[u] + reach, 0)
-        return reach
-
-    def _reach_in(self, steps: int) -> Tensor:
-        """[steps + 1, L] log-probability to get from each node to the last one in exactly 0, 1, ... steps."""
-        reach = torch.full((steps + 1, self.L), -torch.inf, dtype=torch.float64)
-        reach[0, -1] = 0.0
-        for step in range(1, steps + 1):
-            reach[step] = torch.logsumexp(self.links + reach[step - 1], 1)
-        return reach
+    def _onward(self, count: int | None) -> Tensor:
+        """[steps + 1, L] log-probability to get from each node to the last one in 0, 1, ... steps."""
+        if count is None:
+            return self.total.expand(self.L, -1)  # of more steps than nodes that are left
+        rows = [torch.full((self.L,), -torch.inf, dtype=torch.float64)]
+        rows[0][-1] = 0.0
+        for _ in range(count + 1):
+            rows.append(torch.logsumexp(self.links + rows[-1], 1))
+        return torch.stack(rows)
 
     def visits(self) -> Tensor:
         """[L] probability that a path, drawn by the transitions, passes each node."""
-        arrive = torch.full((self.L,), -torch.inf, dtype=torch.float64)
-        arrive[0] = 0.0
+        visits = torch.zeros(self.L, dtype=torch.float64)
+        visits[0] = 1.0
+        onward = (self.links + self.total - self.total[:, None]).exp().nan_to_num()  # of paths that arrive
         for v in range(1, self.L):
-            arrive[v] = torch.logsumexp(arrive + self.links[:, v], 0)
-        return (arrive + self.reach - self.reach[0]).exp()
+            visits[v] = visits @ onward[:, v]
+        return visits
 
     def length_log_prob(self, nodes: int) -> float:
         """Log-probability that a path, drawn by the transitions, has that many nodes."""
         if not 2 <= nodes <= self.L:
             return -torch.inf
-        return float(self._reach_in(nodes - 1)[-1, 0] - self.reach[0])
+        return float(self._onward(nodes - 2)[-1, 0] - self.total[0])
 
-    # ---- Best readings
-
-    def best(self) -> Path:
-        """The most probable path and words of any number (Viterbi; ties: the earliest node and word)."""
+    def best(self, count: int | None = None) -> Path | None:
+        """The most probable path and words (Viterbi); None if there is no path of so many words."""
         emit, word = self.words.max(1)
-        score = torch.full((self.L,), -torch.inf, dtype=torch.float64)
-        score[0] = self.words[0, self.bos]
-        back = [0] * self.L
         emit[-1] = self.words[-1, self.eos]
-        for v in range(1, self.L):
-            best, u = (score[:v] + self.links[:v, v]).max(0)
-            score[v], back[v] = best + emit[v], int(u)
+        edges, back = self.links + emit, []
+        edges[-1, -1] = 0.0 if count is None else -torch.inf
+        score = torch.full_like(emit, -torch.inf)
+        score[0] = self.words[0, self.bos]
+        for _ in range(self.L - 1 if count is None else count + 1):
+            score, u = (score[:, None] + edges).max(0)
+            back.append(u)
+        if score[-1] == -torch.inf:
+            return None
         nodes = [self.L - 1]
-        while nodes[-1] != 0:
-            nodes.append(back[nodes[-1]])
-        nodes = tuple(reversed(nodes))
+        for u in reversed(back):
+            nodes.append(int(u[nodes[-1]]))
+        nodes = tuple(dict.fromkeys(reversed(nodes)))  # without the stay at the last one
         return Path(nodes, tuple(int(word[u]) for u in nodes[1:-1]), float(score[-1]))
 
-    def best_of(self, count: int) -> Path | None:
-        """The most probable path and words, of exactly ``count`` words; None if there is no such path."""
-        top, word = self.words.max(1)  # [L]
-        match = top.expand(count + 2, -1).clone()  # any word, in between
-        match[0], match[-1] = self.words[:, self.bos], self.words[:, self.eos]
-        lengths = torch.tensor([self.L]), torch.tensor([count + 2])
-        alignment = dag_best_alignment(match[None], self.links[None], *lengths)[0]
-        nodes = alignment.ge(0).nonzero().flatten().tolist()
-        if not nodes:
-            return None
-        words = tuple(int(word[u]) for u in nodes[1:-1])
-        return Path(tuple(nodes), words, self.path_log_prob(nodes, words))
-
-    # ---- Sampled readings
-
     def sample(self, generator: torch.Generator, count: int | None = None) -> Path | None:
-        """One path drawn by the transitions, then a word at each of its inner nodes.
-
-        With ``count``, drawn from the paths of exactly that many words (in proportion to their transitions);
-        None if there is no such path.
-        """
-        if count is None:
-            nodes = self._walk(generator)
-            words = self._words(torch.tensor([nodes[1:-1]], dtype=torch.int64), generator)
-        else:
-            drawn = self.draw(generator, count, 1)
-            if drawn is None:
-                return None
-            nodes, words = tuple(drawn[0][0].tolist()), drawn[1]
-        words = tuple(words[0].tolist())
+        """One path drawn by the transitions, of exactly ``count`` words if that is given, then a word at each
+        of its inner nodes; None if there is no such path."""
+        drawn = self.draw(generator, count, 1)
+        if drawn is None:
+            return None
+        nodes, words = (tuple(rows[0].tolist()) for rows in drawn)
         return Path(nodes, words, self.path_log_prob(nodes, words))
 
-    def draw(self, generator: torch.Generator, count: int, n: int) -> tuple[Tensor, Tensor] | None:
-        """``n`` independent samples of :meth:`sample` with ``count`` words: their nodes [n, count + 2] and
-        words [n, count], int64; None if there is no such path."""
-        if not 0 <= count <= self.L - 2:
+    def draw(self, generator: torch.Generator, count: int | None, n: int) -> tuple[Tensor, Tensor] | None:
+        """``n`` independent samples of :meth:`sample`: their nodes [n, count + 2] and words [n, count],
+        int64; None if there is no such path."""
+        links, onward = self.links.clone(), self._onward(count)
+        links[-1, -1] = 0.0 if count is None else -torch.inf
+        if onward[-1, 0] == -torch.inf:
             return None
-        reach = self._reach_in(count + 1)
-        if reach[-1, 0] == -torch.inf:
-            return None
-        nodes = torch.zeros(n, count + 2, dtype=torch.int64)
-        for i in range(1, count + 2):
-            chance = (self.links[nodes[:, i - 1]] + reach[count + 1 - i]).softmax(-1)  # [n, L]
-            nodes[:, i] = torch.multinomial(chance, 1, generator=generator)[:, 0]
-        return nodes, self._words(nodes[:, 1:-1], generator)
-
-    def _words(self, nodes: Tensor, generator: torch.Generator) -> Tensor:
-        """A word drawn at each of the nodes [n, count]."""
-        if nodes.numel() == 0:
-            return torch.zeros_like(nodes)
-        probs = self.words[nodes.flatten()].exp()
-        return torch.multinomial(probs, 1, generator=generator).view(nodes.shape)
-
-    def _walk(self, generator: torch.Generator) -> tuple[int, ...]:
-        nodes = [0]
-        while nodes[-1] != self.L - 1:
-            chance = (self.links[nodes[-1]] + self.reach).softmax(0)
-            nodes.append(int(torch.multinomial(chance, 1, generator=generator)))
-        return tuple(nodes)
-
-    # ---- Log-probabilities
+        nodes = torch.zeros(n, 1, dtype=torch.int64)
+        for left in reversed(range(len(onward) - 1)):
+            if (nodes[:, -1] == self.L - 1).all():
+                break
+            chance = (links[nodes[:, -1]] + onward[left]).softmax(-1)  # [n, L]
+            nodes = torch.cat([nodes, torch.multinomial(chance, 1, generator=generator)], 1)
+        inner = nodes[:, 1:-1]
+        if inner.numel() == 0:
+            return nodes, torch.zeros_like(inner)
+        words = torch.multinomial(self.words[inner.flatten()].exp(), 1, generator=generator)
+        return nodes, words.view(inner.shape)
 
     def path_log_prob(self, nodes, words) -> float:
         """Log-probability of a path and its inner nodes' words."""

@@ -1,5 +1,6 @@
-"""A row of numbers for each text of a stream of any length, in bounded memory."""
+"""A row of numbers for each text of a stream of any length, in bounded memory: embeddings of text."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -8,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fs_plugins.analysis.checkpoint import Checkpoint
+from fs_plugins.data.length_order import batches_by_length
+from fs_plugins.data.text_codecs import Codec, encode_text, make_codec
+from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 POOLINGS = ("first", "mean")
 MAX_TOKENS = 2048  # the same for every model: rotary positions have no weights that would end before
@@ -116,38 +119,74 @@ class StreamModel(ABC):
     def _stream(self, texts: Iterable[str], function) -> Iterator[tuple[np.ndarray | None, str]]:
         source = iter(texts)
         while strings := list(islice(source, self.window)):
-            encoded, remarks, at = [], [""] * len(strings), []
+            encoded, remarks = {}, [""] * len(strings)
             for i, string in enumerate(strings):
                 try:
-                    tokens, remarks[i] = self.encode(string)
+                    encoded[i], remarks[i] = self.encode(string)
                 except ValueError as error:
                     remarks[i] = str(error)
-                    continue
-                encoded.append(tokens)
-                at.append(i)
-            rows: list[np.ndarray | None] = [None] * len(strings)
-            for i, row in zip(at, self.run(encoded, function), strict=True):
-                rows[i] = row
-            yield from zip(rows, remarks, strict=True)
+            rows = dict(zip(encoded, self.run(list(encoded.values()), function), strict=True))
+            yield from ((rows.get(i), remark) for i, remark in enumerate(remarks))
 
     @torch.inference_mode()
     def run(self, tokens: Sequence[Tensor], function: Callable[[Tensor], Tensor]) -> list[np.ndarray]:
         """A row of ``function``'s result for each text [T], in their order, computed in batches by
         length."""
         rows: list[np.ndarray] = [None] * len(tokens)
-        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
-        start = 0
-        while start < len(order):
-            end = start + 1
-            while end < len(order) and (end + 1 - start) * len(tokens[order[end]]) <= self.batch_tokens:
-                end += 1
+        for part in batches_by_length(list(map(len, tokens)), self.batch_tokens):
             batch = torch.nn.utils.rnn.pad_sequence(
-                [tokens[i] for i in order[start:end]],
-                batch_first=True,
-                padding_value=self.checkpoint.dictionary.pad(),
+                [tokens[i] for i in part], True, self.checkpoint.dictionary.pad()
             )
             values = function(batch.to(self.checkpoint.device)).float().cpu().numpy()
-            for i, row in zip(order[start:end], values, strict=True):
+            for i, row in zip(part, values, strict=True):
                 rows[i] = row
-            start = end
         return rows
+
+
+class TextModel(StreamModel):
+    """A checkpoint that reads text.
+
+    Args:
+        checkpoint: pre-trained on text, or fine-tuned.
+        codec: how its corpus was written.
+        options: those of :class:`StreamModel`.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, codec: Codec, **options):
+        super().__init__(checkpoint, **options)
+        self.codec = codec
+
+    def symbols_of(self, text: str) -> Sequence[str]:
+        symbols = encode_text(text.strip(), self.codec)
+        if not symbols:
+            raise ValueError("there is no text")
+        return symbols
+
+
+def load_text_model(
+    checkpoint: str | os.PathLike,
+    *,
+    data: str | os.PathLike | None = None,
+    bpe: str | Sequence[str] | None = None,
+    device: str | None = None,
+    **options,
+) -> TextModel:
+    """A :class:`TextModel` of a checkpoint.
+
+    >>> model = load_text_model("checkpoints/exlm/checkpoint_best.pt")
+    >>> [(vector, remark)] = model.embed(["This is good news."])  # [width] float32, and what there is to say
+
+    Args:
+        checkpoint: a file that fairseq-train saved.
+        data, bpe, device: as of :func:`fs_plugins.analysis.load`; of a fine-tuned checkpoint, ``data`` is the
+            folder that its pre-training had.
+        options: those of :class:`StreamModel`.
+
+    Raises:
+        FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
+        ValueError: for another kind of checkpoint, another dictionary, or a device that is not there.
+    """
+    loaded = load_checkpoint(checkpoint, data, device)
+    if loaded.data is None:
+        raise ValueError(f"{checkpoint} reads molecules: use fs_plugins.analysis.molecules.MoleculeModel")
+    return TextModel(loaded, make_codec(bpe, loaded.data, loaded.dictionary), **options)

@@ -1,5 +1,7 @@
 """The order of rows by their length, so that a batch holds little padding."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 LENGTH_GROUP = 8  # tokens
@@ -20,3 +22,15 @@ def length_keys(lengths: np.ndarray, split: str, group_by_length: bool) -> list[
     if split != "train":
         return [lengths]
     return [lengths // LENGTH_GROUP] if group_by_length else []
+
+
+def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """The numbers of the rows in the order of their lengths, so many at a time that a batch, with padding,
+    has at most so many tokens, or one row."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    while order:
+        size = 1
+        while size < len(order) and (size + 1) * lengths[order[size]] <= tokens:
+            size += 1
+        yield order[:size]
+        order = order[size:]

@@ -1,4 +1,4 @@
-"""What is predicted of molecules: names, kind and scale of the properties; ``molecules.json`` of a folder."""
+"""What is predicted of molecules: names, kind, scale and labels of the properties; ``molecules.json``."""
 
 import hashlib
 import json
@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
+from fairseq.data import RawLabelDataset
+from torch import Tensor
 
 FILE = "molecules.json"
 VERSION = 1
-KINDS = ("classification", "regression")
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,6 @@ class PropertyInfo:
     std: tuple[float, ...]
     canonical: bool = True
     allow_valence: bool = False
-
-    def __post_init__(self):
-        if self.kind not in KINDS:
-            raise ValueError(f"the kind of the properties is {self.kind!r}: known are {' and '.join(KINDS)}")
-        if not self.names or len(set(self.names)) != len(self.names):
-            raise ValueError(f"properties need one name each, got {list(self.names)}")
-        if not len(self.names) == len(self.mean) == len(self.std):
-            raise ValueError(f"{len(self.names)} properties, {len(self.mean)} means, {len(self.std)} stds")
 
     @property
     def regression(self) -> bool:
@@ -78,15 +72,11 @@ def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple
         Means and standard deviations; 0 and 1 for classification and for a property without a label, and a
         standard deviation of 1 where all labels are the same.
     """
-    properties = labels.shape[1]
-    mean, std = [0.0] * properties, [1.0] * properties
-    if kind == "regression":
-        for i in range(properties):
-            values = labels[~np.isnan(labels[:, i]), i].astype(np.float64)
-            if len(values):
-                mean[i] = float(values.mean())
-                std[i] = float(values.std()) or 1.0
-    return tuple(mean), tuple(std)
+    if kind == "classification":
+        return (0.0,) * labels.shape[1], (1.0,) * labels.shape[1]
+    known = np.ma.masked_invalid(labels.astype(np.float64))
+    mean, std = known.mean(0).filled(0.0), known.std(0).filled(1.0)
+    return tuple(mean.tolist()), tuple(np.where(std == 0, 1.0, std).tolist())
 
 
 def read_folder(folder: str | Path) -> dict:
@@ -112,3 +102,52 @@ def fingerprint(symbols: Iterable[str]) -> str:
     """SHA-256 of a dictionary's symbols in their order, without <mask>, which the tasks add."""
     text = "\n".join(symbol for symbol in symbols if symbol != "<mask>")
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def read_labels(path: str | Path, rows: int, properties: int, classification: bool) -> np.ndarray:
+    """[rows, properties] float32 of a .npy file.
+
+    Raises:
+        FileNotFoundError, ValueError: if there is no such file, it is damaged, or its contents don't fit.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there: prepare the data again")
+    try:
+        labels = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is damaged ({error}): prepare the data again") from error
+    if labels.shape != (rows, properties):
+        raise ValueError(
+            f"{path} has labels of shape {labels.shape}, the split {rows} molecules with {properties} "
+            "properties: prepare the data again"
+        )
+    labels = labels.astype(np.float32)
+    known = labels[~np.isnan(labels)]
+    if not np.isfinite(known).all() or (classification and not np.isin(known, (0, 1)).all()):
+        wrong = known[~np.isfinite(known)] if not classification else known[~np.isin(known, (0, 1))]
+        raise ValueError(
+            f"{path} has the label {wrong[0]:g}: "
+            + ("a class is 0, 1 or NaN" if classification else "a value has to be finite, or NaN")
+        )
+    return labels
+
+
+def one_class_only(labels: np.ndarray) -> np.ndarray:
+    """[properties] bool: whose labels [N, properties] are not both 0 and 1, so that it has no ROC-AUC."""
+    return ~((labels == 0).any(0) & (labels == 1).any(0))
+
+
+class LabelsDataset(RawLabelDataset):
+    """Rows of labels: batches [B, properties], float64 with NaN where one is missing. In float32 they would
+    be rounded with the rest of the batch by fairseq's ``--fp16`` and ``--bf16``."""
+
+    def collater(self, samples: list[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.stack(samples).astype(np.float64))
+
+
+class SplitSizeDataset(RawLabelDataset):
+    """The number of rows of the split, in every batch."""
+
+    def collater(self, samples: list[int]) -> int:
+        return samples[0]

@@ -1,18 +1,19 @@
-"""SQuAD files (Rajpurkar et al., 2018): contexts, questions and answers, checked while they are read."""
+"""SQuAD 2.0 (Rajpurkar et al., 2018): its JSON, checked while it is read, and the tokenised splits of it."""
 
 import gzip
+import hashlib
 import json
 import logging
 import os
-import re
+import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-logger = logging.getLogger(__name__)
+import numpy as np
 
-_SURROGATE = re.compile("[\ud800-\udfff]")  # what JSON can write, and no text can hold
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,24 @@ def read_squad(paths: Sequence[str | os.PathLike], strict: bool = False) -> Squa
     Raises:
         FileNotFoundError: if a file is not there.
         ValueError: for a file that is no SQuAD JSON, a context or question that is empty, an id that is there
-            twice, a question that contradicts itself; names the file and the question.
+            twice, a question that contradicts itself; names the file and, if possible, the question.
     """
     squad = Squad()
-    seen: dict[str, str] = {}
+    seen: dict[str, Path] = {}
     for path in map(Path, paths):
-        for article in _member(_load(path), "data", list, path, "the file"):
-            for paragraph in _member(article, "paragraphs", list, path, "an article"):
-                context = _member(paragraph, "context", str, path, "a paragraph")
-                squad.contexts.append(context)
-                for entry in _member(paragraph, "qas", list, path, f"the paragraph {context[:40]!r}"):
-                    _add_question(squad, entry, context, path, seen)
+        entry = None
+        try:
+            for article in _load(path)["data"]:
+                for paragraph in article["paragraphs"]:
+                    squad.contexts.append(paragraph["context"])
+                    for entry in paragraph["qas"]:
+                        _add_question(squad, entry, path, seen)
+        except (KeyError, TypeError, AttributeError) as error:
+            where = f" in the question {json.dumps(entry)[:200]}" if entry else ""
+            raise ValueError(
+                f"{path} is not a SQuAD JSON (data, paragraphs, context and qas, id, question and answers): "
+                f"{error!r}{where}"
+            ) from error
     if not squad.questions:
         raise ValueError(f"there are no questions in {', '.join(map(str, paths))}")
     for ids, what in (
@@ -82,18 +90,11 @@ def read_squad(paths: Sequence[str | os.PathLike], strict: bool = False) -> Squa
         (squad.not_in_context, "have an answer that is not in their context"),
     ):
         if ids:
-            logger.warning("%d of %d questions %s: %s", len(ids), len(squad.questions), what, _some(ids))
-    if strict and squad.not_in_context:
-        raise ValueError(
-            f"{len(squad.not_in_context)} questions have an answer that is not in their context: "
-            f"{_some(squad.not_in_context)}"
-        )
+            said = f"{len(ids)} of {len(squad.questions)} questions {what}: {', '.join(ids[:5])}"
+            if strict and ids is squad.not_in_context:
+                raise ValueError(said)
+            logger.warning(said)
     return squad
-
-
-def gold_answers(squad: Squad) -> dict[str, list[str]]:
-    """Question id -> the texts of its gold answers; none where it cannot be answered."""
-    return {question.id: [answer.text for answer in question.answers] for question in squad.questions}
 
 
 def _load(path: Path):
@@ -101,53 +102,32 @@ def _load(path: Path):
         raise FileNotFoundError(f"there is no file {path}: give a SQuAD JSON, plain or .gz")
     try:
         data = path.read_bytes()
-        return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        content = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        json.dumps(content, ensure_ascii=False).encode()  # fails on half a character (\ud83d)
     except (ValueError, EOFError, OSError, zlib.error) as error:  # ValueError: of json, and of the decoding
         raise ValueError(f"{path} is not JSON, plain or .gz: {error}") from error
+    return content
 
 
-def _member(container, key: str, kind: type, path: Path, where: str):
-    """``container[key]``, which has to be of that kind."""
-    value = container.get(key) if isinstance(container, dict) else None
-    if not isinstance(value, kind):
-        raise ValueError(
-            f"{path} is not a SQuAD JSON (data, paragraphs, context and qas, id, question and answers): "
-            f"{where} has no {key!r} that is a {kind.__name__}"
-        )
-    if kind is str and (half := _SURROGATE.search(value)):
-        raise ValueError(
-            f"{path}: the {key!r} of {where} has half a character, \\u{ord(half[0]):x} without its other "
-            "half: remove it"
-        )
-    return value
-
-
-def _add_question(squad: Squad, entry, context: str, path: Path, seen: dict[str, str]) -> None:
-    name = _member(entry, "id", str, path, f"a question on {context[:40]!r}")
+def _add_question(squad: Squad, entry: dict, path: Path, seen: dict[str, Path]) -> None:
+    name, text, context = entry["id"], entry["question"], squad.contexts[-1]
     where = f"question {name}"
     if name in seen:
         raise ValueError(f"{where} is there twice, in {seen[name]} and in {path}: ids have to be unique")
-    seen[name] = str(path)
-    text = _member(entry, "question", str, path, where)
-    if not context.strip():
-        raise ValueError(f"{path}: the context of {where} is empty")
-    if not text.strip():
-        raise ValueError(f"{path}: the text of {where} is empty")
+    seen[name] = path
+    for what, value in (("context", context), ("text", text)):
+        if not value.strip():
+            raise ValueError(f"{path}: the {what} of {where} is empty")
     impossible = entry.get("is_impossible", False)
-    listed = _member(entry, "answers", list, path, where) if not impossible else entry.get("answers") or []
+    listed = entry.get("answers") or [] if impossible else entry["answers"]
     if bool(impossible) == bool(listed):
         what = "is_impossible, yet has answers" if impossible else "not is_impossible, yet has no answers"
         raise ValueError(f"{path}: {where} is {what}")
-    answers = []
-    for item in listed:
-        answer = _member(item, "text", str, path, f"an answer to {where}")
-        given = _member(item, "answer_start", int, path, f"an answer to {where}")
-        start = _place(context, answer, given)
-        answers.append(Answer(answer, start))
-        if start < 0 or not answer.strip():
-            _once(squad.not_in_context, name)
-        elif start != given:
-            _once(squad.moved, name)
+    answers = [Answer(a["text"], _place(context, a["text"], a["answer_start"])) for a in listed]
+    if any(answer.start < 0 for answer in answers):
+        squad.not_in_context.append(name)
+    if any(answer.start not in (-1, a["answer_start"]) for answer, a in zip(answers, listed, strict=True)):
+        squad.moved.append(name)
     squad.questions.append(Question(name, text, len(squad.contexts) - 1, tuple(answers)))
 
 
@@ -162,10 +142,77 @@ def _place(context: str, answer: str, given: int) -> int:
     return min(places, key=lambda place: abs(place - given), default=-1)
 
 
-def _once(ids: list[str], name: str) -> None:
-    if not ids or ids[-1] != name:
-        ids.append(name)
+@dataclass
+class TokenizedSquad:
+    """A split, tokenised.
+
+    Attributes:
+        squad: texts, questions and answers.
+        context_tokens: dictionary ids of each context, int32, without special symbols.
+        context_offsets: [n, 2] int32 for each context, the first character of each token and that after its
+            last; white space at its edges is left out, so that of white space alone both are the same.
+        question_tokens: dictionary ids of each question.
+        settings: what it was made with: ``dictionary``, SHA-256 of dict.txt, and what else may be of use.
+    """
+
+    squad: Squad
+    context_tokens: list[np.ndarray]
+    context_offsets: list[np.ndarray]
+    question_tokens: list[np.ndarray]
+    settings: dict
 
 
-def _some(ids: Sequence[str], most: int = 5) -> str:
-    return ", ".join(ids[:most]) + (f" and {len(ids) - most} more" if len(ids) > most else "")
+def save_split(split: TokenizedSquad, folder: str | os.PathLike, name: str) -> None:
+    """Writes FOLDER/NAME.npz, atomically."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = json.dumps({"settings": split.settings, **asdict(split.squad)})
+    arrays = {"texts": np.frombuffer(texts.encode(), np.uint8)}
+    for key in ("context_tokens", "context_offsets", "question_tokens"):
+        rows = getattr(split, key)
+        arrays |= {key: np.concatenate(rows), f"{key}_lengths": np.array(list(map(len, rows)))}
+    partial = folder / f".{name}.npz.part"
+    with open(partial, "wb") as file:
+        np.savez_compressed(file, **arrays)
+    os.replace(partial, folder / f"{name}.npz")
+
+
+def load_split(folder: str | os.PathLike, name: str) -> TokenizedSquad:
+    """Reads what :func:`save_split` wrote.
+
+    Raises:
+        FileNotFoundError: if the split, or the dictionary, is not there.
+        ValueError: if it is damaged, or was made with another dictionary than the folder's.
+    """
+    path = Path(folder) / f"{name}.npz"
+    if not path.is_file():
+        flag = f"--{name}" if name in ("train", "valid") else f"--split {name}"
+        raise FileNotFoundError(
+            f"there is no split {name!r} in {folder}: scripts/prepare_squad.py {flag} FILE makes it"
+        )
+    try:
+        with np.load(path) as arrays:
+            texts = json.loads(arrays["texts"].tobytes())
+            rows = {
+                key: np.split(arrays[key], arrays[f"{key}_lengths"].cumsum()[:-1])
+                for key in ("context_tokens", "context_offsets", "question_tokens")
+            }
+        settings = texts.pop("settings")
+        questions = [
+            Question(**{**question, "answers": tuple(Answer(**answer) for answer in question["answers"])})
+            for question in texts.pop("questions")
+        ]
+        split = TokenizedSquad(Squad(questions=questions, **texts), **rows, settings=settings)
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} is damaged ({error}): run scripts/prepare_squad.py anew") from error
+    if dictionary_hash(folder) != settings.get("dictionary"):
+        raise ValueError(
+            f"{path} was made with another dictionary than {Path(folder) / 'dict.txt'}: "
+            "run scripts/prepare_squad.py anew with that of the pre-training"
+        )
+    return split
+
+
+def dictionary_hash(folder: str | os.PathLike) -> str:
+    """SHA-256 of FOLDER/dict.txt."""
+    return hashlib.sha256((Path(folder) / "dict.txt").read_bytes()).hexdigest()

@@ -1,4 +1,5 @@
-"""Scores of tokens to answers: the best spans of each window, and over the windows of each question.
+"""Answers of scores of tokens: the best spans of each window, over the windows of each question, and SQuAD's
+measures of them (Rajpurkar et al., 2018): exact match, F1, and the threshold of giving no answer.
 
 The score of a span is the sum of the scores of its first and its last token; that of no answer is the sum of
 both at ``<s>`` (Devlin et al., 2019). A question's best answer is the best span of all its windows. The score
@@ -6,13 +7,20 @@ of no answer is that of the window where it is least; ``null odds`` are this les
 """
 
 import math
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fs_plugins.data import squad_metrics
 from fs_plugins.data.squad_windows import SquadDataset
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def best_spans(start: Tensor, end: Tensor, longest: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -113,13 +121,13 @@ class AnswerTable:
         return ranked[0][0], min(self.null[question].values()) - ranked[0][1]
 
     def evaluate(self, threshold: float = 0.0) -> dict[str, float]:
-        """:func:`squad_metrics.evaluate` of the questions whose windows were added."""
+        """:func:`evaluate` of the questions whose windows were added."""
         questions = self.dataset.split.squad.questions
         best = {questions[q].id: self.best(q) for q in sorted(self.null)}
         golds = {questions[q].id: [answer.text for answer in questions[q].answers] for q in self.null}
         answers = {name: text for name, (text, _) in best.items()}
         odds = {name: value for name, (_, value) in best.items()}
-        return squad_metrics.evaluate(answers, golds, odds, threshold)
+        return evaluate(answers, golds, odds, threshold)
 
     def predictions(self, threshold: float = 0.0) -> tuple[dict, dict, dict]:
         """What the official tools read and write.
@@ -142,3 +150,92 @@ class AnswerTable:
                 for (text, score), weight in zip(entries, weights, strict=True)
             ]
         return answers, n_best, null_odds
+
+
+@lru_cache(maxsize=1 << 16)
+def normalise(text: str) -> str:
+    """Lower case, without ASCII punctuation, without articles, words one blank apart."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, gold: str) -> float:
+    """1 if both are the same after :func:`normalise`, else 0."""
+    return float(normalise(prediction) == normalise(gold))
+
+
+def f1(prediction: str, gold: str) -> float:
+    """Harmonic mean of precision and recall of the words, after :func:`normalise`; where one side has none, 1
+    if the other has none either, else 0."""
+    predicted, expected = normalise(prediction).split(), normalise(gold).split()
+    if not predicted or not expected:
+        return float(predicted == expected)
+    shared = sum((Counter(predicted) & Counter(expected)).values())
+    return 2 * shared / (len(predicted) + len(expected))
+
+
+def scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
+    """Exact match and F1 with the gold answer that suits each best; with none, no answer is right.
+
+    As in the official script, gold answers of which :func:`normalise` leaves nothing do not count, and where
+    all are such, or there are none, the right prediction is the empty one.
+    """
+    golds = [gold for gold in golds if normalise(gold)] or [""]
+    return max(exact_match(prediction, gold) for gold in golds), max(f1(prediction, gold) for gold in golds)
+
+
+def best_threshold(answered: np.ndarray, abstained: np.ndarray, null_odds: np.ndarray) -> tuple[float, float]:
+    """The threshold t for which "no answer where the null odds are above t" scores most.
+
+    Args:
+        answered: [n] score of each question if the answer is given.
+        abstained: [n] score of each question if none is given.
+        null_odds: [n] how much no answer is preferred to the best answer.
+
+    Returns:
+        The mean score at the best threshold, and that threshold: one of the null odds, or one below all of
+        them where abstaining from every question is best. Of equally good ones the smallest. Questions with
+        the same odds are never told apart.
+    """
+    order = np.argsort(null_odds, kind="stable")
+    odds, gain = null_odds[order], (answered - abstained)[order]
+    totals = abstained.sum() + np.concatenate([[0.0], gain.cumsum()])  # of the n surest answers given
+    possible = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
+    surest = int(np.flatnonzero(possible)[totals[possible].argmax()])
+    below = min(np.nextafter(odds[0], -np.inf), odds[0] - np.finfo(np.float64).tiny)  # subnormals may be 0
+    threshold = odds[surest - 1] if surest else below
+    return float(totals[surest] / len(odds)), float(threshold)
+
+
+def evaluate(
+    answers: Mapping[str, str],
+    golds: Mapping[str, Sequence[str]],
+    null_odds: Mapping[str, float],
+    threshold: float = 0.0,
+) -> dict[str, float]:
+    """The official measures, under their official names, in percent.
+
+    Args:
+        answers: question id -> the best answer, to be given or not.
+        golds: question id -> gold answers, none if the question has no answer.
+        null_odds: question id -> how much no answer is preferred.
+        threshold: no answer is given if the null odds are above it.
+
+    Returns:
+        ``exact``, ``f1``, ``total``; the same with ``HasAns_`` and ``NoAns_`` of the questions with and
+        without an answer, if there are some; ``best_exact``, ``best_f1`` and the thresholds
+        ``best_exact_thresh``, ``best_f1_thresh`` that give them.
+    """
+    answered = np.array([scores(answers[name], golds[name]) for name in golds])  # [n, 2] exact, F1
+    has_answer = np.array([len(golds[name]) > 0 for name in golds])
+    odds = np.array([null_odds[name] for name in golds], dtype=np.float64)
+    abstained = np.repeat(~has_answer[:, None], 2, axis=1).astype(np.float64)
+    given = np.where((odds > threshold)[:, None], abstained, answered)
+    result: dict[str, float] = {}
+    for prefix, chosen in (("", slice(None)), ("HasAns_", has_answer), ("NoAns_", ~has_answer)):
+        if len(part := given[chosen]):
+            exact, f1_score = (100 * part.mean(0)).tolist()
+            result |= {f"{prefix}exact": exact, f"{prefix}f1": f1_score, f"{prefix}total": len(part)}
+    for column, name in enumerate(("exact", "f1")):
+        best, at = best_threshold(answered[:, column], abstained[:, column], odds)
+        result |= {f"best_{name}": 100 * best, f"best_{name}_thresh": at}
+    return result

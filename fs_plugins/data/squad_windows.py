@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from torch.nn.utils.rnn import pad_sequence
 
-from fs_plugins.data.squad_tokens import TokenizedSquad
+from fs_plugins.data.squad import TokenizedSquad
 
 SPECIALS = 4  # <s>, </s> </s>, </s>
 NO_LABEL = -1
@@ -143,7 +143,7 @@ class SquadDataset(FairseqDataset):
     ):
         self.split, self.windows, self.dictionary, self.name = split, windows, dictionary, name
         self.shuffle, self.seed = shuffle, seed
-        lengths = np.diff(split.question_tokens.starts)[windows.question].clip(max=sizes.question)
+        lengths = np.array(list(map(len, split.question_tokens)))[windows.question].clip(max=sizes.question)
         self.question_lengths = lengths
         self.kept = (
             np.flatnonzero(windows.labels[:, 0] != NO_LABEL) if labelled_only else np.arange(len(windows))

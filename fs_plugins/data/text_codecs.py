@@ -5,10 +5,11 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from fairseq.data import Dictionary
-from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from fs_plugins.data.smiles_tokens import tokenize
 
@@ -72,8 +73,61 @@ class Smiles(Codec):
         return "".join(symbols)
 
 
-class Gpt2Bpe(Codec):
-    """fairseq's GPT-2 BPE, whose symbols are the ids of encoder.json; nothing is downloaded."""
+class HfTokenizer(Codec):
+    """A tokenizer.json of Hugging Face's tokenizers whose tokens are the dictionary's symbols."""
+
+    name = "tokenizer.json"
+    STARTS = ("Ġ", "▁")  # how byte-level BPEs and sentencepiece write a blank
+
+    def __init__(self, path: str | os.PathLike):
+        settings = Path(path).read_text(encoding="utf-8")
+        try:
+            tokenizer = Tokenizer.from_str(settings)
+        except Exception as error:  # the library raises Exception itself
+            raise ValueError(f"{path} is not a tokenizer.json of HF tokenizers: {error}") from error
+        self.files, self.tokenizer = (Path(path),), tokenizer
+        self.inner = Tokenizer.from_str(json.dumps(_without_prefix(json.loads(settings))))
+        self.tokens = {token: token for token in tokenizer.get_vocab()}  # of symbols
+
+    @cached_property
+    def symbols(self) -> dict[str, str]:
+        """Of tokens."""
+        return {token: symbol for symbol, token in self.tokens.items()}
+
+    @cached_property
+    def marks_starts(self) -> bool:
+        return any(token.startswith(self.STARTS) for token in self.symbols if len(token) > 1)
+
+    def encode(self, text, first):
+        tokenizer = self.tokenizer if first else self.inner
+        return [
+            self.symbols.get(token, token)
+            for token in tokenizer.encode(text, add_special_tokens=False).tokens
+        ]
+
+    def word(self, symbol):
+        blank = self.tokens.get(symbol) in self.STARTS
+        return "␣" if blank else super().word(symbol)  # a decoder may drop a first blank
+
+    def starts_word(self, symbol):
+        return not self.marks_starts or self.tokens.get(symbol, "▁").startswith(self.STARTS)
+
+    def decode(self, symbols):
+        if self.tokenizer.decoder is None:
+            return " ".join(symbols)
+        text, run = "", []
+        for symbol in [*symbols, None]:
+            if symbol in self.tokens and not is_special(symbol):
+                run.append(self.tokens[symbol])
+                continue
+            text += self.tokenizer.decoder.decode(run) if run else ""
+            text += f" {symbol}" if symbol is not None else ""
+            run = []
+        return text
+
+
+class Gpt2Bpe(HfTokenizer):
+    """GPT-2's BPE, whose symbols are the ids of encoder.json, as fairseq writes them."""
 
     name = "gpt2"
 
@@ -82,67 +136,10 @@ class Gpt2Bpe(Codec):
             if not Path(path).is_file():
                 raise FileNotFoundError(f"there is no {path}: GPT-2 BPE needs encoder.json and vocab.bpe")
         self.files = Path(encoder_json), Path(vocab_bpe)
-        self.bpe = get_encoder(str(encoder_json), str(vocab_bpe))
-
-    def encode(self, text, first):
-        return [str(i) for i in self.bpe.encode(text)]
-
-    def starts_word(self, symbol):
-        return self.decode([symbol]).startswith(" ")
-
-    def decode(self, symbols):
-        text, run = "", []
-        for symbol in [*symbols, None]:
-            if symbol is not None and symbol.isdigit() and int(symbol) in self.bpe.decoder:
-                run.append(int(symbol))
-                continue
-            text += self.bpe.decode(run) if run else ""
-            text += f" {symbol}" if symbol is not None else ""
-            run = []
-        return text
-
-
-class HfTokenizer(Codec):
-    """A tokenizer.json of Hugging Face's tokenizers whose tokens are the dictionary's symbols."""
-
-    name = "tokenizer.json"
-    STARTS = ("Ġ", "▁")  # how byte-level BPEs and sentencepiece write a blank
-
-    def __init__(self, path: str | os.PathLike):
-        from tokenizers import Tokenizer
-
-        self.files = (Path(path),)
-        settings = Path(path).read_text(encoding="utf-8")
-        try:
-            self.tokenizer = Tokenizer.from_str(settings)
-        except Exception as error:  # the library raises Exception itself
-            raise ValueError(f"{path} is not a tokenizer.json of HF tokenizers: {error}") from error
-        self.inner = Tokenizer.from_str(json.dumps(_without_prefix(json.loads(settings))))
-        vocabulary = self.tokenizer.get_vocab()
-        self.marks_starts = any(token[0] in self.STARTS for token in vocabulary if len(token) > 1)
-
-    def encode(self, text, first):
-        tokenizer = self.tokenizer if first else self.inner
-        return tokenizer.encode(text, add_special_tokens=False).tokens
-
-    def word(self, symbol):
-        return "␣" if symbol in self.STARTS else super().word(symbol)  # a decoder may drop a first blank
-
-    def starts_word(self, symbol):
-        return not self.marks_starts or symbol.startswith(self.STARTS)
-
-    def decode(self, symbols):
-        if self.tokenizer.decoder is None:
-            return " ".join(symbols)
-        text, run = "", []
-        for symbol in [*symbols, None]:
-            if symbol is not None and not is_special(symbol):
-                run.append(symbol)
-                continue
-            text += self.tokenizer.decoder.decode(run) if run else ""
-            text += f" {symbol}" if symbol is not None else ""
-            run = []
-        return text
+        self.tokenizer = self.inner = Tokenizer(models.BPE.from_file(str(encoder_json), str(vocab_bpe)))
+        self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self.tokenizer.decoder = decoders.ByteLevel()
+        self.tokens = {str(i): token for token, i in self.tokenizer.get_vocab().items()}
 
 
 def is_special(symbol: str) -> bool:

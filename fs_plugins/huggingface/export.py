@@ -9,17 +9,16 @@ from pathlib import Path
 
 import torch
 
-from fs_plugins.analysis.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.custom_ops import dag_reference
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
+from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.modules import marginals, state_expansion, transition_head
 
 HERE = Path(__file__).parent
 CODE = (
     HERE / "configuration_exlm.py",
     HERE / "modeling_exlm.py",
-    HERE / "modeling_exlm_inputs.py",
     HERE / "modeling_exlm_layers.py",
     Path(dag_reference.__file__),
     Path(marginals.__file__),
@@ -75,22 +74,20 @@ def export(
     if info is not None:
         to_units(tensors, info)
         config["fairseq"]["properties"] = info.to_dict()
-    tokenizer = tokenizer_files.tokenizer_json(loaded.dictionary, codec)
-    config["tokenizer_size"] = tokenizer_files.count_ids(tokenizer)
+    tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
+    config["tokenizer_size"] = 1 + max(tokenizer.get_vocab().values())
     files = {
         "config.json": config,
-        "tokenizer.json": tokenizer,
-        "tokenizer_config.json": tokenizer_files.tokenizer_config(
-            loaded.dictionary, settings.longest_text(config)
-        ),
+        "tokenizer.json": json.loads(tokenizer.to_str()),
+        "tokenizer_config.json": tokenizer_files.tokenizer_config(settings.longest_text(config)),
         **settings.sentence_transformers_files(config, pooling),
     }
     if half:
         tensors = {name: tensor.half() for name, tensor in tensors.items()}
         if lost := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
             raise ValueError(f"{checkpoint}: float16 cannot hold {', '.join(lost)}: export in full precision")
-    card = model_card.write(loaded, config, codec, tensors, name=name or folder.name, licence=licence)
-    card += f"\n{notes.strip()}\n" if notes else ""
+    about = {"name": name or folder.name, "licence": licence, "notes": notes}
+    card = model_card.write(loaded, config, codec, tensors, **about)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as partial:
         whole = Path(partial) / folder.name

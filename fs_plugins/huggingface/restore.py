@@ -16,14 +16,12 @@ from fs_plugins.analysis.explorer import Explorer, load
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface import settings, weights
 from fs_plugins.huggingface.export import to_units
-from fs_plugins.huggingface.folder_data import write_dictionary
 from fs_plugins.huggingface.weights import Head
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
 
 logger = logging.getLogger(__name__)
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
-COMPUTED = ("sentence_encoder.version", "rot_emb.inv_freq")
 SEED = 1  # of what the folder does not hold
 # names of flags: those of config.json and fairseq's
 FLAGS = {
@@ -78,7 +76,7 @@ def restore(
     model = fresh_model(flags, dictionary, head, tensors)
     state = weights.to_fairseq(tensors, head)
     own = model.state_dict()
-    missing = [name for name in own if name not in state and not name.endswith(COMPUTED)]
+    missing = [name for name in own if name not in state and not name.endswith(weights.COMPUTED)]
     if missing:
         parts = sorted({".".join(name.split(".")[:2]) for name in missing})
         logger.warning("%s does not hold %s: they are initialised", folder, ", ".join(parts))
@@ -110,6 +108,40 @@ def load_explorer(model: str | os.PathLike, *, data=None, bpe=None, device: str 
         codec = write_dictionary(Path(model), Path(temporary))
         checkpoint = restore(model, Path(temporary) / "checkpoint.pt", temporary)
         return load(checkpoint, data=temporary, bpe=bpe or codec, device=device)
+
+
+def write_dictionary(folder: Path, data: Path) -> str:
+    """Writes ``data/dict.txt``: symbols of the folder's tokenizer, with the ids that its model has.
+
+    Returns:
+        ``bpe``, as of :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none" or the tokenizer.json.
+
+    Raises:
+        FileNotFoundError: if the folder has no config.json or tokenizer.json.
+    """
+    path = folder / "tokenizer.json"
+    for needed in (folder / "config.json", path):
+        if not needed.is_file():
+            raise FileNotFoundError(
+                f"there is no {needed}: give a checkpoint, such as checkpoint_best.pt, or a folder that "
+                "scripts/export_huggingface.py wrote"
+            )
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    tokenizer_dictionary(folder, config["vocab_size"]).save(str(data / "dict.txt"))
+    content = json.loads(path.read_text(encoding="utf-8"))
+    splitter = (content["pre_tokenizer"] or {}).get("type")
+    known = {"Split": "smiles", "WhitespaceSplit": "none"} if content["model"]["type"] == "WordLevel" else {}
+    return known.get(splitter, str(path))
+
+
+def tokenizer_dictionary(folder: Path, size: int) -> Dictionary:
+    """The symbols of the folder's tokenizer that a model of ``size`` ids has, without ``<mask>``."""
+    from tokenizers import Tokenizer
+
+    tokenizer, dictionary = Tokenizer.from_file(str(folder / "tokenizer.json")), Dictionary()
+    for i in range(dictionary.nspecial, size - 1):
+        dictionary.add_symbol(tokenizer.id_to_token(i))
+    return dictionary
 
 
 def read_folder(folder: Path) -> tuple[dict, dict[str, Tensor]]:
@@ -165,9 +197,7 @@ def dictionary_of(folder: Path, config: dict, data, recorded: dict, held: bool) 
             raise FileNotFoundError(f"there is no {path}: give the folder of the pre-training's data")
         dictionary = Dictionary.load(str(path))
     elif held:
-        vocab = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-        for symbol in sorted(vocab, key=vocab.get):
-            dictionary.add_symbol(symbol)
+        dictionary = tokenizer_dictionary(folder, size)
     else:
         for i in range(size - dictionary.nspecial - 1):
             dictionary.add_symbol(f"symbol{i}")

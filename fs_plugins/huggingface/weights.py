@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fs_plugins.modules.rotary import RotaryEmbedding
-
 ENCODER = (
     ("encoder.state_embedding", "model.state_embedding"),
     ("encoder.sentence_encoder.emb_layer_norm_after.", "model.norm."),
@@ -21,6 +19,7 @@ TRANSITIONS = tuple(
     (f"encoder.{name}.", f"graph.{name}.")
     for name in ("link_positional", "query_linear", "key_linear", "gate_linear")
 )
+COMPUTED = ("sentence_encoder.version", "rot_emb.inv_freq")
 TIED = "lm_head.decoder.weight", "model.embed_tokens.weight"
 
 
@@ -51,15 +50,10 @@ def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bo
 
     Left out are what is computed there (rotary frequencies), the output matrix where it is the embedding, and
     what was not trained last: with ``head`` the LM head and transitions.
-
-    Raises:
-        ValueError: for other rotary frequencies than those that are computed there.
     """
     tensors = {}
     for name, value in state.items():
-        if name.endswith("rot_emb.inv_freq"):
-            _check_frequencies(name, value)
-        elif not name.endswith("sentence_encoder.version"):
+        if not name.endswith(COMPUTED):
             for ours, theirs in names_of(head, transitions):
                 if name.startswith(ours):
                     tensors[theirs + name.removeprefix(ours)] = value.float().cpu().contiguous().clone()
@@ -88,9 +82,3 @@ def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tenso
         else:
             raise ValueError(f"the tensor {name} is none of an ExLM: is there an adapter to be merged first?")
     return state
-
-
-def _check_frequencies(name: str, value: Tensor) -> None:
-    computed = RotaryEmbedding(2 * len(value), 1).inv_freq
-    if not torch.allclose(value.cpu().float(), computed, rtol=1e-6, atol=0.0):
-        raise ValueError(f"{name} is not 10000^(-2j/h), which the exported model would compute")

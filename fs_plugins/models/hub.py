@@ -1,17 +1,19 @@
 """fairseq's hub interface of the models here: text in, features and words out, with nothing downloaded."""
 
+import argparse
 import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from fairseq.models.roberta.hub_interface import RobertaHubInterface
 from omegaconf import open_dict
 from torch import Tensor
 
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks, make_codec
+from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.modules.marginals import NEVER, ctc_word_log_probs, word_log_probs
 from fs_plugins.modules.state_expansion import gather_tokens
 
@@ -21,7 +23,10 @@ def load_hub_interface(
     checkpoint_file: str = "model.pt",
     data: str | os.PathLike = ".",
     bpe: str | Sequence[str] | None = None,
-    **overrides,
+    *,
+    user_dir: str | None = None,
+    gpt2_encoder_json: str | None = None,
+    gpt2_vocab_bpe: str | None = None,
 ) -> "HubInterface":
     """What ``from_pretrained`` of the models does.
 
@@ -32,30 +37,20 @@ def load_hub_interface(
             ``folder``. By default ``folder``, or if that has no ``dict.txt``, what the checkpoint names.
         bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default, and
             for "gpt2", what lies in ``data``.
-        overrides: flags to change; ``gpt2_encoder_json`` and ``gpt2_vocab_bpe`` are those of fairseq's BPE.
+        user_dir: as fairseq's, which is this package.
+        gpt2_encoder_json, gpt2_vocab_bpe: files of GPT-2's BPE, under the names of fairseq's flags.
 
     Raises:
         FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
         ValueError: for another dictionary, or if the BPE is not found.
     """
-    path = Path(folder, checkpoint_file)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no checkpoint {path}")
-    overrides.pop("user_dir", None)  # it is this package
-    gpt2 = [overrides.pop(name, None) for name in ("gpt2_encoder_json", "gpt2_vocab_bpe")]
     place = Path(folder, data) if str(data).startswith(".") else Path(data)
-    if str(data) != "." or (place / "dict.txt").is_file():
-        overrides["data"] = str(place.absolute())
-    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(path)], arg_overrides={**overrides, "load_checkpoint_heads": True}
-    )
-    if all(gpt2):
-        bpe = gpt2
-    if getattr(task, "properties", None) is not None:
-        codec: Codec = Smiles()
-    else:
-        codec = make_codec(bpe, Path(utils.split_paths(cfg.task.data)[0]), task.source_dictionary)
-    return HubInterface(cfg, task, models[0], codec)
+    given = place.absolute() if str(data) != "." or (place / "dict.txt").is_file() else None
+    loaded = load_checkpoint(Path(folder, checkpoint_file), given, device="cpu")
+    if gpt2_encoder_json and gpt2_vocab_bpe:
+        bpe = [gpt2_encoder_json, gpt2_vocab_bpe]
+    codec = Smiles() if loaded.properties else make_codec(bpe, loaded.data, loaded.dictionary)
+    return HubInterface(loaded, codec)
 
 
 class HubInterface(RobertaHubInterface):
@@ -66,12 +61,13 @@ class HubInterface(RobertaHubInterface):
     taken as they are given. ``register_classification_head`` and ``predict`` are fairseq's.
     """
 
-    def __init__(self, cfg, task, model, codec: Codec):
-        with open_dict(cfg):
-            cfg.bpe = None  # fairseq would download GPT-2's
-        super().__init__(cfg, task, model.eval())
-        self.codec = codec
-        self.repeat_times = getattr(cfg.task, "repeat_times", None) or 1
+    def __init__(self, checkpoint: Checkpoint, codec: Codec):
+        with open_dict(checkpoint.cfg):
+            checkpoint.cfg.bpe = None  # fairseq would download GPT-2's
+        task = argparse.Namespace(source_dictionary=checkpoint.dictionary)
+        super().__init__(checkpoint.cfg, task, checkpoint.model)
+        self.codec, self.repeat_times = codec, checkpoint.copies
+        self.has_transitions = checkpoint.has_transitions
 
     @property
     def dictionary(self):
@@ -137,7 +133,7 @@ class HubInterface(RobertaHubInterface):
             copies = output[0].float().log_softmax(-1).unflatten(0, (-1, self.repeat_times))
             return copies[is_mask].logsumexp(1) - math.log(self.repeat_times)
         layout, words = output.layout, output.logits().float().log_softmax(-1)  # [1, L, V]
-        if self.cfg.criterion._name == "nat_ctc_loss_mlm":
+        if not self.has_transitions:
             by_target = words.unflatten(1, (layout.targets.shape[1], -1))
             marginals = ctc_word_log_probs(by_target, self.dictionary.unk())
         else:

@@ -8,7 +8,6 @@ from fairseq.models import register_model
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
 from torch import Tensor, nn
 
-from fs_plugins.models.hub import load_hub_interface
 from fs_plugins.modules.encoder import RotaryEncoder
 from fs_plugins.modules.heads import StateLMHead, TokenHead
 
@@ -112,6 +111,8 @@ class RotaryRobertaModel(RobertaModel):
     ):
         """fairseq's hub interface of a checkpoint, offline; see
         :func:`fs_plugins.models.hub.load_hub_interface`."""
+        from fs_plugins.models.hub import load_hub_interface  # which imports this module
+
         return load_hub_interface(model_name_or_path, checkpoint_file, data_name_or_path, bpe, **kwargs)
 
     @staticmethod

@@ -1,5 +1,5 @@
 """Tasks; importing this registers them with fairseq."""
 
-from fs_plugins.tasks import glue, molecule_property, repeated_masked_lm, repeated_sentence_prediction, squad2
+from fs_plugins.tasks import glue, molecule_property, repeated_masked_lm, squad2
 
-__all__ = ["glue", "molecule_property", "repeated_masked_lm", "repeated_sentence_prediction", "squad2"]
+__all__ = ["glue", "molecule_property", "repeated_masked_lm", "squad2"]

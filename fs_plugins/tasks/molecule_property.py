@@ -25,8 +25,15 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, MISSING
 
 from fs_plugins.data.length_order import length_keys
-from fs_plugins.data.property_datasets import LabelsDataset, SplitSizeDataset, one_class_only, read_labels
-from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder
+from fs_plugins.data.property_info import (
+    LabelsDataset,
+    PropertyInfo,
+    SplitSizeDataset,
+    fingerprint,
+    one_class_only,
+    read_folder,
+    read_labels,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +126,7 @@ class MoleculePropertyTask(FairseqTask):
                 "target": LabelsDataset(labels),
                 "nsentences": NumSamplesDataset(),
                 "ntokens": NumelDataset(tokens, reduce=True),
-                "split_size": SplitSizeDataset(rows),
+                "split_size": SplitSizeDataset([rows] * rows),
             },
             sizes=[tokens.sizes],
         )

@@ -12,13 +12,13 @@ from fairseq.logging import meters, metrics
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, MISSING
 
-from fs_plugins.data import squad_tokens
+from fs_plugins.data.squad import load_split
 from fs_plugins.data.squad_answers import AnswerTable, window_answers
 from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_windows
 
 logger = logging.getLogger(__name__)
 
-# names of :func:`squad_metrics.evaluate` -> names in the log
+# names of :func:`squad_answers.evaluate` -> names in the log
 LOGGED = {
     "total": "questions",
     "exact": "em",
@@ -102,7 +102,7 @@ class Squad2Task(FairseqTask):
         return model
 
     def load_dataset(self, split, combine=False, **kwargs):
-        tokenized = squad_tokens.load(self.cfg.data, split)
+        tokenized = load_split(self.cfg.data, split)
         windows = make_windows(tokenized, self.window_sizes)
         training = split == "train"
         dataset = SquadDataset(
@@ -190,7 +190,7 @@ class AnswersMeter(meters.Meter):
         self.measured = None
 
     def score(self, name: str) -> float:
-        """A measure by its name in :func:`squad_metrics.evaluate`; 0 where there are no such questions."""
+        """A measure by its name in :func:`squad_answers.evaluate`; 0 where there are no such questions."""
         if self.measured is None:
             self.measured = self.table.evaluate(self.threshold)
         return round(self.measured.get(name, 0.0), 2)

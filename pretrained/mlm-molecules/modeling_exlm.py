@@ -20,7 +20,6 @@ from transformers.utils import can_return_tuple
 from .configuration_exlm import ExLMConfig
 from .dag_reference import dag_loss_reference
 from .marginals import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
-from .modeling_exlm_inputs import check_length, checked
 from .modeling_exlm_layers import (
     ExLMClassificationHead,
     ExLMGraph,
@@ -28,6 +27,8 @@ from .modeling_exlm_layers import (
     ExLMLayer,
     ExLMMaskedLMOutput,
     at_targets,
+    check_length,
+    checked,
     known,
 )
 from .state_expansion import expand_states, gather_tokens
@@ -188,7 +189,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
         """labels [B, T]: the original token where one is to be predicted (whether it was replaced by
-        ``<mask>``, by another one, or kept), else -100."""
+        ``<mask>``, by another one, or kept), else -100. In training, with labels, there are no logits."""
         encoded, x, layout = self.model.encode(input_ids, attention_mask, labels, **kwargs)
         predicted = self.of_copies(x, labels) if layout is None else self.of_states(x, layout, labels)
         return ExLMMaskedLMOutput(
@@ -198,11 +199,18 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
     def of_copies(self, x, labels):
         """Loss and logits without states: x [B, repeat_times T, d]. A token's prediction is the mean of its
         copies'."""
-        times = self.config.repeat_times
-        logits, loss = self.lm_head(x), None
+        times, loss = self.config.repeat_times, None
         if labels is not None:
-            targets = known(labels, self.config).repeat_interleave(times, dim=1).to(logits.device)
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED)
+            labels = labels.repeat_interleave(times, dim=1).to(x.device)
+            if self.training:  # the logits of labels are all that is needed
+                x = x[labels != IGNORED]
+                labels = labels[labels != IGNORED]
+            targets = known(labels, self.config).flatten()
+        logits = self.lm_head(x)
+        if labels is not None:
+            loss = F.cross_entropy(logits.flatten(0, -2).float(), targets, ignore_index=IGNORED)
+            if self.training:
+                return {"loss": loss}
         if times > 1:
             copies = logits.float().log_softmax(-1).unflatten(1, (-1, times))
             logits = copies.logsumexp(2) - torch.tensor(float(times)).log()
@@ -227,6 +235,8 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
                 wanted = layout.targets[:, None].expand(-1, words.shape[1], -1)  # [B, L, M]
                 log_prob = dag_loss_reference(words.gather(2, wanted).transpose(1, 2), links, *lengths)
             loss = (-log_prob / layout.target_lengths).mean()
+            if self.training:
+                return {"loss": loss, "links": links, "node_logits": node_logits}
         # With labels only the loss is differentiable: the graph of the logits would take much memory.
         with torch.set_grad_enabled(labels is None and torch.is_grad_enabled()):
             logits = self.lm_head(self.model.rows(x, layout)).float()

@@ -198,7 +198,7 @@ def squad(script: str, words: list[str]) -> Training:
     found = FineTuning(script_parser(script), words, several_gpus=True)
     args, pretrained = found.args, found.pretrained
     args.task, dictionary = "squad2", args.data / "dict.txt"
-    files = [args.data / name for name in ("dict.txt", "train.npz", "train.json", "valid.npz", "valid.json")]
+    files = [args.data / name for name in ("dict.txt", "train.npz", "valid.npz")]
     for path in files:
         if not path.is_file():
             raise UserError(f"{path} does not exist: DATA is a folder made by prepare_squad.py")
@@ -233,10 +233,10 @@ def window_flags(recipe: Flags, user: Flags, pretrained: Pretrained) -> Flags:
 
 def labelled_windows(data: Path, flags: Flags) -> int:
     """Windows of the training set that are trained on."""
-    from fs_plugins.data import squad_tokens
+    from fs_plugins.data.squad import load_split
     from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
 
-    windows = make_windows(squad_tokens.load(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
+    windows = make_windows(load_split(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
     return int((windows.labels[:, 0] != NO_LABEL).sum())
 
 
@@ -275,7 +275,7 @@ def check_labels(data: Path, about: dict) -> None:
     """Raises UserError if nothing can be learned from a set, or no best epoch be chosen."""
     import numpy as np
 
-    from fs_plugins.data.property_datasets import one_class_only
+    from fs_plugins.data.property_info import one_class_only
 
     for split in ("train", "valid"):
         labels = np.load(data / f"{split}.labels.npy")

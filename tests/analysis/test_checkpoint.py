@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import zipfile
 
 import pytest
 import torch
@@ -33,6 +32,19 @@ def test_a_checkpoint_of_older_fairseq_has_args_instead_of_cfg(save_checkpoint, 
     assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_base", "nat_dag_loss_mlm", "masked_lm")
 
 
+def test_transitions_of_a_fine_tuning_are_those_of_its_pre_training(save_checkpoint):
+    """Its criterion does not say whether they were trained: with nat_ctc_loss_mlm they were not."""
+    for criterion, trained in (("nat_dag_loss_mlm", True), ("nat_ctc_loss_mlm", False), ("masked_lm", False)):
+        arch = "p_roberta_base" if criterion == "masked_lm" else "exlm_base"
+        assert load_checkpoint(save_checkpoint(arch, criterion=criterion)).has_transitions == trained
+    path = save_checkpoint("exlm_base", task="glue", criterion="glue_prediction")
+    assert not load_checkpoint(path).has_transitions
+    state = torch.load(path)
+    state["model"]["encoder.query_linear.bias"][0] = 0.1
+    torch.save(state, path)
+    assert load_checkpoint(path).has_transitions
+
+
 def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, tmp_path, corpus):
     state = torch.load(save_checkpoint("exlm_base"))
     state["cfg"]["task"]["data"] = os.path.join("runs", "data-bin")
@@ -44,12 +56,6 @@ def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, t
     shutil.copytree(corpus, tmp_path / "runs" / "data-bin")
     assert load_checkpoint(folder / "checkpoint.pt").data == tmp_path / "runs" / "data-bin"
     assert load_checkpoint(folder / "checkpoint.pt", corpus).data == corpus
-
-
-def test_another_dictionary(pretrained, tmp_path):
-    (tmp_path / "dict.txt").write_text("one 1\ntwo 1\n")
-    with pytest.raises(ValueError, match=r"checkpoint has 21 dictionary .* this model 7: .*dict.txt"):
-        load_checkpoint(pretrained, tmp_path)
 
 
 def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
@@ -64,47 +70,6 @@ def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
     load_checkpoint(path, corpus, "cpu")
     with pytest.raises(ValueError, match="other/dict.txt is not the dictionary that .* was trained with, by"):
         load_checkpoint(path, other, "cpu")
-
-
-def test_no_dictionary(pretrained, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no dict.txt in .*: give the folder .*--data"):
-        load_checkpoint(pretrained, tmp_path)
-
-
-def test_no_such_file_and_a_folder(pretrained):
-    with pytest.raises(FileNotFoundError, match="nothing.pt is not there"):
-        load_checkpoint("nothing.pt")
-    with pytest.raises(FileNotFoundError, match="is a folder: give a file in it"):
-        load_checkpoint(pretrained.parent)
-
-
-def test_files_that_are_no_checkpoint(tmp_path, pretrained):
-    for what in ({"weights": torch.ones(1)}, [1, 2], {}):
-        torch.save(what, tmp_path / "other.pt")
-        with pytest.raises(ValueError, match="other.pt is not a checkpoint of fairseq-train"):
-            load_checkpoint(tmp_path / "other.pt")
-    for content in (pretrained.read_bytes()[:5000], b"some text\n", b""):
-        (tmp_path / "cut.pt").write_bytes(content)
-        with pytest.raises(ValueError, match="cut.pt is not a checkpoint of fairseq-train, or damaged"):
-            load_checkpoint(tmp_path / "cut.pt")
-    with zipfile.ZipFile(tmp_path / "cut.pt", "w") as file:  # a number of 8 bytes, of which 3 are there
-        file.writestr("cut/data.pkl", b"\x80\x02G\x00\x00\x00")
-        file.writestr("cut/version", "3\n")
-        file.writestr("cut/byteorder", "little")
-    with pytest.raises(ValueError, match="cut.pt is not a checkpoint of fairseq-train, or damaged"):
-        load_checkpoint(tmp_path / "cut.pt")
-    state = torch.load(pretrained)
-    torch.save({**state, "cfg": None, "args": None}, tmp_path / "flagless.pt")
-    with pytest.raises(ValueError, match="no flags of its run"):
-        load_checkpoint(tmp_path / "flagless.pt")
-
-
-def test_another_architecture(save_checkpoint, tmp_path):
-    state = torch.load(save_checkpoint("p_roberta_base"))
-    state["cfg"]["model"]._name = state["cfg"]["model"].arch = "roberta_base"
-    torch.save(state, tmp_path / "roberta.pt")
-    with pytest.raises(ValueError, match="--arch roberta_base: this reads those of p_roberta"):
-        load_checkpoint(tmp_path / "roberta.pt")
 
 
 def test_devices_that_are_not_there(pretrained, monkeypatch):
@@ -127,3 +92,26 @@ def test_builders_and_checkpoints_agree(save_checkpoint):
     fresh = builders.exlm(loaded.dictionary, seed=4)
     name = "encoder.query_linear.weight"
     assert torch.equal(loaded.model.state_dict()[name], fresh.state_dict()[name])
+
+
+def test_what_cannot_be_loaded(tmp_path, pretrained, save_checkpoint):
+    def refused(path, says, data=None):
+        with pytest.raises((ValueError, FileNotFoundError), match=says):
+            load_checkpoint(path, data)
+
+    refused("nothing.pt", "nothing.pt is not there")
+    refused(pretrained.parent, "is a folder: give a file in it")
+    refused(pretrained, "no dict.txt in .*: give the folder .*--data", tmp_path)
+    (tmp_path / "dict.txt").write_text("one 1\ntwo 1\n")
+    refused(pretrained, "checkpoint has 21 dictionary .* this model 7: .*dict.txt", tmp_path)
+    state, other = torch.load(pretrained), tmp_path / "other.pt"
+    torch.save({"weights": torch.ones(1)}, other)
+    refused(other, "other.pt is not a checkpoint of fairseq-train")
+    for content in (pretrained.read_bytes()[:5000], b"some text\n", b""):
+        other.write_bytes(content)
+        refused(other, "other.pt is not a checkpoint of fairseq-train, or damaged")
+    torch.save({**state, "cfg": None, "args": None}, other)
+    refused(other, "no flags of its run")
+    state["cfg"]["model"]._name = state["cfg"]["model"].arch = "roberta_base"
+    torch.save(state, other)
+    refused(other, "--arch roberta_base: this reads those of p_roberta")

@@ -68,30 +68,15 @@ def weighted_paths(links, M):
     return [(path, weight / math.fsum(weights)) for path, weight in zip(paths, weights, strict=True)]
 
 
-@pytest.mark.parametrize("k", [1, 3])
-def test_a_word_of_exlm_is_the_sum_over_all_paths(k):
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_predictions_of_exlm_are_sums_over_all_paths(k):
     symbols = builders.dictionary(6)
     model = spread(builders.exlm(symbols, ext_state_num=k, embedding_init_std=1.0))
     tokens, masked = batch(symbols)
     tokens[0, 4] = symbols.eos()  # of a sentence that is not the sample's last one
     predictor = MaskedPredictor(model)
+    each, joint = predictor.log_probs_of(tokens, masked)
     found = iter(predictor.token_log_probs(tokens, masked).exp())
-    with torch.no_grad():
-        for words, links, is_word in sentences(model, symbols, tokens, masked):
-            for i in is_word.nonzero().flatten().tolist():
-                paths = weighted_paths(links, len(is_word))
-                expected = sum(weight * words[path[i]] for path, weight in paths)
-                torch.testing.assert_close(next(found), expected, rtol=1e-4, atol=1e-6)
-    assert next(found, None) is None
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_joint_likelihood_of_exlm_is_the_sum_over_all_paths(k):
-    symbols = builders.dictionary(6)
-    model = spread(builders.exlm(symbols, ext_state_num=k, embedding_init_std=1.0))
-    tokens, masked = batch(symbols)
-    tokens[0, 4] = symbols.eos()
-    each, joint = MaskedPredictor(model).log_probs_of(tokens, masked)
     assert each.shape == tokens.shape and (each[~masked] == 0).all()
     with torch.no_grad():
         for b, (words, links, is_word) in enumerate(sentences(model, symbols, tokens, masked)):
@@ -103,8 +88,9 @@ def test_joint_likelihood_of_exlm_is_the_sum_over_all_paths(k):
             )
             assert joint[b].item() == pytest.approx(math.log(total), rel=1e-4)
             for i, y, log_prob in zip(places, right, each[b][masked[b]].tolist(), strict=True):
-                marginal = sum(weight * float(words[path[i], y]) for path, weight in paths)
-                assert log_prob == pytest.approx(math.log(marginal), rel=1e-4)
+                marginal = sum(weight * words[path[i]] for path, weight in paths)
+                torch.testing.assert_close(next(found), marginal, rtol=1e-4, atol=1e-6)
+                assert log_prob == pytest.approx(math.log(float(marginal[y])), rel=1e-4)
     if k == 3:
         assert abs(float(each[0].sum() - joint[0])) > 0.01  # two words, which depend on each other
     assert float(each[1].sum()) == pytest.approx(float(joint[1]), rel=1e-4)  # a single one
@@ -124,18 +110,6 @@ def test_words_of_any_improbability(k):
     assert joint[0] < each[0, 2]  # the other masked word is not certain either
     if k == 1:  # a single path: words do not depend on each other
         torch.testing.assert_close(each[0].sum(), joint[0])
-
-
-def test_probabilities_of_all_pairs_of_words_sum_to_one():
-    symbols = builders.dictionary(6)
-    model = spread(builders.exlm(symbols, ext_state_num=2, embedding_init_std=1.0))
-    tokens, masked = batch(symbols)
-    tokens, masked, V = tokens[:1], masked[:1], len(symbols)
-    found = MaskedPredictor(model).graph(tokens, masked)
-    pairs = itertools.product(range(V), repeat=2)
-    total = sum(float(found.joint_log_probs(torch.tensor(pair)).exp()) for pair in pairs)
-    assert not found.joint_log_probs(torch.tensor([5, 6])).requires_grad
-    assert total == pytest.approx(1.0, rel=1e-4)
 
 
 def test_without_transitions_words_are_ctcs_and_independent():

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fs_plugins.analysis.checkpoint import load_checkpoint
 from fs_plugins.analysis.masked_samples import load_samples, mask_words, masked_batches
+from fs_plugins.models.checkpoint import load_checkpoint
 from tests import builders
 
 
@@ -39,12 +39,6 @@ def test_batches_hold_every_sample_once_with_its_own_masks():
         assert sorted(found) == [0, 1, 3, 4, 5] and 1 < len(batches) < 5
         for number, masked in found.items():
             assert torch.equal(masked, mask_words(samples[number], 0.2, symbols, 1, number))
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1])
-def test_a_share_outside_of_0_and_1_is_refused(share):
-    with pytest.raises(ValueError, match=f"between 0 and 1, both excluded, got {share:g}"):
-        list(masked_batches([torch.tensor([0, 5, 2])], share, builders.dictionary()))
 
 
 def test_samples_are_those_of_the_training(pretrained):

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from fs_plugins.analysis.__main__ import main
-from fs_plugins.analysis.checkpoint import load_checkpoint
 from fs_plugins.analysis.entropy import corpus_entropy
 from fs_plugins.analysis.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples, mask_words
 from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.models.checkpoint import load_checkpoint
 from tests import builders, oracles
 
 SYMBOLS = builders.dictionary()
@@ -28,32 +28,25 @@ def clustered(sums, counts) -> tuple[float, float]:
     return mean, math.sqrt(spread * n / (n - 1)) / sum(counts)
 
 
-def test_the_probe_counts_what_the_model_predicts():
-    model = builders.model("p_roberta_base", SYMBOLS, **builders.SMALL)
-    predictor, right, bits, words = MaskedPredictor(model), [], 0.0, []
+def test_probe_and_joint_likelihood_are_of_all_masked_words():
+    model = builders.exlm(SYMBOLS, ext_state_num=2)
+    predictor = MaskedPredictor(model)
     masks = [mask_words(sample, 0.3, SYMBOLS, 1, i) for i, sample in enumerate(SAMPLES)]
     with torch.no_grad():  # a word of the second sample becomes the most probable one everywhere
         model.encoder.lm_head.bias[SAMPLES[1][masks[1]][0]] = 5.0
+    right, joint, marginal = [], [], []
     for sample, mask in zip(SAMPLES, masks, strict=True):
-        log_probs = predictor.token_log_probs(sample[None], mask[None])
-        right.append(int((log_probs.argmax(-1) == sample[mask]).sum()))
-        bits -= float(log_probs[range(len(log_probs)), sample[mask]].sum()) / math.log(2)
-        words.append(int(mask.sum()))
+        each, together = predictor.log_probs_of(sample[None], mask[None])
+        best = predictor.token_log_probs(sample[None], mask[None]).argmax(-1)
+        right.append(int((best == sample[mask]).sum()))
+        joint.append(-float(together) / math.log(2))
+        marginal.append(-float(each.sum()) / math.log(2))
+    words = [int(mask.sum()) for mask in masks]
     assert words == [3, 6, 4] and sum(right) > 0
     found = probe(predictor, SAMPLES, 0.3)
     assert (found["tokens"], found["mask_prob"]) == (13, 0.3)
-    assert found["bits"] == pytest.approx(bits / 13, rel=1e-5)
+    assert found["bits"] == pytest.approx(sum(marginal) / 13, rel=1e-5)
     assert (found["accuracy"], found["standard_error"]) == pytest.approx(clustered(right, words))
-
-
-def test_joint_likelihood_is_of_all_masked_words():
-    predictor, joint, marginal, words = MaskedPredictor(builders.exlm(SYMBOLS, ext_state_num=2)), [], [], []
-    for i, sample in enumerate(SAMPLES):
-        mask = mask_words(sample, 0.3, SYMBOLS, 1, i)
-        each, together = predictor.log_probs_of(sample[None], mask[None])
-        joint.append(-float(together) / math.log(2))
-        marginal.append(-float(each.sum()) / math.log(2))
-        words.append(int(mask.sum()))
     found = joint_likelihood(predictor, SAMPLES, 0.3)
     mean, error = clustered(joint, words)
     assert found["joint"].mean == pytest.approx(mean, rel=1e-5)

@@ -1,14 +1,12 @@
-"""The pictures: what they show is what the filling says, and any words can be drawn."""
+"""The heatmap: what it shows is what the filling says, and any words can be drawn."""
 
 import copy
-import itertools
 import warnings
 
 import pytest
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from fs_plugins.analysis import load
-from fs_plugins.analysis.plots import shown_nodes, state_graph, transition_heatmap
+from fs_plugins.analysis.plots import shown_nodes, transition_heatmap
 
 TEXT = "this is <mask> news , and I am <mask> to see it ."
 
@@ -17,10 +15,6 @@ TEXT = "this is <mask> news , and I am <mask> to see it ."
 def filling(save_checkpoint):
     path = save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm", ext_state_num=3, spread=2.0)
     return load(path).fill(TEXT)
-
-
-def patches(figure, kind) -> list:
-    return [patch for patch in figure.axes[0].patches if isinstance(patch, kind)]
 
 
 def test_heatmap_shows_the_transition_matrix(filling):
@@ -40,34 +34,6 @@ def test_heatmap_shows_the_transition_matrix(filling):
     assert labels[first] == " · ".join(word.text for word in nodes[first].words[:3])
 
 
-@pytest.mark.parametrize("min_edge", [0.0, 0.1, 0.3, 1.0])
-def test_graph_leaves_out_weak_edges(filling, min_edge):
-    figure = state_graph(filling, min_edge)
-    nodes = shown_nodes(filling)
-    assert len(patches(figure, FancyBboxPatch)) == len(nodes)
-    edges = set(itertools.pairwise(filling.best.nodes))
-    for u in nodes:
-        onward = {v.index: filling.transitions[u.index][v.index] for v in nodes if v.index > u.index}
-        kept = [v for v, p in onward.items() if p >= min_edge or p == max(onward.values())]
-        edges |= {(u.index, v) for v in kept}
-    assert len(patches(figure, FancyArrowPatch)) == len(edges)
-
-
-def test_graph_marks_the_best_reading(filling):
-    figure = state_graph(filling)
-    framed = [box for box in patches(figure, FancyBboxPatch) if box.get_linewidth() > 2]
-    assert len(framed) == len(filling.best.nodes)
-    x = {round(box.get_x(), 3) for box in patches(figure, FancyBboxPatch)}
-    assert len(x) == filling.masks + 2  # one column a mask, and the ends
-
-
-def test_states_of_the_ends_that_no_path_passes_are_left_out(filling):
-    kept = {node.index for node in shown_nodes(filling)}
-    for node in filling.nodes:
-        end = node.index in (0, len(filling.nodes) - 1)
-        assert (node.index in kept) == (end or node.mask > 0 or node.visit_prob >= 0.01)
-
-
 def test_words_that_look_like_markup_or_have_no_letters(filling, tmp_path):
     texts = ("$x_1", "a$b$c", "%", "\\frac", "日本", "\\n", "")
     filling = copy.deepcopy(filling)
@@ -75,11 +41,5 @@ def test_words_that_look_like_markup_or_have_no_letters(filling, tmp_path):
         object.__setattr__(node.words[0], "text", text)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a font without the letter draws a box
-        for figure in (transition_heatmap(filling), state_graph(filling)):
-            figure.savefig(tmp_path / "figure.png")
-            assert (tmp_path / "figure.png").stat().st_size > 10_000
-
-
-def test_threshold_out_of_range(filling):
-    with pytest.raises(ValueError, match="0 to 1, got 2"):
-        state_graph(filling, 2.0)
+        transition_heatmap(filling).savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000

@@ -3,9 +3,6 @@
 import csv
 import gzip
 import os
-import random
-from collections import defaultdict
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -30,42 +27,13 @@ TABLE_9 = [
 ]
 
 
-def deepchem(scaffolds):
-    """DeepChem's rule, told in another way: exact fractions, and the groups sorted by an explicit key."""
-    groups = defaultdict(list)
-    for row, scaffold in enumerate(scaffolds):
-        groups[scaffold].append(row)
-    order = sorted(groups.values(), key=lambda g: (-len(g), -g[0]))
-    train, valid, test = set(), set(), set()
-    for group in order:
-        if len(train | set(group)) <= Fraction(8, 10) * len(scaffolds):
-            train |= set(group)
-        elif len(train | valid | set(group)) <= Fraction(9, 10) * len(scaffolds):
-            valid |= set(group)
-        else:
-            test |= set(group)
-    return train, valid, test
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_scaffold_split_against_the_rule(seed):
-    rng = random.Random(seed)
-    scaffolds = [f"s{int(rng.expovariate(0.05))}" for _ in range(rng.randint(40, 400))]
-    split = scaffold_split(scaffolds)
-    parts = split.train, split.valid, split.test
-    assert [set(part.tolist()) for part in parts] == list(deepchem(scaffolds))
-    assert sorted(np.concatenate(parts).tolist()) == list(range(len(scaffolds)))
-    for part in parts:
-        assert part.dtype == np.int64 and (np.diff(part) > 0).all()
-    kinds = [{scaffolds[i] for i in part} for part in parts]
-    assert not (kinds[0] & kinds[1] or kinds[0] & kinds[2] or kinds[1] & kinds[2])
-
-
 def test_scaffold_split_by_hand():
-    """Ten rows: 8 may be in train, 9 in train and valid."""
+    """DeepChem's rule. Ten rows: 8 may be in train, 9 in train and valid."""
     # a (4), c (2, later in the data than b), b (2); then e, later than d, to valid
     split = scaffold_split(list("aaaabbccde"))
-    assert (split.valid.tolist(), split.test.tolist()) == ([9], [8])
+    parts = split.train, split.valid, split.test
+    assert [part.tolist() for part in parts] == [[0, 1, 2, 3, 4, 5, 6, 7], [9], [8]]
+    assert all(part.dtype == np.int64 for part in parts)
     # a (6) to train; b (3) would make 9 there, with valid too: valid; c still fits into train, d is over
     with pytest.raises(ValueError, match="leaves test empty"):
         scaffold_split(list("aaaaaabbbc"))
@@ -88,8 +56,7 @@ def test_random_split():
     assert one.sizes == (1210, 151, 152)
     assert sorted(np.concatenate([one.train, one.valid, one.test]).tolist()) == list(range(1513))
     assert one.test.tolist() == same.test.tolist() != other.test.tolist()
-    # the stream of NumPy's legacy generator is frozen: these rows come out on every machine
-    assert random_split(20, 7).test.tolist() == sorted(np.random.RandomState(7).permutation(20)[18:].tolist())
+    assert random_split(20, 7).test.tolist() == [4, 15]  # NumPy's legacy generator is frozen
     with pytest.raises(ValueError, match="got -1"):
         random_split(20, -1)
 

@@ -1,11 +1,7 @@
 """SMILES tokens: nothing is lost, and everything that RDKit accepts can be read."""
 
-import csv
-import gzip
 import itertools
-import random
 import string
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +9,6 @@ from hypothesis import strategies as st
 from rdkit import Chem, RDLogger
 
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
-
-COLUMNS = {"BACE": "mol"}
 
 
 def scan(smiles: str) -> list[str]:
@@ -64,12 +58,7 @@ def test_by_hand(smiles, tokens):
         ("CC O", 2, " "),
         ("CCX", 2, "X"),
         ("C[NH3", 1, "["),
-        ("C[]C", 1, "["),
         ("C%1C", 1, "%"),
-        ("C]", 1, "]"),
-        ("ClLi", 2, "L"),
-        ("Cé", 1, "é"),
-        ("C\n", 1, "\n"),
         ("C١", 1, "١"),  # a digit, but not of SMILES
     ],
 )
@@ -105,24 +94,3 @@ def test_every_short_string_that_rdkit_accepts(quiet):
                     assert "".join(tokenize(smiles)) == smiles
                     accepted += 1
     assert accepted > 500
-
-
-def read_column(path: Path) -> list[str]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        if path.name.endswith(".csv.gz"):
-            column = COLUMNS.get(path.name.split(".")[0], "smiles")
-            return [row[column] for row in csv.DictReader(file)]
-        return file.read().split("\n")[:-1]
-
-
-@pytest.mark.parametrize("folder", ["smiles", "moleculenet"])
-def test_real_molecules(folder, quiet, shared):
-    files = sorted(shared("data", folder).glob("*.gz"))
-    assert files
-    for path in files:
-        strings = read_column(path)
-        for smiles in random.Random(1).sample(strings, min(len(strings), 1000)):
-            if Chem.MolFromSmiles(smiles) is None:
-                continue
-            tokens = tokenize(smiles)
-            assert tokens == scan(smiles) and "".join(tokens) == smiles

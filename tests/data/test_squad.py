@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from fs_plugins.data.squad import Answer, gold_answers, read_squad
+from fs_plugins.data.squad import Answer, read_squad
 from tests.makers.squad import CONTEXT, question, squad_json, write
 
 
@@ -18,7 +18,7 @@ def test_plain_and_compressed_and_several_files(tmp_path):
     squad = read_squad([first, second])
     assert [q.id for q in squad.questions] == ["q1", "q2", "q3"]
     assert [q.context for q in squad.questions] == [0, 0, 1] and squad.contexts == [CONTEXT] * 2
-    assert gold_answers(squad) == {"q1": ["911"], "q2": [], "q3": ["Rollo", "911"]}
+    assert [[a.text for a in q.answers] for q in squad.questions] == [["911"], [], ["Rollo", "911"]]
     assert not squad.not_in_context and not squad.moved
 
 
@@ -36,60 +36,36 @@ def test_an_answer_that_is_not_there_is_counted_and_fatal_only_if_asked(tmp_path
     path = write(tmp_path / "a.json", squad_json(question("odd", [("1066", 3)]), question("q2")))
     squad = read_squad([path])
     assert squad.not_in_context == ["odd"] and squad.questions[0].answers == (Answer("1066", -1),)
-    assert gold_answers(squad)["odd"] == ["1066"]  # it still counts in evaluation
     assert "1 of 2 questions have an answer that is not in their context: odd" in caplog.text
-    with pytest.raises(ValueError, match="1 questions have an answer that is not in their context: odd"):
+    with pytest.raises(ValueError, match="1 of 2 questions have an answer that is not in their context: odd"):
         read_squad([path], strict=True)
+
+
+CUT = gzip.compress(json.dumps(squad_json(question())).encode())[:-9]
+HALF = json.dumps(squad_json(question(), context="In 911, Rollo \ud83d came"))
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         ("{not json", "a.json is not JSON, plain or .gz"),
-        ("\x1f", "a.json is not JSON"),
-        ([1], "the file has no 'data' that is a list"),
-        ({"data": [{}]}, "an article has no 'paragraphs' that is a list"),
-        ({"data": [{"paragraphs": [{"qas": []}]}]}, "a paragraph has no 'context' that is a str"),
-        (squad_json({"question": "?"}), "has no 'id' that is a str"),
-        (squad_json({"id": "q1", "question": "?"}), "question q1 has no 'answers' that is a list"),
-        (
-            squad_json(question(answers=[("911", "15")])),
-            "an answer to question q1 has no 'answer_start' that is a int",
-        ),
+        (CUT, "a.json is not JSON, plain or .gz"),
+        (HALF, "a.json is not JSON, plain or .gz: .*ud83d.* surrogates not allowed"),
+        ([1], "a.json is not a SQuAD JSON"),
+        ({"data": [{}]}, "is not a SQuAD JSON .*: KeyError.'paragraphs'"),
+        (squad_json({"id": "q1", "question": "?"}), "KeyError.'answers'. in the question .*q1"),
+        (squad_json(question(answers=[("911", "15")])), "TypeError.* in the question .*q1"),
         (squad_json(question(), question()), "question q1 is there twice"),
         (squad_json(question(), context=" \n"), "the context of question q1 is empty"),
-        (squad_json(question(question=" ")), "the text of question q1 is empty"),
         (squad_json(question(is_impossible=True)), "q1 is is_impossible, yet has answers"),
-        (
-            squad_json(question(answers=(), is_impossible=False)),
-            "q1 is not is_impossible, yet has no answers",
-        ),
+        (squad_json(question(answers=(), is_impossible=False)), "not is_impossible, yet has no answers"),
         (squad_json(), "there are no questions in"),
     ],
 )
 def test_what_is_refused(tmp_path, content, says):
+    path = tmp_path / "a.json"
+    path.write_bytes(content) if isinstance(content, bytes) else write(path, content)
     with pytest.raises(ValueError, match=says):
-        read_squad([write(tmp_path / "a.json", content)])
-
-
-def test_damaged_gzip_missing_file_and_the_same_file_twice(tmp_path):
-    path = write(tmp_path / "a.json", squad_json(question()))
-    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(path.read_bytes())[:-9])
-    with pytest.raises(ValueError, match="cut.json.gz is not JSON"):
-        read_squad([tmp_path / "cut.json.gz"])
+        read_squad([path])
     with pytest.raises(FileNotFoundError, match="there is no file .*b.json"):
         read_squad([tmp_path / "b.json"])
-    with pytest.raises(ValueError, match="q1 is there twice, in .*a.json and in .*a.json"):
-        read_squad([path, path])
-
-
-def test_half_a_character_and_damaged_gzip(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(squad_json(question(), context="In 911, Rollo \ud83d came")))
-    with pytest.raises(ValueError, match=r"the 'context' of a paragraph has half a character, \\ud83d"):
-        read_squad([path])
-    packed = bytearray(gzip.compress(json.dumps(squad_json(question())).encode() * 100))
-    packed[30:50] = b"\xff" * 20
-    path.write_bytes(packed)
-    with pytest.raises(ValueError, match="a.json is not JSON, plain or .gz"):
-        read_squad([path])

@@ -53,29 +53,6 @@ def test_windows_cover_the_context_and_labels_point_at_the_answer(length, questi
     assert windows.outside == ([] if held else ["q"])
 
 
-def test_layout_is_that_of_fairseqs_sentence_pairs():
-    """Question and context as sentence_prediction puts input0 and input1 together."""
-    from fairseq.data import ConcatSentencesDataset, PrependTokenDataset
-
-    split = split_of([sentence(5, 20)], [("q", sentence(3), 0, [])])
-    pair = [
-        [torch.tensor([*words(text)[0].tolist(), EOS])] for text in (sentence(3), sentence(5, 20))
-    ]  # as binarised: a sentence and </s>
-    datasets = [_Sentences(rows) for rows in pair]
-    expected = ConcatSentencesDataset(
-        PrependTokenDataset(datasets[0], BOS), PrependTokenDataset(datasets[1], EOS)
-    )[0]
-    assert dataset(split, WindowSizes(64, 16, 64, 3))[0]["tokens"].tolist() == expected.tolist()
-
-
-class _Sentences(list):
-    @property
-    def sizes(self):
-        return np.array([len(row) for row in self])
-
-    supports_prefetch = False
-
-
 @pytest.mark.parametrize(
     ("text", "start", "expected"),
     [

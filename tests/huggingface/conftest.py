@@ -31,26 +31,24 @@ DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
 # name -> arch, criterion, flags
 KINDS = {
     "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),
-    "one_state": ("exlm_base", DAG, {"ext_state_num": 1, "activation_fn": "relu", "rope_dimensions": 1}),
     "sparse": (
         "exlm_base",
         DAG,
-        {"ext_state_num": 3, "state_graph": "sparse", "expand_from_layer": 1, "untie_weights_roberta": True},
+        {
+            **{"ext_state_num": 2, "state_graph": "sparse", "max_transition_length": 4},
+            **{"links_feature": "feature", "rope_dimensions": 1, "expand_from_layer": 1},
+            "untie_weights_roberta": True,
+        },
     ),
     "lattice": (
         "exlm_base",
         DAG,
         {"ext_state_num": 3, "state_graph": "lattice", "state_embedding_scale": 1.0, "expand_from_layer": 2},
     ),
-    "near": (
-        "exlm_base",
-        DAG,
-        {"ext_state_num": 2, "max_transition_length": 4, "links_feature": "feature", "rope_dimensions": 1},
-    ),
     "postnorm": (
         "p_roberta_ext_denselink_base",
         DAG,
-        {"ext_state_num": 4, "links_feature": "position", "state_graph": "local"},
+        {"ext_state_num": 4, "links_feature": "position", "state_graph": "local", "activation_fn": "relu"},
     ),
     "ctc": ("exlm_base", CTC, {"ext_state_num": 3}),
     "mlm": ("mlm_smiles", "masked_lm", {"activation_fn": "gelu_accurate"}),

@@ -150,7 +150,7 @@ def test_logits_at_masks_are_the_probes(results, models, batch, kind):
         torch.testing.assert_close(outputs["logits"][masked], log_probs, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["exlm", "sparse", "near"])
+@pytest.mark.parametrize("kind", ["exlm", "sparse"])
 def test_logits_at_masks_by_enumeration(results, batch, kind):
     """P(word i = w) = sum over all paths of M nodes of P(path) P_u(w), u being the path's node i."""
     tokens, outputs = batch["net_input"]["src_tokens"], results[kind, "plain"]["outputs"]

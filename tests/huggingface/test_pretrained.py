@@ -7,8 +7,7 @@ import pytest
 from rdkit import Chem
 
 from fs_plugins.huggingface.export import CODE, export
-from fs_plugins.huggingface.folder_data import write_dictionary
-from fs_plugins.huggingface.restore import load_explorer, restore
+from fs_plugins.huggingface.restore import load_explorer, restore, write_dictionary
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(path for path in (ROOT / "pretrained").iterdir() if path.is_dir())

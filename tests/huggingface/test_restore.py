@@ -1,7 +1,5 @@
 """The way back: fairseq -> folder -> fairseq, and folder -> transformers -> fairseq."""
 
-import json
-
 import import_huggingface
 import numpy as np
 import pytest
@@ -76,15 +74,6 @@ def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
     assert load_checkpoint(back).task == "glue"
 
 
-def test_after_squad(save_checkpoint, corpus, tmp_path):
-    path = save_checkpoint(
-        "mlm_tiny", "squad2", {"_name": "squad2", "head_name": "span"}, heads=[("token", "span", 2)]
-    )
-    back = restore(export(path, tmp_path / "export"), tmp_path / "back.pt", corpus)
-    assert_same(*states(path, back), but=NOT_HELD)
-    assert list(load_checkpoint(back).model.token_heads) == ["span"]
-
-
 def test_a_regression_is_standardised_again(save_checkpoint, tmp_path):
     info = PropertyInfo("regression", ("logS",), (-2.5,), (1.5,), canonical=True)
     state = {"molecule_property": {**info.to_dict(), "symbols": builders.dictionary(ATOMS).symbols}}
@@ -129,10 +118,6 @@ def test_script_and_its_errors(folders, corpus, tmp_path, capsys):
     assert "there is no config.json" in error(tmp_path, tmp_path / "x.pt")
     (tmp_path / "adapter_config.json").write_text("{}")
     assert "merge the adapter first" in error(tmp_path, tmp_path / "x.pt")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    assert "a model of type 'bert'" in error(tmp_path, tmp_path / "x.pt")
-    (tmp_path / "config.json").write_text((folder / "config.json").read_text())
-    assert "no model.safetensors" in error(tmp_path, tmp_path / "x.pt")
     (tmp_path / "dict.txt").write_text("one 1\n")
     assert "6 entries with <mask>, the model 21" in error(folder, tmp_path / "x.pt", "--data", tmp_path)
     assert not (tmp_path / "x.pt").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import train_bpe
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
 from fs_plugins.data.text_codecs import encode_text, make_codec
@@ -107,7 +107,6 @@ def text_tokenizer(kind: str, folder: Path) -> list[str]:
     else:
         model, trainer = {
             "bytes": (models.BPE(), trainers.BpeTrainer),
-            "pieces": (models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer),
             "unigram": (models.Unigram(), trainers.UnigramTrainer),
         }[kind]
         tokenizer, options = Tokenizer(model), {"vocab_size": 300, "special_tokens": ["[UNK]"]}
@@ -115,9 +114,6 @@ def text_tokenizer(kind: str, folder: Path) -> list[str]:
             tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
             tokenizer.decoder = decoders.ByteLevel()
             options["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
-        elif kind == "pieces":
-            tokenizer.normalizer = normalizers.BertNormalizer()
-            tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         else:
             tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
             options["unk_token"] = "[UNK]"
@@ -129,7 +125,7 @@ def text_tokenizer(kind: str, folder: Path) -> list[str]:
     return [token for token in sorted(vocab, key=vocab.get) if token not in SPECIAL]
 
 
-@pytest.mark.parametrize("kind", ["bytes", "prefixed_bytes", "pieces", "unigram"])
+@pytest.mark.parametrize("kind", ["bytes", "prefixed_bytes", "unigram"])
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "lacking"])
 def test_ids_of_a_tokenizer_json(kind, whole, exported, texts, load, tmp_path):
     """In another order; and with a dictionary that lacks a tenth of the tokens."""
@@ -192,25 +188,7 @@ ODD_SMILES = [
 
 
 def test_ids_of_smiles(exported, load, tmp_path):
-    symbols = [
-        "C",
-        "c",
-        "N",
-        "O",
-        "(",
-        ")",
-        "1",
-        "2",
-        "=",
-        "Br",
-        "[nH]",
-        "/",
-        "\\",
-        "[C@@H]",
-        "[O-]",
-        ".",
-        "F",
-    ]
+    symbols = tokenize("CcNO()12=Br[nH]/\\[C@@H][O-].F")
     dictionary, codec, tokenizer = exported(symbols, builders.smiles_folder(tmp_path / "data"))
     assert codec.name == "smiles"
     for smiles in ODD_SMILES:

@@ -1,10 +1,6 @@
 """Exported models trained by transformers' Trainer and peft, and back in fairseq."""
 
-import csv
-import gzip
 import math
-from itertools import islice
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +12,6 @@ from tests.huggingface.conftest import TEXTS, WORDS
 from tests.huggingface.test_restore import states
 
 SYMBOLS = builders.dictionary(WORDS)
-GLUE = Path(__file__).resolve().parents[3] / "shared" / "data" / "glue"
 
 
 @pytest.fixture
@@ -49,25 +44,12 @@ def rows_of(tokenizer, texts, labels) -> list[dict]:
     return [{**tokenizer(text), "label": label} for text, label in zip(texts, labels, strict=True)]
 
 
-def sst2(count: int) -> tuple[list[str], list[int]]:
-    """Sentences and classes: of SST-2 if it is beside the checkout, else made up."""
-    path = GLUE / "SST-2" / "train.tsv.gz"
-    if not path.exists():
-        texts = [
-            f"this is {'good' if i % 2 else 'bad'} news , and I am {i % 3 * 'very '}glad"
-            for i in range(count)
-        ]
-        return texts, [i % 2 for i in range(count)]
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = list(islice(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE), count))
-    return [row["sentence"].strip() for row in rows], [int(row["label"]) for row in rows]
-
-
 def test_fine_tuning_by_trainer_and_back(folders, corpus, load, trained, tmp_path):
     """Two epochs, saved, loaded again, taken back to fairseq: the same scores everywhere."""
     tokenizer = load("AutoTokenizer", folders["exlm"])
     model = load("AutoModelForSequenceClassification", folders["exlm"], num_labels=2)
-    texts, labels = sst2(64)
+    texts = [f"this is {'good' if i % 2 else 'bad'} news , and I am {i % 3 * 'very '}glad" for i in range(64)]
+    labels = [i % 2 for i in range(64)]
     trainer = trained(model, rows_of(tokenizer, texts, labels), processing_class=tokenizer)
     assert len(losses(trainer)) == 32
     assert sum(losses(trainer)[-8:]) < sum(losses(trainer)[:8])
@@ -96,6 +78,20 @@ def test_pre_training_goes_on_by_trainer(
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert "encoder.lm_head.weight" in moved and before.keys() == after.keys()
     assert ("encoder.gate_linear.weight" in moved) == (kind in ("exlm", "ctc"))  # trained, or initialised
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("exlm", 3 * 4), ("ctc", 3 * 4), ("mlm", 2), ("repeated", 3 * 2)])
+def test_training_computes_the_logits_of_its_labels_alone(kind, rows, folders, load):
+    model, seen = load("AutoModelForMaskedLM", folders[kind]), []
+    model.lm_head.decoder.register_forward_hook(lambda _, given, logits: seen.append(logits[..., 0].numel()))
+    labels = torch.tensor([[-100, -100, 7, 9, -100, -100]])
+    tokens = torch.tensor([[0, 5, 20, 20, 6, 2]])
+    expected = model.eval()(tokens, labels=labels)
+    assert expected.logits.shape == (1, 6, 21)
+    seen.clear()
+    found = model.train()(tokens, labels=labels)
+    assert seen == [rows] and found.logits is None
+    torch.testing.assert_close(found.loss, expected.loss)
 
 
 def test_gradients_are_those_of_fairseq(folders, checkpoints, load):

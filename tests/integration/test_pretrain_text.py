@@ -14,7 +14,7 @@ from fairseq import tasks, utils
 from lib.command_line import UserError
 from lib.pretraining import trained_updates
 
-from fs_plugins.analysis.checkpoint import load_checkpoint
+from fs_plugins.models.checkpoint import load_checkpoint
 from tests import pages
 from tests.builders import write_gpt2
 from tests.integration import commands

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from fs_plugins.data import squad_tokens
+from fs_plugins.data.squad import dictionary_hash, load_split, save_split
 from scripts import predict_squad
 from tests.integration import commands
 from tests.integration.commands import says, train
@@ -50,7 +50,7 @@ def test_predictions_of_the_best_checkpoint(memorised, squad_data, tmp_path):
         assert predict_squad.main([*map(str, flags), "--batch-size", batch_size]) == 0
         names = ("predictions", "nbest_predictions", "null_odds", "best_answers", "result")
         results.append({name: json.loads((tmp_path / f"{name}.json").read_text()) for name in names})
-    squad = squad_tokens.load(squad_data, "valid").squad
+    squad = load_split(squad_data, "valid").squad
     golds = {q.id: q.answers[0].text if q.answers else "" for q in squad.questions}
     for result in results:  # whatever the batch
         assert result["predictions"] == golds
@@ -141,10 +141,10 @@ def test_another_model_or_dictionary(squad_data, pretrained, tmp_path):
     (other / "dict.txt").write_text("".join(f"w{i} 1\n" for i in range(WORDS - 9)))
     with pytest.raises(ValueError, match="was made with another dictionary"):
         train(*finetuning(other, tmp_path / "save", "--finetune-from-model", pretrained))
-    split = squad_tokens.load(squad_data, "train")
-    split.settings["dictionary"] = squad_tokens.dictionary_hash(other)
+    split = load_split(squad_data, "train")
+    split.settings["dictionary"] = dictionary_hash(other)
     for name in ("train", "valid"):
-        squad_tokens.save(split, other, name)
+        save_split(split, other, name)
     with pytest.raises(Exception, match="Cannot load model parameters") as caught:
         train(*finetuning(other, tmp_path / "save", "--finetune-from-model", pretrained))
     assert f"this model {WORDS - 9 + 5}" in says(caught.value)

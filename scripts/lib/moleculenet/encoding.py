@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
-from fs_plugins.data.property_datasets import one_class_only
+from fs_plugins.data.property_info import one_class_only
 from fs_plugins.data.smiles_tokens import tokenize
 from lib.command_line import UserError
 from lib.corpora.blocks import packed

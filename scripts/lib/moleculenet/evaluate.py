@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from fairseq.data import data_utils
 
-from fs_plugins.analysis.checkpoint import load_checkpoint
 from fs_plugins.analysis.molecules import MoleculeModel
 from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder
+from fs_plugins.models.checkpoint import load_checkpoint
 from lib.command_line import UserError, argument_parser, run_main
 from lib.moleculenet.results import SPLITS, read_split, summary, write_results
 

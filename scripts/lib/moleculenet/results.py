@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from fs_plugins.criterions.property_metrics import by_property, summarise
-from fs_plugins.data.property_datasets import read_labels
-from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.data.property_info import PropertyInfo, read_labels
 from lib.command_line import UserError
 from lib.files import atomic, write_result
 

@@ -170,12 +170,11 @@ def figure12(study: Study, name: str) -> list[Block]:
     return [note, pictures, table(runs, columns)]
 
 
-def case(study: Study, name: str, picture: str) -> list[Block]:
-    """Figures 7, 10 and 11: what the first model that was trained makes of the example."""
+def case(study: Study, name: str, picture: str | None = None) -> list[Block]:
+    """Figures 7, 10 and 11 (in the page): what the first model that was trained makes of the example."""
     pages = [folder / EXAMPLE for run in study.targets["figure7"].runs for folder in study.folders(run)]
     if page := next((page for page in pages if page.exists()), None):
-        drawn = page.with_name(picture)
-        return [*([{name: drawn}] if drawn.exists() else []), f"To explore: {page}"]
+        return [*([{name: page.with_name(picture)}] if picture else []), f"To explore: {page}"]
     return ["There is no picture yet."]
 
 
@@ -184,5 +183,5 @@ BUILDERS |= {name: partial(quality, target=name) for name in ("figure3", "figure
 BUILDERS |= {
     "figure7": partial(case, picture="transitions_one_word.png"),
     "figure10": partial(case, picture="transitions.png"),
-    "figure11": partial(case, picture="graph.png"),
+    "figure11": partial(case),
 }

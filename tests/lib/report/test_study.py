@@ -179,8 +179,9 @@ def test_the_case_study_shows_the_explorers_pictures(add, section):
     folder = add("exlm-k4-p0.15", train=trained()) / "example"
     assert section("figure7") == ["There is no picture yet."]
     folder.mkdir()
-    for name in ("transitions_one_word", "transitions", "graph"):
+    for name in ("transitions_one_word", "transitions"):
         (folder / f"{name}.png").write_bytes(b"PNG")
     (folder / "index.html").touch()
-    pictures = [section(name)[0][""].stem for name in ("figure7", "figure10", "figure11")]
-    assert pictures == ["transitions_one_word", "transitions", "graph"]
+    pictures = [section(name)[0][""].stem for name in ("figure7", "figure10")]
+    assert pictures == ["transitions_one_word", "transitions"]
+    assert section("figure11") == [f"To explore: {folder / 'index.html'}"]

@@ -11,8 +11,8 @@ import pytest
 from lib.command_line import UserError
 from sklearn.metrics import roc_auc_score
 
-from fs_plugins.analysis.checkpoint import load_checkpoint
 from fs_plugins.analysis.molecules import MoleculeModel
+from fs_plugins.models.checkpoint import load_checkpoint
 from tests import pages
 from tests.makers.molecules import BAD, STREAM, finetune, finetuning, molecules, read_csv
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fs_plugins.data.property_datasets import read_labels
+from fs_plugins.data.property_info import read_labels
 
 
 @pytest.mark.parametrize("content", [b"", b"no array", None])

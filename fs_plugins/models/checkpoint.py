@@ -1,4 +1,4 @@
-"""Checkpoints of this package's models, for analysis: model and dictionary, on a CPU or a GPU."""
+"""Checkpoints of this package's models: model and dictionary, on a CPU or a GPU."""
 
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from omegaconf import DictConfig, open_dict
 
 from fs_plugins.data.property_info import PropertyInfo
-from fs_plugins.data.squad_tokens import dictionary_hash
+from fs_plugins.data.squad import dictionary_hash
 from fs_plugins.data.text_codecs import MANIFEST
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
@@ -73,8 +73,11 @@ class Checkpoint:
 
     @property
     def has_transitions(self) -> bool:
-        """Whether transitions between states were trained."""
-        return self.states is not None and self.criterion != "nat_ctc_loss_mlm"
+        """Whether transitions between states were trained. A fine-tuning does not train them, nor does it say
+        what was pre-trained: there biases that are still zero, as initialised, tell."""
+        if self.states is None or self.criterion in ("nat_dag_loss_mlm", "nat_ctc_loss_mlm"):
+            return self.criterion == "nat_dag_loss_mlm"
+        return bool(self.model.encoder.query_linear.bias.any())
 
     @property
     def copies(self) -> int:
@@ -96,8 +99,8 @@ def load_checkpoint(
     Args:
         path: a file that fairseq-train saved; read with ``weights_only``, so that it cannot run code.
         data: folder with the ``dict.txt`` of the training; by default the one that the checkpoint names,
-            also looked for beside the checkpoint and in the folders above it. Checkpoints of
-            ``--task molecule_property`` hold their dictionary.
+            also looked for beside the checkpoint and in the folders above it, of GLUE in its ``input0``.
+            Checkpoints of ``--task molecule_property`` hold their dictionary.
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU where there is one.
 
     Raises:
@@ -242,7 +245,7 @@ def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLi
         FileNotFoundError: if none has a dict.txt; names those that were tried.
     """
     tried = [Path(given)] if given is not None else stored_folders(checkpoint, stored)
-    for folder in tried:
+    for folder in (inner for outer in tried for inner in (outer, outer / "input0")):
         if (folder / "dict.txt").is_file():
             return folder
     raise FileNotFoundError(

@@ -5,9 +5,6 @@ import pytest
 import torch
 
 from fs_plugins.analysis import load_text_model
-from fs_plugins.analysis.checkpoint import load_checkpoint
-from fs_plugins.analysis.molecules import MoleculeModel
-from tests import builders
 
 TEXTS = ["this is good news", "I am", "it is very very good , and I am glad to see it .", "news"]
 TEXTS += ["I see <mask> ."]
@@ -48,16 +45,6 @@ def test_repeated_mlm_reads_each_token_as_often_as_it_was_trained(save_checkpoin
     torch.testing.assert_close(torch.from_numpy(vector), states[0], rtol=0, atol=1e-5)
 
 
-def test_repeated_mlm_reads_molecules_so_too(save_checkpoint, tmp_path):
-    symbols = builders.dictionary(["C", "O"])
-    builders.write_split(tmp_path, "train", [], symbols)
-    path = save_checkpoint("mlm_tiny", task="repeated_masked_lm", repeat_times=2, symbols=symbols)
-    model = MoleculeModel(load_checkpoint(path, tmp_path, "cpu"))
-    tokens, remark = model.encode("CCO")
-    words = [symbols.index(word) for word in "CCO"]
-    assert (tokens.tolist(), remark) == ([index for index in (0, *words, 2) for _ in range(2)], "")
-
-
 def test_what_cannot_be_read_costs_no_other(pretrained):
     limit = 50
     model = load_text_model(pretrained, device="cpu", max_tokens=limit)
@@ -86,13 +73,3 @@ def test_every_model_reads_the_same_whatever_its_positions(save_checkpoint, arch
     (vector, remark), (shorter, _) = model.embed([text, text.rsplit(maxsplit=10)[0]], "mean")
     assert remark == "" and np.isfinite(vector).all()
     assert not np.allclose(vector, shorter, atol=1e-6)
-
-
-def test_too_small_a_limit_is_refused(pretrained):
-    with pytest.raises(ValueError, match="max_tokens must be at least 3, .* got 2"):
-        load_text_model(pretrained, device="cpu", max_tokens=2)
-
-
-def test_an_unknown_pooling(pretrained):
-    with pytest.raises(ValueError, match="unknown pooling 'last': known are first and mean"):
-        load_text_model(pretrained, device="cpu").embed(TEXTS, "last")
