@@ -151,10 +151,11 @@ def states_figure(figure: Figure) -> None:
             ys = [mean(group, "joint") for group in groups]
             style = {"color": colours.get(label, "0.2"), "marker": "o", "capsize": 3, "label": label}
             axes.errorbar(xs, [y.centre for y in ys], [y.spread or 0 for y in ys], **style)
-        axes.set(
-            title=f"p = {percent(p)}", xscale="log", xlabel="FLOPs", ylabel="joint bits per masked token"
-        )
-    panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
+        axes.set(title=f"p = {percent(p)}", xscale="log", xlabel="FLOPs, times the MLM's")
+        axes.set_xticks([1, 2, 3, 4], ["1", "2", "3", "4"])
+        axes.minorticks_off()
+    panels[0].set_ylabel("joint bits per masked token")
+    panels[0].legend(fontsize=8, frameon=False)  # its p has all models
 
 
 def quickstart_figure() -> Figure:
