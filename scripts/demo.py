@@ -3,7 +3,7 @@
     python scripts/demo.py pretrained/exlm-molecules
 
 listens on http://127.0.0.1:7860 and shares nothing unless --share is given. It takes a checkpoint, or a
-folder that scripts/export_huggingface.py wrote. It needs Gradio: pip install 'exlm[demo]'.
+folder that scripts/export_huggingface.py wrote. It needs Gradio: pip install '.[demo]'.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def import_gradio():
     try:
         import gradio
     except ImportError as error:
-        raise ValueError("the demo needs Gradio 6: pip install 'exlm[demo]'") from error
+        raise ValueError("the demo needs Gradio 6: pip install '.[demo]'") from error
     return gradio
 
 

@@ -119,7 +119,7 @@ def _write(folder: Path, files: dict[str, object], tensors: dict, card: str) -> 
     try:
         from safetensors.torch import save_file
     except ImportError as error:
-        raise ValueError("an export needs safetensors: pip install 'exlm[export]'") from error
+        raise ValueError("an export needs safetensors: pip install '.[export]'") from error
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

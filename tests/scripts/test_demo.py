@@ -132,7 +132,7 @@ def test_drawings():
 
 @pytest.mark.parametrize("kind", ["text", "smiles"])
 def test_an_exported_folder(request, kind, smiles_data, tmp_path):
-    pytest.importorskip("safetensors", reason="the exports need safetensors (pip install 'exlm[export]')")
+    pytest.importorskip("safetensors", reason="the exports need safetensors (pip install '.[export]')")
     from fs_plugins.huggingface.export import export
 
     checkpoint = request.getfixturevalue(f"{kind}_model")
@@ -147,7 +147,7 @@ def test_an_exported_folder(request, kind, smiles_data, tmp_path):
 
 def test_gradio_is_not_installed(fails, text_model, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    assert "pip install 'exlm[demo]'" in fails(text_model)
+    assert "pip install '.[demo]'" in fails(text_model)
 
 
 def test_mistakes(fails, save_checkpoint, tmp_path):
