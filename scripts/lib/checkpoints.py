@@ -127,10 +127,9 @@ def check_dictionary(pretrained: Pretrained, dictionary: Path, hint: str) -> Non
             f"{pretrained.path} {pretrained.entries:,}: {hint}"
         )
     theirs = symbols_of(pretrained.dictionary) if pretrained.dictionary else found
-    if (
-        i := next((i for i, pair in enumerate(zip(found, theirs, strict=True)) if len(set(pair)) > 1), -1)
-    ) >= 0:
-        raise UserError(
-            f"{dictionary} has {found[i]!r} where {pretrained.dictionary}, that of the checkpoint, has "
-            f"{theirs[i]!r}, though both are as long: {hint}"
-        )
+    for ours, other in zip(found, theirs, strict=True):
+        if ours != other:
+            raise UserError(
+                f"{dictionary} has {ours!r} where {pretrained.dictionary}, that of the checkpoint, has "
+                f"{other!r}, though both are as long: {hint}"
+            )

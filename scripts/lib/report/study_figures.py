@@ -171,7 +171,7 @@ def figure12(study: Study, name: str) -> list[Block]:
 
 
 def case(study: Study, name: str, picture: str | None = None) -> list[Block]:
-    """Figures 7, 10 and 11 (in the page): what the first model that was trained makes of the example."""
+    """Figures 7, 10 and 11 (whose graph is in the page): the example, by the first trained model."""
     pages = [folder / EXAMPLE for run in study.targets["figure7"].runs for folder in study.folders(run)]
     if page := next((page for page in pages if page.exists()), None):
         return [*([{name: page.with_name(picture)}] if picture else []), f"To explore: {page}"]
