@@ -1,7 +1,5 @@
 """Checkpoints of every kind as fairseq-train saves them, and their exports."""
 
-import importlib
-import json
 import os
 import subprocess
 import sys
@@ -26,7 +24,6 @@ TEXTS = [
     "this is bad news .",
     "I am very sorry to see it .",
 ]
-OUTSIDER = Path(__file__).with_name("outsider.py")
 DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
 # name -> arch, criterion, flags
 KINDS = {
@@ -56,25 +53,14 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="session", autouse=True)
-def safetensors():
-    return pytest.importorskip("safetensors", reason="safetensors is not installed (the extra export has it)")
-
-
 @pytest.fixture(scope="session")
-def hf_home(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("hf_home")
-
-
-@pytest.fixture(scope="session")
-def transformers(hf_home):
+def transformers(tmp_path_factory):
     """The library, offline, with a cache of its own."""
-    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(hf_home)}
-    library = pytest.importorskip(
-        "transformers", reason="transformers is not installed (the extra test has it)"
-    )
-    library.utils.logging.disable_progress_bar()
-    return library
+    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path_factory.mktemp("hf_home"))}
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
 
 
 @pytest.fixture(scope="session")
@@ -155,26 +141,15 @@ def folders(checkpoints, tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def run_outside(transformers, hf_home, tmp_path_factory):
-    """run_outside(jobs) -> results of tests/huggingface/outsider.py, in a process that can import neither
-    fairseq nor this package."""
+def run_outside(transformers):
+    """run_outside(folder, words) runs Python there, in a process that can import neither fairseq nor this
+    package if it imports outsider.py."""
 
-    def run(jobs: list[dict]) -> list[dict]:
-        place = tmp_path_factory.mktemp("outside")
-        (place / "jobs.json").write_text(json.dumps(jobs, default=str))
+    def run(folder: Path, *words) -> None:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(hf_home), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, str(OUTSIDER), "jobs.json", "results.pt"]
-        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+        environment |= {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, *map(str, words)]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-        return torch.load(place / "results.pt", weights_only=True)
 
     return run
-
-
-@pytest.fixture
-def needs():
-    """needs("peft"): the module, or the test is skipped."""
-    return lambda name: (
-        pytest.importorskip(name, reason=f"{name} is not installed") and importlib.import_module(name)
-    )

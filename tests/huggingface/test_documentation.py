@@ -1,15 +1,10 @@
 """The code of README and docs/huggingface.md, run as it stands."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from tests.huggingface.conftest import OUTSIDER
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "huggingface.md").read_text(encoding="utf-8")
@@ -34,34 +29,18 @@ def place(folders, checkpoints, corpus, tmp_path_factory) -> Path:
     return place
 
 
-@pytest.fixture
-def run(place, hf_home):
-    """run(code) where neither fairseq nor this package can be imported."""
-
-    def run(code: str) -> None:
-        start = f"import sys; sys.path.insert(0, {str(OUTSIDER.parent)!r}); import outsider\n"
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(hf_home), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-c", start + code]
-        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    return run
-
-
-def test_the_readmes_first_lines(transformers, run):
+def test_the_readmes_first_lines(place, run_outside):
     [code] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "Try a trained model")
     aspirin = 'fill("CC(=O)Oc1ccccc1C(=<mask>)O")[0]["sequence"] == "CC(=O)Oc1ccccc1C(=O)O"'
-    run(f"{code}\nassert vectors.shape == (1, 5, 192) and {aspirin}\n")
+    run_outside(place, "-c", f"import outsider\n{code}\nassert vectors.shape == (1, 5, 192) and {aspirin}")
 
 
-def test_loading(transformers, needs, run):
+def test_loading(place, run_outside):
     """All of the section in one process, as one reads it."""
-    for name in ("accelerate", "sentence_transformers"):
-        needs(name)
     code = blocks(PAGE, "Loading")
     assert len(code) == 3
-    run("\n".join(code) + "\nassert outputs.links.shape == (1, 9, 9)\n")
+    code = ["import outsider", *code, "assert outputs.links.shape == (1, 9, 9)"]
+    run_outside(place, "-c", "\n".join(code))
 
 
 def test_hub_interface(place, monkeypatch):

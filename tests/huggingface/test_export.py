@@ -6,9 +6,9 @@ import stat
 import export_huggingface
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from fs_plugins.analysis import load_checkpoint
-from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface.export import export
 from tests import builders
@@ -19,12 +19,6 @@ SYMBOLS = builders.dictionary(WORDS)
 ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
 TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
 GLUE = {"_name": "glue_prediction", "classification_head_name": "glue", "regression_target": False}
-
-
-def load_file(path) -> dict:
-    from safetensors.torch import load_file
-
-    return load_file(path)
 
 
 def head_scores(checkpoint, name):
@@ -54,16 +48,6 @@ def test_files(folders, checkpoints):
     assert str(checkpoints["exlm"].parent) not in "".join(
         path.read_text() for path in folder.iterdir() if path.suffix in (".json", ".md", ".py")
     )
-
-
-def test_transitions_that_were_not_trained_are_left_out(folders):
-    names = {kind: set(load_file(folder / "model.safetensors")) for kind, folder in folders.items()}
-    for kind in ("exlm", "sparse"):
-        assert any(name.startswith("graph.") for name in names[kind])
-    for kind in ("ctc", "mlm", "repeated"):
-        assert not any(name.startswith("graph.") for name in names[kind])
-    assert "lm_head.decoder.weight" in names["sparse"]
-    assert "lm_head.decoder.weight" not in names["exlm"]
 
 
 def test_card(folders):
@@ -168,33 +152,29 @@ def test_answers_of_squad(save_checkpoint, load, tmp_path):
     torch.testing.assert_close(output.loss, (start + end) / 2, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["dag", "ctc", "mlm"])
-def test_the_authors_checkpoints(kind, record, load, tmp_path):
-    """As their release saves them: flags in ``args``, and none of this package's own."""
-    recorded = case(record, kind)
-    words, state = record["symbols"][4:-1], dict(recorded["state"])
-    sizes = {"encoder_layers": recorded["layers"], "encoder_embed_dim": recorded["dim"]}
-    sizes |= {"encoder_ffn_embed_dim": recorded["ffn"], "encoder_attention_heads": recorded["heads"]}
-    arch = "p_roberta_base" if kind == "mlm" else "p_roberta_ext_denselink_base"
-    criterion = {"dag": DAG, "ctc": "nat_ctc_loss_mlm", "mlm": "masked_lm"}[kind]
+def test_the_authors_checkpoint(record, load, tmp_path):
+    """As their release saves it: flags in ``args``, and none of this package's own."""
+    recorded = case(record, "dag")
     args = builders.argparse.Namespace(
-        arch=arch, task="masked_lm", criterion=criterion, data=str(tmp_path), **sizes
+        arch="p_roberta_ext_denselink_base",
+        task="masked_lm",
+        criterion=DAG,
+        data=str(tmp_path),
+        encoder_layers=recorded["layers"],
+        encoder_embed_dim=recorded["dim"],
+        encoder_ffn_embed_dim=recorded["ffn"],
+        encoder_attention_heads=recorded["heads"],
+        encoder_normalize_before=True,
+        max_positions=2048,
     )
-    vars(args).update(encoder_normalize_before=True, max_positions=2048, dropout=0.0, attention_dropout=0.0)
-    (tmp_path / "dict.txt").write_text("".join(f"{word} 1\n" for word in words))
+    (tmp_path / "dict.txt").write_text("".join(f"{word} 1\n" for word in record["symbols"][4:-1]))
     history = [{"num_updates": 1, "lr_scheduler_state": {}, "optimizer_name": "adam"}]
-    saved = {"args": args, "model": state, "optimizer_history": history, "extra_state": {}}
+    saved = {"args": args, "model": recorded["state"], "optimizer_history": history, "extra_state": {}}
     torch.save(saved, tmp_path / "checkpoint.pt")
-    folder = export(tmp_path / "checkpoint.pt", tmp_path / "export")
-    model = load("AutoModelForMaskedLM", folder).eval()
+    model = load("AutoModelForMaskedLM", export(tmp_path / "checkpoint.pt", tmp_path / "export")).eval()
     labels = recorded["tgt"].masked_fill(recorded["tgt"] == 1, -100)
-    output = model(recorded["src"], labels=labels)
-    assert output.loss.item() == pytest.approx(float(recorded["loss"]), rel=1e-5)
-    masked = recorded["src"] == len(record["symbols"]) - 1
-    predictor = MaskedPredictor.of(load_checkpoint(tmp_path / "checkpoint.pt"))
-    expected = predictor.token_log_probs(recorded["src"], masked)
-    found = model(recorded["src"]).logits[masked].softmax(-1)
-    torch.testing.assert_close(found, expected.exp(), rtol=0, atol=1e-5)
+    loss = model(recorded["src"], labels=labels).loss.item()
+    assert loss == pytest.approx(float(recorded["loss"]), rel=1e-5)
 
 
 def test_a_folder_is_written_whole_or_not_at_all(checkpoints, tmp_path, monkeypatch):

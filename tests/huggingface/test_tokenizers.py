@@ -15,7 +15,6 @@ from fs_plugins.data.text_codecs import encode_text, make_codec
 from fs_plugins.huggingface.export import export
 from tests import builders
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 LINES = [
     "This is great, and I'm very happy to see this.",
     "I see that this is very good news: 12,345 of them, or 3.14?",
@@ -24,13 +23,6 @@ LINES = [
     "a non-breaking\u00a0space, a zero\u200bwidth one\u2026",
 ]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-
-
-def shared(*path: str) -> Path:
-    place = DATA.joinpath(*path)
-    if not place.exists():
-        pytest.skip(f"there is no {'/'.join(path)} in ../shared/data")
-    return place
 
 
 def lines_of(path: Path, count: int) -> list[str]:
@@ -165,11 +157,11 @@ def test_a_model_reads_ids_beyond_its_vocabulary_as_unknown(save_checkpoint, loa
     assert torch.equal(a.logits, b.logits) and torch.equal(a.loss, b.loss)
 
 
-def test_gpt2_ids_of_5000_texts(exported, texts, load, tmp_path):
-    bpe, wiki = shared("gpt2_bpe"), shared("text", "wiki_valid.txt.gz")
+def test_gpt2_ids_of_5000_texts(exported, texts, shared, tmp_path):
+    bpe, wiki = shared("data", "gpt2_bpe"), shared("data", "text", "wiki_valid.txt.gz")
     rng = random.Random(4)
     texts = texts + [with_masks(line[:200].strip(), rng) for line in lines_of(wiki, 3000)]
-    texts += [line[:200].strip() for line in lines_of(shared("text", "books_valid.txt.gz"), 2000)]
+    texts += [line[:200].strip() for line in lines_of(shared("data", "text", "books_valid.txt.gz"), 2000)]
     with open(bpe / "dict.txt", encoding="utf-8") as file:
         symbols = [line.rsplit(" ", 1)[0] for line in file]
     files = [str(bpe / "encoder.json"), str(bpe / "vocab.bpe")]
@@ -201,8 +193,8 @@ def test_ids_of_smiles(exported, load, tmp_path):
     assert tokenizer("CxC")["input_ids"] == [0, 4, 3, 4, 2]
 
 
-def test_smiles_ids_of_50000_molecules(exported, tmp_path):
-    smiles = lines_of(shared("smiles", "druglike_mix.txt.gz"), 50_000)
+def test_smiles_ids_of_50000_molecules(exported, shared, tmp_path):
+    smiles = lines_of(shared("data", "smiles", "druglike_mix.txt.gz"), 50_000)
     symbols = sorted({token for one in smiles[:3000] for token in tokenize(one)})
     dictionary, codec, tokenizer = exported(symbols, builders.smiles_folder(tmp_path / "data"))
     found = tokenizer(smiles)["input_ids"]

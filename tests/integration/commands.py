@@ -177,37 +177,24 @@ print("stats:", json.dumps(stats))
 """
 
 
-def distributed(rank: int, port: int, backend: str) -> list:
-    return [
-        *("--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"),
-        *("--distributed-init-method", f"tcp://localhost:{port}", "--ddp-backend", backend),
-        *("--distributed-rank", rank),
-    ]
-
-
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         return probe.getsockname()[1]
 
 
-def start_workers(*flags) -> list:
-    """Two data-parallel workers on this machine's CPU, as they are started by hand; the first one logs.
+def train_on_two(*runs: list) -> list[Run]:
+    """Several trainings, one after the other, by two data-parallel workers with fairseq's default backend.
 
-    fairseq itself starts one process a GPU.
+    On this machine's CPU, where fairseq itself starts one process a GPU; the first one logs.
     """
-    port = free_port()
-    return [
-        start("train", *flags, *distributed(rank, port, "legacy_ddp"), GLOO_SOCKET_IFNAME="lo")
-        for rank in (0, 1)
-    ]
-
-
-def train_on_two(runs: list[list]) -> list[Run]:
-    """Several trainings, one after the other, by two data-parallel workers with fairseq's default backend."""
     port, processes = free_port(), []
     for rank in (0, 1):
-        flags = [list(map(str, [*run, *distributed(rank, port, "pytorch_ddp")])) for run in runs]
+        workers = [
+            *("--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"),
+            *("--distributed-init-method", f"tcp://localhost:{port}", "--distributed-rank", rank),
+        ]
+        flags = [list(map(str, [*run, *workers])) for run in runs]
         command = [sys.executable, "-W", "ignore", "-c", WORKER, json.dumps(flags)]
         processes.append(start_process(command, GLOO_SOCKET_IFNAME="lo"))
     first, _ = finish(*processes)

@@ -20,18 +20,13 @@ from tests.makers.glue import glue_files, pretraining_text
 def place(tmp_path_factory):
     """glue-bin and a pre-trained checkpoint, both made by the scripts."""
     place = tmp_path_factory.mktemp("glue")
-    bpe = write_gpt2(
-        place / "bpe", [("t", "h"), ("th", "e"), ("i", "n"), ("Ġ", "t"), ("in", "n"), ("Ġt", "in")]
-    )
-    arguments = ["--train", pretraining_text(place), "--bpe", bpe, "--workers", 1, "--valid-share", 0.2]
-    prepare_text.main([str(a) for a in (place / "data-bin", *arguments)])
+    data, bpe = place / "data-bin", write_gpt2(place / "bpe", [("t", "h"), ("th", "e"), ("i", "n")])
+    flags = [data, "--train", pretraining_text(place), "--bpe", bpe, "--workers", 1, "--valid-share", 0.2]
+    assert prepare_text.main(list(map(str, flags))) == 0
     glue_files(place / "glue")
-    assert (
-        prepare_glue.main([str(a) for a in (place / "glue", place / "bin", "--data", place / "data-bin")])
-        == 0
-    )
+    assert prepare_glue.main(list(map(str, [place / "glue", place / "bin", "--data", data]))) == 0
     flags = ("--ext-state-num", 2, "--max-positions", 130, "--max-update", 20)
-    commands.train(*commands.pretraining(place / "data-bin", place / "pretrained", *flags))
+    commands.train(*commands.pretraining(data, place / "pretrained", *flags))
     return place
 
 
@@ -64,8 +59,10 @@ LEARN = ("--lr", "3e-3", "--batch-size", "16", "--max-epoch", "4")
 
 
 @pytest.mark.slow
-def test_classes_scored_and_submitted(place, finetune):
-    shown = finetune("SST-2", "sst", *LEARN, "--test", "--seed", 2)
+def test_classes_scored_and_submitted(place):
+    """In bash."""
+    words = arguments(place, "SST-2", "sst", *LEARN, "--test", "--seed", 2)
+    shown = pages.in_bash("finetune_glue", *words)
     result = json.loads((place / "sst/result.json").read_text())
     predicted, truth = columns(place / "sst/predictions/valid.tsv", "prediction", "label")
     assert truth == [row["label"] for row in rows_of(place / "glue/SST-2/dev.tsv")]
@@ -82,7 +79,7 @@ def test_classes_scored_and_submitted(place, finetune):
     assert [row["index"] for row in submission] == [str(i + 3) for i in range(20)]
     assert sum(row["prediction"] == str(i % 2) for i, row in enumerate(submission)) >= 18
     assert not list((place / "sst").glob("*.pt"))
-    assert "finished before" in finetune("SST-2", "sst", *LEARN, "--test", "--seed", 2)
+    assert "finished before" in pages.in_bash("finetune_glue", *words)
 
 
 @pytest.mark.slow
@@ -145,16 +142,3 @@ def test_stopped_in_mid_epoch_it_gives_the_same_predictions(place, finetune, sto
         (place / name / "predictions/valid.tsv").read_text() for name in ("uninterrupted", "stopped")
     )
     assert resumed == whole  # logits to every digit
-
-
-@pytest.mark.slow
-def test_the_page_itself_to_its_end(place):
-    words = arguments(place, "SST-2", "page", *LEARN, "--max-epoch", "1", "--test")
-    said = pages.in_bash("finetune_glue", *words)
-    score = 100 * json.loads((place / "page/result.json").read_text())["metrics"]["valid"]["accuracy"]
-    assert f"SST-2 valid (61 rows): accuracy {score:.2f}" in said
-    assert len(rows_of(place / "page/submission/SST-2.tsv")) == 20
-    assert commands.parse((place / "page/train.log").read_text()).values("score", "valid") == [
-        pytest.approx(score, abs=1e-4)
-    ]
-    assert "finished before" in pages.in_bash("finetune_glue", *words)

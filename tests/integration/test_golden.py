@@ -4,10 +4,10 @@ After a change that is meant to, EXLM_RECORD=1 stores those of the tests that ru
 torch of constraints.txt: another one may initialise and shuffle otherwise.
 """
 
-import json
 import os
 import re
 
+import pandas as pd
 import pytest
 import torch
 from fairseq.logging import meters
@@ -15,7 +15,7 @@ from fairseq.logging import meters
 from tests.integration import commands
 from tests.integration.commands import train, variant
 
-STORED = commands.ROOT / "tests" / "integration" / "golden.json"
+STORED = commands.ROOT / "tests" / "integration" / "golden.csv"
 PINNED = re.search(r"^torch==(\S+)", (commands.ROOT / "constraints.txt").read_text(), re.MULTILINE)[1]
 
 
@@ -27,8 +27,8 @@ def test_losses_are_the_stored_ones(name, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(meters, "safe_round", lambda number, digits: float(number))  # log 6 digits
     flags = ["--dropout", 0, "--attention-dropout", 0, "--max-update", 20, "--optimizer", "sgd", "--lr", 0.1]
     losses = train(*variant(name, corpus, tmp_path, *flags)).values("loss")
-    stored = json.loads(STORED.read_text()) if STORED.exists() else {}
+    stored = pd.read_csv(STORED)
     if os.environ.get("EXLM_RECORD"):
-        STORED.write_text(json.dumps({**stored, name: losses}, indent=1, sort_keys=True) + "\n")
+        stored.assign(**{name: losses}).to_csv(STORED, index=False)
     assert losses[0] - losses[-1] > 0.5
     assert losses == pytest.approx(stored[name], abs=1e-4)

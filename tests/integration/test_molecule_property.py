@@ -55,7 +55,7 @@ def test_two_workers_measure_the_whole_split(tmp_path):
     valid = rows(13, 2)
     data = write_properties(tmp_path / "data", {"train": rows(32, 1), "valid": valid}, words=WORDS)
     save = tmp_path / "save"
-    run = commands.finish(*commands.start_workers(*flags(data, save, "--max-epoch", 1)))[0]
+    [run] = commands.train_on_two(flags(data, save, "--max-epoch", 1))
     logged = run.stats["valid"][-1]
     expected = measured(save / "checkpoint_last.pt", valid)
     assert float(logged["valid_auc"]) == pytest.approx(expected["auc"], abs=1e-5)

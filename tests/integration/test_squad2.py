@@ -3,10 +3,10 @@
 import json
 import shutil
 
+import predict_squad
 import pytest
 
 from fs_plugins.data.squad import dictionary_hash, load_split, save_split
-from scripts import predict_squad
 from tests.integration import commands
 from tests.integration.commands import says, train
 from tests.integration.conftest import QUESTIONS, WORDS, save_questions
@@ -76,18 +76,6 @@ def test_starts_from_a_pretrained_checkpoint_and_resumes(squad_data, pretrained,
     assert [stats["epoch"] for stats in resumed.stats["valid"]] == [2]
 
 
-def test_goes_on_in_the_middle_of_an_epoch(squad_data, tmp_path):
-    flags = ["--validate-interval-updates", 1, "--save-interval-updates", 1, "--lr", 1e-3]
-    train(*finetuning(squad_data, tmp_path / "halves", *flags, "--max-update", 2))
-    state = commands.load_checkpoint(tmp_path / "halves" / "checkpoint_last.pt")["extra_state"]
-    assert state["train_iterator"]["iterations_in_epoch"] == 2  # and not the end of one
-    resumed = train(*finetuning(squad_data, tmp_path / "halves", *flags, "--max-update", 3))
-    whole = train(*finetuning(squad_data, tmp_path / "whole", *flags, "--max-update", 3))
-    assert resumed.stats["valid"][-1]["valid_num_updates"] == "3"
-    for name in ("valid_loss", "valid_f1", "valid_questions"):
-        assert resumed.stats["valid"][-1][name] == whole.stats["valid"][-1][name]
-
-
 def test_two_validation_sets(squad_data, tmp_path):
     data, flags = tmp_path / "data", ["--max-update", 2, "--lr", 1e-3]
     shutil.copytree(squad_data, data)
@@ -112,8 +100,8 @@ def test_two_workers_measure_what_one_does(squad_data, memorised, tmp_path):
         *("--window-tokens", 15, "--doc-stride", 3),
     ]
     alone = train(*finetuning(squad_data, tmp_path / "alone", *flags)).stats["valid"][-1]
-    workers = commands.start_workers(*finetuning(squad_data, tmp_path / "two", *flags))
-    together = commands.finish(*workers)[0].stats["valid"][-1]
+    two = finetuning(squad_data, tmp_path / "two", *flags, "--find-unused-parameters")
+    together = commands.train_on_two(two)[0].stats["valid"][-1]
     names = [f"valid_{name}" for name in ("questions", "em", "f1", "em_swept", "f1_swept", "span_accuracy")]
     assert {name: together[name] for name in names} == {name: alone[name] for name in names}
     assert float(alone["valid_questions"]) == QUESTIONS and float(alone["valid_f1"]) < 100
@@ -150,18 +138,12 @@ def test_another_model_or_dictionary(squad_data, pretrained, tmp_path):
     assert f"this model {WORDS - 9 + 5}" in says(caught.value)
 
 
-def test_what_prediction_refuses(squad_data, pretrained, capsys):
-    assert predict_squad.main([str(pretrained), str(squad_data), "--output", "out"]) == 2
-    assert "is a checkpoint of --task masked_lm: fine-tune it" in capsys.readouterr().err
-    assert predict_squad.main(["none.pt", str(squad_data), "--output", "out"]) == 2
-    assert "the checkpoint none.pt is not there" in capsys.readouterr().err
-
-
-def test_thresholds_and_files_that_cannot_be(pretrained, squad_data, tmp_path, capsys):
-    def says(*arguments) -> str:
-        assert predict_squad.main([*map(str, arguments), "--output", "out", "--device", "cpu"]) == 2
-        return capsys.readouterr().err
-
-    assert "--threshold nan: give a number" in says(pretrained, squad_data, "--threshold", "nan")
+def test_what_prediction_refuses(squad_data, pretrained, refused, tmp_path):
     (tmp_path / "text.pt").write_text("hi\n")
-    assert "text.pt is not a checkpoint of fairseq-train" in says(tmp_path / "text.pt", squad_data)
+    for words, error in (
+        ([pretrained], "is a checkpoint of --task masked_lm: fine-tune it"),
+        (["none.pt"], "the checkpoint none.pt is not there"),
+        ([tmp_path / "text.pt"], "text.pt is not a checkpoint of fairseq-train"),
+        ([pretrained, "--threshold", "nan"], "--threshold nan: give a number"),
+    ):
+        assert error in refused(predict_squad.main, *words, squad_data, "--output", "out", "--device", "cpu")

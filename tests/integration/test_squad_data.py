@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import math
 
+import prepare_squad
 import pytest
 import torch
 from fairseq.data import Dictionary
@@ -11,7 +12,6 @@ from fairseq.data import Dictionary
 from fs_plugins.data.squad import read_squad
 from fs_plugins.data.squad_answers import AnswerTable, window_answers
 from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, answer_tokens, make_windows
-from scripts import prepare_squad
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def on_two_workers(corpus, tmp_path_factory):
     train(*variant("exlm", corpus, place / "begun", *PLAIN, "--max-update", 4))  # by one
     flags = {name: variant(name, corpus, place / name, *PLAIN) for name in VARIANTS}
     flags["begun"] = variant("exlm", corpus, place / "begun", *PLAIN)
-    runs = commands.train_on_two(list(flags.values()))
+    runs = commands.train_on_two(*flags.values())
     return {name: (run, place / name) for name, run in zip(flags, runs, strict=True)}
 
 
