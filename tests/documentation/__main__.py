@@ -3,11 +3,11 @@
     python -m tests.documentation                       all pages (an hour)
     python -m tests.documentation README.md docs/data.md
 
-Clones the last commit for each page, and puts tiny versions of a user's files (tests/makers/user_files.py) and
-what the page presumes into the clone. Trainings are made small by their surroundings, not by their commands:
+Clones the last commit for each page, and puts tiny versions of a user's files (makers/user_files.py) and what
+the page presumes into the clone. Trainings are made small by their surroundings, not by their commands:
 fairseq-train gets the flags of TINY. A page is one program of bash, which a command that fails does not end.
 
-Uses the Python that it is called with, and the packages of scripts/test.sh. Exit status 1 if a command failed.
+Uses the Python that it is called with, and its packages. Exit status 1 if a command failed.
 """
 
 import os
@@ -40,7 +40,7 @@ NOT_RUN = {
 # pip changes nothing, and Snakemake lists what it would run, but for one table of the README
 BEGIN = """
 pip() { command pip "$@" --dry-run; }
-snakemake() { if [[ $* == *" table2 --config "* ]]; then command snakemake "$@"; else command snakemake "$@" -n; fi; }
+snakemake() { [[ $* == *" table2 --config "* ]] || set -- "$@" -n; command snakemake "$@"; }
 """
 END = """
 ((${#failed[@]} == 0)) || { echo "FAILED: ${failed[*]}" && false; }
