@@ -3,7 +3,6 @@
 python -m tests.makers.user_files    # into the current folder
 """
 
-import gzip
 import json
 import pickle
 import random
@@ -34,10 +33,6 @@ def documents(number: int, seed: int) -> list[list[str]]:
 
 
 def text() -> None:
-    for name, number in (("train", 300), ("valid", 30)):
-        for corpus in ("wiki", "books"):
-            paragraphs = "\n\n".join("\n".join(paragraphs) for paragraphs in documents(number, number)) + "\n"
-            write_file(Path(f"{corpus}_{name}.txt.gz"), paragraphs)
     articles = (
         f'<doc id="{i}">\nT\n\n' + "\n".join(a) + "\n</doc>\n" for i, a in enumerate(documents(600, 1))
     )
@@ -57,34 +52,28 @@ def molecules() -> None:
     lines = "".join(f"{smiles}\n" for smiles in MOLECULES)
     for name in ("zinc.txt.gz", "druglike_mix.txt.gz"):
         write_file(Path(name), lines)
-    longer = (f"{'C' * n}{smiles}\n" for n in range(8) for smiles in MOLECULES)  # of which 0.5% are some
-    write_file(Path("moses_train.txt.gz"), "".join(longer))
-    for name in ("test.smi", "moses_test.txt.gz", "molecules.smi"):
+    for name in ("test.smi", "molecules.smi"):
         write_file(Path(name), "".join(f"{smiles}\n" for smiles in MOLECULES[:20]))
     for name in ("train", "valid"):
         write_lmdb(Path(f"{name}.lmdb"), [pickle.dumps({"smi": smiles}) for smiles in MOLECULES[:100]])
     tables = {
-        ("chembl.csv",): ("chembl_id,canonical_smiles", "CHEMBL{i},{smiles}"),
-        ("molecules.csv",): ("name,smiles", "m{i},{smiles}"),
-        ("my.csv",): ("SMILES,logS,logP", "{smiles},-{i}.5,0.{i}"),
-        ("BBBP.csv", "bbbp.csv.gz"): ("num,name,p_np,smiles", "{i},m{i},{label},{smiles}"),
-        ("BACE.csv", "bace.csv.gz"): ("mol,CID,Class", "{smiles},m{i},{label}"),
-        ("sider.csv.gz", "tox21.csv.gz"): ("smiles,one,other", "{smiles},{label},{label}"),
-        ("clintox.csv.gz",): ("smiles,FDA_APPROVED,CT_TOX", "{smiles},{label},{label}"),
+        "chembl.csv": ("chembl_id,canonical_smiles", "CHEMBL{i},{smiles}"),
+        "molecules.csv": ("name,smiles", "m{i},{smiles}"),
+        "my.csv": ("SMILES,logS,logP", "{smiles},-{i}.5,0.{i}"),
+        "BBBP.csv": ("num,name,p_np,smiles", "{i},m{i},{label},{smiles}"),
+        "BACE.csv": ("mol,CID,Class", "{smiles},m{i},{label}"),
     }
-    for names, (header, row) in tables.items():
+    for name, (header, row) in tables.items():
         rows = [row.format(i=i, smiles=s, label=s.count("C") % 2) for i, s in enumerate(MOLECULES)]
-        for name in names:
-            write_file(Path(name), "\n".join([header, *rows]) + "\n")
+        write_file(Path(name), "\n".join([header, *rows]) + "\n")
 
 
 def questions() -> None:
     for task in TASKS:
         write_task(Path("glue"), task)
-    for name in ("train-v2.0", "dev-v2.0", "train-part-v2.0", "devsplit-train-v2.0", "devsplit-dev-v2.0"):
+    for name in ("train", "dev"):
         asked = [question(f"{name}-{i}", [("911", 15)] if i % 2 else []) for i in range(6)]
-        write_file(Path(f"{name}.json"), json.dumps(squad_json(*asked)))
-        Path(f"{name}.json.gz").write_bytes(gzip.compress(Path(f"{name}.json").read_bytes()))
+        write_file(Path(f"{name}-v2.0.json"), json.dumps(squad_json(*asked)))
 
 
 if __name__ == "__main__":
