@@ -105,16 +105,23 @@ def test_glue(save_checkpoint, corpus, load, tmp_path):
     assert "entailment, not_entailment" in (folder / "README.md").read_text()
 
 
+def molecule_checkpoint(save_checkpoint, kind, names, mean, std):
+    symbols = builders.dictionary(ATOMS).symbols
+    info = PropertyInfo(kind, names, mean, std, canonical=True)
+    return save_checkpoint(
+        "exlm_base",
+        {"_name": "molecule_property", "classification_head_name": "property"},
+        {"_name": "molecule_property", "data": "nowhere"},
+        words=ATOMS,
+        heads=[("classification", "property", len(names))],
+        task_state={"molecule_property": {**info.to_dict(), "symbols": symbols}},
+    )
+
+
 @pytest.mark.parametrize("kind", ["classification", "regression"])
 def test_properties_of_molecules(kind, save_checkpoint, load, tmp_path):
-    symbols = builders.dictionary(ATOMS)
     mean, std = ((-2.5, 310.0), (1.5, 40.0)) if kind == "regression" else ((0.0, 0.0), (1.0, 1.0))
-    info = PropertyInfo(kind, ("logS", "melting point"), mean, std, canonical=True)
-    state = {"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}}
-    criterion = {"_name": "molecule_property", "classification_head_name": "property"}
-    heads = [("classification", "property", 2)]
-    task = {"_name": "molecule_property", "data": "nowhere"}
-    path = save_checkpoint("exlm_base", criterion, task, words=ATOMS, heads=heads, task_state=state)
+    path = molecule_checkpoint(save_checkpoint, kind, ("logS", "melting point"), mean, std)
     folder = export(path, tmp_path / "solubility", licence="mit")
     model, tokenizer = (
         load(name, folder) for name in ("AutoModelForSequenceClassification", "AutoTokenizer")

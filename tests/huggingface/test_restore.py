@@ -7,12 +7,11 @@ import torch
 
 from fs_plugins.analysis import load_checkpoint
 from fs_plugins.analysis.molecules import MoleculeModel
-from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface.export import export
 from fs_plugins.huggingface.restore import restore
 from tests import builders
 from tests.huggingface.conftest import KINDS
-from tests.huggingface.test_export import ATOMS, GLUE, TOKENS, head_scores
+from tests.huggingface.test_export import GLUE, TOKENS, head_scores, molecule_checkpoint
 from tests.integration import commands
 
 NOT_HELD = ("encoder.lm_head.", "encoder.link_positional.", "encoder.query_", "encoder.key_", "encoder.gate_")
@@ -75,11 +74,7 @@ def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
 
 
 def test_a_regression_is_standardised_again(save_checkpoint, tmp_path):
-    info = PropertyInfo("regression", ("logS",), (-2.5,), (1.5,), canonical=True)
-    state = {"molecule_property": {**info.to_dict(), "symbols": builders.dictionary(ATOMS).symbols}}
-    criterion = {"_name": "molecule_property", "classification_head_name": "property"}
-    options = {"words": ATOMS, "heads": [("classification", "property", 1)], "task_state": state}
-    path = save_checkpoint("exlm_base", criterion, {"_name": "molecule_property", "data": "x"}, **options)
+    path = molecule_checkpoint(save_checkpoint, "regression", ("logS",), (-2.5,), (1.5,))
     back = restore(export(path, tmp_path / "export"), tmp_path / "back.pt")
     before, after = (
         np.stack([row for row, _ in MoleculeModel(load_checkpoint(p)).predict(["CCO", "CC(N)=O"])])

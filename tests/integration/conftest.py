@@ -13,7 +13,6 @@ from tests.integration import commands
 from tests.makers import squad
 
 WORDS = 300
-VOCABULARY = WORDS + 5  # with <s>, <pad>, </s>, <unk> and <mask>
 QUESTIONS = 12
 
 

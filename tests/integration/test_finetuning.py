@@ -58,8 +58,3 @@ def test_trains_saves_and_resumes(classification, pretrained, tmp_path):
     resumed = train(*flags)
     assert [stats["epoch"] for stats in resumed.stats["valid"]] == [5]
     assert resumed.values("accuracy", "valid")[0] >= 90
-
-
-def test_another_number_of_states_is_accepted(classification, pretrained, tmp_path):
-    run = train(*finetuning(classification, tmp_path, pretrained, "--ext-state-num", 2, "--max-epoch", 3))
-    assert run.values("accuracy", "valid")[-1] >= 80

@@ -72,23 +72,6 @@ def test_several_splits_are_measured_apart(tmp_path):
         assert float(logged[f"{split}_auc"]) == pytest.approx(expected["auc"], abs=1e-5)
 
 
-def test_goes_on_where_it_stood_and_keeps_the_best(tmp_path):
-    splits = {"train": rows(60, 3), "valid": rows(30, 4)}
-    data = write_properties(tmp_path / "data", splits, words=WORDS)
-    before = train(*flags(data, tmp_path / "first", "--max-epoch", 1))
-    start = ("--finetune-from-model", tmp_path / "first" / "checkpoint_last.pt")
-    assert len(before.stats["valid"]) == 1
-    save = tmp_path / "save"
-    begun = train(*flags(data, save, *start, "--max-epoch", 2))
-    resumed = train(*flags(data, save, *start, "--max-epoch", 6))
-    assert [stats["epoch"] for stats in resumed.stats["valid"]] == [3, 4, 5, 6]
-    aucs = begun.values("auc", "valid") + resumed.values("auc", "valid")
-    kept = commands.load_checkpoint(save / "checkpoint_best.pt")["extra_state"]
-    assert kept["best"] == max(aucs) > 0.6
-    best = max(epoch for epoch, auc in enumerate(aucs, start=1) if auc == max(aucs))  # the last of equals
-    assert kept["train_iterator"]["epoch"] - 1 == best  # it names the next epoch
-
-
 def test_regression_in_the_units_of_the_labels(tmp_path):
     valid = rows(30, 6, regression=True)
     splits = {"train": rows(80, 5, regression=True), "valid": valid}

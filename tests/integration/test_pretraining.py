@@ -1,19 +1,15 @@
 """Pre-training from the command line: the authors' command, and the flags that fairseq's users know."""
 
 import math
+import re
 import shlex
-from functools import cache
 
 import pytest
 import torch
 from fairseq import options
 
-from fs_plugins.criterions import nat_dag_loss_mlm
-from fs_plugins.custom_ops.dag_loss import dag_loss
-from fs_plugins.modules.transition_head import edge_mask
 from tests.integration import commands
 from tests.integration.commands import pretraining, train
-from tests.integration.conftest import VOCABULARY
 
 # The command in the README of the authors' release.
 AUTHORS_COMMAND = """
@@ -50,26 +46,8 @@ def test_the_authors_command_is_understood_word_by_word(monkeypatch):
     assert (args.ext_state_num, args.max_positions, args.update_freq) == (4, 2048, [32])
 
 
-@cache
-def uniform_transitions_cost(targets: int, nodes: int) -> float:
-    """Bits per target of a sentence whose vocabulary costs nothing and whose transitions are all alike."""
-    edges = edge_mask(torch.tensor([nodes]), nodes)
-    links = torch.zeros(1, nodes, nodes, dtype=torch.float64).masked_fill(~edges, -math.inf).log_softmax(-1)
-    match = torch.zeros(1, targets, nodes, dtype=torch.float64)
-    links = links.masked_fill(~edges, -math.inf)  # the last node has no successor, not all alike
-    log_prob = dag_loss(match, links, torch.tensor([nodes]), torch.tensor([targets]))
-    return -log_prob.item() / targets / math.log(2)
-
-
-def test_the_authors_command_learns(corpus, tmp_path, monkeypatch):
+def test_the_authors_command_learns(corpus, tmp_path):
     """On a CPU, with a smaller model and batch and 40 updates; TensorBoard gets the log."""
-    sizes = []
-
-    def recorded(match, links, node_lengths, target_lengths):
-        sizes.append((target_lengths.tolist(), node_lengths.tolist()))
-        return dag_loss(match, links, node_lengths, target_lengths)
-
-    monkeypatch.setattr(nat_dag_loss_mlm, "dag_loss", recorded)
     flags = authors_flags(
         user_dir=commands.PLUGIN,
         save_dir=tmp_path,
@@ -90,12 +68,6 @@ def test_the_authors_command_learns(corpus, tmp_path, monkeypatch):
     losses = run.values("loss")
     assert len(losses) == 40 and all(map(math.isfinite, losses))
     assert set(run.values("nonfinite")) == {0} and set(run.values("nonfinite", "train")) == {0}
-
-    targets, nodes = sizes[0]
-    assert nodes == [4 * M for M in targets]
-    cost = sum(map(uniform_transitions_cost, targets, nodes)) / len(targets)
-    difference = losses[0] - math.log2(VOCABULARY)
-    assert abs(difference - cost) < 1, f"first loss - log2 V = {difference:.3f}, transitions {cost:.3f}"
     # Batches differ in length, so compare means.
     assert sum(losses[-10:]) / 10 < sum(losses[:10]) / 10 - 1
     [events] = (tmp_path / "tsb" / "train_inner").glob("events.out.tfevents.*")
@@ -150,3 +122,32 @@ def test_the_log_is_free_of_warnings(corpus, tmp_path):
     # torch's own word on --amp without a GPU, which is a choice of this test
     lines = [line for line in run.lines if "Warning" in line and "CUDA is not available" not in line]
     assert lines == []
+
+
+def validate(data, path) -> commands.Run:
+    """fairseq-validate, with few more flags than it needs."""
+    flags = ["--user-dir", commands.PLUGIN, "--task", "masked_lm", "--batch-size", 8, *commands.ON_CPU]
+    return commands.call("validate", data, "--path", path, *flags)
+
+
+@pytest.mark.parametrize(
+    ("arch", "criterion"), [("exlm_tiny", "nat_dag_loss_mlm"), ("mlm_tiny", "masked_lm")]
+)
+def test_fairseq_validate_repeats_the_validation(arch, criterion, corpus, tmp_path):
+    flags = pretraining(corpus, tmp_path, arch=arch, criterion=criterion)
+    flags.remove("--disable-validation")
+    run = train(*flags)
+    validated = validate(corpus, tmp_path / "checkpoint_last.pt")
+    assert len(run.stats["valid"]) == len(validated.stats["valid"]) == 1
+    assert validated.stats["valid"][0]["valid_loss"] == run.stats["valid"][0]["valid_loss"]
+    blocks = re.search(r"loaded (\d+) blocks from: .*valid", validated.text)[1]
+    assert validated.values("bsz", "valid") == [int(blocks)]  # all of them, though they do not fill batches
+
+
+def test_a_checkpoint_trained_with_fp16_is_validated_on_a_cpu(corpus, pretrained, tmp_path):
+    state = torch.load(pretrained)
+    for flags in (vars(state["cfg"]["model"]), state["cfg"]["common"]):
+        flags.update(fp16=True, cpu=False)
+    torch.save(state, tmp_path / "gpu.pt")
+    runs = [validate(corpus, path) for path in (pretrained, tmp_path / "gpu.pt")]
+    assert runs[0].values("loss", "valid") == runs[1].values("loss", "valid") != []

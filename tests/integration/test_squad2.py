@@ -7,6 +7,7 @@ import predict_squad
 import pytest
 
 from fs_plugins.data.squad import dictionary_hash, load_split, save_split
+from tests import pages
 from tests.integration import commands
 from tests.integration.commands import says, train
 from tests.integration.conftest import QUESTIONS, WORDS, save_questions
@@ -107,9 +108,25 @@ def test_two_workers_measure_what_one_does(squad_data, memorised, tmp_path):
     assert float(alone["valid_questions"]) == QUESTIONS and float(alone["valid_f1"]) < 100
 
 
-def test_the_split_has_to_be_there(squad_data, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no split 'test' in .*--split test FILE makes it"):
-        train(*finetuning(squad_data, tmp_path, "--valid-subset", "test", "--max-update", 1))
+@pytest.mark.slow
+def test_the_script_trains_predicts_and_does_not_repeat(pretrained, squad_data, tmp_path):
+    """finetune_squad.sh in bash."""
+    words = (pretrained, squad_data, tmp_path, "--cpu", "--window-tokens", 60, "--max-epoch", 1, "--lr", 1e-3)
+    said = pages.in_bash("finetune_squad", *words)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["task"], result["seed"], result["checkpoint"]) == ("squad2", 1, str(pretrained))
+    scores = result["metrics"]["valid"]
+    assert f"F1 {scores['f1']:.2f}" in said
+    logged = commands.parse((tmp_path / "train.log").read_text()).stats["valid"][-1]
+    assert float(logged["valid_f1"]) == pytest.approx(scores["f1"], abs=0.006)
+    assert float(logged["valid_em_swept"]) == pytest.approx(scores["best_exact"], abs=0.006)
+    assert len(json.loads((tmp_path / "predictions.json").read_text())) == scores["total"] == 12
+    before = (tmp_path / "train.log").read_text()
+    assert f"valid f1 {scores['f1']}" in pages.run("finetune_squad", *words)
+    assert (tmp_path / "train.log").read_text() == before
+
+
+def test_data_have_to_be_there(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no .*dict.txt: scripts/prepare_squad.py makes the data"):
         train(*finetuning(tmp_path, tmp_path, "--max-update", 1))
 
