@@ -22,29 +22,6 @@ def test_fill_mask(kind, folders, checkpoints, corpus, transformers):
     assert [one["score"] for one in found] == pytest.approx([p for _, p, _ in expected], rel=1e-4)
 
 
-def test_pipelines(folders, load, transformers, tmp_path):
-    def pipe(task, folder):
-        return transformers.pipeline(task, str(folder), trust_remote_code=True)
-
-    tokenizer = load("AutoTokenizer", folders["exlm"])
-    options = {"num_labels": 2, "id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
-    for auto, task in (
-        ("AutoModelForSequenceClassification", "text-classification"),
-        ("AutoModelForTokenClassification", "token-classification"),
-    ):
-        model = load(auto, folders["exlm"], **options).eval()
-        model.save_pretrained(tmp_path / task)
-        tokenizer.save_pretrained(tmp_path / task)
-        found = pipe(task, tmp_path / task)(TEXTS[0])
-        logits = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0]
-        if task == "text-classification":
-            assert found[0]["label"] == options["id2label"][int(logits.argmax())]
-            assert found[0]["score"] == pytest.approx(float(logits.softmax(-1).max()), rel=1e-5)
-        else:
-            assert [one["word"] for one in found] == TEXTS[0].split()
-            assert found[3]["score"] == pytest.approx(float(logits[4].softmax(-1).max()), rel=1e-5)
-
-
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_sentence_transformers(pooling, checkpoints, load, tmp_path):
     from sentence_transformers import SentenceTransformer
