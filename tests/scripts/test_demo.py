@@ -2,6 +2,7 @@
 
 import json
 import sys
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import demo
@@ -14,12 +15,6 @@ from tests.browser import errors, set_width
 
 DAG = "nat_dag_loss_mlm"
 TEXT = "this is <mask> news , and I am <mask> ."
-
-
-@pytest.fixture
-def fails(refused):
-    """fails(arguments) -> the error that the command ends with."""
-    return lambda *arguments: refused(demo.main, *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +115,8 @@ def test_molecules_are_drawn(served, browser, smiles_model, smiles_data):
 
 
 def test_drawings():
-    class Reading:
-        def __init__(self, text):
-            self.text = text
-
-    drawn = demo.draw_molecules([Reading(s) for s in ("CCO", "CCO", "C<b>", "c1cc")] + [None])
+    readings = [SimpleNamespace(text=smiles) for smiles in ("CCO", "CCO", "C<b>", "c1cc")]
+    drawn = demo.draw_molecules([*readings, None])
     assert drawn.count("<figure>") == 3 and drawn.count("<svg") == 1
     assert drawn.count("Not a molecule") == 2 and "C&lt;b&gt;" in drawn and "<b>" not in drawn
 
@@ -136,13 +128,13 @@ def test_an_exported_folder(smiles_model, smiles_data, tmp_path):
     assert loaded.fill(text) == load_explorer(smiles_model, **options).fill(text)
 
 
-def test_gradio_is_not_installed(fails, text_model, monkeypatch):
+def test_gradio_is_not_installed(refused, text_model, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    assert "pip install '.[demo]'" in fails(text_model)
+    assert "pip install '.[demo]'" in refused(demo.main, text_model)
 
 
-def test_mistakes(fails, save_checkpoint, tmp_path):
-    message = fails(save_checkpoint("p_roberta_base"))
+def test_mistakes(refused, save_checkpoint, tmp_path):
+    message = refused(demo.main, save_checkpoint("p_roberta_base"))
     assert "exlm_*" in message and "no graph of states" in message
-    assert f"there is no {tmp_path / 'config.json'}" in fails(tmp_path)
-    assert "is not there" in fails(tmp_path / "checkpoint.pt")
+    assert f"there is no {tmp_path / 'config.json'}" in refused(demo.main, tmp_path)
+    assert "is not there" in refused(demo.main, tmp_path / "checkpoint.pt")
