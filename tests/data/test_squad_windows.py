@@ -67,6 +67,10 @@ def test_answer_tokens(text, start, expected):
     assert answer_tokens(words("w0 w1 w2")[1], text, start) == expected
 
 
+def test_answer_tokens_without_a_blank_between_them():
+    assert answer_tokens(np.array([[0, 2], [2, 4], [4, 6]]), "xy", 2) == (1, 1)
+
+
 def test_white_space_alone_is_no_answer():
     split = split_of(["w1  w2"], [("q", "w5", 0, [(0, 2)])])
     item = dataset(split, WindowSizes(32, 8, 8, 3))[0]
