@@ -22,14 +22,12 @@ such or better (float64 on a GPU by the plain PyTorch reference); half and bfloa
 float32, and the result is float32.
 """
 
-import math
-
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fs_plugins.custom_ops import library
-from fs_plugins.custom_ops.dag_reference import dag_loss_reference, without_padding
+from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 
 
 def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
@@ -67,42 +65,6 @@ def node_posteriors(
         log_probs = dag_loss(match, links.detach(), node_lengths, target_lengths)
         (posteriors,) = torch.autograd.grad(log_probs.sum(), match)
     return posteriors, log_probs.detach()
-
-
-def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """The single most probable alignment of each sentence (Viterbi), in plain PyTorch.
-
-    Arguments and errors are those of :func:`dag_loss`. Ties go to the earliest predecessor.
-
-    Returns:
-        [B, L] int64: the index of the target that each node emits, -1 for nodes off the best path, and for
-        all nodes of a sentence without a path.
-    """
-    match, links, node_lengths, target_lengths = _prepare(
-        match.detach(), links.detach(), node_lengths, target_lengths
-    )
-    B, M, L = match.shape
-    alignment = torch.full((B, L), -1, dtype=torch.int64, device=match.device)
-    if M == 0 or L == 0:
-        return alignment
-    match, edges = without_padding(match, links, node_lengths, target_lengths)
-    score = match[:, 0].masked_fill(torch.arange(L, device=match.device) > 0, -math.inf)
-    scores, predecessors = [score], []
-    for i in range(1, M):
-        best, predecessor = (score[:, :, None] + edges).max(dim=1)  # over the predecessor: [B, L]
-        score = best + match[:, i]
-        scores.append(score)
-        predecessors.append(predecessor)
-    for b in range(B):
-        m, n = int(target_lengths[b]), int(node_lengths[b])
-        if m < 1 or n < 1 or not scores[m - 1][b, n - 1] > -math.inf:
-            continue
-        u = n - 1
-        for i in range(m - 1, -1, -1):
-            alignment[b, u] = i
-            if i > 0:
-                u = int(predecessors[i - 1][b, u])
-    return alignment
 
 
 def _compiled(device_type: str) -> bool:

@@ -5,13 +5,34 @@ import logging
 import torch
 from fairseq import utils
 from fairseq.models import register_model
-from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
+from fairseq.models.roberta.model import RobertaEncoder, RobertaLMHead, RobertaModel
 from torch import Tensor, nn
 
 from fs_plugins.modules.encoder import RotaryEncoder
-from fs_plugins.modules.heads import StateLMHead, TokenHead
 
 logger = logging.getLogger(__name__)
+
+
+class StateLMHead(RobertaLMHead):
+    """RoBERTa's LM head in two steps, so that the step to the vocabulary can be taken in bounded memory."""
+
+    def transform(self, features: Tensor) -> Tensor:
+        """features [..., d] -> [..., d]: dense, activation, layer norm; what the output matrix is applied
+        to."""
+        return self.layer_norm(self.activation_fn(self.dense(features)))
+
+
+class TokenHead(nn.Module):
+    """Scores of every token of a sentence: one linear layer, as BERT's for SQuAD."""
+
+    def __init__(self, width: int, outputs: int, dropout: float = 0.0):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.out_proj = nn.Linear(width, outputs)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """features [B, T, d] -> [B, T, outputs]."""
+        return self.out_proj(self.dropout(features))
 
 
 class RotaryRobertaEncoder(RobertaEncoder):
