@@ -145,9 +145,16 @@ class MaskedPredictor:
             logits, _ = self.model(visible.repeat_interleave(self.copies, dim=1), masked_tokens=copies)
             log_probs = logits.float().log_softmax(-1).unflatten(0, (-1, self.copies))
             return log_probs.logsumexp(1) - torch.tensor(float(self.copies)).log()
-        found = self.graph(tokens, masked)
-        rows = (self._ctc_words if self.ctc else self._graph_words)(found, range(len(tokens)))
-        return torch.cat(list(rows))
+        found, rows = self.graph(tokens, masked), []
+        for b, wanted in enumerate(found.is_masked):
+            log_probs = found.node_log_probs(b)
+            if self.ctc:  # the states of each token emit blanks, a run of the word, blanks
+                states = log_probs.unflatten(0, (-1, self.k))  # [M, k, V]
+                rows.append(ctc_word_log_probs(states[wanted[: len(states)]], self.dictionary.unk()))
+            else:
+                visits = found.paths[0][b, wanted, : len(log_probs)]
+                rows.append((visits @ log_probs.exp()).clamp_min(torch.finfo(visits.dtype).tiny).log())
+        return torch.cat(rows)
 
     @torch.no_grad()
     def log_probs_of(self, tokens: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,17 +171,3 @@ class MaskedPredictor:
         marginal = (found.paths[0].log() + found.match(words)).logsumexp(-1)  # [B, M]
         each[masked] = marginal[found.is_masked]
         return each, found.joint_log_probs(words)
-
-    def _graph_words(self, found: MaskedGraph, sentences):
-        """[masked words of the sentence, V] for each sentence."""
-        for b in sentences:
-            words = found.node_log_probs(b).exp()
-            visits = found.paths[0][b, found.is_masked[b], : len(words)]
-            yield (visits @ words).clamp_min(torch.finfo(words.dtype).tiny).log()
-
-    def _ctc_words(self, found: MaskedGraph, sentences):
-        """The same; the states of each token emit blanks, a run of the word, blanks."""
-        for b in sentences:
-            words = found.node_log_probs(b).unflatten(0, (-1, self.k))  # [M, k, V]
-            words = words[found.is_masked[b, : len(words)]]
-            yield ctc_word_log_probs(words, self.dictionary.unk())

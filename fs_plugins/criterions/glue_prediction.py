@@ -39,11 +39,9 @@ def score(metric: str, predictions, targets) -> float:
         same, 0, which is also what scikit-learn says of Matthews'.
 
     Raises:
-        ValueError: for an unknown metric, or sets that are empty or of different sizes.
+        ValueError: for sets that are empty or of different sizes.
     """
     predictions, targets = np.asarray(predictions), np.asarray(targets)
-    if metric not in METRICS:
-        raise ValueError(f"unknown metric {metric!r}: there are {', '.join(METRICS)}")
     if predictions.shape != targets.shape or predictions.ndim != 1 or not len(targets):
         raise ValueError(
             f"predictions {predictions.shape} of targets {targets.shape}: give two of one length"

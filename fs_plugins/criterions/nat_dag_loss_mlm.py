@@ -1,4 +1,4 @@
-"""States alignment as a criterion (ExLM, section 4.3): models/exlm.py makes the graph, custom_ops aligns it."""
+"""States alignment as a criterion (ExLM, section 4.3): the model makes the graph, the op aligns it."""
 
 from fairseq.criterions import register_criterion
 
@@ -16,4 +16,4 @@ class NatDagLossMLM(StatesCriterion):
         layout = graph.layout
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
         log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
-        return self.loss(log_probs, layout, sample, reduce)
+        return self.loss_of(log_probs, layout, sample, reduce)

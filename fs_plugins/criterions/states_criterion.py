@@ -38,9 +38,9 @@ class StatesCriterion(FairseqCriterion):
             )
         return graph
 
-    def loss(self, log_probs: Tensor, layout, sample, reduce: bool):
-        """What ``forward`` returns: the loss (summed over sentences, or [B] if not ``reduce``), sample size and
-        what to log.
+    def loss_of(self, log_probs: Tensor, layout, sample, reduce: bool):
+        """What ``forward`` returns: the loss (summed over sentences, or [B] if not ``reduce``), sample size
+        and what to log.
 
         Args:
             log_probs: [B] log-probability (nats) of each sentence's targets.

@@ -127,14 +127,12 @@ class RotaryRobertaModel(RobertaModel):
         return {}
 
     @classmethod
-    def from_pretrained(
-        cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None, **kwargs
-    ):
+    def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None):
         """fairseq's hub interface of a checkpoint, offline; see
         :func:`fs_plugins.models.hub.load_hub_interface`."""
         from fs_plugins.models.hub import load_hub_interface  # which imports this module
 
-        return load_hub_interface(model_name_or_path, checkpoint_file, data_name_or_path, bpe, **kwargs)
+        return load_hub_interface(model_name_or_path, checkpoint_file, data_name_or_path, bpe)
 
     @staticmethod
     def add_args(parser):

@@ -111,10 +111,9 @@ class MoleculePropertyTask(FairseqTask):
     def load_dataset(self, split, combine=False, **kwargs):
         tokens = self._tokens(split)
         rows = len(tokens)
-        classification = not self.properties.regression
         path = Path(self.cfg.data) / f"{split}.labels.npy"
-        labels = read_labels(path, rows, len(self.properties.names), classification)
-        if classification:
+        labels = read_labels(path, rows, len(self.properties.names))
+        if not self.properties.regression:
             self._say_one_class(split, labels)
         dataset = NestedDictionaryDataset(
             {

@@ -23,9 +23,10 @@ def alone(model, text, pooling):
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 @pytest.mark.parametrize("kind", ["exlm", "mlm"])
-def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, kind, pooling):
+def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, monkeypatch, kind, pooling):
     path = pretrained if kind == "exlm" else save_checkpoint("p_roberta_base")
-    model = load_text_model(path, device="cpu", batch_tokens=40, window=3)
+    model = load_text_model(path, device="cpu", batch_tokens=40)
+    monkeypatch.setattr("fs_plugins.analysis.stream.WINDOW", 3)
     found = list(model.embed(TEXTS, pooling))
     assert [remark for _, remark in found] == [""] * len(TEXTS)
     for text, (vector, _) in zip(TEXTS, found, strict=True):

@@ -96,9 +96,3 @@ def test_chunks_are_of_equal_size():
     assert sum(sizes) == 5376 and len(sizes) == 5 and max(sizes) - min(sizes) < 5
     assert 4 * 50265 * max(sizes) <= 256 * 2**20
     assert _chunks(7, 100, 1) == [slice(i, i + 1) for i in range(7)]
-
-
-def test_bad_shapes():
-    leaves, targets = inputs()
-    with pytest.raises(ValueError, match=r"weight \(29, 5\)"):
-        match_scores(leaves[0], leaves[1][:, :5], leaves[2], targets)

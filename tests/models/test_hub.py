@@ -132,7 +132,7 @@ def test_gpt2s_bpe_is_taken_from_the_data_folder(saved, tmp_path):
         {"data_name_or_path": str(tmp_path / "data")},
         {"data_name_or_path": "./data", "bpe": "gpt2"},
         {"bpe": str(tmp_path / "data")},
-        {"gpt2_encoder_json": str(bpe / "encoder.json"), "gpt2_vocab_bpe": str(bpe / "vocab.bpe")},
+        {"bpe": [str(bpe / "encoder.json"), str(bpe / "vocab.bpe")]},
     ):
         hub = ExLMModel.from_pretrained(str(tmp_path), "model.pt", **options)
         assert hub.decode(hub.encode(text)) == text

@@ -9,7 +9,6 @@ from fs_plugins.data.length_order import LENGTH_GROUP
 from fs_plugins.tasks.glue import (
     GlueConfig,
     GlueTask,
-    RepeatedSentencePredictionConfig,
     RepeatedSentencePredictionTask,
 )
 from tests import builders
@@ -81,7 +80,7 @@ def test_repeated_rows_are_grouped_too(pairs):
         pairs,
         "train",
         RepeatedSentencePredictionTask,
-        RepeatedSentencePredictionConfig,
+        GlueConfig,
         repeat_times=3,
         group_by_length=True,
     )

@@ -11,7 +11,7 @@ from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fs_plugins.tasks.glue import (
-    RepeatedSentencePredictionConfig,
+    GlueConfig,
     RepeatedSentencePredictionTask,
 )
 from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
@@ -165,7 +165,7 @@ def test_fine_tuning_repeats_the_input(classification):
     theirs = load_classification(SentencePredictionTask, SentencePredictionConfig, classification)
     ours = load_classification(
         RepeatedSentencePredictionTask,
-        RepeatedSentencePredictionConfig,
+        GlueConfig,
         classification,
         repeat_times=3,
         max_positions=30,
@@ -189,9 +189,7 @@ def test_fine_tuning_repeats_the_input(classification):
 
 
 def test_max_tokens_counts_the_copies(classification):
-    task = load_classification(
-        RepeatedSentencePredictionTask, RepeatedSentencePredictionConfig, classification, repeat_times=4
-    )
+    task = load_classification(RepeatedSentencePredictionTask, GlueConfig, classification, repeat_times=4)
     iterator = task.get_batch_iterator(task.dataset("train"), max_tokens=160, seed=1)
     for batch in iterator.next_epoch_itr(shuffle=False):
         assert batch["net_input"]["src_tokens"].numel() <= 160
