@@ -92,11 +92,10 @@ def corpus_entropy(
             nonfinite += int((~finite).sum())
             for name, value in values.items():
                 meters[name].add(value, wanted & finite[:, None])
-    repeated = checkpoint.states is None and k > 1
     return {
         "checkpoint": str(checkpoint.path),
         "arch": checkpoint.arch,
-        "kind": "exlm" if checkpoint.states else "repeated_mlm" if repeated else "mlm",
+        "kind": "exlm" if checkpoint.states else "repeated_mlm" if k > 1 else "mlm",
         "k": k,
         "mask_prob": task.cfg.mask_prob,
         "split": split,
@@ -104,9 +103,6 @@ def corpus_entropy(
         **{name: meter.result() for name, meter in meters.items()},
         "nonfinite": nonfinite,
         "uniform": math.log2(len(d)),
-        "unit": "bits",
-        "excluded": "<s>, </s>" + (", tokens with a visible copy" if repeated else ""),
-        "masked_by": "<mask> only",
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from fs_plugins.analysis.readings import Path, StateGraphReader
-from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks, make_codec
+from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks
 from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 
@@ -226,14 +226,9 @@ def load(
 
     Args:
         checkpoint: a file that fairseq-train saved of ``--arch exlm_*`` or ``p_roberta_ext_denselink*``.
-        data: folder of ``dict.txt``, by default the one of the training.
+        data, device: as of :func:`fs_plugins.models.checkpoint.load_checkpoint`, as are the errors.
         bpe: how the corpus was written: "none" (symbols between blanks), "smiles", a tokenizer.json, or
             GPT-2's (encoder.json, vocab.bpe); by default what lies beside the dictionary, else "none".
-        device: "cpu", "cuda", ...; by default a GPU where there is one.
-
-    Raises:
-        FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
-        ValueError: for another kind of checkpoint, another dictionary, or a device that is not there.
     """
     loaded = load_checkpoint(checkpoint, data, device)
-    return Explorer(loaded, make_codec(bpe, loaded.data, loaded.dictionary))
+    return Explorer(loaded, loaded.codec(bpe))

@@ -95,19 +95,15 @@ class MaskedPredictor:
     def __init__(self, model, *, copies: int = 1, ctc: bool = False):
         self.model, self.copies = model, copies
         self.dictionary = model.encoder.dictionary
-        self.k = model.encoder.k if isinstance(model, ExLMModel) else 1
-        self.has_transitions = isinstance(model, ExLMModel) and not ctc
-        self.ctc = isinstance(model, ExLMModel) and ctc
+        expands = isinstance(model, ExLMModel)
+        self.k = model.encoder.k if expands else 1
+        self.states = self.k * copies  # most tokens that the model makes of one
+        self.has_transitions, self.ctc = expands and not ctc, expands and ctc
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "MaskedPredictor":
         """As the checkpoint was trained."""
         return cls(checkpoint.model, copies=checkpoint.copies, ctc=not checkpoint.has_transitions)
-
-    @property
-    def states(self) -> int:
-        """Most tokens that the model makes of one."""
-        return self.k * self.copies
 
     def batches(self, samples: Sequence[Tensor], share: float, seed: int = SEED) -> Iterator[MaskedBatch]:
         """:func:`masked_batches` of the samples for this model, on its device."""

@@ -69,9 +69,8 @@ class MoleculeModel(StreamModel):
 
     def outputs(self, tokens: Tensor) -> Tensor:
         """The head's outputs [B, properties] for tokens [B, T]: logits, or standardised values."""
-        return self.checkpoint.model(tokens, features_only=True, classification_head_name=self.head)[
-            0
-        ].float()
+        model, head = self.checkpoint.model, self.head
+        return model(tokens, features_only=True, classification_head_name=head)[0].float()
 
     def properties_of(self, tokens: Tensor) -> Tensor:
         """[B, properties] for tokens [B, T]: probabilities, or values in their units."""

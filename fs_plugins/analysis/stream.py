@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fs_plugins.data.length_order import batches_by_length
-from fs_plugins.data.text_codecs import encode_text, make_codec
+from fs_plugins.data.text_codecs import encode_text
 from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 POOLINGS = ("first", "mean")
@@ -154,7 +154,7 @@ def load_text_model(
     loaded = load_checkpoint(checkpoint, data, device)
     if loaded.data is None:
         raise ValueError(f"{checkpoint} reads molecules: use fs_plugins.analysis.molecules.MoleculeModel")
-    codec = make_codec(bpe, loaded.data, loaded.dictionary)
+    codec = loaded.codec(bpe)
 
     def symbols_of(text: str) -> Sequence[str]:
         if symbols := encode_text(text.strip(), codec):

@@ -139,14 +139,14 @@ class _DagLoss(torch.autograd.Function):
 
 
 def _forward_cpu(match, links, node_lengths, target_lengths):
-    outputs = match.new_empty(len(match)), torch.empty_like(match, dtype=torch.float64)
+    outputs = _forward_shapes(match, links, node_lengths, target_lengths)
     tensors = match, links, node_lengths, target_lengths, *outputs
     _call("forward", "cpu", match, tensors, torch.get_num_threads())
     return outputs
 
 
 def _forward_cuda(match, links, node_lengths, target_lengths):
-    outputs = match.new_empty(len(match)), match.new_empty((*match.shape, 2))  # mantissa and exponent
+    outputs = _forward_shapes(match, links, node_lengths, target_lengths)
     with torch.cuda.device(match.device):
         stream = torch.cuda.current_stream().cuda_stream
         _call("forward", "cuda", match, (match, links, node_lengths, target_lengths, *outputs), stream)
@@ -186,7 +186,7 @@ def _call(name: str, kind: str, match: Tensor, tensors: tuple[Tensor, ...], last
 
 def _forward_shapes(match, links, node_lengths, target_lengths):
     if match.is_cuda:
-        return match.new_empty(len(match)), match.new_empty((*match.shape, 2))
+        return match.new_empty(len(match)), match.new_empty((*match.shape, 2))  # mantissa and exponent
     return match.new_empty(len(match)), torch.empty_like(match, dtype=torch.float64)
 
 

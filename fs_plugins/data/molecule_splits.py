@@ -70,8 +70,6 @@ def random_split(rows: int, seed: int) -> Split:
     Raises:
         ValueError: if a part comes out empty (fewer than ten rows), or for a seed outside [0, 2^32).
     """
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"the seed of a split must be from 0 to 2^32 - 1, got {seed}")
     order = np.random.RandomState(seed).permutation(rows)
     cuts = [rows * RATIO[0] // sum(RATIO), rows * (RATIO[0] + RATIO[1]) // sum(RATIO)]
     return _split(np.split(order, cuts), rows)

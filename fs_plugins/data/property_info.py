@@ -117,10 +117,3 @@ class LabelsDataset(RawLabelDataset):
 
     def collater(self, samples: list[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.stack(samples).astype(np.float64))
-
-
-class SplitSizeDataset(RawLabelDataset):
-    """The number of rows of the split, in every batch."""
-
-    def collater(self, samples: list[int]) -> int:
-        return samples[0]

@@ -12,7 +12,7 @@ from fairseq.models.roberta.hub_interface import RobertaHubInterface
 from omegaconf import open_dict
 from torch import Tensor
 
-from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks, make_codec
+from fs_plugins.data.text_codecs import MASK, Codec, encode_text, encode_with_masks
 from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.modules.marginals import NEVER, ctc_word_log_probs, word_log_probs
 from fs_plugins.modules.state_expansion import gather_tokens
@@ -41,8 +41,7 @@ def load_hub_interface(
     place = Path(folder, data) if str(data).startswith(".") else Path(data)
     given = place.absolute() if str(data) != "." or (place / "dict.txt").is_file() else None
     loaded = load_checkpoint(Path(folder, checkpoint_file), given, device="cpu")
-    codec = Smiles() if loaded.properties else make_codec(bpe, loaded.data, loaded.dictionary)
-    return HubInterface(loaded, codec)
+    return HubInterface(loaded, loaded.codec(bpe))
 
 
 class _Bpe:

@@ -123,10 +123,6 @@ class RotaryRobertaModel(RobertaModel):
         self.token_heads[name] = head
 
     @classmethod
-    def hub_models(cls):
-        return {}
-
-    @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None):
         """fairseq's hub interface of a checkpoint, offline; see
         :func:`fs_plugins.models.hub.load_hub_interface`."""
@@ -154,12 +150,7 @@ class RotaryRobertaModel(RobertaModel):
         add("--embedding-init-std", type=float, metavar="S", help="standard deviation of initial embeddings")
         add("--untie-weights-roberta", action="store_true", help="an output matrix apart from the embedding")
         add("--load-checkpoint-heads", action="store_true", help="(re-)register and load heads when loading")
-        add(
-            "--encoder-layerdrop",
-            type=float,
-            metavar="P",
-            help="probability of leaving out a layer in training",
-        )
+        add("--encoder-layerdrop", type=float, metavar="P", help="probability of leaving out a layer")
         add("--encoder-layers-to-keep", metavar="I,J,...", help="which layers to keep of a checkpoint")
         add("--checkpoint-activations", action="store_true", help="recompute layers in the backward pass")
         add("--compile", action="store_true", help="compile each layer with torch.compile")
@@ -176,10 +167,7 @@ class RotaryRobertaModel(RobertaModel):
 
     @classmethod
     def check(cls, args) -> None:
-        for flag in ("encoder_layers", "encoder_embed_dim", "encoder_attention_heads", "max_positions"):
-            value = getattr(args, flag)
-            if value < 1:
-                raise ValueError(f"--{flag.replace('_', '-')} must be at least 1, got {value}")
+        """Raises a ValueError for flags that do not go together."""
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         self._check_encoder(state_dict)
@@ -217,26 +205,16 @@ class RotaryRobertaModel(RobertaModel):
 
     def _check_sizes(self, state_dict) -> None:
         """Refuses a checkpoint of another dictionary or other positions before torch does, by shape."""
-        own = self.state_dict()
-        for key, what, way_out in (
-            (
-                "encoder.sentence_encoder.embed_tokens.weight",
-                "dictionary entries (with <mask>)",
-                "use the dict.txt that the checkpoint was trained with",
-            ),
-            (
-                "encoder.link_positional.weight",
+        own, encoder = self.state_dict(), "encoder.sentence_encoder.embed_tokens.weight"
+        trained_with = "that the checkpoint was trained with"
+        for key, (what, way_out) in {
+            encoder: ("dictionary entries (with <mask>)", f"use the dict.txt {trained_with}"),
+            "encoder.link_positional.weight": (
                 "position rows (--max-positions + 2)",
-                "pass the --max-positions that the checkpoint was trained with",
+                f"pass the --max-positions {trained_with}",
             ),
-            (
-                "encoder.state_embedding",
-                "state embeddings",
-                "pass the --ext-state-num that the checkpoint was trained with",
-            ),
-        ):
-            if key not in state_dict or key not in own or len(state_dict[key]) == len(own[key]):
-                continue
-            raise ValueError(
-                f"the checkpoint has {len(state_dict[key]):,} {what}, this model {len(own[key]):,}: {way_out}"
-            )
+            "encoder.state_embedding": ("state embeddings", f"pass the --ext-state-num {trained_with}"),
+        }.items():
+            if key in state_dict and key in own and len(state_dict[key]) != len(own[key]):
+                sizes = f"{len(state_dict[key]):,} {what}, this model {len(own[key]):,}"
+                raise ValueError(f"the checkpoint has {sizes}: {way_out}")

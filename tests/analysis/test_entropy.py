@@ -3,7 +3,6 @@ split against a loop over fairseq's own batches."""
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -82,25 +81,6 @@ def test_exlm_over_nodes_and_by_posterior(k, graph):
                 assert expected["own_share"] == pytest.approx(1)
             elif 0 < i < int(layout.target_lengths[b]) - 1:
                 assert abs(expected["entropy_posterior"] - expected["entropy"]) > 1e-4
-
-
-def test_standard_errors_take_sentences_as_clusters():
-    """Over 400 corpora of 60 sentences, whose tokens have most of their variation in common, the estimates
-    have the spread that the errors say; the naive error would be less than half of it."""
-    rng = np.random.default_rng(1)
-    means, errors, naive = [], [], []
-    for _ in range(400):
-        mean, everything = ClusteredMean(), []
-        for _ in range(60):
-            values = rng.normal() + 0.3 * rng.normal(size=rng.integers(1, 20))
-            mean.add(torch.tensor(values)[None], torch.ones(1, len(values), dtype=torch.bool))
-            everything += values.tolist()
-        result = mean.result()
-        means.append(result.mean)
-        errors.append(result.standard_error)
-        naive.append(np.std(everything, ddof=1) / math.sqrt(len(everything)))
-    assert np.mean(errors) == pytest.approx(np.std(means, ddof=1), rel=0.1)
-    assert np.mean(naive) < np.std(means, ddof=1) / 2
 
 
 def test_only_the_wanted_count_and_nothing_gives_nothing():

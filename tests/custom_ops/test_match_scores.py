@@ -39,15 +39,6 @@ def test_equals_the_plain_way(device, shape, rows_per_chunk):
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("chunk_bytes", [4 * 29 * 5, 2**20])
-def test_gradcheck(chunk_bytes):
-    leaves, targets = inputs(2, 3, 2)
-    # the first backward pass may use kept logits, the second computes them again: equal to the last bits
-    assert torch.autograd.gradcheck(
-        lambda *t: match_scores(*t, targets, chunk_bytes), leaves, nondet_tol=1e-12
-    )
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half(device, dtype):
     leaves, targets = inputs(dtype=torch.float32, device=device)

@@ -86,13 +86,6 @@ def test_the_papers_example():
     assert layout.node_sources[0].tolist() == [0, 0, 3, 3, 4, 4]
 
 
-def test_sentence_cut_off_gets_an_end():
-    tokens, targets = batch([[(BOS, PAD), (5, PAD), (MASK, 6)], [(BOS, PAD), (MASK, EOS)]])
-    layout = expand(tokens, targets, 3)
-    assert layout.tokens[0].tolist() == [BOS] * 3 + [5] + [MASK] * 3 + [EOS] * 3
-    assert layout.targets.tolist() == [[BOS, 6, EOS], [BOS, EOS, PAD]]  # a masked </s> is an end already
-
-
 @pytest.mark.parametrize(
     ("tokens", "says"),
     [

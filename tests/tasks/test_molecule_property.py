@@ -67,7 +67,7 @@ def test_a_batch(folder):
     assert batch["net_input"]["src_lengths"].tolist() == [7, 5]
     expected = torch.tensor([[0, 0, NAN], [0, 1, NAN]], dtype=torch.float64)
     torch.testing.assert_close(batch["target"], expected, equal_nan=True)
-    assert batch["id"].tolist() == [2, 0] and batch["split_size"] == 3
+    assert batch["id"].tolist() == [2, 0] and batch["split_size"].tolist() == [3, 3]
     assert (batch["nsentences"], batch["ntokens"]) == (2, 12)
     assert sorted(dataset.ordered_indices().tolist()) == [0, 1, 2]
 
