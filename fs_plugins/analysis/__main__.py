@@ -21,9 +21,6 @@ from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import SEED, load_samples
 from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
-CAUGHT = (ValueError, OSError, RuntimeError, pickle.UnpicklingError)
-
-
 # name -> its function, and the number of samples by default
 MEASURES = {
     "probe": (probe, 1000),
@@ -110,18 +107,18 @@ def written_to(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    partial = path.with_name(f"{path.name}.partial.{os.getpid()}")
+    unfinished = path.with_name(f"{path.name}.partial.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = partial.open("w", encoding="utf-8")
+        file = unfinished.open("w", encoding="utf-8")
     except OSError as error:
         raise OSError(f"cannot write --output {path}: {error.strerror or error}") from error
     try:
         with file:
             yield file
-        os.replace(partial, path)
+        os.replace(unfinished, path)
     finally:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -137,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             rows.sort(key=lambda row: row.get("updates") or 0)
             json.dump({"rows": rows} if len(rows) > 1 else rows[0], file, indent=1, default=asdict)
             file.write("\n")
-    except CAUGHT as error:
+    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
         raise SystemExit(f"error: {error}") from error
 
 

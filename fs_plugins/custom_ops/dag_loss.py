@@ -10,7 +10,7 @@ Shapes, for B sentences with up to M targets and L nodes:
 ``target_lengths`` [B] integer         m, targets of each sentence, at most M
 =================  ==================  =====================================================================
 
-The recursion, on what is read of each sentence (indices from 0)::
+The recursion, on what is read of each sentence (indices from 0); csrc/ has the kernels::
 
     f(0, u) = [u = 0] P_0(y_0)
     f(i, u) = P_u(y_i) * sum over v < u of f(i - 1, v) E(v, u)

@@ -75,12 +75,8 @@ def read_folder(folder: str | Path) -> dict:
     path = Path(folder) / FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there: scripts/prepare_moleculenet.py makes such a folder")
-    try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-        version = state["version"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} is damaged ({error!r}): prepare the data again") from error
-    if version != VERSION:
+    state = json.loads(path.read_text(encoding="utf-8"))
+    if (version := state.get("version")) != VERSION:
         raise ValueError(f"{path} is of version {version}, this reads {VERSION}: prepare the data again")
     return state
 

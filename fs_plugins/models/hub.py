@@ -2,9 +2,6 @@
 
 import argparse
 import math
-import os
-from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from fairseq import utils
@@ -13,35 +10,9 @@ from omegaconf import open_dict
 from torch import Tensor
 
 from fs_plugins.data.text_codecs import MASK, Codec, encode_text, encode_with_masks
-from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
+from fs_plugins.models.checkpoint import Checkpoint
 from fs_plugins.modules.marginals import NEVER, ctc_word_log_probs, word_log_probs
 from fs_plugins.modules.state_expansion import gather_tokens
-
-
-def load_hub_interface(
-    folder: str | os.PathLike,
-    checkpoint_file: str = "model.pt",
-    data: str | os.PathLike = ".",
-    bpe: str | Sequence[str] | None = None,
-) -> "HubInterface":
-    """What ``from_pretrained`` of the models does.
-
-    Args:
-        folder: of the checkpoint.
-        checkpoint_file: its name.
-        data: folder of the dictionary, or of a fine-tuning's data; what starts with a dot is relative to
-            ``folder``. By default ``folder``, or if that has no ``dict.txt``, what the checkpoint names.
-        bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default, and
-            for "gpt2", what lies in ``data``.
-
-    Raises:
-        FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
-        ValueError: for another dictionary, or if the BPE is not found.
-    """
-    place = Path(folder, data) if str(data).startswith(".") else Path(data)
-    given = place.absolute() if str(data) != "." or (place / "dict.txt").is_file() else None
-    loaded = load_checkpoint(Path(folder, checkpoint_file), given, device="cpu")
-    return HubInterface(loaded, loaded.codec(bpe))
 
 
 class _Bpe:
@@ -71,11 +42,7 @@ class HubInterface(RobertaHubInterface):
         task = argparse.Namespace(source_dictionary=checkpoint.dictionary)
         super().__init__(checkpoint.cfg, task, checkpoint.model)
         self.bpe, self.codec, self.repeat_times = _Bpe(codec), codec, checkpoint.copies
-        self.has_transitions = checkpoint.has_transitions
-
-    @property
-    def dictionary(self):
-        return self.task.source_dictionary
+        self.dictionary, self.has_transitions = checkpoint.dictionary, checkpoint.has_transitions
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """[B, T, d]: a row for each of the tokens [B, T] (or [T]), that of its first state if it has states;

@@ -1,6 +1,7 @@
 """The vanilla masked language model of the paper: RoBERTa's heads on an encoder with rotary positions."""
 
 import logging
+from pathlib import Path
 
 import torch
 from fairseq import utils
@@ -124,11 +125,28 @@ class RotaryRobertaModel(RobertaModel):
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None):
-        """fairseq's hub interface of a checkpoint, offline; see
-        :func:`fs_plugins.models.hub.load_hub_interface`."""
-        from fs_plugins.models.hub import load_hub_interface  # which imports this module
+        """fairseq's hub interface of a checkpoint of any model here, offline.
 
-        return load_hub_interface(model_name_or_path, checkpoint_file, data_name_or_path, bpe)
+        Args:
+            model_name_or_path: folder of the checkpoint; checkpoint_file: its name.
+            data_name_or_path: folder of the dictionary, or of a fine-tuning's data; what starts with a dot is
+                relative to the checkpoint's. By default that one, or if it has no ``dict.txt``, what the
+                checkpoint names.
+            bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default,
+                and for "gpt2", what lies in the data's folder.
+
+        Raises:
+            FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
+            ValueError: for another dictionary, or if the BPE is not found.
+        """
+        from fs_plugins.models.checkpoint import load_checkpoint  # which imports this module
+        from fs_plugins.models.hub import HubInterface
+
+        folder, data = Path(model_name_or_path), str(data_name_or_path)
+        place = folder / data if data.startswith(".") else Path(data)
+        given = place.absolute() if data != "." or (place / "dict.txt").is_file() else None
+        loaded = load_checkpoint(folder / checkpoint_file, given, device="cpu")
+        return HubInterface(loaded, loaded.codec(bpe))
 
     @staticmethod
     def add_args(parser):
