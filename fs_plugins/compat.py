@@ -181,16 +181,13 @@ def explain_checkpoints() -> None:
         if not os.path.isdir(os.path.dirname(os.path.abspath(target))):  # not of this machine
             return original(source, target, *args, **kwargs)
         unfinished = f"{target}.tmp"
-        done = False
         try:
-            done = original(source, unfinished, *args, **kwargs)
+            if done := original(source, unfinished, *args, **kwargs):
+                os.replace(unfinished, target)
             return done
         finally:
-            if done:
-                os.replace(unfinished, target)
-            else:
-                with contextlib.suppress(OSError):
-                    os.remove(unfinished)
+            with contextlib.suppress(OSError):
+                os.remove(unfinished)
 
     runs = []  # flags of the model that a checkpoint is being loaded into
 
@@ -216,16 +213,14 @@ def explain_checkpoints() -> None:
                 raise
             raise RuntimeError(cut_short.format(path)) from error
 
-    def check_restore_file(path: str, save_dir: str | None) -> None:
-        # In the run's own folder it need not exist yet: the same command starts and resumes a run.
-        own = save_dir and os.path.dirname(os.path.abspath(path)) == os.path.abspath(save_dir)
-        if not own and not PathManager.isfile(path):
-            raise FileNotFoundError(f"--restore-file {path}: there is no such file")
-
-    @wrap(checkpoint_utils, "load_checkpoint")  # fairseq would train from scratch
+    @wrap(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, *args, **kwargs):
-        if cfg.restore_file != "checkpoint_last.pt" and not trainer.checkpoint_suffix:
-            check_restore_file(cfg.restore_file, cfg.save_dir)
+        path, folder = cfg.restore_file, os.path.abspath(cfg.save_dir or "")
+        # In the run's own folder it need not exist yet: the same command starts and resumes a run.
+        own = cfg.save_dir and os.path.dirname(os.path.abspath(path)) == folder
+        asked = path != "checkpoint_last.pt" and not trainer.checkpoint_suffix
+        if asked and not own and not PathManager.isfile(path):  # fairseq would train from scratch
+            raise FileNotFoundError(f"--restore-file {path}: there is no such file")
         runs.append(trainer.cfg.model)
         try:
             return original(cfg, trainer, *args, **kwargs)
@@ -282,11 +277,8 @@ def silence_known_warnings() -> None:
     """What fairseq's own code, which its users cannot change, sets off on current versions."""
     for message, category, module in (
         # fairseq composes its configuration with the API of Hydra 1.0: a dozen lines at each start
-        (r"hydra\.experimental\.\w+\(\) is no longer experimental", UserWarning, r"hydra\.experimental"),
-        (r"\s*The version_base parameter is not specified", UserWarning, r"hydra\.experimental"),
-        (r"\s*In 'config': Usage of deprecated keyword in package header", UserWarning, r"hydra\.core"),
+        ("", UserWarning, r"hydra\."),
         (r"\s*'config' is validated against ConfigStore schema", UserWarning, ""),  # module: the caller's
-        (r"\s*The strict flag in the compose API is deprecated", UserWarning, r"hydra\.compose"),
         # torch 2.4 renamed them; in each training step, and with --amp
         (r"`torch\.cuda\.amp\.(autocast|GradScaler)", FutureWarning, r"fairseq\."),
         # fairseq always asks for pinned memory, on a CPU too

@@ -87,7 +87,9 @@ def copy_dictionary(source: Path, folder: Path) -> None:
 
 def run(args: argparse.Namespace) -> None:
     splits, encoder = splits_of(args), encoder_of(args)
-    read = {name: read_squad(files, args.strict) for name, files in splits.items()}
+    read = {name: read_squad(files) for name, files in splits.items()}
+    if args.strict and (found := [one for squad in read.values() for one in squad.not_in_context]):
+        raise UserError(f"{len(found)} questions have an answer that is not in their context: {found[0]}")
     with locked(args.output, "OUTPUT"):
         copy_dictionary(encoder.dictionary_path, args.output)
         settings = {

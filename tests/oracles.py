@@ -62,13 +62,6 @@ def dag_posteriors(
     return node_posterior, edge_posterior
 
 
-def best_path(match: Tensor, links: Tensor, n: int, m: int) -> tuple[float, tuple[int, ...] | None]:
-    """Score and nodes of the best path of one sentence."""
-    scores = path_scores(match, links, n, m)
-    score, path = max(scores, default=(-math.inf, None))
-    return (score, path) if score > -math.inf else (-math.inf, None)
-
-
 def random_graph(
     B: int,
     M: int,

@@ -141,12 +141,6 @@ def test_scores_as_numpy_1_wrote_them_are_read(tmp_path):
     assert read(old)["best"] == 0.5
 
 
-def test_flags_are_read_and_overridden_as_in_older_checkpoints(tmp_path):
-    path = save(tmp_path, args=argparse.Namespace(arch="roberta_base", adam_betas=(0.9, 0.98), lr=[1e-3]))
-    args = read(path, {"lr": [2e-3]})["args"]
-    assert (args.arch, args.adam_betas, args.lr) == ("roberta_base", (0.9, 0.98), [2e-3])
-
-
 def test_what_the_first_worker_sends_the_others_is_read(tmp_path):
     """Configuration as OmegaConf, placeholders for tensors."""
     flags = {"lr": [1e-3], "task": {"data": "bin", "seed": 1, "ratio": 0.5, "skip": True, "none": None}}

@@ -7,14 +7,13 @@ Measures that compare models are commands, ``python -m fs_plugins.analysis MEASU
 """
 
 from fs_plugins.analysis.explorer import Explorer, Filling, load
-from fs_plugins.analysis.stream import TextModel, load_text_model
+from fs_plugins.analysis.stream import load_text_model
 from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 __all__ = [
     "Checkpoint",
     "Explorer",
     "Filling",
-    "TextModel",
     "load",
     "load_checkpoint",
     "load_text_model",

@@ -1,16 +1,17 @@
 """Measures of checkpoints as JSON: python -m fs_plugins.analysis MEASURE CHECKPOINT..."""
 
 import argparse
+import contextlib
 import json
 import logging
 import os
 import pickle
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from fs_plugins.analysis.atom_probe import atom_probe
 from fs_plugins.analysis.entropy import corpus_entropy
@@ -19,9 +20,6 @@ from fs_plugins.analysis.masked_measures import joint_likelihood, probe, use_of_
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import SEED, load_samples
 from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
-
-CAUGHT = (ValueError, OSError, RuntimeError, pickle.UnpicklingError)
-
 
 # name -> its function, and the number of samples by default
 MEASURES = {
@@ -99,34 +97,28 @@ def measure_checkpoint(checkpoint: Checkpoint, args: argparse.Namespace) -> dict
     }
 
 
-def check_output(path: Path) -> None:
-    """Makes the folder, and fails before any work if the file cannot be written.
+@contextlib.contextmanager
+def written_to(path: Path | None) -> Iterator[TextIO]:
+    """A file that is there once it is whole, or standard output.
 
     Raises:
-        OSError: the message says why.
+        OSError: before any work, if the file cannot be written; the message says why.
     """
+    if path is None:
+        yield sys.stdout
+        return
+    unfinished = path.with_name(f"{path.name}.partial.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder")
+        file = unfinished.open("w", encoding="utf-8")
     except OSError as error:
         raise OSError(f"cannot write --output {path}: {error.strerror or error}") from error
-
-
-def write_json(value: dict, path: Path | None) -> None:
-    """Writes a JSON file atomically, or to standard output; dataclasses become dicts."""
-    text = json.dumps(value, indent=1, default=asdict) + "\n"
-    if path is None:
-        sys.stdout.write(text)
-        return
-    partial = path.with_name(f"{path.name}.partial.{os.getpid()}")
     try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
+        with file:
+            yield file
+        os.replace(unfinished, path)
     finally:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -134,15 +126,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
     logging.basicConfig(level=logging.WARNING, force=True)  # fairseq says much when it loads
     try:
-        if args.output:
-            check_output(args.output)
-        rows = [
-            measure_checkpoint(load_checkpoint(path, args.data, args.device), args)
-            for path in args.checkpoint
-        ]
-        rows.sort(key=lambda row: row.get("updates") or 0)
-        write_json({"rows": rows} if len(rows) > 1 else rows[0], args.output)
-    except CAUGHT as error:
+        with written_to(args.output) as file:
+            rows = [
+                measure_checkpoint(load_checkpoint(path, args.data, args.device), args)
+                for path in args.checkpoint
+            ]
+            rows.sort(key=lambda row: row.get("updates") or 0)
+            json.dump({"rows": rows} if len(rows) > 1 else rows[0], file, indent=1, default=asdict)
+            file.write("\n")
+    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
         raise SystemExit(f"error: {error}") from error
 
 

@@ -119,17 +119,16 @@ def linear_probe(
 
 def score(said: np.ndarray, labels: np.ndarray, molecule: np.ndarray, *, values: bool) -> Mean:
     """The share of right classes, or R^2, of atoms [A]."""
-    meter = ClusteredMean()
     numbers, cluster = np.unique(molecule, return_inverse=True)
+    parts = (said == labels, np.ones(len(labels)))
+    if values:
+        parts = ((said - labels) ** 2, (labels - labels.mean()) ** 2)
+    meter = ClusteredMean()
+    meter.add_sums(*(torch.from_numpy(np.bincount(cluster, part)) for part in parts))
+    found = meter.result()
     if not values:
-        right = np.bincount(cluster, said == labels)
-        meter.add_sums(torch.from_numpy(right), torch.from_numpy(np.bincount(cluster)))
-        return meter.result()
-    residual = np.bincount(cluster, (said - labels) ** 2)
-    spread = np.bincount(cluster, (labels - labels.mean()) ** 2)
-    meter.add_sums(torch.from_numpy(residual), torch.from_numpy(spread))
-    unexplained = meter.result()
-    return replace(unexplained, mean=1.0 - unexplained.mean, tokens=len(labels), sentences=len(numbers))
+        return found
+    return replace(found, mean=1.0 - found.mean, tokens=len(labels), sentences=len(numbers))
 
 
 def atom_probe(checkpoint: Checkpoint, samples: Sequence[Tensor], *, seed: int = 1) -> dict:

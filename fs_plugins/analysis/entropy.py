@@ -10,7 +10,6 @@ Of a masked token:
 
 import copy
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -21,13 +20,16 @@ from torch import Tensor
 from tqdm import tqdm
 
 from fs_plugins.analysis.masked_measures import own_states
+from fs_plugins.analysis.masked_samples import BATCH_TOKENS
 from fs_plugins.analysis.means import ClusteredMean
 from fs_plugins.custom_ops.dag_loss import node_posteriors
-from fs_plugins.custom_ops.match_scores import CHUNK_BYTES, match_scores
+from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.repeated_tokens import corrupted_tokens
 from fs_plugins.models.checkpoint import Checkpoint
 
 TASKS = ("masked_lm", "repeated_masked_lm")
+NODES = 256  # whose predictions are alive at a time
 
 
 def corpus_entropy(
@@ -36,7 +38,6 @@ def corpus_entropy(
     split: str = "valid",
     mask_prob: float | None = None,
     max_sentences: int | None = None,
-    batch_size: int = 16,
     seed: int = 1,
 ) -> dict:
     """Entropy of a checkpoint's predictions over a split of its data (appendices E.2 and Q.1, figures 5, 12).
@@ -56,7 +57,6 @@ def corpus_entropy(
         checkpoint: of a task ``masked_lm`` or ``repeated_masked_lm``; ``checkpoint.data`` holds the split.
         mask_prob: p; by default that of the training.
         max_sentences: a random choice of so many; by default all.
-        batch_size: sentences at a time; results do not depend on it.
         seed: of the masks and the choice of sentences.
 
     Raises:
@@ -68,44 +68,41 @@ def corpus_entropy(
         raise ValueError(f"the number of sentences must be at least 1, got {max_sentences}")
     task.load_dataset(split)
     dataset, model, k = task.dataset(split), checkpoint.model, checkpoint.states or checkpoint.copies
-    plain, posterior, own_share, nonfinite = ClusteredMean(), ClusteredMean(), ClusteredMean(), 0
-    d = checkpoint.dictionary
+    chosen = np.arange(len(dataset))
+    if max_sentences is not None and max_sentences < len(dataset):
+        chosen = np.random.default_rng(seed).choice(len(dataset), max_sentences, replace=False)
+    meters = {name: ClusteredMean() for name in ("entropy", "entropy_posterior", "own_share")}
+    d, nonfinite = checkpoint.dictionary, 0
     ends = torch.tensor([d.bos(), d.eos(), d.pad()], device=checkpoint.device)
-    batches = _batches(dataset, max_sentences, batch_size, seed)
-    for indices in tqdm(batches, desc=f"entropy, {split}", unit="batch", disable=None):
-        batch = dataset.collater([dataset[i] for i in indices])
+    most = checkpoint.states or 1  # states of a token
+    batches = list(batches_by_length([most * dataset.num_tokens(i) for i in chosen], BATCH_TOKENS))
+    for part in tqdm(batches, desc=f"entropy, {split}", unit="batch", disable=None):
+        batch = dataset.collater([dataset[i] for i in chosen[part]])
         if checkpoint.device.type == "cuda":
             batch = utils.move_to_cuda(batch, checkpoint.device)
         tokens, target = batch["net_input"]["src_tokens"], batch["target"]
         if checkpoint.states is None:
             wanted = corrupted_tokens(target, k, d.pad()) & ~torch.isin(target[:, ::k], ends)
-            plain.add(mlm_entropy(model, tokens, target, wanted, k), wanted)
+            meters["entropy"].add(mlm_entropy(model, tokens, wanted, k), wanted)
             continue
-        states = exlm_entropy(model, tokens, target)
-        wanted = ~torch.isin(states.targets, ends)
-        plain.add(states.plain, wanted)
+        values, targets, finite = exlm_entropy(model, tokens, target)
+        wanted = ~torch.isin(targets, ends)
+        meters["entropy"].add(values.pop("entropy"), wanted)
         if checkpoint.has_transitions:
-            wanted &= states.finite[:, None]
-            nonfinite += int((~states.finite).sum())
-            posterior.add(states.posterior, wanted)
-            own_share.add(states.own_share, wanted)
-    repeated = checkpoint.states is None and k > 1
+            nonfinite += int((~finite).sum())
+            for name, value in values.items():
+                meters[name].add(value, wanted & finite[:, None])
     return {
         "checkpoint": str(checkpoint.path),
         "arch": checkpoint.arch,
-        "kind": "exlm" if checkpoint.states else "repeated_mlm" if repeated else "mlm",
+        "kind": "exlm" if checkpoint.states else "repeated_mlm" if k > 1 else "mlm",
         "k": k,
         "mask_prob": task.cfg.mask_prob,
         "split": split,
         "seed": seed,
-        "entropy": plain.result(),
-        "entropy_posterior": posterior.result(),
-        "own_share": own_share.result(),
+        **{name: meter.result() for name, meter in meters.items()},
         "nonfinite": nonfinite,
         "uniform": math.log2(len(d)),
-        "unit": "bits",
-        "excluded": "<s>, </s>" + (", tokens with a visible copy" if repeated else ""),
-        "masked_by": "<mask> only",
     }
 
 
@@ -126,82 +123,61 @@ def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
     return tasks.setup_task(cfg, from_checkpoint=True)
 
 
-def _batches(dataset, max_sentences: int | None, batch_size: int, seed: int) -> list[np.ndarray]:
-    """Indices of each batch, the longest sentences first, so that too little memory shows at once."""
-    order = np.asarray(dataset.ordered_indices())[::-1]  # by length
-    if max_sentences is not None and max_sentences < len(order):
-        chosen = np.random.default_rng(seed).choice(len(order), max_sentences, replace=False)
-        order = order[np.isin(order, chosen)]
-    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-
-
-def entropy_bits(states: Tensor, weight: Tensor, bias: Tensor, chunk_bytes: int = CHUNK_BYTES) -> Tensor:
+def entropy_bits(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """H[softmax(weight @ states + bias)] in bits.
 
     Args:
         states: [..., d] what the output matrix is applied to.
         weight: [V, d]; bias: [V].
-        chunk_bytes: of logits that are alive at a time (one row's at least).
 
     Returns:
         [...] float32 (float64 for float64 states), 0 ... log2 V.
     """
-    rows = states.flatten(0, -2)
-    compute = torch.float64 if states.dtype == torch.float64 else torch.float32
-    result = torch.empty(len(rows), dtype=compute, device=states.device)
-    size = max(1, chunk_bytes // (3 * compute.itemsize * len(weight)))  # logits, their softmax, -p log p
-    for start in range(0, len(rows), size):
-        probs = F.linear(rows[start : start + size], weight, bias).to(compute).softmax(-1)
-        result[start : start + size] = torch.special.entr(probs).sum(-1)
-    return (result / math.log(2)).view(states.shape[:-1])
+    dtype = torch.promote_types(states.dtype, torch.float32)
+    nodes = states.flatten(0, -2).split(NODES)
+    probs = (F.linear(some, weight, bias).to(dtype).softmax(-1) for some in nodes)
+    nats = torch.cat([torch.special.entr(p).sum(-1) for p in probs])
+    return (nats / math.log(2)).view(states.shape[:-1])
 
 
 @torch.no_grad()
-def mlm_entropy(model, tokens: Tensor, target: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
+def mlm_entropy(model, tokens: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
     """Entropy of the tokens of a (Repeated) MLM.
 
     Args:
-        tokens, target: [B, k T] int64, the input, and the original token at masked ones, else pad.
+        tokens: [B, k T] int64, the input.
         wanted: [B, T] bool, the tokens whose k copies are all masked.
         k: copies of each token.
 
     Returns:
         [B, T] bits, the mean over the copies; 0 where not wanted.
     """
-    encoder = model.encoder
-    features, _ = encoder(tokens, features_only=True)  # [B, k T, d]
-    copies = wanted.repeat_interleave(k, dim=1)
-    head = encoder.lm_head
+    features, _ = model.encoder(tokens, features_only=True)  # [B, k T, d]
+    copies, head = wanted.repeat_interleave(k, dim=1), model.encoder.lm_head
     bits = entropy_bits(head.transform(features[copies]), head.weight, head.bias)
-    result = bits.new_zeros(copies.shape)
-    result[copies] = bits
-    return result.unflatten(1, (-1, k)).mean(-1)
-
-
-@dataclass(frozen=True)
-class StateEntropy:
-    """Entropies of the M targets of B sentences of an ExLM, all [B, M]: see the module."""
-
-    plain: Tensor
-    posterior: Tensor
-    own_share: Tensor
-    targets: Tensor
-    finite: Tensor  # [B] bool
+    return bits.new_zeros(copies.shape).masked_scatter(copies, bits).unflatten(1, (-1, k)).mean(-1)
 
 
 @torch.no_grad()
-def exlm_entropy(model, tokens: Tensor, target: Tensor) -> StateEntropy:
-    """Entropy of the targets of an ExLM; tokens and target as in :func:`mlm_entropy`, [B, T]."""
+def exlm_entropy(model, tokens: Tensor, target: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    """Entropies of the M targets of B sentences of an ExLM.
+
+    Args:
+        tokens, target: [B, T] int64, the input, and the original token at masked ones, else pad.
+
+    Returns:
+        ``entropy``, ``entropy_posterior`` and ``own_share``, [B, M] each; the targets [B, M]; and whether
+        each sentence has a finite likelihood [B].
+    """
     graph, _ = model(tokens, target=target)
     layout, k = graph.layout, model.encoder.k
     head = graph.output_weight, graph.output_bias
     node_bits = entropy_bits(graph.node_states, *head)  # [B, L]
     match = match_scores(graph.node_states, *head, layout.targets)  # [B, M, L]
     posterior, log_probs = node_posteriors(match, graph.links, layout.node_lengths, layout.target_lengths)
-    return StateEntropy(
-        plain=node_bits.unflatten(1, (-1, k)).mean(-1),
-        posterior=(posterior * node_bits[:, None]).sum(-1),
-        own_share=own_states(posterior, k).sum(-1),
-        targets=layout.targets,
-        finite=log_probs.isfinite(),
-    )
+    values = {
+        "entropy": node_bits.unflatten(1, (-1, k)).mean(-1),
+        "entropy_posterior": (posterior * node_bits[:, None]).sum(-1),
+        "own_share": own_states(posterior, k).sum(-1),
+    }
+    return values, layout.targets, log_probs.isfinite()

@@ -4,12 +4,11 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 
 import torch
 
 from fs_plugins.analysis.readings import Path, StateGraphReader
-from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks, make_codec
+from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks
 from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 
@@ -137,67 +136,48 @@ class Explorer:
         """
         if top < 1 or samples < 0:
             raise ValueError(f"top must be at least 1 and samples at least 0, got {top} and {samples}")
-        dictionary = self.checkpoint.dictionary
+        checkpoint, dictionary = self.checkpoint, self.checkpoint.dictionary
         symbols = encode_with_masks(text, self.codec)
         ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
-        unknown = [s for s in symbols if dictionary.index(s) == dictionary.unk()]
-        reader, sources = self._graph(ids)
+        with torch.no_grad():
+            graph, _ = checkpoint.model(torch.tensor([ids], device=checkpoint.device))
+            log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
+        reader = StateGraphReader(log_probs, graph.links[0].cpu(), dictionary.bos(), dictionary.eos())
+        sources = graph.layout.node_sources[0].tolist()
         sentence = _Sentence(["<s>", *symbols, "</s>"], self.codec, dictionary, sources, reader)
-        masks, draw = len(sentence.masks), torch.Generator().manual_seed(seed)
+        masks, generator = len(sentence.masks), torch.Generator().manual_seed(seed)
+        by_order = [reader.sample(generator, masks) for _ in range(samples)]
+        free = [reader.sample(generator) for _ in range(samples)]
+        notes = []
+        if checkpoint.criterion != "nat_dag_loss_mlm":
+            notes.append(
+                f"this checkpoint was trained with --criterion {checkpoint.criterion}, not nat_dag_loss_mlm: "
+                "its transitions and readings are not what was trained last"
+            )
         return Filling(
             text=text,
             tokens=[self.codec.word(s) for s in sentence.symbols],
-            k=self.checkpoint.states,
+            k=checkpoint.states,
             masks=masks,
-            nodes=sentence.nodes(self.checkpoint.states, top),
+            nodes=sentence.nodes(checkpoint.states, top),
             transitions=reader.links.exp().tolist(),
             best=sentence.read(reader.best(masks), by_order=True),
             best_free=sentence.read(reader.best(), by_order=False),
-            samples=[
-                reading
-                for _ in range(samples)
-                if (reading := sentence.read(reader.sample(draw, masks), by_order=True)) is not None
-            ],
-            samples_free=[sentence.read(reader.sample(draw), by_order=False) for _ in range(samples)],
+            samples=[sentence.read(path, by_order=True) for path in by_order if path is not None],
+            samples_free=[sentence.read(path, by_order=False) for path in free],
             length_prob=math.exp(reader.length_log_prob(masks + 2)),
-            unknown=[self.codec.word(s) for s in unknown],
-            notes=self._notes(),
+            unknown=[self.codec.word(s) for s in symbols if dictionary.index(s) == dictionary.unk()],
+            notes=notes,
         )
-
-    @torch.no_grad()
-    def _graph(self, ids: Sequence[int]) -> tuple[StateGraphReader, list[int]]:
-        """The sentence's graph, and of each node the index of its token."""
-        checkpoint = self.checkpoint
-        graph, _ = checkpoint.model(torch.tensor([ids], device=checkpoint.device))
-        words = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
-        reader = StateGraphReader(
-            words, graph.links[0].cpu(), checkpoint.dictionary.bos(), checkpoint.dictionary.eos()
-        )
-        return reader, graph.layout.node_sources[0].tolist()
-
-    def _notes(self) -> list[str]:
-        if self.checkpoint.criterion == "nat_dag_loss_mlm":
-            return []
-        what = (
-            "transitions and readings are" if "ctc" in self.checkpoint.criterion else "its predictions may be"
-        )
-        return [
-            f"this checkpoint was trained with --criterion {self.checkpoint.criterion}, not "
-            f"nat_dag_loss_mlm: {what} not what was trained last"
-        ]
 
 
 class _Sentence:
-    """The symbols of a sentence beside its graph."""
+    """The symbols of a sentence beside its graph; ``sources``: of each node the index of its symbol."""
 
     def __init__(self, symbols, codec, dictionary, sources, reader: StateGraphReader):
         self.symbols, self.codec, self.dictionary = symbols, codec, dictionary
         self.sources, self.reader = sources, reader
-
-    @cached_property
-    def masks(self) -> list[int]:
-        """Indices of the masks among the symbols."""
-        return [i for i, symbol in enumerate(self.symbols) if symbol == MASK]
+        self.masks = [i for i, symbol in enumerate(symbols) if symbol == MASK]
 
     def nodes(self, k: int, top: int) -> list[Node]:
         visits = self.reader.visits().tolist()
@@ -246,14 +226,9 @@ def load(
 
     Args:
         checkpoint: a file that fairseq-train saved of ``--arch exlm_*`` or ``p_roberta_ext_denselink*``.
-        data: folder of ``dict.txt``, by default the one of the training.
+        data, device: as of :func:`fs_plugins.models.checkpoint.load_checkpoint`, as are the errors.
         bpe: how the corpus was written: "none" (symbols between blanks), "smiles", a tokenizer.json, or
             GPT-2's (encoder.json, vocab.bpe); by default what lies beside the dictionary, else "none".
-        device: "cpu", "cuda", ...; by default a GPU where there is one.
-
-    Raises:
-        FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
-        ValueError: for another kind of checkpoint, another dictionary, or a device that is not there.
     """
     loaded = load_checkpoint(checkpoint, data, device)
-    return Explorer(loaded, make_codec(bpe, loaded.data, loaded.dictionary))
+    return Explorer(loaded, loaded.codec(bpe))

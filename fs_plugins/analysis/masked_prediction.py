@@ -95,19 +95,15 @@ class MaskedPredictor:
     def __init__(self, model, *, copies: int = 1, ctc: bool = False):
         self.model, self.copies = model, copies
         self.dictionary = model.encoder.dictionary
-        self.k = model.encoder.k if isinstance(model, ExLMModel) else 1
-        self.has_transitions = isinstance(model, ExLMModel) and not ctc
-        self.ctc = isinstance(model, ExLMModel) and ctc
+        expands = isinstance(model, ExLMModel)
+        self.k = model.encoder.k if expands else 1
+        self.states = self.k * copies  # most tokens that the model makes of one
+        self.has_transitions, self.ctc = expands and not ctc, expands and ctc
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "MaskedPredictor":
         """As the checkpoint was trained."""
         return cls(checkpoint.model, copies=checkpoint.copies, ctc=not checkpoint.has_transitions)
-
-    @property
-    def states(self) -> int:
-        """Most tokens that the model makes of one."""
-        return self.k * self.copies
 
     def batches(self, samples: Sequence[Tensor], share: float, seed: int = SEED) -> Iterator[MaskedBatch]:
         """:func:`masked_batches` of the samples for this model, on its device."""
@@ -145,9 +141,16 @@ class MaskedPredictor:
             logits, _ = self.model(visible.repeat_interleave(self.copies, dim=1), masked_tokens=copies)
             log_probs = logits.float().log_softmax(-1).unflatten(0, (-1, self.copies))
             return log_probs.logsumexp(1) - torch.tensor(float(self.copies)).log()
-        found = self.graph(tokens, masked)
-        rows = (self._ctc_words if self.ctc else self._graph_words)(found, range(len(tokens)))
-        return torch.cat(list(rows))
+        found, rows = self.graph(tokens, masked), []
+        for b, wanted in enumerate(found.is_masked):
+            log_probs = found.node_log_probs(b)
+            if self.ctc:  # the states of each token emit blanks, a run of the word, blanks
+                states = log_probs.unflatten(0, (-1, self.k))  # [M, k, V]
+                rows.append(ctc_word_log_probs(states[wanted[: len(states)]], self.dictionary.unk()))
+            else:
+                visits = found.paths[0][b, wanted, : len(log_probs)]
+                rows.append((visits @ log_probs.exp()).clamp_min(torch.finfo(visits.dtype).tiny).log())
+        return torch.cat(rows)
 
     @torch.no_grad()
     def log_probs_of(self, tokens: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,17 +167,3 @@ class MaskedPredictor:
         marginal = (found.paths[0].log() + found.match(words)).logsumexp(-1)  # [B, M]
         each[masked] = marginal[found.is_masked]
         return each, found.joint_log_probs(words)
-
-    def _graph_words(self, found: MaskedGraph, sentences):
-        """[masked words of the sentence, V] for each sentence."""
-        for b in sentences:
-            words = found.node_log_probs(b).exp()
-            visits = found.paths[0][b, found.is_masked[b], : len(words)]
-            yield (visits @ words).clamp_min(torch.finfo(words.dtype).tiny).log()
-
-    def _ctc_words(self, found: MaskedGraph, sentences):
-        """The same; the states of each token emit blanks, a run of the word, blanks."""
-        for b in sentences:
-            words = found.node_log_probs(b).unflatten(0, (-1, self.k))  # [M, k, V]
-            words = words[found.is_masked[b, : len(words)]]
-            yield ctc_word_log_probs(words, self.dictionary.unk())

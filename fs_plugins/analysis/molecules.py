@@ -32,7 +32,7 @@ class MoleculeModel(StreamModel):
         allow_valence: bool | None = None,
         **options,
     ):
-        super().__init__(checkpoint, **options)
+        super().__init__(checkpoint, self.tokens_of, **options)
         info = self.properties = checkpoint.properties
         self.canonical = canonical if canonical is not None else info is None or info.canonical
         allowed = info is not None and info.allow_valence
@@ -55,7 +55,7 @@ class MoleculeModel(StreamModel):
             )
         return heads[0]
 
-    def symbols_of(self, text: str) -> Sequence[str]:
+    def tokens_of(self, text: str) -> Sequence[str]:
         molecule = parse_molecule(text, self.allow_valence)
         return tokenize(canonical_smiles(molecule, text) if self.canonical else text)
 
@@ -69,9 +69,8 @@ class MoleculeModel(StreamModel):
 
     def outputs(self, tokens: Tensor) -> Tensor:
         """The head's outputs [B, properties] for tokens [B, T]: logits, or standardised values."""
-        return self.checkpoint.model(tokens, features_only=True, classification_head_name=self.head)[
-            0
-        ].float()
+        model, head = self.checkpoint.model, self.head
+        return model(tokens, features_only=True, classification_head_name=head)[0].float()
 
     def properties_of(self, tokens: Tensor) -> Tensor:
         """[B, properties] for tokens [B, T]: probabilities, or values in their units."""

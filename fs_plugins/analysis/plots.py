@@ -25,10 +25,9 @@ def transition_heatmap(filling: Filling, words: int = WORDS) -> Figure:
     n = len(nodes)
     index = [node.index for node in nodes]
     matrix = [[filling.transitions[u][v] if v > u else float("nan") for v in index] for u in index]
-    cells, left, below, above = max(0.5 * n, 4.0), 2.6, 2.3, 0.8  # inches
-    width, height = left + cells + 1.1, below + cells + above
-    figure = Figure(figsize=(width, height), dpi=130)
-    axes = figure.add_axes((left / width, below / height, cells / width, cells / height))
+    side = max(0.5 * n, 4.0)  # inches
+    figure = Figure(figsize=(side + 3.7, side + 3.1), dpi=130, layout="constrained")
+    axes = figure.add_subplot()
     image = axes.imshow(matrix, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))
     axes.set_facecolor("#f3f3f3")  # no edge goes back
     for i, u in enumerate(nodes):
@@ -51,10 +50,7 @@ def transition_heatmap(filling: Filling, words: int = WORDS) -> Figure:
     axes.tick_params(length=0)
     axes.set_xlabel("to")
     axes.set_ylabel("from")
-    place = figure.add_axes(
-        ((left + cells + 0.2) / width, (below + 0.2 * cells) / height, 0.15 / width, 0.6 * cells / height)
-    )
-    bar = figure.colorbar(image, cax=place, ticks=[0, 0.05, 0.2, 0.5, 1])
+    bar = figure.colorbar(image, shrink=0.6, ticks=[0, 0.05, 0.2, 0.5, 1])
     bar.ax.set_yticklabels(["0", "5%", "20%", "50%", "100%"], fontsize=8)
     missing = len(filling.nodes) - n
     note = "transition probabilities in %, from 1%; " + (
@@ -62,8 +58,8 @@ def transition_heatmap(filling: Filling, words: int = WORDS) -> Figure:
         if missing
         else f"all {n} nodes"
     )
-    figure.text(0.02, 1 - 0.12 / height, filling.text, fontsize=12, va="top", parse_math=False)
-    figure.text(0.02, 1 - 0.42 / height, note, fontsize=8, va="top", color="#505050", parse_math=False)
+    figure.suptitle(filling.text, x=0.02, ha="left", fontsize=12, parse_math=False)
+    axes.set_title(note, loc="left", fontsize=8, color="#505050", parse_math=False)
     return figure
 
 

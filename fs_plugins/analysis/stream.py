@@ -1,7 +1,6 @@
 """A row of numbers for each text of a stream of any length, in bounded memory: embeddings of text."""
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -10,22 +9,22 @@ import torch
 from torch import Tensor
 
 from fs_plugins.data.length_order import batches_by_length
-from fs_plugins.data.text_codecs import Codec, encode_text, make_codec
+from fs_plugins.data.text_codecs import encode_text
 from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
 
 POOLINGS = ("first", "mean")
 MAX_TOKENS = 2048  # the same for every model: rotary positions have no weights that would end before
 BATCH_TOKENS = 16384
-WINDOW = 4096
+WINDOW = 4096  # texts that are held at a time; sorted by length among themselves
 
 
-class StreamModel(ABC):
+class StreamModel:
     """A checkpoint that reads texts of one kind.
 
     Args:
         checkpoint: the model.
+        symbols_of: a text as symbols of the dictionary; a ValueError says why it cannot be read.
         batch_tokens: most tokens of a batch, with padding.
-        window: texts that are held at a time; sorted by length among themselves.
         max_tokens: most tokens of a text that are read, with ``<s>`` and ``</s>``. It does not depend on the
             model's --max-positions, so that all models read the same; what is much longer than the samples of
             a model's training may be read badly.
@@ -35,29 +34,15 @@ class StreamModel(ABC):
     def __init__(
         self,
         checkpoint: Checkpoint,
+        symbols_of: Callable[[str], Sequence[str]],
         *,
         batch_tokens: int = BATCH_TOKENS,
-        window: int = WINDOW,
         max_tokens: int = MAX_TOKENS,
         truncate: bool = False,
     ):
-        if batch_tokens < 1 or window < 1:
-            raise ValueError(f"batch_tokens and window must be at least 1, got {batch_tokens} and {window}")
-        if max_tokens < 3:
-            raise ValueError(f"max_tokens must be at least 3, <s>, a token and </s>, got {max_tokens}")
-        self.checkpoint, self.batch_tokens, self.window = checkpoint, batch_tokens, window
-        self.truncate = truncate
-        self.limit = max_tokens
-        # Repeated MLM reads each token so many times.
-        self.copies = checkpoint.copies
-
-    @abstractmethod
-    def symbols_of(self, text: str) -> Sequence[str]:
-        """A text as symbols of the dictionary.
-
-        Raises:
-            ValueError: if it cannot be read; the message says why.
-        """
+        self.checkpoint, self.symbols_of = checkpoint, symbols_of
+        self.batch_tokens, self.limit, self.truncate = batch_tokens, max_tokens, truncate
+        self.copies = checkpoint.copies  # Repeated MLM reads each token so many times
 
     @property
     def width(self) -> int:
@@ -118,7 +103,7 @@ class StreamModel(ABC):
 
     def _stream(self, texts: Iterable[str], function) -> Iterator[tuple[np.ndarray | None, str]]:
         source = iter(texts)
-        while strings := list(islice(source, self.window)):
+        while strings := list(islice(source, WINDOW)):
             encoded, remarks = {}, [""] * len(strings)
             for i, string in enumerate(strings):
                 try:
@@ -143,26 +128,6 @@ class StreamModel(ABC):
         return rows
 
 
-class TextModel(StreamModel):
-    """A checkpoint that reads text.
-
-    Args:
-        checkpoint: pre-trained on text, or fine-tuned.
-        codec: how its corpus was written.
-        options: those of :class:`StreamModel`.
-    """
-
-    def __init__(self, checkpoint: Checkpoint, codec: Codec, **options):
-        super().__init__(checkpoint, **options)
-        self.codec = codec
-
-    def symbols_of(self, text: str) -> Sequence[str]:
-        symbols = encode_text(text.strip(), self.codec)
-        if not symbols:
-            raise ValueError("there is no text")
-        return symbols
-
-
 def load_text_model(
     checkpoint: str | os.PathLike,
     *,
@@ -170,8 +135,8 @@ def load_text_model(
     bpe: str | Sequence[str] | None = None,
     device: str | None = None,
     **options,
-) -> TextModel:
-    """A :class:`TextModel` of a checkpoint.
+) -> StreamModel:
+    """A checkpoint that reads text, pre-trained on text or fine-tuned.
 
     >>> model = load_text_model("checkpoints/exlm/checkpoint_best.pt")
     >>> [(vector, remark)] = model.embed(["This is good news."])  # [width] float32, and what there is to say
@@ -189,4 +154,11 @@ def load_text_model(
     loaded = load_checkpoint(checkpoint, data, device)
     if loaded.data is None:
         raise ValueError(f"{checkpoint} reads molecules: use fs_plugins.analysis.molecules.MoleculeModel")
-    return TextModel(loaded, make_codec(bpe, loaded.data, loaded.dictionary), **options)
+    codec = loaded.codec(bpe)
+
+    def symbols_of(text: str) -> Sequence[str]:
+        if symbols := encode_text(text.strip(), codec):
+            return symbols
+        raise ValueError("there is no text")
+
+    return StreamModel(loaded, symbols_of, **options)

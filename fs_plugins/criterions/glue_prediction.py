@@ -1,6 +1,7 @@
 """Fine-tuning on GLUE: fairseq's ``sentence_prediction`` loss, scored over the whole validation set."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,11 +12,18 @@ from fairseq.criterions.sentence_prediction import (
 )
 from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from fs_plugins.criterions.model_outputs import recorded_outputs
 
-METRICS = ("accuracy", "matthews", "f1", "spearman", "pearson")
-REGRESSION_METRICS = ("spearman", "pearson")
+OF_CLASSES = {
+    "accuracy": accuracy_score,
+    "matthews": matthews_corrcoef,
+    "f1": partial(f1_score, zero_division=0.0),
+}
+OF_NUMBERS = {"spearman": spearmanr, "pearson": pearsonr}
+METRICS = (*OF_CLASSES, *OF_NUMBERS)
 
 
 def score(metric: str, predictions, targets) -> float:
@@ -31,32 +39,22 @@ def score(metric: str, predictions, targets) -> float:
         same, 0, which is also what scikit-learn says of Matthews'.
 
     Raises:
-        ValueError: for an unknown metric, or sets that are empty or of different sizes.
+        ValueError: for sets that are empty or of different sizes.
     """
-    from scipy import stats
-    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
-
     predictions, targets = np.asarray(predictions), np.asarray(targets)
-    if metric not in METRICS:
-        raise ValueError(f"unknown metric {metric!r}: there are {', '.join(METRICS)}")
     if predictions.shape != targets.shape or predictions.ndim != 1 or not len(targets):
         raise ValueError(
             f"predictions {predictions.shape} of targets {targets.shape}: give two of one length"
         )
-    if metric == "accuracy":
-        return float(accuracy_score(targets, predictions))
-    if metric == "matthews":
-        return float(matthews_corrcoef(targets, predictions))
-    if metric == "f1":
-        return float(f1_score(targets, predictions, zero_division=0.0))
+    if metric in OF_CLASSES:
+        return float(OF_CLASSES[metric](targets, predictions))
     if not np.isfinite(predictions).all():
         raise ValueError(
             f"{np.sum(~np.isfinite(predictions))} of {len(predictions)} predictions are not finite"
         )
     if len(targets) < 2 or np.ptp(predictions) == 0 or np.ptp(targets) == 0:
         return 0.0
-    correlation = {"spearman": stats.spearmanr, "pearson": stats.pearsonr}[metric]
-    return float(correlation(predictions, targets)[0])
+    return float(OF_NUMBERS[metric](predictions, targets)[0])
 
 
 @dataclass
@@ -80,8 +78,8 @@ class GluePredictionCriterion(SentencePredictionCriterion):
     def __init__(self, cfg: GluePredictionConfig, task):
         super().__init__(cfg, task)
         self.metric = str(cfg.glue_metric)
-        if cfg.regression_target != (self.metric in REGRESSION_METRICS):
-            fitting = [m for m in METRICS if (m in REGRESSION_METRICS) == cfg.regression_target]
+        fitting = OF_NUMBERS if cfg.regression_target else OF_CLASSES
+        if self.metric not in fitting:
             given = "with" if cfg.regression_target else "without"
             raise ValueError(
                 f"--glue-metric {self.metric} {given} --regression-target: choose {' or '.join(fitting)}"

@@ -62,25 +62,21 @@ class MoleculePropertyCriterion(FairseqCriterion):
                 ("targets", labels.nan_to_num(0.0)),
                 ("labelled", labelled),
             ):
-                logging_output[name] = _in_their_rows(rows, sample["id"], sample["split_size"])
+                logging_output[name] = _in_their_rows(rows, sample["id"], int(sample["split_size"][0]))
         return loss, sample_size, logging_output
 
     def losses(self, outputs: Tensor, labels: Tensor, labelled: Tensor) -> Tensor:
         """[B, properties], 0 where there is no label."""
+        wanted, loss = labels, F.binary_cross_entropy_with_logits
         if self.properties.regression:
             mean, std = self.scale(labels)
-            wanted = torch.where(labelled, (labels - mean) / std, 0.0)
-            losses = F.mse_loss(outputs, wanted, reduction="none")
-        else:
-            wanted = torch.where(labelled, labels, 0.0)
-            losses = F.binary_cross_entropy_with_logits(outputs, wanted, reduction="none")
+            wanted, loss = (labels - mean) / std, F.mse_loss
+        losses = loss(outputs, torch.where(labelled, wanted, 0.0), reduction="none")
         return torch.where(labelled, losses, 0.0)
 
     def in_units(self, outputs: Tensor) -> Tensor:
         """Outputs [B, properties] as the labels are: values of a regression; else the logits they are."""
-        if not self.properties.regression:
-            return outputs
-        mean, std = self.scale(outputs)
+        mean, std = self.scale(outputs)  # 0 and 1 for classes
         return outputs * std + mean
 
     def scale(self, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ class NatCtcLossMLM(StatesCriterion):
         super().__init__(task)
         self.blank = task.target_dictionary.unk()
 
-    def log_probs(self, model, sample):
+    def forward(self, model, sample, reduce=True):
         graph = self.graph(model, sample, transitions=False)
         layout = graph.layout
         shape = layout.targets.shape  # B, M
@@ -29,4 +29,5 @@ class NatCtcLossMLM(StatesCriterion):
         match = match_scores(states, graph.output_weight, graph.output_bias, words.flatten(0, 1))
         own, blank = match.unflatten(0, shape).unbind(2)  # [B, M, k] each
         is_blank = layout.targets == self.blank
-        return ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths), layout
+        log_probs = ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths)
+        return self.loss_of(log_probs, layout, sample, reduce)

@@ -1,4 +1,4 @@
-"""States alignment as a criterion (ExLM, section 4.3)."""
+"""States alignment as a criterion (ExLM, section 4.3): the model makes the graph, the op aligns it."""
 
 from fairseq.criterions import register_criterion
 
@@ -11,8 +11,9 @@ from fs_plugins.custom_ops.match_scores import match_scores
 class NatDagLossMLM(StatesCriterion):
     """The likelihood of a sentence's targets under its graph of states, summed over all alignments."""
 
-    def log_probs(self, model, sample):
+    def forward(self, model, sample, reduce=True):
         graph = self.graph(model, sample)
         layout = graph.layout
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
-        return dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths), layout
+        log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
+        return self.loss_of(log_probs, layout, sample, reduce)

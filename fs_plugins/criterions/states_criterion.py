@@ -1,4 +1,4 @@
-"""What the criteria of expanded states share: normalisation and logging."""
+"""What the criteria of expanded states share: the model's graph, normalisation and logging."""
 
 import logging
 import math
@@ -23,10 +23,6 @@ class StatesCriterion(FairseqCriterion):
     either, so that fairseq skips the update with ``--fp16`` and stops without.
     """
 
-    def log_probs(self, model, sample):
-        """The targets' log-probability for each sentence, [B] in nats, and the batch's StateLayout."""
-        raise NotImplementedError
-
     def graph(self, model, sample, **options):
         """The model's StateGraph of the batch.
 
@@ -42,9 +38,14 @@ class StatesCriterion(FairseqCriterion):
             )
         return graph
 
-    def forward(self, model, sample, reduce=True):
-        """Returns the loss (summed over sentences, or [B] if not ``reduce``), sample size and what to log."""
-        log_probs, layout = self.log_probs(model, sample)
+    def loss_of(self, log_probs: Tensor, layout, sample, reduce: bool):
+        """What ``forward`` returns: the loss (summed over sentences, or [B] if not ``reduce``), sample size
+        and what to log.
+
+        Args:
+            log_probs: [B] log-probability (nats) of each sentence's targets.
+            layout: the batch's StateLayout.
+        """
         finite = torch.isfinite(log_probs)
         losses = torch.where(finite, -log_probs / layout.target_lengths, 0.0)
         loss = losses.sum() if reduce else losses

@@ -10,7 +10,7 @@ Shapes, for B sentences with up to M targets and L nodes:
 ``target_lengths`` [B] integer         m, targets of each sentence, at most M
 =================  ==================  =====================================================================
 
-The recursion, on what is read of each sentence (indices from 0)::
+The recursion, on what is read of each sentence (indices from 0); csrc/ has the kernels::
 
     f(0, u) = [u = 0] P_0(y_0)
     f(i, u) = P_u(y_i) * sum over v < u of f(i - 1, v) E(v, u)
@@ -22,14 +22,12 @@ such or better (float64 on a GPU by the plain PyTorch reference); half and bfloa
 float32, and the result is float32.
 """
 
-import math
-
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fs_plugins.custom_ops import library
-from fs_plugins.custom_ops.dag_reference import dag_loss_reference, without_padding
+from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 
 
 def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
@@ -67,42 +65,6 @@ def node_posteriors(
         log_probs = dag_loss(match, links.detach(), node_lengths, target_lengths)
         (posteriors,) = torch.autograd.grad(log_probs.sum(), match)
     return posteriors, log_probs.detach()
-
-
-def dag_best_alignment(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """The single most probable alignment of each sentence (Viterbi), in plain PyTorch.
-
-    Arguments and errors are those of :func:`dag_loss`. Ties go to the earliest predecessor.
-
-    Returns:
-        [B, L] int64: the index of the target that each node emits, -1 for nodes off the best path, and for
-        all nodes of a sentence without a path.
-    """
-    match, links, node_lengths, target_lengths = _prepare(
-        match.detach(), links.detach(), node_lengths, target_lengths
-    )
-    B, M, L = match.shape
-    alignment = torch.full((B, L), -1, dtype=torch.int64, device=match.device)
-    if M == 0 or L == 0:
-        return alignment
-    match, edges = without_padding(match, links, node_lengths, target_lengths)
-    score = match[:, 0].masked_fill(torch.arange(L, device=match.device) > 0, -math.inf)
-    scores, predecessors = [score], []
-    for i in range(1, M):
-        best, predecessor = (score[:, :, None] + edges).max(dim=1)  # over the predecessor: [B, L]
-        score = best + match[:, i]
-        scores.append(score)
-        predecessors.append(predecessor)
-    for b in range(B):
-        m, n = int(target_lengths[b]), int(node_lengths[b])
-        if m < 1 or n < 1 or not scores[m - 1][b, n - 1] > -math.inf:
-            continue
-        u = n - 1
-        for i in range(m - 1, -1, -1):
-            alignment[b, u] = i
-            if i > 0:
-                u = int(predecessors[i - 1][b, u])
-    return alignment
 
 
 def _compiled(device_type: str) -> bool:
@@ -177,14 +139,14 @@ class _DagLoss(torch.autograd.Function):
 
 
 def _forward_cpu(match, links, node_lengths, target_lengths):
-    outputs = match.new_empty(len(match)), torch.empty_like(match, dtype=torch.float64)
+    outputs = _forward_shapes(match, links, node_lengths, target_lengths)
     tensors = match, links, node_lengths, target_lengths, *outputs
     _call("forward", "cpu", match, tensors, torch.get_num_threads())
     return outputs
 
 
 def _forward_cuda(match, links, node_lengths, target_lengths):
-    outputs = match.new_empty(len(match)), match.new_empty((*match.shape, 2))  # mantissa and exponent
+    outputs = _forward_shapes(match, links, node_lengths, target_lengths)
     with torch.cuda.device(match.device):
         stream = torch.cuda.current_stream().cuda_stream
         _call("forward", "cuda", match, (match, links, node_lengths, target_lengths, *outputs), stream)
@@ -224,7 +186,7 @@ def _call(name: str, kind: str, match: Tensor, tensors: tuple[Tensor, ...], last
 
 def _forward_shapes(match, links, node_lengths, target_lengths):
     if match.is_cuda:
-        return match.new_empty(len(match)), match.new_empty((*match.shape, 2))
+        return match.new_empty(len(match)), match.new_empty((*match.shape, 2))  # mantissa and exponent
     return match.new_empty(len(match)), torch.empty_like(match, dtype=torch.float64)
 
 

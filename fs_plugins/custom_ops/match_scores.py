@@ -29,16 +29,7 @@ def match_scores(
 
     Returns:
         [B, M, L] float32 (float64 for float64 states).
-
-    Raises:
-        ValueError: for shapes that do not fit each other.
     """
-    B, L, d = states.shape
-    if weight.shape[1:] != (d,) or bias.shape != weight.shape[:1] or targets.shape[:1] != (B,):
-        raise ValueError(
-            f"states {tuple(states.shape)}, weight {tuple(weight.shape)}, bias {tuple(bias.shape)} and "
-            f"targets {tuple(targets.shape)} do not fit: they must be [B, L, d], [V, d], [V] and [B, M]"
-        )
     device = states.device.type
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)

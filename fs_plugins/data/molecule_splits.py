@@ -22,11 +22,11 @@ class Split:
         return len(self.train), len(self.valid), len(self.test)
 
 
-def _split(parts: Sequence[Sequence[int]], rows: int) -> Split:
-    """Raises ValueError where a part of a non-empty set has no row."""
+def _split(parts: Sequence[Sequence[int]], rows: int, why: str = "") -> Split:
+    """Raises ValueError, with ``why``, where a part has no row."""
     for name, part in zip(PARTS, parts, strict=True):
         if len(part) == 0:
-            raise ValueError(f"the split of {rows:,} molecules leaves {name} empty")
+            raise ValueError(f"the split of {rows:,} molecules leaves {name} empty{why}")
     return Split(*(np.sort(np.asarray(part, dtype=np.int64)) for part in parts))
 
 
@@ -57,15 +57,9 @@ def scaffold_split(scaffolds: Sequence[str]) -> Split:
             valid += group
         else:
             test += group
-    try:
-        return _split(parts, rows)
-    except ValueError as error:
-        raise ValueError(
-            f"{error}: there are {len(groups):,} scaffolds, the largest of {max(map(len, groups.values()))} "
-            "molecules; use a random split or give one"
-            if groups
-            else str(error)
-        ) from error
+    largest = max(map(len, groups.values()), default=0)
+    why = f": there are {len(groups):,} scaffolds, the largest of {largest} molecules; use a random split"
+    return _split(parts, rows, f"{why} or give one")
 
 
 def random_split(rows: int, seed: int) -> Split:
@@ -76,8 +70,6 @@ def random_split(rows: int, seed: int) -> Split:
     Raises:
         ValueError: if a part comes out empty (fewer than ten rows), or for a seed outside [0, 2^32).
     """
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"the seed of a split must be from 0 to 2^32 - 1, got {seed}")
     order = np.random.RandomState(seed).permutation(rows)
     cuts = [rows * RATIO[0] // sum(RATIO), rows * (RATIO[0] + RATIO[1]) // sum(RATIO)]
     return _split(np.split(order, cuts), rows)

@@ -51,7 +51,7 @@ class Squad:
     moved: list[str] = field(default_factory=list)
 
 
-def read_squad(paths: Sequence[str | os.PathLike], strict: bool = False) -> Squad:
+def read_squad(paths: Sequence[str | os.PathLike]) -> Squad:
     """Reads SQuAD JSON, plain or ``.gz``, version 1.1 or 2.0.
 
     An answer that is not where its ``answer_start`` says is taken at its nearest occurrence in the context.
@@ -60,7 +60,6 @@ def read_squad(paths: Sequence[str | os.PathLike], strict: bool = False) -> Squa
 
     Args:
         paths: files; their questions follow each other.
-        strict: make an answer that is not in its context an error.
 
     Raises:
         FileNotFoundError: if a file is not there.
@@ -90,10 +89,8 @@ def read_squad(paths: Sequence[str | os.PathLike], strict: bool = False) -> Squa
         (squad.not_in_context, "have an answer that is not in their context"),
     ):
         if ids:
-            said = f"{len(ids)} of {len(squad.questions)} questions {what}: {', '.join(ids[:5])}"
-            if strict and ids is squad.not_in_context:
-                raise ValueError(said)
-            logger.warning(said)
+            questions = len(squad.questions)
+            logger.warning("%d of %d questions %s: %s", len(ids), questions, what, ", ".join(ids[:5]))
     return squad
 
 

@@ -10,7 +10,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -32,8 +32,8 @@ def best_spans(start: Tensor, end: Tensor, longest: int, n: int) -> tuple[Tensor
         n: spans to give.
 
     Returns:
-        Scores [B, n] in descending order, first tokens [B, n] and last tokens [B, n]; -inf where a window has
-        fewer spans.
+        Scores [B, n] in descending order, first tokens [B, n] and last tokens [B, n]; fewer than n where a
+        window of T tokens can't have as many, and scores of -inf where it has fewer.
     """
     B, T = start.shape
     longest = min(longest, T)
@@ -41,16 +41,9 @@ def best_spans(start: Tensor, end: Tensor, longest: int, n: int) -> tuple[Tensor
     start[:, 0] = -math.inf
     ends = torch.nn.functional.pad(end, (0, longest - 1), value=-math.inf).unfold(1, longest, 1)
     spans = (start[:, :, None] + ends).flatten(1)  # [B, T * longest]: first token, tokens after it
-    found = min(n, spans.shape[1])
-    scores, which = spans.topk(found, dim=1)
+    scores, which = spans.topk(min(n, spans.shape[1]), dim=1)
     first = which // longest
-    last = first + which % longest
-    pad = (0, n - found)
-    return (
-        torch.nn.functional.pad(scores, pad, value=-math.inf),
-        torch.nn.functional.pad(first, pad),
-        torch.nn.functional.pad(last.clamp(max=T - 1), pad),
-    )
+    return scores, first, (first + which % longest).clamp(max=T - 1)
 
 
 def window_answers(start: Tensor, end: Tensor, ids: Tensor, longest: int, n: int = 1) -> np.ndarray:
@@ -61,7 +54,8 @@ def window_answers(start: Tensor, end: Tensor, ids: Tensor, longest: int, n: int
         ids: [B] of the windows.
 
     Returns:
-        [B * n, 5] float64: window, score of no answer, score of the span, its first and its last token.
+        [B * n, 5] float64: window, score of no answer, score of the span, its first and its last token (n as
+        in :func:`best_spans`).
     """
     start, end = start.float(), end.float()
     scores, first, last = best_spans(start, end, longest, n)
@@ -121,13 +115,18 @@ class AnswerTable:
         return ranked[0][0], min(self.null[question].values()) - ranked[0][1]
 
     def evaluate(self, threshold: float = 0.0) -> dict[str, float]:
-        """:func:`evaluate` of the questions whose windows were added."""
-        questions = self.dataset.split.squad.questions
-        best = {questions[q].id: self.best(q) for q in sorted(self.null)}
-        golds = {questions[q].id: [answer.text for answer in questions[q].answers] for q in self.null}
-        answers = {name: text for name, (text, _) in best.items()}
-        odds = {name: value for name, (_, value) in best.items()}
-        return evaluate(answers, golds, odds, threshold)
+        """The official measures, under their official names, in percent, of the questions whose windows were
+        added; no answer is given if the null odds are above ``threshold``.
+
+        Returns:
+            ``exact``, ``f1``, ``total``; the same with ``HasAns_`` and ``NoAns_`` of the questions with and
+            without an answer, if there are some; ``best_exact``, ``best_f1`` and the thresholds
+            ``best_exact_thresh``, ``best_f1_thresh`` that give them.
+        """
+        questions = [self.dataset.split.squad.questions[q] for q in sorted(self.null)]
+        texts, odds = zip(*map(self.best, sorted(self.null)), strict=True)
+        golds = [[answer.text for answer in question.answers] for question in questions]
+        return evaluate(texts, golds, np.array(odds), threshold)
 
     def predictions(self, threshold: float = 0.0) -> tuple[dict, dict, dict]:
         """What the official tools read and write.
@@ -158,29 +157,21 @@ def normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
 
 
-def exact_match(prediction: str, gold: str) -> float:
-    """1 if both are the same after :func:`normalise`, else 0."""
-    return float(normalise(prediction) == normalise(gold))
-
-
-def f1(prediction: str, gold: str) -> float:
-    """Harmonic mean of precision and recall of the words, after :func:`normalise`; where one side has none, 1
-    if the other has none either, else 0."""
-    predicted, expected = normalise(prediction).split(), normalise(gold).split()
-    if not predicted or not expected:
-        return float(predicted == expected)
-    shared = sum((Counter(predicted) & Counter(expected)).values())
-    return 2 * shared / (len(predicted) + len(expected))
-
-
 def scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
-    """Exact match and F1 with the gold answer that suits each best; with none, no answer is right.
+    """Exact match and F1 (harmonic mean of precision and recall of the words), after :func:`normalise`, with
+    the gold answer that suits each best; with none, no answer is right.
 
     As in the official script, gold answers of which :func:`normalise` leaves nothing do not count, and where
     all are such, or there are none, the right prediction is the empty one.
     """
-    golds = [gold for gold in golds if normalise(gold)] or [""]
-    return max(exact_match(prediction, gold) for gold in golds), max(f1(prediction, gold) for gold in golds)
+    words = normalise(prediction).split()
+    exact, f1 = 0.0, 0.0
+    for gold in [gold for gold in golds if normalise(gold)] or [""]:
+        expected = normalise(gold).split()
+        shared = sum((Counter(words) & Counter(expected)).values())
+        exact = max(exact, float(words == expected))
+        f1 = max(f1, 2 * shared / (len(words) + len(expected)) if words or expected else 1.0)
+    return exact, f1
 
 
 def best_threshold(answered: np.ndarray, abstained: np.ndarray, null_odds: np.ndarray) -> tuple[float, float]:
@@ -207,35 +198,20 @@ def best_threshold(answered: np.ndarray, abstained: np.ndarray, null_odds: np.nd
 
 
 def evaluate(
-    answers: Mapping[str, str],
-    golds: Mapping[str, Sequence[str]],
-    null_odds: Mapping[str, float],
-    threshold: float = 0.0,
+    answers: Sequence[str], golds: Sequence[Sequence[str]], null_odds: np.ndarray, threshold: float = 0.0
 ) -> dict[str, float]:
-    """The official measures, under their official names, in percent.
-
-    Args:
-        answers: question id -> the best answer, to be given or not.
-        golds: question id -> gold answers, none if the question has no answer.
-        null_odds: question id -> how much no answer is preferred.
-        threshold: no answer is given if the null odds are above it.
-
-    Returns:
-        ``exact``, ``f1``, ``total``; the same with ``HasAns_`` and ``NoAns_`` of the questions with and
-        without an answer, if there are some; ``best_exact``, ``best_f1`` and the thresholds
-        ``best_exact_thresh``, ``best_f1_thresh`` that give them.
-    """
-    answered = np.array([scores(answers[name], golds[name]) for name in golds])  # [n, 2] exact, F1
-    has_answer = np.array([len(golds[name]) > 0 for name in golds])
-    odds = np.array([null_odds[name] for name in golds], dtype=np.float64)
+    """What :meth:`AnswerTable.evaluate` returns, of each question's best answer, to be given or not, its gold
+    answers (none if it has no answer), and how much no answer is preferred."""
+    answered = np.array([scores(*pair) for pair in zip(answers, golds, strict=True)])  # [n, 2] exact, F1
+    has_answer = np.array([len(gold) > 0 for gold in golds])
     abstained = np.repeat(~has_answer[:, None], 2, axis=1).astype(np.float64)
-    given = np.where((odds > threshold)[:, None], abstained, answered)
+    given = np.where((null_odds > threshold)[:, None], abstained, answered)
     result: dict[str, float] = {}
     for prefix, chosen in (("", slice(None)), ("HasAns_", has_answer), ("NoAns_", ~has_answer)):
         if len(part := given[chosen]):
-            exact, f1_score = (100 * part.mean(0)).tolist()
-            result |= {f"{prefix}exact": exact, f"{prefix}f1": f1_score, f"{prefix}total": len(part)}
+            exact, f1 = (100 * part.mean(0)).tolist()
+            result |= {f"{prefix}exact": exact, f"{prefix}f1": f1, f"{prefix}total": len(part)}
     for column, name in enumerate(("exact", "f1")):
-        best, at = best_threshold(answered[:, column], abstained[:, column], odds)
+        best, at = best_threshold(answered[:, column], abstained[:, column], null_odds)
         result |= {f"best_{name}": 100 * best, f"best_{name}_thresh": at}
     return result

@@ -10,9 +10,8 @@ from pathlib import Path
 import torch
 
 from fs_plugins.custom_ops import dag_reference
-from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
-from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
+from fs_plugins.models.checkpoint import load_checkpoint
 from fs_plugins.modules import marginals, state_expansion, transition_head
 
 HERE = Path(__file__).parent
@@ -20,10 +19,7 @@ CODE = (
     HERE / "configuration_exlm.py",
     HERE / "modeling_exlm.py",
     HERE / "modeling_exlm_layers.py",
-    Path(dag_reference.__file__),
-    Path(marginals.__file__),
-    Path(state_expansion.__file__),
-    Path(transition_head.__file__),
+    *(Path(module.__file__) for module in (dag_reference, marginals, state_expansion, transition_head)),
 )
 
 
@@ -66,7 +62,7 @@ def export(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already: choose another folder, or remove it")
     loaded = load_checkpoint(checkpoint, data, "cpu")
-    codec = _codec(loaded, bpe)
+    codec = loaded.codec(bpe)
     head = settings.find_head(loaded)
     tensors = weights.to_transformers(loaded.model.state_dict(), head, loaded.has_transitions)
     config = settings.model_config(loaded, head, tensors)
@@ -94,13 +90,6 @@ def export(
         _write(whole, files, tensors, card)
         os.replace(whole, folder)
     return folder
-
-
-def _codec(checkpoint: Checkpoint, bpe) -> Codec:
-    """How the corpus was written; molecules if the checkpoint was fine-tuned on them."""
-    if "molecule_property" in checkpoint.task_state:
-        return Smiles()
-    return make_codec(bpe, checkpoint.data, checkpoint.dictionary)
 
 
 def to_units(tensors: dict, info, sign: int = 1) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from fs_plugins.analysis.explorer import Explorer, load
@@ -23,19 +24,6 @@ logger = logging.getLogger(__name__)
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 SEED = 1  # of what the folder does not hold
-# names of flags: those of config.json and fairseq's
-FLAGS = {
-    "num_hidden_layers": "encoder_layers",
-    "hidden_size": "encoder_embed_dim",
-    "intermediate_size": "encoder_ffn_embed_dim",
-    "num_attention_heads": "encoder_attention_heads",
-    "norm_first": "encoder_normalize_before",
-    "max_position_embeddings": "max_positions",
-    "hidden_dropout_prob": "dropout",
-    "attention_probs_dropout_prob": "attention_dropout",
-    "activation_dropout": "activation_dropout",
-    "classifier_dropout": "pooler_dropout",
-}
 
 
 def restore(
@@ -71,7 +59,7 @@ def restore(
         info = info if len(info.names) == len(tensors["classifier.out_proj.bias"]) else None
     if info is not None:
         to_units(tensors, info, -1)
-    dictionary = dictionary_of(folder, config, data, recorded, held=info is not None)
+    dictionary = dictionary_of(folder, config["vocab_size"], data)
     flags = model_flags(config, recorded)
     model = fresh_model(flags, dictionary, head, tensors)
     state = weights.to_fairseq(tensors, head)
@@ -135,12 +123,12 @@ def write_dictionary(folder: Path, data: Path) -> str:
 
 
 def tokenizer_dictionary(folder: Path, size: int) -> Dictionary:
-    """The symbols of the folder's tokenizer that a model of ``size`` ids has, without ``<mask>``."""
-    from tokenizers import Tokenizer
-
-    tokenizer, dictionary = Tokenizer.from_file(str(folder / "tokenizer.json")), Dictionary()
+    """The symbols of the folder's tokenizer that a model of ``size`` ids has, without ``<mask>``; made up if
+    there is no tokenizer."""
+    path, dictionary = folder / "tokenizer.json", Dictionary()
+    name_of = Tokenizer.from_file(str(path)).id_to_token if path.is_file() else "symbol{}".format
     for i in range(dictionary.nspecial, size - 1):
-        dictionary.add_symbol(tokenizer.id_to_token(i))
+        dictionary.add_symbol(name_of(i))
     return dictionary
 
 
@@ -183,24 +171,16 @@ def head_of(config: dict, recorded: dict) -> Head | None:
     return Head(kinds[name], recorded.get("head") or usual)
 
 
-def dictionary_of(folder: Path, config: dict, data, recorded: dict, held: bool) -> Dictionary:
-    """The dictionary in ``data``; else, if the checkpoint is to hold it, the tokenizer's; else one of the
-    size that the model has.
+def dictionary_of(folder: Path, size: int, data) -> Dictionary:
+    """The dictionary in ``data``, else the tokenizer's.
 
     Raises:
         ValueError: for one of another size.
     """
-    size, dictionary = config["vocab_size"], Dictionary()
-    if data is not None:
-        path = Path(data) / "dict.txt"
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no {path}: give the folder of the pre-training's data")
-        dictionary = Dictionary.load(str(path))
-    elif held:
-        dictionary = tokenizer_dictionary(folder, size)
-    else:
-        for i in range(size - dictionary.nspecial - 1):
-            dictionary.add_symbol(f"symbol{i}")
+    path = Path(data or folder) / "dict.txt"
+    if data is not None and not path.is_file():
+        raise FileNotFoundError(f"there is no {path}: give the folder of the pre-training's data")
+    dictionary = tokenizer_dictionary(folder, size) if data is None else Dictionary.load(str(path))
     dictionary.add_symbol("<mask>")
     if len(dictionary) != size:
         raise ValueError(
@@ -214,7 +194,7 @@ def model_flags(config: dict, recorded: dict) -> dict:
     """The flags of fairseq's that build the model."""
     k = config["num_states"]
     default = "p_roberta_ext_denselink_base" if k else "p_roberta_base"
-    flags = {ours: config[name] for name, ours in FLAGS.items()}
+    flags = {ours: config[name] for name, ours in settings.FLAGS.items()}
     names = {theirs: ours for ours, theirs in reversed(settings.ACTIVATIONS.items())}
     flags["activation_fn"] = names[config["hidden_act"]]
     flags["pooler_activation_fn"] = names[config["classifier_activation"]]
@@ -226,7 +206,6 @@ def model_flags(config: dict, recorded: dict) -> dict:
             "ext_state_num": k,
             "links_feature": ":".join(config["links_features"]),
             "max_transition_length": config["max_transition_length"],
-            "rope_dimensions": config["rope_dimensions"],
             "expand_from_layer": config["expand_from_layer"],
             "state_graph": config["state_graph"],
             "state_embedding_scale": float(config["state_embedding"]),

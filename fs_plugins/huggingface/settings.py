@@ -17,6 +17,20 @@ CLASSES = {
     "AutoModelForQuestionAnswering": "ExLMForQuestionAnswering",
 }
 HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
+# names of flags: those of config.json and fairseq's
+FLAGS = {
+    "num_hidden_layers": "encoder_layers",
+    "hidden_size": "encoder_embed_dim",
+    "intermediate_size": "encoder_ffn_embed_dim",
+    "num_attention_heads": "encoder_attention_heads",
+    "norm_first": "encoder_normalize_before",
+    "rope_dimensions": "rope_dimensions",
+    "max_position_embeddings": "max_positions",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+    "activation_dropout": "activation_dropout",
+    "classifier_dropout": "pooler_dropout",
+}
 # names of activation functions: fairseq's and those of transformers
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -62,26 +76,17 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "model_type": "exlm",
         "dtype": "float32",
         "vocab_size": len(dictionary),
-        "hidden_size": args.encoder_embed_dim,
-        "num_hidden_layers": len(encoder.sentence_encoder.layers),
-        "num_attention_heads": args.encoder_attention_heads,
-        "intermediate_size": args.encoder_ffn_embed_dim,
+        **{name: getattr(args, flag) for name, flag in FLAGS.items()},
+        "num_hidden_layers": len(encoder.sentence_encoder.layers),  # that --encoder-layers-to-keep leaves
         "hidden_act": _activation(args.activation_fn),
-        "norm_first": args.encoder_normalize_before,
         "num_states": k,
         "alignment": "ctc" if k and not checkpoint.has_transitions else "dag",
         "repeat_times": checkpoint.copies,
-        "rope_dimensions": args.rope_dimensions,
         "expand_from_layer": encoder.expand_from_layer if k else 0,
         "links_features": encoder.links_feature if k else [],
         "state_graph": encoder.state_graph if k else "dag",
         "max_transition_length": encoder.max_transition_length if k else -1,
         "state_embedding": k is not None and encoder.state_embedding is not None,
-        "max_position_embeddings": args.max_positions,
-        "hidden_dropout_prob": args.dropout,
-        "attention_probs_dropout_prob": args.attention_dropout,
-        "activation_dropout": args.activation_dropout,
-        "classifier_dropout": args.pooler_dropout,
         "classifier_activation": _activation(args.pooler_activation_fn),
         "bos_token_id": dictionary.bos(),
         "pad_token_id": dictionary.pad(),

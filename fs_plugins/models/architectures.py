@@ -31,20 +31,11 @@ def _set_defaults(args, **defaults) -> None:
             setattr(args, name, value)
 
 
-def _set_size(args, size: tuple[int, int, int, int]) -> None:
-    layers, d, ffn, heads = size
-    _set_defaults(
-        args,
-        encoder_layers=layers,
-        encoder_embed_dim=d,
-        encoder_ffn_embed_dim=ffn,
-        encoder_attention_heads=heads,
-    )
-
-
 def mlm_architecture(args, size=BASE) -> None:
     """Everything that the flags leave open, for the vanilla MLM."""
-    _set_size(args, size)
+    layers, d, ffn, heads = size
+    _set_defaults(args, encoder_layers=layers, encoder_embed_dim=d)
+    _set_defaults(args, encoder_ffn_embed_dim=ffn, encoder_attention_heads=heads)
     if getattr(args, "max_positions", None) is None:
         length = getattr(args, "tokens_per_sample", None) or 512
         args.max_positions = length * (getattr(args, "repeat_times", None) or 1)
@@ -67,72 +58,38 @@ def exlm_architecture(args, size=BASE) -> None:
     mlm_architecture(args, size)
 
 
-def _prenorm(args) -> None:
-    args.encoder_normalize_before = True
+# name -> its model, size, whether it is pre-norm, other defaults. Embeddings of the tiny ones are as large as
+# what the layers add to them: at 0.02, with no norm after the embedding, words drown in it, and a small model
+# takes thousands of updates to notice its context.
+MLM, EXLM = ("p_roberta", mlm_architecture), ("p_roberta_ext_denselink", exlm_architecture)
+ARCHITECTURES = {
+    "p_roberta": (MLM, BASE, False, {}),
+    "p_roberta_base": (MLM, BASE, False, {}),
+    "p_roberta_large": (MLM, LARGE, False, {}),
+    "mlm_smiles": (MLM, SMILES, True, {}),
+    "mlm_tiny": (MLM, TINY, True, {"embedding_init_std": 0.2}),
+    "p_roberta_ext_denselink": (EXLM, BASE, False, {}),
+    "p_roberta_ext_denselink_base": (EXLM, BASE, False, {}),
+    "p_roberta_ext_denselink_large": (EXLM, LARGE, False, {}),
+    "p_roberta_ext_denselink_prenorm": (EXLM, BASE, True, {}),
+    "exlm_base": (EXLM, BASE, True, {}),
+    "exlm_large": (EXLM, LARGE, True, {}),
+    "exlm_smiles": (EXLM, SMILES, True, {"ext_state_num": 2}),
+    "exlm_tiny": (EXLM, TINY, True, {"embedding_init_std": 0.2}),
+}
 
 
-def _tiny(args) -> None:
-    """Embeddings as large as what the layers add to them: at 0.02, with no norm after the embedding, words
-    drown in it, and a small model takes thousands of updates to notice its context."""
-    _prenorm(args)
-    _set_defaults(args, embedding_init_std=0.2)
+def _register(name: str, model: tuple, size: tuple, pre_norm: bool, defaults: dict) -> None:
+    model_name, architecture = model
+
+    def complete(args) -> None:
+        if pre_norm:
+            args.encoder_normalize_before = True
+        _set_defaults(args, **defaults)
+        architecture(args, size)
+
+    register_model_architecture(model_name, name)(complete)
 
 
-@register_model_architecture("p_roberta", "p_roberta")
-@register_model_architecture("p_roberta", "p_roberta_base")
-def p_roberta_base(args):
-    mlm_architecture(args, BASE)
-
-
-@register_model_architecture("p_roberta", "p_roberta_large")
-def p_roberta_large(args):
-    mlm_architecture(args, LARGE)
-
-
-@register_model_architecture("p_roberta", "mlm_smiles")
-def mlm_smiles(args):
-    _prenorm(args)
-    mlm_architecture(args, SMILES)
-
-
-@register_model_architecture("p_roberta", "mlm_tiny")
-def mlm_tiny(args):
-    _tiny(args)
-    mlm_architecture(args, TINY)
-
-
-@register_model_architecture("p_roberta_ext_denselink", "p_roberta_ext_denselink")
-@register_model_architecture("p_roberta_ext_denselink", "p_roberta_ext_denselink_base")
-def p_roberta_ext_denselink_base(args):
-    exlm_architecture(args, BASE)
-
-
-@register_model_architecture("p_roberta_ext_denselink", "p_roberta_ext_denselink_large")
-def p_roberta_ext_denselink_large(args):
-    exlm_architecture(args, LARGE)
-
-
-@register_model_architecture("p_roberta_ext_denselink", "p_roberta_ext_denselink_prenorm")
-@register_model_architecture("p_roberta_ext_denselink", "exlm_base")
-def exlm_base(args):
-    _prenorm(args)
-    exlm_architecture(args, BASE)
-
-
-@register_model_architecture("p_roberta_ext_denselink", "exlm_large")
-def exlm_large(args):
-    _prenorm(args)
-    exlm_architecture(args, LARGE)
-
-
-@register_model_architecture("p_roberta_ext_denselink", "exlm_smiles")
-def exlm_smiles(args):
-    _prenorm(args)
-    _set_defaults(args, ext_state_num=2)
-    exlm_architecture(args, SMILES)
-
-
-@register_model_architecture("p_roberta_ext_denselink", "exlm_tiny")
-def exlm_tiny(args):
-    _tiny(args)
-    exlm_architecture(args, TINY)
+for _name, _parts in ARCHITECTURES.items():
+    _register(_name, *_parts)

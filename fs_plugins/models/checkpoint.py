@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from omegaconf import DictConfig, open_dict
 
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.squad import dictionary_hash
-from fs_plugins.data.text_codecs import MANIFEST
+from fs_plugins.data.text_codecs import MANIFEST, Codec, Smiles, make_codec
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
@@ -89,6 +90,10 @@ class Checkpoint:
         """What a fine-tuning with ``--task molecule_property`` predicts."""
         held = self.task_state.get("molecule_property")
         return PropertyInfo.from_dict(held) if held else None
+
+    def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
+        """How its corpus was written: SMILES of a fine-tuning on molecules, else as of ``make_codec``."""
+        return Smiles() if self.properties else make_codec(bpe, self.data, self.dictionary)
 
 
 def load_checkpoint(
@@ -173,17 +178,9 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
     return state, cfg
 
 
-def held_symbols(task_state: dict) -> list[str] | None:
-    """The dictionary's symbols, special ones too, where the task kept them in the checkpoint; else None."""
-    return next(
-        (kept["symbols"] for kept in task_state.values() if isinstance(kept, dict) and "symbols" in kept),
-        None,
-    )
-
-
 def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:
     """The dictionary that a task kept in the checkpoint, or the one in a folder."""
-    held = held_symbols(task_state)
+    held = (task_state.get("molecule_property") or {}).get("symbols")
     asked = held is None or data is not None
     folder = find_dictionary(path, getattr(cfg.task, "data", None), data) if asked else None
     if folder is None:

@@ -1,4 +1,8 @@
-"""ExLM: a masked language model whose masked tokens are k states each, linked by learned transitions."""
+"""ExLM: a masked language model whose masked tokens are k states each, linked by learned transitions.
+
+A batch is expanded (modules/state_expansion.py), encoded (modules/encoder.py) and linked (modules/
+transition_head.py), in this order, by ``ExLMEncoder.forward``, which ``model(...)`` calls.
+"""
 
 import math
 from dataclasses import dataclass
@@ -136,24 +140,16 @@ class ExLMEncoder(RotaryRobertaEncoder):
         tokens are expanded after the first ``--expand-from-layer`` layers."""
         pad, coordinates = self.dictionary.pad(), self._coordinates(layout)
         non_padding_mask = None if layout.full else layout.tokens.ne(pad)
-        added = None
-        if self.state_embedding is not None:
-            added = F.embedding(
-                layout.copies, F.pad(self.state_embedding, (0, 0, 1, 0))
-            )  # copy 0 is no state
-        if self.expand_from_layer == 0:
-            return self.sentence_encoder(
-                layout.tokens, coordinates, non_padding_mask, return_all_hiddens, query_positions, added=added
-            )
-        tokens = layout.unexpanded
+        tokens, added, expansion = layout.tokens, None, None
+        if self.state_embedding is not None:  # copy 0 is no state
+            added = F.embedding(layout.copies, F.pad(self.state_embedding, (0, 0, 1, 0)))
+        if self.expand_from_layer > 0:
+            expansion = Expansion(self.expand_from_layer, layout.positions, coordinates, non_padding_mask)
+            tokens = layout.unexpanded
+            coordinates = self.token_coordinates(tokens)
+            non_padding_mask = None if layout.unexpanded_full else tokens.ne(pad)
         return self.sentence_encoder(
-            tokens,
-            self.token_coordinates(tokens),
-            None if layout.unexpanded_full else tokens.ne(pad),
-            return_all_hiddens,
-            query_positions,
-            Expansion(self.expand_from_layer, layout.positions, coordinates, non_padding_mask),
-            added,
+            tokens, coordinates, non_padding_mask, return_all_hiddens, query_positions, expansion, added
         )
 
     def _coordinates(self, layout: StateLayout) -> Tensor:
@@ -211,50 +207,30 @@ class ExLMModel(RotaryRobertaModel):
     @staticmethod
     def add_args(parser):
         RotaryRobertaModel.add_args(parser)
-        parser.add_argument(
-            "--ext-state-num",
-            type=int,
-            metavar="K",
-            help="states of each expanded token (k of the paper; default 4)",
-        )
-        parser.add_argument(
-            "--links-feature",
-            metavar="A:B",
-            help="what transitions are computed from: feature, position or feature:position (default)",
-        )
-        parser.add_argument(
-            "--max-transition-length",
-            type=int,
-            metavar="N",
-            help="longest transition, in nodes; -1 (default) for any",
-        )
-        parser.add_argument(
-            "--state-graph",
-            choices=STATE_GRAPHS,
-            help="transitions of a state: dag (default, the paper's): to all later ones; local: to the next "
+        add = parser.add_argument
+        add("--ext-state-num", type=int, metavar="K", help="states of each expanded token (k; default 4)")
+        features = "what transitions are computed from: feature, position or feature:position (default)"
+        add("--links-feature", metavar="A:B", help=features)
+        longest = "longest transition, in nodes; -1 (default) for any"
+        add("--max-transition-length", type=int, metavar="N", help=longest)
+        graph = (
+            "transitions of a state: dag (default, the paper's): to all later ones; local: to the next "
             "2 K - 1 (not in the paper); sparse: to those of all later tokens (table 13); lattice: to those "
-            "of the next expanded token (not in the paper)",
+            "of the next expanded token (not in the paper)"
         )
-        parser.add_argument(
-            "--state-embedding-scale",
-            type=float,
-            metavar="R",
-            help="learn a vector for each of the K states, added where tokens are expanded, of initial "
-            "standard deviation R times --embedding-init-std (not in the paper; default 0: none)",
+        add("--state-graph", choices=STATE_GRAPHS, help=graph)
+        scale = (
+            "learn a vector for each of the K states, added where tokens are expanded, of initial standard "
+            "deviation R times --embedding-init-std (not in the paper; default 0: none)"
         )
-        parser.add_argument(
-            "--expand-from-layer",
-            type=int,
-            metavar="J",
-            help="copy tokens into their states after the first J layers, which see each once, or -1: after "
-            "all (not in the paper; default 0: before the first layer)",
+        add("--state-embedding-scale", type=float, metavar="R", help=scale)
+        layer = (
+            "copy tokens into their states after the first J layers, which see each once, or -1: after all "
+            "(not in the paper; default 0: before the first layer)"
         )
-        parser.add_argument(
-            "--rope-dimensions",
-            type=int,
-            choices=(1, 2),
-            help="2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)",
-        )
+        add("--expand-from-layer", type=int, metavar="J", help=layer)
+        rope = "2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)"
+        add("--rope-dimensions", type=int, choices=(1, 2), help=rope)
 
     @classmethod
     def check(cls, args) -> None:
@@ -267,8 +243,6 @@ class ExLMModel(RotaryRobertaModel):
                 f"--repeat-times {args.repeat_times}: ExLM expands masked tokens itself; repeated tokens are "
                 "for the vanilla MLM (--arch p_roberta_base, mlm_smiles, mlm_tiny, ...)"
             )
-        if args.state_graph not in STATE_GRAPHS:
-            raise ValueError(f"--state-graph {args.state_graph!r}: choose one of {', '.join(STATE_GRAPHS)}")
         scale = args.state_embedding_scale
         if not 0 <= scale < math.inf:
             raise ValueError(f"--state-embedding-scale must be a number, 0 (none) or more, got {scale}")

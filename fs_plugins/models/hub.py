@@ -2,9 +2,6 @@
 
 import argparse
 import math
-import os
-from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from fairseq import utils
@@ -12,53 +9,31 @@ from fairseq.models.roberta.hub_interface import RobertaHubInterface
 from omegaconf import open_dict
 from torch import Tensor
 
-from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks, make_codec
-from fs_plugins.models.checkpoint import Checkpoint, load_checkpoint
+from fs_plugins.data.text_codecs import MASK, Codec, encode_text, encode_with_masks
+from fs_plugins.models.checkpoint import Checkpoint
 from fs_plugins.modules.marginals import NEVER, ctc_word_log_probs, word_log_probs
 from fs_plugins.modules.state_expansion import gather_tokens
 
 
-def load_hub_interface(
-    folder: str | os.PathLike,
-    checkpoint_file: str = "model.pt",
-    data: str | os.PathLike = ".",
-    bpe: str | Sequence[str] | None = None,
-    *,
-    user_dir: str | None = None,
-    gpt2_encoder_json: str | None = None,
-    gpt2_vocab_bpe: str | None = None,
-) -> "HubInterface":
-    """What ``from_pretrained`` of the models does.
+class _Bpe:
+    """A codec as fairseq has its BPEs: symbols are one string, with a blank between them."""
 
-    Args:
-        folder: of the checkpoint.
-        checkpoint_file: its name.
-        data: folder of the dictionary, or of a fine-tuning's data; what starts with a dot is relative to
-            ``folder``. By default ``folder``, or if that has no ``dict.txt``, what the checkpoint names.
-        bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default, and
-            for "gpt2", what lies in ``data``.
-        user_dir: as fairseq's, which is this package.
-        gpt2_encoder_json, gpt2_vocab_bpe: files of GPT-2's BPE, under the names of fairseq's flags.
+    def __init__(self, codec: Codec):
+        self.codec = codec
 
-    Raises:
-        FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
-        ValueError: for another dictionary, or if the BPE is not found.
-    """
-    place = Path(folder, data) if str(data).startswith(".") else Path(data)
-    given = place.absolute() if str(data) != "." or (place / "dict.txt").is_file() else None
-    loaded = load_checkpoint(Path(folder, checkpoint_file), given, device="cpu")
-    if gpt2_encoder_json and gpt2_vocab_bpe:
-        bpe = [gpt2_encoder_json, gpt2_vocab_bpe]
-    codec = Smiles() if loaded.properties else make_codec(bpe, loaded.data, loaded.dictionary)
-    return HubInterface(loaded, codec)
+    def encode(self, text: str) -> str:
+        return " ".join(encode_text(text, self.codec))
+
+    def decode(self, symbols: str) -> str:
+        return self.codec.decode(symbols.split()).strip()
 
 
 class HubInterface(RobertaHubInterface):
     """RoBERTa's interface with this package's codecs, one row for each token, and masks filled by the model's
     own distribution of the word: of ExLM, the exact marginal over its graph of states.
 
-    ``encode`` and ``decode`` are as fairseq's; of a model of molecules they read and write SMILES, which are
-    taken as they are given. ``register_classification_head`` and ``predict`` are fairseq's.
+    ``encode``, ``decode``, ``register_classification_head`` and ``predict`` are fairseq's; ``<mask>`` in a
+    text is the symbol, and SMILES, of a model of molecules, are taken as they are given.
     """
 
     def __init__(self, checkpoint: Checkpoint, codec: Codec):
@@ -66,36 +41,8 @@ class HubInterface(RobertaHubInterface):
             checkpoint.cfg.bpe = None  # fairseq would download GPT-2's
         task = argparse.Namespace(source_dictionary=checkpoint.dictionary)
         super().__init__(checkpoint.cfg, task, checkpoint.model)
-        self.codec, self.repeat_times = codec, checkpoint.copies
-        self.has_transitions = checkpoint.has_transitions
-
-    @property
-    def dictionary(self):
-        return self.task.source_dictionary
-
-    def encode(self, sentence: str, *more: str, no_separator: bool = False) -> Tensor:
-        """[T] int64: ``<s> A </s>``, or ``<s> A </s> </s> B </s>``; without the second ``</s>`` if
-        ``no_separator``. ``<mask>`` is the symbol.
-
-        Raises:
-            ValueError: for a symbol that is kept for the ends, or what is no SMILES token.
-        """
-        ids = [self.dictionary.bos()]
-        for i, text in enumerate((sentence, *more)):
-            ids += [self.dictionary.eos()] if i and not no_separator else []
-            ids += [*map(self.dictionary.index, encode_text(text, self.codec)), self.dictionary.eos()]
-        return torch.tensor(ids)
-
-    def decode(self, tokens: Tensor) -> str | list[str]:
-        """The text of tokens [T], or a list of the texts of several sentences."""
-        eos, sentences = self.dictionary.eos(), [[]]
-        for i, token in enumerate(tokens.tolist()):
-            if token == eos and i + 1 < len(tokens) and tokens[i + 1] == eos:
-                sentences.append([])
-            elif token not in (eos, self.dictionary.bos(), self.dictionary.pad()):
-                sentences[-1].append(self.dictionary[token])
-        texts = [self.codec.decode(symbols).strip() for symbols in sentences]
-        return texts[0] if len(texts) == 1 else texts
+        self.bpe, self.codec, self.repeat_times = _Bpe(codec), codec, checkpoint.copies
+        self.dictionary, self.has_transitions = checkpoint.dictionary, checkpoint.has_transitions
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """[B, T, d]: a row for each of the tokens [B, T] (or [T]), that of its first state if it has states;

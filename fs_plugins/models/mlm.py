@@ -1,17 +1,39 @@
 """The vanilla masked language model of the paper: RoBERTa's heads on an encoder with rotary positions."""
 
 import logging
+from pathlib import Path
 
 import torch
 from fairseq import utils
 from fairseq.models import register_model
-from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
+from fairseq.models.roberta.model import RobertaEncoder, RobertaLMHead, RobertaModel
 from torch import Tensor, nn
 
 from fs_plugins.modules.encoder import RotaryEncoder
-from fs_plugins.modules.heads import StateLMHead, TokenHead
 
 logger = logging.getLogger(__name__)
+
+
+class StateLMHead(RobertaLMHead):
+    """RoBERTa's LM head in two steps, so that the step to the vocabulary can be taken in bounded memory."""
+
+    def transform(self, features: Tensor) -> Tensor:
+        """features [..., d] -> [..., d]: dense, activation, layer norm; what the output matrix is applied
+        to."""
+        return self.layer_norm(self.activation_fn(self.dense(features)))
+
+
+class TokenHead(nn.Module):
+    """Scores of every token of a sentence: one linear layer, as BERT's for SQuAD."""
+
+    def __init__(self, width: int, outputs: int, dropout: float = 0.0):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.out_proj = nn.Linear(width, outputs)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """features [B, T, d] -> [B, T, outputs]."""
+        return self.out_proj(self.dropout(features))
 
 
 class RotaryRobertaEncoder(RobertaEncoder):
@@ -102,18 +124,29 @@ class RotaryRobertaModel(RobertaModel):
         self.token_heads[name] = head
 
     @classmethod
-    def hub_models(cls):
-        return {}
+    def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None):
+        """fairseq's hub interface of a checkpoint of any model here, offline.
 
-    @classmethod
-    def from_pretrained(
-        cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None, **kwargs
-    ):
-        """fairseq's hub interface of a checkpoint, offline; see
-        :func:`fs_plugins.models.hub.load_hub_interface`."""
-        from fs_plugins.models.hub import load_hub_interface  # which imports this module
+        Args:
+            model_name_or_path: folder of the checkpoint; checkpoint_file: its name.
+            data_name_or_path: folder of the dictionary, or of a fine-tuning's data; what starts with a dot is
+                relative to the checkpoint's. By default that one, or if it has no ``dict.txt``, what the
+                checkpoint names.
+            bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default,
+                and for "gpt2", what lies in the data's folder.
 
-        return load_hub_interface(model_name_or_path, checkpoint_file, data_name_or_path, bpe, **kwargs)
+        Raises:
+            FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
+            ValueError: for another dictionary, or if the BPE is not found.
+        """
+        from fs_plugins.models.checkpoint import load_checkpoint  # which imports this module
+        from fs_plugins.models.hub import HubInterface
+
+        folder, data = Path(model_name_or_path), str(data_name_or_path)
+        place = folder / data if data.startswith(".") else Path(data)
+        given = place.absolute() if data != "." or (place / "dict.txt").is_file() else None
+        loaded = load_checkpoint(folder / checkpoint_file, given, device="cpu")
+        return HubInterface(loaded, loaded.codec(bpe))
 
     @staticmethod
     def add_args(parser):
@@ -135,12 +168,7 @@ class RotaryRobertaModel(RobertaModel):
         add("--embedding-init-std", type=float, metavar="S", help="standard deviation of initial embeddings")
         add("--untie-weights-roberta", action="store_true", help="an output matrix apart from the embedding")
         add("--load-checkpoint-heads", action="store_true", help="(re-)register and load heads when loading")
-        add(
-            "--encoder-layerdrop",
-            type=float,
-            metavar="P",
-            help="probability of leaving out a layer in training",
-        )
+        add("--encoder-layerdrop", type=float, metavar="P", help="probability of leaving out a layer")
         add("--encoder-layers-to-keep", metavar="I,J,...", help="which layers to keep of a checkpoint")
         add("--checkpoint-activations", action="store_true", help="recompute layers in the backward pass")
         add("--compile", action="store_true", help="compile each layer with torch.compile")
@@ -157,10 +185,7 @@ class RotaryRobertaModel(RobertaModel):
 
     @classmethod
     def check(cls, args) -> None:
-        for flag in ("encoder_layers", "encoder_embed_dim", "encoder_attention_heads", "max_positions"):
-            value = getattr(args, flag)
-            if value < 1:
-                raise ValueError(f"--{flag.replace('_', '-')} must be at least 1, got {value}")
+        """Raises a ValueError for flags that do not go together."""
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         self._check_encoder(state_dict)
@@ -198,26 +223,16 @@ class RotaryRobertaModel(RobertaModel):
 
     def _check_sizes(self, state_dict) -> None:
         """Refuses a checkpoint of another dictionary or other positions before torch does, by shape."""
-        own = self.state_dict()
-        for key, what, way_out in (
-            (
-                "encoder.sentence_encoder.embed_tokens.weight",
-                "dictionary entries (with <mask>)",
-                "use the dict.txt that the checkpoint was trained with",
-            ),
-            (
-                "encoder.link_positional.weight",
+        own, encoder = self.state_dict(), "encoder.sentence_encoder.embed_tokens.weight"
+        trained_with = "that the checkpoint was trained with"
+        for key, (what, way_out) in {
+            encoder: ("dictionary entries (with <mask>)", f"use the dict.txt {trained_with}"),
+            "encoder.link_positional.weight": (
                 "position rows (--max-positions + 2)",
-                "pass the --max-positions that the checkpoint was trained with",
+                f"pass the --max-positions {trained_with}",
             ),
-            (
-                "encoder.state_embedding",
-                "state embeddings",
-                "pass the --ext-state-num that the checkpoint was trained with",
-            ),
-        ):
-            if key not in state_dict or key not in own or len(state_dict[key]) == len(own[key]):
-                continue
-            raise ValueError(
-                f"the checkpoint has {len(state_dict[key]):,} {what}, this model {len(own[key]):,}: {way_out}"
-            )
+            "encoder.state_embedding": ("state embeddings", f"pass the --ext-state-num {trained_with}"),
+        }.items():
+            if key in state_dict and key in own and len(state_dict[key]) != len(own[key]):
+                sizes = f"{len(state_dict[key]):,} {what}, this model {len(own[key]):,}"
+                raise ValueError(f"the checkpoint has {sizes}: {way_out}")

@@ -77,15 +77,8 @@ def expand_states(
         bos, eos, pad: ids of ``<s>``, ``</s>`` and the pad symbol.
 
     Raises:
-        ValueError: if k < 1, shapes differ, or a sentence does not start with ``<s>``.
+        ValueError: if a sentence does not start with ``<s>``.
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1 state per expanded token, got {k}")
-    if not (tokens.shape == masked.shape == originals.shape) or tokens.dim() != 2:
-        raise ValueError(
-            "tokens, masked and originals must be [B, T] alike, got "
-            f"{tuple(tokens.shape)}, {tuple(masked.shape)} and {tuple(originals.shape)}"
-        )
     T, is_given = tokens.shape[1], tokens != pad
     tokens, originals = _end_with_eos(tokens, torch.where(masked, originals, tokens), eos, pad)  # [B, T + 1]
     is_token = tokens != pad

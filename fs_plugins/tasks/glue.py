@@ -17,6 +17,7 @@ class GlueConfig(SentencePredictionConfig):
         default=False,
         metadata={"help": "train on batches of rows of about the same length: less padding, faster"},
     )
+    repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
 
 
 @register_task("glue", dataclass=GlueConfig)
@@ -25,36 +26,16 @@ class GlueTask(SentencePredictionTask):
 
     With ``--group-by-length`` the training set is grouped too, by steps of 8 tokens, in random order within
     a group. ``--no-shuffle`` keeps the file's order in every split.
-    """
 
-    cfg: GlueConfig
-
-    def load_dataset(self, split, combine=False, **kwargs):
-        dataset = super().load_dataset(split, combine, **kwargs)
-        if isinstance(dataset, SortDataset):
-            [lengths] = dataset.dataset.sizes
-            order = [*dataset.sort_order, *length_keys(lengths, split, self.cfg.group_by_length)]
-            self.datasets[split] = SortDataset(dataset.dataset, sort_order=order)
-        return self.datasets[split]
-
-
-@dataclass
-class RepeatedSentencePredictionConfig(GlueConfig):
-    repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
-
-
-@register_task("repeated_sentence_prediction", dataclass=RepeatedSentencePredictionConfig)
-class RepeatedSentencePredictionTask(GlueTask):
-    """The task ``glue`` with every token of the input k times in a row.
-
-    ``--max-positions`` counts tokens with their copies, as in pre-training (512 k): sentences of more than
-    max-positions / k tokens are left out or, with --shorten-method truncate, cut to that.
+    With ``--repeat-times`` every token of the input stands k times in a row. ``--max-positions`` counts
+    tokens with their copies, as in pre-training (512 k): sentences of more than max-positions / k tokens are
+    left out or, with --shorten-method truncate, cut to that.
 
     Raises:
         ValueError: for k < 1.
     """
 
-    cfg: RepeatedSentencePredictionConfig
+    cfg: GlueConfig
 
     def __init__(self, cfg, data_dictionary, label_dictionary):
         if cfg.repeat_times < 1:
@@ -63,9 +44,18 @@ class RepeatedSentencePredictionTask(GlueTask):
 
     def load_dataset(self, split, combine=False, **kwargs):
         dataset = super().load_dataset(split, combine, **kwargs)
+        if isinstance(dataset, SortDataset):
+            [lengths] = dataset.dataset.sizes
+            order = [*dataset.sort_order, *length_keys(lengths, split, self.cfg.group_by_length)]
+            dataset = SortDataset(dataset.dataset, sort_order=order)
         self.datasets[split] = RepeatInputDataset(dataset, self.cfg.repeat_times)
         return self.datasets[split]
 
     def max_positions(self):
         """Tokens of a sample before the repetition."""
         return self.cfg.max_positions // self.cfg.repeat_times
+
+
+@register_task("repeated_sentence_prediction", dataclass=GlueConfig)
+class RepeatedSentencePredictionTask(GlueTask):
+    """The task ``glue`` under the name that fine-tunings of a Repeated MLM have."""

@@ -14,6 +14,7 @@ from fairseq.data import (
     NumelDataset,
     NumSamplesDataset,
     PrependTokenDataset,
+    RawLabelDataset,
     RightPadDataset,
     SortDataset,
     StripTokenDataset,
@@ -28,7 +29,6 @@ from fs_plugins.data.length_order import length_keys
 from fs_plugins.data.property_info import (
     LabelsDataset,
     PropertyInfo,
-    SplitSizeDataset,
     fingerprint,
     one_class_only,
     read_folder,
@@ -64,9 +64,9 @@ class MoleculePropertyTask(FairseqTask):
 
     A batch has ``net_input.src_tokens`` [B, T] (``<s>``, the SMILES' tokens, ``</s>``, padding), ``target``
     [B, properties] float64 with NaN where there is no label, in the data's own units, ``id`` [B], the row in
-    the split, and ``split_size``. The model's classification head reads ``<s>`` (of ExLM its first state).
-    Checkpoints hold, as ``task_state["molecule_property"]``, the PropertyInfo and the dictionary's symbols:
-    all that prediction needs.
+    the split, and ``split_size`` [B], its rows. The model's classification head reads ``<s>`` (of ExLM its
+    first state). Checkpoints hold, as ``task_state["molecule_property"]``, the PropertyInfo and the
+    dictionary's symbols: all that prediction needs.
 
     Raises:
         FileNotFoundError, ValueError: if the folder's files are missing or don't fit each other.
@@ -80,8 +80,6 @@ class MoleculePropertyTask(FairseqTask):
         self.folder = folder
         self.properties = PropertyInfo.from_dict(folder)
         self.positions = cfg.tokens_per_molecule
-        if self.positions is not None and self.positions < 3:
-            raise ValueError(f"--tokens-per-molecule must be at least 3, got {self.positions}")
         state = {**self.properties.to_dict(), "symbols": list(dictionary.symbols)}
         self.state.merge_state_dict({"molecule_property": state})
 
@@ -111,10 +109,9 @@ class MoleculePropertyTask(FairseqTask):
     def load_dataset(self, split, combine=False, **kwargs):
         tokens = self._tokens(split)
         rows = len(tokens)
-        classification = not self.properties.regression
         path = Path(self.cfg.data) / f"{split}.labels.npy"
-        labels = read_labels(path, rows, len(self.properties.names), classification)
-        if classification:
+        labels = read_labels(path, rows, len(self.properties.names))
+        if not self.properties.regression:
             self._say_one_class(split, labels)
         dataset = NestedDictionaryDataset(
             {
@@ -126,7 +123,7 @@ class MoleculePropertyTask(FairseqTask):
                 "target": LabelsDataset(labels),
                 "nsentences": NumSamplesDataset(),
                 "ntokens": NumelDataset(tokens, reduce=True),
-                "split_size": SplitSizeDataset([rows] * rows),
+                "split_size": RawLabelDataset([rows] * rows),
             },
             sizes=[tokens.sizes],
         )

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from fs_plugins.analysis import load_checkpoint
-from tests import builders
 
 
 def test_what_a_checkpoint_says_of_its_training(pretrained, corpus):
@@ -87,13 +86,6 @@ def test_a_gpu_is_taken_where_there_is_one(pretrained):
     assert next(load_checkpoint(pretrained, device="cuda:0").model.parameters()).is_cuda
 
 
-def test_builders_and_checkpoints_agree(save_checkpoint):
-    loaded = load_checkpoint(save_checkpoint("exlm_base", seed=4))
-    fresh = builders.exlm(loaded.dictionary, seed=4)
-    name = "encoder.query_linear.weight"
-    assert torch.equal(loaded.model.state_dict()[name], fresh.state_dict()[name])
-
-
 def test_what_cannot_be_loaded(tmp_path, pretrained, save_checkpoint):
     def refused(path, says, data=None):
         with pytest.raises((ValueError, FileNotFoundError), match=says):
@@ -105,11 +97,8 @@ def test_what_cannot_be_loaded(tmp_path, pretrained, save_checkpoint):
     (tmp_path / "dict.txt").write_text("one 1\ntwo 1\n")
     refused(pretrained, "checkpoint has 21 dictionary .* this model 7: .*dict.txt", tmp_path)
     state, other = torch.load(pretrained), tmp_path / "other.pt"
-    torch.save({"weights": torch.ones(1)}, other)
-    refused(other, "other.pt is not a checkpoint of fairseq-train")
-    for content in (pretrained.read_bytes()[:5000], b"some text\n", b""):
-        other.write_bytes(content)
-        refused(other, "other.pt is not a checkpoint of fairseq-train, or damaged")
+    other.write_bytes(pretrained.read_bytes()[:5000])
+    refused(other, "other.pt is not a checkpoint of fairseq-train, or damaged")
     torch.save({**state, "cfg": None, "args": None}, other)
     refused(other, "no flags of its run")
     state["cfg"]["model"]._name = state["cfg"]["model"].arch = "roberta_base"

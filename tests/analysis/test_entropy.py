@@ -3,7 +3,6 @@ split against a loop over fairseq's own batches."""
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -37,12 +36,12 @@ def spread(model, seed: int = 0):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-6)])
-@pytest.mark.parametrize("chunk_bytes", [1, 2000, 2**20])
-def test_entropy_by_its_definition(dtype, tolerance, chunk_bytes):
+def test_entropy_by_its_definition(monkeypatch, dtype, tolerance):
+    monkeypatch.setattr("fs_plugins.analysis.entropy.NODES", 7)  # of 20 at a time
     generator = torch.Generator().manual_seed(0)
     states, weight = (torch.randn(*s, generator=generator).to(dtype) for s in ((4, 5, 8), (30, 8)))
     bias = torch.randn(30, generator=generator).to(dtype)
-    bits = entropy_bits(states, weight, bias, chunk_bytes)
+    bits = entropy_bits(states, weight, bias)
     probs = (states.double() @ weight.double().t() + bias.double()).softmax(-1)
     expected = torch.tensor([[entropy_of(p) for p in row] for row in probs], dtype=torch.float64)
     assert bits.dtype == dtype and expected.std() > 0.3
@@ -50,57 +49,38 @@ def test_entropy_by_its_definition(dtype, tolerance, chunk_bytes):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_exlm_over_nodes_and_by_posterior(k, sparse):
+@pytest.mark.parametrize("graph", ["dag", "sparse"])
+def test_exlm_over_nodes_and_by_posterior(k, graph):
     symbols = builders.dictionary(20)
-    model = spread(builders.exlm(symbols, ext_state_num=k, state_graph="sparse" if sparse else "dag"))
+    model = spread(builders.exlm(symbols, ext_state_num=k, state_graph=graph))
     with torch.no_grad():
         model.encoder.query_linear.weight.mul_(8.0)  # transitions far from uniform, too
-    batch = builders.sample(
-        symbols,
-        [builders.sentence(symbols, 6, (2, 4)), builders.sentence(symbols, 4, (1,), seed=1, end=False)],
-    )
+    some = builders.sentence(symbols, 6, (2, 4)), builders.sentence(symbols, 4, (1,), seed=1, end=False)
+    batch = builders.sample(symbols, some)
     tokens, target = batch["net_input"]["src_tokens"], batch["target"]
-    states = exlm_entropy(model, tokens, target)
+    found, targets, finite = exlm_entropy(model, tokens, target)
     with torch.no_grad():
-        graph, _ = model(tokens, target=target)
-    probs, layout = graph.logits().softmax(-1), graph.layout
+        states, _ = model(tokens, target=target)
+    probs, layout = states.logits().softmax(-1), states.layout
     match = probs.log().gather(2, layout.targets[:, None].expand(-1, probs.shape[1], -1)).transpose(1, 2)
-    posterior, _ = oracles.dag_posteriors(match, graph.links, layout.node_lengths, layout.target_lengths)
-    assert states.finite.all()
+    posterior, _ = oracles.dag_posteriors(match, states.links, layout.node_lengths, layout.target_lengths)
+    assert finite.all() and torch.equal(targets, layout.targets)
     for b in range(2):
         bits = [entropy_of(p) for p in probs[b]]
         for i in range(int(layout.target_lengths[b])):
-            own = range(k * i, k * i + k)
-            assert float(states.plain[b, i]) == pytest.approx(sum(bits[u] for u in own) / k, abs=1e-10)
-            weights = posterior[b, i, : int(layout.node_lengths[b])].tolist()
-            assert sum(weights) == pytest.approx(1)
-            weighted = sum(w * h for w, h in zip(weights, bits, strict=False))
-            assert float(states.posterior[b, i]) == pytest.approx(weighted, abs=1e-8)
-            assert float(states.own_share[b, i]) == pytest.approx(sum(weights[u] for u in own), abs=1e-8)
-            if sparse or k == 1:  # then a target has no node but its own
-                assert float(states.own_share[b, i]) == pytest.approx(1)
+            own, weights = range(k * i, k * i + k), posterior[b, i].tolist()
+            expected = {
+                "entropy": sum(bits[u] for u in own) / k,
+                "entropy_posterior": sum(w * h for w, h in zip(weights, bits, strict=True)),
+                "own_share": sum(weights[u] for u in own),
+            }
+            assert {name: float(values[b, i]) for name, values in found.items()} == pytest.approx(
+                expected, abs=1e-8
+            )
+            if graph == "sparse" or k == 1:  # then a target has no node but its own
+                assert expected["own_share"] == pytest.approx(1)
             elif 0 < i < int(layout.target_lengths[b]) - 1:
-                assert abs(float(states.posterior[b, i] - states.plain[b, i])) > 1e-4
-
-
-def test_standard_errors_take_sentences_as_clusters():
-    """Over 400 corpora of 60 sentences, whose tokens have most of their variation in common, the estimates
-    have the spread that the errors say; the naive error would be less than half of it."""
-    rng = np.random.default_rng(1)
-    means, errors, naive = [], [], []
-    for _ in range(400):
-        mean, everything = ClusteredMean(), []
-        for _ in range(60):
-            values = rng.normal() + 0.3 * rng.normal(size=rng.integers(1, 20))
-            mean.add(torch.tensor(values)[None], torch.ones(1, len(values), dtype=torch.bool))
-            everything += values.tolist()
-        result = mean.result()
-        means.append(result.mean)
-        errors.append(result.standard_error)
-        naive.append(np.std(everything, ddof=1) / math.sqrt(len(everything)))
-    assert np.mean(errors) == pytest.approx(np.std(means, ddof=1), rel=0.1)
-    assert np.mean(naive) < np.std(means, ddof=1) / 2
+                assert abs(expected["entropy_posterior"] - expected["entropy"]) > 1e-4
 
 
 def test_only_the_wanted_count_and_nothing_gives_nothing():
@@ -125,7 +105,7 @@ def batch_of(loaded) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("k", [1, 2])
-def test_a_split_by_mlm_and_repeated_mlm(save_checkpoint, k):
+def test_a_split_by_mlm_and_repeated_mlm(save_checkpoint, monkeypatch, k):
     """Of Repeated MLM the tokens without a visible copy; also where the training left one masked token in ten
     visible, as fairseq does by default."""
     flags = REPEATED if k == 2 else {"spread": 2.0}
@@ -136,7 +116,9 @@ def test_a_split_by_mlm_and_repeated_mlm(save_checkpoint, k):
     wanted = masked.unflatten(1, (-1, k)).all(2)
     expected = bits.unflatten(1, (-1, k)).mean(2)[wanted]
     assert (k == 1) == (masked.sum() == len(expected) * k)
-    found = [corpus_entropy(loaded, batch_size=n) for n in (16, 1)]
+    found = [corpus_entropy(loaded)]
+    monkeypatch.setattr("fs_plugins.analysis.entropy.BATCH_TOKENS", 1)
+    found.append(corpus_entropy(loaded))
     for report in found:
         assert (report["k"], report["kind"]) == (k, ["mlm", "repeated_mlm"][k - 1])
         assert report["entropy"].tokens == len(expected)
@@ -148,15 +130,11 @@ def test_a_split_by_mlm_and_repeated_mlm(save_checkpoint, k):
 
 def test_a_split_by_exlm(save_checkpoint):
     loaded = load_checkpoint(save_checkpoint("exlm_base", **EXLM), device="cpu")
-    report = corpus_entropy(loaded, batch_size=7)
+    report = corpus_entropy(loaded)
     tokens, target, _ = batch_of(loaded)
-    states = exlm_entropy(loaded.model, tokens, target)
-    wanted = states.targets > loaded.dictionary.unk()
-    for name, values in (
-        ("entropy", states.plain),
-        ("entropy_posterior", states.posterior),
-        ("own_share", states.own_share),
-    ):
+    found, targets, _ = exlm_entropy(loaded.model, tokens, target)
+    wanted = targets > loaded.dictionary.unk()
+    for name, values in found.items():
         assert report[name].tokens == int(wanted.sum())
         assert report[name].mean == pytest.approx(float(values[wanted].double().mean()), rel=1e-5)
     assert (report["kind"], report["k"], report["nonfinite"]) == ("exlm", 2, 0)

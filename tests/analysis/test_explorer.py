@@ -1,8 +1,6 @@
 """Filling the masks of sentences with trained and random models."""
 
-import itertools
 import json
-import math
 
 import pytest
 import torch
@@ -72,38 +70,11 @@ def test_readings_say_where_their_words_go(save_checkpoint):
         assert reading.total_log_prob >= reading.log_prob - 1e-9
 
 
-def test_best_reading_by_enumeration(save_checkpoint):
-    """k = 2, one mask: all paths of three nodes with all words, from the numbers that the filling gives."""
-    path = save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm", ext_state_num=2, spread=2.0)
-    explorer = load(path)
-    size = len(explorer.checkpoint.dictionary)
-    filling = explorer.fill("this is <mask> .", top=size, samples=0)
-    nodes, E = filling.nodes, filling.transitions
-    prob = [{word.symbol: word.prob for word in node.words} for node in nodes]
-    scores = {
-        (u, word): prob[0]["<s>"] * E[0][u] * prob[u][word] * E[u][5] * prob[5]["</s>"]
-        for u, word in itertools.product(range(1, 5), prob[0])
-    }
-    (u, word), best = max(scores.items(), key=lambda item: item[1])
-    assert (filling.best.nodes, filling.best.words) == ([0, u, 5], [word])
-    assert filling.best.log_prob == pytest.approx(math.log(best))
-    total = sum(score for (_, other), score in scores.items() if other == word)
-    assert filling.best.total_log_prob == pytest.approx(math.log(total))
-
-
 def test_more_masks_than_positions(pretrained):
     explorer = load(pretrained)  # 64 positions, k = 3
     explorer.fill("<mask> " * 19 + ".", samples=0)  # 1 + (19 + 2) * 3 = 64
     with pytest.raises(ValueError, match="67 .*--max-positions 64"):
         explorer.fill("<mask> " * 20 + ".")
-
-
-def test_a_sparse_graph_has_no_edges_within_a_mask(save_checkpoint):
-    path = save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm", ext_state_num=2, state_graph="sparse")
-    filling = load(path).fill(TEXT, samples=20)
-    for reading in [filling.best_free, *filling.samples_free]:
-        tokens = [filling.nodes[u].token for u in reading.nodes]
-        assert len(set(tokens)) == len(tokens)
 
 
 def test_other_models(save_checkpoint):

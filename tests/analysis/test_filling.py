@@ -73,13 +73,6 @@ def test_fillings_do_not_depend_on_the_batch():
     assert not torch.equal(together[0], again[0])
 
 
-def test_a_graph_without_a_path_of_as_many_nodes_as_targets(monkeypatch):
-    predictor = MaskedPredictor(builders.exlm(WORDS, ext_state_num=2))
-    monkeypatch.setattr(filling.StateGraphReader, "draw", lambda *_: None)
-    with pytest.raises(ValueError, match="sample 7: the model has no path of 4 nodes through its 8"):
-        list(filling.draw_fillings(predictor, batch(), 3))
-
-
 def molecules(symbols, *smiles):
     ids = ([symbols.bos(), *map(symbols.index, one), symbols.eos()] for one in smiles)
     return [torch.tensor(one) for one in ids]
@@ -119,10 +112,3 @@ def test_originals_that_are_no_molecules_are_left_out(caplog):
     found = filling.filling(predictor, molecules(symbols, "CCO", "CC("), 0.3, fillings=4)
     assert found["valid"].sentences == 1
     assert "1 samples are no molecules" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("smiles", "expected"), [("OCC", "CCO"), ("C1CC", None), ("", None), ("C<mask>C", None), ("C C", None)]
-)
-def test_canonical(smiles, expected):
-    assert filling.canonical(smiles) == expected

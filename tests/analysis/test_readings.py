@@ -135,9 +135,3 @@ def chi_square(seen, exact) -> float:
         assert observed.pop() == 0
         expected.pop()
     return stats.chisquare(observed, expected).pvalue
-
-
-def test_shapes_that_do_not_fit():
-    words, links = graph(0)
-    with pytest.raises(ValueError, match=r"\(6, 4\).*\(5, 5\)"):
-        StateGraphReader(words, links[:5, :5], BOS, EOS)

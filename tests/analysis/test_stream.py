@@ -12,37 +12,28 @@ TEXTS += ["I see <mask> ."]
 
 def alone(model, text, pooling):
     """By the definition: the states of the text, encoded without padding."""
-    dictionary = model.checkpoint.dictionary
+    dictionary, copies = model.checkpoint.dictionary, model.checkpoint.copies
     words = [dictionary.index(word) for word in text.split()]
+    ids = [i for i in (0, *words, 2) for _ in range(copies)]
     with torch.no_grad():
-        states = model.checkpoint.model(torch.tensor([[0, *words, 2]]), features_only=True)[0][0]
-    k = model.checkpoint.states or 1  # <s> and </s> are expanded, words are not, but for <mask>
-    assert len(states) == 2 * k + len(words) + (k - 1) * words.count(dictionary.index("<mask>"))
+        states = model.checkpoint.model(torch.tensor([ids]), features_only=True)[0][0]
+    k = model.checkpoint.states or copies  # <s> and </s> are expanded, words are not, but for <mask>
+    assert len(states) == 2 * k + copies * len(words) + (k - copies) * words.count(dictionary.index("<mask>"))
     return states[0] if pooling == "first" else states[k:-k].mean(0)
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
-@pytest.mark.parametrize("kind", ["exlm", "mlm"])
-def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, kind, pooling):
-    path = pretrained if kind == "exlm" else save_checkpoint("p_roberta_base")
-    model = load_text_model(path, device="cpu", batch_tokens=40, window=3)
+@pytest.mark.parametrize("kind", ["exlm", "mlm", "repeated"])
+def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, monkeypatch, kind, pooling):
+    repeated = {"task": "repeated_masked_lm", "repeat_times": 3} if kind == "repeated" else {}
+    path = pretrained if kind == "exlm" else save_checkpoint("p_roberta_base", **repeated)
+    model = load_text_model(path, device="cpu", batch_tokens=40)
+    monkeypatch.setattr("fs_plugins.analysis.stream.WINDOW", 3)
     found = list(model.embed(TEXTS, pooling))
     assert [remark for _, remark in found] == [""] * len(TEXTS)
     for text, (vector, _) in zip(TEXTS, found, strict=True):
         assert vector.shape == (model.width,)
         torch.testing.assert_close(torch.from_numpy(vector), alone(model, text, pooling), rtol=0, atol=1e-5)
-
-
-def test_repeated_mlm_reads_each_token_as_often_as_it_was_trained(save_checkpoint):
-    path = save_checkpoint("p_roberta_base", task="repeated_masked_lm", repeat_times=3)
-    model = load_text_model(path, device="cpu")
-    tokens, _ = model.encode("I am")
-    words = [model.checkpoint.dictionary.index(word) for word in ("I", "am")]
-    assert tokens.tolist() == [index for index in (0, *words, 2) for _ in range(3)]
-    [(vector, _)] = model.embed(["I am"])
-    with torch.no_grad():
-        states = model.checkpoint.model(tokens[None], features_only=True)[0][0]
-    torch.testing.assert_close(torch.from_numpy(vector), states[0], rtol=0, atol=1e-5)
 
 
 def test_what_cannot_be_read_costs_no_other(pretrained):

@@ -68,7 +68,6 @@ def assert_close(actual, expected, rtol, atol):
 @pytest.mark.parametrize(("M", "L"), cases.SIZES)
 def test_equals_enumeration(each, M, L):
     cases.test_equals_enumeration(dag_loss, CPU, torch.float32, M, L)
-    cases.test_unit_potentials_count_paths(dag_loss, CPU, torch.float32, M, L)
 
 
 @pytest.mark.parametrize(("M", "L", "seed"), cases.PEAKED)
@@ -77,7 +76,6 @@ def test_peaked_inputs(each, M, L, seed):
 
 
 def test_the_ops_own_cases(each):
-    cases.test_probabilities_of_all_target_sequences_sum_to_one(dag_loss, CPU, torch.float32)
     cases.test_only_path_runs_through_vanishing_edges(dag_loss, CPU)
     cases.test_infeasible_sentences(dag_loss, CPU)
     cases.test_padding_is_never_read(dag_loss, CPU, torch.float32)

@@ -1,6 +1,5 @@
 """The DAG op, compiled and reference, against enumeration of all paths."""
 
-import itertools
 import math
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fs_plugins.custom_ops.dag_loss import dag_best_alignment, dag_loss
+from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 from tests import oracles
 
@@ -60,28 +59,6 @@ def test_equals_enumeration(loss, device, dtype, M, L):
     assert_equal(actual, by_enumeration(match, links, n, m))
 
 
-@pytest.mark.parametrize(("M", "L"), SIZES)
-def test_unit_potentials_count_paths(loss, device, dtype, M, L):
-    zeros = (torch.zeros(1, size, L, dtype=dtype, device=device) for size in (M, L))
-    count = loss(*zeros, lengths([L], device), lengths([M], device)).exp().item()
-    assert count == pytest.approx(len(list(oracles.paths(L, M))), rel=1e-6, abs=1e-9)
-
-
-def test_probabilities_of_all_target_sequences_sum_to_one(loss, device, dtype):
-    vocabulary, L = 3, 5
-    emissions = torch.randn(L, vocabulary, dtype=torch.float64).log_softmax(-1)  # [L, V]
-    _, links = oracles.random_graph(1, 1, L, seed=3)
-    total = 0.0
-    for m in range(1, L + 1):
-        sequences = torch.tensor(list(itertools.product(range(vocabulary), repeat=m)))  # [V^m, m]
-        match = emissions.T[sequences]  # [V^m, m, L]
-        count = len(sequences)
-        scores = (t.to(device, dtype) for t in (match, links.expand(count, L, L)))
-        log_prob = loss(*scores, lengths([L] * count, device), lengths([m] * count, device))
-        total += log_prob.exp().sum().item()
-    assert total == pytest.approx(1.0, abs=1e-12 if dtype == torch.float64 else 1e-5)
-
-
 def drawn_graph(data, B):
     """match, links, node lengths and target lengths of B sentences, in float64, some without a path."""
     L, M = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 7))
@@ -110,32 +87,6 @@ def test_drawn_graphs_equal_enumeration(data):
         log_prob, *posteriors = gradients(loss, match, links, n, m)
         torch.testing.assert_close(log_prob, expected[0], rtol=1e-12, atol=1e-10)
         assert_equal(posteriors, expected[1:], tolerance=1e-9)
-
-
-def score_of(alignment, match, links):
-    """Log-probability of one sentence's alignment [L], which is one path emitting 0, 1, 2, ..."""
-    nodes = (alignment >= 0).nonzero().flatten().tolist()
-    assert alignment[nodes].tolist() == list(range(len(nodes)))
-    score = sum(match[i, u].item() for i, u in enumerate(nodes))
-    return score + sum(links[v, u].item() for v, u in itertools.pairwise(nodes))
-
-
-@settings(deadline=None, max_examples=100)
-@given(data=st.data())
-def test_the_best_alignment_of_drawn_graphs_equals_enumeration(data):
-    match, links, n, m = drawn_graph(data, 1)
-    best, path = oracles.best_path(match[0], links[0], int(n), int(m))
-    alignment = dag_best_alignment(match, links, n, m)[0]
-    if path is None:
-        assert (alignment == -1).all()
-    else:
-        assert score_of(alignment, match[0], links[0]) == pytest.approx(best, rel=1e-12, abs=1e-10)
-        assert (alignment >= 0).sum() == m and alignment[0] == 0 and alignment[n - 1] == m - 1
-
-
-def test_ties_go_to_the_earliest_predecessor():
-    zeros = torch.zeros(1, 3, 6), torch.zeros(1, 6, 6)
-    assert dag_best_alignment(*zeros, lengths([6]), lengths([3]))[0].tolist() == [0, 1, -1, -1, -1, 2]
 
 
 PEAKED = [(4, 9, 1), (21, 84, 2), (21, 84, 3), (30, 33, 4), (77, 100, 5)]

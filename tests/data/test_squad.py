@@ -32,13 +32,11 @@ def test_an_answer_elsewhere_is_taken_at_its_nearest_place(tmp_path, caplog):
         assert read_squad([path]).questions[0].answers[0].start == expected
 
 
-def test_an_answer_that_is_not_there_is_counted_and_fatal_only_if_asked(tmp_path, caplog):
+def test_an_answer_that_is_not_there_is_counted(tmp_path, caplog):
     path = write(tmp_path / "a.json", squad_json(question("odd", [("1066", 3)]), question("q2")))
     squad = read_squad([path])
     assert squad.not_in_context == ["odd"] and squad.questions[0].answers == (Answer("1066", -1),)
     assert "1 of 2 questions have an answer that is not in their context: odd" in caplog.text
-    with pytest.raises(ValueError, match="1 of 2 questions have an answer that is not in their context: odd"):
-        read_squad([path], strict=True)
 
 
 CUT = gzip.compress(json.dumps(squad_json(question())).encode())[:-9]

@@ -32,7 +32,7 @@ def test_best_spans_equal_enumeration(T, longest, n, seed):
     kept = start.clone(), end.clone()
     scores, first, last = best_spans(start, end, longest, n)
     assert torch.equal(start, kept[0]) and torch.equal(end, kept[1])
-    assert scores.shape == first.shape == last.shape == (3, n)
+    assert scores.shape == first.shape == last.shape == (3, min(n, T * min(longest, T)))
     for b in range(3):
         spans = [
             (float(start[b, s] + end[b, e]), s, e)
@@ -165,20 +165,20 @@ def test_scores_by_hand(prediction, golds, exact, f1):
     assert scores(prediction, golds) == (exact, pytest.approx(f1))
 
 
-GOLDS = {"a": ["France"], "b": ["10th century"], "c": [], "d": []}
-ANSWERS = {"a": "france", "b": "the 10th", "c": "Rollo", "d": "Norse"}
+GOLDS = [["France"], ["10th century"], [], []]
+ANSWERS = ["france", "the 10th", "Rollo", "Norse"]
 
 
 def test_evaluate_by_hand():
-    odds = {"a": -3.0, "b": 0.5, "c": 0.4, "d": 2.0}
-    result = evaluate(ANSWERS, GOLDS, odds)  # a is answered; b, c, d are not
+    odds = np.array([-3.0, 0.5, 0.4, 2.0])
+    result = evaluate(ANSWERS, GOLDS, odds)  # the first is answered, the others are not
     assert (result["exact"], result["f1"]) == (75, 75)
     assert (result["HasAns_f1"], result["NoAns_f1"]) == (50, 100)
     assert (result["total"], result["HasAns_total"], result["NoAns_total"]) == (4, 2, 2)
     assert (result["best_exact"], result["best_exact_thresh"]) == (75, -3)
-    # answering b too gains 2/3 and loses c's 1
+    # answering the second too gains 2/3 and loses the third's 1
     assert (result["best_f1"], result["best_f1_thresh"]) == (75, -3)
-    odds["c"] = 0.6
+    odds[2] = 0.6
     result = evaluate(ANSWERS, GOLDS, odds, threshold=0.55)
     assert result["f1"] == result["best_f1"] == pytest.approx(100 * (1 + 2 / 3 + 2) / 4)
     assert result["best_f1_thresh"] == 0.5

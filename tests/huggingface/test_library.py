@@ -6,7 +6,7 @@ from torch._dynamo.testing import CompileCounter
 from torch.nn import functional as F
 
 from fs_plugins.huggingface.export import export
-from fs_plugins.models.hub import load_hub_interface
+from fs_plugins.models.mlm import RotaryRobertaModel
 from tests.huggingface.conftest import TEXTS
 
 MASKED = "this is <mask> news , and I am very glad"
@@ -16,7 +16,7 @@ MASKED = "this is <mask> news , and I am very glad"
 def test_fill_mask(kind, folders, checkpoints, corpus, transformers):
     """The pipeline's words and probabilities are those of fairseq's hub interface."""
     found = transformers.pipeline("fill-mask", str(folders[kind]), trust_remote_code=True)(MASKED)
-    hub = load_hub_interface(checkpoints[kind].parent, checkpoints[kind].name, corpus)
+    hub = RotaryRobertaModel.from_pretrained(checkpoints[kind].parent, checkpoints[kind].name, corpus)
     expected = hub.fill_mask(MASKED)
     assert [one["token_str"].strip() for one in found] == [word.strip() for _, _, word in expected]
     assert [one["score"] for one in found] == pytest.approx([p for _, p, _ in expected], rel=1e-4)

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from fs_plugins.modules.state_expansion import gather_tokens
 from tests import builders
 
 WORDS = builders.dictionary(20)
@@ -17,16 +16,6 @@ SENTENCES = [  # of different lengths, one cut off before its </s>
 
 def exlm(J, **flags):
     return builders.exlm(WORDS, encoder_layers=LAYERS, ext_state_num=K, expand_from_layer=J, **flags)
-
-
-def plain_mlm(model):
-    """A vanilla MLM with the weights that ExLM's encoder has."""
-    flags = {**builders.SMALL, "encoder_layers": LAYERS}
-    flags["encoder_normalize_before"] = model.args.encoder_normalize_before
-    mlm = builders.model("p_roberta_base", WORDS, **flags)
-    weights = mlm.state_dict()
-    mlm.load_state_dict({name: model.state_dict()[name] for name in weights})
-    return mlm
 
 
 def by_hand(model, tokens, targets, J):
@@ -95,27 +84,6 @@ def test_equals_the_first_layers_on_tokens_and_the_others_on_their_copies(J, fla
     actual, wanted = (torch.autograd.grad(x, parameters) for x in (loss, expected_loss))
     for a, b in zip(actual, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
-
-
-@pytest.mark.parametrize("pre_norm", [True, False])
-@pytest.mark.parametrize("J", range(1, LAYERS + 1))
-def test_without_masks_the_first_layers_are_the_vanilla_mlms(J, pre_norm):
-    model = exlm(J, arch="p_roberta_ext_denselink_base", encoder_normalize_before=pre_norm)
-    tokens = torch.stack([builders.sentence(WORDS, 6, [], seed=seed)[0] for seed in (3, 4)])
-    with torch.no_grad():
-        features, extra = model.encoder(tokens, features_only=True, return_all_hiddens=True)
-        wanted, plain = plain_mlm(model).encoder(tokens, features_only=True, return_all_hiddens=True)
-    layout = extra["layout"]
-    assert len(extra["inner_states"]) == LAYERS + 1
-    for n in range(J + 1):
-        copied = extra["inner_states"][n].transpose(0, 1)  # [B, N, d]
-        expected = plain["inner_states"][n].transpose(0, 1)
-        assert copied.shape == features.shape
-        torch.testing.assert_close(gather_tokens(copied, layout.first_states), expected, rtol=1e-5, atol=1e-5)
-    if J == LAYERS:
-        torch.testing.assert_close(gather_tokens(features, layout.first_states), wanted, rtol=1e-5, atol=1e-5)
-    else:
-        assert not torch.allclose(gather_tokens(features, layout.first_states), wanted, atol=1e-3)
 
 
 @pytest.mark.parametrize("J", [1, LAYERS])

@@ -36,8 +36,8 @@ def batch():
     return tokens, coordinates, tokens.ne(1)
 
 
-def plain_layer(layer, x, rotation, attend, pre_norm, dropout=0.0, activation_dropout=0.0):
-    """The layer by its definition, in training where there is dropout."""
+def plain_layer(layer, x, rotation, attend, pre_norm, dropout, activation_dropout):
+    """The layer by its definition, in training."""
 
     def attention(y):
         return F.dropout(layer.self_attn(y, rotation, attend), dropout)
@@ -54,37 +54,23 @@ def plain_layer(layer, x, rotation, attend, pre_norm, dropout=0.0, activation_dr
 
 
 @pytest.mark.parametrize("pre_norm", [True, False])
-def test_equals_its_definition(pre_norm):
-    model = encoder(encoder_normalize_before=pre_norm).eval()
+@pytest.mark.parametrize("rates", [(0.0, 0.0), (0.3, 0.0), (0.0, 0.3), (0.2, 0.4)])
+def test_equals_its_definition(pre_norm, rates):
+    """Dropout stands after the embedding, each block and the activation."""
+    flags = {"dropout": rates[0], "activation_dropout": rates[1]}
+    model = encoder(encoder_normalize_before=pre_norm, **flags).train()
     tokens, coordinates, is_token = batch()
-    x = model.embed_tokens(tokens)
-    rotation = model.rot_emb.tables(coordinates, x.dtype)
-    hiddens = [x]
+    torch.manual_seed(5)
+    hiddens = [F.dropout(model.embed_tokens(tokens), rates[0])]
+    rotation = model.rot_emb.tables(coordinates, torch.float32)
     for layer in model.layers:
-        x = plain_layer(layer, x, rotation, is_token[:, None, None], pre_norm)
+        x = plain_layer(layer, hiddens[-1], rotation, is_token[:, None, None], pre_norm, *rates)
         hiddens.append(x)
+    torch.manual_seed(5)
     features, states = model(tokens, coordinates, is_token, return_all_hiddens=True)
-    torch.testing.assert_close(features, model.emb_layer_norm_after(x))
+    torch.testing.assert_close(features, model.emb_layer_norm_after(hiddens[-1]))
     for actual, expected in zip(states, hiddens, strict=True):
         torch.testing.assert_close(actual.transpose(0, 1), expected)
-
-
-@pytest.mark.parametrize("pre_norm", [True, False])
-@pytest.mark.parametrize("rates", [(0.3, 0.0), (0.0, 0.3), (0.2, 0.4)])
-def test_dropout_stands_after_the_embedding_each_block_and_the_activation(pre_norm, rates):
-    dropout, activation_dropout = rates
-    model = encoder(
-        encoder_normalize_before=pre_norm, dropout=dropout, activation_dropout=activation_dropout
-    ).train()
-    tokens, coordinates, is_token = batch()
-    torch.manual_seed(5)
-    x = F.dropout(model.embed_tokens(tokens), dropout)
-    rotation = model.rot_emb.tables(coordinates, x.dtype)
-    for layer in model.layers:
-        x = plain_layer(layer, x, rotation, is_token[:, None, None], pre_norm, *rates)
-    torch.manual_seed(5)
-    features, _ = model(tokens, coordinates, is_token)
-    torch.testing.assert_close(features, model.emb_layer_norm_after(x))
 
 
 def test_no_padding_needs_no_mask():

@@ -6,29 +6,30 @@ import torch
 from fs_plugins.modules.rotary import RotaryEmbedding, rotate_
 
 
-def rotate_by_complex_numbers(x, first, second):
-    """x [N, head_dim], coordinates [N]: each half as complex numbers times e^(i * coordinate * frequency)."""
-    halves = []
-    for half, coordinate in zip(x.double().chunk(2, dim=-1), (first, second), strict=True):
-        h = half.shape[-1]
+def rotate_by_complex_numbers(x, coordinates):
+    """x [N, head_dim], coordinates [N, dimensions]: each part of the head as complex numbers times
+    e^(i * coordinate * frequency)."""
+    turned = []
+    for part, coordinate in zip(x.double().chunk(coordinates.shape[1], dim=-1), coordinates.T, strict=True):
+        h = part.shape[-1]
         frequencies = torch.tensor([10000.0 ** (-2 * j / h) for j in range(h // 2)], dtype=torch.float64)
-        turned = torch.complex(half[:, : h // 2], half[:, h // 2 :])
-        turned = turned * torch.polar(torch.ones(1, dtype=torch.float64), coordinate[:, None] * frequencies)
-        halves.append(torch.cat([turned.real, turned.imag], dim=-1))
-    return torch.cat(halves, dim=-1)
+        angles = coordinate.double()[:, None] * frequencies
+        numbers = torch.complex(part[:, : h // 2], part[:, h // 2 :]) * torch.polar(angles * 0 + 1, angles)
+        turned += [numbers.real, numbers.imag]
+    return torch.cat(turned, dim=-1)
 
 
+@pytest.mark.parametrize("dimensions", [1, 2])
 @pytest.mark.parametrize("head_dim", [4, 8, 12, 64])
-def test_equals_complex_rotation(head_dim):
-    N = 9
-    first, second = torch.randint(0, 500, (1, N)), torch.randint(0, 5, (1, N))
+def test_equals_complex_rotation(head_dim, dimensions):
+    N, rope = 9, RotaryEmbedding(head_dim, dimensions)
+    assert rope.inv_freq.shape == (head_dim // dimensions // 2,)
+    coordinates = torch.stack([torch.randint(0, most, (1, N)) for most in (500, 5)[:dimensions]], dim=-1)
     x = torch.randn(1, N, 2, 3, head_dim)
-    turned = rotate_(
-        x.clone(), *RotaryEmbedding(head_dim).tables(torch.stack([first, second], dim=-1), x.dtype)
-    )
+    turned = rotate_(x.clone(), *rope.tables(coordinates, x.dtype))
     for role in range(2):
         for head in range(3):
-            expected = rotate_by_complex_numbers(x[0, :, role, head], first[0].double(), second[0].double())
+            expected = rotate_by_complex_numbers(x[0, :, role, head], coordinates[0])
             torch.testing.assert_close(turned[0, :, role, head].double(), expected, rtol=1e-4, atol=1e-4)
 
 
@@ -52,16 +53,3 @@ def test_state_dict_and_half_precision():
     cos, _ = rope.tables(torch.tensor([[[400, 0]]]), torch.float16)
     assert cos.dtype == torch.float16
     torch.testing.assert_close(cos[0, 0, 0, 0, 0, 1].float(), (400 * exact).cos(), rtol=0, atol=1e-3)
-
-
-def test_one_dimension_turns_the_whole_head():
-    x, index = torch.randn(1, 5, 1, 1, 8), torch.tensor([[0, 1, 5, 9, 300]])
-    rope = RotaryEmbedding(8, dimensions=1)
-    assert rope.inv_freq.shape == (4,)
-    turned = rotate_(x.clone(), *rope.tables(index[..., None], x.dtype)).flatten(2)[0]
-    pairs = torch.complex(x.flatten(2)[0, :, :4].double(), x.flatten(2)[0, :, 4:].double())
-    angles = index[0, :, None].double() * 10000.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
-    expected = pairs * torch.polar(torch.ones_like(angles), angles)
-    torch.testing.assert_close(
-        turned.double(), torch.cat([expected.real, expected.imag], -1), rtol=1e-4, atol=1e-4
-    )

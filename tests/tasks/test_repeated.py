@@ -1,4 +1,4 @@
-"""Repeated MLM: batches, the corrupted proportion, fine-tuning."""
+"""Repeated MLM: batches and the corrupted proportion."""
 
 import math
 
@@ -8,12 +8,7 @@ import torch
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.logging import metrics
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
-from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
-from fs_plugins.tasks.glue import (
-    RepeatedSentencePredictionConfig,
-    RepeatedSentencePredictionTask,
-)
 from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
 from tests import builders
 
@@ -97,15 +92,8 @@ class NoModel(torch.nn.Module):
 @pytest.mark.parametrize(("k", "p"), [(1, 0.0225), (2, 0.387), (4, 0.622), (8, 0.789)])
 def test_corrupted_proportion_is_that_of_the_paper(corpus, k, p):
     """Figure 4, from real batches: p^k within 3 standard errors (appendix C's variance)."""
-    task = load(
-        RepeatedMaskedLMTask,
-        RepeatedMaskedLMConfig,
-        corpus,
-        repeat_times=k,
-        mask_prob=p,
-        leave_unmasked_prob=0.0,
-        random_token_prob=0.0,
-    )
+    settings = {"repeat_times": k, "mask_prob": p, "leave_unmasked_prob": 0.0, "random_token_prob": 0.0}
+    task = load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, **settings)
     logs = [task.valid_step(batch, NoModel().eval(), NoModel())[2] for batch in batches(task, 32)]
     tokens = sum(int(log["original_tokens"]) for log in logs)
     corrupted = sum(int(log["corrupted"]) for log in logs)
@@ -138,60 +126,3 @@ def test_corrupted_proportion_is_logged(corpus):
 def test_bad_settings(corpus, settings, says):
     with pytest.raises(ValueError, match=says):
         load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, **settings)
-
-
-@pytest.fixture(scope="module")
-def classification(tmp_path_factory):
-    folder, rng = tmp_path_factory.mktemp("classification"), np.random.default_rng(2)
-    dictionary = builders.dictionary(50)
-    dictionary.symbols = dictionary.symbols[:-1]
-    labels = builders.dictionary(["yes", "no"])
-    labels.symbols = labels.symbols[:-1]
-    lengths = rng.integers(3, 20, 60)
-    builders.write_split(folder / "input0", "train", [words(rng, n) for n in lengths], dictionary)
-    builders.write_split(folder / "label", "train", [[4 + int(n % 2), labels.eos()] for n in lengths], labels)
-    return folder
-
-
-def load_classification(task_class, config_class, folder, **settings):
-    settings = {"num_classes": 2, "init_token": WORDS.bos(), "regression_target": False, **settings}
-    config = config_class(data=str(folder), seed=3, **settings)
-    task = task_class.setup_task(config)
-    task.load_dataset("train")
-    return task
-
-
-def test_fine_tuning_repeats_the_input(classification):
-    theirs = load_classification(SentencePredictionTask, SentencePredictionConfig, classification)
-    ours = load_classification(
-        RepeatedSentencePredictionTask,
-        RepeatedSentencePredictionConfig,
-        classification,
-        repeat_times=3,
-        max_positions=30,
-    )
-    assert ours.max_positions() == 10
-    everything = {int(i): b for b in batches(theirs, 1) for i in b["id"]}
-    seen = 0
-    for batch in batches(ours, 4):
-        assert batch["ntokens"] == batch["net_input"]["src_lengths"].sum()
-        for row, i in enumerate(batch["id"].tolist()):
-            tokens = everything[i]["net_input"]["src_tokens"][0]
-            assert len(tokens) <= 10  # longer ones are filtered out, by their length before the repetition
-            assert torch.equal(
-                batch["net_input"]["src_tokens"][row, : 3 * len(tokens)], tokens.repeat_interleave(3)
-            )
-            assert batch["net_input"]["src_tokens"][row, 3 * len(tokens) :].eq(WORDS.pad()).all()
-            assert batch["net_input"]["src_lengths"][row] == 3 * len(tokens)
-            assert torch.equal(batch["target"][row], everything[i]["target"][0])
-            seen += 1
-    assert seen == sum(b["net_input"]["src_lengths"].item() <= 10 for b in everything.values()) > 10
-
-
-def test_max_tokens_counts_the_copies(classification):
-    task = load_classification(
-        RepeatedSentencePredictionTask, RepeatedSentencePredictionConfig, classification, repeat_times=4
-    )
-    iterator = task.get_batch_iterator(task.dataset("train"), max_tokens=160, seed=1)
-    for batch in iterator.next_epoch_itr(shuffle=False):
-        assert batch["net_input"]["src_tokens"].numel() <= 160

@@ -30,7 +30,7 @@ def read_split(data: Path, split: str, info: PropertyInfo) -> tuple[list[list[st
     with path.open(encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file][1:]
     path = data / f"{split}.labels.npy"
-    return rows, read_labels(path, len(rows), len(info.names), not info.regression)
+    return rows, read_labels(path, len(rows), len(info.names))
 
 
 def rows_sha256(rows: list[list[str]], labels: np.ndarray) -> str:

@@ -132,7 +132,7 @@ def test_predictions_are_those_of_the_evaluation(finetuned, tmp_path):
 
 
 @pytest.mark.slow
-def test_windows_keep_the_order(finetuned):
+def test_windows_keep_the_order(finetuned, monkeypatch):
     loaded = load_checkpoint(finetuned / "seed-1" / "checkpoint_best.pt", device="cpu")
     strings = molecules(40) + ["C("] + molecules(5)
     whole = list(MoleculeModel(loaded).predict(strings))
@@ -144,7 +144,8 @@ def test_windows_keep_the_order(finetuned):
             taken += 1
             yield string
 
-    results = MoleculeModel(loaded, window=7, batch_tokens=50).predict(counted())
+    monkeypatch.setattr("fs_plugins.analysis.stream.WINDOW", 7)
+    results = MoleculeModel(loaded, batch_tokens=50).predict(counted())
     first = next(results)
     assert taken == 7  # no more is read than is needed
     for (one, remark), (other, same) in zip(whole, [first, *results], strict=True):
