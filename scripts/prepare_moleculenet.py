@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from lib.command_line import UserError, argument_parser, run_main
 from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import new_folder, sha256, write_json
 from lib.moleculenet import encoding, reading
-from lib.moleculenet.datasets import KNOWN
+from lib.moleculenet.datasets import KNOWN, OTHER, KnownSet
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, fingerprint, label_scale
@@ -54,22 +55,16 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def read_source(args: argparse.Namespace) -> reading.Table:
-    known, classification = KNOWN.get(args.dataset), args.kind == "classification"
+def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], list[reading.Row]]:
+    """The properties and the molecules of the source."""
+    names, classification = args.label_columns or known.labels, args.kind == "classification"
+    if args.source.is_dir():
+        return reading.read_lmdbs(args.source, names, classification)
+    column = args.smiles_column or known.smiles
     try:
-        if args.source.is_dir():
-            names = args.label_columns or (list(known.labels) if known else [])
-            return reading.read_lmdbs(args.source, names, classification)
-        return reading.read_csv(
-            args.source,
-            args.smiles_column or (known.smiles if known else "smiles"),
-            args.label_columns or (known.labels if known else ()),
-            known.ignored if known else (),
-            classification,
-            args.split_column,
-        )
+        return reading.read_csv(args.source, column, names, known.ignored, classification, args.split_column)
     except UserError as error:
-        if known or args.label_columns:
+        if known is not OTHER or args.label_columns:
             raise
         raise UserError(
             f"{error} ('{args.dataset}' is not one of {', '.join(KNOWN)}, whose columns are known: "
@@ -93,26 +88,26 @@ def prepare(args: argparse.Namespace) -> dict:
     Raises:
         UserError: for input that cannot be used, or a checkpoint that does not fit it.
     """
-    known, lmdbs = KNOWN.get(args.dataset), args.source.is_dir()
+    known, lmdbs = KNOWN.get(args.dataset, OTHER), args.source.is_dir()
     args.split = args.split or ("given" if lmdbs else "scaffold")
     if lmdbs and args.split != "given":
         raise UserError("LMDBs are split already: leave out --split, or use --split given")
     if not lmdbs and (args.split == "given") != (args.split_column is not None):
         raise UserError("--split given and --split-column NAME go together")
-    allow = args.valence == "allow" if args.valence else bool(known and known.allow_valence)
+    allow = args.valence == "allow" if args.valence else known.allow_valence
     canonical = args.smiles == "canonical"
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
-        table = read_source(args)
+        names, rows = read_source(args, known)
         molecules, entries, unknown = encoding.encode(
-            table, dictionary.symbols, canonical, allow, args.max_unknown
+            rows, dictionary.symbols, canonical, allow, args.max_unknown
         )
         splits = split_molecules(args, molecules)
         labels = {name: np.array([m.row.labels for m in rows], np.float32) for name, rows in splits.items()}
-        remarks = encoding.remarks_on(labels, table.names, args.kind == "classification")
+        remarks = encoding.remarks_on(labels, names, args.kind == "classification")
         remarks += encoding.repeated_molecules(splits)
         mean, std = label_scale(labels["train"], args.kind)
-        info = PropertyInfo(args.kind, tuple(table.names), mean, std, canonical, allow)
+        info = PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow)
         sizes = encoding.write_folder(folder, splits, labels, entries, dictionary)
         if args.checkpoint is not None:
             remarks += check_checkpoint(args, max(size["longest"] for size in sizes.values()))
@@ -152,24 +147,25 @@ def check_checkpoint(args: argparse.Namespace, longest: int) -> list[str]:
 
 def describe(args: argparse.Namespace, description: dict) -> str:
     sizes = [description["sizes"][split] for split in molecule_splits.PARTS]
-    counts = "/".join(f"{size['molecules']:,}" for size in sizes)
-    kind = description["split"]["kind"]
+    counts, known = [size["molecules"] for size in sizes], KNOWN.get(args.dataset, OTHER)
+    names, kind = description["names"], description["split"]["kind"]
     lines = [
-        f"{args.output}: {len(description['names'])} properties ({description['kind']}), {counts} molecules "
+        f"{args.output}: {len(names)} properties ({description['kind']}), {_slashed(counts)} molecules "
         f"(train/valid/test, {kind} split), at most {max(size['longest'] for size in sizes)} tokens",
-        f"  properties: {textwrap.shorten(', '.join(description['names']), 100, placeholder=', ...')}",
+        f"  properties: {textwrap.shorten(', '.join(names), 100, placeholder=', ...')}",
     ]
-    known = KNOWN.get(args.dataset)
-    if known is not None and kind == "scaffold" and tuple(s["molecules"] for s in sizes) != known.sizes:
-        lines.append(
-            f"  table 9 of the paper has {'/'.join(f'{n:,}' for n in known.sizes)}: see docs/finetune.md"
-        )
+    if known is not OTHER and kind == "scaffold" and counts != list(known.sizes):
+        lines.append(f"  table 9 of the paper has {_slashed(known.sizes)}: see docs/finetune.md")
     if description["skipped"]:
         lines.append(f"  {description['skipped']} rows skipped: see {args.output / 'report.tsv'}")
     if unknown := description["unknown_tokens"]:
         named = ", ".join(f"{token} ({n})" for token, n in list(unknown.items())[:10])
         lines.append(f"  {len(unknown)} unknown tokens became <unk>: {named}, see report.tsv")
     return "\n".join(lines + [f"  {remark}" for remark in description["remarks"]])
+
+
+def _slashed(counts: Sequence[int]) -> str:
+    return "/".join(f"{count:,}" for count in counts)
 
 
 def main(arguments: list[str] | None = None) -> int:

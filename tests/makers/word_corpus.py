@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from lib.corpora import binarise
-from lib.corpora.blocks import Block, EncodedBlock, Rejection, packed
+from lib.corpora.binarise import Block, EncodedBlock, Rejection
+from lib.corpora.indexed import packed
 
 LINES_OF_A_BLOCK = 3
 
@@ -44,7 +45,7 @@ class WordEncoder:
 
 
 def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, **options):
-    settings, inputs = options.pop("settings", {}), binarise.states_of("--train", sources)
+    settings, inputs = options.pop("settings", {}), binarise.states_of({"--train": sources})
     encoder = encoder or WordEncoder()
     return binarise.binarise(output, settings, inputs, sources, blocks, encoder, workers=workers, **options)
 

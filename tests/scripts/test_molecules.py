@@ -1,6 +1,7 @@
 """Molecules in, rows out: no row is lost, and what is written is named."""
 
 import argparse
+from collections import Counter
 
 import molecules
 import pytest
@@ -37,15 +38,16 @@ def test_where_results_go(tmp_path):
 
 
 def test_results_are_counted(tmp_path):
-    def results(*found):
-        return molecules.Results(iter("ABC"), lambda smiles: ((next(smiles), one)[1] for one in found))
+    def summary(*found):
+        counts = Counter()
+        results = molecules.results_of(
+            lambda smiles: (next(smiles) and one for one in found), iter("ABC"), counts
+        )
+        assert [smiles for smiles, *_ in results] == ["A", "B", "C"]
+        return molecules.summary(counts, tmp_path)
 
-    counted = results((1.0, ""), (None, "not a SMILES"), (2.0, "unknown tokens"))
-    assert [smiles for smiles, *_ in counted] == ["A", "B", "C"]
-    assert counted.summary(tmp_path).endswith(
+    assert summary((1.0, ""), (None, "not a SMILES"), (2.0, "unknown tokens")).endswith(
         "3 molecules, 1 of them could not be read (empty rows, with the reason), 1 with a remark"
     )
-    counted = results((None, "not a SMILES"))
-    list(counted)
-    with pytest.raises(UserError, match="none of 1 molecules could be read: see the remarks in"):
-        counted.summary(tmp_path)
+    with pytest.raises(UserError, match="none of 3 molecules could be read: see the remarks in"):
+        summary(*[(None, "not a SMILES")] * 3)

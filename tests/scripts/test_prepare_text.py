@@ -10,7 +10,8 @@ import prepare_text
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from lib.corpora import documents
+from lib.corpora import binarise
+from lib.corpora import text as corpus
 
 from tests.builders import (
     CORPUS,
@@ -40,7 +41,7 @@ def sentences(folder: Path, split: str, bpe: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("layout", documents.LAYOUTS)
+@pytest.mark.parametrize("layout", corpus.LAYOUTS)
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_every_layout(layout, ending, bpe, tmp_path):
     valid = write_file(tmp_path / "valid.txt", "a line\n")
@@ -83,11 +84,11 @@ def test_the_split_is_by_document_and_by_its_content_only(bpe, tmp_path):
 
 
 def test_a_document_longer_than_a_block(bpe, tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "PIECE_BYTES", 100)
-    monkeypatch.setattr(documents, "BLOCK_BYTES", 150)
+    monkeypatch.setattr(corpus, "PIECE_BYTES", 100)
+    monkeypatch.setattr(binarise, "BLOCK_BYTES", 150)
     long = [f"Line {i} of the long one." for i in range(50)]
     source = write_file(tmp_path / "a.txt", "short one\n\n" + "\n".join(long) + "\n\nlast one\n")
-    blocks = list(documents.blocks_of(source, "paragraphs"))
+    blocks = list(corpus.blocks_of(source, {source: "paragraphs"}))
     assert len(blocks) > 5
     pieces = [piece for block in blocks for piece in block.payload]
     assert len({piece.key for piece in pieces}) == 3

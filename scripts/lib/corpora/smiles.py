@@ -8,9 +8,10 @@ from pathlib import Path
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
-from lib.corpora.blocks import Block, EncodedBlock, Rejection, packed
-from lib.corpora.lmdb_reader import LmdbValueError, decode_value, smiles_of
-from lib.corpora.readers import LMDB, Record
+from lib.corpora.binarise import Block, EncodedBlock, Rejection
+from lib.corpora.indexed import packed
+from lib.corpora.lmdb_reader import LmdbValueError, decode_value
+from lib.corpora.molecules import LMDB, Record
 
 EOS = "</s>"
 
@@ -47,9 +48,9 @@ class SmilesEncoder:
         table = {EOS: 0} if self.ids is None else self.ids
         splits, rejections = {"train": [], "valid": []}, []
         for record in block.payload:
+            if block.path.suffix.lower() == LMDB:
+                record = _unpickled(record)
             try:
-                if block.path.suffix.lower() == LMDB:
-                    record = _unpickled(record)
                 smiles, tokens = self.read(record)
             except RejectedError as error:
                 text = record.content.decode("utf-8", errors="backslashreplace")
@@ -95,6 +96,7 @@ class SmilesEncoder:
 def _unpickled(record: Record) -> Record:
     """The SMILES of a record of an LMDB file."""
     try:
-        return Record(record.place, smiles_of(decode_value(record.content)).encode(errors="surrogateescape"))
+        smiles = decode_value(record.content)["smi"]
     except LmdbValueError as error:
         return Record(record.place, b"", str(error))
+    return Record(record.place, smiles.encode(errors="surrogateescape"))

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,12 +23,21 @@ from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_m
 from fs_plugins.data.property_info import one_class_only
 from fs_plugins.data.smiles_tokens import tokenize
 from lib.command_line import UserError
-from lib.corpora.blocks import packed
-from lib.corpora.indexed import indexed_dataset
+from lib.corpora.indexed import indexed_dataset, packed
 from lib.files import write_lines
-from lib.moleculenet.reading import Entry, Row, Table
+from lib.moleculenet.reading import Row
 
 LISTED = 5  # properties that a remark names
+
+
+class Entry(NamedTuple):
+    """What happened to a molecule: a row of report.tsv."""
+
+    line: int
+    split: str
+    status: str  # "skipped" or "kept"
+    reason: str
+    smiles: str
 
 
 @dataclass
@@ -46,9 +56,9 @@ Splits = dict[str, list[Encoded]]  # "train", "valid", "test"
 
 
 def encode(
-    table: Table, symbols: Sequence[str], canonical: bool, allow_valence: bool, max_unknown: float
+    rows: list[Row], symbols: Sequence[str], canonical: bool, allow_valence: bool, max_unknown: float
 ) -> tuple[list[Encoded], list[Entry], Counter]:
-    """Reads every molecule of a table.
+    """Reads every molecule.
 
     Args:
         symbols: the dictionary's; molecules with other tokens are kept, with ``<unk>``, and reported.
@@ -61,13 +71,16 @@ def encode(
     Raises:
         UserError: if no molecule is left, or too many have unknown tokens.
     """
-    known, molecules, entries = set(symbols), [], list(table.skipped)
+    known, molecules, entries = set(symbols), [], []
     unknown_tokens, affected = Counter(), 0
-    for row in table.rows:
+    for row in rows:
 
         def report(status: str, reason: str, row: Row = row) -> None:
             entries.append(Entry(row.line, row.split, status, reason, row.smiles))
 
+        if row.fault:
+            report("skipped", row.fault)
+            continue
         try:
             molecule = parse_molecule(row.smiles, allow_valence)
             standard = canonical_smiles(molecule, row.smiles)
@@ -86,10 +99,11 @@ def encode(
             unknown_tokens += unknown
             report("kept", f"unknown tokens {' '.join(sorted(unknown))}")
         molecules.append(Encoded(row, smiles, tokens, murcko_scaffold(molecule), standard))
-    if affected > max_unknown * len(table.rows):
-        named = ", ".join(f"{token} ({count})" for token, count in unknown_tokens.most_common(15))
+    count = sum(not row.fault for row in rows)
+    if affected > max_unknown * count:
+        named = ", ".join(f"{token} ({times})" for token, times in unknown_tokens.most_common(15))
         raise UserError(
-            f"{affected} of {len(table.rows)} molecules have tokens missing from the dictionary: {named}. "
+            f"{affected} of {count} molecules have tokens missing from the dictionary: {named}. "
             "Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
         )
     if not molecules:
@@ -112,8 +126,8 @@ def write_folder(
     sizes = {}
     for split, molecules in splits.items():
         sentences = [[*map(dictionary.index, one.tokens), dictionary.eos()] for one in molecules]
-        with indexed_dataset(folder / split, len(dictionary) + 1) as dataset:
-            dataset.add(*packed(sentences))
+        with indexed_dataset(folder / split, len(dictionary) + 1) as add:
+            add(*packed(sentences))
         np.save(folder / f"{split}.labels.npy", labels[split])
         _write_tsv(folder / f"{split}.tsv", ("line", "smiles"), ((m.row.line, m.smiles) for m in molecules))
         sizes[split] = {"molecules": len(molecules), "longest": 1 + max(map(len, sentences))}
@@ -134,6 +148,7 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
         UserError: if that holds for all properties in the training set, so that nothing could be learned.
     """
     remarks = []
+    what = "lack labels of both classes (no ROC-AUC there)" if classification else "have no label"
     for split, values in labels.items():
         useless = one_class_only(values) if classification else np.isnan(values).all(0)
         if useless.all() and split == "train":
@@ -147,7 +162,6 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
             found = [name for name, one in zip(names, useless, strict=True) if one]
             named = ", ".join(found[:LISTED])
             named += f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
-            what = "lack labels of both classes (no ROC-AUC there)" if classification else "have no label"
             remarks.append(f"{split}: {len(found)} of {len(names)} properties {what}: {named}")
     return remarks
 

@@ -127,8 +127,7 @@ def test_a_killed_worker_is_an_error(sources, tmp_path):
     run = start(tmp_path / "out", sources, 2, tmp_path / "log")
     until((tmp_path / "log").exists, "a worker")
     for pid in children(run.pid):
-        if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
     assert run.wait(60) == 1
     assert "a worker was killed, most likely because memory ran out" in run.stderr.read()
 

@@ -2,7 +2,7 @@
 
 import pytest
 from lib.command_line import UserError
-from lib.glue.files import file_of, read_split
+from lib.glue.binarise import file_of, read_split
 from lib.glue.tasks import TASKS
 
 from tests.builders import write_file
