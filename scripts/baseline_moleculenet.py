@@ -38,7 +38,7 @@ def run(argv: list[str] | None) -> None:
     info = PropertyInfo.from_dict(read_folder(args.data))
     own = "trees" if args.model == "forest" else "max_epoch"
     settings = {name: getattr(args, name) for name in ("model", "seed", own)}
-    splits = {name: Split.read(args.data, name, info) for name in ("train", *SPLITS)}
+    splits = {name: Split.read(args.data, name) for name in ("train", *SPLITS)}
     inputs = {name: split.sha256 for name, split in splits.items()}
     if args.model == "dmpnn":
         dmpnn.check_installed()

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.corpora.molecules import DEFAULT_COLUMN, records_in
+from lib.corpora.molecules import DEFAULT_COLUMN, TEXT_FORMATS, format_of, records_in
 from lib.files import atomic
 
 
@@ -54,20 +53,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def load_model(args: argparse.Namespace):
-    """The MoleculeModel that the arguments ask for.
-
-    Raises:
-        UserError: for a checkpoint that is damaged or of other weights.
-    """
+    """The MoleculeModel that the arguments ask for."""
     from fs_plugins.analysis.molecules import MoleculeModel
     from fs_plugins.models.checkpoint import load_checkpoint
 
-    try:
-        checkpoint = load_checkpoint(args.checkpoint, args.data, args.device)
-    except (RuntimeError, pickle.UnpicklingError) as error:
-        raise UserError(f"{args.checkpoint} cannot be loaded: {error}") from error
     return MoleculeModel(
-        checkpoint,
+        load_checkpoint(args.checkpoint, args.data, args.device),
         batch_tokens=args.batch_tokens,
         truncate=args.truncate,
         canonical=None if args.smiles is None else args.smiles == "canonical",
@@ -81,6 +72,7 @@ def smiles_of(path: Path, column: str) -> Iterator[str]:
     Raises:
         UserError: if the file cannot be read, or has no such column.
     """
+    format_of(path, TEXT_FORMATS)
     for record in records_in(path, column):
         text = record.content.decode("utf-8", errors="backslashreplace")
         yield "" if record.fault and "," not in text else text  # a single cell could pass for a SMILES
@@ -90,16 +82,12 @@ def output_of(args: argparse.Namespace) -> Path:
     """``args.output``, or a file named after the molecules; its folder is made.
 
     Raises:
-        UserError: if it is the input, or a folder.
+        UserError: if it is the input.
     """
     stem = args.molecules.name.removesuffix(".gz").rsplit(".", 1)[0]
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or args.molecules.with_name(stem + ending)
-    if args.what == "embed" and output.suffix != ".npy":
-        raise UserError(f"--output {output} must end in .npy")
-    if output.is_dir():
-        raise UserError(f"--output {output} is a folder: name a file")
-    if output.exists() and args.molecules.exists() and output.samefile(args.molecules):
+    if output.resolve() == args.molecules.resolve():
         raise UserError(f"--output {output} is the file of the molecules: choose another")
     output.parent.mkdir(parents=True, exist_ok=True)
     return output
@@ -167,8 +155,7 @@ def run(args: argparse.Namespace) -> None:
         predict(output, results_of(model.predict, smiles(), counts), model.properties.names)
     else:
         shape = sum(1 for _ in smiles()), model.width
-        run = partial(model.embed, pooling=args.pooling)
-        embed(output, results_of(run, smiles(), counts), shape)
+        embed(output, results_of(partial(model.embed, pooling=args.pooling), smiles(), counts), shape)
     print(summary(counts, output))
 
 

@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], list[reading.Row]]:
+def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], list[reading.Molecule]]:
     """The properties and the molecules of the source."""
     names, classification = args.label_columns or known.labels, args.kind == "classification"
     if args.source.is_dir():
@@ -72,13 +72,13 @@ def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], l
         ) from error
 
 
-def split_molecules(args: argparse.Namespace, molecules: list[encoding.Encoded]) -> encoding.Splits:
+def split_molecules(args: argparse.Namespace, molecules: list[reading.Molecule]) -> encoding.Splits:
     if args.split == "scaffold":
         split = molecule_splits.scaffold_split([molecule.scaffold for molecule in molecules])
     elif args.split == "random":
         split = molecule_splits.random_split(len(molecules), args.seed)
     else:
-        split = molecule_splits.given_split([molecule.row.split for molecule in molecules])
+        split = molecule_splits.given_split([molecule.split for molecule in molecules])
     return {name: [molecules[i] for i in getattr(split, name)] for name in molecule_splits.PARTS}
 
 
@@ -98,17 +98,17 @@ def prepare(args: argparse.Namespace) -> dict:
     canonical = args.smiles == "canonical"
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
-        names, rows = read_source(args, known)
-        molecules, entries, unknown = encoding.encode(
-            rows, dictionary.symbols, canonical, allow, args.max_unknown
-        )
-        splits = split_molecules(args, molecules)
-        labels = {name: np.array([m.row.labels for m in rows], np.float32) for name, rows in splits.items()}
+        names, molecules = read_source(args, known)
+        unknown = encoding.encode(molecules, dictionary.symbols, canonical, allow, args.max_unknown)
+        splits = split_molecules(args, [molecule for molecule in molecules if not molecule.fault])
+        labels = {
+            split: np.array([one.labels for one in found], np.float32) for split, found in splits.items()
+        }
         remarks = encoding.remarks_on(labels, names, args.kind == "classification")
         remarks += encoding.repeated_molecules(splits)
         mean, std = label_scale(labels["train"], args.kind)
         info = PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow)
-        sizes = encoding.write_folder(folder, splits, labels, entries, dictionary)
+        sizes = encoding.write_folder(folder, molecules, splits, labels, dictionary)
         if args.checkpoint is not None:
             remarks += check_checkpoint(args, max(size["longest"] for size in sizes.values()))
         description = {
@@ -117,7 +117,7 @@ def prepare(args: argparse.Namespace) -> dict:
             **info.to_dict(),
             "split": {"kind": args.split, "seed": args.seed if args.split == "random" else None},
             "sizes": sizes,
-            "skipped": sum(entry.status == "skipped" for entry in entries),
+            "skipped": sum(bool(molecule.fault) for molecule in molecules),
             "unknown_tokens": dict(unknown.most_common()),
             "remarks": remarks,
             "dictionary": fingerprint(dictionary.symbols),

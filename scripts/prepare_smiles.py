@@ -19,7 +19,7 @@ import rdkit
 from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.corpora.arguments import add_corpus_arguments, show_result
 from lib.corpora.binarise import binarise, states_of
-from lib.corpora.molecules import DEFAULT_COLUMN, blocks_of
+from lib.corpora.molecules import DEFAULT_COLUMN, records_in
 from lib.corpora.smiles import SmilesEncoder
 from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import sha256
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     files, valid_share = [*args.train, *args.valid], 0.0 if args.valid else args.valid_share
     for path in files:  # what is wrong with a file as a whole is found before any work
-        if next(blocks_of(path, args.smiles_column), None) is None:
+        if next(records_in(path, args.smiles_column), None) is None:
             raise UserError(f"{path} is empty")
     inputs = states_of({"--train": args.train, "--valid": args.valid})
     dictionary = ids = None
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
         {"valid_share": valid_share, **settings, "rdkit": rdkit.__version__},
         inputs,
         files,
-        partial(blocks_of, column=args.smiles_column),
+        partial(records_in, column=args.smiles_column),
         SmilesEncoder(frozenset(args.valid), valid_share, canonical, ids, args.max_tokens),
         dictionary=dictionary,
         workers=args.workers,

@@ -22,7 +22,7 @@ from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.corpora.arguments import add_corpus_arguments, show_result
 from lib.corpora.binarise import binarise, states_of
 from lib.corpora.bpe import TextEncoder, dictionary_of
-from lib.corpora.text import LAYOUTS, TextBlockEncoder, blocks_of, files_in, layout_of
+from lib.corpora.text import LAYOUTS, TextBlockEncoder, files_in, layout_of, pieces_of
 from lib.dictionaries import dictionary_file
 from lib.files import atomic, sha256
 
@@ -71,7 +71,7 @@ def prepare(args: argparse.Namespace, scratch: Path) -> dict:
         settings,
         {"--bpe": sha256(*bpe.files), "--dictionary": sha256(dictionary), **inputs},
         list(layouts),
-        partial(blocks_of, layouts=layouts),
+        partial(pieces_of, layouts=layouts),
         TextBlockEncoder(encoder, valid_files, settings["valid_share"], args.max_tokens),
         dictionary=dictionary,
         workers=args.workers,

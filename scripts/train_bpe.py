@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.corpora.text import blocks_of, files_in, layout_of, paragraphs_of
+from lib.corpora.text import files_in, layout_of, paragraphs_of, pieces_of
 from lib.files import atomic
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -35,11 +35,10 @@ def paragraphs(files: list[tuple[Path, bool]], megabytes: float) -> Iterator[str
     """Clean paragraphs, from each file its share of the limit."""
     for path, in_folder in files:
         left = megabytes * 1e6 / len(files)
-        for block in blocks_of(path, {path: layout_of(path, in_folder)}):
-            for piece in block.payload:
-                for _, text in paragraphs_of(piece, [])[0]:
-                    left -= len(text)
-                    yield text
+        for piece in pieces_of(path, {path: layout_of(path, in_folder)}):
+            for _, text in paragraphs_of(piece, [])[0]:
+                left -= len(text)
+                yield text
             if left <= 0:
                 break
 

@@ -26,15 +26,8 @@ def test_where_results_go(tmp_path):
 
     assert output() == tmp_path / "set.npy" and output(name="my.set.smi") == tmp_path / "my.set.npy"
     assert output(tmp_path / "new" / "a.npy").parent.is_dir()
-    (tmp_path / "folder.npy").mkdir()
-    write_file(tmp_path / "set.npy", "")
-    for given, message in (
-        ("folder.npy", "is a folder: name a file"),
-        ("set.npy", "is the file of the molecules: choose another"),
-        ("set.parquet", "must end in .npy"),
-    ):
-        with pytest.raises(UserError, match=message):
-            output(tmp_path / given, "set.npy")
+    with pytest.raises(UserError, match="is the file of the molecules: choose another"):
+        output(tmp_path / "set.npy", "set.npy")
 
 
 def test_results_are_counted(tmp_path):

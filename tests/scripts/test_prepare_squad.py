@@ -84,8 +84,8 @@ TEXT = st.text(st.sampled_from("ab '’é漢😀\u0301\u3000\u200b\n\t.\"“"), 
 @settings(deadline=None, max_examples=300)
 @given(text=TEXT)
 def test_offsets_equal_counting_bytes(encoder, text):
-    ((ids, offsets),) = encoder.encode_with_offsets([text])
-    assert ids.tolist() == encoder.encode([text])[0].tolist()
+    ((ids, offsets),) = encoder.encode_with_offsets([text], [""])
+    assert ids.tolist() == encoder.encode([text], [""])[0].tolist()
     expected = offsets_by_bytes(text, encoder.tokenizer.encode(text).tokens)
     assert offsets.shape == (len(ids), 2) and offsets.dtype == np.int32
     for (begin, end), truth in zip(offsets.tolist(), expected, strict=True):
@@ -113,10 +113,10 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     encoder, out = encoder_of(bpe_folder), tmp_path / "out"
     split = load_split(out, "valid")
     assert split.squad.contexts == [TEXTS[1] + " 911"] and split.squad.questions[0].text == f" {text} "
-    ids, offsets = encoder.encode_with_offsets(split.squad.contexts)[0]
+    ids, offsets = encoder.encode_with_offsets(split.squad.contexts, [""])[0]
     assert np.array_equal(split.context_tokens[0], ids)
     assert np.array_equal(split.context_offsets[0], offsets)
-    assert np.array_equal(split.question_tokens[0], encoder.encode([text])[0])
+    assert np.array_equal(split.question_tokens[0], encoder.encode([text], [""])[0])
     train = load_split(out, "train")
     assert [answer.start for q in train.squad.questions for answer in q.answers] == [15, -1]
     assert train.squad.not_in_context == ["q3"]

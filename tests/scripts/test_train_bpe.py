@@ -6,7 +6,7 @@ from fairseq.data import Dictionary, data_utils
 from lib.corpora.text import files_in
 
 from fs_plugins.data.text_codecs import read_bpe
-from tests.builders import CORPUS, corpus_sentences, paragraphs_text, wiki_text, write_file
+from tests.builders import corpus_sentences, paragraphs_text, wiki_text, write_file
 
 
 def main(script, *arguments) -> None:
@@ -36,7 +36,7 @@ def test_trained_and_used(tmp_path):
 def test_a_limit_is_shared_by_the_files(tmp_path):
     files = [write_file(tmp_path / f"{i}.txt", paragraphs_text()) for i in range(2)]
     found = list(train_bpe.paragraphs(files_in(files), 1e-5))
-    assert len(found) == 2 * 2 * len(CORPUS)  # a block of each, whatever the limit
+    assert len(found) == 2 * 2  # a document of each, whatever the limit
 
 
 def test_what_is_refused(tmp_path, refused):

@@ -1,8 +1,8 @@
 """Binarises a corpus of any size for fairseq: streaming, parallel, resumable and deterministic.
 
-``binarise`` takes files as blocks, has worker processes encode each, and keeps the results of each file in
-OUTPUT/draft, in the order of the input; if interrupted, rerunning it resumes at the first file that is not
-done. The draft becomes
+``binarise`` reads files item by item, has worker processes encode blocks of items, and keeps the results of
+each file in OUTPUT/draft, in the order of the input; if interrupted, rerunning it resumes at the first file
+that is not done. The draft becomes
 
     OUTPUT/dict.txt         fairseq's dictionary
     OUTPUT/SPLIT.bin, .idx  the sentences of train and valid, in the order of the input
@@ -23,10 +23,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
@@ -35,21 +35,13 @@ from tqdm import tqdm
 from lib.command_line import UserError
 from lib.corpora.indexed import indexed_dataset
 from lib.dictionaries import read_dictionary
-from lib.files import MANIFEST, atomic, claim, locked, opened, read_json, write_json
+from lib.files import MANIFEST, atomic, claim, locked, read_json, write_json
 
 FINISHED = "prepared.json"
 SPLITS = ("train", "valid")
 SENTENCES = tuple(f"{split}.{end}" for split in SPLITS for end in ("bin", "idx"))
 RESULTS = (FINISHED, *SENTENCES, "dict.txt", "rejected.tsv")
 BLOCK_ITEMS, BLOCK_BYTES = 4096, 1 << 19
-
-
-class Block(NamedTuple):
-    """Consecutive input of one file."""
-
-    path: Path
-    payload: Any  # what the encoder reads
-    weight: int  # the block's share of the progress, in bytes of the file
 
 
 class Rejection(NamedTuple):
@@ -80,36 +72,10 @@ class EncodedBlock:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-Encoder = Callable[[Block], EncodedBlock]
-
-
-def in_blocks(items: Iterable, size_of: Callable[[Any], int]) -> Iterator[list]:
-    """Lists of consecutive items, of bounded number and size; determined by the items alone."""
-    held, size = [], 0
-    for item in items:
-        held.append(item)
-        size += size_of(item)
-        if len(held) == BLOCK_ITEMS or size >= BLOCK_BYTES:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
-
-
-def blocks_of(
-    path: Path, read: Callable[[BinaryIO], Iterable], size_of: Callable[[Any], int]
-) -> Iterator[Block]:
-    """A file, plain or gzip, in blocks of what ``read`` makes of its content.
-
-    Raises:
-        UserError: if it does not exist or is damaged.
-    """
-    with opened(path) as (file, raw):
-        before = 0
-        for held in in_blocks(read(file), size_of):
-            now = path.stat().st_size if raw.closed else raw.tell()  # closed with the last row of a CSV file
-            yield Block(path, held, now - before)
-            before = now
+# reads a file as items, always the same ones in the same order; each has a ``size`` in bytes
+Reader = Callable[[Path], Iterable[Any]]
+# makes sentences of consecutive items of a file
+Encoder = Callable[[Path, list], EncodedBlock]
 
 
 def binarise(
@@ -117,7 +83,7 @@ def binarise(
     settings: dict,
     inputs: dict[str, str],
     files: Sequence[Path],
-    blocks: Callable[[Path], Iterable[Block]],
+    read: Reader,
     encode: Encoder,
     *,
     dictionary: Path | None = None,
@@ -132,10 +98,9 @@ def binarise(
         inputs: what was read, by name: see ``states_of`` and the contract in lib/files.py. A folder
             begun with other settings or inputs is refused.
         files: each once.
-        blocks: reads a file as blocks, always the same ones in the same order.
-        encode: makes sentences of a block. Both splits must get a sentence.
+        read, encode: are pickled for the workers. Both splits must get a sentence.
         dictionary: a dict.txt whose ids the encoder returns; it is copied.
-        workers: processes; 1 works in this one. ``blocks`` and ``encode`` are pickled for them.
+        workers: processes; 1 works in this one.
         overwrite: begin anew, whatever the folder holds.
 
     Returns:
@@ -157,7 +122,7 @@ def binarise(
             return result
         draft.mkdir(exist_ok=True)
         drafts = {path: draft / str(number) for number, path in enumerate(files)}
-        _encode(drafts, blocks, encode, workers)
+        _encode(drafts, read, encode, workers)
         result = _finish(output, drafts, dictionary)
         write_json(output / FINISHED, result)
         shutil.rmtree(draft)
@@ -182,40 +147,48 @@ def states_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
 
 
 class _Encoding(IterableDataset):
-    """(file, weight, pickled EncodedBlock) of each block; or what the user has to mend, as an error that was
+    """(file, items, pickled EncodedBlock) of each block; or what the user has to mend, as an error that was
     raised in a worker would get a traceback in its message."""
 
-    def __init__(self, files: Sequence[Path], blocks: Callable[[Path], Iterable[Block]], encode: Encoder):
-        self.files, self.blocks, self.encode = files, blocks, encode
+    def __init__(self, files: Sequence[Path], read: Reader, encode: Encoder):
+        self.files, self.read, self.encode = files, read, encode
 
     def __iter__(self):
         worker = get_worker_info()  # N workers read all, and encode every N-th block each
         first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        blocks = ((path, block) for path in self.files for block in _blocks(self.read(path)))
         try:
-            for block in islice(chain.from_iterable(map(self.blocks, self.files)), first, None, step):
-                yield block.path, block.weight, pickle.dumps(self.encode(block))
+            for path, block in islice(blocks, first, None, step):
+                yield path, len(block), pickle.dumps(self.encode(path, block))
         except UserError as error:
             yield error
 
 
-def _encode(drafts: dict[Path, Path], blocks, encode: Encoder, workers: int) -> None:
+def _blocks(items: Iterable) -> Iterator[list]:
+    """Consecutive items, of bounded number and size; determined by the items alone."""
+    held, size = [], 0
+    for item in items:
+        held.append(item)
+        size += item.size
+        if len(held) == BLOCK_ITEMS or size >= BLOCK_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _encode(drafts: dict[Path, Path], read: Reader, encode: Encoder, workers: int) -> None:
     """Writes the draft, the encoded blocks, of each file that has none yet."""
-    todo = [path for path, draft in drafts.items() if not draft.exists()]
-    total = sum(path.stat().st_size for path in drafts)
-    done = total - sum(path.stat().st_size for path in todo)
-    loader = DataLoader(  # bounded, in order; it notices workers that were killed, and they a killed parent
-        _Encoding(todo, blocks, encode),
-        batch_size=None,
-        num_workers=workers if workers > 1 else 0,
-        collate_fn=_same,
-    )
+    data = _Encoding([path for path, draft in drafts.items() if not draft.exists()], read, encode)
+    # bounded, in order; it notices workers that were killed, and they a parent that was
+    loader = DataLoader(data, batch_size=None, num_workers=workers if workers > 1 else 0, collate_fn=_same)
     try:
-        with tqdm(total=total, initial=done, unit="B", unit_scale=True, disable=None) as bar:
-            for path, found in groupby(map(_raised, loader), key=itemgetter(0)):
+        with tqdm(unit=" items", unit_scale=True, disable=None) as bar:
+            for path, blocks in groupby(map(_raised, loader), key=itemgetter(0)):
                 with atomic(drafts[path], "wb") as file:
-                    for _, weight, block in found:
+                    for _, items, block in blocks:
                         file.write(block)
-                        bar.update(weight)
+                        bar.update(items)
     except RuntimeError as error:
         raise UserError(
             f"a worker was killed, most likely because memory ran out ({error}): rerun the same command with "

@@ -15,14 +15,6 @@ PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits G
 BLANKS = "Ġ▁"  # a space in byte-level BPEs and in sentencepiece
 
 
-class UnknownTokenError(UserError):
-    """A text has a token that the dictionary lacks; ``index`` is the text's place in its batch."""
-
-    def __init__(self, message: str, index: int):
-        super().__init__(message)
-        self.index = index
-
-
 class TextEncoder:
     """Text to ids of a dictionary.
 
@@ -30,7 +22,8 @@ class TextEncoder:
         bpe: the BPE.
         symbols: the dictionary's symbol of each id of the BPE; None for an unused id.
         dictionary_path: dict.txt of the pre-training.
-        allow_unknown: whether tokens missing from the dictionary become ``<unk>``.
+        allow_unknown: whether tokens missing from the dictionary become ``<unk>``; None if a user cannot ask
+            for that.
         unknown: how many did so far.
         eos: id of ``</s>``.
         size: entries of the dictionary.
@@ -39,7 +32,7 @@ class TextEncoder:
         UserError: if the dictionary does not exist, is damaged, or was made with another BPE.
     """
 
-    def __init__(self, bpe: HfTokenizer, dictionary_path: Path, allow_unknown: bool = False):
+    def __init__(self, bpe: HfTokenizer, dictionary_path: Path, allow_unknown: bool | None = None):
         self.bpe, self.tokenizer, self.symbols = bpe, bpe.tokenizer, symbols_of(bpe)
         self.tokenizer.encode_special_tokens = True  # a "<mask>" that a text has is text
         self.dictionary_path, self.allow_unknown, self.unknown = dictionary_path, allow_unknown, 0
@@ -55,16 +48,21 @@ class TextEncoder:
         ids = dictionary.indices
         self._ids = np.array([-1 if s in SPECIAL else ids.get(s, -1) for s in self.symbols], np.int64)
 
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+    def encode(self, texts: Sequence[str], places: Sequence[str]) -> list[np.ndarray]:
         """[T] int64 for each text: ids of the dictionary, without ``<s>`` and ``</s>``.
 
+        Args:
+            places: of the texts, for messages.
+
         Raises:
-            UnknownTokenError: for a token missing from the dictionary, unless that is allowed.
+            UserError: for a token missing from the dictionary, unless that is allowed.
         """
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [self._known(i, text, encodings[i].ids) for i, text in enumerate(texts)]
+        return [self._known(encodings[i].ids, text, places[i]) for i, text in enumerate(texts)]
 
-    def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def encode_with_offsets(
+        self, texts: Sequence[str], places: Sequence[str]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
         """As :meth:`encode`, and [T, 2] int32 begin and end of each token, in characters.
 
         White space at the edges of a token is not part of it; a token of white space only is empty (it ends
@@ -74,19 +72,19 @@ class TextEncoder:
         encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
         for i, (text, e) in enumerate(zip(texts, encodings, strict=True)):
             spans = [_trimmed(text, *span, token) for span, token in zip(e.offsets, e.tokens, strict=True)]
-            results.append((self._known(i, text, e.ids), np.array(spans, np.int32).reshape(-1, 2)))
+            results.append((self._known(e.ids, text, places[i]), np.array(spans, np.int32).reshape(-1, 2)))
         return results
 
-    def _known(self, index: int, text: str, bpe_ids: list[int]) -> np.ndarray:
+    def _known(self, bpe_ids: list[int], text: str, place: str) -> np.ndarray:
         ids = self._ids[np.asarray(bpe_ids, np.int64)]
         unknown = ids < 0
         if unknown.any() and not self.allow_unknown:
             token = self.symbols[bpe_ids[int(np.argmax(unknown))]]
             text = text if len(text) <= 60 else text[:60] + "..."
-            raise UnknownTokenError(
-                f"{self.dictionary_path} has no token {token!r}, which is in {text!r}: give the "
-                "dictionary of the pre-training and the BPE that it was made with",
-                index,
+            way_out = "" if self.allow_unknown is None else "; or --allow-unknown"
+            raise UserError(
+                f"{place}: {self.dictionary_path} has no token {token!r}, which is in {text!r}: give the "
+                f"dictionary of the pre-training and the BPE that it was made with{way_out}"
             )
         self.unknown += int(unknown.sum())
         ids[unknown] = SPECIAL.index("<unk>")

@@ -1,4 +1,4 @@
-"""Files of molecules as records and blocks: .txt, .smi, .csv, each also as .gz, and .lmdb.
+"""Files of molecules as records: .txt, .smi, .csv, each also as .gz, and .lmdb.
 
 A row that cannot be read becomes a Record with a fault, and costs no other row.
 """
@@ -8,12 +8,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
-from lib.corpora import binarise
 from lib.corpora.lmdb_reader import lmdb_items
 from lib.files import opened
 
@@ -29,6 +27,10 @@ class Record(NamedTuple):
     place: str  # line number from 1, or key: where to find it in its file
     content: bytes  # the SMILES as in the file; the value of an LMDB file
     fault: str = ""  # why the reader could not get the content; such a record is to be rejected
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
 
 
 def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, LMDB)) -> str:
@@ -46,45 +48,26 @@ def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, LMDB)) -> str
     )
 
 
-def blocks_of(path: Path, column: str) -> Iterator[binarise.Block]:
-    """The file in blocks of Records.
+def records_in(path: Path, column: str) -> Iterator[Record]:
+    """The records of a file, in order; of a CSV file, those of a column.
 
     Raises:
         UserError: if it does not exist, is damaged, of an unknown format, or lacks the column.
     """
-
-    def size_of(record: Record) -> int:
-        return len(record.content)
-
-    if format_of(path) == LMDB:
-        items = (Record(key.decode("ascii", "backslashreplace"), value) for key, value in lmdb_items(path))
-        for held in binarise.in_blocks(items, size_of):
-            yield binarise.Block(path, held, sum(map(size_of, held)))
-    else:
-        yield from binarise.blocks_of(path, partial(_records, path, column), size_of)
-
-
-def records_in(path: Path, column: str) -> Iterator[Record]:
-    """The records of a file of TEXT_FORMATS, in order; of a CSV file, those of a column.
-
-    Raises:
-        UserError: if the file cannot be read, or has no such column.
-    """
-    format_of(path, TEXT_FORMATS)
-    with opened(path) as (file, _):
-        yield from _records(path, column, file)
-
-
-def _records(path: Path, column: str, file: BinaryIO) -> Iterator[Record]:
     kind = format_of(path)
-    if kind == ".csv":
-        yield from _csv_records(path, column, file)
+    if kind == LMDB:
+        for key, value in lmdb_items(path):
+            yield Record(key.decode("ascii", "backslashreplace"), value)
         return
-    for number, line in enumerate(file, 1):
-        content = (line.removeprefix(_BOM) if number == 1 else line).strip()
-        if kind != ".txt" and content:  # a name may follow after white space
-            content = content.split(maxsplit=1)[0]
-        yield Record(str(number), content)
+    with opened(path) as (file, _):
+        if kind == ".csv":
+            yield from _csv_records(path, column, file)
+            return
+        for number, line in enumerate(file, 1):
+            content = (line.removeprefix(_BOM) if number == 1 else line).strip()
+            if kind != ".txt" and content:  # a name may follow after white space
+                content = content.split(maxsplit=1)[0]
+            yield Record(str(number), content)
 
 
 def _csv_records(path: Path, column: str, file: BinaryIO) -> Iterator[Record]:

@@ -8,7 +8,7 @@ books         one document per file; paragraphs are lines, or what is between em
 A sentence, in fairseq's terms, is a paragraph with ``</s>``; an empty one (``</s>`` alone) follows each
 document, which --sample-break-mode complete_doc takes for its end.
 
-Reading (``pieces``) only finds where documents begin and end; ``TextBlockEncoder`` decodes, cleans and
+Reading (``pieces_of``) only finds where documents begin and end; ``TextBlockEncoder`` decodes, cleans and
 tokenises. A long document comes in several pieces, so that memory does not depend on a document's length.
 """
 
@@ -21,16 +21,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from lib.command_line import UserError
-from lib.corpora import binarise
-from lib.corpora.binarise import Block, EncodedBlock, Rejection
-from lib.corpora.bpe import TextEncoder, UnknownTokenError
+from lib.corpora.binarise import EncodedBlock, Rejection
+from lib.corpora.bpe import TextEncoder
 from lib.corpora.indexed import packed
 from lib.files import opened
 
@@ -67,6 +65,10 @@ class Piece(NamedTuple):
     first: bool
     last: bool
     fault: str
+
+    @property
+    def size(self) -> int:
+        return sum(len(content) for _, content in self.lines)
 
 
 def files_in(given: list[Path]) -> list[tuple[Path, bool]]:
@@ -114,21 +116,20 @@ def layout_of(path: Path, in_folder: bool) -> str:
     return BOOKS if in_folder else PARAGRAPHS
 
 
-def blocks_of(path: Path, layouts: dict[Path, str]) -> Iterator[Block]:
-    """The file in blocks of Pieces.
+def pieces_of(path: Path, layouts: dict[Path, str]) -> Iterator[Piece]:
+    """The documents of a file.
 
     Raises:
         UserError: if the file turns out to be damaged.
     """
-    read = partial(pieces, layouts[path])
-    return binarise.blocks_of(path, read, lambda piece: sum(len(content) for _, content in piece.lines))
+    with opened(path) as (file, _):
+        yield from _pieces(layouts[path], _lines(file))
 
 
-def pieces(layout: str, file: BinaryIO) -> Iterator[Piece]:
-    """The documents of a file."""
+def _pieces(layout: str, lines: Iterator[Line]) -> Iterator[Piece]:
     limit = math.inf if layout == JSON else PIECE_BYTES
     held, size, key = [], 0, b""
-    for event in (_wiki_events if layout == WIKIEXTRACTOR else partial(_events, layout))(_lines(file)):
+    for event in _wiki_events(lines) if layout == WIKIEXTRACTOR else _events(layout, lines):
         last = isinstance(event, str)
         if not last:
             held.append(event)
@@ -188,7 +189,7 @@ def _key(lines: list[Line]) -> bytes:
 
 
 class TextBlockEncoder:
-    """Encodes blocks of Pieces.
+    """Makes sentences of documents.
 
     Args:
         encoder: BPE and dictionary.
@@ -203,14 +204,14 @@ class TextBlockEncoder:
         self.encoder, self.valid_files = encoder, valid_files
         self.valid_share, self.max_tokens = valid_share, max_tokens
 
-    def __call__(self, block: Block) -> EncodedBlock:
+    def __call__(self, path: Path, pieces: list[Piece]) -> EncodedBlock:
         """Raises UserError for a token that the dictionary lacks."""
         splits: dict[str, list[np.ndarray]] = {"train": [], "valid": []}
         rejections: list[Rejection] = []
         counts = Counter(dict.fromkeys(COUNTED, 0))
-        for piece in block.payload:
+        for piece in pieces:
             hashed = int.from_bytes(piece.key[:8], "big") / 2**64
-            valid = block.path in self.valid_files or hashed < self.valid_share
+            valid = path in self.valid_files or hashed < self.valid_share
             sentences = splits["valid" if valid else "train"]
             if piece.fault:
                 number, content = piece.lines[0] if piece.lines else (0, b"")
@@ -218,7 +219,8 @@ class TextBlockEncoder:
                 if piece.fault == OUTSIDE:
                     continue
             found, empty = paragraphs_of(piece, rejections)
-            for ids in self._encode(block.path, found):
+            places = [f"{path}, line {number}" for number, _ in found]
+            for ids in self.encoder.encode([text for _, text in found], places):
                 cut = self._cut(ids)
                 counts["paragraphs cut"] += len(cut) > 1
                 sentences += cut
@@ -235,12 +237,6 @@ class TextBlockEncoder:
     def _cut(self, ids: Sequence[int]) -> list[np.ndarray]:
         limit, size = self.max_tokens or max(len(ids), 1), max(len(ids), 1)
         return [np.append(ids[i : i + limit], self.encoder.eos) for i in range(0, size, limit)]
-
-    def _encode(self, path: Path, texts: list[Text]) -> list[np.ndarray]:
-        try:
-            return self.encoder.encode([text for _, text in texts])
-        except UnknownTokenError as error:
-            raise UserError(f"{path}, line {texts[error.index][0]}: {error}") from None
 
 
 def paragraphs_of(piece: Piece, rejections: list[Rejection]) -> tuple[list[Text], int]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from lib.command_line import UserError
-from lib.corpora.bpe import TextEncoder, UnknownTokenError
+from lib.corpora.bpe import TextEncoder
 from lib.corpora.indexed import indexed_dataset, packed
 from lib.dictionaries import SPECIAL
 from lib.files import lines_of, new_folder, write_json, write_lines
@@ -64,10 +64,7 @@ def binarise(
                 kept = rows.iloc[sorted(random.Random(1).sample(range(len(rows)), train_rows))]
             tokens = 0
             for i, column in enumerate(task.sentences):
-                try:
-                    encoded = encoder.encode(list(kept[column]))
-                except UnknownTokenError as error:
-                    raise UserError(f"{path}, line {kept.index[error.index]}: {error}") from None
+                encoded = encoder.encode(list(kept[column]), [f"{path}, line {line}" for line in kept.index])
                 with indexed_dataset(target / f"input{i}" / split, encoder.size) as add:
                     add(*packed([np.append(ids, encoder.eos) for ids in encoded]))
                 tokens += sum(map(len, encoded))

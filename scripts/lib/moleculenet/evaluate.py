@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from fs_plugins.criterions.property_metrics import by_property, summarise
-from fs_plugins.data.property_info import PropertyInfo, read_folder, read_labels
+from fs_plugins.data.property_info import PropertyInfo, read_folder
 from lib.command_line import argument_parser, run_main
 from lib.files import atomic, write_result
 
@@ -37,12 +37,10 @@ class Split:
     labels: np.ndarray
 
     @classmethod
-    def read(cls, data: Path, split: str, info: PropertyInfo) -> Split:
+    def read(cls, data: Path, split: str) -> Split:
         text = (data / f"{split}.tsv").read_text(encoding="utf-8")
         lines, smiles = zip(*(row.split("\t") for row in text.splitlines()[1:]), strict=True)
-        path = data / f"{split}.labels.npy"
-        labels = read_labels(path, len(lines), len(info.names), not info.regression)
-        return cls(list(lines), list(smiles), labels)
+        return cls(list(lines), list(smiles), np.load(data / f"{split}.labels.npy"))
 
     @property
     def sha256(self) -> str:
@@ -97,7 +95,7 @@ def write_results(
     folder, metrics = read_folder(data), {}
     info = PropertyInfo.from_dict(folder)
     for name, values in outputs.items():
-        split = Split.read(data, name, info)
+        split = Split.read(data, name)
         metrics[name] = metrics_of(values, split.labels, info) | {"rows_sha256": split.sha256}
         metrics[name] |= {key: figures[name] for key, figures in more.items()}
         shown = 1 / (1 + np.exp(-values)) if logits else values

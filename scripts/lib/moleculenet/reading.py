@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,18 @@ MISSING = ("", "nan")  # labels in a CSV file
 MISSING_CLASS = -1.0  # in an LMDB file
 
 
-class Row(NamedTuple):
-    """A molecule as it stands in its file.
+@dataclass
+class Molecule:
+    """A molecule as it stands in its file, and what encoding.py makes of it.
 
     Attributes:
         line: in the file, the header being 1; in an LMDB file the number of the entry, from 1.
         labels: one for each property, NaN if missing.
         split: "train", ... if the source says so.
         fault: why it cannot be used, if it cannot.
+        remarks: what to be wary of.
+        written: the SMILES as the model gets it, of which ``tokens`` are the tokens.
+        canonical: RDKit's canonical SMILES, by which repeated molecules are found.
     """
 
     line: int
@@ -34,6 +38,11 @@ class Row(NamedTuple):
     labels: list[float]
     split: str
     fault: str = ""
+    remarks: list[str] = field(default_factory=list)
+    written: str = ""
+    tokens: list[str] = field(default_factory=list)
+    canonical: str = ""
+    scaffold: str = ""
 
 
 def read_csv(
@@ -43,7 +52,7 @@ def read_csv(
     ignored: Sequence[str] = (),
     classification: bool = True,
     split_column: str | None = None,
-) -> tuple[list[str], list[Row]]:
+) -> tuple[list[str], list[Molecule]]:
     """The properties and the molecules of a CSV file, plain or gzip; without ``label_columns`` all other
     columns are labels.
 
@@ -63,20 +72,20 @@ def read_csv(
         rows = []
         for line, cells in lines:
             if not any(cell.strip() for cell in cells):
-                rows.append(Row(line, "", [], "", "empty line"))
+                rows.append(Molecule(line, "", [], "", "empty line"))
             elif len(cells) != len(header):
                 fault = f"{len(cells)} cells, but the header has {len(header)}"
-                rows.append(Row(line, cells[smiles_at] if smiles_at < len(cells) else "", [], "", fault))
+                rows.append(Molecule(line, cells[smiles_at] if smiles_at < len(cells) else "", [], "", fault))
             else:
                 labels = _labels(names, [cells[i] for i in at], f"{path}, line {line}", classification)
                 split = cells[split_at] if split_at is not None else ""
-                rows.append(Row(line, cells[smiles_at].strip(), labels, split))
+                rows.append(Molecule(line, cells[smiles_at].strip(), labels, split))
     return names, rows
 
 
 def read_lmdbs(
     folder: Path, names: Sequence[str], classification: bool = True
-) -> tuple[list[str], list[Row]]:
+) -> tuple[list[str], list[Molecule]]:
     """The properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb; -1 is a missing
     class.
 
@@ -93,7 +102,7 @@ def read_lmdbs(
             try:
                 molecule = decode_value(value)
             except LmdbValueError as error:
-                rows.append(Row(number, "", [], split, str(error)))
+                rows.append(Molecule(number, "", [], split, str(error)))
                 continue
             if "target" not in molecule:
                 raise UserError(f"{where} has no labels under 'target': is this a file for pre-training?")
@@ -102,7 +111,9 @@ def read_lmdbs(
             if len(cells) != len(names):
                 raise UserError(f"{where}: {len(cells)} labels, but {len(names)} are expected")
             cells = ["" if classification and cell == MISSING_CLASS else cell for cell in cells]
-            rows.append(Row(number, molecule["smi"], _labels(names, cells, where, classification), split))
+            rows.append(
+                Molecule(number, molecule["smi"], _labels(names, cells, where, classification), split)
+            )
     return names, rows
 
 
