@@ -106,19 +106,17 @@ def results_of(
     for text, (result, remark) in zip(texts, run(ahead), strict=True):
         counts["rows"] += 1
         counts["unreadable"] += result is None
-        counts["remarked"] += result is not None and bool(remark)
         yield text, result, remark
 
 
 def summary(counts: Counter, output: Path) -> str:
     """Raises UserError if no molecule could be read at all."""
-    rows, unreadable, remarked = (counts[name] for name in ("rows", "unreadable", "remarked"))
-    if rows and unreadable == rows:
-        raise UserError(f"none of {rows:,} molecules could be read: see the remarks in {output}")
-    text = f"{output}: {rows:,} molecules"
-    if unreadable:
-        text += f", {unreadable:,} of them could not be read (empty rows, with the reason)"
-    return text + (f", {remarked:,} with a remark" if remarked else "")
+    if counts["rows"] and counts["unreadable"] == counts["rows"]:
+        raise UserError(f"none of {counts['rows']:,} molecules could be read: see the remarks in {output}")
+    text = f"{output}: {counts['rows']:,} molecules"
+    if counts["unreadable"]:
+        text += f", {counts['unreadable']:,} of them could not be read (empty rows, with the reason)"
+    return text
 
 
 def predict(output: Path, results: Iterator[tuple], names: Sequence[str]) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -147,25 +146,18 @@ def check_checkpoint(args: argparse.Namespace, longest: int) -> list[str]:
 
 def describe(args: argparse.Namespace, description: dict) -> str:
     sizes = [description["sizes"][split] for split in molecule_splits.PARTS]
-    counts, known = [size["molecules"] for size in sizes], KNOWN.get(args.dataset, OTHER)
-    names, kind = description["names"], description["split"]["kind"]
+    counts, names = "/".join(f"{size['molecules']:,}" for size in sizes), description["names"]
     lines = [
-        f"{args.output}: {len(names)} properties ({description['kind']}), {_slashed(counts)} molecules "
-        f"(train/valid/test, {kind} split), at most {max(size['longest'] for size in sizes)} tokens",
+        f"{args.output}: {len(names)} properties ({description['kind']}), {counts} molecules "
+        f"(train/valid/test, {args.split} split), at most {max(size['longest'] for size in sizes)} tokens",
         f"  properties: {textwrap.shorten(', '.join(names), 100, placeholder=', ...')}",
     ]
-    if known is not OTHER and kind == "scaffold" and counts != list(known.sizes):
-        lines.append(f"  table 9 of the paper has {_slashed(known.sizes)}: see docs/finetune.md")
     if description["skipped"]:
         lines.append(f"  {description['skipped']} rows skipped: see {args.output / 'report.tsv'}")
     if unknown := description["unknown_tokens"]:
         named = ", ".join(f"{token} ({n})" for token, n in list(unknown.items())[:10])
         lines.append(f"  {len(unknown)} unknown tokens became <unk>: {named}, see report.tsv")
     return "\n".join(lines + [f"  {remark}" for remark in description["remarks"]])
-
-
-def _slashed(counts: Sequence[int]) -> str:
-    return "/".join(f"{count:,}" for count in counts)
 
 
 def main(arguments: list[str] | None = None) -> int:

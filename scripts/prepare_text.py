@@ -22,13 +22,11 @@ from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.corpora.arguments import add_corpus_arguments, show_result
 from lib.corpora.binarise import binarise, states_of
 from lib.corpora.bpe import TextEncoder, dictionary_of
-from lib.corpora.text import LAYOUTS, TextBlockEncoder, files_in, layout_of, pieces_of
+from lib.corpora.text import AUTO, LAYOUTS, TextBlockEncoder, layouts_of, pieces_of
 from lib.dictionaries import dictionary_file
 from lib.files import atomic, sha256
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
-
-AUTO = "auto"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,13 +43,8 @@ def parser() -> argparse.ArgumentParser:
 
 def prepare(args: argparse.Namespace, scratch: Path) -> dict:
     """Prepares the folder; returns ``binarise``'s result."""
-    corpus = {"--train": files_in(args.train), "--valid": files_in(args.valid)}
-    layouts = {
-        path: layout_of(path, in_folder) if args.layout == AUTO else args.layout
-        for found in corpus.values()
-        for path, in_folder in found
-    }
-    inputs = states_of({option: [path for path, _ in found] for option, found in corpus.items()})
+    train, valid = layouts_of(args.train, args.layout), layouts_of(args.valid, args.layout)
+    layouts, inputs = train | valid, states_of({"--train": train, "--valid": valid})
     bpe = read_bpe(*args.bpe)
     if args.dictionary is not None:
         dictionary = dictionary_file(args.dictionary)
@@ -59,9 +52,8 @@ def prepare(args: argparse.Namespace, scratch: Path) -> dict:
         dictionary = scratch / "dict.txt"
         dictionary.write_text(dictionary_of(bpe), encoding="utf-8")
     encoder = TextEncoder(bpe, dictionary)
-    valid_files = frozenset(path for path, _ in corpus["--valid"])
     settings = {
-        "valid_share": 0.0 if valid_files else args.valid_share,
+        "valid_share": 0.0 if valid else args.valid_share,
         "layout": args.layout,
         "max_tokens": args.max_tokens,
         "tokenizers": tokenizers.__version__,
@@ -72,7 +64,7 @@ def prepare(args: argparse.Namespace, scratch: Path) -> dict:
         {"--bpe": sha256(*bpe.files), "--dictionary": sha256(dictionary), **inputs},
         list(layouts),
         partial(pieces_of, layouts=layouts),
-        TextBlockEncoder(encoder, valid_files, settings["valid_share"], args.max_tokens),
+        TextBlockEncoder(encoder, frozenset(valid), settings["valid_share"], args.max_tokens),
         dictionary=dictionary,
         workers=args.workers,
         overwrite=args.overwrite,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.corpora.text import files_in, layout_of, paragraphs_of, pieces_of
+from lib.corpora.text import layouts_of, paragraphs_of, pieces_of
 from lib.files import atomic
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -31,11 +31,11 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def paragraphs(files: list[tuple[Path, bool]], megabytes: float) -> Iterator[str]:
+def paragraphs(layouts: dict[Path, str], megabytes: float) -> Iterator[str]:
     """Clean paragraphs, from each file its share of the limit."""
-    for path, in_folder in files:
-        left = megabytes * 1e6 / len(files)
-        for piece in pieces_of(path, {path: layout_of(path, in_folder)}):
+    for path in layouts:
+        left = megabytes * 1e6 / len(layouts)
+        for piece in pieces_of(path, layouts):
             for _, text in paragraphs_of(piece, [])[0]:
                 left -= len(text)
                 yield text
@@ -61,7 +61,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
 def run(args: argparse.Namespace) -> None:
     if args.vocabulary < LEAST_VOCABULARY or not args.megabytes > 0:
         raise UserError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
-    tokenizer = train_tokenizer(paragraphs(files_in(args.text), args.megabytes), args.vocabulary)
+    tokenizer = train_tokenizer(paragraphs(layouts_of(args.text), args.megabytes), args.vocabulary)
     args.output.mkdir(parents=True, exist_ok=True)
     path = args.output / "tokenizer.json"
     with atomic(path) as file:

@@ -40,7 +40,7 @@ def test_results_are_counted(tmp_path):
         return molecules.summary(counts, tmp_path)
 
     assert summary((1.0, ""), (None, "not a SMILES"), (2.0, "unknown tokens")).endswith(
-        "3 molecules, 1 of them could not be read (empty rows, with the reason), 1 with a remark"
+        "3 molecules, 1 of them could not be read (empty rows, with the reason)"
     )
     with pytest.raises(UserError, match="none of 3 molecules could be read: see the remarks in"):
         summary(*[(None, "not a SMILES")] * 3)

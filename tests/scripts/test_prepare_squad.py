@@ -123,22 +123,15 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     assert not list(out.glob(".*")) and not list(out.glob("*.tmp"))
 
 
-@pytest.mark.parametrize("damage", ["npz", "dict.txt"])
-def test_damaged_data(tmp_path, bpe_folder, damage):
+def test_damaged_data(tmp_path, bpe_folder):
     out = tmp_path / "out"
     assert prepare(out, bpe_folder, train=write(tmp_path / "a.json", squad_json(question()))) == 0
-    if damage == "dict.txt":
-        (out / damage).write_text("a 1\n")
-        says = "was made with another dictionary than"
-    else:
-        path = out / f"train.{damage}"
-        path.write_bytes(path.read_bytes()[:-50])
-        says = "is damaged"
-    with pytest.raises(ValueError, match=says):
+    path = out / "train.npz"
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(ValueError, match="is damaged"):
         load_split(out, "train")
-    with pytest.raises(
-        FileNotFoundError, match=r"no split 'test' in .*prepare_squad.py --split test FILE makes it"
-    ):
+    message = r"no split 'test' in .*prepare_squad.py --split test FILE makes it"
+    with pytest.raises(FileNotFoundError, match=message):
         load_split(out, "test")
 
 

@@ -3,7 +3,7 @@
 import prepare_text
 import train_bpe
 from fairseq.data import Dictionary, data_utils
-from lib.corpora.text import files_in
+from lib.corpora.text import layouts_of
 
 from fs_plugins.data.text_codecs import read_bpe
 from tests.builders import corpus_sentences, paragraphs_text, wiki_text, write_file
@@ -35,7 +35,7 @@ def test_trained_and_used(tmp_path):
 
 def test_a_limit_is_shared_by_the_files(tmp_path):
     files = [write_file(tmp_path / f"{i}.txt", paragraphs_text()) for i in range(2)]
-    found = list(train_bpe.paragraphs(files_in(files), 1e-5))
+    found = list(train_bpe.paragraphs(layouts_of(files), 1e-5))
     assert len(found) == 2 * 2  # a document of each, whatever the limit
 
 

@@ -181,7 +181,7 @@ def _encode(drafts: dict[Path, Path], read: Reader, encode: Encoder, workers: in
     """Writes the draft, the encoded blocks, of each file that has none yet."""
     data = _Encoding([path for path, draft in drafts.items() if not draft.exists()], read, encode)
     # bounded, in order; it notices workers that were killed, and they a parent that was
-    loader = DataLoader(data, batch_size=None, num_workers=workers if workers > 1 else 0, collate_fn=_same)
+    loader = DataLoader(data, batch_size=None, num_workers=workers if workers > 1 else 0)
     try:
         with tqdm(unit=" items", unit_scale=True, disable=None) as bar:
             for path, blocks in groupby(map(_raised, loader), key=itemgetter(0)):
@@ -194,10 +194,6 @@ def _encode(drafts: dict[Path, Path], read: Reader, encode: Encoder, workers: in
             f"a worker was killed, most likely because memory ran out ({error}): rerun the same command with "
             "fewer --workers; it resumes"
         ) from error
-
-
-def _same(item):
-    return item
 
 
 def _raised(item):

@@ -33,12 +33,13 @@ from lib.corpora.indexed import packed
 from lib.files import opened
 
 PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS = "paragraphs", "wikiextractor", "json", "books"
+AUTO = "auto"
 LAYOUTS = (PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS)
 PIECE_BYTES = 1 << 19  # a longer document is cut at the end of a line
 OUTSIDE = "outside <doc> and </doc>"
 COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
 _BOM = b"\xef\xbb\xbf"
-_SKIPPED_NAMES = (".", "_")  # hidden files, logs
+_SKIPPED = re.compile(r"(^|/)[._]")  # hidden files, logs
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
 _INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001f\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]")
@@ -71,36 +72,28 @@ class Piece(NamedTuple):
         return sum(len(content) for _, content in self.lines)
 
 
-def files_in(given: list[Path]) -> list[tuple[Path, bool]]:
-    """The files of a corpus, each with whether it is from a folder; in the order given, folders sorted.
+def layouts_of(given: Iterable[Path], layout: str = AUTO) -> dict[Path, str]:
+    """The files of a corpus, in the order given and those of folders sorted, and the layout of each.
 
     Raises:
-        UserError: for a folder without files.
+        UserError: for a folder without files, or a file that is empty or not text.
     """
-    found: list[tuple[Path, bool]] = []
-    for path in given:
-        if not path.is_dir():
-            found.append((path, False))
-            continue
-        inner = [
-            (inside, True)
-            for inside in sorted(path.rglob("*"))
-            if inside.is_file()
-            and not any(part.startswith(_SKIPPED_NAMES) for part in inside.relative_to(path).parts)
-        ]
-        if not inner:
-            raise UserError(f"the folder {path} has no files")
-        found += inner
-    return found
+    layouts = {}
+    for place in given:
+        files = sorted(filter(Path.is_file, place.rglob("*"))) if place.is_dir() else [place]
+        if place.is_dir():
+            files = [path for path in files if not _SKIPPED.search(str(path.relative_to(place)))]
+        if not files:
+            raise UserError(f"the folder {place} has no files")
+        for path in files:
+            layouts[path] = _detected(path, place.is_dir()) if layout == AUTO else layout
+    return layouts
 
 
-def layout_of(path: Path, in_folder: bool) -> str:
+def _detected(path: Path, in_folder: bool) -> str:
     """The layout of a file, judged by its beginning; otherwise ``books`` in a folder, else ``paragraphs``.
 
     An empty file of a folder is an empty document, and is counted as such.
-
-    Raises:
-        UserError: if it is empty and given by its own name, or not text.
     """
     with opened(path) as (file, _):
         start = file.read(4096)

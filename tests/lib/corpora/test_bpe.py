@@ -1,5 +1,6 @@
 """The BPE gives fairseq's GPT-2 ids, and says which file does not belong."""
 
+import pickle
 import random
 
 import numpy as np
@@ -42,9 +43,10 @@ def hugging_face(tmp_path):
 
 
 def encoder_of(folder, path):
-    """With all tokens of the BPE."""
+    """With all tokens of the BPE; as a worker process gets it."""
     path.write_text(dictionary_of(read_bpe(folder)), encoding="utf-8")
-    return TextEncoder(read_bpe(folder), path), Dictionary.load(str(path))
+    encoder = pickle.loads(pickle.dumps(TextEncoder(read_bpe(folder), path)))
+    return encoder, Dictionary.load(str(path))
 
 
 def test_same_ids_as_fairseq_on_random_text(small, tmp_path):
