@@ -16,7 +16,7 @@ from pathlib import Path
 from lib.command_line import argument_parser, count, positive, run_main
 from lib.files import RESULT, claim, locked
 from lib.moleculenet import dmpnn, forest
-from lib.moleculenet.results import SPLITS, read_split, rows_sha256, summary, write_results
+from lib.moleculenet.evaluate import SPLITS, Split, write_results
 
 from fs_plugins.data.property_info import PropertyInfo, read_folder
 
@@ -35,14 +35,11 @@ def run(argv: list[str] | None) -> None:
     add("--max-epoch", type=positive, default=50, metavar="N", help="of D-MPNN (default: 50)")
     add("--cpu", action="store_true", help="train D-MPNN on the CPU (default: on a GPU if there is one)")
     args = parser.parse_args(argv)
-    folder = read_folder(args.data)
-    info = PropertyInfo.from_dict(folder)
+    info = PropertyInfo.from_dict(read_folder(args.data))
     own = "trees" if args.model == "forest" else "max_epoch"
     settings = {name: getattr(args, name) for name in ("model", "seed", own)}
-    tables = {split: read_split(args.data, split, info) for split in ("train", *SPLITS)}
-    inputs = {split: rows_sha256(*table) for split, table in tables.items()}
-    smiles = {split: [row[1] for row in rows] for split, (rows, _) in tables.items()}
-    labels = {split: found for split, (_, found) in tables.items()}
+    splits = {name: Split.read(args.data, name) for name in ("train", *SPLITS)}
+    inputs = {name: split.sha256 for name, split in splits.items()}
     if args.model == "dmpnn":
         dmpnn.check_installed()
     with locked(args.save):
@@ -50,23 +47,14 @@ def run(argv: list[str] | None) -> None:
         if (args.save / RESULT).exists():
             print(f"finished before: {args.save / RESULT}")
             return
-        more = {}
         if args.model == "forest":
             options = {"n_estimators": args.trees, "random_state": args.seed, "n_jobs": args.jobs}
-            predictions = forest.fit_and_predict(smiles, labels["train"], info, **options)
+            predictions, more = forest.fit_and_predict(splits, info, **options), {}
         else:
             device = "cpu" if args.cpu else "auto"
-            predictions, unread = dmpnn.fit_and_predict(
-                smiles, labels, info, args.seed, args.max_epoch, device
-            )
-            for split, found in unread.items():
-                if found:
-                    done = "left out" if split == "train" else "predicted as the mean of the training labels"
-                    some = f"{len(found)} of {len(smiles[split])} molecules, such as {found[0]}"
-                    print(f"{split}: chemprop cannot read {some}: {done}")
-            more["unreadable"] = {split: len(found) for split, found in unread.items()}
-        name = NAMES[args.model]
-        print(summary(write_results(args.save, folder, name, tables, info, predictions, **more)))
+            predictions, unread = dmpnn.fit_and_predict(splits, info, args.seed, args.max_epoch, device)
+            more = {"unreadable": unread}
+        write_results(args.save, args.data, NAMES[args.model], predictions, **more)
 
 
 def main(argv: list[str] | None = None) -> int:

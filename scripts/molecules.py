@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
-import pickle
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import tee
 from pathlib import Path
 
 import numpy as np
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.corpora.readers import DEFAULT_COLUMN, records_in
+from lib.corpora.molecules import DEFAULT_COLUMN, TEXT_FORMATS, format_of, records_in
 from lib.files import atomic
 
 
@@ -53,20 +53,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def load_model(args: argparse.Namespace):
-    """The MoleculeModel that the arguments ask for.
-
-    Raises:
-        UserError: for a checkpoint that is damaged or of other weights.
-    """
+    """The MoleculeModel that the arguments ask for."""
     from fs_plugins.analysis.molecules import MoleculeModel
     from fs_plugins.models.checkpoint import load_checkpoint
 
-    try:
-        checkpoint = load_checkpoint(args.checkpoint, args.data, args.device)
-    except (RuntimeError, pickle.UnpicklingError) as error:
-        raise UserError(f"{args.checkpoint} cannot be loaded: {error}") from error
     return MoleculeModel(
-        checkpoint,
+        load_checkpoint(args.checkpoint, args.data, args.device),
         batch_tokens=args.batch_tokens,
         truncate=args.truncate,
         canonical=None if args.smiles is None else args.smiles == "canonical",
@@ -80,6 +72,7 @@ def smiles_of(path: Path, column: str) -> Iterator[str]:
     Raises:
         UserError: if the file cannot be read, or has no such column.
     """
+    format_of(path, TEXT_FORMATS)
     for record in records_in(path, column):
         text = record.content.decode("utf-8", errors="backslashreplace")
         yield "" if record.fault and "," not in text else text  # a single cell could pass for a SMILES
@@ -89,104 +82,79 @@ def output_of(args: argparse.Namespace) -> Path:
     """``args.output``, or a file named after the molecules; its folder is made.
 
     Raises:
-        UserError: if it is the input, or a folder.
+        UserError: if it is the input.
     """
     stem = args.molecules.name.removesuffix(".gz").rsplit(".", 1)[0]
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or args.molecules.with_name(stem + ending)
-    if args.what == "embed" and output.suffix != ".npy":
-        raise UserError(f"--output {output} must end in .npy")
-    if output.is_dir():
-        raise UserError(f"--output {output} is a folder: name a file")
-    if output.exists() and args.molecules.exists() and output.samefile(args.molecules):
+    if output.resolve() == args.molecules.resolve():
         raise UserError(f"--output {output} is the file of the molecules: choose another")
     output.parent.mkdir(parents=True, exist_ok=True)
     return output
 
 
-class Results:
-    """Iterates over (SMILES, result, remark) of each molecule, and counts them.
+def results_of(
+    run: Callable, smiles: Iterator[str], counts: Counter
+) -> Iterator[tuple[str, np.ndarray | None, str]]:
+    """(SMILES, result, remark) of each molecule, which are counted.
 
     Args:
-        model: an iterator of SMILES to an iterator of (result, remark) in the same order, which may read
+        run: an iterator of SMILES to an iterator of (result, remark) in the same order, which may read
             ahead; a result of None is of a molecule that could not be read.
     """
-
-    def __init__(self, smiles: Iterator[str], model: Callable):
-        self.smiles, self.model = smiles, model
-        self.rows = self.unreadable = self.remarked = 0
-
-    def __iter__(self) -> Iterator[tuple]:
-        waiting: deque[str] = deque()
-
-        def remembered() -> Iterator[str]:
-            for smiles in self.smiles:
-                waiting.append(smiles)
-                yield smiles
-
-        for result, remark in self.model(remembered()):
-            self.rows += 1
-            self.unreadable += result is None
-            self.remarked += result is not None and bool(remark)
-            yield waiting.popleft(), result, remark
-
-    def summary(self, output: Path) -> str:
-        """Raises UserError if no molecule could be read at all."""
-        if self.rows and self.unreadable == self.rows:
-            raise UserError(f"none of {self.rows:,} molecules could be read: see the remarks in {output}")
-        text = f"{output}: {self.rows:,} molecules"
-        if self.unreadable:
-            text += f", {self.unreadable:,} of them could not be read (empty rows, with the reason)"
-        return text + (f", {self.remarked:,} with a remark" if self.remarked else "")
+    texts, ahead = tee(smiles)
+    for text, (result, remark) in zip(texts, run(ahead), strict=True):
+        counts["rows"] += 1
+        counts["unreadable"] += result is None
+        yield text, result, remark
 
 
-def predict(output: Path, smiles: Callable[[], Iterator[str]], model) -> Results:
-    model.head  # noqa: B018  (raises if it predicts nothing)
-    names = model.properties.names
-    results = Results(smiles(), model.predict)
+def summary(counts: Counter, output: Path) -> str:
+    """Raises UserError if no molecule could be read at all."""
+    if counts["rows"] and counts["unreadable"] == counts["rows"]:
+        raise UserError(f"none of {counts['rows']:,} molecules could be read: see the remarks in {output}")
+    text = f"{output}: {counts['rows']:,} molecules"
+    if counts["unreadable"]:
+        text += f", {counts['unreadable']:,} of them could not be read (empty rows, with the reason)"
+    return text
+
+
+def predict(output: Path, results: Iterator[tuple], names: Sequence[str]) -> None:
     with atomic(output) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["smiles", *names, "remark"])
         for text, values, remark in results:
             cells = [""] * len(names) if values is None else [f"{value:.6g}" for value in values]
             writer.writerow([text, *cells, remark])
-    return results
 
 
-def embed(output: Path, smiles: Callable[[], Iterator[str]], model, pooling: str) -> Results:
-    rows = sum(1 for _ in smiles())
-    results = Results(smiles(), lambda strings: model.embed(strings, pooling))
-    partial = output.with_name(f"{output.name}.partial")
-    try:
-        array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=(rows, model.width))
-        with atomic(output.with_name(f"{output.name}.remarks.tsv")) as file:
-            file.write("row\tsmiles\tremark\n")
-            for row, (text, vector, remark) in enumerate(results):
-                if row < rows:
-                    array[row] = np.nan if vector is None else vector
-                if remark:
-                    file.write(f"{row + 1}\t{' '.join(text.split())}\t{' '.join(remark.split())}\n")
-        if results.rows != rows:
-            raise UserError(f"the molecules changed while they were read: {rows} rows, then {results.rows}")
-        array.flush()
-        os.replace(partial, output)
-    finally:
-        partial.unlink(missing_ok=True)
-    return results
+def embed(output: Path, results: Iterator[tuple], shape: tuple[int, int]) -> None:
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    with atomic(output, "wb") as file, atomic(output.with_name(f"{output.name}.remarks.tsv")) as remarks:
+        np.lib.format.write_array_header_1_0(file, header)
+        remarks.write("row\tsmiles\tremark\n")
+        for row, (text, vector, remark) in enumerate(results, start=1):
+            vector = np.full(shape[1], np.nan) if vector is None else vector
+            file.write(np.asarray(vector, "<f4").tobytes())
+            if remark:
+                remarks.write(f"{row}\t{' '.join(text.split())}\t{' '.join(remark.split())}\n")
 
 
 def run(args: argparse.Namespace) -> None:
-    output = output_of(args)
+    output, counts = output_of(args), Counter()
 
     def smiles() -> Iterator[str]:
         return smiles_of(args.molecules, args.smiles_column)
 
     next(smiles(), None)  # an unreadable file is refused before the model is loaded
     model = load_model(args)
-    results = (
-        embed(output, smiles, model, args.pooling) if args.what == "embed" else predict(output, smiles, model)
-    )
-    print(results.summary(output))
+    if args.what == "predict":
+        model.head  # noqa: B018  (raises if it predicts nothing)
+        predict(output, results_of(model.predict, smiles(), counts), model.properties.names)
+    else:
+        shape = sum(1 for _ in smiles()), model.width
+        embed(output, results_of(partial(model.embed, pooling=args.pooling), smiles(), counts), shape)
+    print(summary(counts, output))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -14,53 +14,26 @@ import sys
 from pathlib import Path
 
 import torch
-from fairseq import tasks, utils
+from fairseq import utils
 from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.files import write_json, write_result
-from omegaconf import open_dict
+from lib.predictions import load_finetuned
 
-import fs_plugins  # noqa: F401  (models, tasks and what fairseq needs on current Python)
 from fs_plugins.data.squad_answers import AnswerTable, window_answers
-from fs_plugins.models.checkpoint import choose_device, read_state
+from fs_plugins.models.checkpoint import name_of
 from fs_plugins.tasks.squad2 import Squad2Task
 
 
-def load(path: Path, data: str):
-    """The fine-tuned model, its task and its criterion.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it was not fine-tuned with --task squad2, or with another dictionary than the data's.
-    """
-    state, cfg = read_state(path)
-    name = getattr(cfg.task, "_name", None)
-    if name != "squad2":
-        raise UserError(
-            f"{path} is a checkpoint of --task {name}: fine-tune it with scripts/finetune_squad.sh"
-        )
-    with open_dict(cfg):
-        cfg.task.data = str(data)
-    task = tasks.setup_task(cfg.task)
-    model = task.build_model(cfg.model, from_checkpoint=True)
-    try:
-        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
-    except RuntimeError as error:
-        raise UserError(f"{path} does not fit {data}: {error}") from error
-    return model.eval(), task, task.build_criterion(cfg.criterion).eval()
-
-
 @torch.no_grad()
-def answer(
-    model, task: Squad2Task, criterion, split: str, *, n_best=20, batch_size=32, device="cpu"
-) -> AnswerTable:
+def answer(model, task: Squad2Task, criterion, split: str, n_best: int, batch_size: int) -> AnswerTable:
     """The answers to all questions of a split, whatever the batch size."""
     task.load_dataset(split)
     dataset = task.dataset(split)
     table, order = AnswerTable(dataset, n_best), dataset.ordered_indices()
-    model.to(device)
+    device = next(model.parameters()).device
     for begin in range(0, len(order), batch_size):
         batch = dataset.collater([dataset[i] for i in order[begin : begin + batch_size]])
-        batch = utils.move_to_cuda(batch, device) if torch.device(device).type == "cuda" else batch
+        batch = utils.move_to_cuda(batch, device) if device.type == "cuda" else batch
         start, end = criterion.span_scores(model, batch)
         table.add(window_answers(start, end, batch["id"], task.cfg.max_answer_tokens, n_best))
     return table
@@ -92,11 +65,14 @@ def run(argv: list[str] | None) -> None:
     args = parser.parse_args(argv)
     if args.threshold is not None and math.isnan(args.threshold):
         raise UserError("--threshold nan: give a number")
-    device = choose_device(args.device)
-    model, task, criterion = load(args.checkpoint, args.data)
-    table = answer(
-        model, task, criterion, args.split, n_best=args.n_best, batch_size=args.batch_size, device=device
-    )
+    model, cfg, task = load_finetuned(args.checkpoint, args.data, args.device)
+    if not isinstance(task, Squad2Task):
+        raise UserError(
+            f"{args.checkpoint} is a checkpoint of --task {name_of(cfg.task)}: fine-tune it with "
+            "scripts/finetune_squad.sh"
+        )
+    criterion = task.build_criterion(cfg.criterion).eval()
+    table = answer(model, task, criterion, args.split, args.n_best, args.batch_size)
     threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
     scores = table.evaluate(threshold)
     write_answers(args.output, table, threshold)

@@ -14,6 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import pandas as pd
 from lib.command_line import UserError, argument_parser, positive, run_main
 from lib.corpora.arguments import add_encoder_arguments, encoder_of
 from lib.files import locked
@@ -44,29 +45,13 @@ def tasks_of(args: argparse.Namespace) -> list[Task]:
     return found
 
 
-def described(split: str, found: dict) -> str:
-    rows, official = found["rows"], found["official"]
-    text = f"  {split:7}{rows:9,} rows"
-    text += " (all)" if rows == official else f" (official: {official:,})"
-    if found["kept"] != rows:
-        text += f", {found['kept']:,} drawn"
-    text += f", {found['tokens']:,} tokens"
-    if found["empty_sentences"]:
-        text += f", {found['empty_sentences']} empty sentences"
-    if skipped := found["skipped_lines"]:
-        named = ", ".join(map(str, skipped[:5])) + ", ..." * (len(skipped) > 5)
-        text += f"; skipped as broken: {len(skipped)} (lines {named})"
-    return text
-
-
 def run(args: argparse.Namespace) -> None:
     tasks, encoder = tasks_of(args), encoder_of(args)
     with locked(args.output, "OUTPUT"):
         for task in tasks:
             summary = binarise(task, args.glue, args.output, encoder, args.skip_broken, args.train_rows)
             print(f"{task.name} -> {args.output / task.name}-bin")
-            for split, found in summary.items():
-                print(described(split, found), flush=True)
+            print(pd.DataFrame(summary).T.drop(columns="file").to_string(), flush=True)
     if encoder.unknown:
         print(f"{encoder.unknown:,} tokens missing from {encoder.dictionary_path} became <unk>")
 

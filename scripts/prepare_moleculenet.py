@@ -25,7 +25,7 @@ from lib.command_line import UserError, argument_parser, run_main
 from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import new_folder, sha256, write_json
 from lib.moleculenet import encoding, reading
-from lib.moleculenet.datasets import KNOWN
+from lib.moleculenet.datasets import KNOWN, OTHER, KnownSet
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, fingerprint, label_scale
@@ -54,22 +54,16 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def read_source(args: argparse.Namespace) -> reading.Table:
-    known, classification = KNOWN.get(args.dataset), args.kind == "classification"
+def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], list[reading.Molecule]]:
+    """The properties and the molecules of the source."""
+    names, classification = args.label_columns or known.labels, args.kind == "classification"
+    if args.source.is_dir():
+        return reading.read_lmdbs(args.source, names, classification)
+    column = args.smiles_column or known.smiles
     try:
-        if args.source.is_dir():
-            names = args.label_columns or (list(known.labels) if known else [])
-            return reading.read_lmdbs(args.source, names, classification)
-        return reading.read_csv(
-            args.source,
-            args.smiles_column or (known.smiles if known else "smiles"),
-            args.label_columns or (known.labels if known else ()),
-            known.ignored if known else (),
-            classification,
-            args.split_column,
-        )
+        return reading.read_csv(args.source, column, names, known.ignored, classification, args.split_column)
     except UserError as error:
-        if known or args.label_columns:
+        if known is not OTHER or args.label_columns:
             raise
         raise UserError(
             f"{error} ('{args.dataset}' is not one of {', '.join(KNOWN)}, whose columns are known: "
@@ -77,13 +71,13 @@ def read_source(args: argparse.Namespace) -> reading.Table:
         ) from error
 
 
-def split_molecules(args: argparse.Namespace, molecules: list[encoding.Encoded]) -> encoding.Splits:
+def split_molecules(args: argparse.Namespace, molecules: list[reading.Molecule]) -> encoding.Splits:
     if args.split == "scaffold":
         split = molecule_splits.scaffold_split([molecule.scaffold for molecule in molecules])
     elif args.split == "random":
         split = molecule_splits.random_split(len(molecules), args.seed)
     else:
-        split = molecule_splits.given_split([molecule.row.split for molecule in molecules])
+        split = molecule_splits.given_split([molecule.split for molecule in molecules])
     return {name: [molecules[i] for i in getattr(split, name)] for name in molecule_splits.PARTS}
 
 
@@ -93,27 +87,27 @@ def prepare(args: argparse.Namespace) -> dict:
     Raises:
         UserError: for input that cannot be used, or a checkpoint that does not fit it.
     """
-    known, lmdbs = KNOWN.get(args.dataset), args.source.is_dir()
+    known, lmdbs = KNOWN.get(args.dataset, OTHER), args.source.is_dir()
     args.split = args.split or ("given" if lmdbs else "scaffold")
     if lmdbs and args.split != "given":
         raise UserError("LMDBs are split already: leave out --split, or use --split given")
     if not lmdbs and (args.split == "given") != (args.split_column is not None):
         raise UserError("--split given and --split-column NAME go together")
-    allow = args.valence == "allow" if args.valence else bool(known and known.allow_valence)
+    allow = args.valence == "allow" if args.valence else known.allow_valence
     canonical = args.smiles == "canonical"
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
-        table = read_source(args)
-        molecules, entries, unknown = encoding.encode(
-            table, dictionary.symbols, canonical, allow, args.max_unknown
-        )
-        splits = split_molecules(args, molecules)
-        labels = {name: np.array([m.row.labels for m in rows], np.float32) for name, rows in splits.items()}
-        remarks = encoding.remarks_on(labels, table.names, args.kind == "classification")
+        names, molecules = read_source(args, known)
+        unknown = encoding.encode(molecules, dictionary.symbols, canonical, allow, args.max_unknown)
+        splits = split_molecules(args, [molecule for molecule in molecules if not molecule.fault])
+        labels = {
+            split: np.array([one.labels for one in found], np.float32) for split, found in splits.items()
+        }
+        remarks = encoding.remarks_on(labels, names, args.kind == "classification")
         remarks += encoding.repeated_molecules(splits)
         mean, std = label_scale(labels["train"], args.kind)
-        info = PropertyInfo(args.kind, tuple(table.names), mean, std, canonical, allow)
-        sizes = encoding.write_folder(folder, splits, labels, entries, dictionary)
+        info = PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow)
+        sizes = encoding.write_folder(folder, molecules, splits, labels, dictionary)
         if args.checkpoint is not None:
             remarks += check_checkpoint(args, max(size["longest"] for size in sizes.values()))
         description = {
@@ -122,7 +116,7 @@ def prepare(args: argparse.Namespace) -> dict:
             **info.to_dict(),
             "split": {"kind": args.split, "seed": args.seed if args.split == "random" else None},
             "sizes": sizes,
-            "skipped": sum(entry.status == "skipped" for entry in entries),
+            "skipped": sum(bool(molecule.fault) for molecule in molecules),
             "unknown_tokens": dict(unknown.most_common()),
             "remarks": remarks,
             "dictionary": fingerprint(dictionary.symbols),
@@ -152,18 +146,12 @@ def check_checkpoint(args: argparse.Namespace, longest: int) -> list[str]:
 
 def describe(args: argparse.Namespace, description: dict) -> str:
     sizes = [description["sizes"][split] for split in molecule_splits.PARTS]
-    counts = "/".join(f"{size['molecules']:,}" for size in sizes)
-    kind = description["split"]["kind"]
+    counts, names = "/".join(f"{size['molecules']:,}" for size in sizes), description["names"]
     lines = [
-        f"{args.output}: {len(description['names'])} properties ({description['kind']}), {counts} molecules "
-        f"(train/valid/test, {kind} split), at most {max(size['longest'] for size in sizes)} tokens",
-        f"  properties: {textwrap.shorten(', '.join(description['names']), 100, placeholder=', ...')}",
+        f"{args.output}: {len(names)} properties ({description['kind']}), {counts} molecules "
+        f"(train/valid/test, {args.split} split), at most {max(size['longest'] for size in sizes)} tokens",
+        f"  properties: {textwrap.shorten(', '.join(names), 100, placeholder=', ...')}",
     ]
-    known = KNOWN.get(args.dataset)
-    if known is not None and kind == "scaffold" and tuple(s["molecules"] for s in sizes) != known.sizes:
-        lines.append(
-            f"  table 9 of the paper has {'/'.join(f'{n:,}' for n in known.sizes)}: see docs/finetune.md"
-        )
     if description["skipped"]:
         lines.append(f"  {description['skipped']} rows skipped: see {args.output / 'report.tsv'}")
     if unknown := description["unknown_tokens"]:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 import rdkit
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.corpora.arguments import add_corpus_arguments, show_rejected, valid_share_of
+from lib.corpora.arguments import add_corpus_arguments, show_result
 from lib.corpora.binarise import binarise, states_of
-from lib.corpora.documents import check_once
-from lib.corpora.readers import DEFAULT_COLUMN, blocks_of
+from lib.corpora.molecules import DEFAULT_COLUMN, records_in
 from lib.corpora.smiles import SmilesEncoder
 from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import sha256
@@ -41,34 +41,30 @@ def parser() -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> None:
     if args.max_tokens is not None and args.max_tokens < 3:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
-    files, valid_share = [*args.train, *args.valid], valid_share_of(args)
-    check_once(files)
+    files, valid_share = [*args.train, *args.valid], 0.0 if args.valid else args.valid_share
     for path in files:  # what is wrong with a file as a whole is found before any work
-        if next(blocks_of(path, args.smiles_column), None) is None:
+        if next(records_in(path, args.smiles_column), None) is None:
             raise UserError(f"{path} is empty")
-    inputs = {**states_of("--train", args.train), **states_of("--valid", args.valid)}
+    inputs = states_of({"--train": args.train, "--valid": args.valid})
     dictionary = ids = None
     if args.dictionary is not None:
         dictionary, ids = dictionary_file(args.dictionary), read_dictionary(args.dictionary).indices
         inputs["--dictionary"] = sha256(dictionary)
     settings = {name: getattr(args, name) for name in ("smiles_column", "smiles", "max_tokens")}
     canonical = args.smiles == "canonical"
-    encode = SmilesEncoder(frozenset(args.valid), valid_share, canonical, ids, args.max_tokens)
     result = binarise(
         args.output,
         {"valid_share": valid_share, **settings, "rdkit": rdkit.__version__},
         inputs,
         files,
-        lambda path: blocks_of(path, args.smiles_column),
-        encode,
+        partial(records_in, column=args.smiles_column),
+        SmilesEncoder(frozenset(args.valid), valid_share, canonical, ids, args.max_tokens),
         dictionary=dictionary,
         workers=args.workers,
         overwrite=args.overwrite,
     )
-    for split in ("train", "valid"):
-        print(f"{split}: {result[split]['sentences']:,} molecules, {result[split]['tokens']:,} tokens")
+    show_result(result, args.output, "molecules")
     print(f"dictionary: {result['symbols']:,} symbols")
-    show_rejected(result["rejected"], args.output)
 
 
 def main(arguments: list[str] | None = None) -> int:

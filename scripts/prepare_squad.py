@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, run_main
 from lib.corpora.arguments import add_encoder_arguments, encoder_of
-from lib.corpora.bpe import TextEncoder, UnknownTokenError
+from lib.corpora.bpe import TextEncoder
 from lib.files import atomic, locked
 
 from fs_plugins.data.squad import Squad, TokenizedSquad, dictionary_hash, read_squad, save_split
@@ -53,16 +53,10 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
     Raises:
         UserError: for a token missing from the dictionary; names the question or context.
     """
-
-    def encode(texts, name):
-        try:
-            return encoder.encode_with_offsets(texts)
-        except UnknownTokenError as error:
-            raise UserError(f"{name(error.index)}: {error}; or --allow-unknown") from None
-
-    contexts = encode(squad.contexts, lambda i: f"the context {squad.contexts[i][:40]!r}")
+    places = [f"the context {context[:40]!r}" for context in squad.contexts]
+    contexts = encoder.encode_with_offsets(squad.contexts, places)
     texts = [question.text.strip() for question in squad.questions]
-    questions = encode(texts, lambda i: f"question {squad.questions[i].id}")
+    questions = encoder.encode_with_offsets(texts, [f"question {one.id}" for one in squad.questions])
     return TokenizedSquad(
         squad,
         [tokens.astype("int32") for tokens, _ in contexts],

@@ -14,19 +14,19 @@ import argparse
 import os
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import tokenizers
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.corpora.arguments import add_corpus_arguments, show_rejected, valid_share_of
+from lib.corpora.arguments import add_corpus_arguments, show_result
 from lib.corpora.binarise import binarise, states_of
-from lib.corpora.bpe import GPT2_FILES, HF_FILE, Bpe, TextEncoder, dictionary_of
-from lib.corpora.documents import LAYOUTS, blocks_of, check_once, files_in, layout_of
-from lib.corpora.text import TextBlockEncoder
+from lib.corpora.bpe import TextEncoder, dictionary_of
+from lib.corpora.text import AUTO, LAYOUTS, TextBlockEncoder, layouts_of, pieces_of
 from lib.dictionaries import dictionary_file
 from lib.files import atomic, sha256
 
-AUTO = "auto"
+from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,36 +43,28 @@ def parser() -> argparse.ArgumentParser:
 
 def prepare(args: argparse.Namespace, scratch: Path) -> dict:
     """Prepares the folder; returns ``binarise``'s result."""
-    files = {"--train": files_in(args.train), "--valid": files_in(args.valid)}
-    check_once(path for found in files.values() for path, _ in found)
-    layouts = {
-        path: layout_of(path, in_folder) if args.layout == AUTO else args.layout
-        for found in files.values()
-        for path, in_folder in found
-    }
-    bpe = Bpe(args.bpe)
+    train, valid = layouts_of(args.train, args.layout), layouts_of(args.valid, args.layout)
+    layouts, inputs = train | valid, states_of({"--train": train, "--valid": valid})
+    bpe = read_bpe(*args.bpe)
     if args.dictionary is not None:
         dictionary = dictionary_file(args.dictionary)
     else:  # in a folder of this run's own: the output folder may be another run's
         dictionary = scratch / "dict.txt"
         dictionary.write_text(dictionary_of(bpe), encoding="utf-8")
     encoder = TextEncoder(bpe, dictionary)
-    inputs = {"--bpe": sha256(*bpe.files), "--dictionary": sha256(dictionary)}
-    for option, found in files.items():
-        inputs |= states_of(option, (path for path, _ in found))
-    valid, valid_share = frozenset(path for path, _ in files["--valid"]), valid_share_of(args)
+    settings = {
+        "valid_share": 0.0 if valid else args.valid_share,
+        "layout": args.layout,
+        "max_tokens": args.max_tokens,
+        "tokenizers": tokenizers.__version__,
+    }
     result = binarise(
         args.output,
-        {
-            "valid_share": valid_share,
-            "layout": args.layout,
-            "max_tokens": args.max_tokens,
-            "tokenizers": tokenizers.__version__,
-        },
-        inputs,
+        settings,
+        {"--bpe": sha256(*bpe.files), "--dictionary": sha256(dictionary), **inputs},
         list(layouts),
-        lambda path: blocks_of(path, layouts[path]),
-        TextBlockEncoder(encoder, valid, valid_share, args.max_tokens),
+        partial(pieces_of, layouts=layouts),
+        TextBlockEncoder(encoder, frozenset(valid), settings["valid_share"], args.max_tokens),
         dictionary=dictionary,
         workers=args.workers,
         overwrite=args.overwrite,
@@ -90,14 +82,12 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
     with tempfile.TemporaryDirectory() as scratch:
         result = prepare(args, Path(scratch))
-    for split in ("train", "valid"):
-        print(f"{split}: {result[split]['sentences']:,} sentences, {result[split]['tokens']:,} tokens")
+    show_result(result, args.output, "sentences")
     print(
         f"{result['documents']:,} documents, {result['paragraphs']:,} paragraphs "
         f"({result['paragraphs cut']:,} split); skipped as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
-    show_rejected(result["rejected"], args.output)
 
 
 def main(arguments: list[str] | None = None) -> int:

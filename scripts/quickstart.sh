@@ -8,8 +8,6 @@
 #   text          English from CPython's documentation
 #   --output DIR  where everything goes (default: runs/quickstart-smiles or runs/quickstart-text)
 #   --updates N   of each pre-training (default: 1200; smiles: 600)
-#   --k N         states of a masked token in ExLM (default: 4)
-#   --p P         masking probability (default: 0.387)
 #   --seed N      random seed (default: 1)
 #
 # It takes about 5 minutes on two cores; the first call also makes .venv. If interrupted, rerun the same command to
@@ -19,16 +17,16 @@ set -euo pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-kind=smiles output='' updates='' k=4 p=0.387 seed=1
+kind=smiles output='' updates='' p=0.387 seed=1
 while (($#)); do
     case $1 in
     text | smiles) kind=$1 && shift ;;
-    --output | --updates | --k | --p | --seed) declare "${1#--}=${2?error: $1 needs a value; see --help}" && shift 2 ;;
+    --output | --updates | --seed) declare "${1#--}=${2?error: $1 needs a value; see --help}" && shift 2 ;;
     -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' scripts/quickstart.sh && exit ;;
     *) echo "error: unknown option '$1'; see --help" >&2 && exit 2 ;;
     esac
 done
-for number in ${updates:+"--updates $updates"} "--k $k" "--seed $seed"; do
+for number in ${updates:+"--updates $updates"} "--seed $seed"; do
     [[ $number =~ \ [0-9]+$ ]] || { echo "error: $number: give a whole number" >&2 && exit 2; }
 done
 [[ -z $output || $output == /* ]] || output=$here/$output
@@ -43,16 +41,14 @@ mkdir -p "$out"
 # train NAME SCRIPT ARGUMENT...: trains $out/NAME in the background; shows a line of its train.log now and then
 trainings=()
 train() {
-    local record='"loss": "([^"]+)".* "num_updates": "([^"]+)"'
     set -m # in a process group of its own, to be ended as a whole
-    bash "scripts/$2" "${@:3}" "$out/$1" --cpu --seed "$seed" "${flags[@]}" | while read -r line; do
-        [[ ! $line =~ $record ]] || echo "  $1: update ${BASH_REMATCH[2]}, loss ${BASH_REMATCH[1]}"
-    done || { echo "error: $1 failed: see above, or the end of $out/$1/train.log" >&2 && exit 1; } &
+    bash "scripts/$2" "${@:3}" "$out/$1" --cpu --seed "$seed" "${flags[@]}" |
+        sed -unE "s|.*\"loss\": \"([^\"]+)\".* \"num_updates\": \"([^\"]+)\".*|  $1: update \\2, loss \\1|p" ||
+        { echo "error: $1 failed: see above, or the end of $out/$1/train.log" >&2 && exit 1; } &
     trainings+=($!)
     set +m
 }
 finish() {
-    local _
     for _ in "${trainings[@]}"; do wait -n; done # the first that fails ends all
     trainings=()
 }
@@ -76,7 +72,7 @@ fi
 echo "Pre-training three models; each has a loss of its own"
 flags=(--updates "$updates" --p "$p" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
 train mlm "pretrain_$kind.sh" mlm quickstart "$out/data-bin"
-flags+=(--k "$k")
+flags+=(--k 4)
 train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin"
 train exlm-lattice "pretrain_$kind.sh" exlm-lattice quickstart "$out/data-bin"
 finish

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, positive, run_main
-from lib.corpora.blocks import Rejection
-from lib.corpora.bpe import HF_FILE, train_tokenizer
-from lib.corpora.documents import blocks_of, files_in, layout_of
-from lib.corpora.text import paragraphs_of
+from lib.corpora.text import layouts_of, paragraphs_of, pieces_of
 from lib.files import atomic
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 LEAST_VOCABULARY = 300  # 256 bytes and some merges
 
@@ -33,28 +31,42 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def paragraphs(files: list[tuple[Path, bool]], megabytes: float) -> Iterator[str]:
+def paragraphs(layouts: dict[Path, str], megabytes: float) -> Iterator[str]:
     """Clean paragraphs, from each file its share of the limit."""
-    rejections: list[Rejection] = []  # prepare_text.py lists them
-    for path, in_folder in files:
-        layout, left = layout_of(path, in_folder), megabytes * 1e6 / len(files)
-        for block in blocks_of(path, layout):
-            for piece in block.payload:
-                for _, text in paragraphs_of(piece, rejections)[0]:
-                    left -= len(text)
-                    yield text
+    for path in layouts:
+        left = megabytes * 1e6 / len(layouts)
+        for piece in pieces_of(path, layouts):
+            for _, text in paragraphs_of(piece, [])[0]:
+                left -= len(text)
+                yield text
             if left <= 0:
                 break
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
+    """Trains a byte-level BPE, which can encode any text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=2,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 def run(args: argparse.Namespace) -> None:
     if args.vocabulary < LEAST_VOCABULARY or not args.megabytes > 0:
         raise UserError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
-    tokenizer = train_tokenizer(paragraphs(files_in(args.text), args.megabytes), args.vocabulary)
+    tokenizer = train_tokenizer(paragraphs(layouts_of(args.text), args.megabytes), args.vocabulary)
     args.output.mkdir(parents=True, exist_ok=True)
-    with atomic(args.output / HF_FILE) as file:
+    path = args.output / "tokenizer.json"
+    with atomic(path) as file:
         file.write(tokenizer.to_str(pretty=True))
-    print(f"{args.output / HF_FILE}: {tokenizer.get_vocab_size():,} tokens")
+    print(f"{path}: {tokenizer.get_vocab_size():,} tokens")
 
 
 def main(arguments: list[str] | None = None) -> int:

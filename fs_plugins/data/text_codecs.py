@@ -14,6 +14,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from fs_plugins.data.smiles_tokens import tokenize
 
 MASK = "<mask>"
+HF_FILE, GPT2_FILES = "tokenizer.json", ("encoder.json", "vocab.bpe")
+EITHER = f"{' and '.join(GPT2_FILES)}, or a {HF_FILE}"
 MANIFEST = "manifest.json"  # of a folder made by scripts/prepare_*.py: its settings and inputs
 
 
@@ -80,14 +82,15 @@ class HfTokenizer(Codec):
     STARTS = ("Ġ", "▁")  # how byte-level BPEs and sentencepiece write a blank
 
     def __init__(self, path: str | os.PathLike):
-        settings = Path(path).read_text(encoding="utf-8")
         try:
-            tokenizer = Tokenizer.from_str(settings)
+            settings = json.loads(Path(path).read_text(encoding="utf-8"))
+            settings |= {"truncation": None, "padding": None}
+            self.tokenizer = Tokenizer.from_str(json.dumps(settings))
         except Exception as error:  # the library raises Exception itself
-            raise ValueError(f"{path} is not a tokenizer.json of HF tokenizers: {error}") from error
-        self.files, self.tokenizer = (Path(path),), tokenizer
-        self.inner = Tokenizer.from_str(json.dumps(_without_prefix(json.loads(settings))))
-        self.tokens = {token: token for token in tokenizer.get_vocab()}  # of symbols
+            raise ValueError(f"{path} is not a {HF_FILE} of HF tokenizers: {error}") from error
+        self.files = (Path(path),)
+        self.inner = Tokenizer.from_str(json.dumps(_without_prefix(settings)))
+        self.tokens = {token: token for token in self.tokenizer.get_vocab()}  # of symbols
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -132,14 +135,17 @@ class Gpt2Bpe(HfTokenizer):
     name = "gpt2"
 
     def __init__(self, encoder_json: str | os.PathLike, vocab_bpe: str | os.PathLike):
-        for path in (encoder_json, vocab_bpe):
-            if not Path(path).is_file():
-                raise FileNotFoundError(f"there is no {path}: GPT-2 BPE needs encoder.json and vocab.bpe")
+        try:
+            tokenizer = Tokenizer(models.BPE.from_file(str(encoder_json), str(vocab_bpe)))
+        except Exception as error:  # the library raises Exception itself
+            raise ValueError(
+                f"{encoder_json} and {vocab_bpe} are not the files of one BPE: {error}"
+            ) from error
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
         self.files = Path(encoder_json), Path(vocab_bpe)
-        self.tokenizer = self.inner = Tokenizer(models.BPE.from_file(str(encoder_json), str(vocab_bpe)))
-        self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        self.tokenizer.decoder = decoders.ByteLevel()
-        self.tokens = {str(i): token for token, i in self.tokenizer.get_vocab().items()}
+        self.tokenizer = self.inner = tokenizer
+        self.tokens = {str(i): token for token, i in tokenizer.get_vocab().items()}
 
 
 def is_special(symbol: str) -> bool:
@@ -176,44 +182,51 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
         return Blanks() if paths == ["none"] else Smiles()
     if paths and str(paths[0]) == "gpt2":
         paths = paths[1:]
-    if not paths and smiles_form(data) is not None:
+    if paths:
+        return read_bpe(*paths)
+    if smiles_form(data) is not None:
         return Smiles()
-    if not paths:
-        found = _codec_in(data) or _codec_in(data.resolve().parent)
-        if found is None and _looks_like_ids(dictionary):
-            raise ValueError(
-                f"the dictionary in {data} has GPT-2 BPE ids for symbols: "
-                "give the files of the BPE (--bpe encoder.json vocab.bpe)"
-            )
-        if found is None and _looks_like_tokens(dictionary):
-            raise ValueError(
-                f"the dictionary in {data} has tokens of a BPE for symbols, such as {dictionary[-2]!r}: "
-                "give its tokenizer.json (--bpe tokenizer.json)"
-            )
-        return found or Blanks()
-    if len(paths) == 1:
-        path = Path(paths[0])
-        if path.is_dir():
-            found = _codec_in(path)
-            if found is None:
-                raise FileNotFoundError(f"{path} has neither tokenizer.json nor encoder.json and vocab.bpe")
-            return found
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}: give a tokenizer.json, or none")
-        return HfTokenizer(path)
-    if len(paths) == 2:
-        return Gpt2Bpe(*paths)
-    raise ValueError(
-        f"--bpe takes none, smiles, a tokenizer.json, or encoder.json and vocab.bpe; got {paths}"
-    )
+    for folder in (data, data.resolve().parent):
+        if files := _files_in(folder):
+            return read_bpe(*files)
+    if _looks_like_ids(dictionary):
+        raise ValueError(
+            f"the dictionary in {data} has GPT-2 BPE ids for symbols: "
+            "give the files of the BPE (--bpe encoder.json vocab.bpe)"
+        )
+    if _looks_like_tokens(dictionary):
+        raise ValueError(
+            f"the dictionary in {data} has tokens of a BPE for symbols, such as {dictionary[-2]!r}: "
+            "give its tokenizer.json (--bpe tokenizer.json)"
+        )
+    return Blanks()
 
 
-def _codec_in(folder: Path) -> Codec | None:
-    if (folder / "tokenizer.json").is_file():
-        return HfTokenizer(folder / "tokenizer.json")
-    if (folder / "encoder.json").is_file() and (folder / "vocab.bpe").is_file():
-        return Gpt2Bpe(folder / "encoder.json", folder / "vocab.bpe")
-    return None
+def read_bpe(*paths: str | os.PathLike) -> HfTokenizer:
+    """The BPE in encoder.json and vocab.bpe, in a tokenizer.json, or in a folder with either.
+
+    Raises:
+        FileNotFoundError: if a file is not there.
+        ValueError: if the files are damaged, or do not belong together.
+    """
+    if len(paths) == 1 and Path(paths[0]).is_dir():
+        folder, paths = paths[0], _files_in(Path(paths[0]))
+        if not paths:
+            raise FileNotFoundError(f"{folder} has no BPE ({EITHER}): name its files with --bpe")
+    if len(paths) > 2:
+        raise ValueError(f"--bpe takes {EITHER}; got {len(paths)} files")
+    for path in paths:
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"{path} does not exist: a BPE is {EITHER}")
+    return Gpt2Bpe(*paths) if len(paths) == 2 else HfTokenizer(*paths)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files of the BPE in a folder; [] if it has none."""
+    for names in ((HF_FILE,), GPT2_FILES):
+        if all((folder / name).is_file() for name in names):
+            return [folder / name for name in names]
+    return []
 
 
 def smiles_form(folder: Path) -> str | None:

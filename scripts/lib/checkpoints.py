@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lib.command_line import Flags, UserError
+from lib.dictionaries import read_dictionary
 
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
 FINETUNING_TASKS = (
@@ -105,12 +106,7 @@ def symbols_of(dictionary: Path) -> list[str]:
     Raises:
         UserError: if it is not one of fairseq.
     """
-    from fairseq.data import Dictionary
-
-    try:
-        symbols = Dictionary.load(str(dictionary)).symbols
-    except Exception as error:
-        raise UserError(f"{dictionary} is not a dict.txt of fairseq ({error})") from error
+    symbols = read_dictionary(dictionary).symbols
     return [*(symbol for symbol in symbols if symbol != "<mask>"), "<mask>"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's ids 0 to 3, which a dict.txt does not list
 MASK = "<mask>"
+HINT = "give the dict.txt of the pre-training, or its folder"
 
 
 def dictionary_file(path: Path) -> Path:
@@ -24,27 +24,15 @@ def read_dictionary(path: Path) -> Dictionary:
     """fairseq's Dictionary of a dict.txt, or of a folder with one.
 
     Raises:
-        UserError: if it does not exist, is empty, or has a line that is not a symbol and its count.
+        UserError: if it does not exist, is empty, or has a line that is not a new symbol and its count.
     """
     from fairseq.data import Dictionary
 
     path = dictionary_file(path)
-    if not path.is_file():
-        raise UserError(f"{path} does not exist: give the dict.txt of the pre-training, or its folder")
     try:
-        with path.open(encoding="utf-8") as file:
-            lines = file.readlines()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not a dict.txt of fairseq: invalid UTF-8 ({error.reason})") from None
-    if not lines:
-        raise UserError(f"{path} is empty: give the dict.txt of the pre-training")
-    dictionary = Dictionary()
-    for number, line in enumerate(lines, 1):
-        try:
-            dictionary.add_from_file(io.StringIO(line))
-        except (ValueError, RuntimeError) as error:
-            what = "repeats a symbol" if isinstance(error, RuntimeError) else "is not a symbol and its count"
-            shown = line.rstrip("\n")
-            message = f"{path}, line {number}: {shown!r} {what}: give a dict.txt of fairseq"
-            raise UserError(message) from None
+        dictionary = Dictionary.load(str(path))
+    except Exception as error:  # of invalid UTF-8 fairseq raises Exception itself
+        raise UserError(f"{path} is not a dict.txt of fairseq ({error}): {HINT}") from error
+    if len(dictionary) == len(SPECIAL):
+        raise UserError(f"{path} is empty: {HINT}")
     return dictionary

@@ -127,7 +127,7 @@ def glue(script: str, words: list[str]) -> Training:
     Raises:
         UserError: for what cannot be trained; and so the others.
     """
-    from lib.glue.tasks import REGRESSION, task_named
+    from lib.glue.tasks import task_named
 
     parser = script_parser(script, one_worker=True)
     add = parser.add_argument
@@ -151,7 +151,7 @@ def glue(script: str, words: list[str]) -> Training:
     flags = Flags.of(f"--task glue --classification-head-name {head} --glue-metric {task.metric}".split())
     if pretrained.repeat > 1:
         flags |= Flags.of(f"--task repeated_sentence_prediction --repeat-times {pretrained.repeat}".split())
-    if task.kind == REGRESSION:
+    if task.regression:
         flags.set("--regression-target")
     flags |= Flags.of(f"--num-classes {task.outputs} --init-token {BOS} --separator-token {EOS}".split())
     splits = [split for split in task.valid_splits if (data / "input0" / f"{split}.idx").is_file()]

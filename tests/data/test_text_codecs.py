@@ -131,10 +131,14 @@ def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):
     tokens = builders.dictionary([f"{'Ġ' * (i % 3 == 0)}w{i}" for i in range(100)])
     ids = builders.dictionary([str(i) for i in range(2000)])
     for source, symbols, says in (
-        ([str(tmp_path / "nothing.json")], tokens, "no file .*nothing.json"),
-        ([str(tmp_path)], tokens, "neither tokenizer.json nor encoder.json"),
-        ([small_gpt2 / "encoder.json", tmp_path / "nothing.bpe"], tokens, "nothing.bpe: GPT-2 BPE needs"),
-        ([str(small_gpt2 / "encoder.json")], tokens, "not a tokenizer.json"),
+        (
+            [str(tmp_path / "nothing.json")],
+            tokens,
+            "nothing.json does not exist: a BPE is encoder.json and vocab.bpe, or",
+        ),
+        ([str(tmp_path)], tokens, "has no BPE .encoder.json and vocab.bpe, or"),
+        ([small_gpt2 / "encoder.json", tmp_path / "nothing.bpe"], tokens, "nothing.bpe does not exist"),
+        ([str(small_gpt2 / "encoder.json")], tokens, "is not a tokenizer.json"),
         (["a", "b", "c"], tokens, "--bpe takes"),
         (None, tokens, "tokens of a BPE for symbols, such as 'Ġw99'.*--bpe tokenizer.json"),
         (None, ids, "GPT-2 BPE ids.*--bpe encoder.json vocab.bpe"),

@@ -5,19 +5,25 @@ python word_corpus.py OUTPUT WORKERS LOG INPUT...
 
 import sys
 import time
+from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from lib.corpora import binarise
-from lib.corpora.blocks import Block, EncodedBlock, Rejection, packed
+from lib.corpora.binarise import EncodedBlock, Rejection
+from lib.corpora.indexed import packed
 
-LINES_OF_A_BLOCK = 3
+binarise.BLOCK_ITEMS = 3
 
 
-def blocks(path: Path):
-    lines = path.read_bytes().splitlines()
-    for first in range(0, len(lines), LINES_OF_A_BLOCK):
-        chosen = lines[first : first + LINES_OF_A_BLOCK]
-        yield Block(path, [(first + i + 1, line) for i, line in enumerate(chosen)], sum(map(len, chosen)))
+class Line(NamedTuple):
+    place: int
+    content: bytes
+    size: int = 1
+
+
+def read(path: Path):
+    return map(Line, count(1), path.read_bytes().splitlines())
 
 
 class WordEncoder:
@@ -26,13 +32,13 @@ class WordEncoder:
     def __init__(self, log: Path | None = None, seconds: float = 0.0):
         self.log, self.seconds = log, seconds
 
-    def __call__(self, block: Block) -> EncodedBlock:
+    def __call__(self, path: Path, lines: list[Line]) -> EncodedBlock:
         time.sleep(self.seconds)
         if self.log:
             with self.log.open("a") as log:
-                log.write(f"{block.path.name}\n")
+                log.write(f"{path.name}\n")
         symbols, splits, rejections = ["</s>"], {"train": [], "valid": []}, []
-        for place, line in block.payload:
+        for place, line, _ in lines:
             text = line.decode()
             if "!" in text:
                 rejections.append(Rejection(str(place), "a '!': " + text[:1], text))
@@ -44,9 +50,9 @@ class WordEncoder:
 
 
 def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, **options):
-    settings, inputs = options.pop("settings", {}), binarise.states_of("--train", sources)
+    settings, inputs = options.pop("settings", {}), binarise.states_of({"--train": sources})
     encoder = encoder or WordEncoder()
-    return binarise.binarise(output, settings, inputs, sources, blocks, encoder, workers=workers, **options)
+    return binarise.binarise(output, settings, inputs, sources, read, encoder, workers=workers, **options)
 
 
 if __name__ == "__main__":

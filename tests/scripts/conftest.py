@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from lib.corpora.bpe import Bpe, dictionary_of
+from lib.corpora.bpe import dictionary_of
 
+from fs_plugins.data.text_codecs import read_bpe
 from tests.analysis.conftest import corpus, one_thread, pretrained, save_checkpoint
 from tests.builders import write_gpt2
 
@@ -20,5 +21,5 @@ def bpe(tmp_path) -> Path:
 @pytest.fixture
 def vocabulary(bpe) -> Path:
     """The folder of a BPE and its dict.txt, as prepare_text.py leaves them."""
-    (bpe / "dict.txt").write_text(dictionary_of(Bpe(bpe)), encoding="utf-8")
+    (bpe / "dict.txt").write_text(dictionary_of(read_bpe(bpe)), encoding="utf-8")
     return bpe

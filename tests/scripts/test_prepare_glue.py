@@ -98,18 +98,3 @@ def test_a_sample_of_the_training_rows(vocabulary, tmp_path):
         summary = json.loads((tmp_path / out / "SST-2-bin" / "summary.json").read_text())
         assert (summary["train"]["rows"], summary["train"]["kept"], summary["valid"]["kept"]) == (50, 20, 2)
     assert kept[0] == kept[1]
-
-
-def test_real_sentences_have_fairseqs_tokens(shared, tmp_path):
-    glue, bpe = shared("data", "glue"), shared("data", "gpt2_bpe")
-    arguments = ("--dictionary", bpe / "dict.txt", "--bpe", bpe, "--tasks", "MRPC")
-    assert prepare(glue, tmp_path, *arguments) == 0
-    oracle = get_encoder(str(bpe / "encoder.json"), str(bpe / "vocab.bpe"))
-    dictionary = Dictionary.load(str(bpe / "dict.txt"))
-    with gzip.open(glue / "MRPC" / "dev.tsv.gz", "rt", encoding="utf-8-sig") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file][1:]
-    for i, column in ((0, 3), (1, 4)):
-        dataset = data_utils.load_indexed_dataset(str(tmp_path / f"MRPC-bin/input{i}/valid"), dictionary)
-        for item, row in zip(dataset, rows, strict=True):
-            wanted = [dictionary.index(str(j)) for j in oracle.encode(row[column].strip())]
-            assert item.tolist() == [*wanted, dictionary.eos()]

@@ -54,17 +54,17 @@ def valid(tmp_path):
 
 @pytest.mark.parametrize("kind", ["txt", "txt.gz", "smi", "csv", "csv.gz", "lmdb"])
 def test_every_kind_of_file(kind, valid, tmp_path):
-    path = tmp_path / f"train.{kind}"
+    path, flags = tmp_path / f"train.{kind}", ("--smiles-column", "mol")
     if kind == "lmdb":
         write_lmdb(path, [pickle.dumps({"smi": smiles}) for smiles in MOLECULES])
     elif kind.startswith("csv"):
-        rows = ['id,"smiles",name', *(f'{i},{smiles},"a ""b"",\nc"' for i, smiles in enumerate(MOLECULES))]
+        rows = ['id,"mol",name', *(f'{i},{smiles},"a ""b"",\nc"' for i, smiles in enumerate(MOLECULES))]
         write(path, rows)
     elif kind == "smi":
         write(path, [f"{smiles}\tname {smiles}" for smiles in MOLECULES])
     else:
         write(path, MOLECULES)
-    prepare(tmp_path / "out", "--train", path, "--valid", valid)
+    prepare(tmp_path / "out", "--train", path, "--valid", valid, *flags)
     assert read_split(tmp_path / "out", "train") == MOLECULES
     assert read_split(tmp_path / "out", "valid") == ["CC", "CN"]
     assert rejected(tmp_path / "out") == []
@@ -165,14 +165,3 @@ def test_what_is_refused_before_work_starts(valid, tmp_path, refused):
     assert "more than once" in says(valid, "--valid", valid)
     assert "--max-tokens 2" in says(valid, "--max-tokens", 2)
     assert not out.exists()
-
-
-def test_real_files(shared, tmp_path):
-    """BACE's 1,513 molecules, by a column of another name, and Tox21's, of which 8 are no longer valid."""
-    folder = shared("data", "moleculenet")
-    bace = folder / "BACE.csv.gz"
-    prepare(tmp_path / "bace", "--train", bace, "--smiles-column", "mol", "--valid-share", 0.1)
-    assert sum(len(read_split(tmp_path / "bace", split)) for split in ("train", "valid")) == 1513
-    prepare(tmp_path / "tox", "--train", folder / "Tox21.csv.gz", "--valid-share", 0.1)
-    assert sum(len(read_split(tmp_path / "tox", split)) for split in ("train", "valid")) == 7831 - 8
-    assert len(rejected(tmp_path / "tox")) == 8

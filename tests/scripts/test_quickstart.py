@@ -96,7 +96,10 @@ def test_mistakes_and_help(environment):
     def run(*arguments):
         return subprocess.run(call(*arguments), env=environment, capture_output=True, text=True)
 
-    for arguments, said in ((["molecules"], "unknown option 'molecules'"), (["--k"], "--k needs a value")):
+    for arguments, said in (
+        (["molecules"], "unknown option 'molecules'"),
+        (["--seed"], "--seed needs a value"),
+    ):
         result = run(*arguments)
         assert result.returncode != 0 and said in result.stderr
     shown = run("--help")

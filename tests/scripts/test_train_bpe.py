@@ -3,10 +3,10 @@
 import prepare_text
 import train_bpe
 from fairseq.data import Dictionary, data_utils
-from lib.corpora.bpe import Bpe, find_files
-from lib.corpora.documents import files_in
+from lib.corpora.text import layouts_of
 
-from tests.builders import CORPUS, corpus_sentences, paragraphs_text, wiki_text, write_file
+from fs_plugins.data.text_codecs import read_bpe
+from tests.builders import corpus_sentences, paragraphs_text, wiki_text, write_file
 
 
 def main(script, *arguments) -> None:
@@ -19,27 +19,24 @@ def test_trained_and_used(tmp_path):
         main(train_bpe, tmp_path / name, source, "--vocabulary", 320)
     first, second = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("a", "b"))
     assert first == second
-    bpe = Bpe(tmp_path / "a")
-    [ids] = bpe.encode(["The thing 3 is in the inn"])
-    tokens = [bpe.symbols[i] for i in ids]
+    bpe = read_bpe(tmp_path / "a")
+    tokens = bpe.encode("The thing 3 is in the inn", first=True)
     assert "".join(tokens) == "ĠTheĠthingĠ3ĠisĠinĠtheĠinn" and len(tokens) < 15
-    assert not any("Document" in symbol for symbol in bpe.symbols if symbol)  # a title is no text
+    assert not any("Document" in token for token in bpe.tokens)  # a title is no text
     (tmp_path / "a" / "tokenizer.json").rename(tmp_path / "mine.json")  # any name will do
     out, valid = tmp_path / "out", write_file(tmp_path / "v", "v")
     main(prepare_text, out, "--bpe", tmp_path / "mine.json", "--train", source, "--valid", valid)
-    assert find_files(out)[0].read_bytes() == second
+    assert (out / "tokenizer.json").read_bytes() == second
     dictionary = Dictionary.load(str(out / "dict.txt"))
     dataset = data_utils.load_indexed_dataset(str(out / "train"), dictionary)
-    found = [
-        bpe.tokenizer.decode([bpe.symbols.index(dictionary[j]) for j in s[:-1].tolist()]) for s in dataset
-    ]
+    found = [bpe.decode([dictionary[j] for j in sentence[:-1]]) for sentence in dataset]
     assert [text.strip() for text in found] == corpus_sentences()
 
 
 def test_a_limit_is_shared_by_the_files(tmp_path):
     files = [write_file(tmp_path / f"{i}.txt", paragraphs_text()) for i in range(2)]
-    found = list(train_bpe.paragraphs(files_in(files), 1e-5))
-    assert len(found) == 2 * 2 * len(CORPUS)  # a block of each, whatever the limit
+    found = list(train_bpe.paragraphs(layouts_of(files), 1e-5))
+    assert len(found) == 2 * 2  # a document of each, whatever the limit
 
 
 def test_what_is_refused(tmp_path, refused):

@@ -6,8 +6,9 @@ import argparse
 import os
 from pathlib import Path
 
+from fs_plugins.data.text_codecs import read_bpe
 from lib.command_line import UserError, positive, share
-from lib.corpora.bpe import HF_FILE, Bpe, TextEncoder
+from lib.corpora.bpe import TextEncoder
 from lib.dictionaries import dictionary_file
 
 
@@ -30,14 +31,17 @@ def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share
     add("--overwrite", action="store_true", help="replace what OUTPUT holds")
 
 
-def valid_share_of(args: argparse.Namespace) -> float:
-    """The share of --train to validate on: 0 with --valid."""
-    return 0.0 if args.valid else args.valid_share
+def show_result(result: dict, output: Path, what: str) -> None:
+    """What a preparation came to.
 
-
-def show_rejected(rejected: dict[str, int], output: Path) -> None:
-    total = sum(rejected.values())
-    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in rejected.items())
+    Args:
+        result: of ``binarise``.
+        what: a sentence is.
+    """
+    for split in ("train", "valid"):
+        print(f"{split}: {result[split]['sentences']:,} {what}, {result[split]['tokens']:,} tokens")
+    total = sum(result["rejected"].values())
+    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
     print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))
 
 
@@ -47,7 +51,7 @@ def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
     add("--data", type=Path, metavar="DIR", help="the pre-training's data: its dict.txt and BPE")
     add("--dictionary", type=Path, metavar="FILE", help="the pre-training's dict.txt, instead of --data")
     add = parser.add_argument
-    add("--bpe", nargs="+", metavar="FILE", help=f"encoder.json vocab.bpe, {HF_FILE}, or their folder")
+    add("--bpe", nargs="+", metavar="FILE", help="encoder.json vocab.bpe, tokenizer.json, or their folder")
     add("--allow-unknown", action="store_true", help="replace tokens missing from the dictionary by <unk>")
 
 
@@ -59,5 +63,5 @@ def encoder_of(args: argparse.Namespace) -> TextEncoder:
     """
     if (args.bpe is None) != (args.dictionary is None):
         raise UserError("--dictionary needs --bpe, the BPE that it was made with; --data has both")
-    bpe, dictionary = Bpe(args.bpe or args.data), dictionary_file(args.dictionary or args.data)
+    bpe, dictionary = read_bpe(*(args.bpe or [args.data])), dictionary_file(args.dictionary or args.data)
     return TextEncoder(bpe, dictionary, args.allow_unknown)

@@ -3,10 +3,6 @@
 Keys are counters in ASCII; values are pickles of a dict, sometimes compressed with gzip or zlib: ``smi`` in
 the pre-training files; ``smi`` and ``target`` with NumPy arrays of coordinates in those of MoleculeNet.
 
-    with LmdbFile(Path("train.lmdb")) as file:
-        for value in file.values():
-            molecule = decode_value(value)     # {"smi": "CCO", "target": array([0.])}
-
 A pickle is a program. This reader builds containers, numbers, strings and NumPy arrays and nothing else; it
 skips RDKit's molecules, which some of the files also hold.
 """
@@ -17,7 +13,7 @@ import gzip
 import io
 import pickle
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -40,20 +36,9 @@ class Unread:
         pass
 
 
-def _latin1(text: str, encoding: str) -> bytes:
-    """How pickles of protocols 0 to 2 write bytes: ``_codecs.encode(text, "latin1")``."""
-    if not isinstance(text, str) or encoding != "latin1":
-        raise pickle.UnpicklingError(f"bytes are written as text in 'latin1', not in {encoding!r}")
-    return text.encode("latin1")
-
-
 _ALLOWED = {
     ("builtins", "set"): set,
-    ("builtins", "frozenset"): frozenset,
-    ("builtins", "bytearray"): bytearray,
-    ("builtins", "complex"): complex,
-    ("collections", "OrderedDict"): dict,
-    ("_codecs", "encode"): _latin1,
+    ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # bytes in protocols 0 to 2
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
 }
@@ -74,93 +59,58 @@ class _PlainUnpickler(pickle.Unpickler):
             return Unread
         raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is not plain data")
 
-    def persistent_load(self, pid):
-        raise pickle.UnpicklingError("it refers to objects outside itself")
-
 
 def decode_value(value: bytes) -> dict:
-    """The dictionary of one molecule.
+    """The dictionary of one molecule; its ``smi`` is a string.
 
     Raises:
-        LmdbValueError: if the value is not a (compressed) pickle of a dict of plain data.
+        LmdbValueError: if the value is not a (compressed) pickle of a dict of plain data, or has no ``smi``.
     """
     try:
         if value[:2] == b"\x1f\x8b":
             value = gzip.decompress(value)
         elif value[:1] == b"\x78":  # zlib; a pickle begins with \x80 or, in protocol 0, with '('
             value = zlib.decompress(value)
-        found = _PlainUnpickler(io.BytesIO(value)).load()
+        molecule = _PlainUnpickler(io.BytesIO(value)).load()
     except Exception as error:  # broken pickles raise all kinds
         raise LmdbValueError(f"not a readable value: {type(error).__name__}: {error}") from error
-    if not isinstance(found, dict):
-        raise LmdbValueError(f"not a readable value: a dict is expected, not {type(found).__name__}")
-    return found
-
-
-def smiles_of(molecule: dict) -> str:
-    """The ``smi`` of a dictionary.
-
-    Raises:
-        LmdbValueError: if it has none.
-    """
+    if not isinstance(molecule, dict):
+        raise LmdbValueError(f"not a readable value: a dict is expected, not {type(molecule).__name__}")
     smiles = molecule.get("smi")
     if isinstance(smiles, bytes):
         smiles = smiles.decode("utf-8", errors="backslashreplace")
     if not isinstance(smiles, str):  # NumPy's strings are strings too
         keys = ", ".join(map(repr, list(molecule)[:8]))
         raise LmdbValueError(f"no string under 'smi': the keys are {keys or 'none'}")
-    return str(smiles)
+    return {**molecule, "smi": str(smiles)}
 
 
-class LmdbFile:
-    """An LMDB file, open for reading; a process may open a file only once at a time.
+def lmdb_items(path: Path, by_number: bool = False) -> Iterator[tuple[bytes, bytes]]:
+    """(key, value) of an LMDB file, in the order of the file, which is that of the keys' bytes: b"0", b"1",
+    b"10", ...; or, ``by_number``, in that of the keys as numbers.
+
+    A process may open a file only once at a time.
 
     Raises:
-        UserError: if it does not exist, is not LMDB, or is truncated.
+        UserError: if it does not exist, is not LMDB, or is truncated or damaged.
     """
+    import lmdb
 
-    def __init__(self, path: Path):
-        import lmdb
-
-        self.path = path
-        if not path.is_file():
-            raise UserError(f"{path} does not exist")
-        try:
-            self._environment = lmdb.open(
-                str(path), subdir=False, readonly=True, lock=False, readahead=False, max_spare_txns=1
-            )
-        except lmdb.Error as error:
-            raise UserError(f"{path} is not an LMDB file, or damaged: {error}") from error
-        self._error = lmdb.Error
-        # LMDB maps the file into memory: to read beyond its end would end the process.
-        pages, size = self._environment.info()["last_pgno"] + 1, path.stat().st_size
-        whole = pages * self._environment.stat()["psize"]
-        if size < whole:
-            self._environment.close()
-            raise UserError(
-                f"{path} is truncated: it has {size:,} of at least {whole:,} bytes; download or copy it again"
-            )
-
-    def __enter__(self) -> LmdbFile:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._environment.close()
-
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) in the order of the file, which is that of the keys' bytes: b"0", b"1", b"10", ..."""
-        with self._environment.begin() as transaction:
-            yield from self._watched(transaction.cursor())
-
-    def values(self) -> Iterator[bytes]:
-        """All values in the order of their keys as numbers."""
-        with self._environment.begin() as transaction:
-            keys = transaction.cursor().iternext(values=False)
-            keys = sorted(self._watched(keys), key=lambda key: (len(key), key))
-            yield from self._watched(map(transaction.get, keys))
-
-    def _watched(self, entries: Iterable) -> Iterator:
-        try:
-            yield from entries
-        except self._error as error:
-            raise UserError(f"{self.path} is damaged: {error}; download or copy it again") from error
+    if not path.is_file():
+        raise UserError(f"{path} does not exist")
+    options = {"subdir": False, "readonly": True, "lock": False, "readahead": False, "max_spare_txns": 1}
+    try:
+        with lmdb.open(str(path), **options) as file, file.begin() as transaction:
+            # LMDB maps the file into memory: to read beyond its end would end the process
+            there, whole = path.stat().st_size, (file.info()["last_pgno"] + 1) * file.stat()["psize"]
+            if there < whole:
+                raise UserError(f"it is truncated, with {there:,} of at least {whole:,} bytes")
+            if not by_number:
+                yield from transaction.cursor()
+                return
+            for key in sorted(transaction.cursor().iternext(values=False), key=lambda key: (len(key), key)):
+                yield key, transaction.get(key)
+    except (lmdb.Error, UserError) as error:
+        raise UserError(
+            f"{path} is not an LMDB file, or damaged: {error}; download or copy it again"
+        ) from error

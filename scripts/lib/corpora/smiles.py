@@ -8,9 +8,10 @@ from pathlib import Path
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
-from lib.corpora.blocks import Block, EncodedBlock, Rejection, packed
-from lib.corpora.lmdb_reader import LmdbValueError, decode_value, smiles_of
-from lib.corpora.readers import LMDB, Record
+from lib.corpora.binarise import EncodedBlock, Rejection
+from lib.corpora.indexed import packed
+from lib.corpora.lmdb_reader import LmdbValueError, decode_value
+from lib.corpora.molecules import LMDB, Record
 
 EOS = "</s>"
 
@@ -27,7 +28,7 @@ def is_validation(smiles: str, share: float) -> bool:
 
 @dataclass(frozen=True)
 class SmilesEncoder:
-    """Makes sentences of the molecules of a block.
+    """Makes sentences of molecules.
 
     Attributes:
         valid_files: the files whose molecules go to valid; those of other files go to train,
@@ -43,13 +44,13 @@ class SmilesEncoder:
     ids: dict[str, int] | None
     max_tokens: int | None
 
-    def __call__(self, block: Block) -> EncodedBlock:
+    def __call__(self, path: Path, records: list[Record]) -> EncodedBlock:
         table = {EOS: 0} if self.ids is None else self.ids
         splits, rejections = {"train": [], "valid": []}, []
-        for record in block.payload:
+        for record in records:
+            if path.suffix.lower() == LMDB:
+                record = _unpickled(record)
             try:
-                if block.path.suffix.lower() == LMDB:
-                    record = _unpickled(record)
                 smiles, tokens = self.read(record)
             except RejectedError as error:
                 text = record.content.decode("utf-8", errors="backslashreplace")
@@ -58,7 +59,7 @@ class SmilesEncoder:
             if self.ids is None:
                 for token in tokens:
                     table.setdefault(token, len(table))
-            valid = block.path in self.valid_files or is_validation(smiles, self.valid_share)
+            valid = path in self.valid_files or is_validation(smiles, self.valid_share)
             splits["valid" if valid else "train"].append([table[token] for token in tokens])
         symbols = list(table) if self.ids is None else None
         return EncodedBlock({split: packed(found) for split, found in splits.items()}, rejections, symbols)
@@ -95,6 +96,7 @@ class SmilesEncoder:
 def _unpickled(record: Record) -> Record:
     """The SMILES of a record of an LMDB file."""
     try:
-        return Record(record.place, smiles_of(decode_value(record.content)).encode(errors="surrogateescape"))
+        smiles = decode_value(record.content)["smi"]
     except LmdbValueError as error:
         return Record(record.place, b"", str(error))
+    return Record(record.place, smiles.encode(errors="surrogateescape"))

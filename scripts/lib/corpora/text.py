@@ -1,46 +1,188 @@
-"""Documents to sentences of token ids: decoded, cleaned, cut into paragraphs, tokenised by the BPE.
+"""Corpora of text: files of documents, in four layouts, to sentences of token ids.
+
+paragraphs    one paragraph per line, an empty line between documents
+wikiextractor <doc ...> ... </doc> as WikiExtractor writes it: one paragraph per line, the title first
+json          {"text": "..."}, one document per line, as WikiExtractor --json writes it
+books         one document per file; paragraphs are lines, or what is between empty lines if there are any
 
 A sentence, in fairseq's terms, is a paragraph with ``</s>``; an empty one (``</s>`` alone) follows each
 document, which --sample-break-mode complete_doc takes for its end.
+
+Reading (``pieces_of``) only finds where documents begin and end; ``TextBlockEncoder`` decodes, cleans and
+tokenises. A long document comes in several pieces, so that memory does not depend on a document's length.
 """
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from lib.command_line import UserError
-from lib.corpora.blocks import Block, EncodedBlock, Rejection, packed
-from lib.corpora.bpe import TextEncoder, UnknownTokenError
-from lib.corpora.documents import BOOKS, JSON, OUTSIDE, WIKIEXTRACTOR, Piece
+from lib.corpora.binarise import EncodedBlock, Rejection
+from lib.corpora.bpe import TextEncoder
+from lib.corpora.indexed import packed
+from lib.files import opened
 
+PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS = "paragraphs", "wikiextractor", "json", "books"
+AUTO = "auto"
+LAYOUTS = (PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS)
+PIECE_BYTES = 1 << 19  # a longer document is cut at the end of a line
+OUTSIDE = "outside <doc> and </doc>"
+COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
+_BOM = b"\xef\xbb\xbf"
+_SKIPPED = re.compile(r"(^|/)[._]")  # hidden files, logs
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
 _INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001f\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # valid in JSON, but not in text
-COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
-Line = tuple[int, str]
+
+Line = tuple[int, bytes]  # number from 1, content without the line end
+Text = tuple[int, str]
 
 
-def clean(text: str, markup: bool = False) -> str:
-    """A paragraph on one line: any white space becomes one space, invisible characters are removed.
+class Piece(NamedTuple):
+    """A document, or a part of one that is long.
 
-    Args:
-        markup: also remove left-over tags and brackets that a template left empty, and decode HTML entities,
-            as needed for WikiExtractor's output.
+    Attributes:
+        layout: one of LAYOUTS.
+        key: of the document; it determines the split.
+        lines: its lines.
+        first, last: whether this is the document's beginning and end.
+        fault: what is wrong with it.
     """
-    if markup:
-        text = _EMPTY_BRACKETS.sub("", _MARKUP.sub("", html.unescape(text)))
-    return " ".join(_INVISIBLE.sub("", text).split())
+
+    layout: str
+    key: bytes
+    lines: list[Line]
+    first: bool
+    last: bool
+    fault: str
+
+    @property
+    def size(self) -> int:
+        return sum(len(content) for _, content in self.lines)
+
+
+def layouts_of(given: Iterable[Path], layout: str = AUTO) -> dict[Path, str]:
+    """The files of a corpus, in the order given and those of folders sorted, and the layout of each.
+
+    Raises:
+        UserError: for a folder without files, or a file that is empty or not text.
+    """
+    layouts = {}
+    for place in given:
+        files = sorted(filter(Path.is_file, place.rglob("*"))) if place.is_dir() else [place]
+        if place.is_dir():
+            files = [path for path in files if not _SKIPPED.search(str(path.relative_to(place)))]
+        if not files:
+            raise UserError(f"the folder {place} has no files")
+        for path in files:
+            layouts[path] = _detected(path, place.is_dir()) if layout == AUTO else layout
+    return layouts
+
+
+def _detected(path: Path, in_folder: bool) -> str:
+    """The layout of a file, judged by its beginning; otherwise ``books`` in a folder, else ``paragraphs``.
+
+    An empty file of a folder is an empty document, and is counted as such.
+    """
+    with opened(path) as (file, _):
+        start = file.read(4096)
+    if b"\0" in start:
+        raise UserError(f"{path} is not a text file: it has a zero byte (UTF-16, or compressed twice?)")
+    start = start.removeprefix(_BOM).lstrip()
+    if not start and not in_folder:
+        raise UserError(f"{path} is empty, or begins with white space only: leave it out")
+    if start.startswith(b"<doc "):
+        return WIKIEXTRACTOR
+    if start.startswith(b"{"):
+        return JSON
+    return BOOKS if in_folder else PARAGRAPHS
+
+
+def pieces_of(path: Path, layouts: dict[Path, str]) -> Iterator[Piece]:
+    """The documents of a file.
+
+    Raises:
+        UserError: if the file turns out to be damaged.
+    """
+    with opened(path) as (file, _):
+        yield from _pieces(layouts[path], _lines(file))
+
+
+def _pieces(layout: str, lines: Iterator[Line]) -> Iterator[Piece]:
+    limit = math.inf if layout == JSON else PIECE_BYTES
+    held, size, key = [], 0, b""
+    for event in _wiki_events(lines) if layout == WIKIEXTRACTOR else _events(layout, lines):
+        last = isinstance(event, str)
+        if not last:
+            held.append(event)
+            size += len(event[1])
+        if (held or key) and (last or size >= limit):
+            first, key = not key, key or _key(held)
+            yield Piece(layout, key, held, first, last, event if last else "")
+            held, size = [], 0
+        if last:
+            key = b""
+
+
+def _lines(file: BinaryIO) -> Iterator[Line]:
+    number = 0
+    for number, line in enumerate(file, 1):
+        yield number, (line.removeprefix(_BOM) if number == 1 else line).rstrip(b"\r\n")
+    if number == 0:
+        yield 1, b""
+
+
+def _events(layout: str, lines: Iterable[Line]) -> Iterator[Line | str]:
+    """The lines of documents, and after each document what is wrong with it, or ""."""
+    for line in lines:
+        blank = not line[1].strip()
+        if layout == BOOKS or not blank:
+            yield line
+        if layout == JSON or (layout == PARAGRAPHS and blank):
+            yield ""
+    yield ""
+
+
+def _wiki_events(lines: Iterable[Line]) -> Iterator[Line | str]:
+    inside = False
+    for line in lines:
+        if line[1].startswith(b"<doc "):
+            if inside:
+                yield "no </doc> before the next <doc> (its text is kept)"
+            inside = True
+            yield line
+        elif inside and line[1].strip() == b"</doc>":
+            inside = False
+            yield ""
+        elif inside or line[1].strip():
+            yield line
+            if not inside:
+                yield OUTSIDE
+    if inside:
+        yield "the file ends without </doc> (the text is kept)"
+
+
+def _key(lines: list[Line]) -> bytes:
+    """Of the content only: a document gets the same split wherever it is."""
+    digest = hashlib.sha256()
+    for _, content in lines:
+        digest.update(content + b"\n")
+    return digest.digest()[:16]
 
 
 class TextBlockEncoder:
-    """Encodes the blocks of lib/corpora/documents.py.
+    """Makes sentences of documents.
 
     Args:
         encoder: BPE and dictionary.
@@ -55,107 +197,103 @@ class TextBlockEncoder:
         self.encoder, self.valid_files = encoder, valid_files
         self.valid_share, self.max_tokens = valid_share, max_tokens
 
-    def __call__(self, block: Block) -> EncodedBlock:
+    def __call__(self, path: Path, pieces: list[Piece]) -> EncodedBlock:
         """Raises UserError for a token that the dictionary lacks."""
-        texts: list[Line] = []
-        places: list[tuple[str, int | None]] = []  # (split, index into texts; None: the end of a document)
+        splits: dict[str, list[np.ndarray]] = {"train": [], "valid": []}
         rejections: list[Rejection] = []
-        counts = dict.fromkeys(COUNTED, 0)
-        for piece in block.payload:
+        counts = Counter(dict.fromkeys(COUNTED, 0))
+        for piece in pieces:
             hashed = int.from_bytes(piece.key[:8], "big") / 2**64
-            split = "valid" if block.path in self.valid_files or hashed < self.valid_share else "train"
+            valid = path in self.valid_files or hashed < self.valid_share
+            sentences = splits["valid" if valid else "train"]
             if piece.fault:
                 number, content = piece.lines[0] if piece.lines else (0, b"")
-                shown = content[:200].decode("utf-8", errors="backslashreplace")
-                rejections.append(Rejection(str(number), piece.fault, shown))
+                rejections.append(_rejection(number, piece.fault, content))
                 if piece.fault == OUTSIDE:
                     continue
             found, empty = paragraphs_of(piece, rejections)
-            counts["empty paragraphs"] += empty
-            for line in found:
-                places.append((split, len(texts)))
-                texts.append(line)
+            places = [f"{path}, line {number}" for number, _ in found]
+            for ids in self.encoder.encode([text for _, text in found], places):
+                cut = self._cut(ids)
+                counts["paragraphs cut"] += len(cut) > 1
+                sentences += cut
             counts["paragraphs"] += len(found)
-            if found or not piece.first:
-                counts["documents"] += piece.last
-                places += [(split, None)] if piece.last else []
-            else:
-                counts["empty documents"] += piece.last
-        ids = self._encode(block.path, texts)
-        splits: dict[str, list[np.ndarray]] = {}
-        for split, index in places:
-            sentences = self._sentences([] if index is None else ids[index])
-            counts["paragraphs cut"] += len(sentences) > 1
-            splits.setdefault(split, []).extend(sentences)
-        return EncodedBlock(
-            {split: packed(found) for split, found in splits.items()}, rejections, counts=counts
-        )
+            counts["empty paragraphs"] += empty
+            if piece.last and not found and piece.first:
+                counts["empty documents"] += 1
+            elif piece.last:
+                counts["documents"] += 1
+                sentences += self._cut([])
+        packs = {split: packed(sentences) for split, sentences in splits.items()}
+        return EncodedBlock(packs, rejections, counts=dict(counts))
 
-    def _sentences(self, ids: Sequence[int]) -> list[np.ndarray]:
+    def _cut(self, ids: Sequence[int]) -> list[np.ndarray]:
         limit, size = self.max_tokens or max(len(ids), 1), max(len(ids), 1)
         return [np.append(ids[i : i + limit], self.encoder.eos) for i in range(0, size, limit)]
 
-    def _encode(self, path: Path, texts: list[Line]) -> list[np.ndarray]:
-        try:
-            return self.encoder.encode([text for _, text in texts])
-        except UnknownTokenError as error:
-            raise UserError(f"{path}, line {texts[error.index][0]}: {error}") from None
 
-
-def paragraphs_of(piece: Piece, rejections: list[Rejection]) -> tuple[list[Line], int]:
+def paragraphs_of(piece: Piece, rejections: list[Rejection]) -> tuple[list[Text], int]:
     """(line number, clean text) of each paragraph, and how many were empty; the unreadable is rejected."""
+    texts: list[Text] = []
+    for number, content in piece.lines:
+        try:
+            texts.append((number, content.decode("utf-8")))
+        except UnicodeDecodeError as error:
+            reason = f"invalid UTF-8: {error.reason} at byte {error.start}"
+            rejections.append(_rejection(number, reason, content))
     if piece.layout == JSON:
-        lines = _json_lines(piece, rejections)
-    else:
-        decoded = (_decoded(number, content, rejections) for number, content in piece.lines)
-        lines = [line for line in decoded if line is not None]
-    if piece.layout == WIKIEXTRACTOR and piece.first:
-        lines = _without_title(lines)
-    if piece.layout == BOOKS:
-        lines = _joined(lines)
+        texts = [text for line in texts for text in _of_json(*line, rejections)]
+    elif piece.layout == WIKIEXTRACTOR and piece.first:
+        texts = _without_title(texts)
+    elif piece.layout == BOOKS:
+        texts = _joined(texts)
     markup = piece.layout in (JSON, WIKIEXTRACTOR)
-    cleaned = [(number, clean(text, markup)) for number, text in lines]
+    cleaned = [(number, clean(text, markup)) for number, text in texts]
     found = [line for line in cleaned if line[1]]
-    blank = sum(not text.strip() for _, text in lines)  # lines between paragraphs are not lost ones
+    blank = sum(not text.strip() for _, text in texts)  # lines between paragraphs are not lost ones
     return found, len(cleaned) - len(found) - blank
 
 
-def _decoded(number: int, content: bytes, rejections: list[Rejection]) -> Line | None:
-    try:
-        return number, content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        shown = content[:200].decode("utf-8", errors="backslashreplace")
-        reason = f"invalid UTF-8: {error.reason} at byte {error.start}"
-        rejections.append(Rejection(str(number), reason, shown))
-        return None
+def clean(text: str, markup: bool = False) -> str:
+    """A paragraph on one line: any white space becomes one space, invisible characters are removed.
+
+    Args:
+        markup: also remove left-over tags and brackets that a template left empty, and decode HTML entities,
+            as needed for WikiExtractor's output.
+    """
+    if markup:
+        text = _EMPTY_BRACKETS.sub("", _MARKUP.sub("", html.unescape(text)))
+    return " ".join(_INVISIBLE.sub("", text).split())
 
 
-def _json_lines(piece: Piece, rejections: list[Rejection]) -> list[Line]:
-    [(number, content)] = piece.lines
-    line = _decoded(number, content, rejections)
-    if line is None:
-        return []
+def _rejection(number: int, reason: str, content: bytes | str) -> Rejection:
+    content = content[:200]
+    shown = content if isinstance(content, str) else content.decode("utf-8", errors="backslashreplace")
+    return Rejection(str(number), reason, shown)
+
+
+def _of_json(number: int, line: str, rejections: list[Rejection]) -> list[Text]:
+    """The lines of a document in JSON, without its title."""
     try:
-        document = json.loads(line[1])
+        document = json.loads(line)
         text = document["text"]
         if not isinstance(text, str):
             raise TypeError('"text" is not a string')
     except (ValueError, TypeError, KeyError) as error:
         fault = 'no "text"' if isinstance(error, KeyError) else str(error)
-        rejections.append(Rejection(str(number), f"not a document in JSON: {fault}", line[1][:200]))
+        rejections.append(_rejection(number, f"not a document in JSON: {fault}", line))
         return []
     title, lines = document.get("title"), text.split("\n")
-    if lines and isinstance(title, str) and lines[0].strip() == title.strip():
+    if isinstance(title, str) and lines[0].strip() == title.strip():
         lines = lines[1:]
-    found = [(number, one) for one in lines if not _SURROGATE.search(one)]
     for one in lines:
         if half := _SURROGATE.search(one):
             reason = f"half a character: \\u{ord(half[0]):x} without its other half"
-            rejections.append(Rejection(str(number), reason, one[:200]))
-    return found
+            rejections.append(_rejection(number, reason, one))
+    return [(number, one) for one in lines if not _SURROGATE.search(one)]
 
 
-def _without_title(lines: list[Line]) -> list[Line]:
+def _without_title(lines: list[Text]) -> list[Text]:
     """Without the line of <doc ...>, and without the title that it names."""
     if not lines:
         return lines
@@ -165,11 +303,11 @@ def _without_title(lines: list[Line]) -> list[Line]:
     return rest[1:] if rest and rest[0][1].strip() in names else rest
 
 
-def _joined(lines: list[Line]) -> list[Line]:
+def _joined(lines: list[Text]) -> list[Text]:
     """Paragraphs of a book: the lines between empty ones, if there are any."""
     if all(text.strip() for _, text in lines):
         return lines
-    found: list[Line] = []
+    found: list[Text] = []
     before = ""
     for number, text in lines:
         if text.strip() and before.strip():

@@ -1,4 +1,5 @@
-"""A GLUE task as fairseq's ``sentence_prediction`` reads it: TASK-bin/{input0,input1,label}."""
+"""A GLUE task, tab-separated files without quoting, plain or gzip, as fairseq's ``sentence_prediction`` reads
+it: TASK-bin/{input0,input1,label}."""
 
 from __future__ import annotations
 
@@ -10,15 +11,14 @@ import numpy as np
 import pandas as pd
 
 from lib.command_line import UserError
-from lib.corpora.blocks import packed
-from lib.corpora.bpe import TextEncoder, UnknownTokenError
-from lib.corpora.indexed import indexed_dataset
+from lib.corpora.bpe import TextEncoder
+from lib.corpora.indexed import indexed_dataset, packed
 from lib.dictionaries import SPECIAL
-from lib.files import new_folder, write_json, write_lines
-from lib.glue.files import file_of, read_split
-from lib.glue.tasks import Task
+from lib.files import lines_of, new_folder, write_json, write_lines
+from lib.glue.tasks import COLA_COLUMNS, SCORES, Task
 
 SUMMARY = "summary.json"
+LONGEST_SHOWN = 300  # characters of a header
 
 
 def binarise(
@@ -59,26 +59,22 @@ def binarise(
             write_lines(target / "label" / "dict.txt", (f"{name} 1" for name in task.labels))
         for split, path in files.items():
             rows, skipped = read_split(path, task, split, skip_broken)
-            sentences = [[text.strip() for text in rows[column]] for column in task.sentences]
-            kept = list(range(len(rows)))
+            kept = rows
             if split == "train" and train_rows is not None and train_rows < len(rows):
-                kept = sorted(random.Random(1).sample(kept, train_rows))
+                kept = rows.iloc[sorted(random.Random(1).sample(range(len(rows)), train_rows))]
             tokens = 0
-            for i, texts in enumerate(sentences):
-                try:
-                    encoded = encoder.encode([texts[row] for row in kept])
-                except UnknownTokenError as error:
-                    raise UserError(f"{path}, line {rows.index[kept[error.index]]}: {error}") from None
-                with indexed_dataset(target / f"input{i}" / split, encoder.size) as dataset:
-                    dataset.add(*packed([np.append(ids, encoder.eos) for ids in encoded]))
+            for i, column in enumerate(task.sentences):
+                encoded = encoder.encode(list(kept[column]), [f"{path}, line {line}" for line in kept.index])
+                with indexed_dataset(target / f"input{i}" / split, encoder.size) as add:
+                    add(*packed([np.append(ids, encoder.eos) for ids in encoded]))
                 tokens += sum(map(len, encoded))
-            _write_labels(target, task, split, rows.iloc[kept], encoder.eos)
+            _write_labels(target, task, split, kept, encoder.eos)
             summary[split] = {
                 "file": path.name,
                 "rows": len(rows),
                 "official": task.official[split],
                 "skipped_lines": skipped,
-                "empty_sentences": sum(not text for texts in sentences for text in texts),
+                "empty_sentences": int((rows[list(task.sentences)] == "").sum().sum()),
                 "kept": len(kept),
                 "tokens": tokens,
             }
@@ -88,14 +84,72 @@ def binarise(
     return summary
 
 
+def file_of(folder: Path, task: Task, split: str) -> Path | None:
+    """The file of a split, by our name for it, in a task's folder; None if there is none."""
+    names = (f"{task.splits[split]}.tsv", f"{task.splits[split]}.tsv.gz")
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def read_split(path: Path, task: Task, split: str, skip_broken: bool) -> tuple[pd.DataFrame, list[int]]:
+    """The rows of a file, labelled by their lines from 1, and the lines that were skipped.
+
+    pandas would read the file itself, but pad short rows, shift columns and drop empty lines in silence.
+
+    Args:
+        path: of :func:`file_of`.
+        skip_broken: skip rows of a training set whose number of columns is not the header's.
+
+    Raises:
+        UserError: for a missing column, a broken row, or a label that the task does not have.
+    """
+    labelled = not split.startswith("test")
+    lines = {number: line.split("\t") for number, line in lines_of(path)}
+    columns = list(COLA_COLUMNS) if task.name == "CoLA" and labelled else lines.pop(1, [])
+    for column in (*task.sentences, *([task.label] if labelled else [])):
+        if column not in columns:
+            shown = ", ".join(columns)
+            shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
+            raise UserError(f"{path}, line 1: {task.name} needs a column {column!r}; the columns are {shown}")
+    broken = [number for number, fields in lines.items() if len(fields) != len(columns)]
+    if broken and not (skip_broken and split == "train"):
+        way_out = " (or skip such rows: --skip-broken)" if split == "train" else ""
+        found = f"{len(lines[broken[0]])} columns, expected {len(columns)}"
+        raise UserError(
+            f"{path}, line {broken[0]}: {found}: GLUE's files are not quoted; if a program added quotes, "
+            f"download the file again{way_out}"
+        )
+    for number in broken:
+        del lines[number]
+    if not lines:
+        raise UserError(f"{path} has no rows")
+    rows = pd.DataFrame(list(lines.values()), index=list(lines), columns=columns, dtype=object)
+    for column in task.sentences:
+        rows[column] = rows[column].str.strip()
+    if labelled:
+        check_labels(path, task, rows[task.label])
+    return rows, broken
+
+
+def check_labels(path: Path, task: Task, labels: pd.Series) -> None:
+    """Raises UserError for a label, by its line, that the task does not have."""
+    if task.regression:
+        wrong = ~pd.to_numeric(labels, errors="coerce").between(*SCORES)
+        known = f"{SCORES[0]:g} to {SCORES[1]:g}"
+    else:
+        wrong, known = ~labels.isin(task.labels), ", ".join(task.labels)
+    if wrong.any():
+        line = wrong.idxmax()
+        raise UserError(f"{path}, line {line}: label {labels[line]!r}, but {task.name} has {known}")
+
+
 def _write_labels(target: Path, task: Task, split: str, rows: pd.DataFrame, eos: int) -> None:
     """Classes, scores, or GLUE's numbers of a test set."""
     if split.startswith("test"):
         numbers = next((rows[name] for name in ("index", "id") if name in rows), range(len(rows)))
         write_lines(target / f"{split}.index", map(str, numbers))
-    elif task.labels:
-        classes = {name: i for i, name in enumerate(task.labels, len(SPECIAL))}
-        with indexed_dataset(target / "label" / split, len(SPECIAL) + len(classes)) as dataset:
-            dataset.add(*packed([[classes[label], eos] for label in rows[task.label]]))
-    else:
+    elif task.regression:
         write_lines(target / "label" / f"{split}.label", rows[task.label])
+    else:
+        classes = {name: i for i, name in enumerate(task.labels, len(SPECIAL))}
+        with indexed_dataset(target / "label" / split, len(SPECIAL) + len(classes)) as add:
+            add(*packed([[classes[label], eos] for label in rows[task.label]]))

@@ -16,11 +16,10 @@ import numpy as np
 import pandas as pd
 
 from lib.command_line import UserError, argument_parser, run_main
-from lib.dictionaries import SPECIAL, read_dictionary
+from lib.dictionaries import SPECIAL
 from lib.files import MANIFEST, atomic, read_json, write_lines, write_result
-from lib.glue.tasks import REGRESSION, Task, task_named
+from lib.glue.tasks import SCORES, Task, task_named
 
-SENTENCES = 64  # of a batch
 # what is scored besides the metric of table 3
 MORE_METRICS = {"CoLA": ("accuracy",), "MRPC": ("f1",), "QQP": ("f1",), "STS-B": ("pearson",)}
 
@@ -29,20 +28,20 @@ def evaluate(save: Path, task: Task, data: Path, test: bool, device: str | None)
     """Predicts the splits of TASK-bin and writes the result.
 
     Raises:
-        UserError: if the training left no checkpoint, or with ``test`` there is no test set.
+        UserError: if an output is not finite, or with ``test`` there is no test set.
     """
-    best = save / "checkpoint_best.pt"
-    if not best.is_file():
-        raise UserError(f"the training left no {best}: see {save / 'train.log'}")
+    from lib.predictions import head_outputs, load_finetuned
+
     splits = [s for s in task.splits if (data / "input0" / f"{s}.idx").is_file() and s != "train"]
     if not test:
         splits = [split for split in splits if not split.startswith("test")]
     elif not any(split.startswith("test") for split in splits):
         raise UserError(f"--test: {data} has no test set")
+    finetuned = load_finetuned(save / "checkpoint_best.pt", data, device)
     (save / "predictions").mkdir(exist_ok=True)
     scores, rows = {}, {}
-    for split, logits in predict(best, data, task, splits, device).items():
-        found = predictions_of(task, data, split, logits)
+    for split in splits:
+        found = predictions_of(task, data, split, head_outputs(*finetuned, split))
         with atomic(save / "predictions" / f"{split}.tsv") as file:
             found.to_csv(file, sep="\t", index=False, quoting=csv.QUOTE_NONE)
         if split.startswith("test"):
@@ -57,65 +56,22 @@ def evaluate(save: Path, task: Task, data: Path, test: bool, device: str | None)
     return write_result(save, task.name, task.metric, scores, rows=rows, cut=cut)
 
 
-def predict(
-    checkpoint: Path, data: Path, task: Task, splits: list[str], device: str | None
-) -> dict[str, np.ndarray]:
-    """Outputs of the head, [rows, outputs] of each split, in full precision.
-
-    Raises:
-        UserError: if the checkpoint is of another task, or an output is not finite.
-    """
-    import torch
-    from fairseq import checkpoint_utils, utils
-
-    import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
-
-    overrides = {"data": str(data)}
-    models, cfg, fairseq_task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], overrides)
-    [model] = models
-    head = cfg.criterion.classification_head_name
-    outputs = getattr(cfg.task, "num_classes", None)
-    if outputs != task.outputs or bool(cfg.criterion.regression_target) != (task.kind == REGRESSION):
-        raise UserError(f"{checkpoint} was fine-tuned with {outputs} outputs, {task.name} has {task.outputs}")
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    model = model.to(device).float().eval()
-    found = {}
-    for split in splits:
-        dataset = fairseq_task.load_dataset(split)
-        batches = fairseq_task.get_batch_iterator(dataset, max_sentences=SENTENCES, num_workers=0)
-        logits = torch.full((len(dataset), task.outputs), torch.nan, dtype=torch.float64)
-        for batch in batches.next_epoch_itr(shuffle=False):
-            batch = utils.move_to_cuda(batch, device)
-            with torch.no_grad():
-                output, _ = model(**batch["net_input"], features_only=True, classification_head_name=head)
-            logits[batch["id"].cpu()] = output.double().cpu()
-        if broken := int((~logits.isfinite()).any(1).sum()):
-            raise UserError(
-                f"{checkpoint} gives {broken} of the {len(logits)} rows of the {split} set no finite output: "
-                "its training diverged, give it a lower --lr"
-            )
-        found[split] = logits.numpy()
-    return found
-
-
-def predictions_of(task: Task, data: Path, split: str, logits: np.ndarray) -> pd.DataFrame:
+def predictions_of(task: Task, data: Path, split: str, outputs: np.ndarray) -> pd.DataFrame:
     """index (GLUE's number of a row of a test set, else its place), prediction, label (but of a test set) and
     the outputs of each row; predictions and labels are names of classes, or numbers."""
     from fairseq.data import data_utils
 
-    path = data / "label" / split
-    columns = {"index": range(len(logits)), "prediction": logits[:, 0]}
-    if task.kind != REGRESSION:
-        names = read_dictionary(data / "label").symbols[len(SPECIAL) :]
-        columns["prediction"] = [names[i] for i in logits.argmax(1)]
+    columns = {"index": range(len(outputs)), "prediction": outputs[:, 0]}
+    if not task.regression:
+        columns["prediction"] = [task.labels[i] for i in outputs.argmax(1)]
     if split.startswith("test"):
         columns["index"] = (data / f"{split}.index").read_text().split()
-    elif task.kind == REGRESSION:
-        columns["label"] = list(map(float, path.with_suffix(".label").read_text().split()))
+    elif task.regression:
+        columns["label"] = list(map(float, (data / "label" / f"{split}.label").read_text().split()))
     else:
-        ids = data_utils.load_indexed_dataset(str(path), None)
-        columns["label"] = [names[int(ids[i][0]) - len(SPECIAL)] for i in range(len(ids))]
-    return pd.DataFrame(columns | {f"output{i}": column for i, column in enumerate(logits.T)})
+        ids = data_utils.load_indexed_dataset(str(data / "label" / split), None)
+        columns["label"] = [task.labels[int(ids[i][0]) - len(SPECIAL)] for i in range(len(ids))]
+    return pd.DataFrame(columns | {f"output{i}": column for i, column in enumerate(outputs.T)})
 
 
 def scores_of(predictions: pd.DataFrame, task: Task) -> dict[str, float]:
@@ -123,7 +79,7 @@ def scores_of(predictions: pd.DataFrame, task: Task) -> dict[str, float]:
     from fs_plugins.criterions.glue_prediction import score
 
     columns = (predictions["prediction"], predictions["label"])
-    if task.kind != REGRESSION:
+    if not task.regression:
         columns = [column.map(task.labels.index) for column in columns]
     return {name: score(name, *columns) for name in (task.metric, *MORE_METRICS.get(task.name, ()))}
 
@@ -132,8 +88,8 @@ def write_submission(folder: Path, task: Task, split: str, predictions: pd.DataF
     """The file of a submission to gluebenchmark.com: index and prediction; scores within their range."""
     folder.mkdir(parents=True, exist_ok=True)
     predicted = predictions["prediction"]
-    if task.kind == REGRESSION:
-        predicted = predicted.clip(*task.score_range).map("{:.3f}".format)
+    if task.regression:
+        predicted = predicted.clip(*SCORES).map("{:.3f}".format)
     lines = [f"{index}\t{value}" for index, value in zip(predictions["index"], predicted, strict=True)]
     write_lines(folder / task.submission_file(split), ["index\tprediction", *lines])
 
@@ -158,7 +114,7 @@ def scores_text(result: dict) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def main() -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("save", type=Path)
@@ -172,7 +128,6 @@ def main() -> int:
     for path in args.save.glob("checkpoint*.pt"):  # last: whenever this ends, nothing is lost
         if path.name != "checkpoint_best.pt" or not args.keep_checkpoint:
             path.unlink()
-    return 0
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lib.command_line import UserError
 
-CLASSIFICATION, REGRESSION = "classification", "regression"
 FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
-# our name of a split -> the file's; MNLI has two of each
+SCORES = (0.0, 5.0)  # lowest and highest label of STS-B, the regression
+COLA_COLUMNS = ("source", "label", "mark", "sentence")  # of the files with labels, which have no header
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}
 MNLI_SPLITS = {
     "train": "train",
@@ -17,6 +17,7 @@ MNLI_SPLITS = {
     "test": "test_matched",
     "test1": "test_mismatched",
 }
+MNLI_SUBMISSION = {"test": "MNLI-m.tsv", "test1": "MNLI-mm.tsv"}
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,7 @@ class Task:
         label: the column of its label.
         labels: its classes as in the files, in the order of our class numbers; () for a regression.
         metric: what table 3 reports: ``accuracy``, ``matthews`` or ``spearman``.
-        official: rows of the official files by our names of the splits.
-        splits: our names of the splits and those of the files.
-        score_range: lowest and highest label of a regression.
-        submission: by test split, the name of its file in a submission to gluebenchmark.com.
-        headless: the files with labels have no header (CoLA).
+        rows: of the official files, in the order of ``splits``.
     """
 
     name: str
@@ -41,15 +38,21 @@ class Task:
     label: str
     labels: tuple[str, ...]
     metric: str
-    official: dict[str, int]
-    splits: dict[str, str] = field(default_factory=lambda: dict(SPLITS))
-    score_range: tuple[float, float] | None = None
-    submission: dict[str, str] = field(default_factory=dict)
-    headless: tuple[str, ...] = ()
+    rows: tuple[int, ...]
 
     @property
-    def kind(self) -> str:
-        return CLASSIFICATION if self.labels else REGRESSION
+    def splits(self) -> dict[str, str]:
+        """Our names of the splits -> those of the files."""
+        return MNLI_SPLITS if self.name == "MNLI" else SPLITS
+
+    @property
+    def official(self) -> dict[str, int]:
+        """Our names of the splits -> rows of the official files."""
+        return dict(zip(self.splits, self.rows, strict=True))
+
+    @property
+    def regression(self) -> bool:
+        return not self.labels
 
     @property
     def outputs(self) -> int:
@@ -61,38 +64,27 @@ class Task:
         return tuple(split for split in self.splits if split.startswith("valid"))
 
     def submission_file(self, split: str) -> str:
-        return self.submission.get(split, f"{self.name}.tsv")
+        """The name of a test split's file in a submission to gluebenchmark.com."""
+        return MNLI_SUBMISSION[split] if self.name == "MNLI" else f"{self.name}.tsv"
 
 
-def _rows(train: int, valid: int, test: int) -> dict[str, int]:
-    return {"train": train, "valid": valid, "test": test}
-
-
-_ENTAILMENT, _BINARY = ("entailment", "not_entailment"), ("0", "1")
 _PAIR, _STRINGS = ("sentence1", "sentence2"), ("#1 String", "#2 String")
 _QUESTIONS, _ANSWER = ("question1", "question2"), ("question", "sentence")
-_COLA = ("source", "label", "mark", "sentence")
+_BINARY, _ENTAILMENT = ("0", "1"), ("entailment", "not_entailment")
+_THREE = ("contradiction", "neutral", "entailment")
+_MNLI_ROWS = (392_702, 9_815, 9_832, 9_796, 9_847)
 
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        Task(
-            name="MNLI",
-            sentences=_PAIR,
-            label="gold_label",
-            labels=("contradiction", "neutral", "entailment"),
-            metric="accuracy",
-            official={"train": 392_702, "valid": 9_815, "valid1": 9_832, "test": 9_796, "test1": 9_847},
-            splits=MNLI_SPLITS,
-            submission={"test": "MNLI-m.tsv", "test1": "MNLI-mm.tsv"},
-        ),
-        Task("QQP", _QUESTIONS, "is_duplicate", _BINARY, "accuracy", _rows(363_846, 40_430, 390_965)),
-        Task("QNLI", _ANSWER, "label", _ENTAILMENT, "accuracy", _rows(104_743, 5_463, 5_463)),
-        Task("SST-2", ("sentence",), "label", _BINARY, "accuracy", _rows(67_349, 872, 1_821)),
-        Task("CoLA", ("sentence",), "label", _BINARY, "matthews", _rows(8_551, 1_043, 1_063), headless=_COLA),
-        Task("RTE", _PAIR, "label", _ENTAILMENT, "accuracy", _rows(2_490, 277, 3_000)),
-        Task("MRPC", _STRINGS, "Quality", _BINARY, "accuracy", _rows(3_668, 408, 1_725)),
-        Task("STS-B", _PAIR, "score", (), "spearman", _rows(5_749, 1_500, 1_379), score_range=(0.0, 5.0)),
+        Task("MNLI", _PAIR, "gold_label", _THREE, "accuracy", _MNLI_ROWS),
+        Task("QQP", _QUESTIONS, "is_duplicate", _BINARY, "accuracy", (363_846, 40_430, 390_965)),
+        Task("QNLI", _ANSWER, "label", _ENTAILMENT, "accuracy", (104_743, 5_463, 5_463)),
+        Task("SST-2", ("sentence",), "label", _BINARY, "accuracy", (67_349, 872, 1_821)),
+        Task("CoLA", ("sentence",), "label", _BINARY, "matthews", (8_551, 1_043, 1_063)),
+        Task("RTE", _PAIR, "label", _ENTAILMENT, "accuracy", (2_490, 277, 3_000)),
+        Task("MRPC", _STRINGS, "Quality", _BINARY, "accuracy", (3_668, 408, 1_725)),
+        Task("STS-B", _PAIR, "score", (), "spearman", (5_749, 1_500, 1_379)),
     )
 }
 

@@ -12,8 +12,7 @@ class KnownSet:
     Attributes:
         title: the paper's name.
         smiles: the column of the SMILES.
-        labels: the columns of the labels; () for all others.
-        ignored: columns that are no labels, where ``labels`` is ().
+        labels: the columns of the labels; () for all others, but the ``ignored``.
         sizes: molecules of train, valid and test in table 9.
         allow_valence: Tox21 has 8 salts of aluminium that current releases of RDKit refuse and those of the
             paper's time read; without them its 7,831 molecules, and so the split, would be others.
@@ -37,3 +36,4 @@ KNOWN = {
     "clintox": KnownSet("ClinTox", "smiles", ("FDA_APPROVED", "CT_TOX"), (1182, 148, 148)),
     "toxcast": KnownSet("ToxCast", "smiles", (), (6860, 858, 858)),
 }
+OTHER = KnownSet("", "smiles", (), (0, 0, 0))  # the columns of a set of one's own, unless they are named

@@ -15,6 +15,7 @@ from fs_plugins.data.molecule_splits import PARTS
 from fs_plugins.data.molecules import parse_molecule
 from fs_plugins.data.property_info import PropertyInfo
 from lib.command_line import UserError
+from lib.moleculenet.evaluate import Split
 
 CHEMPROP = [sys.executable, "-c", "from chemprop.cli.main import main; main()"]
 
@@ -41,48 +42,45 @@ def _is_read(smiles: str) -> bool:
 
 
 def fit_and_predict(
-    smiles: dict[str, list[str]],
-    labels: dict[str, np.ndarray],
-    info: PropertyInfo,
-    seed: int,
-    epochs: int,
-    device: str,
-) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
+    splits: dict[str, Split], info: PropertyInfo, seed: int, epochs: int, device: str
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """One model for all properties, of the epoch that was best on "valid".
 
     Args:
-        smiles, labels: of "train" and of each split; labels [N, properties], NaN where one is missing.
         device: lightning's, such as "cpu" or "auto".
 
     Returns:
-        [N, properties] predictions of each split, probabilities of class 1 or values; and of "train" and
-        each split the molecules that chemprop cannot read, which are left out of the training, and predicted
+        [N, properties] predictions of each split but "train", probabilities of class 1 or values; and how
+        many molecules of each split chemprop cannot read: these are left out of the training, and predicted
         as the mean of the training labels.
 
     Raises:
         UserError: if chemprop fails; the reason is in its output.
     """
-    kept = {split: np.array(list(map(_is_read, found)), bool) for split, found in smiles.items()}
-    mean = np.ma.masked_invalid(labels["train"]).mean(axis=0).filled(0.5)
+    kept = {name: np.array(list(map(_is_read, split.smiles)), bool) for name, split in splits.items()}
+    mean = np.ma.masked_invalid(splits["train"].labels).mean(axis=0).filled(0.5)
     common = ["--accelerator", device, "--devices", 1, "--num-workers", 0, "--smiles-columns", "smiles"]
     predictions = {}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        tables = {split: folder / f"{split}.csv" for split in smiles}
-        for split, path in tables.items():  # an empty cell is a missing label
-            frame = pd.DataFrame(labels[split], columns=info.names)
-            frame.insert(0, "smiles", smiles[split])
-            frame[kept[split]].to_csv(path, index=False, float_format="%.9g")
-        _chemprop("train", "--data-path", *(tables[split] for split in PARTS), "-t", info.kind,
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        tables = {name: folder / f"{name}.csv" for name in splits}
+        for name, split in splits.items():  # an empty cell is a missing label
+            frame = pd.DataFrame(split.labels, columns=info.names)
+            frame.insert(0, "smiles", split.smiles)
+            frame[kept[name]].to_csv(tables[name], index=False, float_format="%.9g")
+            if unread := frame["smiles"][~kept[name]].tolist():
+                done = "left out" if name == "train" else "predicted as the mean of the training labels"
+                some = f"{len(unread)} of {len(frame)} molecules, such as {unread[0]}"
+                print(f"{name}: chemprop cannot read {some}: {done}")
+        _chemprop("train", "--data-path", *(tables[name] for name in PARTS), "-t", info.kind,
                   *common, "--output-dir", folder / "model", "--epochs", epochs,
                   "--pytorch-seed", seed, "--data-seed", seed)  # fmt: skip
         model = folder / "model" / "model_0" / "best.pt"
-        for split in smiles.keys() - {"train"}:
-            asked, answered = folder / f"{split}.asked.csv", folder / f"{split}.answered.csv"
-            pd.read_csv(tables[split], usecols=["smiles"]).to_csv(asked, index=False)  # without the labels
+        for name in splits.keys() - {"train"}:
+            asked, answered = folder / f"{name}.asked.csv", folder / f"{name}.answered.csv"
+            pd.read_csv(tables[name], usecols=["smiles"]).to_csv(asked, index=False)  # without the labels
             files = ("--test-path", asked, "--model-paths", model, "--preds-path", answered)
             _chemprop("predict", *files, *common)
-            predictions[split] = np.tile(mean, (len(kept[split]), 1))
-            predictions[split][kept[split]] = pd.read_csv(answered)[list(info.names)].to_numpy(float)
-    unread = {split: list(np.array(found)[~kept[split]]) for split, found in smiles.items()}
-    return predictions, unread
+            predictions[name] = np.tile(mean, (len(kept[name]), 1))
+            predictions[name][kept[name]] = pd.read_csv(answered)[list(info.names)].to_numpy(float)
+    return predictions, {name: int((~read).sum()) for name, read in kept.items()}

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,33 +21,24 @@ from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_m
 from fs_plugins.data.property_info import one_class_only
 from fs_plugins.data.smiles_tokens import tokenize
 from lib.command_line import UserError
-from lib.corpora.blocks import packed
-from lib.corpora.indexed import indexed_dataset
+from lib.corpora.indexed import indexed_dataset, packed
 from lib.files import write_lines
-from lib.moleculenet.reading import Entry, Row, Table
+from lib.moleculenet.reading import Molecule
 
 LISTED = 5  # properties that a remark names
 
 
-@dataclass
-class Encoded:
-    """A molecule: its row, SMILES and tokens as the model gets them, its scaffold, and RDKit's canonical
-    SMILES by which repeated molecules are found."""
-
-    row: Row
-    smiles: str
-    tokens: list[str]
-    scaffold: str
-    canonical: str
-
-
-Splits = dict[str, list[Encoded]]  # "train", "valid", "test"
+Splits = dict[str, list[Molecule]]  # "train", "valid", "test"
 
 
 def encode(
-    table: Table, symbols: Sequence[str], canonical: bool, allow_valence: bool, max_unknown: float
-) -> tuple[list[Encoded], list[Entry], Counter]:
-    """Reads every molecule of a table.
+    molecules: list[Molecule],
+    symbols: Sequence[str],
+    canonical: bool,
+    allow_valence: bool,
+    max_unknown: float,
+) -> Counter:
+    """Reads every molecule.
 
     Args:
         symbols: the dictionary's; molecules with other tokens are kept, with ``<unk>``, and reported.
@@ -56,68 +46,70 @@ def encode(
         max_unknown: the largest share of molecules with such tokens.
 
     Returns:
-        The molecules, what happened to some, and the unknown tokens and how often they occur.
+        The unknown tokens and how often they occur.
 
     Raises:
         UserError: if no molecule is left, or too many have unknown tokens.
     """
-    known, molecules, entries = set(symbols), [], list(table.skipped)
-    unknown_tokens, affected = Counter(), 0
-    for row in table.rows:
-
-        def report(status: str, reason: str, row: Row = row) -> None:
-            entries.append(Entry(row.line, row.split, status, reason, row.smiles))
-
+    known, unknown_tokens, affected = set(symbols), Counter(), 0
+    readable = [molecule for molecule in molecules if not molecule.fault]
+    for one in readable:
         try:
-            molecule = parse_molecule(row.smiles, allow_valence)
-            standard = canonical_smiles(molecule, row.smiles)
-            smiles = standard if canonical else row.smiles
-            tokens = tokenize(smiles)
+            molecule = parse_molecule(one.smiles, allow_valence)
+            one.canonical = canonical_smiles(molecule, one.smiles)
+            one.written = one.canonical if canonical else one.smiles
+            one.tokens = tokenize(one.written)
         except ValueError as error:
-            report("skipped", str(error))
+            one.fault = str(error)
             continue
+        one.scaffold = murcko_scaffold(molecule)
         if allow_valence:
             try:
-                parse_molecule(row.smiles)
+                parse_molecule(one.smiles)
             except ValueError as error:
-                report("kept", str(error))
-        if unknown := Counter(token for token in tokens if token not in known):
+                one.remarks.append(str(error))
+        if unknown := Counter(token for token in one.tokens if token not in known):
             affected += 1
             unknown_tokens += unknown
-            report("kept", f"unknown tokens {' '.join(sorted(unknown))}")
-        molecules.append(Encoded(row, smiles, tokens, murcko_scaffold(molecule), standard))
-    if affected > max_unknown * len(table.rows):
+            one.remarks.append(f"unknown tokens {' '.join(sorted(unknown))}")
+    if affected > max_unknown * len(readable):
         named = ", ".join(f"{token} ({count})" for token, count in unknown_tokens.most_common(15))
         raise UserError(
-            f"{affected} of {len(table.rows)} molecules have tokens missing from the dictionary: {named}. "
+            f"{affected} of {len(readable)} molecules have tokens missing from the dictionary: {named}. "
             "Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
         )
-    if not molecules:
-        first = f"; the first, line {entries[0].line}: {entries[0].reason}" if entries else ""
+    if all(one.fault for one in molecules):
+        first = f"; the first, line {molecules[0].line}: {molecules[0].fault}" if molecules else ""
         raise UserError(f"no molecule could be read{first}")
-    return molecules, entries, unknown_tokens
+    return unknown_tokens
 
 
 def write_folder(
-    folder: Path, splits: Splits, labels: dict[str, np.ndarray], entries: list[Entry], dictionary
+    folder: Path, molecules: list[Molecule], splits: Splits, labels: dict[str, np.ndarray], dictionary
 ) -> dict:
     """Writes all but molecules.json.
 
     Args:
+        molecules: all of the source.
         labels: [molecules, properties] of each split.
 
     Returns:
         For each split ``molecules`` and ``longest``, the most tokens of a molecule with <s> and </s>.
     """
     sizes = {}
-    for split, molecules in splits.items():
-        sentences = [[*map(dictionary.index, one.tokens), dictionary.eos()] for one in molecules]
-        with indexed_dataset(folder / split, len(dictionary) + 1) as dataset:
-            dataset.add(*packed(sentences))
+    for split, found in splits.items():
+        sentences = [[*map(dictionary.index, one.tokens), dictionary.eos()] for one in found]
+        with indexed_dataset(folder / split, len(dictionary) + 1) as add:
+            add(*packed(sentences))
         np.save(folder / f"{split}.labels.npy", labels[split])
-        _write_tsv(folder / f"{split}.tsv", ("line", "smiles"), ((m.row.line, m.smiles) for m in molecules))
-        sizes[split] = {"molecules": len(molecules), "longest": 1 + max(map(len, sentences))}
-    _write_tsv(folder / "report.tsv", Entry._fields, sorted(entries, key=lambda entry: entry.line))
+        _write_tsv(folder / f"{split}.tsv", ("line", "smiles"), ((one.line, one.written) for one in found))
+        sizes[split] = {"molecules": len(found), "longest": 1 + max(map(len, sentences))}
+    report = (
+        (one.line, one.split, "skipped" if one.fault else "kept", reason, one.smiles)
+        for one in sorted(molecules, key=lambda one: one.line)
+        for reason in ([one.fault] if one.fault else one.remarks)
+    )
+    _write_tsv(folder / "report.tsv", ("line", "split", "status", "reason", "smiles"), report)
     dictionary.save(str(folder / "dict.txt"))
     return sizes
 
@@ -134,6 +126,7 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
         UserError: if that holds for all properties in the training set, so that nothing could be learned.
     """
     remarks = []
+    what = "lack labels of both classes (no ROC-AUC there)" if classification else "have no label"
     for split, values in labels.items():
         useless = one_class_only(values) if classification else np.isnan(values).all(0)
         if useless.all() and split == "train":
@@ -147,7 +140,6 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
             found = [name for name, one in zip(names, useless, strict=True) if one]
             named = ", ".join(found[:LISTED])
             named += f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
-            what = "lack labels of both classes (no ROC-AUC there)" if classification else "have no label"
             remarks.append(f"{split}: {len(found)} of {len(names)} properties {what}: {named}")
     return remarks
 

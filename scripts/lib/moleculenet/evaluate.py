@@ -1,74 +1,132 @@
-"""Predictions of the best epoch of a fine-tuning on molecules, and their metrics.
+"""Predictions of the best epoch of a fine-tuning on molecules, or of a baseline, and their metrics.
 
     python -m lib.moleculenet.evaluate SAVE DATA [--device cpu]
 
-writes what lib.moleculenet.results describes; of molecules longer than the positions the start is read.
+writes
+
+    SAVE/SPLIT.predictions.csv  line, SMILES, and for each property the prediction, a probability or a value,
+                                and the label; SPLIT is valid or test
+    SAVE/result.json            written last
 """
 
 from __future__ import annotations
 
-import pickle
+import csv
+import hashlib
+import math
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
-from fairseq.data import data_utils
 
-from fs_plugins.analysis.molecules import MoleculeModel
-from fs_plugins.data.property_info import PropertyInfo, fingerprint, read_folder
-from fs_plugins.models.checkpoint import load_checkpoint
-from lib.command_line import UserError, argument_parser, run_main
-from lib.moleculenet.results import SPLITS, read_split, summary, write_results
+from fs_plugins.criterions.property_metrics import by_property, summarise
+from fs_plugins.data.property_info import PropertyInfo, read_folder
+from lib.command_line import argument_parser, run_main
+from lib.files import atomic, write_result
 
-BEST = "checkpoint_best.pt"
+SPLITS = ("valid", "test")
 
 
-def evaluate(save: Path, data: Path, device: str | None) -> dict:
-    """Writes the files and returns the metrics.
+@dataclass
+class Split:
+    """The lines in the source and the SMILES of N molecules, and their labels [N, properties]."""
 
-    Raises:
-        UserError, ValueError, OSError: if something does not fit or cannot be written.
+    lines: list[str]
+    smiles: list[str]
+    labels: np.ndarray
+
+    @classmethod
+    def read(cls, data: Path, split: str) -> Split:
+        text = (data / f"{split}.tsv").read_text(encoding="utf-8")
+        lines, smiles = zip(*(row.split("\t") for row in text.splitlines()[1:]), strict=True)
+        return cls(list(lines), list(smiles), np.load(data / f"{split}.labels.npy"))
+
+    @property
+    def sha256(self) -> str:
+        """Of lines and labels: equal for results that can be compared."""
+        digest = hashlib.sha256("\n".join(self.lines).encode())
+        digest.update(self.labels.astype("<f4").tobytes())
+        return digest.hexdigest()
+
+
+def metrics_of(predictions: np.ndarray, labels: np.ndarray, info: PropertyInfo) -> dict:
+    """Means, and each property's own; None where it has none."""
+    metrics = {"molecules": len(labels), "labels": int((~np.isnan(labels)).sum())}
+    metrics |= summarise(predictions, labels, info.regression)
+    columns = by_property(predictions, labels, info.regression)
+    metrics["properties"] = {
+        name: {key: None if math.isnan(column[i]) else float(column[i]) for key, column in columns.items()}
+        for i, name in enumerate(info.names)
+    }
+    return metrics
+
+
+def write_predictions(path: Path, split: Split, shown: np.ndarray, names: tuple[str, ...]) -> None:
+    """An empty cell is a missing label."""
+    with atomic(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["line", "smiles", *(f"{n}{end}" for n in names for end in ("", " (label)"))])
+        for line, smiles, values, truths in zip(split.lines, split.smiles, shown, split.labels, strict=True):
+            cells = []
+            for value, truth in zip(values, truths, strict=True):
+                cells += [f"{value:.6g}", "" if math.isnan(truth) else f"{truth:g}"]
+            writer.writerow([line, smiles, *cells])
+
+
+def write_results(
+    save: Path,
+    data: Path,
+    model: str,
+    outputs: dict[str, np.ndarray],
+    *,
+    logits: bool = False,
+    **more: dict,
+) -> None:
+    """Writes both kinds of files, and shows the metrics.
+
+    Args:
+        model: its name.
+        outputs: [N, properties] of each split: values, or probabilities of class 1.
+        logits: whether they are logits, of which probabilities are written. Metrics are those of logits:
+            probabilities of sure predictions round to the same 1.0.
+        more: name -> split -> further figures.
     """
-    checkpoint = save / BEST
-    loaded = load_checkpoint(checkpoint, None, device)
-    model = MoleculeModel(loaded, truncate=True)
-    info: PropertyInfo | None = model.properties
-    folder = read_folder(data)
-    if info is None or list(info.names) != folder["names"] or info.kind != folder["kind"]:
-        raise UserError(f"{checkpoint} was not fine-tuned on the properties of {data}")
-    if fingerprint(loaded.dictionary.symbols) != folder["dictionary"]:
-        raise UserError(f"{data} was binarised with another dictionary than that of {checkpoint}")
-    bos = torch.tensor([loaded.dictionary.bos()])
-    tables = {split: read_split(data, split, info) for split in SPLITS}
-    outputs, cut = {}, {}
-    for split, (rows, _) in tables.items():
-        tokens = data_utils.load_indexed_dataset(str(data / split), loaded.dictionary)
-        if tokens is None or len(tokens) != len(rows):
-            raise UserError(
-                f"{data} has {len(tokens or ())} tokenised molecules of {split} ({split}.bin and .idx), but "
-                f"{len(rows)} in {split}.tsv: prepare the data again"
-            )
-        read = [model.shorten(torch.cat([bos, tokens[i].long()])) for i in range(len(rows))]
-        found = np.stack(model.run([item for item, _ in read], model.outputs)).astype(np.float64)
-        outputs[split] = found * info.std + info.mean if info.regression else found
-        cut[split] = sum(bool(remark) for _, remark in read)
-    more = {"logits": not info.regression, "truncated": cut}
-    return write_results(save, folder, loaded.arch, tables, info, outputs, **more)
+    folder, metrics = read_folder(data), {}
+    info = PropertyInfo.from_dict(folder)
+    for name, values in outputs.items():
+        split = Split.read(data, name)
+        metrics[name] = metrics_of(values, split.labels, info) | {"rows_sha256": split.sha256}
+        metrics[name] |= {key: figures[name] for key, figures in more.items()}
+        shown = 1 / (1 + np.exp(-values)) if logits else values
+        write_predictions(save / f"{name}.predictions.csv", split, shown, info.names)
+    metric, names = ("rmse", ("rmse", "mae")) if info.regression else ("auc", ("auc",))
+    about = {"model": model, "kind": info.kind, "split": folder["split"]}
+    write_result(save, folder["dataset"], metric, metrics, **about)
+    print(", ".join(f"{split} {one} {metrics[split].get(one)}" for split in outputs for one in names))
 
 
 def main() -> None:
+    from fairseq.data import data_utils
+
+    from fs_plugins.models.checkpoint import name_of
+    from lib.predictions import head_outputs, load_finetuned
+
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("save", type=Path)
     add("data", type=Path)
     add("--device", help="cpu, cuda, ... (default: a GPU where there is one)")
     args = parser.parse_args()
-    try:
-        result = evaluate(args.save, args.data, args.device)
-    except (RuntimeError, pickle.UnpicklingError) as error:
-        raise UserError(f"{args.save / BEST}: {error}") from error
-    print(summary(result))
+    model, cfg, task = load_finetuned(args.save / "checkpoint_best.pt", args.data, args.device)
+    info, outputs, truncated = task.properties, {}, {}
+    for split in SPLITS:
+        found = head_outputs(model, cfg, task, split)
+        outputs[split] = found * info.std + info.mean if info.regression else found
+        tokens = data_utils.load_indexed_dataset(str(args.data / split), task.dictionary)
+        truncated[split] = int((tokens.sizes + 1 > task.positions).sum())  # with <s>
+    logits = not info.regression
+    write_results(args.save, args.data, name_of(cfg.model), outputs, logits=logits, truncated=truncated)
 
 
 if __name__ == "__main__":

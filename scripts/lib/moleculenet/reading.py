@@ -1,4 +1,4 @@
-"""Molecules with labels from a CSV file or from Uni-Mol's LMDBs; what cannot be used is reported."""
+"""Molecules with labels from a CSV file or from Uni-Mol's LMDBs."""
 
 from __future__ import annotations
 
@@ -6,82 +6,43 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from fs_plugins.data.molecule_splits import PARTS
 from lib.command_line import UserError
-from lib.corpora.csv_reader import column_of, csv_rows, header_of
-from lib.corpora.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
+from lib.corpora.lmdb_reader import LmdbValueError, decode_value, lmdb_items
+from lib.corpora.molecules import column_of, csv_rows
 from lib.files import opened
 
 MISSING = ("", "nan")  # labels in a CSV file
 MISSING_CLASS = -1.0  # in an LMDB file
 
 
-class Row(NamedTuple):
-    """A molecule as it stands in its file.
+@dataclass
+class Molecule:
+    """A molecule as it stands in its file, and what encoding.py makes of it.
 
     Attributes:
         line: in the file, the header being 1; in an LMDB file the number of the entry, from 1.
         labels: one for each property, NaN if missing.
         split: "train", ... if the source says so.
+        fault: why it cannot be used, if it cannot.
+        remarks: what to be wary of.
+        written: the SMILES as the model gets it, of which ``tokens`` are the tokens.
+        canonical: RDKit's canonical SMILES, by which repeated molecules are found.
     """
 
     line: int
     smiles: str
     labels: list[float]
     split: str
-
-
-class Entry(NamedTuple):
-    """What happened to a molecule: a row of report.tsv."""
-
-    line: int
-    split: str
-    status: str  # "skipped" or "kept"
-    reason: str
-    smiles: str
-
-
-@dataclass
-class Table:
-    """The content of a source: names of the properties, the rows that can be read, and the others."""
-
-    names: list[str]
-    rows: list[Row] = field(default_factory=list)
-    skipped: list[Entry] = field(default_factory=list)
-
-    def add(
-        self, line: int, smiles: str, cells: Sequence, split: str, where: str, classification: bool
-    ) -> None:
-        """Adds a row.
-
-        Raises:
-            UserError: for a cell that is not a label.
-        """
-        labels = []
-        for name, cell in zip(self.names, cells, strict=True):
-            try:
-                labels.append(_label_of(str(cell).strip(), classification))
-            except ValueError as error:
-                wanted = (
-                    "0, 1 or empty (--kind regression accepts any number; --label-columns names the labels)"
-                    if classification
-                    else "a number, or empty (--label-columns names the labels)"
-                )
-                raise UserError(f"{where}, {name}: the label {cell!r} is not {wanted}") from error
-        self.rows.append(Row(line, smiles, labels, split))
-
-
-def _label_of(text: str, classification: bool) -> float:
-    if text.lower() in MISSING:
-        return math.nan
-    value = float(text)
-    if not math.isfinite(value) or (classification and value not in (0.0, 1.0)):
-        raise ValueError(text)
-    return value
+    fault: str = ""
+    remarks: list[str] = field(default_factory=list)
+    written: str = ""
+    tokens: list[str] = field(default_factory=list)
+    canonical: str = ""
+    scaffold: str = ""
 
 
 def read_csv(
@@ -91,38 +52,42 @@ def read_csv(
     ignored: Sequence[str] = (),
     classification: bool = True,
     split_column: str | None = None,
-) -> Table:
-    """The molecules of a CSV file, plain or gzip; without ``label_columns`` all other columns are labels.
+) -> tuple[list[str], list[Molecule]]:
+    """The properties and the molecules of a CSV file, plain or gzip; without ``label_columns`` all other
+    columns are labels.
 
     Raises:
         UserError: if it cannot be read, a column is missing, or a label is not one.
     """
     with opened(path) as (file, _):
         lines = csv_rows(path, file)
-        header = header_of(lines, path)
+        _, header = next(lines)
         smiles_at = column_of(header, smiles_column, path, "--smiles-column")
         split_at = column_of(header, split_column, path, "--split-column") if split_column else None
         other = {smiles_column, split_column, *ignored}
-        table = Table(list(label_columns) or [name for name in header if name not in other])
-        if not table.names:
+        names = list(label_columns) or [name for name in header if name not in other]
+        if not names:
             raise UserError(f"{path} has no column of labels besides {smiles_column!r}")
-        at = [column_of(header, name, path, "--label-columns") for name in table.names]
+        at = [column_of(header, name, path, "--label-columns") for name in names]
+        rows = []
         for line, cells in lines:
             if not any(cell.strip() for cell in cells):
-                table.skipped.append(Entry(line, "", "skipped", "empty line", ""))
+                rows.append(Molecule(line, "", [], "", "empty line"))
             elif len(cells) != len(header):
-                reason = f"{len(cells)} cells, but the header has {len(header)}"
-                smiles = cells[smiles_at] if smiles_at < len(cells) else ""
-                table.skipped.append(Entry(line, "", "skipped", reason, smiles))
+                fault = f"{len(cells)} cells, but the header has {len(header)}"
+                rows.append(Molecule(line, cells[smiles_at] if smiles_at < len(cells) else "", [], "", fault))
             else:
+                labels = _labels(names, [cells[i] for i in at], f"{path}, line {line}", classification)
                 split = cells[split_at] if split_at is not None else ""
-                smiles, labels = cells[smiles_at].strip(), [cells[i] for i in at]
-                table.add(line, smiles, labels, split, f"{path}, line {line}", classification)
-    return table
+                rows.append(Molecule(line, cells[smiles_at].strip(), labels, split))
+    return names, rows
 
 
-def read_lmdbs(folder: Path, names: Sequence[str], classification: bool = True) -> Table:
-    """The molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb; -1 is a missing class.
+def read_lmdbs(
+    folder: Path, names: Sequence[str], classification: bool = True
+) -> tuple[list[str], list[Molecule]]:
+    """The properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb; -1 is a missing
+    class.
 
     Args:
         names: of the properties; () for property-1, property-2, ..., as the files do not have them.
@@ -130,30 +95,44 @@ def read_lmdbs(folder: Path, names: Sequence[str], classification: bool = True) 
     Raises:
         UserError: if a file is missing or damaged, or a label is not one.
     """
-    table = Table(list(names))
+    names, rows = list(names), []
     for split in PARTS:
-        with LmdbFile(folder / f"{split}.lmdb") as file:
-            for number, value in enumerate(file.values(), start=1):
-                where = f"{folder / split}.lmdb, entry {number}"
-                try:
-                    molecule = decode_value(value)
-                    smiles = smiles_of(molecule)
-                except LmdbValueError as error:
-                    table.skipped.append(Entry(number, split, "skipped", str(error), ""))
-                    continue
-                cells = _targets(molecule, where, classification)
-                table.names = table.names or [f"property-{i + 1}" for i in range(len(cells))]
-                if len(cells) != len(table.names):
-                    raise UserError(f"{where}: {len(cells)} labels, but {len(table.names)} are expected")
-                table.add(number, smiles, cells, split, where, classification)
-    return table
+        for number, (_, value) in enumerate(lmdb_items(folder / f"{split}.lmdb", by_number=True), start=1):
+            where = f"{folder / split}.lmdb, entry {number}"
+            try:
+                molecule = decode_value(value)
+            except LmdbValueError as error:
+                rows.append(Molecule(number, "", [], split, str(error)))
+                continue
+            if "target" not in molecule:
+                raise UserError(f"{where} has no labels under 'target': is this a file for pre-training?")
+            cells = np.asarray(molecule["target"]).reshape(-1).tolist()
+            names = names or [f"property-{i + 1}" for i in range(len(cells))]
+            if len(cells) != len(names):
+                raise UserError(f"{where}: {len(cells)} labels, but {len(names)} are expected")
+            cells = ["" if classification and cell == MISSING_CLASS else cell for cell in cells]
+            rows.append(
+                Molecule(number, molecule["smi"], _labels(names, cells, where, classification), split)
+            )
+    return names, rows
 
 
-def _targets(molecule: dict, where: str, classification: bool) -> list[float]:
-    try:
-        labels = np.asarray(molecule["target"], dtype=np.float64).reshape(-1)
-    except KeyError:
-        raise UserError(f"{where} has no labels under 'target': is this a file for pre-training?") from None
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{where}: the labels under 'target' are not numbers") from error
-    return [math.nan if classification and label == MISSING_CLASS else float(label) for label in labels]
+def _labels(names: Sequence[str], cells: Sequence, where: str, classification: bool) -> list[float]:
+    """A label for each property.
+
+    Raises:
+        UserError: for a cell that is not a label.
+    """
+    labels = []
+    for name, cell in zip(names, cells, strict=True):
+        text = str(cell).strip()
+        try:
+            label = math.nan if text.lower() in MISSING else float(text)
+        except ValueError:
+            label = math.inf
+        if math.isinf(label) or (classification and label not in (0.0, 1.0) and not math.isnan(label)):
+            wanted = "0, 1 or empty (--kind regression accepts any number)" if classification else "a number"
+            hint = "; --label-columns names the labels"
+            raise UserError(f"{where}, {name}: the label {cell!r} is not {wanted}{hint}")
+        labels.append(label)
+    return labels

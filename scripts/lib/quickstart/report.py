@@ -20,65 +20,66 @@ from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples
 from lib import figures
 from lib.command_line import run_main
-from lib.files import atomic, read_json, write_json, write_lines
+from lib.files import atomic, read_json, write_lines
 from lib.tables import Value
 
 FILLING = "exlm-lattice"
 MODELS = {"mlm": "MLM", "exlm": "ExLM, the paper's", FILLING: "ExLM, states on a lattice"}
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
+LAST = "checkpoint_last.pt"
 SAMPLES = 500  # of the validation set
 
 
-def curve(folder: Path, p: float) -> pd.DataFrame:
-    """The joint likelihood by a model's checkpoints, a row each, by updates; kept in joint.json."""
-    measured = read_json(folder / "joint.json") or {}
-    for path in (*folder.glob("checkpoint_*_*.pt"), folder / "checkpoint_last.pt"):
-        checkpoint = load_checkpoint(path, device="cpu")
-        if (updates := str(checkpoint.updates)) not in measured:
-            samples = load_samples(checkpoint, count=SAMPLES)
-            found = joint_likelihood(MaskedPredictor.of(checkpoint), samples, p)
-            values = {name: found[name].mean for name in ("joint", "marginal", "gain")}
-            measured[updates] = {"updates": checkpoint.updates, "tokens": found["joint"].tokens, **values}
-            write_json(folder / "joint.json", measured)
-    return pd.DataFrame(measured.values()).sort_values("updates")
+def measure(path: Path, p: float) -> dict:
+    """Bits per masked token of a checkpoint: of all of a sample together, and one by one."""
+    checkpoint = load_checkpoint(path, device="cpu")
+    found = joint_likelihood(MaskedPredictor.of(checkpoint), load_samples(checkpoint, count=SAMPLES), p)
+    bits = {"jointly": found["joint"], "one by one": found["marginal"], "gain": found["gain"]}
+    return {
+        "model": MODELS[path.parent.name],
+        "updates": checkpoint.updates,
+        "tokens": found["joint"].tokens,
+        **{name: mean.mean for name, mean in bits.items()},
+    }
 
 
-def table(output: Path, curves: dict[str, pd.DataFrame]) -> list[str]:
-    last = pd.DataFrame({MODELS[name]: points.iloc[-1] for name, points in curves.items()}).T
-    bits = last.rename(columns={"joint": "jointly", "marginal": "one by one"})
-    shown = bits[["jointly", "one by one", "gain"]].map("{:.2f}".format).to_string().splitlines()
-    tokens = int(last["tokens"].iloc[0])
-    rows = ["Bits per masked token", *shown, ""]
-    rows.append(f"All predict the same {tokens:,} tokens. Other seeds differ: see docs/results.md.")
+def table(output: Path, measured: pd.DataFrame) -> list[str]:
+    """The lines of table.txt."""
+    last = measured.groupby("model", sort=False).last().rename_axis(None)
+    rows = ["Bits per masked token", last[["jointly", "one by one", "gain"]].to_string(float_format="%.2f")]
+    rows += [
+        "",
+        f"All predict the same {last['tokens'].iloc[0]:,} tokens. Other seeds differ: docs/results.md.",
+    ]
     if (output / "finetune").is_dir():
-        results = {title: output / "finetune" / name / "result.json" for name, title in STARTS.items()}
-        errors = {
-            title: f"{read_json(path)['metrics']['test']['rmse']:.3f}" for title, path in results.items()
+        results = {
+            title: read_json(output / "finetune" / name / "result.json") for name, title in STARTS.items()
         }
-        found = pd.Series(errors, name="RMSE").to_frame().to_string().splitlines()
-        rows += ["", "Crippen logP of test molecules", *found]
+        errors = {title: result["metrics"]["test"]["rmse"] for title, result in results.items()}
+        found = pd.DataFrame({"RMSE": errors}).to_string(float_format="%.3f")
+        rows += ["", "Crippen logP of test molecules", found]
     return rows
 
 
-def draw(curves: dict[str, pd.DataFrame]):
+def draw(measured: pd.DataFrame):
     lines = {
-        MODELS[name]: {x: Value((bits,)) for x, bits in points.set_index("updates")["joint"].items()}
-        for name, points in curves.items()
+        model: {x: Value((bits,)) for x, bits in zip(found["updates"], found["jointly"], strict=True)}
+        for model, found in measured.groupby("model", sort=False)
     }
-    styles = {
-        label: {"color": colour, "marker": "o"} for label, colour in zip(lines, figures.COLOURS, strict=False)
-    }
+    styles = {label: {"color": colour} for label, colour in zip(lines, figures.COLOURS, strict=False)}
     return figures.lines(lines, "joint bits per masked token (validation)", "updates", styles=styles)
 
 
 def main() -> None:
     output, p, sentence = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
-    curves = {name: curve(output / name, p) for name in MODELS}
-    rows = table(output, curves)
-    filled = load(output / FILLING / "checkpoint_last.pt", device="cpu").fill(sentence, samples=0).best
+    paths = [path for name in MODELS for path in (output / name).glob("checkpoint_*_*.pt")]
+    paths += [output / name / LAST for name in MODELS]
+    measured = pd.DataFrame([measure(path, p) for path in paths]).sort_values("updates", kind="stable")
+    rows = table(output, measured)
+    filled = load(output / FILLING / LAST, device="cpu").fill(sentence, samples=0).best
     rows += ["", f"{MODELS[FILLING]} fills  {sentence}", f"with  {filled.text}"]
     with atomic(output / "curve.png", "wb") as file:
-        file.write(figures.png(draw(curves)))
+        file.write(figures.png(draw(measured)))
     write_lines(output / "table.txt", rows)
     print("\n".join(["", *rows, "", f"picture: {output / 'curve.png'}"]))
 

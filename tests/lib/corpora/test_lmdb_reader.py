@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 from lib.command_line import UserError
-from lib.corpora.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
+from lib.corpora.lmdb_reader import LmdbValueError, decode_value, lmdb_items
 from rdkit import Chem
 
 from tests.builders import write_lmdb
@@ -42,7 +42,7 @@ def test_values_written_under_numpy_1():
 
 def test_molecules_of_rdkit_are_skipped():
     found = decode_value(pickle.dumps({"mol": Chem.MolFromSmiles("CCO"), "smi": "CCO"}))
-    assert smiles_of(found) == "CCO" and not isinstance(found["mol"], Chem.Mol)
+    assert found["smi"] == "CCO" and not isinstance(found["mol"], Chem.Mol)
 
 
 class Evil:
@@ -88,35 +88,35 @@ def test_values_that_cannot_be_read(value, message):
 
 
 def test_smiles_of_a_value():
-    assert smiles_of({"smi": b"CCO"}) == smiles_of({"smi": np.str_("CCO")}) == "CCO"
-    with pytest.raises(LmdbValueError, match=r"no string under 'smi': the keys are 'smiles'"):
-        smiles_of({"smiles": "CCO"})
-    with pytest.raises(LmdbValueError, match="the keys are 'smi'"):
-        smiles_of({"smi": 5})
+    for smiles in (b"CCO", np.str_("CCO")):
+        assert decode_value(pickle.dumps({"smi": smiles})) == {"smi": "CCO"}
+    for molecule, keys in (({"smiles": "CCO"}, "'smiles'"), ({"smi": 5}, "'smi'")):
+        with pytest.raises(LmdbValueError, match=f"no string under 'smi': the keys are {keys}"):
+            decode_value(pickle.dumps(molecule))
 
 
 def test_a_file(tmp_path):
     values = [pickle.dumps({"smi": "C" * (i + 1)}) for i in range(12)]
-    with LmdbFile(write_lmdb(tmp_path / "a.lmdb", values)) as file:
-        items = list(file.items())
-        assert [key for key, _ in items] == sorted(str(i).encode() for i in range(12))  # "10" before "2"
-        assert [value for _, value in items] == [values[int(key)] for key, _ in items]
-        assert list(file.values()) == values
+    path = write_lmdb(tmp_path / "a.lmdb", values)
+    items = list(lmdb_items(path))
+    assert [key for key, _ in items] == sorted(str(i).encode() for i in range(12))  # "10" before "2"
+    assert [value for _, value in items] == [values[int(key)] for key, _ in items]
+    assert list(lmdb_items(path, by_number=True)) == [(str(i).encode(), v) for i, v in enumerate(values)]
     assert [path.name for path in tmp_path.iterdir()] == ["a.lmdb"]  # no lock file beside it
 
 
 def test_files_that_are_not_lmdb(tmp_path):
     path = tmp_path / "a.lmdb"
     with pytest.raises(UserError, match="a.lmdb does not exist"):
-        LmdbFile(path)
+        next(lmdb_items(path))
     for content in (b"", b"SMILES\n", bytes(10_000)):
         path.write_bytes(content)
         with pytest.raises(UserError, match="not an LMDB file, or damaged"):
-            LmdbFile(path)
+            next(lmdb_items(path))
 
 
 def test_a_truncated_file(tmp_path):
     path = write_lmdb(tmp_path / "a.lmdb", [pickle.dumps(MOLECULE)] * 500)
     os.truncate(path, int(path.stat().st_size * 0.99))
-    with pytest.raises(UserError, match="is truncated: it has"):
-        LmdbFile(path)
+    with pytest.raises(UserError, match="it is truncated, with .* download or copy it again"):
+        next(lmdb_items(path))

@@ -2,8 +2,7 @@
 
 import pytest
 from lib.command_line import UserError
-from lib.corpora import readers
-from lib.corpora.csv_reader import column_of, csv_rows
+from lib.corpora.molecules import column_of, csv_rows, records_in
 from lib.files import opened
 
 from tests.builders import write_file
@@ -51,13 +50,13 @@ def test_columns(tmp_path):
 def test_rows_with_cells_missing_or_too_many(tmp_path):
     rows = ["x,C,CCO", "x, y,C,CCO", "x", "x,C,CCN,"]
     path = write_file(tmp_path / "a.csv", "\n".join(["name,formula,smiles", *rows]))
-    records = list(readers.records_in(path, "smiles"))
+    records = list(records_in(path, "smiles"))
     assert [r.content.decode() for r in records] == ["CCO", "x, y,C,CCO", "x", "CCN"]
     faults = ["", "wrong number of cells: 4, but the header has 3", "wrong number of cells: 1, but", ""]
     for record, fault in zip(records, faults, strict=True):
         assert record.fault.startswith(fault) and bool(record.fault) == bool(fault)
     path = write_file(tmp_path / "b.csv", "smiles,name\nCCO,x, y\n")
-    assert next(readers.records_in(path, "smiles")).fault == ""  # nothing before it that could move it
+    assert next(records_in(path, "smiles")).fault == ""  # nothing before it that could move it
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -65,7 +64,7 @@ def test_lines(ending, tmp_path):
     text = b"\xef\xbb\xbfCCO name\r\n\nC\xff\n"
     for kind, first in ((".txt", b"CCO name"), (".smi", b"CCO"), (".smiles", b"CCO")):
         path = write_file(tmp_path / f"a{kind}{ending}", text)
-        assert [tuple(r) for r in readers.records_in(path, "smiles")] == [
+        assert [tuple(r) for r in records_in(path, "smiles")] == [
             ("1", first, ""),
             ("2", b"", ""),
             ("3", b"C\xff", ""),

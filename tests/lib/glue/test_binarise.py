@@ -2,7 +2,7 @@
 
 import pytest
 from lib.command_line import UserError
-from lib.glue.files import file_of, read_split
+from lib.glue.binarise import file_of, read_split
 from lib.glue.tasks import TASKS
 
 from tests.builders import write_file
@@ -57,28 +57,3 @@ def test_broken_rows_of_a_training_set_are_skipped_on_demand(tmp_path):
     with pytest.raises(UserError, match="dev.tsv, line 3") as error:  # never of a set that is scored
         rows_of(place, "QQP", "valid", True)
     assert "--skip-broken" not in str(error.value)
-
-
-# rows of shared/data/glue, counted line by line
-ROWS = {
-    "CoLA": (8551, 1043, 1063),
-    "SST-2": (67349, 872, 1821),
-    "MRPC": (3668, 408, 1725),
-    "STS-B": (5749, 1500, 1379),
-    "QQP": (7999, 1000, None),
-    "MNLI": (18665, 6238, None),
-    "QNLI": (8999, 5463, 5463),
-    "RTE": (2490, 277, 3000),
-}
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_the_real_files(name, shared):
-    task, folder = TASKS[name], shared("data", "glue", name)
-    for split, rows in zip(("train", "valid", "test"), ROWS[name], strict=True):
-        path = file_of(folder, task, split)
-        assert (path is None) == (rows is None)
-        if path is not None:
-            found, _ = rows_of(folder, name, split)
-            assert len(found) == rows <= task.official[split]
-            assert all(text for column in task.sentences for text in found[column])
