@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import difflib
+import itertools
 import os
 import re
 import shlex
@@ -39,9 +40,9 @@ FREE = re.compile(
 )
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PRECISIONS = {
-    "fp16": Flags.of("--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50"),
-    "bf16": Flags.of("--bf16"),
-    "fp32": Flags(),
+    "fp16": ("--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50", "half precision (default on GPUs)"),
+    "bf16": ("--bf16", "bfloat16"),
+    "fp32": ("", "single precision (default on the CPU)"),
 }
 
 
@@ -118,8 +119,7 @@ def arguments(
     group.add_argument("--gpus", type=count, metavar="N", help="GPUs to train on (default: the visible ones)")
     group.add_argument("--cpu", dest="gpus", action="store_const", const=0, help="train on the CPU")
     group = parser.add_mutually_exclusive_group()
-    about = ("half precision (default on GPUs)", "bfloat16", "single precision (default on the CPU)")
-    for name, text in zip(PRECISIONS, about, strict=True):
+    for name, (_, text) in PRECISIONS.items():
         group.add_argument(f"--{name}", dest="precision", action="store_const", const=name, help=text)
     for name, more in options.items():
         parser.add_argument(name, **more)
@@ -165,13 +165,10 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     Raises:
         UserError: if it cannot be trained, or another run is at work in the folder or has been before.
     """
-    end = words.index("--")
-    template, given = words[:end], words[end + 1 :]
+    template, given = words[: words.index("--")], words[words.index("--") + 1 :]
     training = resolve(given)
-    commands = [[]]
-    for word in template:
-        commands[-1].append(word) if word != "then" else commands.append([])
-    commands = [training.fill(command) for command in commands]
+    parts = itertools.groupby(template, lambda word: word == "then")
+    commands = [training.fill([*words]) for then, words in parts if not then]
     if training.args.user:
         check_flags(commands[0][1:], training.args.help)
     if training.note:
@@ -254,7 +251,7 @@ def devices(
             raise UserError(f"--gpus {args.gpus}: this script trains on one GPU, or the CPU")
         environment, gpus = {}, min(gpus, 1)
     flags = Flags() if gpus else Flags.of("--cpu --num-workers 0")
-    flags |= PRECISIONS[args.precision or ("fp16" if gpus else "fp32")]
+    flags |= Flags.of(PRECISIONS[args.precision or ("fp16" if gpus else "fp32")][0])
     workers = max(gpus, 1)
     if environment.get("RANK") or environment.get("WORLD_SIZE"):
         if missing := [name for name in DISTRIBUTED if not environment.get(name)]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from lib.command_line import UserError
 from lib.corpora.blocks import Block
-from lib.files import opened
+from lib.preparing import opened
 
 PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS = "paragraphs", "wikiextractor", "json", "books"
 LAYOUTS = (PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS)

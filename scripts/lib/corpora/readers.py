@@ -13,7 +13,7 @@ from lib.command_line import UserError
 from lib.corpora.blocks import Block
 from lib.corpora.csv_reader import column_of, csv_rows, header_of
 from lib.corpora.lmdb_reader import LmdbFile
-from lib.files import opened
+from lib.preparing import opened
 
 BLOCK_RECORDS = 4096
 BLOCK_BYTES = 1 << 20  # with long lines, a block holds fewer

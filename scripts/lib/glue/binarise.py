@@ -14,9 +14,10 @@ from lib.corpora.blocks import packed
 from lib.corpora.bpe import TextEncoder, UnknownTokenError
 from lib.corpora.indexed import indexed_dataset
 from lib.dictionaries import SPECIAL
-from lib.files import new_folder, write_json, write_lines
+from lib.files import write_json, write_lines
 from lib.glue.files import file_of, read_split
 from lib.glue.tasks import Task
+from lib.preparing import new_folder
 
 SUMMARY = "summary.json"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from lib.command_line import UserError
-from lib.files import lines_of
 from lib.glue.tasks import Task
+from lib.preparing import lines_of
 
 LONGEST_SHOWN = 300  # characters of a header
 

@@ -14,7 +14,7 @@ from fs_plugins.data.molecule_splits import PARTS
 from lib.command_line import UserError
 from lib.corpora.csv_reader import column_of, csv_rows, header_of
 from lib.corpora.lmdb_reader import LmdbFile, LmdbValueError, decode_value, smiles_of
-from lib.files import opened
+from lib.preparing import opened
 
 MISSING = ("", "nan")  # labels in a CSV file
 MISSING_CLASS = -1.0  # in an LMDB file

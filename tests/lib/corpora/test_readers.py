@@ -4,7 +4,7 @@ import pytest
 from lib.command_line import UserError
 from lib.corpora import readers
 from lib.corpora.csv_reader import column_of, csv_rows
-from lib.files import opened
+from lib.preparing import opened
 
 from tests.builders import write_file
 
