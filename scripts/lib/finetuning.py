@@ -73,6 +73,9 @@ def resolve(kind: str, words: list[str]) -> Training:
     updates = flags.whole("--max-epoch") * math.ceil(rows / update)
     warmup = round(flags.proportion("--warmup-ratio") * updates)
     flags.take("--warmup-ratio")
+    if not getattr(args, "scratch", False):  # read only if SAVE has no checkpoint to resume from
+        start = getattr(args, "init_from", None) or args.checkpoint
+        flags.set("--finetune-from-model", start.resolve())
     if workers > 1:  # the LM head and the transitions are not computed
         flags.set("--find-unused-parameters")
     training.flags = Flags.of(f"--total-num-update {updates} --warmup-updates {warmup}") | flags
@@ -81,8 +84,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     settings = {"task": getattr(args, "task", kind), "point": point, "seed": args.seed}
     training.settings = settings | training.settings
     training.inputs["checkpoint"] = [args.checkpoint]
-    evaluation = training.words.get("evaluation", [])
-    training.words["evaluation"] = evaluation + (["--device", "cpu"] if "--cpu" in training.flags else [])
+    training.evaluation += ["--device", "cpu"] if "--cpu" in training.flags else []
     training.finished = lambda: finished(args.save / RESULT)
     return training
 
@@ -135,12 +137,11 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
     from fairseq.data import data_utils  # takes seconds
 
     kept = {"test": args.test, "keep_checkpoint": args.keep_checkpoint}
-    options = [f"--{name.replace('_', '-')}" for name, given in kept.items() if given]
     training = Training(
         args,
         str(data),
         flags | Flags.read(RECIPES / "recipe.flags") | grid | args.user,
-        words={"start": [str((args.init_from or args.checkpoint).resolve())], "evaluation": options},
+        evaluation=[f"--{name.replace('_', '-')}" for name, given in kept.items() if given],
         settings=kept,
         inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
     )
@@ -183,9 +184,7 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
             f"--window-tokens {window} is more than the checkpoint's {pretrained.max_positions} positions"
         )
     flags = pretrained.flags | positions(pretrained, window) | flags
-    words = {"start": [str(args.checkpoint.resolve())]}
-    training = Training(args, str(data), flags, words, inputs={"data": files})
-    return training, labelled_windows(data, flags)
+    return Training(args, str(data), flags, inputs={"data": files}), labelled_windows(data, flags)
 
 
 def labelled_windows(data: Path, flags: Flags) -> int:
@@ -207,12 +206,10 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
     check_labels(data, about)
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
     metric = "rmse" if about["kind"] == "regression" else "auc --maximize-best-checkpoint-metric"
-    start = [] if args.scratch else ["--finetune-from-model", str(args.checkpoint.resolve())]
     training = Training(
         args,
         str(data),
         pretrained.flags | recipe | Flags.of(f"--best-checkpoint-metric {metric}") | args.user,
-        words={"start": start},
         settings={"scratch": args.scratch},
         inputs={"data": [data / FILE]},  # has the hashes of the data
     )

@@ -2,10 +2,10 @@
 
     python -m lib.pretraining text COMMAND... [then COMMAND...] -- ARGUMENT...
 
-and its like are called by the shell scripts that train. In the commands, @NAME stands for words of the
-resolved :class:`Training`; fairseq-train gets each flag once, with the last value. A command after ``then``
-runs if the one before succeeded. The folder is locked until the last one ends, and their output is appended
-to SAVE/train.log. ``--print`` shows the commands instead.
+and its like are called by the shell scripts that train. In the commands, @data, @save, @flags and @evaluation
+stand for what the :class:`Training` has; fairseq-train gets each flag once, with the last value. A command
+after ``then`` runs if the one before succeeded. The folder is locked until the last one ends, and their
+output is appended to SAVE/train.log. ``--print`` shows the commands instead.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Training:
         args: what :func:`arguments` returned.
         data: what fairseq-train reads, as it is given to it.
         flags: of fairseq-train.
-        words: name -> words; what else the commands are filled in with.
+        evaluation: further words for the command that evaluates.
         settings: what may not differ when the run is resumed, besides the flags.
         inputs: name -> files that are read, which may not differ either.
         finished: says why there is nothing to do, "" if there is something.
@@ -65,7 +65,7 @@ class Training:
     args: argparse.Namespace
     data: str
     flags: Flags
-    words: dict[str, list[str]] = field(default_factory=dict)
+    evaluation: list[str] = field(default_factory=list)
     settings: dict = field(default_factory=dict)
     inputs: dict[str, list[Path]] = field(default_factory=dict)
     finished: Callable[[], str] = str
@@ -73,13 +73,9 @@ class Training:
     note: str = ""
 
     def fill(self, template: list[str]) -> list[str]:
-        """A command: ``@NAME`` becomes the words of that name, ``@NAME/FILE`` a file in that folder."""
-        values = {
-            "data": [self.data],
-            "save": [str(self.args.save)],
-            "flags": self.flags.words(),
-            **self.words,
-        }
+        """A command: ``@NAME`` becomes what has that name, ``@NAME/FILE`` a file in that folder."""
+        values = {"data": [self.data], "save": [str(self.args.save)]}
+        values |= {"flags": self.flags.words(), "evaluation": self.evaluation}
         words = []
         for word in template:
             name, slash, file = word[1:].partition("/")

@@ -118,8 +118,8 @@ def test_the_batch_is_that_of_an_update(ask, kind, updates):
 
 def test_from_scratch_is_another_run(ask):
     pretrained, scratch = ask("moleculenet"), ask("moleculenet", "--scratch")
-    assert pretrained.words["start"][0] == "--finetune-from-model" and scratch.words["start"] == []
-    assert scratch.flags == pretrained.flags and scratch.settings != pretrained.settings
+    assert pretrained.flags.take("--finetune-from-model") and scratch.flags == pretrained.flags
+    assert scratch.settings != pretrained.settings
 
 
 def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):

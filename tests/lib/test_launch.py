@@ -30,7 +30,7 @@ def resolve(words):
     save, lr = words
     args = Namespace(save=Path(save), user=Flags(), print=False)
     flags = Flags.of(f"--lr {lr} --log-interval 1")
-    return Training(args, "data", flags, words={"lr": [lr]}, settings={"seed": 1})
+    return Training(args, "data", flags, ["--lr", lr], {"seed": 1})
 
 sys.exit(run_main(lambda: launch("script.sh", resolve, sys.argv[1:])))
 """
@@ -72,20 +72,24 @@ def script(tmp_path):
 
 def test_commands_run_one_after_the_other_until_one_fails(script, tmp_path):
     save = tmp_path / "a b"
-    one = [*script("echo $1 $2; echo two >&2"), "--lr", "@lr"]
+    one = [*script("echo $1 $2; echo two >&2"), "@evaluation"]
     for status in (3, 4):
         done = run(save, *one, "then", *script(f"echo three; exit {status}"), "then", "echo", "never")
         assert (done.returncode, done.stdout) == (status, "--lr 1\ntwo\nthree\n")
     assert (save / "train.log").read_text() == 2 * "--lr 1\ntwo\nthree\n"
     manifest = json.loads((save / files.MANIFEST).read_text())
-    assert manifest["command"] == ["script.sh", str(save), "1"] and manifest["runs"] == [*one[:3], "1"]
+    assert manifest["command"] == ["script.sh", str(save), "1"] and manifest["runs"] == [
+        *one[:2],
+        "--lr",
+        "1",
+    ]
     assert manifest["settings"] == {"seed": 1, "--lr": "1"}
     assert manifest["versions"]["python"] and manifest["commit"]
 
 
 def test_words_are_filled_in_and_a_flag_is_given_once(tmp_path):
-    training = launch.Training(Namespace(save=tmp_path), "d", Flags.of("--lr 2 --cpu"), words={"start": []})
-    template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 @start @flags --seed 2"
+    training = launch.Training(Namespace(save=tmp_path), "d", Flags.of("--lr 2 --cpu"))
+    template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 @evaluation @flags --seed 2"
     words = training.fill(template.split(" "))
     assert words == f"fairseq-train d --save-dir {tmp_path} --seed 2 --lr 2 --cpu".split()
     assert training.fill(["rm", "@save/a.pt"]) == ["rm", f"{tmp_path}/a.pt"]
@@ -95,13 +99,13 @@ def test_words_are_filled_in_and_a_flag_is_given_once(tmp_path):
 
 
 def test_a_folder_is_of_one_run(tmp_path):
-    save, command = tmp_path / "save", ["test", "-n", "--lr", "@lr"]
+    save, command = tmp_path / "save", ["test", "-n", "@evaluation"]
     assert run(save, *command).returncode == 2  # fails at once
-    assert run(save, "echo", "data", "--lr", "@lr", lr="2").returncode == 0
+    assert run(save, "echo", "data", "@evaluation", lr="2").returncode == 0
     (save / "checkpoint_last.pt").touch()
     refused = run(save, *command)
     assert refused.returncode == 2 and "--lr: there '2', asked '1'" in refused.stderr
-    assert run(save, "echo", "data", "--lr", "@lr", "--save-interval", "7", lr="2").returncode == 0
+    assert run(save, "echo", "data", "@evaluation", "--save-interval", "7", lr="2").returncode == 0
 
 
 def test_ctrl_c_ends_the_commands_and_says_what_to_do(script, tmp_path):
