@@ -62,6 +62,7 @@ def resolve(kind: str, words: list[str]) -> Training:
             "pre-training"
         )
     training, rows = {"glue": glue, "squad": squad, "moleculenet": moleculenet}[kind](args, pretrained)
+
     flags = training.flags
     point = {name: flags.value(flag) for name, flag in POINT.items()}
     update, steps = flags.whole("--batch-size"), flags.whole("--update-freq", 1)
@@ -78,10 +79,11 @@ def resolve(kind: str, words: list[str]) -> Training:
         flags.set("--finetune-from-model", start.resolve())
     if workers > 1:  # the LM head and the transitions are not computed
         flags.set("--find-unused-parameters")
+
     training.flags = Flags.of(f"--total-num-update {updates} --warmup-updates {warmup}") | flags
     training.flags |= Flags.of(f"--batch-size {update // (steps * workers)} --update-freq {steps}")
     training.flags |= device_flags | args.user.take(*device_flags) | Flags.of(f"--seed {args.seed}")
-    settings = {"task": getattr(args, "task", kind), "point": point, "seed": args.seed}
+    settings = {"task": args.task, "point": point, "seed": args.seed}
     training.settings = settings | training.settings
     training.inputs["checkpoint"] = [args.checkpoint]
     training.evaluation += ["--device", "cpu"] if "--cpu" in training.flags else []
