@@ -48,7 +48,7 @@ command -v ${CXX:+"${CXX%% *}"} c++ g++ clang++ >/dev/null ||
 python=${EXLM_VENV:+$venv/bin/python}
 python=${python:-${PYTHON:-python3}}
 command -v "$python" >/dev/null ||
-    fail "there is no $python: set PYTHON (on Debian: apt install python3 python3-venv python3-dev), or make EXLM_VENV"
+    fail "there is no $python: set PYTHON (on Debian: apt install python3 python3-venv python3-dev), or unset EXLM_VENV"
 "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
     fail "'$python' is $("$python" --version 2>&1), ExLM needs Python 3.11 to 3.13: set PYTHON to one, such as PYTHON=python3.12"
 if [[ -z ${EXLM_VENV:-} ]]; then

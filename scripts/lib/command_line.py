@@ -94,10 +94,10 @@ class Flags(dict[str, tuple[str, ...]]):
     @classmethod
     def read(cls, path: Path) -> Flags:
         """Of a flag file: words, with comments from ``#`` to the end of the line. ``@FILE``, as the first
-        word, stands for the flags of a file beside it."""
+        word, stands for the flags of another file, named from there."""
         words = re.sub("#.*", "", path.read_text(encoding="utf-8")).split()
         if words and words[0].startswith("@"):
-            return cls.read(path.with_name(words[0][1:])) | cls.of(words[1:])
+            return cls.read(path.parent / words[0][1:]) | cls.of(words[1:])
         return cls.of(words)
 
     @classmethod
