@@ -20,12 +20,11 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# launch.py fills in @data (TASK-bin), @start (the checkpoint to start from) and @flags: fairseq's task and head,
-# the checkpoint's architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
-# fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
+# lib/launch.py fills in @data (TASK-bin), @save and @flags: fairseq's task and head,
+# the checkpoint to start from, its architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 exec "$python" -m lib.finetuning glue \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
-    --finetune-from-model @start --criterion glue_prediction \
+    --criterion glue_prediction \
     --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \
     --best-checkpoint-metric score --maximize-best-checkpoint-metric \
     --no-epoch-checkpoints --log-format json --log-interval 100 @flags \

@@ -18,11 +18,10 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# launch.py fills in @data, @start (--finetune-from-model, or nothing with --scratch) and @flags: the
-# checkpoint's architecture and sizes, configs/finetune/, the metric of the best epoch, batch, devices, the user's own.
-# fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
+# lib/launch.py fills in @data, @save and @flags: the metric of the best epoch,
+# the checkpoint to start from, its architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 exec "$python" -m lib.finetuning moleculenet \
-    fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save @start \
+    fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --task molecule_property --criterion molecule_property \
     --find-unused-parameters --required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json @flags \
     then python -m lib.moleculenet.evaluate @save @data @evaluation \

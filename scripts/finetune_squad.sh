@@ -19,12 +19,11 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# launch.py fills in @data, @start (the checkpoint to start from) and @flags: sizes of windows, questions and
-# answers, the checkpoint's architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
-# fairseq-train reads --finetune-from-model only if SAVE has no checkpoint to resume from.
+# lib/launch.py fills in @data, @save and @flags: sizes of windows, questions and answers,
+# the checkpoint to start from, its architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 exec "$python" -m lib.finetuning squad \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
-    --finetune-from-model @start --task squad2 --criterion squad2 --required-batch-size-multiple 1 \
+    --task squad2 --criterion squad2 --required-batch-size-multiple 1 \
     --best-checkpoint-metric f1 --maximize-best-checkpoint-metric \
     --no-epoch-checkpoints --save-interval-updates 1000 --keep-interval-updates 1 \
     --log-format json --log-interval 50 @flags \

@@ -23,9 +23,10 @@ import rdkit
 from lib.checkpoints import check_dictionary, read_checkpoint
 from lib.command_line import UserError, argument_parser, run_main
 from lib.dictionaries import dictionary_file, read_dictionary
-from lib.files import new_folder, sha256, write_json
+from lib.files import sha256, write_json
 from lib.moleculenet import encoding, reading
 from lib.moleculenet.datasets import KNOWN, OTHER, KnownSet
+from lib.preparing import new_folder
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, fingerprint, label_scale

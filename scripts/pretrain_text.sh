@@ -19,8 +19,7 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# launch.py fills in @data, @save and @flags: the files of configs/ for the model and the size,
-# the batch of a step, the devices, and the user's own flags, in the order in which the last one counts.
+# lib/launch.py fills in @data, @save and @flags: configs/ for model and size, batch, devices, the user's own flags.
 # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to resume from.
 exec "$python" -m lib.pretraining text \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \

@@ -24,63 +24,34 @@ if command -v flock >/dev/null; then
     flock -n 9 || { echo "waiting for another run of scripts/setup_env.sh" && flock 9; }
 fi
 
-check_python() {
-    command -v "$1" >/dev/null ||
-        fail "there is no command '$1'; on Debian: apt install python3 python3-venv python3-dev, or set PYTHON to one"
-    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
-        fail "'$1' is $("$1" --version 2>&1), ExLM needs Python 3.11 to 3.13: set PYTHON to one, such as PYTHON=python3.12"
-}
-
-if [[ -n ${EXLM_VENV:-} ]]; then
-    venv=$EXLM_VENV
-    [[ -x $venv/bin/python ]] ||
-        fail "EXLM_VENV=$venv: there is no $venv/bin/python; make it with 'python3 -m venv $venv', or unset EXLM_VENV"
-    check_python "$venv/bin/python"
-else
-    venv=.venv
-fi
 extra=${1:-export}
 [[ $# -le 1 && $extra =~ ^(export|test)$ ]] || fail "usage: bash scripts/setup_env.sh [test]"
+venv=${EXLM_VENV:-.venv}
 log=$venv/setup.log
-stamp=$venv/exlm-stamp
-test_stamp=$venv/exlm-stamp-test # the extra `test` is there too
+stamp=$venv/exlm-stamp # the extras that are there, each with what its installation depends on
 unfinished=$venv/exlm-unfinished
 
-# What the installed state depends on: this script, the package's build, its sources, the place of the clone, nvcc.
-fingerprint() {
+installed() { # prints the line of $stamp for an extra
     {
-        cat scripts/setup_env.sh setup.py pyproject.toml constraints.txt fs_plugins/custom_ops/sources.py
-        cat fs_plugins/custom_ops/csrc/*
+        cat scripts/setup_env.sh setup.py pyproject.toml constraints.txt fs_plugins/custom_ops/{sources.py,csrc/*}
         pwd
         command -v nvcc || true
-    } | "$venv/bin/python" -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
+    } | "$venv/bin/python" -c 'import hashlib, sys; print(sys.argv[1], hashlib.sha256(sys.stdin.buffer.read()).hexdigest())' "$1"
 }
 
-wanted=$stamp
-[[ $extra == test ]] && wanted=$test_stamp
-if [[ -x $venv/bin/python && -f $wanted && $(cat "$wanted") == "$(fingerprint)" ]]; then
+if [[ -x $venv/bin/python && -f $stamp ]] && grep -qxF "$(installed "$extra")" "$stamp"; then
     exit 0
 fi
 
-step() { # step WHAT COMMAND...
-    local what=$1 start=$SECONDS
-    shift
-    printf '  %-58s' "$what"
-    touch "$unfinished"
-    if "$@" >>"$log" 2>&1; then
-        rm -f "$unfinished"
-        printf '%4d s\n' $((SECONDS - start))
-        return
-    fi
-    rm -f "$unfinished" # pip has undone what it began
-    printf 'failed\n\n'
-    tail -n 30 "$log"
-    fail "'$what' failed: the end of $log is above; run the same command again once the cause is mended"
-}
-
-make_venv() {
-    local python=${PYTHON:-python3}
-    check_python "$python"
+command -v ${CXX:+"${CXX%% *}"} c++ g++ clang++ >/dev/null ||
+    fail "no C++ compiler found (c++, g++, clang++ or \$CXX); on Debian: apt install g++"
+python=${EXLM_VENV:+$venv/bin/python}
+python=${python:-${PYTHON:-python3}}
+command -v "$python" >/dev/null ||
+    fail "there is no $python: set PYTHON (on Debian: apt install python3 python3-venv python3-dev), or unset EXLM_VENV"
+"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
+    fail "'$python' is $("$python" --version 2>&1), ExLM needs Python 3.11 to 3.13: set PYTHON to one, such as PYTHON=python3.12"
+if [[ -z ${EXLM_VENV:-} ]]; then
     "$python" -c 'import venv, ensurepip' 2>/dev/null ||
         fail "$python has no venv module; on Debian: apt install python3-venv"
     # Interrupted in the middle of an installation, moved or copied here from elsewhere: begin anew.
@@ -88,57 +59,43 @@ make_venv() {
         rm -rf "$venv"
     fi
     [[ -x $venv/bin/python ]] || "$python" -m venv "$venv" || fail "'$python -m venv $venv' failed"
+fi
+# fairseq-fixed is a wheel for Python 3.12 only; elsewhere pip compiles it.
+"$venv/bin/python" -c '
+import importlib.util as modules, pathlib, sys, sysconfig
+header = pathlib.Path(sysconfig.get_path("include"), "Python.h")
+sys.exit(not (sys.version_info[:2] == (3, 12) or header.exists() or modules.find_spec("fairseq")))' ||
+    fail "Python.h was not found: fairseq is compiled on this Python; on Debian: apt install python3-dev"
+
+step() { # step WHAT [PIP'S ARGUMENTS]
+    local start=$SECONDS status=0
+    printf '  %-58s' "$1"
+    touch "$unfinished"
+    "$venv/bin/python" -m pip --disable-pip-version-check --no-input "${@:2}" >>"$log" 2>&1 || status=$?
+    rm -f "$unfinished" # pip has undone what it began
+    if [[ $status -ne 0 ]]; then
+        printf 'failed\n\n'
+        tail -n 30 "$log"
+        fail "'$1' failed: the end of $log is above; run the same command again once the cause is mended"
+    fi
+    printf '%4d s\n' $((SECONDS - start))
 }
 
-check_compiler() {
-    local compiler
-    for compiler in ${CXX:+"${CXX%% *}"} c++ g++ clang++; do
-        command -v "$compiler" >/dev/null && return
-    done
-    fail "no C++ compiler found (c++, g++, clang++ or \$CXX); on Debian: apt install g++"
-}
-
-# fairseq-fixed is a wheel for Python 3.12 only; elsewhere pip compiles it, which needs Python.h.
-check_headers() {
-    "$venv/bin/python" - <<'PYTHON' || fail "Python.h was not found: fairseq is compiled on this Python; on Debian: apt install python3-dev"
-import importlib.util, os, sys, sysconfig
-header = os.path.join(sysconfig.get_path("include"), "Python.h")
-sys.exit(not (sys.version_info[:2] == (3, 12) or os.path.exists(header) or importlib.util.find_spec("fairseq")))
-PYTHON
-}
-
-check_compiler
-[[ -n ${EXLM_VENV:-} ]] || make_venv
-check_headers
-
-pinned() { # pinned NAME: its line of constraints.txt, such as torch==2.13.0
-    grep "^$1==" constraints.txt
-}
-
-pip=("$venv/bin/python" -m pip install --disable-pip-version-check --no-input -c constraints.txt)
 echo "Setting up $venv (log: $log)"
 : >"$log"
+fairseq=$(grep '^fairseq-fixed==' constraints.txt)
 # In this order: a build of fairseq in isolation would fetch a torch of its own choice, with GBs of CUDA packages.
-step "build tools, NumPy" "${pip[@]}" setuptools wheel cython numpy
-step "PyTorch ($(pinned torch))" "${pip[@]}" torch
-step "fairseq ($(pinned fairseq-fixed))" "${pip[@]}" --no-build-isolation "$(pinned fairseq-fixed)"
-step "ExLM, the rest" "${pip[@]}" --no-build-isolation -v -e ".[$extra]"
+step "build tools, NumPy" install -c constraints.txt setuptools wheel cython numpy
+step "PyTorch ($(grep '^torch==' constraints.txt))" install -c constraints.txt torch
+step "fairseq ($fairseq)" install -c constraints.txt --no-build-isolation "$fairseq"
+step "ExLM, the rest" install -c constraints.txt --no-build-isolation -v -e ".[$extra]"
 # fairseq-fixed requires it, but nothing here uses it, and transformers fails to import one of another torch's.
-step "torchaudio removed" "$venv/bin/python" -m pip uninstall --disable-pip-version-check -y torchaudio
+step "torchaudio removed" uninstall -y torchaudio
 
-op_is_built() {
-    "$venv/bin/python" - <<'PYTHON'
-import sys
-sys.path.insert(0, "fs_plugins/custom_ops")
-import sources
-sys.exit(not sources.library_path("cpu").exists())
-PYTHON
-}
-
-if op_is_built; then
-    fingerprint >"$stamp.new" && mv "$stamp.new" "$stamp"
-    [[ $extra != test ]] || cp "$stamp" "$test_stamp"
-else
-    # No stamp: the next run tries again.
+op='import sources, sys; sys.exit(not sources.library_path("cpu").exists())'
+if PYTHONPATH=fs_plugins/custom_ops "$venv/bin/python" -c "$op"; then
+    { installed export && [[ $extra != test ]] || installed test; } >"$stamp.new"
+    mv "$stamp.new" "$stamp"
+else # no stamp: the next run tries again
     echo "warning: the DAG loss could not be compiled; ExLM will use the slower plain PyTorch path. See $log" >&2
 fi

@@ -26,10 +26,8 @@ def in_bash(script: str, *words, python: str = sys.executable) -> str:
 
 def resolve(script: str, *words) -> launch.Training:
     """What a script is asked for."""
-    words, kind = list(map(str, words)), script.split("_")[1]
-    if script.startswith("pretrain"):
-        return pretraining.resolve(getattr(pretraining, kind.upper()), words)
-    return getattr(finetuning, kind)(f"{script}.sh", words)
+    module = pretraining if script.startswith("pretrain") else finetuning
+    return module.resolve(script.split("_")[1], list(map(str, words)))
 
 
 def run(script: str, *words, execute=None) -> str:

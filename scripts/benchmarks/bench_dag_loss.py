@@ -34,13 +34,12 @@ GRAPH_CALLS = 10  # calls in a CUDA graph, so that its own launch (some us) is n
 
 
 def parse_shape(text: str) -> tuple[int, int, int]:
-    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r}: a shape is sentences x targets x nodes, as in 64x21x84")
-    B, M, L = (int(number) for number in match.groups())
+    found = re.fullmatch(r"(\d+)x(\d+)x(\d+)", text)
+    B, M, L = map(int, found.groups()) if found else (0, 0, 0)
     if B < 1 or not 2 <= M <= L:
         raise argparse.ArgumentTypeError(
-            f"{text!r}: needs a sentence, two targets, and a node for each target"
+            f"{text!r}: a shape is sentences x targets x nodes, as in 64x21x84: 1 or more, 2 or more, and a "
+            "node for each target"
         )
     return B, M, L
 
@@ -49,13 +48,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--device", choices=("cpu", "cuda"), default="cpu", help="default: %(default)s")
-    add(
-        "--shapes",
-        nargs="+",
-        type=parse_shape,
-        default=[],
-        help="sentences x targets x nodes (default: 16x21x84 2x77x316; cuda: 64x21x84 64x77x316)",
-    )
+    shapes = "sentences x targets x nodes (default: 16x21x84 2x77x316; cuda: 64x21x84 64x77x316)"
+    add("--shapes", nargs="+", type=parse_shape, default=[], help=shapes)
     add("--dtypes", nargs="+", choices=DTYPES, default=["float32"], help="default: float32")
     add("--repeats", type=int, default=20, help="default: %(default)s")
     args = parser.parse_args(argv)
@@ -77,30 +71,19 @@ def random_graphs(B: int, M: int, L: int) -> tuple[Tensor, ...]:
     return match, links, torch.full((B,), L), torch.full((B,), M)
 
 
-def make_inputs(graphs: tuple[Tensor, ...], dtype: torch.dtype, device: str) -> tuple[Tensor, ...]:
-    match, links, *lengths = graphs
-    return *(t.to(device, dtype).requires_grad_() for t in (match, links)), *(t.to(device) for t in lengths)
-
-
 def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[str, Callable[[], object]]:
-    leaves = inputs[:2]
-    # Leaves of its own for `both`: those of the graph that `backward` keeps are bound to the default stream,
-    # and a backward pass that ends in them cannot be captured in a CUDA graph.
-    own = [leaf.detach().requires_grad_() for leaf in leaves]
-    log_prob = implementation(*inputs)
-    weights = torch.ones_like(log_prob)
+    match, links, *lengths = inputs
+    leaves = [tensor.detach().requires_grad_() for tensor in (match, links)]
 
     def forward():
         with torch.no_grad():
-            return implementation(*inputs)
-
-    def backward():
-        return torch.autograd.grad(log_prob, leaves, weights, retain_graph=True)
+            return implementation(*leaves, *lengths)
 
     def both():
-        return torch.autograd.grad(implementation(*own, *inputs[2:]), own, weights)
+        log_prob = implementation(*leaves, *lengths)
+        return torch.autograd.grad(log_prob, leaves, torch.ones_like(log_prob))
 
-    return {"forward": forward, "backward": backward, "both": both}
+    return {"forward": forward, "both": both}
 
 
 def seconds_of(function: Callable[[], object], device: str) -> float:
@@ -126,7 +109,8 @@ def as_graph(function: Callable[[], object]) -> Callable[[], object]:
 
 def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -> list[list[str]]:
     """Rows of the table for a shape and a dtype, one an implementation; a short one if it failed."""
-    inputs = make_inputs(random_graphs(*shape), DTYPES[dtype], args.device)
+    match, links, *lengths = (tensor.to(args.device) for tensor in random_graphs(*shape))
+    inputs = match.to(DTYPES[dtype]), links.to(DTYPES[dtype]), *lengths
     peak_of = peak_of_cpu_allocations if args.device == "cpu" else peak_of_cuda_allocations
     size = " x ".join(map(str, shape))
     rows, passes, peaks = [], {}, {}
@@ -135,7 +119,7 @@ def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -
             own = make_passes(implementation, inputs)
             peaks[name] = peak_of(own["both"])
             if args.device == "cuda":
-                own |= {f"device {which}": as_graph(own[which]) for which in ("forward", "both")}
+                own |= {f"device {which}": as_graph(run) for which, run in own.items()}
         except RuntimeError as error:  # too little memory for the reference, say: the other is measured
             rows.append([size, dtype, name, f"failed: {str(error).splitlines()[0]}"])
         else:
@@ -163,7 +147,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parse_arguments(argv)
     print_head("bench_dag_loss.py", argv, args.device, f"medians of {args.repeats}, in ms")
     kinds = ["", "device "] if args.device == "cuda" else [""]
-    columns = ["B x M x L", "dtype", "implementation", "forward", "backward", "fwd+bwd"]
+    columns = ["B x M x L", "dtype", "implementation", "forward", "fwd+bwd"]
     columns += ["device forward", "device fwd+bwd"][: 2 * len(kinds) - 2]
     columns += [*(f"{kind}times faster" for kind in kinds), "peak MiB"]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")

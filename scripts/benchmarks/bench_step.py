@@ -1,16 +1,14 @@
 """Time, operators and memory of a training step of ExLM over those of fairseq's own RoBERTa.
 
 The models are in one process and take turns, on the same batch of random words, masked by fairseq's
-MaskTokensDataset; medians over the repeats. A step is forward and backward pass, with --clip-norm and
---optimizer also what follows them. Operators are PyTorch's (ATen), views apart, and "GB" the size of all
-their inputs and outputs. Peak memory is that of all tensors a step needs: parameters and what the step
-allocates at most at a time. On CUDA, launches are kernels, copies and fills, and "busy" is the time in which
-the GPU runs any.
+MaskTokensDataset; medians over the repeats. A step is forward and backward pass. Operators are PyTorch's
+(ATen), views apart, and "GB" the size of all their inputs and outputs. Peak memory is that of all tensors a
+step needs: parameters and what the step allocates at most at a time.
 
     cd scripts/benchmarks
     python bench_step.py                                        # exlm_base over roberta_base, 8 x 128 tokens
     python bench_step.py --expand-from-layer 0 6 9 --state-graph dag lattice
-    python bench_step.py --device cuda --dtype bfloat16 --batch-size 64 --optimizer adam
+    python bench_step.py --device cuda --dtype bfloat16 --batch-size 64
 """
 
 import argparse
@@ -21,13 +19,7 @@ import sys
 import time
 
 import torch
-from measures import (
-    OperatorCounter,
-    launches_and_busy_seconds,
-    peak_of_cpu_allocations,
-    peak_of_cuda_allocations,
-    print_head,
-)
+from measures import OperatorCounter, peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -51,10 +43,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--repeats", type=int, default=7)
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--dtype", choices=DTYPES, default="float32")
-    add("--checkpoint-activations", action="store_true", help="of all models")
     add("--compile", action="store_true", help="the ExLM's layers with torch.compile")
-    add("--clip-norm", type=float, help="clip gradients, as fairseq-train does (0: measure their norm only)")
-    add("--optimizer", choices=("adam", "fused_adamw"), help="update the parameters, as fairseq-train does")
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: there is no CUDA device (torch.cuda.is_available() is False)")
@@ -102,28 +91,9 @@ def build_model(args: argparse.Namespace, arch: str, task, **overrides):
 
     if arch not in ARCH_MODEL_REGISTRY:
         raise SystemExit(f"error: there is no architecture {arch!r}")
-    settings = argparse.Namespace(arch=arch, checkpoint_activations=args.checkpoint_activations, **overrides)
+    settings = argparse.Namespace(arch=arch, **overrides)
     torch.manual_seed(1)
     return build_model(settings, task).to(args.device, DTYPES[args.dtype]).train()
-
-
-def build_optimizer(args: argparse.Namespace, model):
-    """The optimizer as fairseq's Trainer builds it, with float32 copies of half-precision parameters."""
-    from fairseq.dataclass.configs import FairseqConfig
-    from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, FP16Optimizer, build_optimizer
-    from omegaconf import OmegaConf
-
-    name = args.optimizer or "adam"  # also clips where nothing is updated
-    config = OmegaConf.structured(FairseqConfig)
-    config.optimizer = OmegaConf.structured(OPTIMIZER_DATACLASS_REGISTRY[name])
-    config.optimizer._name = name
-    config.common.fp16, config.common.bf16 = args.dtype == "float16", args.dtype == "bfloat16"
-    config.optimization.lr = [1e-4]
-    config.optimization.update_freq = [1]
-    parameters = list(model.parameters())
-    if args.dtype == "float32":
-        return build_optimizer(config.optimizer, parameters)
-    return FP16Optimizer.build_optimizer(config, parameters)
 
 
 class Step:
@@ -132,32 +102,22 @@ class Step:
     def __init__(self, args: argparse.Namespace, model, criterion, batch: dict):
         self.model, self.criterion, self.batch = model, criterion, batch
         self.on_gpu = args.device == "cuda"
-        self.clip_norm, self.update = args.clip_norm, args.optimizer is not None
-        updates = self.update or self.clip_norm is not None
-        self.optimizer = build_optimizer(args, model) if updates else None
         self.seconds: list[float] = []
-        self.loss = float("nan")
 
     def run(self) -> None:
         self.model.zero_grad(set_to_none=True)
         torch.manual_seed(7)
         loss, sample_size, _ = self.criterion(self.model, self.batch)
         loss = loss / sample_size
-        if self.optimizer is None:
-            loss.backward()
-        else:
-            self.optimizer.backward(loss)
-        if self.clip_norm is not None:
-            self.optimizer.clip_grad_norm(self.clip_norm)
-        if self.update:
-            self.optimizer.step()
+        loss.backward()
         self.last_loss = loss.detach()
 
     def time(self) -> None:
-        self._synchronise()
+        synchronise = torch.cuda.synchronize if self.on_gpu else lambda: None
+        synchronise()
         start = time.perf_counter()
         self.run()
-        self._synchronise()
+        synchronise()
         self.seconds.append(time.perf_counter() - start)
 
     def peak_bytes(self) -> int:
@@ -172,10 +132,6 @@ class Step:
         with OperatorCounter() as counter:
             self.run()
         return counter
-
-    def _synchronise(self) -> None:
-        if self.on_gpu:
-            torch.cuda.synchronize()
 
 
 def make_steps(args: argparse.Namespace) -> dict[str, Step]:
@@ -194,17 +150,9 @@ def make_steps(args: argparse.Namespace) -> dict[str, Step]:
     settings = {"max_positions": max(2048, args.k * (args.tokens + 1)), "ext_state_num": args.k}
     for graph, layer in itertools.product(args.state_graph, args.expand_from_layer):
         name = args.arch if graph == "dag" else f"{args.arch}, {graph}"
-        scale = 1.0 if graph == "lattice" else 0.0
-        exlm = build_model(
-            args,
-            args.arch,
-            task,
-            **settings,
-            expand_from_layer=layer,
-            state_graph=graph,
-            state_embedding_scale=scale,
-            compile=args.compile,
-        )
+        own = {"expand_from_layer": layer, "state_graph": graph, "compile": args.compile}
+        own["state_embedding_scale"] = 1.0 if graph == "lattice" else 0.0
+        exlm = build_model(args, args.arch, task, **settings, **own)
         steps[f"{name}, J = {layer}" if layer else name] = Step(args, exlm, NatDagLossMLM(task), batch)
     return steps
 
@@ -222,7 +170,7 @@ def main(argv: list[str] | None = None) -> None:
         print(f"\r{i + 1}/{args.repeats} repeats", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     columns = ["model", "loss (nats)", "s/step (median)", "times", "operators", "times", "GB", "times"]
-    columns += ["peak MiB", "times"] + (["launches", "busy s"] if args.device == "cuda" else [])
+    columns += ["peak MiB", "times"]
     size = f"{args.batch_size} x {args.tokens} tokens, {args.mask_prob:.0%} masked"
     print_head("bench_step.py", argv, args.device, f"{size}, k = {args.k}, {args.dtype}")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
@@ -239,9 +187,6 @@ def main(argv: list[str] | None = None) -> None:
         row = [name, f"{losses[name]:.5f}"]
         for (value, form), (base, _) in zip(figures, first, strict=True):
             row += [form.format(value), f"{value / base:.2f}"]
-        if args.device == "cuda":
-            launches, busy = launches_and_busy_seconds(step.run)
-            row += [f"{launches:,}", f"{busy:.4f}"]
         print(f"| {' | '.join(row)} |", flush=True)
 
 

@@ -1,7 +1,8 @@
-"""What the benchmarks measure beside time: memory, operators, and the launches and busy time of a GPU."""
+"""What the benchmarks measure beside time: memory and operators."""
 
 from __future__ import annotations
 
+import math
 import platform
 import shlex
 import sys
@@ -78,33 +79,4 @@ def size_in_memory(value) -> int:
     if not isinstance(value, Tensor):
         return 0
     sizes = zip(value.shape, value.stride(), strict=True)
-    elements = 1
-    for size, stride in sizes:
-        elements *= size if stride != 0 else min(size, 1)
-    return elements * value.element_size()
-
-
-def launches_and_busy_seconds(function) -> tuple[int, float]:
-    """How many kernels, copies and fills the call runs on the GPU, and for how long there is any."""
-    torch.cuda.synchronize()
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profile:
-        function()
-        torch.cuda.synchronize()
-    spans = [
-        (event.start_ns(), event.start_ns() + event.duration_ns())
-        for event in profile.profiler.kineto_results.events()
-        if event.device_type() == torch.autograd.DeviceType.CUDA and not event.is_user_annotation()
-    ]
-    return len(spans), union_of_spans(spans) / 1e9
-
-
-def union_of_spans(spans: list[tuple[int, int]]) -> int:
-    """Length of what intervals (start, end) cover together."""
-    covered, reached = 0, None
-    for start, end in sorted(spans):
-        if reached is None or start > reached:
-            reached = start
-        covered += max(0, end - reached)
-        reached = max(reached, end)
-    return covered
+    return math.prod(size if stride else min(size, 1) for size, stride in sizes) * value.element_size()

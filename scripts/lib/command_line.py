@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 INTERRUPTED = "\ninterrupted: rerun the same command to resume"
 
@@ -41,40 +44,29 @@ def argument_parser(doc: str, **more) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=doc, formatter_class=form, allow_abbrev=False, **more)
 
 
-def positive(text: str) -> int:
-    """Type of an argument: a whole number, 1 or more."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}': give a whole number, 1 or more")
-    return int(text)
+def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[str], Any]:
+    """Type of an argument."""
+
+    def convert(text: str):
+        with suppress(ValueError):
+            if fits(value := kind(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"'{text}': give {what}")
+
+    return convert
 
 
-def count(text: str) -> int:
-    """Type of an argument: a whole number, 0 or more."""
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"'{text}': give a whole number, 0 or more")
-    return int(text)
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
 
 
-def share(text: str) -> float:
-    """Type of an argument: a number above 0 and below 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 < value < 1.0:
-        raise argparse.ArgumentTypeError(f"'{text}': give a share between 0 and 1, such as 0.15")
-    return value
-
-
-def seeds(text: str) -> tuple[int, ...]:
-    """Type of an argument: different whole numbers, such as 1,2,3."""
-    try:
-        numbers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        numbers = ()
-    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
-        raise argparse.ArgumentTypeError(f"'{text}': give different whole numbers, such as 1,2,3")
-    return numbers
+positive = _checked(int, lambda n: n >= 1, "a whole number, 1 or more")
+count = _checked(int, lambda n: n >= 0, "a whole number, 0 or more")
+share = _checked(float, lambda p: 0 < p < 1, "a share between 0 and 1, such as 0.15")
+ratio = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")
+seeds = _checked(
+    _numbers, lambda n: min(n) >= 0 and len(set(n)) == len(n), "different whole numbers, such as 1,2,3"
+)
 
 
 class Flags(dict[str, tuple[str, ...]]):
@@ -82,14 +74,14 @@ class Flags(dict[str, tuple[str, ...]]):
     flag in both a and b, ``a | b`` has the values of b."""
 
     @classmethod
-    def of(cls, words: Iterable[str]) -> Flags:
-        """Of a command line, in which the last of a flag counts; a value starts with no ``--``.
+    def of(cls, words: str | Iterable[str]) -> Flags:
+        """Of a command line, or its text, in which the last of a flag counts; a value starts with no ``--``.
 
         Raises:
             UserError: for a value without a flag.
         """
         flags, name = cls(), None
-        for word in words:
+        for word in words.split() if isinstance(words, str) else words:
             if word.startswith("--"):
                 name, equals, value = word.partition("=")
                 flags[name] = (value,) if equals else ()
@@ -102,11 +94,10 @@ class Flags(dict[str, tuple[str, ...]]):
     @classmethod
     def read(cls, path: Path) -> Flags:
         """Of a flag file: words, with comments from ``#`` to the end of the line. ``@FILE``, as the first
-        word, stands for the flags of a file beside it."""
-        lines = [line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines()]
-        words = [word for line in lines for word in line]
+        word, stands for the flags of another file, named from there."""
+        words = re.sub("#.*", "", path.read_text(encoding="utf-8")).split()
         if words and words[0].startswith("@"):
-            return cls.read(path.with_name(words[0][1:])) | cls.of(words[1:])
+            return cls.read(path.parent / words[0][1:]) | cls.of(words[1:])
         return cls.of(words)
 
     @classmethod
@@ -133,21 +124,17 @@ class Flags(dict[str, tuple[str, ...]]):
 
     def whole(self, name: str, default: int | None = None) -> int:
         """Its value as a whole number, 1 or more; raises UserError if it is none."""
-        value = self.value(name) or "" if default is None or name in self else str(default)
-        if not value.isdigit() or int(value) < 1:
-            raise UserError(f"{name} '{value}': give a whole number, 1 or more")
-        return int(value)
+        return default if default and name not in self else self._number(name, positive)
 
     def proportion(self, name: str) -> float:
         """Its value as a number of 0 or more, and less than 1; raises UserError if it is none."""
-        value = self.value(name) or ""
+        return self._number(name, ratio)
+
+    def _number(self, name: str, kind: Callable[[str], Any]):
         try:
-            number = float(value)
-        except ValueError:
-            number = -1.0
-        if not 0.0 <= number < 1.0:
-            raise UserError(f"{name} '{value}': give a number, 0 or more and less than 1")
-        return number
+            return kind(self.value(name) or "")
+        except argparse.ArgumentTypeError as error:
+            raise UserError(f"{name} {error}") from None
 
     def take(self, *names: str) -> Flags:
         """Removes flags and returns them."""

@@ -2,16 +2,17 @@
 
     python -m lib.pretraining text COMMAND... [then COMMAND...] -- ARGUMENT...
 
-and its like are called by the shell scripts that train. In the commands, @NAME stands for words of the
-resolved :class:`Training`; fairseq-train gets each flag once, with the last value. A command after ``then``
-runs if the one before succeeded. The folder is locked until the last one ends, and their output is appended
-to SAVE/train.log. ``--print`` shows the commands instead.
+and its like are called by the shell scripts that train. In the commands, @data, @save, @flags and @evaluation
+stand for what the :class:`Training` has; fairseq-train gets each flag once, with the last value. A command
+after ``then`` runs if the one before succeeded. The folder is locked until the last one ends, and their
+output is appended to SAVE/train.log. ``--print`` shows the commands instead.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import difflib
 import itertools
 import os
 import re
@@ -39,9 +40,9 @@ FREE = re.compile(
 )
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PRECISIONS = {
-    "fp16": Flags.of(["--fp16", "--fp16-scale-tolerance", "0.1", "--fp16-scale-window", "50"]),
-    "bf16": Flags.of(["--bf16"]),
-    "fp32": Flags(),
+    "fp16": ("--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50", "half precision (default on GPUs)"),
+    "bf16": ("--bf16", "bfloat16"),
+    "fp32": ("", "single precision (default on the CPU)"),
 }
 
 
@@ -50,32 +51,31 @@ class Training:
     """What was asked for, resolved.
 
     Attributes:
-        save: the folder of the run.
+        args: what :func:`arguments` returned.
         data: what fairseq-train reads, as it is given to it.
         flags: of fairseq-train.
-        words: name -> words; what else the commands are filled in with.
+        evaluation: further words for the command that evaluates.
         settings: what may not differ when the run is resumed, besides the flags.
         inputs: name -> files that are read, which may not differ either.
         finished: says why there is nothing to do, "" if there is something.
-        show: whether to show the commands instead.
         free: flags that this kind of training may change when it is resumed, besides FREE.
-        notes: what to tell the user before.
+        note: what to tell the user before.
     """
 
-    save: Path
+    args: argparse.Namespace
     data: str
     flags: Flags
-    words: dict[str, list[str]] = field(default_factory=dict)
+    evaluation: list[str] = field(default_factory=list)
     settings: dict = field(default_factory=dict)
     inputs: dict[str, list[Path]] = field(default_factory=dict)
     finished: Callable[[], str] = str
-    show: bool = False
     free: tuple[str, ...] = ()
-    notes: list[str] = field(default_factory=list)
+    note: str = ""
 
     def fill(self, template: list[str]) -> list[str]:
-        """A command: ``@NAME`` becomes the words of that name, ``@NAME/FILE`` a file in that folder."""
-        values = {"save": [str(self.save)], "data": [self.data], "flags": self.flags.words(), **self.words}
+        """A command: ``@NAME`` becomes what has that name, ``@NAME/FILE`` a file in that folder."""
+        values = {"data": [self.data], "save": [str(self.args.save)]}
+        values |= {"flags": self.flags.words(), "evaluation": self.evaluation}
         words = []
         for word in template:
             name, slash, file = word[1:].partition("/")
@@ -91,6 +91,64 @@ class Training:
         return self.settings | kept
 
 
+def arguments(
+    script: str, words: list[str], options: dict[str, dict], refused: dict[str, str]
+) -> argparse.Namespace:
+    """What a script that trains was called with: its own options; ``user``, further flags for fairseq-train.
+
+    Args:
+        script: its name; its header is the help, and the words in capitals in the usage are its arguments.
+        options: name -> how argparse is told of it; besides devices, precision and --print.
+        refused: flags of fairseq-train that it does not take -> why.
+
+    Raises:
+        UserError: for a flag that is refused.
+    """
+    header = re.match(r"#!.*\n((#.*\n)*)", (ROOT / "scripts" / script).read_text(encoding="utf-8"))[1]
+    about = re.sub("(?m)^# ?", "", header)
+    usage = re.search(f"{re.escape(script)} .*", about)[0]
+    parser = argument_parser(about, prog=script, usage=usage)
+    for name in re.findall("[A-Z]+", usage):
+        kind = Path if name in ("CHECKPOINT", "SAVE") else str  # DATA may be several, joined by ':'
+        parser.add_argument(name.lower(), metavar=name, type=kind, help=argparse.SUPPRESS)
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--gpus", type=count, metavar="N", help="GPUs to train on (default: the visible ones)")
+    group.add_argument("--cpu", dest="gpus", action="store_const", const=0, help="train on the CPU")
+    group = parser.add_mutually_exclusive_group()
+    for name, (_, text) in PRECISIONS.items():
+        group.add_argument(f"--{name}", dest="precision", action="store_const", const=name, help=text)
+    for name, more in options.items():
+        parser.add_argument(name, **more)
+    parser.add_argument("--print", action="store_true", help="show the commands; train nothing")
+    args, others = parser.parse_known_args(words)
+    args.user, args.help = Flags.of(others), parser.format_help()
+    for name in args.user.keys() & refused.keys():
+        raise UserError(f"{name} {refused[name]}; see --help")
+    return args
+
+
+def check_flags(words: list[str], help: str) -> None:
+    """Raises UserError for a flag that fairseq-train does not know, or a value that it does not take.
+
+    Args:
+        words: of its call.
+        help: has further flags that may have been meant.
+    """
+    from fairseq import options  # takes seconds
+
+    def refuse(message: str) -> None:  # argparse would show the usage before, a hundred lines
+        raise UserError(f"fairseq-train: {message}")
+
+    words = [word for word in words if word != "--fp16"]  # refused where no GPU is, as with --print
+    parser = options.get_training_parser()
+    parser.error = refuse
+    _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
+    for name in (word for word in unknown if word.startswith("--")):
+        known = re.findall("--[a-z0-9-]+", help + parser.format_help())
+        nearest = difflib.get_close_matches(name, known, 1)
+        raise UserError(f"unknown flag {name}" + "".join(f": did you mean {one}?" for one in nearest))
+
+
 def launch(script: str, resolve: Callable[[list[str]], Training], words: list[str]) -> int:
     """Runs the commands in ``words``, filled in with what the arguments after ``--`` resolve to.
 
@@ -103,30 +161,29 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     Raises:
         UserError: if it cannot be trained, or another run is at work in the folder or has been before.
     """
-    end = words.index("--")
-    template, given = words[:end], words[end + 1 :]
+    template, given = words[: words.index("--")], words[words.index("--") + 1 :]
     training = resolve(given)
-    commands = [[]]
-    for word in template:
-        commands[-1].append(word) if word != "then" else commands.append([])
-    commands = [training.fill(command) for command in commands]
-    print(*training.notes, sep="\n", end="\n" if training.notes else "")
-    if training.show:
+    parts = itertools.groupby(template, lambda word: word == "then")
+    commands = [training.fill([*words]) for then, words in parts if not then]
+    if training.args.user:
+        check_flags(commands[0][1:], training.args.help)
+    if training.note:
+        print(training.note)
+    if training.args.print:
         print(*map(shlex.join, commands), sep="\n")
         return 0
-    first = (
-        os.environ.get("RANK", "0") == "0"
-    )  # of processes that train together, it works for all in the folder
-    inputs = {name: sha256(*paths) for name, paths in training.inputs.items()}
-    with locked(training.save) if first else nullcontext() as lock:
+    first = os.environ.get("RANK", "0") == "0"  # of processes that train together; acts for all in the folder
+    save = training.args.save
+    with locked(save) if first else nullcontext() as lock:
         if first:
+            inputs = {name: sha256(*paths) for name, paths in training.inputs.items()}
             settings = training.all_settings(commands[0])
-            claim(training.save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
+            claim(save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
         if said := training.finished():
             print(said)
             return 0
         for command in commands if first else commands[:1]:
-            if status := run(command, training.save / LOG, lock):
+            if status := run(command, save / LOG, lock):
                 return status
     return 0
 
@@ -149,10 +206,10 @@ def run(command: list[str], log: Path, lock: int | None) -> int:
             pass_fds=[lock],
             preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
-        before = [signal.signal(signal.SIGTERM, lambda *_: child.terminate())]
-        before.append(
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        )  # Ctrl-C reaches the command too, which answers it
+        before = [
+            signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
+            signal.signal(signal.SIGINT, signal.SIG_IGN),  # Ctrl-C reaches the command too, which answers it
+        ]
         while chunk := child.stdout.read1(1 << 16):  # at once, for a progress bar
             for stream in (file, sys.stdout.buffer):
                 stream.write(chunk)
@@ -170,39 +227,27 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
-def script_parser(script: str, one_worker: bool = False) -> argparse.ArgumentParser:
-    """What all scripts that train take: the words in capitals in the header of the script, which is also its
-    help, devices and --print."""
-    lines = (ROOT / "scripts" / script).read_text(encoding="utf-8").splitlines()[1:]
-    about = "\n".join(line[2:] for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
-    _, *words = usage = re.search(f"{re.escape(script)} .*", about)[0].split(" ")
-    parser = argument_parser(about, prog=script, usage=" ".join(usage))
-    for name in itertools.takewhile(str.isupper, words):
-        parser.add_argument(name.lower(), metavar=name, help=argparse.SUPPRESS)
-    group = parser.add_mutually_exclusive_group()
-    most, default = (", at most 1", "1 if any is visible") if one_worker else ("", "the visible ones")
-    group.add_argument("--gpus", type=count, metavar="N", help=f"GPUs to train on{most} (default: {default})")
-    group.add_argument("--cpu", dest="gpus", action="store_const", const=0, help="train on the CPU")
-    group = parser.add_mutually_exclusive_group()
-    about = ("half precision (default on GPUs)", "bfloat16", "single precision (default on the CPU)")
-    for name, text in zip(PRECISIONS, about, strict=True):
-        group.add_argument(f"--{name}", dest="precision", action="store_const", const=name, help=text)
-    parser.add_argument("--print", action="store_true", help="show the commands; train nothing")
-    return parser
-
-
-def devices(args: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> tuple[int, Flags]:
+def devices(
+    args: argparse.Namespace, environment: Mapping[str, str] = os.environ, one_gpu: bool = False
+) -> tuple[int, Flags]:
     """(processes that train together, flags) for the GPUs asked for, else the visible ones.
 
     Alone, a process starts one worker a GPU; with RANK and its like in the environment, as torchrun and the
     SLURM example of docs/data.md set them, it is itself one of WORLD_SIZE workers.
 
+    Args:
+        one_gpu: more than one are of no use to this training.
+
     Raises:
-        UserError: if the environment says something that cannot be.
+        UserError: if the environment says something that cannot be, or for more GPUs than are of use.
     """
     gpus = len(visible_gpus(environment)) if args.gpus is None else args.gpus
-    flags = Flags() if gpus else Flags.of(["--cpu", "--num-workers", "0"])
-    flags |= PRECISIONS[args.precision or ("fp16" if gpus else "fp32")]
+    if one_gpu:
+        if args.gpus and args.gpus > 1:
+            raise UserError(f"--gpus {args.gpus}: this script trains on one GPU, or the CPU")
+        environment, gpus = {}, min(gpus, 1)
+    flags = Flags() if gpus else Flags.of("--cpu --num-workers 0")
+    flags |= Flags.of(PRECISIONS[args.precision or ("fp16" if gpus else "fp32")][0])
     workers = max(gpus, 1)
     if environment.get("RANK") or environment.get("WORLD_SIZE"):
         if missing := [name for name in DISTRIBUTED if not environment.get(name)]:
@@ -212,14 +257,11 @@ def devices(args: argparse.Namespace, environment: Mapping[str, str] = os.enviro
             )
         rank, workers, host, port = (environment[name] for name in DISTRIBUTED)
         if (workers := int(workers)) > 1:
-            flags |= Flags.of(["--distributed-rank", rank, "--distributed-no-spawn"])
-            flags.set("--distributed-init-method", f"tcp://{host}:{port}")
-            if gpus:
-                flags.set("--device-id", int(environment.get("LOCAL_RANK") or rank) % gpus)
-            else:
-                flags |= Flags.of(["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"])
-    flags.set("--distributed-world-size", workers)
-    return workers, flags
+            flags |= Flags.of(f"--distributed-rank {rank} --distributed-no-spawn")
+            flags |= Flags.of(f"--distributed-init-method tcp://{host}:{port}")
+            device = f"--device-id {int(environment.get('LOCAL_RANK') or rank) % gpus}" if gpus else ""
+            flags |= Flags.of(device or "--distributed-backend gloo --ddp-backend legacy_ddp")
+    return workers, flags | Flags.of(f"--distributed-world-size {workers}")
 
 
 def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -241,29 +283,3 @@ def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
             break
         gpus.append(found[int(name)] if name.isdigit() and found else name)
     return gpus
-
-
-def equal_steps(sentences: int, length: int, tokens_per_gpu: int) -> tuple[int, int]:
-    """(sentences of a step, steps): a worker's share of an update in the fewest equal steps that fit.
-
-    Args:
-        sentences: of the share.
-        length: tokens of a sentence, after expansion.
-    """
-    divisors = (n for n in range(1, sentences) if sentences % n == 0)
-    steps = next((n for n in divisors if sentences // n * length <= tokens_per_gpu), sentences)
-    return sentences // steps, steps
-
-
-def split_sentences(update: int, length: int, workers: int, tokens_per_gpu: int) -> Flags:
-    """--batch-size of a step and --update-freq, for the sentences of an update.
-
-    Raises:
-        UserError: if the update cannot be divided by the workers.
-    """
-    if update % workers:
-        raise UserError(
-            f"--batch-size {update} cannot be split evenly over {workers} GPUs: give a multiple of {workers}"
-        )
-    sentences, steps = equal_steps(update // workers, length, tokens_per_gpu)
-    return Flags({"--batch-size": (str(sentences),), "--update-freq": (str(steps),)})

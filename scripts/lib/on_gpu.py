@@ -2,10 +2,11 @@
 
     python -m lib.on_gpu [--gpus N] [--jobs-per-gpu J] [--log FILE] -- COMMAND...
 
-Sets CUDA_VISIBLE_DEVICES to N free ones of the visible GPUs (default: 1), waiting for them if another
-workflow has them; with --gpus 0 the command sees none. With --jobs-per-gpu, up to J such jobs share a GPU: a
-small model alone leaves most of it idle. With --log, the output is appended to a file, whose end is shown if
-the command fails.
+Snakemake starts no more jobs than there is room for; this says which GPUs each has. It sets
+CUDA_VISIBLE_DEVICES to N free ones of the visible GPUs (default: 1), waiting for them if another workflow has
+them; with --gpus 0 the command sees none. With --jobs-per-gpu, up to J such jobs share a GPU: a small model
+alone leaves most of it idle. With --log, the output is appended to a file, whose end is shown if the command
+fails.
 
 The command and all that it starts end with this process, and this process ends with the workflow that started
 its shell: trainings never write into the folders of the next one's.
@@ -62,33 +63,26 @@ def workflow() -> str:
     return ""
 
 
-def end(child: subprocess.Popen) -> None:
-    """Ends a command and all of its process group."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGTERM)
-        deadline = time.monotonic() + GRACE
-        while time.monotonic() < deadline:
-            child.poll()
-            os.killpg(child.pid, 0)  # raises when nobody is left
-            time.sleep(POLL / 5)
-        os.killpg(child.pid, signal.SIGKILL)
-
-
 def run(command: list[str], output: IO | None, environment: dict[str, str]) -> int:
-    """The command's exit status; 128 + N if signal N ended it."""
+    """The command's exit status; 128 + N if signal N ended it. All of its process group ends with it."""
     started_by = workflow()
     error = subprocess.STDOUT if output else None
     child = subprocess.Popen(command, stdout=output, stderr=error, env=environment, start_new_session=True)
     try:
-        while child.poll() is None:
+        while child.poll() is None and workflow() == started_by:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(POLL)
-            if workflow() != started_by:
-                end(child)
-    finally:  # Ctrl-C, SIGTERM
-        if child.poll() is None:
-            end(child)
-    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+    finally:  # also after Ctrl-C and SIGTERM
+        with contextlib.suppress(ProcessLookupError):  # nobody is left
+            os.killpg(child.pid, signal.SIGTERM)
+            deadline = time.monotonic() + GRACE
+            while time.monotonic() < deadline:
+                child.poll()
+                os.killpg(child.pid, 0)
+                time.sleep(POLL / 5)
+            os.killpg(child.pid, signal.SIGKILL)
+    status = child.wait()
+    return status if status >= 0 else 128 - status
 
 
 def main() -> int:

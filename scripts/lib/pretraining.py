@@ -4,143 +4,111 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, positive, run_main, share
+from lib.command_line import Flags, UserError, count, positive, run_main, share
 from lib.files import CONFIGS
-from lib.launch import Training, devices, launch, script_parser, split_sentences
+from lib.launch import Training, arguments, devices, launch
 
-TOKENS_PER_GPU = 32768  # of a step, after expansion: what 40 GB hold of the base model
+OPTIONS = {
+    "--k": {"type": positive, "help": "states of a masked token (default: 4, of SMILES 2; mlm has none)"},
+    "--p": {"type": share, "help": "proportion of the tokens that are masked (default: the size's)"},
+    "--updates": {"type": positive, "metavar": "N", "help": "updates in total (default: the size's)"},
+    "--seed": {"type": count, "metavar": "N", "help": "default: 1"},
+    "--tokens-per-gpu": {
+        "type": positive,
+        "default": 32768,  # what 40 GB hold of the base model
+        "metavar": "N",
+        "help": "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)",
+    },
+    "--card": {"default": "A100", "help": "GPU of --print's hours (default: %(default)s)"},
+}
+REFUSED = {
+    **dict.fromkeys(("--ext-state-num", "--repeat-times"), "is set by --k"),
+    "--save-dir": "is SAVE",
+    "--max-sentences": "is an old name: give --batch-size, which is that of an update",
+}
 FREE = (  # what a pre-training may change when it is resumed: how long it trains, and when to look and stop
     *("--max-update", "--total-num-update", "--warmup-updates", "--stop-time-hours"),
     *("--disable-validation", "--max-valid-steps", "--no-save"),
 )
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """What tells pre-training on text and on molecules apart.
-
-    Attributes:
-        script: its name.
-        configs: a folder in configs/model and configs/pretrain.
-        default_k: states of a masked token.
-        maker: what makes DATA.
-        batch: the flag of an update's batch: --batch-size (sentences) or --max-tokens.
-    """
-
-    script: str
-    configs: str
-    default_k: int
-    maker: str
-    batch: str
-
-
-TEXT = Corpus(
-    "pretrain_text.sh", "", 4, "prepare_text.py or fairseq-preprocess --only-source", "--batch-size"
-)
-SMILES = Corpus("pretrain_smiles.sh", "smiles", 2, "prepare_smiles.py", "--max-tokens")
-
-
-def parse(corpus: Corpus, words: list[str]) -> tuple[argparse.Namespace, Flags]:
-    """The arguments, and further flags for fairseq-train."""
-    parser = script_parser(corpus.script)
-    add = parser.add_argument
-    k = f"states of a masked token (default: {corpus.default_k}; mlm has none)"
-    add("--k", type=positive, help=k)
-    add("--p", type=share, help="proportion of the tokens that are masked (default: the size's)")
-    add("--updates", type=positive, metavar="N", help="updates in total (default: the size's)")
-    step = "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)"
-    add("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=step)
-    add("--card", default="A100", help="GPU of --print's hours (default: %(default)s)")
-    args, others = parser.parse_known_args(words)
-    user = Flags.of(others)
-    refused = {
-        **dict.fromkeys(("--ext-state-num", "--repeat-times"), "is set by --k"),
-        "--save-dir": "is SAVE",
-        "--max-sentences": "is an old name: give --batch-size, which is that of an update",
-    }
-    if corpus.batch not in user:
-        refused["--update-freq"] = f"needs {corpus.batch}, the batch of a step"
-    for name, why in refused.items():
-        if name in user:
-            raise UserError(f"{name} {why}; see --help")
-    if args.p is not None:
-        user = Flags({"--mask-prob": (f"{args.p:g}",)}) | user
-    if args.updates is not None:
-        updates = (str(args.updates),)
-        user = Flags({"--max-update": updates, "--total-num-update": updates}) | user
-    return args, user
-
-
-def resolve(corpus: Corpus, words: list[str]) -> Training:
+def resolve(kind: str, words: list[str]) -> Training:
     """One pre-training.
+
+    Args:
+        kind: text or smiles.
 
     Raises:
         UserError: for what cannot be trained.
     """
-    args, user = parse(corpus, words)
-    flags = Flags.named("model", args.model, CONFIGS / "model" / corpus.configs)
-    flags |= Flags.named("size", args.size, CONFIGS / "pretrain" / corpus.configs) | user
-    if "--warmup-updates" not in user:
-        shorten_warmup(flags)
-    flags = model_flags(corpus, args, flags) | flags
+    args = arguments(f"pretrain_{kind}.sh", words, OPTIONS, REFUSED)
+    user = args.user
+    configs, batch = ("", "--batch-size") if kind == "text" else ("smiles", "--max-tokens")
+    if "--update-freq" in user and batch not in user:
+        raise UserError(f"--update-freq needs {batch}, the batch of a step; see --help")
+    given = {"--mask-prob": args.p and f"{args.p:g}", "--seed": args.seed}
+    given |= dict.fromkeys(("--max-update", "--total-num-update"), args.updates)
+    given = Flags({name: (str(value),) for name, value in given.items() if value is not None})
+    flags = Flags.named("model", args.model, CONFIGS / "model" / configs)
+    flags |= Flags.named("size", args.size, CONFIGS / "pretrain" / configs) | given | user
+    updates = flags.whole("--total-num-update")
+    if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
+        flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
+    flags = model_flags(kind, args, flags) | flags
     workers, device_flags = devices(args)
-    batch, update = split_batch(corpus, args, flags, workers)
-    flags |= batch | device_flags | user.take(*device_flags)
-    folders, save = [Path(part) for part in args.data.split(":")], Path(args.save)
-    training = Training(save, args.data, flags, settings={"batch": update}, show=args.print, free=FREE)
+    update = str(flags.whole(batch))
+    if "--update-freq" in flags:
+        update = f"{update} x {flags.whole('--update-freq')} on {workers} workers"
+    else:
+        flags |= step_flags(batch, args.tokens_per_gpu, flags, workers)
+    flags |= device_flags | user.take(*device_flags)
+    training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
     if args.print:
         from lib.cost import cost_text
 
-        training.notes = [cost_text(args.data, flags, args.card)]
+        training.note = cost_text(args.data, flags, args.card)
         return training
-    for folder in folders:
-        for name in ("dict.txt", "train.idx"):
-            if not (folder / name).is_file():
-                raise UserError(
-                    f"{folder / name} does not exist: DATA is a folder made by {corpus.maker}, or several, "
-                    "joined by ':'"
-                )
+    folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{kind}.py"
+    for path in (folder / name for folder in folders for name in ("dict.txt", "train.idx")):
+        if not path.is_file():
+            raise UserError(
+                f"{path} does not exist: DATA is a folder made by {maker}, or several, joined by ':'"
+            )
     indices = [path for folder in folders for path in sorted(folder.glob("train*.idx"))]
     training.inputs = {"dict.txt": [folders[0] / "dict.txt"], "train": indices}
-    training.finished = lambda: finished(save / "checkpoint_last.pt", flags)
+    training.finished = lambda: finished(args.save / "checkpoint_last.pt", flags)
     return training
 
 
-def shorten_warmup(flags: Flags) -> None:
-    """A warm-up of more than half of a short run becomes a tenth of it."""
-    updates = flags.whole("--total-num-update")
-    if flags.whole("--warmup-updates") > updates // 2:
-        flags.set("--warmup-updates", (updates + 9) // 10)
-
-
-def model_flags(corpus: Corpus, args: argparse.Namespace, flags: Flags) -> Flags:
+def model_flags(kind: str, args: argparse.Namespace, flags: Flags) -> Flags:
     """Those that depend on k, the states of a masked token or copies of each, and on a sample's length."""
-    tokens, k = flags.whole("--tokens-per-sample"), args.k or corpus.default_k
+    default = 4 if kind == "text" else 2
+    tokens, k = flags.whole("--tokens-per-sample"), args.k or default
+    if args.model == "repeated-mlm":
+        return Flags.of(f"--repeat-times {k} --max-positions {tokens * k}")
+    if args.model == "mlm" and args.k not in (None, 1):
+        raise UserError(f"--k {k}: the mlm has one state for each token; exlm and repeated-mlm have k")
     # k more than table 5's tokens * k, for the </s> that ends a block cut in mid-sentence; as many for both
     # models of molecules, so that both are fine-tuned on the same molecules
-    positions = (tokens + 1) * (max(k, corpus.default_k) if corpus is SMILES else k)
-    if args.model == "repeated-mlm":
-        return Flags({"--repeat-times": (str(k),), "--max-positions": (str(tokens * k),)})
-    if args.model != "mlm":
-        return Flags({"--max-positions": (str(positions),), "--ext-state-num": (str(k),)})
-    if args.k not in (None, 1):
-        raise UserError(f"--k {k}: the mlm has one state for each token; exlm and repeated-mlm have k")
-    return Flags({"--max-positions": (str(tokens if corpus is TEXT else positions),)})
+    positions = (tokens + 1) * (k if kind == "text" else max(k, default))
+    if args.model == "mlm":
+        return Flags.of(f"--max-positions {tokens if kind == 'text' else positions}")
+    return Flags.of(f"--max-positions {positions} --ext-state-num {k}")
 
 
-def split_batch(corpus: Corpus, args: argparse.Namespace, flags: Flags, workers: int) -> tuple[Flags, str]:
-    """(flags of a step's batch and how many make an update, the update's batch).
+def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> Flags:
+    """The batch of a step and --update-freq: an update in the fewest equal steps that fit.
+
+    Args:
+        batch: the flag that has the update's: --batch-size (sentences) or --max-tokens.
 
     Raises:
         UserError: if the update cannot be split.
     """
-    update, tokens = flags.whole(corpus.batch), flags.whole("--tokens-per-sample")
-    if "--update-freq" in flags:
-        return Flags(), f"{update} x {flags.whole('--update-freq')} on {workers} workers"
+    update, tokens = flags.whole(batch), flags.whole("--tokens-per-sample")
     masked = round(flags.proportion("--mask-prob") * 10**6)
     copies, states = flags.whole("--repeat-times", 1), flags.whole("--ext-state-num", 1)
 
@@ -148,16 +116,23 @@ def split_batch(corpus: Corpus, args: argparse.Namespace, flags: Flags, workers:
         """Tokens that the encoder sees for n of the data."""
         return n * copies + n * masked * (states - 1) // 10**6
 
-    if corpus.batch == "--batch-size":
-        return split_sentences(update, expanded(tokens), workers, args.tokens_per_gpu), str(update)
     own = update // workers
-    steps = max(1, -(-expanded(own) // args.tokens_per_gpu))
-    if own // steps < tokens:
+    if batch == "--max-tokens":
+        steps = max(1, -(-expanded(own) // tokens_per_gpu))
+        if own // steps < tokens:
+            raise UserError(
+                f"--max-tokens {update} on {workers} GPUs in {steps} steps is {own // steps} a step, and a "
+                f"molecule may have {tokens} (--tokens-per-sample): give fewer --gpus, or more "
+                "--tokens-per-gpu"
+            )
+    elif update % workers:
         raise UserError(
-            f"--max-tokens {update} on {workers} GPUs in {steps} steps is {own // steps} a step, and a "
-            f"molecule may have {tokens} (--tokens-per-sample): give fewer --gpus, or more --tokens-per-gpu"
+            f"--batch-size {update} cannot be split evenly over {workers} GPUs: give a multiple of {workers}"
         )
-    return Flags({"--max-tokens": (str(own // steps),), "--update-freq": (str(steps),)}), str(update)
+    else:
+        divisors = (n for n in range(1, own) if own % n == 0)
+        steps = next((n for n in divisors if own // n * expanded(tokens) <= tokens_per_gpu), own)
+    return Flags.of(f"{batch} {own // steps} --update-freq {steps}")
 
 
 def finished(last: Path, flags: Flags) -> str:
@@ -182,8 +157,8 @@ def trained_updates(path: Path) -> int:
 
 
 def main() -> int:
-    corpus = {"text": TEXT, "smiles": SMILES}[sys.argv[1]]
-    return launch(corpus.script, partial(resolve, corpus), sys.argv[2:])
+    kind = sys.argv[1]
+    return launch(f"pretrain_{kind}.sh", partial(resolve, kind), sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def test_hours_of_table_12():
     hours = [one.flops * batch * updates / (2 * CARDS["A100"] * 1e12) / 3600 for one in (MLM(), EXLM())]
     assert hours[0] == pytest.approx(0.5 * 54.7, rel=0.05) and hours[1] == pytest.approx(0.5 * 104.2, rel=0.1)
     assert hours[1] / hours[0] == pytest.approx(1.69, abs=0.01)
-    said = pages.resolve("pretrain_text", "mlm", "paper", "d", "s", "--print", "--gpus", 2).notes[0]
+    said = pages.resolve("pretrain_text", "mlm", "paper", "d", "s", "--print", "--gpus", 2).note
     assert "about 56.2 on 2 x A100 at half of 312 TFLOP/s" in said
 
 
@@ -84,5 +84,5 @@ def test_the_cost_of_a_run_by_its_command(toy_inputs, model, more, gpus):
     """As --print says before."""
     data = str(toy_inputs / "text")
     words = ["pretrain_text", model, "smoke", data, "s", *more, "--gpus", gpus, "--batch-size", 64, "--print"]
-    said = float(pages.resolve(*words).notes[0].split("FLOPs")[1].split()[0])
+    said = float(pages.resolve(*words).note.split("FLOPs")[1].split()[0])
     assert flops_of_run(["fairseq-train", *pages.command(*words)[1:]]) == pytest.approx(said, rel=1e-2)

@@ -6,7 +6,8 @@ import os
 
 import pytest
 from lib.command_line import UserError
-from lib.files import atomic, lines_of, opened, read_json, sha256, write_json, write_lines
+from lib.files import atomic, read_json, sha256, write_json, write_lines
+from lib.preparing import lines_of, opened
 
 from tests.builders import write_file
 

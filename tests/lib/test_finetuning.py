@@ -11,8 +11,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from lib.checkpoints import read_checkpoint
 from lib.command_line import UserError
 from lib.files import MANIFEST, read_json
-from lib.finetuning import FineTuning, check_mnli
-from lib.launch import script_parser
+from lib.finetuning import check_mnli, positions
 
 from fs_plugins import compat
 from fs_plugins.data.squad import Answer
@@ -100,12 +99,12 @@ def test_what_mnlis_model_has_to_be(saved_checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arch", "task", "positions"),
+    ("arch", "task", "expected"),
     [("exlm_tiny", {}, 16), ("mlm_tiny", {}, 512), ("mlm_tiny", {"repeat_times": 3}, 3 * 512)],
 )
-def test_an_mlm_reads_rows_as_long_as_an_exlm(saved_checkpoint, arch, task, positions):
-    words = ["RTE", str(saved_checkpoint(arch, task=task)), "data", "save"]
-    assert FineTuning(script_parser("finetune_glue.sh", one_worker=True), words).positions() == positions
+def test_an_mlm_reads_rows_as_long_as_an_exlm(saved_checkpoint, arch, task, expected):
+    found = positions(read_checkpoint(saved_checkpoint(arch, task=task)))
+    assert found.whole("--max-positions") == expected
 
 
 @pytest.mark.parametrize(("kind", "updates"), [("glue", 3 * 5), ("moleculenet", 3 * 6)])  # 129, 163 examples
@@ -119,15 +118,15 @@ def test_the_batch_is_that_of_an_update(ask, kind, updates):
 
 def test_from_scratch_is_another_run(ask):
     pretrained, scratch = ask("moleculenet"), ask("moleculenet", "--scratch")
-    assert pretrained.words["start"][0] == "--finetune-from-model" and scratch.words["start"] == []
-    assert scratch.flags == pretrained.flags and scratch.settings != pretrained.settings
+    assert pretrained.flags.take("--finetune-from-model") and scratch.flags == pretrained.flags
+    assert scratch.settings != pretrained.settings
 
 
 def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):
     bbbp, model = toy_inputs / "moleculenet" / "bbbp", toy_inputs / "checkpoints" / "exlm-smiles.pt"
-    [note] = pages.resolve("finetune_moleculenet", "bace", model, bbbp, "save").notes
+    note = pages.resolve("finetune_moleculenet", "bace", model, bbbp, "save").note
     assert "was prepared as bbbp, and is fine-tuned with the hyper-parameters of bace" in note
-    assert ask("moleculenet").notes == []
+    assert not ask("moleculenet").note
 
 
 def test_windows_and_their_updates(saved_checkpoint, tmp_path):
@@ -160,7 +159,7 @@ def test_windows_and_their_updates(saved_checkpoint, tmp_path):
         ("glue", ["--warmup-ratio", "6"], "--warmup-ratio '6': give a number, 0 or more and less than 1"),
         ("glue", ["--max-sentences", "1"], "--max-sentences stands beside --batch-size"),
         ("glue", ["--batch-size", "32", "--update-freq", "3"], "--batch-size 32 is that of an update"),
-        ("moleculenet", ["--gpus", "2"], "--gpus 2: finetune_moleculenet.sh trains on one GPU"),
+        ("moleculenet", ["--gpus", "2"], "--gpus 2: this script trains on one GPU"),
         ("squad", ["--gpus", "3"], "--batch-size 32 .* split evenly over 3 GPUs"),
         ("squad", ["--window-tokens", "5000"], "5000 is more than the checkpoint's 1026 positions"),
         ("squad", ["--window-tokens", "6"], "question known0 of 3 tokens leaves"),

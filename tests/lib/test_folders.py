@@ -9,6 +9,7 @@ import pytest
 from lib import files
 from lib.command_line import UserError
 from lib.files import read_json
+from lib.preparing import new_folder
 
 MANIFEST = files.MANIFEST
 
@@ -98,12 +99,12 @@ def test_results_of_others_and_damaged_records(tmp_path):
 
 def test_a_new_folder_is_complete_or_absent(tmp_path):
     target = tmp_path / "deep" / "out"
-    with pytest.raises(KeyboardInterrupt), files.new_folder(target) as folder:
+    with pytest.raises(KeyboardInterrupt), new_folder(target) as folder:
         (folder / "a").write_text("a")
         raise KeyboardInterrupt
     assert list((tmp_path / "deep").iterdir()) == []
     target.mkdir()
-    with files.new_folder(target) as folder:
+    with new_folder(target) as folder:
         (folder / "a").write_text("a")
         assert list(target.iterdir()) == []
     assert (target / "a").read_text() == "a" and [p.name for p in target.parent.iterdir()] == ["out"]
@@ -111,7 +112,7 @@ def test_a_new_folder_is_complete_or_absent(tmp_path):
 
 def test_a_new_folder_replaces_its_own_only(tmp_path):
     def fill(text, **more):
-        with files.new_folder(tmp_path / "out", **more) as folder:
+        with new_folder(tmp_path / "out", **more) as folder:
             (folder / "summary.json").write_text(text)
 
     fill("1")
@@ -121,19 +122,19 @@ def test_a_new_folder_replaces_its_own_only(tmp_path):
     assert (tmp_path / "out" / "summary.json").read_text() == "3"
     with pytest.raises(UserError, match="exists already"):
         fill("4", replaces="other.json")
-    with pytest.raises(KeyboardInterrupt), files.new_folder(tmp_path / "out", replaces="summary.json"):
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "out", replaces="summary.json"):
         raise KeyboardInterrupt
     assert (tmp_path / "out" / "summary.json").read_text() == "3"
     (tmp_path / "file").write_text("")
     message = "cannot write to .*file"
-    with pytest.raises(UserError, match=message), files.new_folder(tmp_path / "file" / "out"):
+    with pytest.raises(UserError, match=message), new_folder(tmp_path / "file" / "out"):
         pass
 
 
 def test_a_new_folder_on_a_full_disk(tmp_path):
     message = "no space left on the disk of"
-    with pytest.raises(UserError, match=message), files.new_folder(tmp_path / "out"):
+    with pytest.raises(UserError, match=message), new_folder(tmp_path / "out"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with pytest.raises(PermissionError), files.new_folder(tmp_path / "out"):
+    with pytest.raises(PermissionError), new_folder(tmp_path / "out"):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "input.txt")
     assert list(tmp_path.iterdir()) == []

@@ -14,19 +14,23 @@ from lib import files, launch
 from lib.command_line import Flags, UserError
 from lib.files import ROOT
 
+from tests import pages
+
 SCRIPTS = ["pretrain_text", "pretrain_smiles", "finetune_glue", "finetune_squad", "finetune_moleculenet"]
 CLUSTER = {"RANK": "13", "WORLD_SIZE": "16", "LOCAL_RANK": "5", "MASTER_ADDR": "node1", "MASTER_PORT": "2950"}
 # launch(SCRIPT, ...) as a process, of a training with --lr LR
 PROGRAM = """
 import sys
+from argparse import Namespace
 from pathlib import Path
 from lib.command_line import Flags, run_main
 from lib.launch import Training, launch
 
 def resolve(words):
     save, lr = words
-    flags = Flags.of(["--lr", lr, "--log-interval", "1"])
-    return Training(Path(save), "data", flags, words={"lr": [lr]}, settings={"seed": 1})
+    args = Namespace(save=Path(save), user=Flags(), print=False)
+    flags = Flags.of(f"--lr {lr} --log-interval 1")
+    return Training(args, "data", flags, ["--lr", lr], {"seed": 1})
 
 sys.exit(run_main(lambda: launch("script.sh", resolve, sys.argv[1:])))
 """
@@ -68,21 +72,24 @@ def script(tmp_path):
 
 def test_commands_run_one_after_the_other_until_one_fails(script, tmp_path):
     save = tmp_path / "a b"
-    one = [*script("echo $1 $2; echo two >&2"), "--lr", "@lr"]
+    one = [*script("echo $1 $2; echo two >&2"), "@evaluation"]
     for status in (3, 4):
         done = run(save, *one, "then", *script(f"echo three; exit {status}"), "then", "echo", "never")
         assert (done.returncode, done.stdout) == (status, "--lr 1\ntwo\nthree\n")
     assert (save / "train.log").read_text() == 2 * "--lr 1\ntwo\nthree\n"
     manifest = json.loads((save / files.MANIFEST).read_text())
-    assert manifest["command"] == ["script.sh", str(save), "1"] and manifest["runs"] == [*one[:3], "1"]
+    assert manifest["command"] == ["script.sh", str(save), "1"] and manifest["runs"] == [
+        *one[:2],
+        "--lr",
+        "1",
+    ]
     assert manifest["settings"] == {"seed": 1, "--lr": "1"}
     assert manifest["versions"]["python"] and manifest["commit"]
 
 
 def test_words_are_filled_in_and_a_flag_is_given_once(tmp_path):
-    flags = Flags.of(["--lr", "2", "--cpu"])
-    training = launch.Training(tmp_path, "d", flags, words={"start": []})
-    template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 @start @flags --seed 2"
+    training = launch.Training(Namespace(save=tmp_path), "d", Flags.of("--lr 2 --cpu"))
+    template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 @evaluation @flags --seed 2"
     words = training.fill(template.split(" "))
     assert words == f"fairseq-train d --save-dir {tmp_path} --seed 2 --lr 2 --cpu".split()
     assert training.fill(["rm", "@save/a.pt"]) == ["rm", f"{tmp_path}/a.pt"]
@@ -92,13 +99,13 @@ def test_words_are_filled_in_and_a_flag_is_given_once(tmp_path):
 
 
 def test_a_folder_is_of_one_run(tmp_path):
-    save, command = tmp_path / "save", ["test", "-n", "--lr", "@lr"]
+    save, command = tmp_path / "save", ["test", "-n", "@evaluation"]
     assert run(save, *command).returncode == 2  # fails at once
-    assert run(save, "echo", "data", "--lr", "@lr", lr="2").returncode == 0
+    assert run(save, "echo", "data", "@evaluation", lr="2").returncode == 0
     (save / "checkpoint_last.pt").touch()
     refused = run(save, *command)
     assert refused.returncode == 2 and "--lr: there '2', asked '1'" in refused.stderr
-    assert run(save, "echo", "data", "--lr", "@lr", "--save-interval", "7", lr="2").returncode == 0
+    assert run(save, "echo", "data", "@evaluation", "--save-interval", "7", lr="2").returncode == 0
 
 
 def test_ctrl_c_ends_the_commands_and_says_what_to_do(script, tmp_path):
@@ -165,6 +172,31 @@ def test_an_error_is_one_line_and_trains_nothing(tmp_path):
     assert "dict.txt does not exist" in done.stderr and not (tmp_path / "save").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--lerning-rate", "1e-4"], "unknown flag --lerning-rate"),
+        (["--dropuot", "0.2", "--cpu"], "unknown flag --dropuot: did you mean --dropout?"),
+        (["--gpu", "1"], "unknown flag --gpu: did you mean --gpus?"),
+        (["--state-grph=dag"], "unknown flag --state-grph: did you mean --state-graph?"),
+        (["--lr", "fast"], "fairseq-train: argument --lr: invalid"),
+        (["--optimizer", "adamm"], "fairseq-train: argument --optimizer: invalid choice: 'adamm'"),
+    ],
+)
+def test_a_flag_that_fairseq_train_does_not_know(toy_inputs, tmp_path, words, says):
+    called = ("pretrain_text", "exlm", "smoke", toy_inputs / "text", tmp_path / "save", *words)
+    for more in ([], ["--print"]):
+        with pytest.raises(UserError) as error:
+            pages.run(*called, *more)
+        assert str(error.value).startswith(says) and "\n" not in str(error.value)
+    assert not (tmp_path / "save").exists()
+
+
+def test_known_flags_are_printed_for_other_machines(toy_inputs, tmp_path):
+    words = ("exlm", "smoke", toy_inputs / "text", tmp_path / "save", "--gpus", 2, "--num-workers", 1)
+    assert "--fp16 " in pages.run("pretrain_text", *words, "--print")
+
+
 def devices(environment, gpus=None, precision=None):
     return launch.devices(Namespace(gpus=gpus, precision=precision), environment)
 
@@ -211,11 +243,3 @@ def test_one_precision(gpus, precision, expected):
     _, flags = devices({}, gpus, precision)
     assert {"--fp16", "--bf16"} & flags.keys() == ({expected} if expected else set())
     assert ("--fp16-scale-window" in flags) == (expected == "--fp16")
-
-
-@pytest.mark.parametrize(
-    ("sentences", "room", "expected"),
-    [(2048, 1e9, (2048, 1)), (682, 100, (62, 11)), (341, 40, (31, 11)), (343, 48, (7, 49)), (7, 3, (1, 7))],
-)
-def test_the_fewest_equal_steps_that_fit(sentences, room, expected):
-    assert launch.equal_steps(sentences, 10, room * 10) == expected

@@ -53,6 +53,16 @@ def test_the_batch_of_an_update_whatever_the_gpus(gpus):
     assert update_of(flags(TEXT, "exlm", "base", "--gpus", gpus)) == 2048
 
 
+@pytest.mark.parametrize(
+    ("sentences", "room", "expected"),
+    [(2048, 10**9, (2048, 1)), (682, 100, (62, 11)), (341, 40, (31, 11)), (343, 48, (7, 49)), (7, 3, (1, 7))],
+)
+def test_the_fewest_equal_steps_that_fit(sentences, room, expected):
+    words = ("--batch-size", sentences, "--tokens-per-sample", 10, "--tokens-per-gpu", 10 * room, "--cpu")
+    found = flags(TEXT, "mlm", "paper", *words)
+    assert (found.whole("--batch-size"), found.whole("--update-freq")) == expected
+
+
 @pytest.mark.parametrize("gpus", [1, 3, 8])
 @pytest.mark.parametrize("tokens_per_gpu", [1500, 10**6])
 def test_tokens_of_an_update_over_gpus_and_steps(gpus, tokens_per_gpu):

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
 from lib.corpora.lmdb_reader import lmdb_items
-from lib.files import opened
+from lib.preparing import opened
 
 TEXT_FORMATS = (".txt", ".smi", ".smiles", ".csv")
 LMDB = ".lmdb"

@@ -30,7 +30,7 @@ from lib.command_line import UserError
 from lib.corpora.binarise import EncodedBlock, Rejection
 from lib.corpora.bpe import TextEncoder
 from lib.corpora.indexed import packed
-from lib.files import opened
+from lib.preparing import opened
 
 PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS = "paragraphs", "wikiextractor", "json", "books"
 AUTO = "auto"

@@ -14,8 +14,9 @@ from lib.command_line import UserError
 from lib.corpora.bpe import TextEncoder
 from lib.corpora.indexed import indexed_dataset, packed
 from lib.dictionaries import SPECIAL
-from lib.files import lines_of, new_folder, write_json, write_lines
+from lib.files import write_json, write_lines
 from lib.glue.tasks import COLA_COLUMNS, SCORES, Task
+from lib.preparing import lines_of, new_folder
 
 SUMMARY = "summary.json"
 LONGEST_SHOWN = 300  # characters of a header

@@ -16,7 +16,8 @@ from rdkit import Chem, RDConfig, rdBase
 from rdkit.Chem import Crippen
 
 from lib.command_line import UserError, run_main
-from lib.files import lines_of, write_lines
+from lib.files import write_lines
+from lib.preparing import lines_of
 
 DATA = Path(RDConfig.RDDataDir)
 NCI, WEHI = DATA / "NCI" / "first_5K.smi", DATA / "Pains" / "test_data" / "wehi_mols.csv"

@@ -3,7 +3,7 @@
 import pytest
 from lib.command_line import UserError
 from lib.corpora.molecules import column_of, csv_rows, records_in
-from lib.files import opened
+from lib.preparing import opened
 
 from tests.builders import write_file
 
