@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pandas as pd
 from lib.figures import COLOURS, fill, lines, percent, png
-from lib.paper import cells, numbers
 from lib.report.comparisons import leads
 from lib.report.page import markdown_table
-from lib.tables import Value, difference, of_summary, over_seeds, standard_error
+from lib.report.study import PAPER
+from lib.study.runs import targets
+from lib.tables import Value, difference, of_summary, over_seeds, standard_error, text
 from matplotlib.figure import Figure
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -39,8 +40,13 @@ def mean(rows: pd.DataFrame, column: str) -> Value | None:
     return over_seeds(rows[column]) if column in rows else None
 
 
-def text(value: Value | None, digits: int) -> str:
-    return value.text(digits, count=False) if value else ""
+def entropies() -> dict[str, dict[tuple[int, float], float]]:
+    """Figure 5: (k, p) -> entropy in bits, the paper's and ours."""
+    ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
+    return {
+        "the paper": {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs},
+        "ours": ours,
+    }
 
 
 def experiments() -> pd.DataFrame:
@@ -96,9 +102,8 @@ def finetuning() -> pd.DataFrame:
 
 def variance() -> pd.DataFrame:
     """What p^k and p explain of the entropies of figure 5."""
-    ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
     rows = []
-    for name, values in (("the paper", cells(numbers("figure5")["grid"])), ("ours", ours)):
+    for name, values in entropies().items():
         data = pd.DataFrame([(round(p**k, 2), p, value) for (k, p), value in values.items()])
         row = [name]
         for column in (0, 1):
@@ -131,11 +136,9 @@ def gap_figure(figure: Figure) -> None:
 
 def figure5(figure: Figure) -> None:
     """The paper's entropies and ours, on one colour scale."""
-    ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
-    panels = {"the paper, text": cells(numbers("figure5")["grid"]), "ours, molecules": ours}
-    ks, ps = (sorted({key[i] for key in ours}) for i in (0, 1))
-    for axes, (title, panel) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-        fill(axes, panel, f"{title}: entropy, bits", 2, ks, ps, (0, 9))
+    titles = ("the paper, text", "ours, molecules")
+    for axes, title, cells in zip(figure.subplots(1, 2), titles, entropies().values(), strict=True):
+        fill(axes, cells, f"{title}: entropy, bits", 2, vmin=0, vmax=9)
 
 
 def states_figure(figure: Figure) -> None:

@@ -20,7 +20,7 @@ def output(tmp_path):
     """A folder of the workflow with something of each part."""
     folder = tmp_path / "out"
     settings = {"size": "smoke", "data": "data-bin", "seeds": [1], "finetune_seeds": [1]}
-    write(folder / "settings.json", {**settings, "targets": ["table12"], "points": {"RTE": 1}})
+    write(folder / "settings.json", {**settings, "targets": ["table12"]})
     for name in ("repeated-mlm-k1-p0.15", "exlm-k4-p0.15"):
         run = {"name": name, "seed": 1, "rate": "default", "lr": 5e-4}
         manifest(folder / f"study/{name}/lr-default/seed-1")
@@ -37,16 +37,16 @@ def test_a_folder_of_the_workflow(output, capsys):
         "Table 1: MoleculeNet",
         "Table 3: GLUE and SQuAD 2.0",
         "The study of",
-        "Table 12: Training time",
+        "Table 12: training time",
     ]
     for title in titles:
         assert title in text and title in page
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
-    assert pictures == ["pictures/table1.png", "pictures/table3.png"]
+    assert pictures == ["pictures/table1.png", "pictures/table3.png", "pictures/table12-hours.png"]
     for picture in pictures:
         assert (output / picture).read_bytes().startswith(b"\x89PNG")
-    assert page.count("data:image/png;base64,") == 2 and "http" not in page
-    assert "c0ffee" in text and "1.000" in text  # commit, hours
+    assert page.count("data:image/png;base64,") == 3 and "http" not in page
+    assert "c0ffee" in text and "1.00" in text  # commit, hours
 
 
 def test_models_by_hand_and_another_folder(output, tmp_path, capsys):
@@ -101,7 +101,7 @@ def test_refusals(output, tmp_path, capsys):
         ("=runs",): "=runs: give a folder",
         ("x=",): "x=: give a folder",
         (tmp_path / "file",): "file: give a folder that exists",
-        (output, f"exlm={output / 'table1/exlm'}"): "two models are named exlm",
+        (output, f"exlm={output / 'table1/exlm'}"): "exlm: seed 1 of bbbp is in",
         (output, "--output", tmp_path / "file"): "file is not a folder",
     }.items():
         status, error = ran(capsys, *arguments)

@@ -37,7 +37,7 @@ def test_the_commands_of_the_study(tmp_path):
     assert f"pretrain_text.sh exlm-lattice smoke out/data-bin {place} {options} {rate} && " in shown
     assert "lib.on_gpu --gpus 2 --jobs-per-gpu 3 --log" in shown and "--seed 1 --updates 7 --gpus 2" in shown
     trials = " ".join(f"out/study/exlm-lattice-p15/lr-{lr}/seed-1/joint.json" for lr in ("0.001", "0.002"))
-    assert f"lib.study.best out/study/exlm-lattice-p15/best.json {trials}" in shown
+    assert f"lib.study.jobs best out/study/exlm-lattice-p15/best.json {trials}" in shown
     assert f"fs_plugins.analysis states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
     assert (
         "explore.py out/study/exlm-k4-p0.15/lr-best/seed-2/checkpoint_last.pt 'This is <mask>, and" in shown
@@ -82,7 +82,7 @@ def test_the_whole_paper(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("study",), "give the folder for the results: --config output="),
+        (("study",), "give a folder for the results, without ':' in its name"),
         (("table1", "--config", "output=out"), "table1 needs moleculenet="),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_comparison_of_molecules_to_its_report(tmp_path):
         assert json.loads((folder / "manifest.json").read_text())["settings"]["--lr"] == f"{lr:g}"
         found = {path.stem for path in folder.glob("*.json")}
         assert found & set(MEASURES.index) == {"probe", "curve", "joint"} | own
-    lines = report.split("### Comparison")[1].splitlines()
+    lines = report.split("### mine")[1].splitlines()
     for model in "ab":
         rows = [line for line in lines if line.startswith((f"| {model} | 30%", f"| 30% | {model} "))]
         assert len(rows) == 2

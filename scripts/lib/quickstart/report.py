@@ -65,10 +65,7 @@ def draw(curves: dict[str, pd.DataFrame]):
         MODELS[name]: {x: Value((bits,)) for x, bits in points.set_index("updates")["joint"].items()}
         for name, points in curves.items()
     }
-    styles = {
-        label: {"color": colour, "marker": "o"} for label, colour in zip(lines, figures.COLOURS, strict=False)
-    }
-    return figures.lines(lines, "joint bits per masked token (validation)", "updates", styles=styles)
+    return figures.lines(lines, "joint bits per masked token (validation)", "updates")
 
 
 def main() -> None:

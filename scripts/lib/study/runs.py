@@ -13,7 +13,7 @@ fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -76,12 +76,27 @@ class Run:
 
 @dataclass(frozen=True)
 class Target:
-    """A figure, table or comparison: its runs and what is measured of them."""
+    """A figure, table or comparison.
+
+    Attributes:
+        runs: that it needs.
+        measures: what is measured of them.
+        numbers: of scripts/workflow/numbers.csv, that the report shows; ``without_glue``: instead of these.
+        picture: ``grid``, ``dots``, ``lines`` or ``curves``; of an example, the name of its PNG.
+    """
 
     name: str
     title: str
     runs: tuple[Run, ...]
-    measures: tuple[str, ...]
+    measures: tuple[str, ...] = DEFAULT_MEASURES
+    numbers: tuple[str, ...] = ()
+    without_glue: tuple[str, ...] = ()
+    picture: str = ""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Of GLUE, whose accuracies are among the numbers."""
+        return tuple(task for task in GLUE_TASKS if {task, f"{task}-m"} & {*self.numbers})
 
     @property
     def of_the_paper(self) -> bool:
@@ -106,31 +121,31 @@ def read_runs(path: Path) -> list[Run]:
     if wrong := set(REQUIRED) - set(rows) or set(rows) - {*REQUIRED, *OPTIONAL}:
         known = ", ".join((*REQUIRED, *OPTIONAL))
         raise UserError(f"{path}: column {min(wrong)}: a table of runs has {known}")
-    runs = [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]
     if (twice := rows["name"][rows["name"].duplicated()]).size:
         raise UserError(f"{path} has two runs named {twice.iloc[0]}: give each its own name")
-    return runs
+    return [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]
 
 
 def _run(row: dict[str, str], where: str) -> Run:
     models = sorted(path.stem for path in (CONFIGS / "model").glob("*.flags"))
-    targets, flags, rates = (tuple(row.get(name, "").split()) for name in ("targets", "flags", "rates"))
+    lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "flags", "rates")}
     try:
-        k, p, times = int(row["k"]), float(row["p"]), float(row.get("times") or 1)
-        rates = tuple(map(float, rates))
+        numbers = {"k": int(row["k"]), "p": float(row["p"]), "times": float(row.get("times") or 1)}
+        lists["rates"] = tuple(map(float, lists["rates"]))
     except ValueError as error:
         raise UserError(f"{where}: {error}") from None
+    run = Run(row["name"], label=row.get("label") or row["name"], model=row["model"], **lists, **numbers)
     for wrong, message in (
-        (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", row["name"]), "name: use letters, digits, . - _"),
-        (not targets, "no targets: name the comparison that it belongs to"),
-        (row["model"] not in models, f"unknown model {row['model']!r}: choose one of {', '.join(models)}"),
-        (not 1 <= k <= LARGEST_K, f"k = {k}: give a whole number from 1 to {LARGEST_K}"),
-        (not 0 < p < 1, f"p = {p:g}: give a share between 0 and 1, such as 0.15"),
-        (not times > 0 or min(rates, default=1.0) <= 0, "times and rates are numbers above 0"),
+        (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run.name), "name: use letters, digits, . - _"),
+        (not run.targets, "no targets: name the comparison that it belongs to"),
+        (run.model not in models, f"unknown model {run.model!r}: choose one of {', '.join(models)}"),
+        (not 1 <= run.k <= LARGEST_K, f"k = {run.k}: give a whole number from 1 to {LARGEST_K}"),
+        (not 0 < run.p < 1, f"p = {run.p:g}: give a share between 0 and 1, such as 0.15"),
+        (min((run.times, *run.rates)) <= 0, "times and rates are numbers above 0"),
     ):
         if wrong:
-            raise UserError(f"{where}: {row['name']}: {message}")
-    return Run(row["name"], targets, row.get("label") or row["name"], row["model"], k, p, times, flags, rates)
+            raise UserError(f"{where}: {run.name}: {message}")
+    return run
 
 
 @cache
@@ -140,15 +155,16 @@ def targets(more: Path | None = None) -> dict[str, Target]:
     Raises:
         UserError: of :func:`read_runs`, or if both tables have a run or a target of one name.
     """
-    runs = read_runs(WORKFLOW / "runs.csv")
+    runs, added = read_runs(WORKFLOW / "runs.csv"), read_runs(more) if more else []
     about = pd.read_csv(WORKFLOW / "targets.csv", index_col="target", keep_default_na=False)
-    added = read_runs(more) if more else []
     for run in added:
         if clash := ({run.name} & {run.name for run in runs}) or (set(run.targets) & set(about.index)):
             raise UserError(f"{more}: {min(clash)} stands in scripts/workflow/ too: choose another name")
     found = {}
     for name in dict.fromkeys([*about.index, *(target for run in added for target in run.targets)]):
-        title, measures = about.loc[name] if name in about.index else (name, " ".join(DEFAULT_MEASURES))
-        chosen = tuple(run for run in [*runs, *added] if name in run.targets)
-        found[name] = Target(name, title, chosen, tuple(measures.split()))
+        found[name] = Target(name, name, tuple(run for run in [*runs, *added] if name in run.targets))
+        if name in about.index:
+            row = about.loc[name]
+            lists = {column: tuple(row[column].split()) for column in ("measures", "numbers", "without_glue")}
+            found[name] = replace(found[name], title=row["title"], picture=row["picture"], **lists)
     return found
