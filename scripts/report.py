@@ -29,9 +29,10 @@ PARTS = (STUDY, "table1", "table3", "settings.json")  # one of which a folder of
 MOST_PROBLEMS = 10  # shown
 TITLE = "ExLM: the paper's results and ours"
 ABOUT = (
-    "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, (n=2 of 3) that "
-    "one is missing, - that there is none. Without GLUE, ours is the probe, the share of masked validation "
-    "tokens that a model recovers: another quantity than the paper's accuracies, so compare the pattern."
+    "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, (n=2 of 3) "
+    "that one is missing, - that there is none. Without GLUE, ours is the probe, the share of masked "
+    "validation tokens that a model recovers: another quantity than the paper's accuracies, so compare the "
+    "pattern."
 )
 
 
@@ -102,9 +103,8 @@ def add_study(page: Page, study: Study, prefix: str) -> None:
     about = {name: study.settings.get(name) for name in ("size", "data", "glue")}
     about["pre-trainings"] = f"{study.frame['folder'].nunique()} finished of {len(manifests)} begun"
     about["commit"] = ", ".join(sorted({one.get("commit", "unknown") for one in manifests}))
-    page.table(
-        pd.DataFrame([(name, f"{value}") for name, value in about.items() if value], columns=["", " "])
-    )
+    shown = [(name, f"{value}") for name, value in about.items() if value]
+    page.table(pd.DataFrame(shown, columns=["", " "]))
     page.text(ABOUT)
     for name in study.settings.get("targets", ()):
         target = study.targets.get(name)

@@ -167,7 +167,7 @@ def quickstart_figure() -> Figure:
     values = {}
     for (name, updates), part in read("quickstart_curves").groupby(["model", "updates"], sort=False):
         values.setdefault(labels[name], {})[updates] = mean(part, "joint")
-    return lines(values, "joint bits per masked token (validation)", "updates", band=True)
+    return lines(values, "joint bits per masked token (validation)", "updates")
 
 
 TABLES = {table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning)}

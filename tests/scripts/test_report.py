@@ -20,7 +20,7 @@ def output(tmp_path):
     """A folder of the workflow with something of each part."""
     folder = tmp_path / "out"
     settings = {"size": "smoke", "data": "data-bin", "seeds": [1], "finetune_seeds": [1]}
-    write(folder / "settings.json", {**settings, "targets": ["table12"]})
+    write(folder / "settings.json", {**settings, "targets": ["table12", "figure4"]})
     for name in ("repeated-mlm-k1-p0.15", "exlm-k4-p0.15"):
         run = {"name": name, "seed": 1, "rate": "default", "lr": 5e-4}
         manifest(folder / f"study/{name}/lr-default/seed-1")
@@ -42,10 +42,10 @@ def test_a_folder_of_the_workflow(output, capsys):
     for title in titles:
         assert title in text and title in page
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
-    assert pictures == ["pictures/table1.png", "pictures/table3.png", "pictures/table12-hours.png"]
+    assert pictures == ["pictures/figure4-corrupted-paper.png", "pictures/figure4-corrupted-ours.png"]
     for picture in pictures:
         assert (output / picture).read_bytes().startswith(b"\x89PNG")
-    assert page.count("data:image/png;base64,") == 3 and "http" not in page
+    assert page.count("data:image/png;base64,") == 2 and "http" not in page
     assert "c0ffee" in text and "1.00" in text  # commit, hours
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib import figures
 from lib.command_line import UserError
 from lib.files import CONFIGS
 from lib.glue.grids import points_of
@@ -16,12 +15,11 @@ from lib.report import frame
 from lib.report.page import Page
 from lib.tables import over_seeds, text
 
-PICTURED = ("SMILES-BERT*", "RoBERTa*", "ExLM")  # the paper's that are comparable with ours
 HEADS = {
     "table1": (
         "Table 1: MoleculeNet",
-        "ROC-AUC in % on test sets of scaffold splits. Ours are means ± standard deviations over seeds, whose "
-        "number is in brackets. *: the paper's with the data and hyper-parameters of its ExLM.",
+        "ROC-AUC in % on test sets of scaffold splits. Ours are means ± standard deviations over seeds, "
+        "whose number is in brackets. *: the paper's with the data and hyper-parameters of its ExLM.",
     ),
     "regressions": (
         "Regressions of molecular properties",
@@ -29,10 +27,10 @@ HEADS = {
     ),
     "table3": (
         "Table 3: GLUE and SQuAD 2.0",
-        "In % on development sets. Ours are medians over seeds of the point of the grid that is best with the "
-        "first seed. MEAN is over the eight tasks, with MNLI-m. *: the paper's with the data and settings of its "
-        "ExLM. †: not the whole training or development set, so not comparable. ‡: started from a model that was "
-        "fine-tuned on MNLI.",
+        "In % on development sets. Ours are medians over seeds of the point of the grid that is best with "
+        "the first seed. MEAN is over the eight tasks, with MNLI-m. *: the paper's with the data and "
+        "settings of its ExLM. †: not the whole training or development set, so not comparable. ‡: started "
+        "from a model that was fine-tuned on MNLI.",
     ),
 }
 
@@ -54,19 +52,16 @@ def chosen(results: pd.DataFrame) -> pd.DataFrame:
         )
     parts = []
     for _, part in results.groupby(["model", "task"], sort=False):
-        first = part[part["seed"] == part.groupby("seed")["point"].nunique().sort_index().idxmax()]
-        seeds = first["point"].map(part["point"].value_counts())  # of equals what was chosen has more
-        best = (
-            first.loc[(first["score"] + 1e-9 * seeds).idxmax(), "point"]
-            if len(first) > 1
-            else first["point"].iloc[0]
-        )
-        parts.append(part[part["point"] == best].sort_values("seed"))
+        if part["point"].nunique() > 1:
+            first = part[part["seed"] == part.groupby("seed")["point"].nunique().sort_index().idxmax()]
+            seeds = first["point"].map(part["point"].value_counts())  # of equals what was chosen has more
+            part = part[part["point"] == first.loc[(first["score"] + 1e-9 * seeds).idxmax(), "point"]]
+        parts.append(part.sort_values("seed"))
     return pd.concat(parts)
 
 
 def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = None) -> None:
-    """Table 1, a table of regressions like it, or table 3: a row a model, and a picture.
+    """Table 1, a table of regressions like it, or table 3: a row a model.
 
     Args:
         every: the results, of lib.report.frame.finetunings, with ``expected`` seeds, 0 if that is not known.
@@ -79,11 +74,6 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
     own = [] if of_table3 else sorted({frame.title(task) for task in results["task"]} - {*theirs})
     order, averaged = [*theirs, *own], [one for one in theirs if one not in ("MEAN", "MNLI-mm", "EM", "F1")]
     rows = [[model, *(text(row.get(one)) or "-" for one in order)] for model, row in theirs.iterrows()]
-    values = {
-        model: {one: over_seeds([row[one]]) for one in theirs}
-        for model, row in theirs.iterrows()
-        if model in PICTURED
-    }
     for model, part in results.groupby("model", sort=False):
         cells, ours = {}, {}
         for one in (one for one in order if one in part and part[one].notna().any()):
@@ -97,18 +87,11 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
             some = f" ({len(centres)} of {len(averaged)})" if len(centres) < len(averaged) else ""
             cells["MEAN"] = f"{statistics.fmean(centres):.1f}{some}"
         rows.append([f"{model} (ours)", *(cells.get(one, "-") for one in order)])
-        values[f"{model} (ours)"] = ours
     title, about = HEADS[name]
     page.heading(2, title)
     page.text(about)
     page.table(pd.DataFrame(rows, columns=["model", *order]))
-    shown = [one for one in order if one in results and results[one].notna().any()]
-    dots = {model: {one: found[one] for one in shown if found.get(one)} for model, found in values.items()}
-    page.picture(name, figures.dots(dots, title))
-    if of_table3:
-        page.table(_details(results))
-    else:
-        page.list(_remarks(results))
+    page.list([] if of_table3 else _remarks(results))
 
 
 def _marks(part: pd.DataFrame, every: pd.DataFrame, grid: list | None) -> str:
@@ -118,18 +101,6 @@ def _marks(part: pd.DataFrame, every: pd.DataFrame, grid: list | None) -> str:
     found = every["point"][(every["model"] == model) & (every["task"] == task)].nunique()
     asked = len(points_of(task, *grid)) if grid else found
     return marks + (f" ({found} of {asked} points)" if found < asked else "")
-
-
-def _details(results: pd.DataFrame) -> pd.DataFrame:
-    """Of table 3: each task's best point, its scores by seed, and the rows that it was trained and scored on."""
-    rows = []
-    for (model, task), part in results.groupby(["model", "task"], sort=False):
-        row = {"of": model, "task": task, "best point": part["point"].iloc[0]}
-        row["scores"] = ", ".join(f"{score:.4g}" for score in part["score"])
-        row["seeds"] = ", ".join(map(str, part["seed"]))
-        row |= {f"{one} rows": text(part[one].iloc[0], 0) for one in ("training", "development")}
-        rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def _remarks(results: pd.DataFrame) -> list[str]:

@@ -16,25 +16,11 @@ from lib.moleculenet.datasets import KNOWN
 from lib.study.runs import GLUE_TASKS
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
-STUDY = [
-    "folder",
-    "name",
-    "rate",
-    "seed",
-    "tuning_seed",
-    "measure",
-    "metric",
-    "mask_prob",
-    "updates",
-    "value",
-]
-FINETUNINGS = ["model", "path", "table", "task", "seed", "expected"]
-FINETUNINGS += ["point", "score", "from_mnli", "training", "development", "whole"]  # of table 3
-FINETUNINGS += [
-    "split",
-    "test",
-    "unreadable",
-]  # of molecules: kind of split, hash of the test set, its molecules
+STUDY = ("folder", "name", "rate", "seed", "tuning_seed")
+STUDY += ("measure", "metric", "mask_prob", "updates", "value")
+FINETUNINGS = ("model", "path", "table", "task", "seed", "expected")
+FINETUNINGS += ("point", "score", "from_mnli", "whole")  # of table 3
+FINETUNINGS += ("split", "test", "unreadable")  # of molecules; a hash of the test set
 HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}
 SQUAD, QUESTIONS = {"exact": "EM", "f1": "F1"}, 11_873  # of SQuAD 2.0's development set
 
@@ -67,8 +53,8 @@ def measurements(content: dict) -> Iterator[dict]:
 
 
 def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
-    """A row for each accuracy of fine-tunings on GLUE: of a task, the mean of its development sets; of each
-    half of MNLI; and the average of the study's tasks with a seed that has all."""
+    """A row for each accuracy of fine-tunings on GLUE: of a task, the mean of its development sets; of
+    each half of MNLI; and the average of the study's tasks with a seed that has all."""
     seeds: dict[int, dict[str, float]] = {}
     for result in filter(None, (read(path, problems) for path in paths)):
         splits = {split: found["accuracy"] for split, found in result["metrics"].items() if split in HALVES}
@@ -95,12 +81,14 @@ def study(output: Path, problems: list[str]) -> pd.DataFrame:
             rows += [{**about, "measure": path.stem, **one} for one in measurements(read(path, problems))]
         tuned = accuracies(sorted(folder.glob("glue/*/*/*/result.json")), problems)
         rows += [{**about, "measure": "glue", **one} for one in tuned]
-        for record in (one for one in read_log(folder / "train.log") if one["kind"] == "train"):
+        for record in read_log(folder / "train.log"):
             curve = {
-                name: record[name] for name in ("loss", "accuracy", "ppl") if record.get(name) is not None
+                name: record.get(name) for name in ("loss", "accuracy", "ppl") if record["kind"] == "train"
             }
             at = {**about, "measure": "log", "updates": record["update"]}
-            rows += [{**at, "metric": name, "value": value} for name, value in curve.items()]
+            rows += [
+                {**at, "metric": name, "value": value} for name, value in curve.items() if value is not None
+            ]
     return pd.DataFrame(rows, columns=STUDY)
 
 
@@ -112,8 +100,8 @@ def title(task: str) -> str:
 def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
     """A row for each fine-tuning or baseline below a model's folder, with the columns FINETUNINGS.
 
-    Its numbers are in more columns, which are named as the paper's tables name them, such as ``MNLI-m``, ``F1``
-    or ``BBBP``; in percent, but of a regression.
+    Its numbers are in more columns, which are named as the paper's tables name them, such as ``MNLI-m``,
+    ``F1`` or ``BBBP``; in percent, but of a regression.
     """
     rows = []
     for path in sorted(folder.rglob(RESULT)):
@@ -134,11 +122,9 @@ def _texts(content: dict) -> dict:
     found = {"table": "table3", "point": point, "score": float(metrics["valid"][content["metric"]])}
     found["from_mnli"] = bool(manifest["inputs"].get("init_from"))
     if task not in TASKS:
-        total = metrics["valid"].get("total")
-        found |= {"development": total, "whole": total == QUESTIONS}
+        found["whole"] = metrics["valid"].get("total") == QUESTIONS
         return found | {column: metrics["valid"][metric] for metric, column in SQUAD.items()}
     rows, one = content["rows"], TASKS[task]
-    found |= {"training": rows["train"], "development": rows["valid"]}
     found["whole"] = all(rows[split] == one.official[split] for split in ("train", *one.valid_splits))
     columns = HALVES if task == "MNLI" else {"valid": task}
     return found | {column: 100 * metrics[split][one.metric] for split, column in columns.items()}

@@ -112,36 +112,16 @@ def add_target(page: Page, study: Study, target: Target, place: str) -> None:
             columns[f"{number.title}: {who}"] = cells
         if target.picture == "curves":
             add_curves(page, study, target, key, f"{place}-{key}")
-        else:
-            add_pictures(page, f"{place}-{key}", target.picture, key, values)
-    page.table(pd.DataFrame(columns))
-
-
-def add_pictures(
-    page: Page, place: str, kind: str, key: str, values: dict[str, dict[Run, Value | None]]
-) -> None:
-    """A number of runs as grids by k and p, as dots by model, or as lines over p.
-
-    Args:
-        values: "paper" and "ours" -> run -> value.
-    """
-    title = NUMBERS[key].title
-    if kind == "grid":
-        for who, found in values.items():
+        elif target.picture == "lines":
+            lines: dict[str, dict] = {run.label: {} for run in runs}
+            for run, one in values["ours"].items():
+                lines[run.label] |= {100 * run.p: one} if one else {}
+            page.picture(f"{place}-{key}", figures.lines(lines, number.title, "p, %"))
+        for who, found in values.items() if target.picture == "grid" else ():
             cells = {(run.k, run.p): one and one.centre for run, one in found.items()}
-            page.picture(f"{place}-{who}", figures.heatmap(cells, f"{title}: {who}", NUMBERS[key].digits))
-    elif kind == "dots":
-        dots = {who: {_name(run): one for run, one in found.items() if one} for who, found in values.items()}
-        page.picture(place, figures.dots(dots, title))
-    elif kind == "lines":
-        lines: dict[str, dict] = {run.label: {} for run in values["ours"]}
-        for run, one in values["ours"].items():
-            lines[run.label] |= {100 * run.p: one} if one else {}
-        page.picture(place, figures.lines(lines, title, "p, %"))
-
-
-def _name(run: Run) -> str:
-    return f"{run.label}, {figures.percent(run.p)}"
+            picture = figures.heatmap(cells, f"{number.title}: {who}", number.digits)
+            page.picture(f"{place}-{key}-{who}", picture)
+    page.table(pd.DataFrame(columns))
 
 
 def add_example(page: Page, study: Study, target: Target, place: str) -> None:
@@ -159,4 +139,4 @@ def add_curves(page: Page, study: Study, target: Target, key: str, place: str) -
     for p in dict.fromkeys(run.p for run in target.runs):
         curves = {run.label: study.curve(run, key) for run in target.runs if run.p == p}
         title = f"{NUMBERS[key].title} (p = {figures.percent(p)})"
-        page.picture(f"{place}-p{p:g}", figures.lines(curves, title, "updates", band=True))
+        page.picture(f"{place}-p{p:g}", figures.lines(curves, title, "updates"))

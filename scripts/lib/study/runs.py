@@ -4,7 +4,7 @@ Columns of a table of runs: ``name`` (of its folder), ``targets`` (the figures, 
 need it), ``label`` (what a reader calls it, without its p), ``model`` (of configs/model/), ``k``, ``p``;
 ``times`` (as many updates as the others; 1 if empty), ``flags`` (more of fairseq-train's) and ``rates``
 (learning rates to try, instead of the setting ``rates``), which may be empty. targets.csv has each target's
-title and what is measured of its runs; the measures of a target that is not there are DEFAULT_MEASURES.
+title, what is measured of its runs and what is shown; a target that is not there has DEFAULT_MEASURES.
 
 The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the batches and the loss of
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
@@ -12,8 +12,9 @@ fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -35,10 +36,7 @@ class Run:
     """A row of a table of runs; with ``lr`` and ``seed`` one pre-training of it.
 
     Attributes:
-        times: as many updates as the others.
-        flags: fairseq-train's, besides those of model, size and settings.
-        rates: learning rates to try; none: those of the settings.
-        lr: a rate to try, ``best`` for the best of those, or ``default`` for the size's.
+        lr: one of ``rates`` to try, ``best`` for the best of those, or ``default`` for the size's.
     """
 
     name: str
@@ -64,14 +62,13 @@ class Run:
         return self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_MASK_PROB
 
     @property
-    def is_mlm(self) -> bool:
-        """Whether it is the vanilla MLM."""
-        return self.model == "mlm" or (self.model == "repeated-mlm" and self.k == 1)
-
-    @property
     def of_molecules(self) -> bool:
         """Whether it is trained on ``smiles``, for table 1."""
         return "table1" in self.targets
+
+    def as_json(self) -> str:
+        """For train.json."""
+        return json.dumps({**asdict(self), "own_mask_prob": self.own_mask_prob})
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,7 @@ class Target:
         runs: that it needs.
         measures: what is measured of them.
         numbers: of scripts/workflow/numbers.csv, that the report shows; ``without_glue``: instead of these.
-        picture: ``grid``, ``dots``, ``lines`` or ``curves``; of an example, the name of its PNG.
+        picture: ``grid``, ``lines`` or ``curves``, if it is a figure; of an example, the name of its PNG.
     """
 
     name: str

@@ -15,13 +15,8 @@ from lib.glue.tasks import TASKS
 from lib.study.runs import targets
 
 SENTENCES = {"smoke": 500, "small": 2000, "paper": 5000, "large": 5000}  # of each size, for the measures
-COLUMNS = {
-    "name": str,
-    "model": str,
-    "k": int,
-    "p": float,
-    "times": float,
-}  # of a table of runs, for ``only``
+# Of a table of runs, for ``only``
+COLUMNS = {"name": str, "model": str, "k": int, "p": float, "times": float}
 # What makes a run of the study that run, or has a setting of its own
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
 NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
@@ -54,10 +49,9 @@ def part(text: str) -> tuple[str, str | int | float]:
     types = COLUMNS | dict.fromkeys(FLAGS.values(), float)
     try:
         typed = types[name](value)
-    except KeyError:
-        raise argparse.ArgumentTypeError(f"unknown {name}: choose from {', '.join(types)}") from None
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text}: give a number, such as k=4 or lr=2e-5") from None
+    except (KeyError, ValueError):
+        message = f"'{text}': give a value of {', '.join(types)}, such as k=4 or lr=2e-5"
+        raise argparse.ArgumentTypeError(message) from None
     return name, typed if name in COLUMNS else value
 
 
@@ -116,9 +110,7 @@ def read(config: dict) -> argparse.Namespace:
     for name in ("moleculenet", "models", "init_from", "only"):
         setattr(settings, name, dict(getattr(settings, name)))
     if not settings.output or ":" in settings.output:
-        raise UserError(
-            "give a folder for the results, without ':' in its name: --config output=runs/NAME ..."
-        )
+        raise UserError("give a folder for the results, without ':' in its name: --config output=runs/NAME")
     if settings.rates and min(len(settings.seeds), len(settings.rates)) < 2:
         raise UserError(
             "rates: the first of seeds chooses each model's learning rate, and the others are reported: give "

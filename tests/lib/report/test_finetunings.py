@@ -38,8 +38,6 @@ def test_best_point_by_the_first_seed_then_the_median(tmp_path):
     sweep(tmp_path / "m", "RTE", scores)
     page = shown(tmp_path, "table3", expected=3, grid=GRID)
     assert record(page, "m (ours)")["RTE"] == "61.0 (n=3)"
-    best = ["lr4e-5-b16-e3-w0.06", "0.6, 0.61, 0.7", "1, 2, 3", "2490", "277"]
-    assert [*record(page, "m", "RTE").values()][2:] == best
 
 
 def test_unfinished_grids_and_seeds_are_marked(tmp_path):
@@ -65,8 +63,6 @@ def test_a_whole_table(tmp_path):
         *("52.0 (n=5)‡", "52.0 (n=5)", "52.0 (n=5)†‡", "52.0", "72.0 (n=3)", "82.0 (n=3)"),
     ]
     assert record(page, "ExLM")["F1"] == "84.6" and record(page, "ALBERT")["QQP"] == "-"
-    assert [*record(page, "m", "squad2").values()][4:] == ["1, 2, 10", "", "11873"]
-    assert page.pictures.keys() == {"pictures/table3.png"}
 
 
 def test_a_part_of_squad_is_marked(tmp_path):

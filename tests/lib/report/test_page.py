@@ -44,7 +44,7 @@ def written(tmp_path):
     rows = [["paper", "1"], [f"{NASTY} (ours)", "2.0 ± 0.1 (n=2 of 3)"]]
     page.table(pd.DataFrame(rows, columns=["model", NASTY]))
     page.picture("one", figures.lines({}, "first", ""))
-    page.picture("two", figures.dots({}, NASTY))
+    page.picture("two", figures.lines({}, NASTY, ""))
     page.heading(3, "The end")
     assert page.write(tmp_path) == [tmp_path / "report.md", tmp_path / "report.html"]
     assert {path.name for path in tmp_path.iterdir()} == {"report.md", "report.html", "pictures"}

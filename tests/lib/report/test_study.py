@@ -1,4 +1,4 @@
-"""The figures and tables of the study: numbers where they belong, means over seeds, a mark where there is none."""
+"""The figures and tables of the study: numbers where they belong, over seeds; a mark where there is none."""
 
 import json
 
