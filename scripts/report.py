@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import UserError, argument_parser, run_main, seeds
+from lib.command_line import UserError, argument_parser, run_main
 from lib.files import MANIFEST
 from lib.report import frame
 from lib.report.comparisons import add_comparison
@@ -25,14 +25,10 @@ from lib.report.page import Page
 from lib.report.study import Study, add_target
 from lib.study.results import SEEDS, STUDY
 
-PARTS = (STUDY, "table1", "table3", "settings.json")  # one of which a folder of the workflow has
-MOST_PROBLEMS = 10  # shown
 TITLE = "ExLM: the paper's results and ours"
 ABOUT = (
     "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, (n=2 of 3) "
-    "that one is missing, - that there is none. Without GLUE, ours is the probe, the share of masked "
-    "validation tokens that a model recovers: another quantity than the paper's accuracies, so compare the "
-    "pattern."
+    "says that one is missing, - that all are."
 )
 
 
@@ -50,45 +46,39 @@ def named(given: str) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def report(folders: list[tuple[str, Path]], asked: tuple[int, ...]) -> Page:
-    """The report of folders with their names.
-
-    Args:
-        asked: seeds of fine-tuning that each result should have, if its folder does not say.
+def report(folders: list[tuple[str, Path]]) -> Page:
+    """The report of folders with their names; those of the workflow have a settings.json.
 
     Raises:
         UserError: if a folder holds no results, or two are of one model, task and seed.
     """
     page, problems, tables, grid = Page(TITLE), [], [], None
-    of_workflow = {path: any((path / part).exists() for part in PARTS) for _, path in folders}
-    settings = {path: frame.read(path / "settings.json", problems) for path in of_workflow}
-    studies = [Study(path, problems) for path in of_workflow if (path / STUDY).is_dir()]
+    settings = {path: frame.read(path / "settings.json", problems) for _, path in folders}
+    studies = [Study(path, problems) for path in settings if settings[path] and (path / STUDY).is_dir()]
     for name, path in folders:
-        if not of_workflow[path]:
-            tables.append(frame.finetunings(name, path, problems).assign(expected=len(asked)))
+        if not settings[path]:
+            tables.append(frame.finetunings(name, path, problems).assign(expected=0))
             if tables[-1].empty and not problems:
                 raise UserError(
                     f"{path} holds no results: give a folder of the workflow, or one with the result.json of "
                     "fine-tunings"
                 )
-        for model in sorted(one for one in path.glob("table[13]/*") if of_workflow[path] and one.is_dir()):
-            default = SEEDS[model.parent.name] if settings[path] else ()
-            expected = len(settings[path].get("finetune_seeds") or asked or default)
-            tables.append(frame.finetunings(model.name, model, problems).assign(expected=expected))
+        for model in sorted(path.glob("table[13]/*")) if settings[path] else ():
+            seeds = settings[path].get("finetune_seeds") or SEEDS[model.parent.name]
+            tables.append(frame.finetunings(model.name, model, problems).assign(expected=len(seeds)))
             grid = settings[path].get("fixed", {}).get("grid", ())[:2]
-    results = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["table"])
-    for table, part in results.groupby("table"):
-        add_table(page, table, part, grid)
+    if tables:
+        for table, part in pd.concat(tables, ignore_index=True).groupby("table"):
+            add_table(page, table, part, grid)
     for i, study in enumerate(studies, 1):
         several = len(studies) > 1
         page.heading(2, f"The study of [MASK]{f': {study.output}' if several else ''}")
         add_study(page, study, f"study{i}-" if several else "")
-    for path in of_workflow:
+    for path in settings:
         if "table9" in settings[path].get("targets", ()):
             add_table9(page, settings[path]["moleculenet"], problems)
-    if problems := list(dict.fromkeys(problems)):
-        more = [f"{len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
-        page.list(["Damaged or unused results:", *problems[:MOST_PROBLEMS], *more])
+    if problems:
+        page.list(["Damaged or unused results:", *dict.fromkeys(problems)])
         page.parts.insert(0, page.parts.pop())  # at the top
     return page
 
@@ -110,6 +100,7 @@ def add_study(page: Page, study: Study, prefix: str) -> None:
         target = study.targets.get(name)
         if target and (target.of_the_study or not target.of_the_paper):
             page.heading(3, target.title)
+            page.text(target.note)
             (add_target if target.of_the_study else add_comparison)(page, study, target, f"{prefix}{name}")
 
 
@@ -119,14 +110,12 @@ def run(argv: list[str] | None) -> None:
     what = "folders of the workflow, or of results by hand"
     add("results", nargs="+", metavar="OUTPUT|NAME=DIR", help=what)
     add("--output", type=Path, metavar="DIR", help="write the report there (default: into the first folder)")
-    what = "seeds that each result by hand should have (default: all that any of them has)"
-    add("--seeds", type=seeds, default=(), metavar="1,2,3", help=what)
     args = parser.parse_args(argv)
     given = [named(one) for one in args.results]
     output = args.output or given[0][1]
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is not a folder")
-    page = report(given, args.seeds)
+    page = report(given)
     output.mkdir(parents=True, exist_ok=True)
     for path in page.write(output):
         print(path)

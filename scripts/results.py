@@ -6,11 +6,11 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`. To add runs, a
 and run this again. Rows of the workflow's OUTPUT/states.csv and graphs.csv belong in states.csv, at any p.
 """
 
-import argparse
 import re
 from pathlib import Path
 
 import pandas as pd
+from lib.command_line import argument_parser
 from lib.figures import COLOURS, fill, lines, percent, png
 from lib.report.comparisons import leads
 from lib.report.page import markdown_table
@@ -23,7 +23,6 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
-
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
@@ -43,10 +42,8 @@ def mean(rows: pd.DataFrame, column: str) -> Value | None:
 def entropies() -> dict[str, dict[tuple[int, float], float]]:
     """Figure 5: (k, p) -> entropy in bits, the paper's and ours."""
     ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
-    return {
-        "the paper": {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs},
-        "ours": ours,
-    }
+    papers = {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs}
+    return {"the paper": papers, "ours": ours}
 
 
 def experiments() -> pd.DataFrame:
@@ -185,9 +182,7 @@ def filled_in(page: str) -> str:
 
 
 def main() -> None:
-    argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    ).parse_args()
+    argument_parser(__doc__).parse_args()
     for page in (DOCS / name for name in PAGES):
         page.write_text(filled_in(page.read_text(encoding="utf-8")), encoding="utf-8")
     for name, (draw, width, height) in FIGURES.items():

@@ -19,15 +19,6 @@ from lib.tables import Value, difference, over_seeds, text
 COLUMNS = ("joint", "marginal", "gain", "bits", "recovered", "valid", "second_state", "divergence")
 COLUMNS += ("own_share", "hydrogens", "charge")
 CURVES = {"curve": "curve", "states": "divergence"}  # measure -> number
-NOTE = (
-    "Not in the paper. Bits are -log2 of the probability of the masked validation tokens, at the p of the "
-    "training and the same tokens for all models: joint, of all masked tokens of a sentence together; and "
-    "of each by itself. If rates were tried, each run uses the one that the first seed chose, and the "
-    "figures are of the other seeds: mean ± standard deviation. A lead is the MLM's bits less the model's, "
-    "± its standard error (* if its 95% interval excludes zero); at equal FLOPs it is against the MLM "
-    "trained for longer, between whose lengths bits are interpolated in the logarithm of FLOPs, seed by "
-    "seed."
-)
 
 
 def wide(study: Study, target: Target) -> pd.DataFrame:
@@ -102,7 +93,6 @@ def add_comparison(page: Page, study: Study, target: Target, place: str) -> None
     Args:
         place: how the pictures' names begin.
     """
-    page.text(NOTE)
     data = wide(study, target)
     if data.empty:
         return page.text("There are no results yet.")

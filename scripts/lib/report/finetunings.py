@@ -13,26 +13,8 @@ from lib.glue.grids import points_of
 from lib.moleculenet.datasets import KNOWN
 from lib.report import frame
 from lib.report.page import Page
+from lib.study.runs import targets
 from lib.tables import over_seeds, text
-
-HEADS = {
-    "table1": (
-        "Table 1: MoleculeNet",
-        "ROC-AUC in % on test sets of scaffold splits. Ours are means ± standard deviations over seeds, "
-        "whose number is in brackets. *: the paper's with the data and hyper-parameters of its ExLM.",
-    ),
-    "regressions": (
-        "Regressions of molecular properties",
-        "RMSE in the units of the labels on test sets; means ± standard deviations over seeds.",
-    ),
-    "table3": (
-        "Table 3: GLUE and SQuAD 2.0",
-        "In % on development sets. Ours are medians over seeds of the point of the grid that is best with "
-        "the first seed. MEAN is over the eight tasks, with MNLI-m. *: the paper's with the data and "
-        "settings of its ExLM. †: not the whole training or development set, so not comparable. ‡: started "
-        "from a model that was fine-tuned on MNLI.",
-    ),
-}
 
 
 def chosen(results: pd.DataFrame) -> pd.DataFrame:
@@ -87,9 +69,9 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
             some = f" ({len(centres)} of {len(averaged)})" if len(centres) < len(averaged) else ""
             cells["MEAN"] = f"{statistics.fmean(centres):.1f}{some}"
         rows.append([f"{model} (ours)", *(cells.get(one, "-") for one in order)])
-    title, about = HEADS[name]
-    page.heading(2, title)
-    page.text(about)
+    target = targets().get(name)
+    page.heading(2, target.title if target else "Regressions of molecular properties: RMSE in their units")
+    page.text(target.note if target else "Means ± standard deviations over seeds, on test sets.")
     page.table(pd.DataFrame(rows, columns=["model", *order]))
     page.list([] if of_table3 else _remarks(results))
 
@@ -136,6 +118,6 @@ def add_table9(page: Page, folders: dict[str, str], problems: list[str]) -> None
             row |= {"tasks: ours": f"{len(found['names'])}", "split: ours": found["split"]["kind"]}
             row["molecules: ours"] = "/".join(f"{size['molecules']:,}" for size in found["sizes"].values())
         rows.append(row)
-    page.heading(2, "Table 9: the sets of MoleculeNet")
-    page.text("Molecules for training, validation and test; the paper's splits are by scaffold.")
+    page.heading(2, targets()["table9"].title)
+    page.text(targets()["table9"].note)
     page.table(pd.DataFrame(rows).fillna("-"))

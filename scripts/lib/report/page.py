@@ -53,7 +53,7 @@ class Page:
         self.parts.append(f"{'#' * level} {markdown(text)}")
 
     def text(self, text: str) -> None:
-        self.parts.append(markdown(text))
+        self.parts += [markdown(text)] if text else []
 
     def list(self, lines: list[str]) -> None:
         if lines:

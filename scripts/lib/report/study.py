@@ -56,10 +56,6 @@ class Study:
         """Whether the study fine-tunes; otherwise its quality is the probe's."""
         return bool(self.settings.get("glue")) or (self.frame["measure"] == "glue").any()
 
-    def numbers(self, target: Target) -> tuple[str, ...]:
-        """The keys of what is shown of a target."""
-        return target.without_glue if target.without_glue and not self.has_glue else target.numbers
-
     def rows(self, run: Run, key: str) -> pd.DataFrame:
         """The rows of the frame with a number of a run, in the order of updates."""
         one = NUMBERS[key]
@@ -95,7 +91,9 @@ def add_target(page: Page, study: Study, target: Target, place: str) -> None:
     """
     if "example" in target.measures:
         return add_example(page, study, target, place)
-    runs, shown = target.runs, study.numbers(target)
+    runs, shown = target.runs, target.numbers
+    if target.without_glue and not study.has_glue:
+        shown = target.without_glue
     papers = PAPER.reindex([run.name for run in runs]).dropna(axis="columns", how="all")
     columns = {"model": [run.label for run in runs], "k": [f"{run.k}" for run in runs]}
     columns["p"] = [figures.percent(run.p) for run in runs]
@@ -126,9 +124,8 @@ def add_target(page: Page, study: Study, target: Target, place: str) -> None:
 
 def add_example(page: Page, study: Study, target: Target, place: str) -> None:
     """The picture and the page of scripts/explore.py, of the first model that has them."""
-    names = {run.name for run in target.runs}
-    folders = study.frame["folder"][study.frame["name"].isin(names)].drop_duplicates()
-    for path in [path for path in (folder / EXAMPLE for folder in folders) if path.exists()][:1]:
+    [run] = target.runs
+    for path in sorted((study.output / STUDY / run.name).glob(f"*/*/{EXAMPLE}"))[:1]:
         if target.picture:
             page.picture(place, path.with_name(target.picture))
         page.text(f"To explore: {path}")

@@ -4,7 +4,7 @@ Columns of a table of runs: ``name`` (of its folder), ``targets`` (the figures, 
 need it), ``label`` (what a reader calls it, without its p), ``model`` (of configs/model/), ``k``, ``p``;
 ``times`` (as many updates as the others; 1 if empty), ``flags`` (more of fairseq-train's) and ``rates``
 (learning rates to try, instead of the setting ``rates``), which may be empty. targets.csv has each target's
-title, what is measured of its runs and what is shown; a target that is not there has DEFAULT_MEASURES.
+title, what is measured of its runs and what is shown; a comparison that is not there is like ``graphs``.
 
 The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the batches and the loss of
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +28,7 @@ REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", 
 LARGEST_K = 16
 PROBE_MASK_PROB = 0.15  # of the tokens, in the probe
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of the paper's study
-DEFAULT_MEASURES = ("probe", "curve", "joint", "states")
+LIKE = "graphs"  # the target that a comparison of one's own is like
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,11 @@ class Target:
     name: str
     title: str
     runs: tuple[Run, ...]
-    measures: tuple[str, ...] = DEFAULT_MEASURES
-    numbers: tuple[str, ...] = ()
-    without_glue: tuple[str, ...] = ()
-    picture: str = ""
+    measures: tuple[str, ...]
+    numbers: tuple[str, ...]
+    without_glue: tuple[str, ...]
+    picture: str
+    note: str
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -159,9 +160,7 @@ def targets(more: Path | None = None) -> dict[str, Target]:
             raise UserError(f"{more}: {min(clash)} stands in scripts/workflow/ too: choose another name")
     found = {}
     for name in dict.fromkeys([*about.index, *(target for run in added for target in run.targets)]):
-        found[name] = Target(name, name, tuple(run for run in [*runs, *added] if name in run.targets))
-        if name in about.index:
-            row = about.loc[name]
-            lists = {column: tuple(row[column].split()) for column in ("measures", "numbers", "without_glue")}
-            found[name] = replace(found[name], title=row["title"], picture=row["picture"], **lists)
+        row = dict(about.loc[name]) if name in about.index else {**about.loc[LIKE], "title": name}
+        row |= {column: tuple(row[column].split()) for column in ("measures", "numbers", "without_glue")}
+        found[name] = Target(name, runs=tuple(run for run in [*runs, *added] if name in run.targets), **row)
     return found
