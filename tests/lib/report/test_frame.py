@@ -5,7 +5,7 @@ import json
 import pytest
 from lib.report import frame
 
-from tests.lib.report.conftest import glue_result, molecule_result, squad_result, trained
+from tests.lib.report.conftest import glue_result, trained
 
 
 def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
@@ -35,16 +35,6 @@ def test_a_damaged_measurement_is_told_and_the_others_are_used(tmp_path, add, pr
     assert "gpu_seconds" in set(frame.study(tmp_path, problems)["metric"])
     [problem] = problems
     assert str(folder / "probe.json") in problem and "is damaged" in problem
-
-
-def test_fine_tunings_of_all_kinds(tmp_path, problems):
-    glue_result(tmp_path / "x", "RTE", 0.5, seed=7)
-    squad_result(tmp_path / "y", 3, exact=70.0, f1=80.0)
-    molecule_result(tmp_path / "z", "bbbp", 2, 0.7)
-    found = frame.finetunings("m", tmp_path, problems).set_index("task")
-    assert found["seed"].to_dict() == {"RTE": 7, "squad2": 3, "bbbp": 2} and set(found["model"]) == {"m"}
-    assert found["table"].to_dict() == {"RTE": "table3", "squad2": "table3", "bbbp": "table1"}
-    assert found.loc["RTE", "point"] == "lr5e-5-b32-e3-w0.06" and found.loc["bbbp", "BBBP"] == 70
 
 
 def test_damaged_fine_tunings_are_told(tmp_path, problems):

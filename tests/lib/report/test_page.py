@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 from lib import figures
-from lib.command_line import UserError
 from lib.report.page import Page
 
 NASTY = "<b>*a|b*</b> [x](y) & `c`"
@@ -80,8 +79,3 @@ def test_text_at_the_start_of_a_line_is_no_markup(text):
     read = Reader(page.html({}))
     assert read.text.count(text.strip()) == 2 and "\\" not in read.text
     assert [tag for tag in read.seen if tag in ("h1", "li", "ol", "s", "code")] == ["h1", "li"]
-
-
-def test_a_folder_that_does_not_exist(tmp_path):
-    with pytest.raises(UserError, match="cannot write"):
-        Page("x").write(tmp_path / "nowhere")

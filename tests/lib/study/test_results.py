@@ -55,9 +55,7 @@ def test_shared_runs_stand_once_with_all_their_measures(asked):
     assert needed(asked(only="k=4,p=0.15", seeds="3,5"), "figure12")[::2] == [
         f"study/exlm-k4-p0.15/lr-default/seed-{seed}/train.json" for seed in (3, 5)
     ]
-    with pytest.raises(
-        UserError, match="only={.k.: 3} leaves no run of figure4, which has {.k.: .1, 2, 4, 8.}"
-    ):
+    with pytest.raises(UserError, match="only={.k.: 3} leaves no run of figure4, which has .*1, 2, 4, 8"):
         needed(asked(only="k=3"), "figure4")
 
 
