@@ -16,15 +16,20 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import UserError, argument_parser, run_main, seeds
-from lib.report import finetunings, frame, study_tables
-from lib.report.page import Section
-from lib.report.study import Study
+from lib.command_line import UserError, argument_parser, run_main
+from lib.files import MANIFEST
+from lib.report import frame
+from lib.report.comparisons import add_comparison
+from lib.report.finetunings import add_table, add_table9
+from lib.report.page import Page
+from lib.report.study import Study, add_target
 from lib.study.results import SEEDS, STUDY
 
-PARTS = ("study", "table1", "table3", "settings.json")  # one of which a folder of the workflow has
-MOST_PROBLEMS = 10  # shown
 TITLE = "ExLM: the paper's results and ours"
+ABOUT = (
+    "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, (n=2 of 3) "
+    "says that one is missing, - that all are."
+)
 
 
 def named(given: str) -> tuple[str, Path]:
@@ -41,59 +46,62 @@ def named(given: str) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def page(folders: list[tuple[str, Path]], asked: tuple[int, ...]) -> Section:
-    """The report of folders with their names.
-
-    Args:
-        asked: seeds of fine-tuning that each result should have, if its folder does not say.
+def report(folders: list[tuple[str, Path]]) -> Page:
+    """The report of folders with their names; those of the workflow have a settings.json.
 
     Raises:
         UserError: if a folder holds no results, or two are of one model, task and seed.
     """
-    problems: list[str] = []
-    studies, sections, found = [], [], []
-
-    def add(name: str, folder: Path, seeds: int, points: dict[str, int], table: str = "") -> None:
-        part = frame.finetunings(name, folder, problems)
-        if not table and part.empty and not problems:
-            raise UserError(
-                f"{folder} holds no results: give a folder of the workflow, or one with the result.json of "
-                "fine-tunings"
-            )
-        part = part.assign(expected=seeds, points=part["task"].map(points))
-        for other in found:
-            if set(other["model"]) & set(part["model"]) and set(other["table"]) & set(part["table"]):
+    page, problems, tables, grid = Page(TITLE), [], [], None
+    settings = {path: frame.read(path / "settings.json", problems) for _, path in folders}
+    studies = [Study(path, problems) for path in settings if settings[path] and (path / STUDY).is_dir()]
+    for name, path in folders:
+        if not settings[path]:
+            tables.append(frame.finetunings(name, path, problems).assign(expected=0))
+            if tables[-1].empty and not problems:
                 raise UserError(
-                    f"two models are named {name}, one in {folder}: give each its name by NAME=DIR"
+                    f"{path} holds no results: give a folder of the workflow, or one with the result.json of "
+                    "fine-tunings"
                 )
-        found.append(part)
-
-    for name, folder in folders:
-        if not any((folder / part).exists() for part in PARTS):
-            add(name, folder, len(asked), {})
-            continue
-        settings = frame.read(folder / "settings.json", problems)
-        if (folder / STUDY).is_dir():
-            studies.append(Study(folder, problems))
-        for table in ("table1", "table3"):
-            seeds = len(settings.get("finetune_seeds") or asked or (SEEDS[table] if settings else ()))
-            for model in sorted(path for path in (folder / table).glob("*") if path.is_dir()):
-                add(model.name, model, seeds, settings.get("points", {}), table)
-        if "table9" in settings.get("targets", ()):
-            sections.append(finetunings.table9(settings["moleculenet"], problems))
-    results = pd.concat([part for part in found if len(part)] or [frame.finetunings("", Path(), [])])
-    for table, part in results.reset_index(drop=True).groupby("table"):
-        made = finetunings.table1 if table == "table1" else finetunings.table3
-        sections += made(part.dropna(axis="columns", how="all"))
+        for model in sorted(path.glob("table[13]/*")) if settings[path] else ():
+            seeds = settings[path].get("finetune_seeds") or SEEDS[model.parent.name]
+            tables.append(frame.finetunings(model.name, model, problems).assign(expected=len(seeds)))
+            grid = settings[path].get("fixed", {}).get("grid", ())[:2]
+    if tables:
+        for table, part in pd.concat(tables, ignore_index=True).groupby("table"):
+            add_table(page, table, part, grid)
     for i, study in enumerate(studies, 1):
         several = len(studies) > 1
-        title = f"The study of [MASK]{f': {study.output}' if several else ''}"
-        sections.append(study_tables.section(study, title, f"study{i}-" if several else ""))
-    blocks = []
-    if problems := list(dict.fromkeys(problems)):
-        more = [f"{len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
-        blocks = ["Damaged or unused results:", [*problems[:MOST_PROBLEMS], *more]]
-    return Section(TITLE, blocks, sections)
+        page.heading(2, f"The study of [MASK]{f': {study.output}' if several else ''}")
+        add_study(page, study, f"study{i}-" if several else "")
+    for path in settings:
+        if "table9" in settings[path].get("targets", ()):
+            add_table9(page, settings[path]["moleculenet"], problems)
+    if problems:
+        page.list(["Damaged or unused results:", *dict.fromkeys(problems)])
+        page.parts.insert(0, page.parts.pop())  # at the top
+    return page
+
+
+def add_study(page: Page, study: Study, prefix: str) -> None:
+    """What a study is of, and each figure, table and comparison that was asked for.
+
+    Args:
+        prefix: of the pictures' names.
+    """
+    manifests = [frame.read(path, []) for path in sorted((study.output / STUDY).glob(f"*/*/*/{MANIFEST}"))]
+    about = {name: study.settings.get(name) for name in ("size", "data", "glue")}
+    about["pre-trainings"] = f"{study.frame['folder'].nunique()} finished of {len(manifests)} begun"
+    about["commit"] = ", ".join(sorted({one.get("commit", "unknown") for one in manifests}))
+    shown = [(name, f"{value}") for name, value in about.items() if value]
+    page.table(pd.DataFrame(shown, columns=["", " "]))
+    page.text(ABOUT)
+    for name in study.settings.get("targets", ()):
+        target = study.targets.get(name)
+        if target and (target.of_the_study or not target.of_the_paper):
+            page.heading(3, target.title)
+            page.text(target.note)
+            (add_target if target.of_the_study else add_comparison)(page, study, target, f"{prefix}{name}")
 
 
 def run(argv: list[str] | None) -> None:
@@ -102,16 +110,14 @@ def run(argv: list[str] | None) -> None:
     what = "folders of the workflow, or of results by hand"
     add("results", nargs="+", metavar="OUTPUT|NAME=DIR", help=what)
     add("--output", type=Path, metavar="DIR", help="write the report there (default: into the first folder)")
-    what = "seeds that each result by hand should have (default: all that any of them has)"
-    add("--seeds", type=seeds, default=(), metavar="1,2,3", help=what)
     args = parser.parse_args(argv)
     given = [named(one) for one in args.results]
     output = args.output or given[0][1]
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is not a folder")
-    report = page(given, args.seeds)
+    page = report(given)
     output.mkdir(parents=True, exist_ok=True)
-    for path in report.write(output):
+    for path in page.write(output):
         print(path)
 
 

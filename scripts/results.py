@@ -6,23 +6,23 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`. To add runs, a
 and run this again. Rows of the workflow's OUTPUT/states.csv and graphs.csv belong in states.csv, at any p.
 """
 
-import argparse
 import re
 from pathlib import Path
 
 import pandas as pd
+from lib.command_line import argument_parser
 from lib.figures import COLOURS, fill, lines, percent, png
-from lib.paper import cells, numbers
 from lib.report.comparisons import leads
 from lib.report.page import markdown_table
-from lib.tables import Value, difference, of_summary, over_seeds, standard_error
+from lib.report.study import PAPER
+from lib.study.runs import targets
+from lib.tables import Value, difference, of_summary, over_seeds, standard_error, text
 from matplotlib.figure import Figure
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
-
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
@@ -39,8 +39,11 @@ def mean(rows: pd.DataFrame, column: str) -> Value | None:
     return over_seeds(rows[column]) if column in rows else None
 
 
-def text(value: Value | None, digits: int) -> str:
-    return value.text(digits, count=False) if value else ""
+def entropies() -> dict[str, dict[tuple[int, float], float]]:
+    """Figure 5: (k, p) -> entropy in bits, the paper's and ours."""
+    ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
+    papers = {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs}
+    return {"the paper": papers, "ours": ours}
 
 
 def experiments() -> pd.DataFrame:
@@ -96,9 +99,8 @@ def finetuning() -> pd.DataFrame:
 
 def variance() -> pd.DataFrame:
     """What p^k and p explain of the entropies of figure 5."""
-    ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
     rows = []
-    for name, values in (("the paper", cells(numbers("figure5")["grid"])), ("ours", ours)):
+    for name, values in entropies().items():
         data = pd.DataFrame([(round(p**k, 2), p, value) for (k, p), value in values.items()])
         row = [name]
         for column in (0, 1):
@@ -131,11 +133,9 @@ def gap_figure(figure: Figure) -> None:
 
 def figure5(figure: Figure) -> None:
     """The paper's entropies and ours, on one colour scale."""
-    ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
-    panels = {"the paper, text": cells(numbers("figure5")["grid"]), "ours, molecules": ours}
-    ks, ps = (sorted({key[i] for key in ours}) for i in (0, 1))
-    for axes, (title, panel) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-        fill(axes, panel, f"{title}: entropy, bits", 2, ks, ps, (0, 9))
+    titles = ("the paper, text", "ours, molecules")
+    for axes, title, cells in zip(figure.subplots(1, 2), titles, entropies().values(), strict=True):
+        fill(axes, cells, f"{title}: entropy, bits", 2, vmin=0, vmax=9)
 
 
 def states_figure(figure: Figure) -> None:
@@ -164,7 +164,7 @@ def quickstart_figure() -> Figure:
     values = {}
     for (name, updates), part in read("quickstart_curves").groupby(["model", "updates"], sort=False):
         values.setdefault(labels[name], {})[updates] = mean(part, "joint")
-    return lines(values, "joint bits per masked token (validation)", "updates", band=True)
+    return lines(values, "joint bits per masked token (validation)", "updates")
 
 
 TABLES = {table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning)}
@@ -182,9 +182,7 @@ def filled_in(page: str) -> str:
 
 
 def main() -> None:
-    argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    ).parse_args()
+    argument_parser(__doc__).parse_args()
     for page in (DOCS / name for name in PAGES):
         page.write_text(filled_in(page.read_text(encoding="utf-8")), encoding="utf-8")
     for name, (draw, width, height) in FIGURES.items():

@@ -1,10 +1,10 @@
-"""Numbers over seeds, and tables of text."""
+"""Numbers over seeds, as the reports and the pages of results write them."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,12 @@ class Value:
         return f"{self.centre:z.{digits}f}{spread}" + (f" (n={n})" if count and n != "1" else "")
 
 
+def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool = False) -> Value | None:
+    """The value of the seeds that have a number; None if none has."""
+    found = tuple(float(number) for number in numbers if not pd.isna(number))
+    return Value(found, expected, median) if found else None
+
+
 def of_summary(mean: float, sd: float, n: int) -> Value:
     """A value of which only mean and sample standard deviation (NaN of a single seed) are known."""
     if np.isnan(sd):
@@ -58,15 +64,22 @@ def of_summary(mean: float, sd: float, n: int) -> Value:
     return Value(tuple(mean + sd * apart / apart.std(ddof=1)))
 
 
+def text(value: Value | float | None, digits: int = 1, count: bool = False) -> str:
+    """A value or a number as a cell, which is empty without one."""
+    if isinstance(value, Value):
+        return value.text(digits, count)
+    return "" if pd.isna(value) else f"{value:z.{digits}f}"
+
+
 def difference(one: Value | None, other: Value | None, digits: int = 3) -> str:
     """Of the means ± its standard error; * if its 95% interval (Welch's t) excludes zero."""
     if not (one and other):
         return ""
-    text, error = f"{one.centre - other.centre:+z.{digits}f}", standard_error(one, other)
+    centre, error = f"{one.centre - other.centre:+z.{digits}f}", standard_error(one, other)
     if error is None:
-        return text
+        return centre
     test = stats.ttest_ind(one.numbers, other.numbers, equal_var=False)
-    return f"{text} ± {error:.{digits}f}" + ("*" if test.pvalue < 0.05 else "")
+    return f"{centre} ± {error:.{digits}f}" + ("*" if test.pvalue < 0.05 else "")
 
 
 def standard_error(one: Value, other: Value) -> float | None:
@@ -74,19 +87,3 @@ def standard_error(one: Value, other: Value) -> float | None:
     if one.spread is None or other.spread is None:
         return None
     return math.hypot(one.spread / len(one.numbers) ** 0.5, other.spread / len(other.numbers) ** 0.5)
-
-
-def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool = False) -> Value | None:
-    """The value of the seeds that have a number; None if none has."""
-    found = tuple(float(number) for number in numbers if not pd.isna(number))
-    return Value(found, expected, median) if found else None
-
-
-def number(value: float | None, digits: int = 1, missing: str = "") -> str:
-    """A single number as a cell."""
-    return missing if value is None else f"{value:z.{digits}f}"
-
-
-def table(rows: Iterable, columns: Mapping[str, Callable[..., str]]) -> pd.DataFrame:
-    """A table of text; each column is a function of a row."""
-    return pd.DataFrame([[cell(row) for cell in columns.values()] for row in rows], columns=list(columns))

@@ -1,7 +1,7 @@
 """Values over seeds as texts."""
 
 import numpy as np
-from lib.tables import Value, difference, number, over_seeds, table
+from lib.tables import Value, difference, over_seeds, text
 from scipy import stats
 
 
@@ -36,10 +36,8 @@ def test_a_difference_of_means_has_its_standard_error():
     assert difference(one, one, 1) == "+0.0" and difference(one, None) == ""
 
 
-def test_numbers_of_the_paper():
-    assert number(80.95) == "81.0" and number(1.62, 2) == "1.62" and number(None, missing="-") == "-"
-
-
-def test_a_table_has_a_cell_for_each_row_and_column():
-    found = table([1, 2], {"n": str, "": lambda n: f"{n**2}"})
-    assert list(found.columns) == ["n", ""] and found.to_numpy().tolist() == [["1", "1"], ["2", "4"]]
+def test_cells():
+    assert text(80.95) == "81.0" and text(1.62, 2) == "1.62" and text(None) == text(float("nan")) == ""
+    assert text(over_seeds([1.0, 2.0])) == "1.5 ± 0.7" and text(over_seeds([1.0, 2.0]), 1, True).endswith(
+        "(n=2)"
+    )

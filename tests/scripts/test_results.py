@@ -27,7 +27,7 @@ def test_every_number_of_the_prose_is_in_a_table_or_a_csv_file(name):
 
 
 def test_the_numbers_that_are_quoted_are_the_papers():
-    every = "".join(path.read_text() for path in (results.DOCS.parent / "configs" / "paper").glob("*.json"))
+    every = "".join(path.read_text() for path in (results.DOCS.parent / "configs" / "paper").glob("*.csv"))
     for number in PAPERS:
         assert re.search(rf"\b{number.rstrip('0')}0*\b", every), number
 

@@ -10,10 +10,19 @@ import pandas as pd
 
 from lib.files import RESULT
 from lib.glue.grids import Point
+from lib.glue.tasks import TASKS
+from lib.logs import read_log
+from lib.moleculenet.datasets import KNOWN
+from lib.study.runs import GLUE_TASKS
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
-STUDY = ["folder", "name", "seed", "rate", "lr", "measure", "task", "tuning_seed"]
-STUDY += ["updates", "mask_prob", "metric", "value"]
+STUDY = ("folder", "name", "rate", "seed", "tuning_seed")
+STUDY += ("measure", "metric", "mask_prob", "updates", "value")
+FINETUNINGS = ("model", "path", "table", "task", "seed", "expected")
+FINETUNINGS += ("point", "score", "from_mnli", "whole")  # of table 3
+FINETUNINGS += ("split", "test", "unreadable")  # of molecules; a hash of the test set
+HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}
+SQUAD, QUESTIONS = {"exact": "EM", "f1": "F1"}, 11_873  # of SQuAD 2.0's development set
 
 
 def read(path: Path, problems: list[str]) -> dict:
@@ -35,7 +44,7 @@ def numbers(content, prefix: str = "") -> Iterator[tuple[str, float]]:
 
 
 def measurements(content: dict) -> Iterator[dict]:
-    """A row for each number of a result of fs_plugins.analysis, a training or a fine-tuning."""
+    """A row for each number of a result of fs_plugins.analysis, or a training."""
     for checkpoint in content.get("rows", [content]):
         found = checkpoint.get("results", checkpoint)
         for one in found if isinstance(found, list) else [found]:
@@ -43,47 +52,92 @@ def measurements(content: dict) -> Iterator[dict]:
             yield from ({**at, "metric": name, "value": value} for name, value in numbers(one))
 
 
+def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
+    """A row for each accuracy of fine-tunings on GLUE: of a task, the mean of its development sets; of
+    each half of MNLI; and the average of the study's tasks with a seed that has all."""
+    seeds: dict[int, dict[str, float]] = {}
+    for result in filter(None, (read(path, problems) for path in paths)):
+        splits = {split: found["accuracy"] for split, found in result["metrics"].items() if split in HALVES}
+        scores = seeds.setdefault(result["seed"], {})
+        scores[result["task"]] = sum(splits.values()) / len(splits)
+        if result["task"] == "MNLI":
+            scores |= {HALVES[split]: score for split, score in splits.items()}
+    for seed, scores in seeds.items():
+        if scores.keys() >= set(GLUE_TASKS):
+            scores["Avg"] = sum(scores[task] for task in GLUE_TASKS) / len(GLUE_TASKS)
+        yield from ({"tuning_seed": seed, "metric": name, "value": value} for name, value in scores.items())
+
+
 def study(output: Path, problems: list[str]) -> pd.DataFrame:
-    """A row for each number of each finished pre-training in OUTPUT/study, with the columns STUDY."""
+    """A row for each number of each finished pre-training in OUTPUT/study, with the columns STUDY; the
+    measure is the name of its file, ``glue`` of fine-tunings, ``log`` of the records of the training."""
     rows = []
     for train in sorted((output / "study").glob("*/*/*/train.json")):
-        run, folder = read(train, problems).get("run") or {}, train.parent
-        about = {"folder": folder, **{name: run.get(name) for name in ("name", "seed", "rate", "lr")}}
-        paths = [*sorted(folder.glob("*.json")), *sorted(folder.glob("glue/*/*/*/result.json"))]
-        for path in paths if run else ():
-            try:
-                content, of = json.loads(path.read_text(encoding="utf-8")), {"measure": path.stem}
-                if path.name == "result.json":
-                    of |= {"task": content["task"], "tuning_seed": content["seed"]}
-                    content = {"metrics": content["metrics"]}
-                rows += [{**about, **of, **one} for one in measurements(content)]
-            except DAMAGED as error:
-                problems.append(f"{path} is damaged: {error!r}")
+        folder, run = train.parent, read(train, problems).get("run")
+        if not run:
+            continue
+        about = {"folder": folder, **{name: run[name] for name in ("name", "rate", "seed")}}
+        for path in sorted(set(folder.glob("*.json")) - {folder / "manifest.json"}):
+            rows += [{**about, "measure": path.stem, **one} for one in measurements(read(path, problems))]
+        tuned = accuracies(sorted(folder.glob("glue/*/*/*/result.json")), problems)
+        rows += [{**about, "measure": "glue", **one} for one in tuned]
+        for record in read_log(folder / "train.log"):
+            curve = {
+                name: record.get(name) for name in ("loss", "accuracy", "ppl") if record["kind"] == "train"
+            }
+            at = {**about, "measure": "log", "updates": record["update"]}
+            rows += [
+                {**at, "metric": name, "value": value} for name, value in curve.items() if value is not None
+            ]
     return pd.DataFrame(rows, columns=STUDY)
 
 
-def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
-    """A row for each fine-tuning or baseline below a model's folder.
+def title(task: str) -> str:
+    """The paper's name of a set of MoleculeNet; all others as they are."""
+    return KNOWN[task].title if task in KNOWN else task
 
-    Columns are the names in its file, joined by dots, and ``model``, ``path``, ``table`` and ``point`` (of a
-    grid, as text; "" in table 1).
+
+def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
+    """A row for each fine-tuning or baseline below a model's folder, with the columns FINETUNINGS.
+
+    Its numbers are in more columns, which are named as the paper's tables name them, such as ``MNLI-m``,
+    ``F1`` or ``BBBP``; in percent, but of a regression.
     """
-    rows = [dict.fromkeys(("model", "path", "table", "task", "seed", "point", "kind"))]
+    rows = []
     for path in sorted(folder.rglob(RESULT)):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            found = {key: value for key, [value] in pd.json_normalize(content).items()}
-            about = {"model": name, "path": path, "table": "table1" if "kind" in found else "table3"}
-            about["seed"] = int(content["seed"])
-            split, point = ("test", "") if "kind" in found else ("valid", _point(content))
-            score = content["metrics"][split][content["metric"]]
-            if score is None and point:
-                raise ValueError(f"no {content['metric']}")  # no point can be chosen
-            rows.append({**found, **about, "point": point})
+            about = {"model": name, "path": path, "task": content["task"], "seed": int(content["seed"])}
+            rows.append({**about, **(_molecules if "kind" in content else _texts)(content)})
         except DAMAGED as error:
             problems.append(f"{path} is damaged: {error!r}")
-    return pd.DataFrame(rows[1:], columns=list(dict.fromkeys(key for row in rows for key in row)))
+    columns = dict.fromkeys([*FINETUNINGS, *(key for row in rows for key in row)])
+    return pd.DataFrame(rows, columns=list(columns))
 
 
-def _point(content: dict) -> str:
-    return Point(**{key: str(value) for key, value in content["manifest"]["settings"]["point"].items()}).key
+def _texts(content: dict) -> dict:
+    """Of GLUE or SQuAD."""
+    task, metrics, manifest = content["task"], content["metrics"], content["manifest"]
+    point = Point(**{key: str(value) for key, value in manifest["settings"]["point"].items()}).key
+    found = {"table": "table3", "point": point, "score": float(metrics["valid"][content["metric"]])}
+    found["from_mnli"] = bool(manifest["inputs"].get("init_from"))
+    if task not in TASKS:
+        found["whole"] = metrics["valid"].get("total") == QUESTIONS
+        return found | {column: metrics["valid"][metric] for metric, column in SQUAD.items()}
+    rows, one = content["rows"], TASKS[task]
+    found["whole"] = all(rows[split] == one.official[split] for split in ("train", *one.valid_splits))
+    columns = HALVES if task == "MNLI" else {"valid": task}
+    return found | {column: 100 * metrics[split][one.metric] for split, column in columns.items()}
+
+
+def _molecules(content: dict) -> dict:
+    """Of MoleculeNet; a metric that cannot be computed is null."""
+    test, auc = content["metrics"]["test"], content["kind"] == "classification"
+    found = {
+        "table": "table1" if auc else "regressions",
+        "point": "",
+        "split": content.get("split", {}).get("kind"),
+    }
+    found |= {"unreadable": test.get("unreadable", 0), "test": test.get("rows_sha256")}
+    score = test[content["metric"]]
+    return found | {title(content["task"]): 100 * score if auc and score is not None else score}

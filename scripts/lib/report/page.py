@@ -1,15 +1,15 @@
-"""A report: sections of text, tables and pictures, as Markdown and as one self-contained HTML page."""
+"""A report: Markdown with its pictures beside it, and the same as one self-contained HTML page."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader
+from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
 from lib import figures
@@ -18,13 +18,18 @@ from lib.files import atomic
 PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
 _LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
-
-# text; remarks; a table of text, in which our models end in "(ours)"; names of pictures -> figures or PNGs
-Block = str | list[str] | pd.DataFrame | dict[str, Figure | Path]
+_HTML = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><style>
+{style}</style></head><body><main>
+<nav>{links}</nav>
+{body}</main></body></html>
+"""
 
 
 def markdown(text: object) -> str:
-    """Plain text as Markdown."""
+    """Plain text as Markdown; the name of one of our models in bold."""
     escaped = _LIST.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", " ".join(str(text).split())))
     return f"**{escaped}**" if escaped.endswith("(ours)") else escaped
 
@@ -36,36 +41,51 @@ def markdown_table(table: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading, what stands under it, and the sections below it."""
+@dataclass
+class Page:
+    """A report, to which headings, plain text, tables and pictures are added one after another."""
 
     title: str
-    blocks: list[Block] = field(default_factory=list)
-    sections: list[Section] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    pictures: dict[str, Figure | Path] = field(default_factory=dict)  # by the name of their PNG
 
-    def all(self, level: int = 1) -> Iterator[tuple[int, Section]]:
-        """This section and those below it, with the level of their headings."""
-        yield level, self
-        for section in self.sections:
-            yield from section.all(level + 1)
+    def heading(self, level: int, text: str) -> None:
+        self.parts.append(f"{'#' * level} {markdown(text)}")
 
-    def render(self, template: str, pictures: dict[str, bytes]) -> str:
-        """By report.md.j2 or report.html.j2, with the PNG of each picture."""
-        environment = Environment(
-            loader=FileSystemLoader(Path(__file__).parent),
-            autoescape=template.endswith("html.j2"),
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        environment.filters |= {"markdown": markdown, "markdown_table": markdown_table}
-        environment.filters["base64"] = lambda png: base64.b64encode(png).decode()
-        environment.filters["alt"] = lambda one: (
-            one.stem if isinstance(one, Path) else one.axes[0].get_title()
-        )
-        environment.tests["table"] = lambda block: isinstance(block, pd.DataFrame)
-        return environment.get_template(template).render(page=self, pictures=pictures, folder=PICTURES)
+    def text(self, text: str) -> None:
+        self.parts += [markdown(text)] if text else []
+
+    def list(self, lines: list[str]) -> None:
+        if lines:
+            self.parts.append("\n".join(f"- {markdown(line)}" for line in lines))
+
+    def table(self, table: pd.DataFrame) -> None:
+        self.parts.append(markdown_table(table))
+
+    def picture(self, name: str, picture: Figure | Path) -> None:
+        about = picture.stem if isinstance(picture, Path) else picture.axes[0].get_title()
+        self.pictures[f"{PICTURES}/{name}.png"] = picture
+        self.parts.append(f"![{markdown(about)}]({PICTURES}/{name}.png)")
+
+    def html(self, pictures: dict[str, bytes]) -> str:
+        """Rendered from the Markdown, with links to its sections at the top and the PNGs inside."""
+        parser, links = MarkdownIt().enable("table"), []
+        tokens = parser.parse(self.markdown())
+        for i, token in enumerate(tokens):
+            if token.type == "heading_open":
+                token.attrSet("id", f"section-{i}")
+                title = parser.renderer.render(tokens[i + 1 : i + 2], parser.options, {})
+                links.append(f'<a class="{token.tag}" href="#section-{i}">{title}</a>')
+            for child in token.children or ():
+                if child.type == "image":
+                    png = base64.b64encode(pictures[child.attrGet("src")]).decode()
+                    child.attrSet("src", f"data:image/png;base64,{png}")
+        body = parser.renderer.render(tokens, parser.options, {})
+        style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+        return _HTML.format(title=escape(self.title), style=style, links="\n".join(links), body=body)
+
+    def markdown(self) -> str:
+        return "\n\n".join([f"# {markdown(self.title)}", *self.parts]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
         """Writes report.md, its pictures and report.html; returns the paths of the two reports.
@@ -73,17 +93,14 @@ class Section:
         Raises:
             UserError: if they cannot be written.
         """
-        blocks = [block for _, section in self.all() for block in section.blocks if isinstance(block, dict)]
         pictures = {
             name: one.read_bytes() if isinstance(one, Path) else figures.png(one)
-            for block in blocks
-            for name, one in block.items()
+            for name, one in self.pictures.items()
         }
-        files = {f"{PICTURES}/{name}.png": png for name, png in pictures.items()}
-        files |= {name: self.render(f"{name}.j2", pictures).encode() for name in ("report.md", "report.html")}
+        texts = {"report.md": self.markdown().encode(), "report.html": self.html(pictures).encode()}
         if pictures:
             (folder / PICTURES).mkdir(exist_ok=True)
-        for name, content in files.items():
+        for name, content in {**pictures, **texts}.items():
             with atomic(folder / name, "wb") as file:
                 file.write(content)
         return [folder / "report.md", folder / "report.html"]

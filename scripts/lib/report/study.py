@@ -1,49 +1,29 @@
-"""What a study's folder holds: values of runs over seeds, and why there are none.
+"""The study of [MASK]: each figure, table and comparison as a section of the report.
 
-settings.json           targets and seeds that the workflow was asked for, size, data
-study/NAME/lr-RATE/seed-N/
-    manifest.json, train.json   what a pre-training is made of, and its outcome; train.log: its curve
-    MEASURE.json                measurements; glue/TASK/table6/seed-N/result.json: fine-tunings
+What a target shows stands in scripts/workflow/targets.csv, where a number is found and how it is written in
+numbers.csv, and the paper's numbers in configs/paper/study.csv.
+
+study/NAME/lr-RATE/seed-N/{manifest,train,MEASURE}.json, train.log, glue/TASK/table6/seed-N/result.json
 study/NAME/best.json    the best learning rate of a run, and the seed that chose it
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
-from lib.glue.tasks import TASKS
-from lib.logs import read_log
+from lib import figures
+from lib.files import CONFIGS
 from lib.report import frame
-from lib.study.results import SEEDS, STUDY
-from lib.study.runs import GLUE_TASKS, PROBE_MASK_PROB, Run, Target, targets
-from lib.tables import Value, over_seeds
+from lib.report.page import Page
+from lib.study.results import EXAMPLE, SEEDS, STUDY
+from lib.study.runs import WORKFLOW, Run, Target, targets
+from lib.tables import Value, over_seeds, text
 
-OWN = "own"  # the mask probability that a model was trained with
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number of each run.
-
-    Attributes:
-        title: with the unit.
-        measure: the file that it comes from.
-        metric: its name there; of several checkpoints the last counts.
-        digits: shown.
-        scale: times the file's.
-        mask_prob: that it was measured at, or OWN; None: any.
-    """
-
-    title: str
-    measure: str
-    metric: str
-    digits: int = 1
-    scale: float = 1
-    mask_prob: float | str | None = None
+NUMBERS = {row.number: row for row in pd.read_csv(WORKFLOW / "numbers.csv").itertuples(index=False)}
+PAPER = pd.read_csv(CONFIGS / "paper" / "study.csv", index_col="run")
 
 
 class Study:
@@ -63,90 +43,97 @@ class Study:
         table = self.settings.get("runs_table")
         self.targets: dict[str, Target] = targets(table and Path(table))
         known = {run.name for target in self.targets.values() for run in target.runs}
-        self.rates = {
-            name: frame.read(output / f"study/{name}/best.json", problems) for name in sorted(known)
-        }
-        self.all = frame.study(output, problems)
-        tuned = set(self.all["name"][self.all["rate"] == "best"])
-        wanted = self.all["name"].map(lambda name: "best" if name in tuned else "default")
-        self.frame = self.all[self.all["rate"] == wanted]
-        for name in sorted(set(self.all["name"]) - known):
-            problems.append(f"{output / 'study' / name} is not used: {name} is in no table of runs")
-
-    def folders(self, run: Run) -> list[Path]:
-        """Of the finished pre-trainings of a run that count, by seed."""
-        return list(dict.fromkeys(self.frame["folder"][self.frame["name"] == run.name]))
-
-    def missing(self, run: Run) -> str:
-        """What stands in a cell that has no number."""
-        begun = {path.name for path in (self.output / STUDY / run.name).glob("lr-*")}
-        if self.folders(run):
-            return "not measured"
-        if begun - {"lr-default"} and not self.rates[run.name]:
-            return "rate not chosen"
-        return "unfinished" if begun else "not run"
-
-    def expected(self, run: Run, fine_tuned: bool = False) -> int:
-        """Seeds that were asked for; 0 if that is not known."""
-        seeds = set(self.settings.get("seeds", ())) - {self.rates[run.name].get("seed")}
-        return len(seeds) * (len(self.settings.get("finetune_seeds") or SEEDS[STUDY]) if fine_tuned else 1)
-
-    def rows(self, run: Run, number: Number) -> pd.DataFrame:
-        """The rows of the frame with a number; of several checkpoints all."""
-        found = self.frame[(self.frame["name"] == run.name) & (self.frame["measure"] == number.measure)]
-        found = found[found["metric"] == number.metric]
-        wanted = run.own_mask_prob if number.mask_prob == OWN else number.mask_prob
-        found = found if wanted is None else found[found["mask_prob"] == wanted]
-        return found.assign(value=found["value"] * number.scale)
-
-    def value(self, run: Run, number: Number) -> Value | None:
-        """Over seeds."""
-        last = self.rows(run, number).sort_values("updates").groupby("seed").last()
-        return over_seeds(last["value"], self.expected(run))
-
-    def cell(self, run: Run, number: Number) -> str:
-        """The value as text, or what is missing."""
-        value = self.value(run, number)
-        return value.text(number.digits) if value else self.missing(run)
-
-    def glue(self, run: Run, task: str) -> Value | None:
-        """Accuracy in percent over seeds of pre-training and fine-tuning, of each fine-tuning's best epoch.
-
-        Args:
-            task: ``MNLI`` is the mean of matched and mismatched, ``MNLI-m`` and ``MNLI-mm`` are each of them;
-                ``Avg`` is the mean over the four tasks, of the seeds that have all.
-        """
-        name, _, half = task.partition("-")
-        scores = []
-        for one in GLUE_TASKS if name == "Avg" else (name,):
-            splits = {"m": ("valid",), "mm": ("valid1",)}.get(half, TASKS[one].valid_splits)
-            metrics = [f"metrics.{split}.accuracy" for split in splits]
-            found = self.frame[(self.frame["name"] == run.name) & (self.frame["task"] == one)]
-            found = found[found["metric"].isin(metrics)].groupby(["seed", "tuning_seed"])["value"]
-            scores.append(100 * found.mean())
-        return over_seeds(
-            pd.concat(scores, axis=1).dropna().mean(axis=1), self.expected(run, fine_tuned=True)
-        )
-
-    def curve(self, run: Run) -> pd.DataFrame:
-        """The training records of a run's log, of its first seed that has some."""
-        logs = (read_log(folder / "train.log") for folder in self.folders(run))
-        found = ([one for one in records if one["kind"] == "train"] for records in logs)
-        return pd.DataFrame(next(filter(None, found), []))
+        best = {name: frame.read(output / STUDY / name / "best.json", problems) for name in known}
+        self.rates = {name: found for name, found in best.items() if found}
+        every = frame.study(output, problems)
+        tuned = every["name"].map(set(every["name"][every["rate"] == "best"]).__contains__)
+        self.frame = every[every["rate"] == tuned.map({True: "best", False: "default"})]
+        for name in sorted(set(every["name"]) - known):
+            problems.append(f"{output / STUDY / name} is not used: {name} is in no table of runs")
 
     @cached_property
     def has_glue(self) -> bool:
         """Whether the study fine-tunes; otherwise its quality is the probe's."""
-        return bool(self.settings.get("glue")) or self.frame["task"].notna().any()
+        return bool(self.settings.get("glue")) or (self.frame["measure"] == "glue").any()
+
+    def rows(self, run: Run, key: str) -> pd.DataFrame:
+        """The rows of the frame with a number of a run, in the order of updates."""
+        one = NUMBERS[key]
+        rows = self.frame[(self.frame["name"] == run.name) & (self.frame["measure"] == one.measure)]
+        rows = rows[rows["metric"] == one.metric]
+        if not pd.isna(one.mask_prob):
+            p = run.own_mask_prob if one.mask_prob == "own" else float(one.mask_prob)
+            rows = rows[rows["mask_prob"] == p]
+        return rows.assign(value=rows["value"] * one.scale).sort_values("updates", kind="stable")
+
+    def last(self, run: Run, key: str) -> pd.DataFrame:
+        """Those of the last checkpoint, a row for each seed."""
+        return self.rows(run, key).drop_duplicates(["seed", "tuning_seed"], keep="last")
+
+    def value(self, run: Run, key: str) -> Value | None:
+        """Over seeds."""
+        chooser = self.rates.get(run.name, {}).get("seed")
+        seeds = len(set(self.settings.get("seeds", ())) - {chooser})
+        if NUMBERS[key].measure == "glue":
+            seeds *= len(self.settings.get("finetune_seeds") or SEEDS[STUDY])
+        return over_seeds(self.last(run, key)["value"], seeds)
+
+    def curve(self, run: Run, key: str) -> dict[float, Value]:
+        """Over seeds, by updates."""
+        return {n: Value(tuple(one)) for n, one in self.rows(run, key).groupby("updates")["value"]}
 
 
-def probe(own: bool = False) -> tuple[Number, Number]:
-    """Recovery of masked tokens, in percent and in bits, at 15% or at the model's own share."""
-    at, where = (OWN, "the model's own p") if own else (PROBE_MASK_PROB, f"p = {PROBE_MASK_PROB:.0%}")
-    recovered = Number(f"recovered at {where}, %", "probe", "accuracy", 1, 100, at)
-    return recovered, Number(f"bits at {where}", "probe", "bits", 3, 1, at)
+def add_target(page: Page, study: Study, target: Target, place: str) -> None:
+    """The table and the pictures of a figure or table of the paper.
+
+    Args:
+        place: how the pictures' names begin.
+    """
+    if "example" in target.measures:
+        return add_example(page, study, target, place)
+    runs, shown = target.runs, target.numbers
+    if target.without_glue and not study.has_glue:
+        shown = target.without_glue
+    papers = PAPER.reindex([run.name for run in runs]).dropna(axis="columns", how="all")
+    columns = {"model": [run.label for run in runs], "k": [f"{run.k}" for run in runs]}
+    columns["p"] = [figures.percent(run.p) for run in runs]
+    if target.picture == "grid":
+        columns["p^k"] = [f"{100 * run.p**run.k:.2f}%" for run in runs]
+    for key in dict.fromkeys([*target.numbers, *shown]):
+        number, values = NUMBERS[key], {}
+        if key in papers and key in target.numbers:
+            values["paper"] = {run: over_seeds([papers.at[run.name, key]]) for run in runs}
+        if key in shown:
+            values["ours"] = {run: study.value(run, key) for run in runs}
+        for who, found in values.items():
+            cells = [text(one, number.digits, count=True) or "-" for one in found.values()]
+            columns[f"{number.title}: {who}"] = cells
+        if target.picture == "curves":
+            add_curves(page, study, target, key, f"{place}-{key}")
+        elif target.picture == "lines":
+            lines: dict[str, dict] = {run.label: {} for run in runs}
+            for run, one in values["ours"].items():
+                lines[run.label] |= {100 * run.p: one} if one else {}
+            page.picture(f"{place}-{key}", figures.lines(lines, number.title, "p, %"))
+        for who, found in values.items() if target.picture == "grid" else ():
+            cells = {(run.k, run.p): one and one.centre for run, one in found.items()}
+            picture = figures.heatmap(cells, f"{number.title}: {who}", number.digits)
+            page.picture(f"{place}-{key}-{who}", picture)
+    page.table(pd.DataFrame(columns))
 
 
-HOURS = Number("GPU hours, ours", "train", "gpu_seconds", 3, 1 / 3600)
-ENTROPY = Number("bits: mean over states", "entropy", "entropy", 2)
-POSTERIOR = Number("weighted by the posterior", "entropy", "entropy_posterior", 2)
+def add_example(page: Page, study: Study, target: Target, place: str) -> None:
+    """The picture and the page of scripts/explore.py, of the first model that has them."""
+    [run] = target.runs
+    for path in sorted((study.output / STUDY / run.name).glob(f"*/*/{EXAMPLE}"))[:1]:
+        if target.picture:
+            page.picture(place, path.with_name(target.picture))
+        page.text(f"To explore: {path}")
+
+
+def add_curves(page: Page, study: Study, target: Target, key: str, place: str) -> None:
+    """A number over updates, a picture for each p."""
+    for p in dict.fromkeys(run.p for run in target.runs):
+        curves = {run.label: study.curve(run, key) for run in target.runs if run.p == p}
+        title = f"{NUMBERS[key].title} (p = {figures.percent(p)})"
+        page.picture(f"{place}-p{p:g}", figures.lines(curves, title, "updates"))

@@ -4,7 +4,7 @@ Columns of a table of runs: ``name`` (of its folder), ``targets`` (the figures, 
 need it), ``label`` (what a reader calls it, without its p), ``model`` (of configs/model/), ``k``, ``p``;
 ``times`` (as many updates as the others; 1 if empty), ``flags`` (more of fairseq-train's) and ``rates``
 (learning rates to try, instead of the setting ``rates``), which may be empty. targets.csv has each target's
-title and what is measured of its runs; the measures of a target that is not there are DEFAULT_MEASURES.
+title, what is measured of its runs and what is shown; a comparison that is not there is like ``graphs``.
 
 The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the batches and the loss of
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
@@ -12,8 +12,9 @@ fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +28,7 @@ REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", 
 LARGEST_K = 16
 PROBE_MASK_PROB = 0.15  # of the tokens, in the probe
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of the paper's study
-DEFAULT_MEASURES = ("probe", "curve", "joint", "states")
+LIKE = "graphs"  # the target that a comparison of one's own is like
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,7 @@ class Run:
     """A row of a table of runs; with ``lr`` and ``seed`` one pre-training of it.
 
     Attributes:
-        times: as many updates as the others.
-        flags: fairseq-train's, besides those of model, size and settings.
-        rates: learning rates to try; none: those of the settings.
-        lr: a rate to try, ``best`` for the best of those, or ``default`` for the size's.
+        lr: one of ``rates`` to try, ``best`` for the best of those, or ``default`` for the size's.
     """
 
     name: str
@@ -64,24 +62,39 @@ class Run:
         return self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_MASK_PROB
 
     @property
-    def is_mlm(self) -> bool:
-        """Whether it is the vanilla MLM."""
-        return self.model == "mlm" or (self.model == "repeated-mlm" and self.k == 1)
-
-    @property
     def of_molecules(self) -> bool:
         """Whether it is trained on ``smiles``, for table 1."""
         return "table1" in self.targets
 
+    def as_json(self) -> str:
+        """For train.json."""
+        return json.dumps({**asdict(self), "own_mask_prob": self.own_mask_prob})
+
 
 @dataclass(frozen=True)
 class Target:
-    """A figure, table or comparison: its runs and what is measured of them."""
+    """A figure, table or comparison.
+
+    Attributes:
+        runs: that it needs.
+        measures: what is measured of them.
+        numbers: of scripts/workflow/numbers.csv, that the report shows; ``without_glue``: instead of these.
+        picture: ``grid``, ``lines`` or ``curves``, if it is a figure; of an example, the name of its PNG.
+    """
 
     name: str
     title: str
     runs: tuple[Run, ...]
     measures: tuple[str, ...]
+    numbers: tuple[str, ...]
+    without_glue: tuple[str, ...]
+    picture: str
+    note: str
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Of GLUE, whose accuracies are among the numbers."""
+        return tuple(task for task in GLUE_TASKS if {task, f"{task}-m"} & {*self.numbers})
 
     @property
     def of_the_paper(self) -> bool:
@@ -106,31 +119,31 @@ def read_runs(path: Path) -> list[Run]:
     if wrong := set(REQUIRED) - set(rows) or set(rows) - {*REQUIRED, *OPTIONAL}:
         known = ", ".join((*REQUIRED, *OPTIONAL))
         raise UserError(f"{path}: column {min(wrong)}: a table of runs has {known}")
-    runs = [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]
     if (twice := rows["name"][rows["name"].duplicated()]).size:
         raise UserError(f"{path} has two runs named {twice.iloc[0]}: give each its own name")
-    return runs
+    return [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]
 
 
 def _run(row: dict[str, str], where: str) -> Run:
     models = sorted(path.stem for path in (CONFIGS / "model").glob("*.flags"))
-    targets, flags, rates = (tuple(row.get(name, "").split()) for name in ("targets", "flags", "rates"))
+    lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "flags", "rates")}
     try:
-        k, p, times = int(row["k"]), float(row["p"]), float(row.get("times") or 1)
-        rates = tuple(map(float, rates))
+        numbers = {"k": int(row["k"]), "p": float(row["p"]), "times": float(row.get("times") or 1)}
+        lists["rates"] = tuple(map(float, lists["rates"]))
     except ValueError as error:
         raise UserError(f"{where}: {error}") from None
+    run = Run(row["name"], label=row.get("label") or row["name"], model=row["model"], **lists, **numbers)
     for wrong, message in (
-        (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", row["name"]), "name: use letters, digits, . - _"),
-        (not targets, "no targets: name the comparison that it belongs to"),
-        (row["model"] not in models, f"unknown model {row['model']!r}: choose one of {', '.join(models)}"),
-        (not 1 <= k <= LARGEST_K, f"k = {k}: give a whole number from 1 to {LARGEST_K}"),
-        (not 0 < p < 1, f"p = {p:g}: give a share between 0 and 1, such as 0.15"),
-        (not times > 0 or min(rates, default=1.0) <= 0, "times and rates are numbers above 0"),
+        (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run.name), "name: use letters, digits, . - _"),
+        (not run.targets, "no targets: name the comparison that it belongs to"),
+        (run.model not in models, f"unknown model {run.model!r}: choose one of {', '.join(models)}"),
+        (not 1 <= run.k <= LARGEST_K, f"k = {run.k}: give a whole number from 1 to {LARGEST_K}"),
+        (not 0 < run.p < 1, f"p = {run.p:g}: give a share between 0 and 1, such as 0.15"),
+        (min((run.times, *run.rates)) <= 0, "times and rates are numbers above 0"),
     ):
         if wrong:
-            raise UserError(f"{where}: {row['name']}: {message}")
-    return Run(row["name"], targets, row.get("label") or row["name"], row["model"], k, p, times, flags, rates)
+            raise UserError(f"{where}: {run.name}: {message}")
+    return run
 
 
 @cache
@@ -140,15 +153,14 @@ def targets(more: Path | None = None) -> dict[str, Target]:
     Raises:
         UserError: of :func:`read_runs`, or if both tables have a run or a target of one name.
     """
-    runs = read_runs(WORKFLOW / "runs.csv")
+    runs, added = read_runs(WORKFLOW / "runs.csv"), read_runs(more) if more else []
     about = pd.read_csv(WORKFLOW / "targets.csv", index_col="target", keep_default_na=False)
-    added = read_runs(more) if more else []
     for run in added:
         if clash := ({run.name} & {run.name for run in runs}) or (set(run.targets) & set(about.index)):
             raise UserError(f"{more}: {min(clash)} stands in scripts/workflow/ too: choose another name")
     found = {}
     for name in dict.fromkeys([*about.index, *(target for run in added for target in run.targets)]):
-        title, measures = about.loc[name] if name in about.index else (name, " ".join(DEFAULT_MEASURES))
-        chosen = tuple(run for run in [*runs, *added] if name in run.targets)
-        found[name] = Target(name, title, chosen, tuple(measures.split()))
+        row = dict(about.loc[name]) if name in about.index else {**about.loc[LIKE], "title": name}
+        row |= {column: tuple(row[column].split()) for column in ("measures", "numbers", "without_glue")}
+        found[name] = Target(name, runs=tuple(run for run in [*runs, *added] if name in run.targets), **row)
     return found

@@ -1,9 +1,9 @@
 """Folders of results as the workflow and the scripts leave them, and reading a report's tables."""
 
 import json
+import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from lib.glue.tasks import TASKS
 
@@ -59,32 +59,21 @@ def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
     return {"updates": 100, "gpu_seconds": seconds, "corrupted": measured, **cost, **more}
 
 
-def blocks_of(section, kind) -> list:
-    """The blocks of one kind of a section and of those below it."""
-    found = [block for block in section.blocks if isinstance(block, kind)]
-    return found + [block for below in section.sections for block in blocks_of(below, kind)]
-
-
-def rows_of(table: pd.DataFrame) -> dict[str, list[str]]:
-    """The rows of a table by their first cell."""
-    return {row[0]: list(row[1:]) for row in table.to_numpy().tolist()}
-
-
-def record(blocks, *cells) -> dict[str, str]:
-    """The one row of the tables that begins with these cells, by its columns."""
-    tables = [block for block in blocks if isinstance(block, pd.DataFrame)]
-    [found] = [
-        one
-        for table in tables
-        for one in table.to_dict("records")
-        if list(one.values())[: len(cells)] == list(cells)
-    ]
+def records(page) -> list[dict[str, str]]:
+    """The rows of all tables of a page, by the heads of their columns."""
+    found, head = [], None
+    for part in page.parts:
+        lines = [line[2:-2].split(" | ") for line in part.splitlines() if line.startswith("| ")]
+        lines = [[re.sub(r"\\(.)|\*\*", r"\1", cell) for cell in line] for line in lines]
+        head = lines[0] if lines else head
+        found += [dict(zip(head, line, strict=True)) for line in lines[2:]]
     return found
 
 
-def row(blocks, *cells) -> list[str]:
-    """The cells of that row."""
-    return list(record(blocks, *cells).values())
+def record(page, *cells) -> dict[str, str]:
+    """The one row that begins with these cells."""
+    [found] = [one for one in records(page) if list(one.values())[: len(cells)] == list(cells)]
+    return found
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 import math
 import statistics
 
-import pandas as pd
 import pytest
-from lib.report import study_tables
+from lib.report.comparisons import add_comparison
+from lib.report.page import Page
 from lib.report.study import Study
 
-from tests.lib.report.conftest import blocks_of, record, trained, write
+from tests.lib.report.conftest import record, records, trained, write
 
 
 def measured(p=0.387, **means):
@@ -28,13 +28,13 @@ def pretrained(add):
 
 @pytest.fixture
 def comparison(tmp_path, problems):
-    """The section of ``states``."""
+    """A report of ``states``."""
 
     def built(*seeds):
         write(tmp_path / "settings.json", {"targets": ["states"], "seeds": seeds})
-        whole = study_tables.section(Study(tmp_path, problems), "The study")
-        [found] = [one for one in whole.sections if one.title.startswith("Comparison: States that differ")]
-        return found
+        page, study = Page("States"), Study(tmp_path, problems)
+        add_comparison(page, study, study.targets["states"], "states")
+        return page
 
     return built
 
@@ -57,29 +57,27 @@ def test_leads_are_over_the_other_seeds_at_equal_updates_and_at_equal_flops(
         pretrained("exlm-lattice-p38", "best", seed, joint, flops=20.0)
     for name in ("mlm-p38", "mlm-p38-x4", "exlm-lattice-p38"):
         chosen(tmp_path, name, 4e-3, {"0.002": 3.0, "0.004": 2.0})
-    rates, table = blocks_of(comparison(1, 2, 3, 4), pd.DataFrame)
-    assert record([rates], "lattice", "38.7%")["remark"] == "the highest rate tried is best"
-    assert (record([rates], "lattice", "38.7%")["0.002"], record([rates], "local", "38.7%")["0.002"]) == (
-        "3.000",
-        "",
-    )
-    found = record([table], "38.7%", "lattice")
+    page = comparison(1, 2, 3, 4)
+    assert record(page, "lattice", "38.7%")["0.002"] == "3.000"
+    assert record(page, "local", "38.7%")["0.002"] == ""
+    found = record(page, "38.7%", "lattice")
     assert found["learning rate"] == "0.004" and found["FLOPs, times the MLM's"] == "2.00"
     assert found["joint bits per masked token"] == "1.350 ± 0.132" and found["seeds"] == "3"
     error = math.sqrt(statistics.variance(ours.values()) / 3 + 0.01 / 3)
     assert found["lead, same updates"] == f"{2.3 - 1.35:+.3f} ± {error:.3f}*"
     assert found["lead, equal FLOPs"] == f"{1.8 - 1.35:+.3f} ± {error:.3f}*"
-    assert record([table], "38.7%", "MLM")["lead, same updates"] == "" and len(table) == 3
+    assert record(page, "38.7%", "MLM")["lead, same updates"] == ""
+    assert len([one for one in records(page) if "seeds" in one]) == 3
     assert problems == []
     lines = (tmp_path / "states.csv").read_text().splitlines()
     assert lines[0].startswith("name,label,p,k,seed,lr,updates,flops,commit,joint") and len(lines) == 1 + 9
+    assert lines[1].startswith("mlm-p38,MLM,0.387,1,2,0.004,100,10,c0ffee,2.2,")
 
 
 def test_runs_without_a_chosen_rate_count_at_the_sizes(tmp_path, add, comparison):
     for name, joint, flops in (("mlm-p38", 2.0, 1.0), ("mlm-p38-x2", 1.5, 2.0), ("exlm-p38", 1.75, 2.5)):
         add(name, train=trained(flops=flops, updates=10 * flops), joint=measured(joint=joint))
-    _, table = blocks_of(comparison(), pd.DataFrame)
-    found = record([table], "38.7%", "ExLM (paper)")
+    found = record(comparison(), "38.7%", "ExLM (paper)")
     assert found["lead, same updates"] == "+0.250" and found["lead, equal FLOPs"] == ""
 
 
@@ -87,10 +85,8 @@ def test_pictures_and_the_use_of_states(tmp_path, pretrained, comparison):
     states = [{"updates": u, **measured(second_state=0.5, divergence=d)} for u, d in ((50, 0.2), (100, 0.4))]
     for seed in (2, 3):
         pretrained("exlm-lattice-p38", "best", seed, 1.5, states={"rows": states})
-    chosen(tmp_path, "exlm-lattice-p38", 0.004, {"0.004": 1.5})
-    section = comparison()
-    found = record(blocks_of(section, pd.DataFrame)[1:], "38.7%", "lattice")
+    page = comparison()
+    found = record(page, "38.7%", "lattice")
     assert found["masks with a second state, %"] == "50.0 ± 0.0"
     assert found["divergence of a mask's states, bits"] == "0.40 ± 0.00"
-    pictures = [name for block in blocks_of(section, dict) for name in block]
-    assert pictures == ["states-flops-p0.387", "states-states-p0.387"]
+    assert {"pictures/states-flops-p0.387.png", "pictures/states-states-p0.387.png"} <= page.pictures.keys()

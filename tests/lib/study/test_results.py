@@ -9,8 +9,6 @@ from lib.command_line import UserError
 from lib.glue.tasks import TASKS
 from lib.study import results
 
-MODELS = ("exlm", "mlm")
-
 
 def needed(settings, target) -> list[str]:
     """In the output."""
@@ -57,7 +55,7 @@ def test_shared_runs_stand_once_with_all_their_measures(asked):
     assert needed(asked(only="k=4,p=0.15", seeds="3,5"), "figure12")[::2] == [
         f"study/exlm-k4-p0.15/lr-default/seed-{seed}/train.json" for seed in (3, 5)
     ]
-    with pytest.raises(UserError, match="only=k=3 leaves no run of figure4, which has k: 1, 2, 4, 8"):
+    with pytest.raises(UserError, match="only={.k.: 3} leaves no run of figure4, which has .*1, 2, 4, 8"):
         needed(asked(only="k=3"), "figure4")
 
 
@@ -200,8 +198,8 @@ def test_table_1(asked, sets, checkpoint):
     ("target", "given", "message"),
     [
         ("table2", {"size": "small"}, "table2 needs data=FOLDER"),
-        ("table3", {}, "table3 needs glue=FOLDER or squad=FOLDER"),
-        ("table3", {"glue": "glue-bin/MNLI-bin"}, "has no TASK-bin"),
+        ("table3", {}, "table3 needs glue=FOLDER .* or squad=FOLDER"),
+        ("table3", {"glue": "glue-bin/MNLI-bin"}, "table3 needs glue=FOLDER with a TASK-bin"),
         ("table3", {"glue": "glue-bin", "tasks": "RTE"}, "table3 needs data=FOLDER"),
         ("table1", {}, "table1 needs moleculenet=SET=FOLDER"),
         ("table1", {"moleculenet": "bace=glue-bin"}, "has no molecules.json"),
