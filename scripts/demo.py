@@ -107,8 +107,9 @@ def import_gradio():
 def run(args: argparse.Namespace, wait: bool = True):
     from fs_plugins.huggingface.restore import load_explorer
 
+    explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)
     gr = import_gradio()
-    demo = build(gr, load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device))
+    demo = build(gr, explorer)
     fonts = ["system-ui", "sans-serif"]  # by default, Gradio's pages fetch theirs from Google
     theme = gr.themes.Default(font=fonts, font_mono=["ui-monospace", "monospace"])
     demo.launch(
