@@ -110,19 +110,19 @@ def linear_probe(
     if shuffle is not None:
         fitted = np.random.default_rng(shuffle).permutation(fitted)
     if not values and len(set(fitted)) == 1:
-        said = np.full(test.sum(), fitted[0])
+        predicted = np.full(test.sum(), fitted[0])
     else:
         linear = Ridge() if values else LogisticRegression(max_iter=1000, tol=1e-3)
-        said = make_pipeline(StandardScaler(), linear).fit(vectors[~test], fitted).predict(vectors[test])
-    return score(said, labels[test], molecule[test], values=values)
+        predicted = make_pipeline(StandardScaler(), linear).fit(vectors[~test], fitted).predict(vectors[test])
+    return score(predicted, labels[test], molecule[test], values=values)
 
 
-def score(said: np.ndarray, labels: np.ndarray, molecule: np.ndarray, *, values: bool) -> Mean:
+def score(predicted: np.ndarray, labels: np.ndarray, molecule: np.ndarray, *, values: bool) -> Mean:
     """The share of right classes, or R^2, of atoms [A]."""
     numbers, cluster = np.unique(molecule, return_inverse=True)
-    parts = (said == labels, np.ones(len(labels)))
+    parts = (predicted == labels, np.ones(len(labels)))
     if values:
-        parts = ((said - labels) ** 2, (labels - labels.mean()) ** 2)
+        parts = ((predicted - labels) ** 2, (labels - labels.mean()) ** 2)
     meter = ClusteredMean()
     meter.add_sums(*(torch.from_numpy(np.bincount(cluster, part)) for part in parts))
     found = meter.result()
