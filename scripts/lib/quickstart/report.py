@@ -66,8 +66,7 @@ def draw(measured: pd.DataFrame):
         model: {x: Value((bits,)) for x, bits in zip(found["updates"], found["jointly"], strict=True)}
         for model, found in measured.groupby("model", sort=False)
     }
-    styles = {label: {"color": colour} for label, colour in zip(lines, figures.COLOURS, strict=False)}
-    return figures.lines(lines, "joint bits per masked token (validation)", "updates", styles=styles)
+    return figures.lines(lines, "joint bits per masked token (validation)", "updates")
 
 
 def main() -> None:
