@@ -48,6 +48,10 @@ class TextEncoder:
         ids = dictionary.indices
         self._ids = np.array([-1 if s in SPECIAL else ids.get(s, -1) for s in self.symbols], np.int64)
 
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__ = state
+        self.tokenizer.encode_special_tokens = True  # which a tokenizer forgets on its way to a worker
+
     def encode(self, texts: Sequence[str], places: Sequence[str]) -> list[np.ndarray]:
         """[T] int64 for each text: ids of the dictionary, without ``<s>`` and ``</s>``.
 
