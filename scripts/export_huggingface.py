@@ -8,66 +8,42 @@ with trust_remote_code=True. docs/huggingface.md has examples.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 from lib.command_line import argument_parser, run_main
 
 
-def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+def run(argv: list[str] | None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", type=Path, help="pre-trained, or fine-tuned on GLUE, SQuAD or molecules")
     add("folder", type=Path, help="the folder to make")
     add(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="folder of the pre-training's dict.txt (default: as trained)",
+        "--data", type=Path, metavar="DIR", help="folder of the pre-training's dict.txt (default: as trained)"
     )
-    add(
-        "--bpe",
-        nargs="+",
-        metavar="FILE",
-        help="how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a "
-        "tokenizer.json, smiles, or none for symbols between blanks (default: what lies beside the "
-        "dictionary)",
+    written = (
+        "how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a tokenizer.json, smiles, or "
+        "none for symbols between blanks (default: what lies beside the dictionary)"
     )
-    add(
-        "--pooling",
-        choices=("cls", "mean"),
-        default="cls",
-        help="of SentenceTransformer: the row of <s>, or the mean over all tokens, "
-        "<s> and </s> among them (default: cls)",
-    )
+    add("--bpe", nargs="+", metavar="FILE", help=written)
+    pooled = "of SentenceTransformer: the row of <s>, or the mean over all tokens (default: %(default)s)"
+    add("--pooling", choices=("cls", "mean"), default="cls", help=pooled)
     add("--name", help="of the model, for its card (default: the folder's)")
-    add("--license", help="of the model, for its card, such as mit (default: left open)")
+    add("--license", dest="licence", help="of the model, for its card, such as mit (default: left open)")
     add("--notes", type=Path, metavar="FILE", help="Markdown for the end of the card, such as results")
     add("--half", action="store_true", help="store the weights as float16, in half the space")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    args.notes = args.notes.read_text(encoding="utf-8") if args.notes else ""
 
-
-def run(args: argparse.Namespace) -> None:
     from fs_plugins.huggingface.export import export
 
-    folder = export(
-        args.checkpoint,
-        args.folder,
-        data=args.data,
-        bpe=args.bpe,
-        pooling=args.pooling,
-        name=args.name,
-        licence=args.license,
-        half=args.half,
-        notes=args.notes.read_text(encoding="utf-8") if args.notes else "",
-    )
+    folder = export(**vars(args))
     print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
 
 
 def main(argv: list[str] | None = None) -> int:
-    args = parse_arguments(argv)
-    return run_main(lambda: run(args), "\ninterrupted: nothing was written")
+    return run_main(lambda: run(argv), "\ninterrupted: nothing was written")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     configs, batch = ("", "--batch-size") if kind == "text" else ("smiles", "--max-tokens")
     if "--update-freq" in user and batch not in user:
         raise UserError(f"--update-freq needs {batch}, the batch of a step; see --help")
+
     given = {"--mask-prob": args.p and f"{args.p:g}", "--seed": args.seed}
     given |= dict.fromkeys(("--max-update", "--total-num-update"), args.updates)
     given = Flags({name: (str(value),) for name, value in given.items() if value is not None})
@@ -58,6 +59,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
         flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
     flags = model_flags(kind, args, flags) | flags
+
     workers, device_flags = devices(args)
     update = str(flags.whole(batch))
     if "--update-freq" in flags:
@@ -65,6 +67,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     else:
         flags |= step_flags(batch, args.tokens_per_gpu, flags, workers)
     flags |= device_flags | user.take(*device_flags)
+
     training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
     if args.print:
         from lib.cost import cost_text
