@@ -70,9 +70,8 @@ def report(folders: list[tuple[str, Path]]) -> Page:
         for table, part in pd.concat(tables, ignore_index=True).groupby("table"):
             add_table(page, table, part, grid)
     for i, study in enumerate(studies, 1):
-        several = len(studies) > 1
-        page.heading(2, f"The study of [MASK]{f': {study.output}' if several else ''}")
-        add_study(page, study, f"study{i}-" if several else "")
+        page.heading(2, f"The study of [MASK] in {study.output}")
+        add_study(page, study, f"study{i}-" if i > 1 else "")
     for path in settings:
         if "table9" in settings[path].get("targets", ()):
             add_table9(page, settings[path]["moleculenet"], problems)

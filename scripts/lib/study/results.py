@@ -62,9 +62,8 @@ def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
     check_glue(settings, tasks)
     for run in runs_of(settings, target):
         folder = Path(settings.output, STUDY, run.folder)
-        made = [one for one in MEASURES.index if one in measures]
-        made = [one for one in made if one != "states" or run.model not in NO_PATHS]
-        yield from (folder / f"{one}.json" for one in ("train", *made))
+        made = {"train", *measures} - ({"states"} if run.model in NO_PATHS else set())
+        yield from (folder / f"{one}.json" for one in ("train", *MEASURES.index) if one in made)
         if "example" in measures:
             yield folder / EXAMPLE
         for task in tasks:
