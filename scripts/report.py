@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pandas as pd
 from lib.command_line import UserError, argument_parser, run_main
-from lib.files import MANIFEST
 from lib.report import frame
 from lib.report.comparisons import add_comparison
 from lib.report.finetunings import add_table, add_table9
@@ -71,9 +70,8 @@ def report(folders: list[tuple[str, Path]]) -> Page:
         for table, part in pd.concat(tables, ignore_index=True).groupby("table"):
             add_table(page, table, part, grid)
     for i, study in enumerate(studies, 1):
-        several = len(studies) > 1
-        page.heading(2, f"The study of [MASK]{f': {study.output}' if several else ''}")
-        add_study(page, study, f"study{i}-" if several else "")
+        page.heading(2, f"The study of [MASK] in {study.output}")
+        add_study(page, study, f"study{i}-" if i > 1 else "")
     for path in settings:
         if "table9" in settings[path].get("targets", ()):
             add_table9(page, settings[path]["moleculenet"], problems)
@@ -84,18 +82,13 @@ def report(folders: list[tuple[str, Path]]) -> Page:
 
 
 def add_study(page: Page, study: Study, prefix: str) -> None:
-    """What a study is of, and each figure, table and comparison that was asked for.
+    """Each figure, table and comparison of a study that was asked for.
 
     Args:
         prefix: of the pictures' names.
     """
-    manifests = [frame.read(path, []) for path in sorted((study.output / STUDY).glob(f"*/*/*/{MANIFEST}"))]
-    about = {name: study.settings.get(name) for name in ("size", "data", "glue")}
-    about["pre-trainings"] = f"{study.frame['folder'].nunique()} finished of {len(manifests)} begun"
-    about["commit"] = ", ".join(sorted({one.get("commit", "unknown") for one in manifests}))
-    shown = [(name, f"{value}") for name, value in about.items() if value]
-    page.table(pd.DataFrame(shown, columns=["", " "]))
-    page.text(ABOUT)
+    finished = study.frame["folder"].nunique()
+    page.text(f"Size {study.settings.get('size')}, {finished} pre-trainings are finished. {ABOUT}")
     for name in study.settings.get("targets", ()):
         target = study.targets.get(name)
         if target and (target.of_the_study or not target.of_the_paper):

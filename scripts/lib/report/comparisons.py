@@ -16,9 +16,7 @@ from lib.study.runs import Target
 from lib.tables import Value, difference, over_seeds, text
 
 # what is shown of each run, if it was measured
-COLUMNS = ("joint", "marginal", "gain", "bits", "recovered", "valid", "second_state", "divergence")
-COLUMNS += ("own_share", "hydrogens", "charge")
-CURVES = {"curve": "curve", "states": "divergence"}  # measure -> number
+COLUMNS = ("joint", "marginal", "gain", "bits", "recovered", "second_state", "divergence", "own_share")
 
 
 def wide(study: Study, target: Target) -> pd.DataFrame:
@@ -55,7 +53,7 @@ def leads(data: pd.DataFrame, by: str = "p") -> pd.DataFrame:
         by: the column in which compared models agree.
     """
     rows, shown = [], [column for column in COLUMNS if column in data]
-    bits = shown[0] if shown else None
+    bits = shown[0]
     for group, part in data.groupby(by, sort=False):
         mlms = part[part["k"] == 1]
         mlm = mlms[mlms["updates"] == mlms["updates"].min()]
@@ -65,26 +63,26 @@ def leads(data: pd.DataFrame, by: str = "p") -> pd.DataFrame:
             values = {column: over_seeds(one[column]) for column in shown}
             for column, value in values.items():
                 row[NUMBERS[column].title] = text(value, NUMBERS[column].digits)
-            others = {"same updates": over_seeds(mlm[bits]) if bits else None}
+            others = {"same updates": over_seeds(mlm[bits])}
             if "flops" in part:
                 flops = one["flops"].mean()
                 row["FLOPs, times the MLM's"] = text(flops / mlm["flops"].mean(), 2)
-                others["equal FLOPs"] = at_flops(mlms, bits, flops) if bits else None
+                others["equal FLOPs"] = at_flops(mlms, bits, flops)
             for name, other in others.items():
                 is_mlm = (one["k"] == 1).all()
-                row[f"lead, {name}"] = "" if is_mlm or not bits else difference(other, values[bits])
+                row[f"lead, {name}"] = "" if is_mlm else difference(other, values[bits])
             rows.append(row)
     return pd.DataFrame(rows).fillna("")
 
 
 def rates(study: Study, target: Target) -> pd.DataFrame:
     """Bits by learning rate, of the seed that chose."""
-    rows, tried = [], {run: study.rates.get(run.name, {}).get("scores", {}) for run in target.runs}
-    columns = sorted({lr for scores in tried.values() for lr in scores}, key=float)
-    for run, scores in tried.items():
-        bits = {f"{float(lr):g}": text(-scores[lr], 3) if lr in scores else "" for lr in columns}
+    rows = []
+    for run in target.runs:
+        scores = study.rates.get(run.name, {}).get("scores", {})
+        bits = {f"{float(lr):g}": text(-score, 3) for lr, score in scores.items()}
         rows.append({"model": run.label, "p": figures.percent(run.p), **bits})
-    return pd.DataFrame(rows if columns else [])
+    return pd.DataFrame(rows).fillna("")
 
 
 def add_comparison(page: Page, study: Study, target: Target, place: str) -> None:
@@ -94,20 +92,18 @@ def add_comparison(page: Page, study: Study, target: Target, place: str) -> None
         place: how the pictures' names begin.
     """
     data = wide(study, target)
-    if data.empty:
+    if not (bits := next((column for column in COLUMNS if column in data), None)):
         return page.text("There are no results yet.")
     data.to_csv(study.output / f"{target.name}.csv", index=False, float_format="%.6g")
-    if len(tried := rates(study, target)):
-        page.text("Bits by learning rate, of the seed that chose:")
-        page.table(tried)
+    page.text("Bits by learning rate, if several were tried, of the seed that chose:")
+    page.table(rates(study, target))
     page.table(leads(data))
-    bits = next((column for column in ("joint", "bits") if column in data), None)
-    for p, part in data.groupby("p") if bits else ():
+    for p, part in data.groupby("p"):
         values: dict[str, dict[float, Value]] = {"MLM": {}}
         for (label, k, _), one in part.groupby(["label", "k", "updates"], sort=False):
             if value := over_seeds(one[bits]):
                 values.setdefault("MLM" if k == 1 else label, {})[one["flops"].mean()] = value
         title = f"{NUMBERS[bits].title} (p = {figures.percent(p)})"
         page.picture(f"{place}-flops-p{p:g}", figures.lines(values, title, "FLOPs of training", xscale="log"))
-    for measure in (one for one in CURVES if one in target.measures):
-        add_curves(page, study, target, CURVES[measure], f"{place}-{measure}")
+    for key in target.numbers:
+        add_curves(page, study, target, key, f"{place}-{key}")

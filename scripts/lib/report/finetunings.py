@@ -91,9 +91,7 @@ def _remarks(results: pd.DataFrame) -> list[str]:
     for row in results.to_dict("records"):
         which = f"{row['model']}, {row['task']}, seed {row['seed']}"
         if row["unreadable"]:
-            found.append(
-                f"{which}: {row['unreadable']} unreadable molecules count as the training set's mean"
-            )
+            found.append(f"{which}: {row['unreadable']} unreadable molecules get the training set's mean")
         if row["split"] == "random" and row["task"] in KNOWN:
             found.append(f"{which}: a random split; the paper's are by scaffold")
     for task, part in results.groupby("task", sort=False):

@@ -21,6 +21,7 @@ STUDY += ("measure", "metric", "mask_prob", "updates", "value")
 FINETUNINGS = ("model", "path", "table", "task", "seed", "expected")
 FINETUNINGS += ("point", "score", "from_mnli", "whole")  # of table 3
 FINETUNINGS += ("split", "test", "unreadable")  # of molecules; a hash of the test set
+CURVES = ("loss", "accuracy", "ppl")  # of a training's log
 HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}
 SQUAD, QUESTIONS = {"exact": "EM", "f1": "F1"}, 11_873  # of SQuAD 2.0's development set
 
@@ -81,14 +82,10 @@ def study(output: Path, problems: list[str]) -> pd.DataFrame:
             rows += [{**about, "measure": path.stem, **one} for one in measurements(read(path, problems))]
         tuned = accuracies(sorted(folder.glob("glue/*/*/*/result.json")), problems)
         rows += [{**about, "measure": "glue", **one} for one in tuned]
-        for record in read_log(folder / "train.log"):
-            curve = {
-                name: record.get(name) for name in ("loss", "accuracy", "ppl") if record["kind"] == "train"
-            }
+        for record in (one for one in read_log(folder / "train.log") if one["kind"] == "train"):
             at = {**about, "measure": "log", "updates": record["update"]}
-            rows += [
-                {**at, "metric": name, "value": value} for name, value in curve.items() if value is not None
-            ]
+            curve = ((name, value) for name, value in numbers(record) if name in CURVES)
+            rows += [{**at, "metric": name, "value": value} for name, value in curve]
     return pd.DataFrame(rows, columns=STUDY)
 
 
@@ -132,12 +129,8 @@ def _texts(content: dict) -> dict:
 
 def _molecules(content: dict) -> dict:
     """Of MoleculeNet; a metric that cannot be computed is null."""
-    test, auc = content["metrics"]["test"], content["kind"] == "classification"
-    found = {
-        "table": "table1" if auc else "regressions",
-        "point": "",
-        "split": content.get("split", {}).get("kind"),
-    }
-    found |= {"unreadable": test.get("unreadable", 0), "test": test.get("rows_sha256")}
+    test, regression = content["metrics"]["test"], content["kind"] == "regression"
+    found = {"table": "regressions" if regression else "table1", "point": "", "test": test.get("rows_sha256")}
+    found |= {"split": content.get("split", {}).get("kind"), "unreadable": test.get("unreadable", 0)}
     score = test[content["metric"]]
-    return found | {title(content["task"]): 100 * score if auc and score is not None else score}
+    return found | {title(content["task"]): score if regression or score is None else 100 * score}

@@ -23,7 +23,6 @@ _HTML = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><style>
 {style}</style></head><body><main>
-<nav>{links}</nav>
 {body}</main></body></html>
 """
 
@@ -68,21 +67,16 @@ class Page:
         self.parts.append(f"![{markdown(about)}]({PICTURES}/{name}.png)")
 
     def html(self, pictures: dict[str, bytes]) -> str:
-        """Rendered from the Markdown, with links to its sections at the top and the PNGs inside."""
-        parser, links = MarkdownIt().enable("table"), []
+        """Rendered from the Markdown, with the PNGs inside."""
+        parser = MarkdownIt().enable("table")
         tokens = parser.parse(self.markdown())
-        for i, token in enumerate(tokens):
-            if token.type == "heading_open":
-                token.attrSet("id", f"section-{i}")
-                title = parser.renderer.render(tokens[i + 1 : i + 2], parser.options, {})
-                links.append(f'<a class="{token.tag}" href="#section-{i}">{title}</a>')
-            for child in token.children or ():
-                if child.type == "image":
-                    png = base64.b64encode(pictures[child.attrGet("src")]).decode()
-                    child.attrSet("src", f"data:image/png;base64,{png}")
+        for child in (child for token in tokens for child in token.children or ()):
+            if child.type == "image":
+                png = base64.b64encode(pictures[child.attrGet("src")]).decode()
+                child.attrSet("src", f"data:image/png;base64,{png}")
         body = parser.renderer.render(tokens, parser.options, {})
         style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
-        return _HTML.format(title=escape(self.title), style=style, links="\n".join(links), body=body)
+        return _HTML.format(title=escape(self.title), style=style, body=body)
 
     def markdown(self) -> str:
         return "\n\n".join([f"# {markdown(self.title)}", *self.parts]) + "\n"

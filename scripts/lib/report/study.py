@@ -9,7 +9,6 @@ study/NAME/best.json    the best learning rate of a run, and the seed that chose
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -35,6 +34,7 @@ class Study:
         settings: of settings.json; empty if it does not exist.
         frame: of lib.report.frame.study, those that count.
         rates: run -> NAME/best.json.
+        has_glue: whether it fine-tunes; otherwise its quality is the probe's.
     """
 
     def __init__(self, output: Path, problems: list[str]):
@@ -48,13 +48,9 @@ class Study:
         every = frame.study(output, problems)
         tuned = every["name"].map(set(every["name"][every["rate"] == "best"]).__contains__)
         self.frame = every[every["rate"] == tuned.map({True: "best", False: "default"})]
+        self.has_glue = bool(self.settings.get("glue")) or (self.frame["measure"] == "glue").any()
         for name in sorted(set(every["name"]) - known):
             problems.append(f"{output / STUDY / name} is not used: {name} is in no table of runs")
-
-    @cached_property
-    def has_glue(self) -> bool:
-        """Whether the study fine-tunes; otherwise its quality is the probe's."""
-        return bool(self.settings.get("glue")) or (self.frame["measure"] == "glue").any()
 
     def rows(self, run: Run, key: str) -> pd.DataFrame:
         """The rows of the frame with a number of a run, in the order of updates."""

@@ -21,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.command_line import Flags, UserError
-from lib.files import CONFIGS, MANIFEST, read_json
+from lib.files import CONFIGS
 from lib.glue.grids import Point, points_of
 from lib.glue.tasks import FROM_MNLI, TASKS
 from lib.study.runs import PROBE_MASK_PROB, WORKFLOW, Run, Target
@@ -62,8 +62,8 @@ def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
     check_glue(settings, tasks)
     for run in runs_of(settings, target):
         folder = Path(settings.output, STUDY, run.folder)
-        made = [one for one in MEASURES.index if one in measures and applies(one, run, settings)]
-        yield from (folder / f"{one}.json" for one in ("train", *made))
+        made = {"train", *measures} - ({"states"} if run.model in NO_PATHS else set())
+        yield from (folder / f"{one}.json" for one in ("train", *MEASURES.index) if one in made)
         if "example" in measures:
             yield folder / EXAMPLE
         for task in tasks:
@@ -194,15 +194,6 @@ def checkpoint_of(settings: Namespace, place: str) -> Path:
         return Path(settings.output, place).parent / "checkpoint_last.pt"
     models = models_of(settings, settings.targets[group])
     return next(iter(models.values())) if name == UNTRAINED else models[name]
-
-
-def applies(measure: str, run: Run, settings: Namespace) -> bool:
-    """Whether a run has a measure: molecules have more, and a model without paths fewer."""
-    only, data = MEASURES.loc[measure, "only"], data_of(settings, run)
-    manifest = (read_json(Path(data) / MANIFEST) if data else None) or {"settings": {}}
-    if only == "molecules" and "smiles" not in manifest["settings"]:  # --smiles of prepare_smiles.py
-        return False
-    return not (only == "paths" and run.model in NO_PATHS)
 
 
 def measure_command(settings: Namespace, measure: str, run: Run) -> str:

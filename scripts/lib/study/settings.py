@@ -174,7 +174,8 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
         if name == "glue" and value:
             several = {one.name: one for one in Path(value).glob("*-bin")}
         found |= {f"{name} {key}".strip(): fingerprint(Path(one)) for key, one in several.items()}
-    for path in sorted(CONFIGS.rglob(f"{settings.size}.flags")):
+    folders = ("pretrain", "pretrain/smiles") if settings.smiles else ("pretrain",)
+    for path in (one for folder in folders for one in (CONFIGS / folder).glob(f"{settings.size}.flags")):
         found[f"configs/{path.relative_to(CONFIGS)}"] = str(Flags.read(path))
     return found
 

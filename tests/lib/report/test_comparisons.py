@@ -89,4 +89,7 @@ def test_pictures_and_the_use_of_states(tmp_path, pretrained, comparison):
     found = record(page, "38.7%", "lattice")
     assert found["masks with a second state, %"] == "50.0 ± 0.0"
     assert found["divergence of a mask's states, bits"] == "0.40 ± 0.00"
-    assert {"pictures/states-flops-p0.387.png", "pictures/states-states-p0.387.png"} <= page.pictures.keys()
+    assert {
+        "pictures/states-flops-p0.387.png",
+        "pictures/states-divergence-p0.387.png",
+    } <= page.pictures.keys()

@@ -105,7 +105,7 @@ def test_what_keeps_numbers_from_being_compared(tmp_path):
     page = shown(tmp_path, "table1", "ab")
     assert record(page, "a (ours)")["BBBP"] == "70.0 (n=1 of 2)"
     assert page.parts[-1].splitlines() == [
-        "- a, bbbp, seed 2: 3 unreadable molecules count as the training set's mean",
+        "- a, bbbp, seed 2: 3 unreadable molecules get the training set's mean",
         "- b, bbbp, seed 1: a random split; the paper's are by scaffold",
         "- bbbp: not all results are of the same test molecules: a, b differ",
     ]

@@ -59,6 +59,8 @@ def test_what_is_missing_is_marked_and_what_is_damaged_or_unknown_is_told(tmp_pa
     add("repeated-mlm-k1-p0.15", train=trained(), entropy={"entropy": {"mean": 2.0}})
     add("repeated-mlm-k1-p0.15", 2)  # unfinished
     add("repeated-mlm-k4-p0.622", rate="0.001", train=trained(), entropy={"entropy": {"mean": 2.0}})
+    add("repeated-mlm-k8-p0.789", 2, rate="best", train=trained(), entropy={"entropy": {"mean": 3.0}})
+    write(tmp_path / "study/repeated-mlm-k8-p0.789/best.json", {"best": "0.001", "seed": 1})
     folder = add("repeated-mlm-k8-p0.622", train=trained())
     (folder / "train.json").write_text("{")
     add("notes", train=trained())
@@ -66,6 +68,8 @@ def test_what_is_missing_is_marked_and_what_is_damaged_or_unknown_is_told(tmp_pa
     assert record(made, "MLM", "1", "15%")["entropy, bits: ours"] == "2.00 (n=1 of 2)"
     for row in (("Repeated MLM, k = 4", "4", "62.2%"), ("Repeated MLM, k = 8", "8", "62.2%")):
         assert record(made, *row)["entropy, bits: ours"] == "-"
+    # of two seeds the first chose the rate, and does not count
+    assert record(made, "Repeated MLM, k = 8", "8", "78.9%")["entropy, bits: ours"] == "3.00"
     damaged, unknown = problems
     assert f"{folder / 'train.json'} is damaged" in damaged and "notes is in no table of runs" in unknown
 

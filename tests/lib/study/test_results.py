@@ -1,6 +1,5 @@
 """The results that each target needs, and the commands that make them."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,19 +71,10 @@ def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(
     ]
     assert len(results.trials(settings, "study/exlm-p15")) == 3  # has rates of its own
     assert results.trials(settings, "study/exlm-k4-p0.15")[0].name == "probe.json"
+    assert "study/exlm-p15/lr-best/seed-2/states.json" in needed(settings, "graphs")
+    assert not [name for name in needed(asked(only="k=1"), "graphs") if "states" in name]  # it has no paths
     # a single seed cannot choose and be reported
     assert all("lr-default/seed-1" in name for name in needed(asked(), "graphs"))
-
-
-def test_what_molecules_and_paths_have(asked, data):
-    settings = asked()
-    run = results.run_named(settings, "exlm-p15")
-    assert results.applies("joint", run, settings) and results.applies("states", run, settings)
-    assert not results.applies("states", results.run_named(settings, "mlm-p15"), settings)
-    settings = asked(data=str(data))
-    assert not results.applies("filling", run, settings)
-    (data / "manifest.json").write_text(json.dumps({"settings": {"smiles": True}}))
-    assert results.applies("filling", run, settings) and results.applies("atoms", run, settings)
 
 
 def test_commands_of_measures(asked):

@@ -37,7 +37,6 @@ def test_as_a_file_in_yaml(asked, checkpoint):
         ({"sede": 1}, "unknown setting sede: choose from baselines, data, "),
         ({"finetune_seeds": "a"}, "finetune_seeds: 'a': give a whole number"),
         ({"updates": 0}, "updates: '0': give a whole number, 1 or more"),
-        ({"size": "big"}, "size: invalid choice: 'big'"),
         ({"only": "lr=fast"}, "only: 'lr=fast': give a value of name, model, k, .*, such as k=4"),
         ({"only": "ratio=1"}, "only: 'ratio=1': give a value of name, model, k"),
         ({"flags": "--arch x --bf16"}, "flags: --arch would apply to runs that differ in it"),
