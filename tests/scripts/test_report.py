@@ -85,12 +85,6 @@ def test_damaged_results_are_told_at_the_top(output, tmp_path, capsys):
     assert "hand/result.json is damaged" in top
 
 
-def test_seeds_that_results_should_have(tmp_path, capsys):
-    glue_result(tmp_path / "a", "RTE", 0.5)
-    assert ran(capsys, tmp_path, "--seeds", "1,2")[0] == 0
-    assert "| 50.0 (n=1 of 2) |" in (tmp_path / "report.md").read_text(encoding="utf-8")
-
-
 def test_refusals(output, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
