@@ -75,11 +75,12 @@ def pretraining() -> pd.DataFrame:
 def plateau() -> pd.DataFrame:
     """When trainings of 800 updates left the unigram plateau, over all rates and seeds."""
     data, rows = read("plateau").query("updates == 800").drop_duplicates(), []
+    labels = {run.name: run.label for target in ("graphs", "states") for run in targets()[target].runs}
     for (p, name), part in data.groupby(["p", "name"]):
         left = part["left_plateau"]
         share = f"{100 * part['own_share'].iloc[0]:.1f}" if part["own_share"].notna().any() else ""
         cells = [f"{left.median():g}", f"{left.min():g} to {left.max():g}", f"{left.count()} of {len(left)}"]
-        rows.append([percent(p), name, share, *cells])
+        rows.append([percent(p), labels[name], share, *cells])
     head = ["p", "model", "own share at first, %", "left at update, median", "range", "runs that left"]
     return pd.DataFrame(rows, columns=head)
 
@@ -155,7 +156,7 @@ def states_figure(figure: Figure) -> None:
         axes.set_xticks([1, 2, 3, 4], ["1", "2", "3", "4"])
         axes.minorticks_off()
     panels[0].set_ylabel("joint bits per masked token")
-    panels[0].legend(fontsize=8, frameon=False)  # its p has all models
+    panels[-1].legend(fontsize=8, frameon=False)  # its p has all models
 
 
 def quickstart_figure() -> Figure:
@@ -172,7 +173,7 @@ TABLES |= {"states": lambda: leads(read("states")), "quickstart": lambda: leads(
 FIGURES = {  # file: function, width and height
     "results_gap": (gap_figure, 7, 3.6),
     "results_figure5": (figure5, 9, 2.9),
-    "results_states": (states_figure, 9, 3.6),
+    "results_states": (states_figure, 12, 3.6),
 }
 
 
