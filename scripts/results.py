@@ -111,6 +111,16 @@ def variance() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["", "p^k, groups", "p^k, linear", "p, groups", "p, linear"])
 
 
+def pretrained() -> pd.DataFrame:
+    """The models in pretrained/ on validation molecules; ± is the standard error over molecules."""
+    rows = []
+    for measure, *values in read("pretrained").itertuples(index=False):
+        digits = 1 if "%" in measure.split(", p =")[0] else 3
+        exlm, exlm_error, mlm, mlm_error = (f"{value:.{digits}f}" for value in values)
+        rows.append([measure, f"{exlm} ± {exlm_error}", f"{mlm} ± {mlm_error}"])
+    return pd.DataFrame(rows, columns=["measure", "ExLM", "MLM"])
+
+
 def gap_figure(figure: Figure) -> None:
     """ExLM's bits less the MLM's over the tokens seen, at p = 15%; hollow: one seed."""
     axes = figure.add_subplot(xlabel="tokens seen, million", ylabel="ExLM - MLM, bits", xscale="log")
@@ -168,7 +178,9 @@ def quickstart_figure() -> Figure:
     return lines(values, "joint bits per masked token (validation)", "updates")
 
 
-TABLES = {table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning)}
+TABLES = {
+    table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning, pretrained)
+}
 TABLES |= {"states": lambda: leads(read("states")), "quickstart": lambda: leads(read("quickstart"), "corpus")}
 FIGURES = {  # file: function, width and height
     "results_gap": (gap_figure, 7, 3.6),

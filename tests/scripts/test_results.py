@@ -51,4 +51,4 @@ def test_rows_that_are_added_are_in_the_table_and_the_figure(monkeypatch):
     assert list(added["model"]) == list(more["label"].unique())
     figure = results.Figure()
     results.states_figure(figure)
-    assert [axes.get_title() for axes in figure.axes] == ["p = 25%", "p = 38.7%", "p = 62.2%"]
+    assert [axes.get_title() for axes in figure.axes] == ["p = 15%", "p = 25%", "p = 38.7%", "p = 62.2%"]
