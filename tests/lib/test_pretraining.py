@@ -86,6 +86,13 @@ def test_schedules(given, expected):
     assert tuple(found.value(name) for name in names) == expected
 
 
+def test_another_schedule():
+    """fairseq's other schedules have no --total-num-update, and refuse it."""
+    found = flags(TEXT, "exlm", "small", "--lr-scheduler", "cosine", "--updates", 1000)
+    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *found.words()])
+    assert (args.lr_scheduler, args.max_update, args.warmup_updates) == ("cosine", 1000, 100)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,4 +1,4 @@
-"""The seven sets of table 9, as DeepChem distributes them: columns, and the paper's numbers of molecules."""
+"""The seven sets of table 9, as DeepChem distributes them: names and columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ class KnownSet:
         title: the paper's name.
         smiles: the column of the SMILES.
         labels: the columns of the labels; () for all others, but the ``ignored``.
-        sizes: molecules of train, valid and test in table 9.
         allow_valence: Tox21 has 8 salts of aluminium that current releases of RDKit refuse and those of the
             paper's time read; without them its 7,831 molecules, and so the split, would be others.
     """
@@ -21,7 +20,6 @@ class KnownSet:
     title: str
     smiles: str
     labels: tuple[str, ...]
-    sizes: tuple[int, int, int]
     ignored: tuple[str, ...] = ()
     allow_valence: bool = False
 
