@@ -10,6 +10,7 @@ from tests import pages
 
 TEXT, SMILES = "pretrain_text", "pretrain_smiles"
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.flags"))
+SIZES = sorted(path.stem for path in (CONFIGS / "pretrain").glob("*.flags"))
 SIZE = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 ENCODER = (*SIZE, "activation_fn", "dropout", "attention_dropout", "activation_dropout", "embedding_init_std")
 
@@ -97,7 +98,7 @@ def test_another_schedule():
     ("words", "message"),
     [
         ([TEXT, "bert", "smoke"], "unknown model 'bert': choose one of exlm"),
-        ([TEXT, "exlm", "huge"], "unknown size 'huge': choose one of base, large, paper"),
+        ([TEXT, "exlm", "huge"], "unknown size 'huge': choose one of " + ", ".join(SIZES)),
         ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2: the mlm has one state"),
         ([TEXT, "exlm", "smoke", "--ext-state-num=2"], "--ext-state-num is set by --k"),
         ([TEXT, "exlm", "smoke", "--save-dir", "elsewhere"], "--save-dir is SAVE"),

@@ -26,12 +26,12 @@ class KnownSet:
 
 # in the order of table 1
 KNOWN = {
-    "bace": KnownSet("BACE", "mol", ("Class",), (1210, 151, 151)),
-    "bbbp": KnownSet("BBBP", "smiles", ("p_np",), (1631, 204, 204)),
-    "tox21": KnownSet("Tox21", "smiles", (), (6264, 783, 783), ("mol_id",), allow_valence=True),
-    "sider": KnownSet("SIDER", "smiles", (), (1141, 143, 143)),
-    "muv": KnownSet("MUV", "smiles", (), (74469, 9309, 9309), ("mol_id",)),
-    "clintox": KnownSet("ClinTox", "smiles", ("FDA_APPROVED", "CT_TOX"), (1182, 148, 148)),
-    "toxcast": KnownSet("ToxCast", "smiles", (), (6860, 858, 858)),
+    "bace": KnownSet("BACE", "mol", ("Class",)),
+    "bbbp": KnownSet("BBBP", "smiles", ("p_np",)),
+    "tox21": KnownSet("Tox21", "smiles", (), ("mol_id",), allow_valence=True),
+    "sider": KnownSet("SIDER", "smiles", ()),
+    "muv": KnownSet("MUV", "smiles", (), ("mol_id",)),
+    "clintox": KnownSet("ClinTox", "smiles", ("FDA_APPROVED", "CT_TOX")),
+    "toxcast": KnownSet("ToxCast", "smiles", ()),
 }
-OTHER = KnownSet("", "smiles", (), (0, 0, 0))  # the columns of a set of one's own, unless they are named
+OTHER = KnownSet("", "smiles", ())  # the columns of a set of one's own, unless they are named
