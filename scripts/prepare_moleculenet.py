@@ -6,9 +6,9 @@
         --smiles-column SMILES --label-columns logS --kind regression
 
 The source is a CSV file, plain or .gz, or a folder with Uni-Mol's train.lmdb, valid.lmdb and test.lmdb. The
-columns of DeepChem's files of bace, bbbp, tox21, sider, muv, clintox and toxcast are known. Molecules that
-cannot be read are skipped and listed, with their lines, in report.tsv; tokens missing from the dictionary
-become <unk> and are listed too. See docs/finetune.md.
+columns of DeepChem's files are known for the sets named below (DATASET). Molecules that cannot be read are
+skipped and listed, with their lines, in report.tsv; tokens missing from the dictionary become <unk> and are
+listed too. See docs/finetune.md.
 """
 
 from __future__ import annotations

@@ -58,6 +58,8 @@ def resolve(kind: str, words: list[str]) -> Training:
     updates = flags.whole("--total-num-update")
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
         flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
+    if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
+        flags.take("--total-num-update")  # fairseq's other schedules refuse it
     flags = model_flags(kind, args, flags) | flags
 
     workers, device_flags = devices(args)

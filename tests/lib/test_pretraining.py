@@ -10,6 +10,7 @@ from tests import pages
 
 TEXT, SMILES = "pretrain_text", "pretrain_smiles"
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.flags"))
+SIZES = sorted(path.stem for path in (CONFIGS / "pretrain").glob("*.flags"))
 SIZE = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 ENCODER = (*SIZE, "activation_fn", "dropout", "attention_dropout", "activation_dropout", "embedding_init_std")
 
@@ -86,11 +87,18 @@ def test_schedules(given, expected):
     assert tuple(found.value(name) for name in names) == expected
 
 
+def test_another_schedule():
+    """fairseq's other schedules have no --total-num-update, and refuse it."""
+    found = flags(TEXT, "exlm", "small", "--lr-scheduler", "cosine", "--updates", 1000)
+    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *found.words()])
+    assert (args.lr_scheduler, args.max_update, args.warmup_updates) == ("cosine", 1000, 100)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([TEXT, "bert", "smoke"], "unknown model 'bert': choose one of exlm"),
-        ([TEXT, "exlm", "huge"], "unknown size 'huge': choose one of base, large, paper"),
+        ([TEXT, "exlm", "huge"], "unknown size 'huge': choose one of " + ", ".join(SIZES)),
         ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2: the mlm has one state"),
         ([TEXT, "exlm", "smoke", "--ext-state-num=2"], "--ext-state-num is set by --k"),
         ([TEXT, "exlm", "smoke", "--save-dir", "elsewhere"], "--save-dir is SAVE"),

@@ -1,4 +1,4 @@
-"""The seven sets of table 9, as DeepChem distributes them: columns, and the paper's numbers of molecules."""
+"""The seven sets of table 9, as DeepChem distributes them: names and columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ class KnownSet:
         title: the paper's name.
         smiles: the column of the SMILES.
         labels: the columns of the labels; () for all others, but the ``ignored``.
-        sizes: molecules of train, valid and test in table 9.
         allow_valence: Tox21 has 8 salts of aluminium that current releases of RDKit refuse and those of the
             paper's time read; without them its 7,831 molecules, and so the split, would be others.
     """
@@ -21,19 +20,18 @@ class KnownSet:
     title: str
     smiles: str
     labels: tuple[str, ...]
-    sizes: tuple[int, int, int]
     ignored: tuple[str, ...] = ()
     allow_valence: bool = False
 
 
 # in the order of table 1
 KNOWN = {
-    "bace": KnownSet("BACE", "mol", ("Class",), (1210, 151, 151)),
-    "bbbp": KnownSet("BBBP", "smiles", ("p_np",), (1631, 204, 204)),
-    "tox21": KnownSet("Tox21", "smiles", (), (6264, 783, 783), ("mol_id",), allow_valence=True),
-    "sider": KnownSet("SIDER", "smiles", (), (1141, 143, 143)),
-    "muv": KnownSet("MUV", "smiles", (), (74469, 9309, 9309), ("mol_id",)),
-    "clintox": KnownSet("ClinTox", "smiles", ("FDA_APPROVED", "CT_TOX"), (1182, 148, 148)),
-    "toxcast": KnownSet("ToxCast", "smiles", (), (6860, 858, 858)),
+    "bace": KnownSet("BACE", "mol", ("Class",)),
+    "bbbp": KnownSet("BBBP", "smiles", ("p_np",)),
+    "tox21": KnownSet("Tox21", "smiles", (), ("mol_id",), allow_valence=True),
+    "sider": KnownSet("SIDER", "smiles", ()),
+    "muv": KnownSet("MUV", "smiles", (), ("mol_id",)),
+    "clintox": KnownSet("ClinTox", "smiles", ("FDA_APPROVED", "CT_TOX")),
+    "toxcast": KnownSet("ToxCast", "smiles", ()),
 }
-OTHER = KnownSet("", "smiles", (), (0, 0, 0))  # the columns of a set of one's own, unless they are named
+OTHER = KnownSet("", "smiles", ())  # the columns of a set of one's own, unless they are named
