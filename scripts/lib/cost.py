@@ -124,9 +124,13 @@ def cost_text(data: str, flags: Flags, card: str) -> str:
     flops = cost.flops * samples * updates
     hours = flops / (CARDS[card] * 1e12 * UTILIZATION * workers) / 3600
     before, after = samples * T.mean(), samples * cost.tokens.mean()
+    assumed, dictionary = [], Path(data.split(":")[0], "dict.txt")
+    if not dictionary.is_file():
+        assumed = [f"assumed           the paper's dictionary: {dictionary} does not exist"]
     return "\n".join(
         [
             f"parameters        {cost.parameters:,}",
+            *assumed,
             f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
             f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
             f"FLOPs             {flops:.3g}",

@@ -38,6 +38,8 @@ FREE = re.compile(
     "|find-unused|fp16|keep|log|max-tokens|memory-efficient|no-epoch|no-progress|nprocs|num-workers|offload"
     "|reset|restore|save|tensorboard|update-freq|user-dir|validate|wandb)"
 )
+# fairseq-train's name of what has another one elsewhere
+OTHER_NAMES = {"--learning-rate": "--lr"}
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PRECISIONS = {
     "fp16": ("--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50", "half precision (default on GPUs)"),
@@ -145,7 +147,8 @@ def check_flags(words: list[str], help: str) -> None:
     _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
-        nearest = difflib.get_close_matches(name, known, 1)
+        nearest = difflib.get_close_matches(name, [*OTHER_NAMES, *known], 1)
+        nearest = [OTHER_NAMES.get(one, one) for one in nearest]
         raise UserError(f"unknown flag {name}" + "".join(f": did you mean {one}?" for one in nearest))
 
 

@@ -42,6 +42,7 @@ def test_hours_of_table_12():
     assert hours[1] / hours[0] == pytest.approx(1.69, abs=0.01)
     said = pages.resolve("pretrain_text", "mlm", "paper", "d", "s", "--print", "--gpus", 2).note
     assert "about 56.2 on 2 x A100 at half of 312 TFLOP/s" in said
+    assert "the paper's dictionary: d/dict.txt does not exist" in said
 
 
 @pytest.mark.parametrize(("first", "times"), [(0, 1.69), (6, 1.45), (9, 1.33), (-1, 1.20)])

@@ -175,7 +175,7 @@ def test_an_error_is_one_line_and_trains_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--lerning-rate", "1e-4"], "unknown flag --lerning-rate"),
+        (["--lerning-rate", "1e-4"], "unknown flag --lerning-rate: did you mean --lr?"),
         (["--dropuot", "0.2", "--cpu"], "unknown flag --dropuot: did you mean --dropout?"),
         (["--gpu", "1"], "unknown flag --gpu: did you mean --gpus?"),
         (["--state-grph=dag"], "unknown flag --state-grph: did you mean --state-graph?"),
