@@ -95,7 +95,10 @@ def load_explorer(model: str | os.PathLike, *, data=None, bpe=None, device: str 
     with tempfile.TemporaryDirectory() as temporary:
         codec = write_dictionary(Path(model), Path(temporary))
         checkpoint = restore(model, Path(temporary) / "checkpoint.pt", temporary)
-        return load(checkpoint, data=temporary, bpe=bpe or codec, device=device)
+        try:
+            return load(checkpoint, data=temporary, bpe=bpe or codec, device=device)
+        except ValueError as error:  # names the folder that was given
+            raise ValueError(str(error).replace(str(checkpoint), str(model))) from error
 
 
 def write_dictionary(folder: Path, data: Path) -> str:

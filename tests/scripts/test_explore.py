@@ -4,6 +4,7 @@ import json
 
 import explore
 import torch
+from lib.files import ROOT
 from matplotlib.image import imread
 
 from fs_plugins.analysis import load
@@ -48,6 +49,7 @@ def test_what_is_refused(pretrained, save_checkpoint, refused, tmp_path):
         ([save_checkpoint("p_roberta_base"), TEXT, "--output", tmp_path], "--arch p_roberta_base"),
         ([pretrained, "it is good", "--output", tmp_path], "no <mask> in 'it is good'"),
         ([tmp_path / "nothing.pt", TEXT, "--output", tmp_path], "nothing.pt is not there"),
+        ([ROOT / "pretrained/mlm-molecules", "CC<mask>O"], f"{ROOT}/pretrained/mlm-molecules is a vanilla"),
         ([pretrained, TEXT, "--output", "/dev/null/folder"], "/dev/null"),
     ):
         assert says in refused(explore.main, *words)
