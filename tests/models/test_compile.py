@@ -41,8 +41,8 @@ def test_equals_eager_whatever_the_lengths():
     assert graphs() == 2
 
 
+@torch._dynamo.config.patch(recompile_limit=4)
 def test_validation_and_beyond_the_most_variants_eager_pytorch(monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 4)
     compile_layer = torch.nn.Module.compile
     monkeypatch.setattr(
         torch.nn.Module, "compile", lambda layer, **k: compile_layer(layer, backend="eager", **k)
