@@ -61,6 +61,17 @@ def test_models_by_hand_and_another_folder(output, tmp_path, capsys):
     assert not (output / "report.md").exists()
 
 
+def test_results_in_the_working_directory_are_not_the_folders(output, tmp_path, capsys, monkeypatch):
+    study = tmp_path / "study-alone"
+    study.mkdir()
+    (output / "study").rename(study / "study")
+    write(study / "settings.json", {"targets": ["table12"]})
+    monkeypatch.chdir(output)
+    assert ran(capsys, study)[0] == 0
+    text = (study / "report.md").read_text(encoding="utf-8")
+    assert "Table 12" in text and "Table 1:" not in text and "Table 3" not in text
+
+
 def test_two_studies_have_their_own_pictures(output, tmp_path, capsys):
     entropy = {"entropy": {"mean": 2.0}, "entropy_posterior": None}
     for name in ("one", "two"):
