@@ -114,8 +114,7 @@ def variance() -> pd.DataFrame:
 def pretrained() -> pd.DataFrame:
     """The models in pretrained/ on validation molecules; ± is the standard error over molecules."""
     rows = []
-    for measure, *values in read("pretrained").itertuples(index=False):
-        digits = 1 if "%" in measure.split(", p =")[0] else 3
+    for measure, digits, *values in read("pretrained").itertuples(index=False):
         exlm, exlm_error, mlm, mlm_error = (f"{value:.{digits}f}" for value in values)
         rows.append([measure, f"{exlm} ± {exlm_error}", f"{mlm} ± {mlm_error}"])
     return pd.DataFrame(rows, columns=["measure", "ExLM", "MLM"])
