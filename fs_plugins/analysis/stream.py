@@ -149,7 +149,7 @@ def load_text_model(
 
     Raises:
         FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
-        ValueError: for another kind of checkpoint, another dictionary, or a device that is not there.
+        ValueError: for another kind of checkpoint, another dictionary, or a device that does not exist.
     """
     loaded = load_checkpoint(checkpoint, data, device)
     if loaded.data is None:

@@ -70,11 +70,11 @@ def read_folder(folder: str | Path) -> dict:
     """``molecules.json`` of a folder that scripts/prepare_moleculenet.py made.
 
     Raises:
-        FileNotFoundError, ValueError: if it is not there, or not of this version.
+        FileNotFoundError, ValueError: if it does not exist, or is not of this version.
     """
     path = Path(folder) / FILE
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there: scripts/prepare_moleculenet.py makes such a folder")
+        raise FileNotFoundError(f"{path} does not exist: scripts/prepare_moleculenet.py makes such a folder")
     state = json.loads(path.read_text(encoding="utf-8"))
     if (version := state.get("version")) != VERSION:
         raise ValueError(f"{path} is of version {version}, this reads {VERSION}: prepare the data again")

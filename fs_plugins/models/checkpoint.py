@@ -111,7 +111,7 @@ def load_checkpoint(
     Raises:
         FileNotFoundError: if there is no such file, or no dictionary.
         ValueError: for another kind of model, a dictionary of another size (or, where the checkpoint holds
-            its own, other symbols), or a device that is not there.
+            its own, other symbols), or a device that does not exist.
     """
     path, target = Path(path), choose_device(device)
     state, cfg = read_state(path)
@@ -157,8 +157,10 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         ValueError: if it is no checkpoint, or of another kind of model.
     """
     if not path.is_file():
-        what = "a folder: give a file in it, such as checkpoint_best.pt" if path.is_dir() else "not there"
-        raise FileNotFoundError(f"the checkpoint {path} is {what}")
+        folder = path if path.is_dir() else path.parent
+        found = ", ".join(sorted(file.name for file in folder.glob("checkpoint*.pt"))[:5]) or "no checkpoint"
+        what = "is a folder: give a file in it" if path.is_dir() else "does not exist"
+        raise FileNotFoundError(f"the checkpoint {path} {what} ({folder} has {found})")
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         state["model"]
@@ -228,7 +230,7 @@ def choose_device(name: str | None) -> torch.device:
         raise ValueError(f"the device {name!r} is unknown: cpu, cuda, cuda:1, ...") from error
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(
-            f"the device {name!r} is not there (CUDA devices: {torch.cuda.device_count()}); use cpu"
+            f"the device {name!r} does not exist (CUDA devices: {torch.cuda.device_count()}); use cpu"
         )
     return device
 

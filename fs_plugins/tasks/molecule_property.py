@@ -88,7 +88,7 @@ class MoleculePropertyTask(FairseqTask):
         folder = read_folder(cfg.data)
         path = Path(cfg.data) / "dict.txt"
         if not path.is_file():
-            raise FileNotFoundError(f"{path} is not there: prepare the data again")
+            raise FileNotFoundError(f"{path} does not exist: prepare the data again")
         dictionary = Dictionary.load(str(path))
         if fingerprint(dictionary.symbols) != folder["dictionary"]:
             raise ValueError(

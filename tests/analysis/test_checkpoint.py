@@ -73,7 +73,7 @@ def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
 
 def test_devices_that_are_not_there(pretrained, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ValueError, match="'cuda' is not there .*CUDA devices: 0.* use cpu"):
+    with pytest.raises(ValueError, match="'cuda' does not exist .*CUDA devices: 0.* use cpu"):
         load_checkpoint(pretrained, device="cuda")
     with pytest.raises(ValueError, match="'gpu' is unknown"):
         load_checkpoint(pretrained, device="gpu")
@@ -91,7 +91,7 @@ def test_what_cannot_be_loaded(tmp_path, pretrained, save_checkpoint):
         with pytest.raises((ValueError, FileNotFoundError), match=says):
             load_checkpoint(path, data)
 
-    refused("nothing.pt", "nothing.pt is not there")
+    refused(pretrained.parent / "nothing.pt", "nothing.pt does not exist .* has .*checkpoint_last.pt")
     refused(pretrained.parent, "is a folder: give a file in it")
     refused(pretrained, "no dict.txt in .*: give the folder .*--data", tmp_path)
     (tmp_path / "dict.txt").write_text("one 1\ntwo 1\n")

@@ -159,7 +159,7 @@ def test_what_prediction_refuses(squad_data, pretrained, refused, tmp_path):
     (tmp_path / "text.pt").write_text("hi\n")
     for words, error in (
         ([pretrained], "is a checkpoint of --task masked_lm: fine-tune it"),
-        (["none.pt"], "the checkpoint none.pt is not there"),
+        (["none.pt"], "the checkpoint none.pt does not exist"),
         ([tmp_path / "text.pt"], "text.pt is not a checkpoint of fairseq-train"),
         ([pretrained, "--threshold", "nan"], "--threshold nan: give a number"),
     ):

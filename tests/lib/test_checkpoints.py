@@ -63,7 +63,7 @@ def test_what_is_no_checkpoint_of_ours(saved_checkpoint, tmp_path):
             read_checkpoint(path)
         return str(error.value)
 
-    assert "is not there" in refusal(tmp_path / "none.pt")
+    assert "does not exist" in refusal(tmp_path / "none.pt")
     (tmp_path / "cut.pt").write_bytes(saved_checkpoint().read_bytes()[:500])
     assert "cut.pt" in refusal(tmp_path / "cut.pt")
     assert "is a checkpoint of --arch roberta_base: this reads" in refusal(saved_checkpoint("roberta_base"))

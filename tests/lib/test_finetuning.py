@@ -175,7 +175,7 @@ def test_flags_that_cannot_be(ask, kind, words, message):
     [
         ("glue", "RTE-bin/input0/dict.txt does not exist: give a folder that scripts/prepare_glue.py made"),
         ("squad", "dict.txt does not exist: DATA is a folder made by prepare_squad.py"),
-        ("moleculenet", "molecules.json is not there: scripts/prepare_moleculenet.py makes such a folder"),
+        ("moleculenet", "molecules.json does not exist: scripts/prepare_moleculenet.py makes such a folder"),
     ],
 )
 def test_data_and_checkpoints_that_are_not_there(ask, kind, message, toy_inputs, tmp_path):
@@ -183,7 +183,7 @@ def test_data_and_checkpoints_that_are_not_there(ask, kind, message, toy_inputs,
         ask(kind, data=tmp_path)
     with pytest.raises(UserError, match="without ':' in its name"):
         ask(kind, data=tmp_path / "a:b")
-    with pytest.raises(UserError, match="the checkpoint .*none.pt is not there"):
+    with pytest.raises(UserError, match="the checkpoint .*none.pt does not exist"):
         ask(kind, checkpoint="none")
     with pytest.raises(UserError, match=r"was fine-tuned \(--task glue\)"):
         ask(kind, checkpoint="mnli")

@@ -137,4 +137,4 @@ def test_mistakes(refused, save_checkpoint, tmp_path):
     message = refused(demo.main, save_checkpoint("p_roberta_base"))
     assert "exlm_*" in message and "no graph of states" in message
     assert f"there is no {tmp_path / 'config.json'}" in refused(demo.main, tmp_path)
-    assert "is not there" in refused(demo.main, tmp_path / "checkpoint.pt")
+    assert "does not exist" in refused(demo.main, tmp_path / "checkpoint.pt")

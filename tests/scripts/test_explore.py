@@ -48,7 +48,7 @@ def test_what_is_refused(pretrained, save_checkpoint, refused, tmp_path):
     for words, says in (
         ([save_checkpoint("p_roberta_base"), TEXT, "--output", tmp_path], "--arch p_roberta_base"),
         ([pretrained, "it is good", "--output", tmp_path], "no <mask> in 'it is good'"),
-        ([tmp_path / "nothing.pt", TEXT, "--output", tmp_path], "nothing.pt is not there"),
+        ([tmp_path / "nothing.pt", TEXT, "--output", tmp_path], "nothing.pt does not exist"),
         ([ROOT / "pretrained/mlm-molecules", "CC<mask>O"], f"{ROOT}/pretrained/mlm-molecules is a vanilla"),
         ([pretrained, TEXT, "--output", "/dev/null/folder"], "/dev/null"),
     ):
