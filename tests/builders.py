@@ -16,6 +16,42 @@ from torch import Tensor
 import fs_plugins  # noqa: F401  (registers models and criteria)
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 
+WORDS = ["this", "is", "very", "good", "bad", "news", ",", "and", "I", "am"]
+WORDS += ["glad", "sorry", "to", "see", "it", "."]
+TEXTS = [
+    "this is good news , and I am very glad to see it .",
+    "this is bad news , and I am very sorry to see it .",
+    "it is good , I see .",
+    "I am very sorry .",
+    "very good news , and I am glad to see this .",
+]
+DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
+# kinds of pre-trained models: name -> arch, criterion, flags
+KINDS = {
+    "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),
+    "sparse": (
+        "exlm_base",
+        DAG,
+        {
+            **{"ext_state_num": 2, "state_graph": "sparse", "max_transition_length": 4},
+            **{"links_feature": "feature", "rope_dimensions": 1, "expand_from_layer": 1},
+            "untie_weights_roberta": True,
+        },
+    ),
+    "lattice": (
+        "exlm_base",
+        DAG,
+        {"ext_state_num": 3, "state_graph": "lattice", "state_embedding_scale": 1.0, "expand_from_layer": 2},
+    ),
+    "postnorm": (
+        "p_roberta_ext_denselink_base",
+        DAG,
+        {"ext_state_num": 4, "links_feature": "position", "state_graph": "local", "activation_fn": "relu"},
+    ),
+    "ctc": ("exlm_base", CTC, {"ext_state_num": 3}),
+    "mlm": ("mlm_smiles", "masked_lm", {"activation_fn": "gelu_accurate"}),
+    "repeated": ("p_roberta_base", "masked_lm", {"repeat_times": 3}),
+}
 SMALL = {
     "encoder_layers": 2,
     "encoder_embed_dim": 32,
@@ -87,14 +123,20 @@ def criterion(symbols: Dictionary) -> NatDagLossMLM:
     return NatDagLossMLM(task(symbols))
 
 
+def write_dictionary(folder: Path, symbols: Sequence[str]) -> None:
+    """A folder's dict.txt, which has no <mask>."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"{symbol} 1\n" for symbol in symbols if symbol != "<mask>")
+    (folder / "dict.txt").write_text(lines, encoding="utf-8")
+
+
 def write_split(folder: Path, name: str, sentences: Sequence[Sequence[int]], symbols: Dictionary) -> None:
     """A split of binarised sentences in a folder of fairseq-preprocess, and its dict.txt."""
-    folder.mkdir(parents=True, exist_ok=True)
+    write_dictionary(folder, symbols.symbols[symbols.nspecial :])
     builder = indexed_dataset.make_builder(str(folder / f"{name}.bin"), "mmap", len(symbols))
     for one in sentences:
         builder.add_item(torch.tensor(one))
     builder.finalize(str(folder / f"{name}.idx"))
-    (folder / "dict.txt").write_text("".join(f"{s} 1\n" for s in symbols.symbols[symbols.nspecial :]))
 
 
 def write_gpt2(folder: Path, merges: Sequence[tuple[str, str]]) -> Path:

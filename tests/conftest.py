@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import builders
+
 ROOT = Path(__file__).resolve().parents[1]
 # of the processes that tests start, as scripts/environment.sh sets it
 os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "scripts")))
+torch.set_num_threads(1)  # the models are so small that threads only wait for each other
 
 
 def pytest_collection_modifyitems(items):
@@ -65,6 +68,76 @@ def shared():
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Path:
+    """The folder of a binarised corpus of builders.TEXTS: ``train`` and ``valid``."""
+    folder, symbols = tmp_path_factory.mktemp("corpus"), builders.dictionary(builders.WORDS)
+    rows = [[*map(symbols.index, text.split()), symbols.eos()] for text in builders.TEXTS]
+    builders.write_split(folder, "train", rows * 8, symbols)
+    builders.write_split(folder, "valid", rows * 4, symbols)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def save_checkpoint(corpus, tmp_path_factory):
+    """save_checkpoint(arch, ...) -> path of the checkpoint of a random model, in fairseq's format.
+
+    ``task`` and ``criterion`` are names or flags; ``heads`` are those to register: (kind, name, outputs);
+    ``spread`` tells how far the predictions are from uniform. Other flags are the model's.
+    """
+
+    def save(
+        arch,
+        criterion=None,
+        task="masked_lm",
+        *,
+        symbols=None,
+        data=corpus,
+        heads=(),
+        seed=0,
+        spread=1.0,
+        task_state=None,
+        **flags,
+    ):
+        symbols = symbols or builders.dictionary(builders.WORDS)
+        options = {"mask_prob": 0.3, "tokens_per_sample": 32, "sample_break_mode": "eos", "seed": 1}
+        options |= {name: flags.pop(name) for name in ("mask_prob", "repeat_times") if name in flags}
+        task = {"_name": task} if isinstance(task, str) else task
+        if options.get("repeat_times", 1) > 1:
+            task = {**task, "_name": "repeated_masked_lm"}
+        flags = {**builders.SMALL, **flags}
+        model = builders.model(arch, symbols, seed=seed, **flags)
+        criterion = criterion or (builders.DAG if hasattr(model.encoder, "k") else "masked_lm")
+        for kind, name, outputs in heads:
+            getattr(model, f"register_{kind}_head")(name, outputs)
+        with torch.no_grad():  # as a trained model's, and no parameter as initialised
+            generator = torch.Generator().manual_seed(seed)
+            for name, parameter in model.named_parameters():
+                noise = torch.randn(parameter.shape, generator=generator)
+                parameter += (spread if name.endswith("lm_head.layer_norm.weight") else 0.1) * noise
+        return builders.save_checkpoint(
+            tmp_path_factory.mktemp("checkpoint") / "model.pt",
+            model,
+            {"arch": arch, **flags},
+            {"data": str(data), **options, **task},
+            {"_name": criterion} if isinstance(criterion, str) else criterion,
+            cfg={"common": {"seed": 7}, "checkpoint": {"best_checkpoint_metric": "loss"}},
+            task_state=task_state or {},
+            extra_state={"epoch": 1, "train_iterator": {"epoch": 1}, "val_loss": 4.75},
+        )
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def checkpoints(save_checkpoint) -> dict[str, Path]:
+    """A pre-trained checkpoint of each of builders.KINDS."""
+    return {
+        name: save_checkpoint(arch, criterion, **flags)
+        for name, (arch, criterion, flags) in builders.KINDS.items()
+    }
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from fs_plugins.analysis.entropy import (
 )
 from fs_plugins.analysis.means import ClusteredMean
 from tests import builders, oracles
-from tests.analysis.conftest import SENTENCES
+from tests.builders import TEXTS
 
-EXLM = {"criterion": "nat_dag_loss_mlm", "ext_state_num": 2, "spread": 2.0}
-REPEATED = {"task": "repeated_masked_lm", "repeat_times": 2, "mask_prob": 0.8, "spread": 2.0}
+EXLM = {"ext_state_num": 2, "spread": 2.0}
+REPEATED = {"repeat_times": 2, "mask_prob": 0.8, "spread": 2.0}
 
 
 def entropy_of(probs) -> float:
@@ -99,7 +99,7 @@ def batch_of(loaded) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     dataset = task.dataset("valid")
     batch = dataset.collater([dataset[i] for i in range(len(dataset))])
     tokens, target = batch["net_input"]["src_tokens"], batch["target"]
-    assert len(target) == 4 * len(SENTENCES)
+    assert len(target) == 4 * len(TEXTS)
     assert torch.equal(tokens == loaded.dictionary.index("<mask>"), target != loaded.dictionary.pad())
     return tokens, target, target > loaded.dictionary.unk()
 
@@ -163,7 +163,7 @@ def test_mask_probability_seed_split_and_number_of_sentences(save_checkpoint):
         corpus_entropy(loaded, mask_prob=0.6, max_sentences=7, seed=seed)["entropy"] for seed in (1, 2)
     )
     assert one.sentences == other.sentences == 7 and one != other
-    assert corpus_entropy(loaded, split="train")["entropy"].sentences > 4 * len(SENTENCES)
+    assert corpus_entropy(loaded, split="train")["entropy"].sentences > 4 * len(TEXTS)
     repeated = load_checkpoint(save_checkpoint("p_roberta_base", **REPEATED), device="cpu")
     assert corpus_entropy(repeated, mask_prob=0.01, max_sentences=2)["entropy"] is None
 

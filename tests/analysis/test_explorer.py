@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fs_plugins.analysis import load
-from tests.analysis.conftest import WORDS
+from tests.builders import WORDS
 
 TEXT = "this is <mask> news , and I am <mask> to see it ."
 
@@ -31,7 +31,7 @@ def test_a_model_trained_by_fairseq_is_loaded_and_read(pretrained):
 
 
 def test_the_graph_is_the_models(save_checkpoint):
-    path = save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm", ext_state_num=2)
+    path = save_checkpoint("exlm_base", ext_state_num=2)
     explorer = load(path, device="cpu")
     filling = explorer.fill(TEXT, top=len(WORDS))
     symbols = explorer.checkpoint.dictionary
@@ -48,7 +48,7 @@ def test_the_graph_is_the_models(save_checkpoint):
 
 
 def test_readings_say_where_their_words_go(save_checkpoint):
-    path = save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm", ext_state_num=2, seed=3, spread=2.0)
+    path = save_checkpoint("exlm_base", ext_state_num=2, seed=3, spread=2.0)
     filling = load(path).fill(TEXT, samples=40)
     for reading in [filling.best, *filling.samples]:  # word i fills mask i
         first, second = reading.words

@@ -153,7 +153,7 @@ def test_the_command_reads_a_checkpoint_and_writes_json(pretrained, corpus, tmp_
 
 
 def test_checkpoints_in_any_order_become_rows_by_updates(pretrained, save_checkpoint, tmp_path):
-    other = save_checkpoint("exlm_tiny", criterion="nat_dag_loss_mlm", ext_state_num=2)  # of 5 updates
+    other = save_checkpoint("exlm_tiny", ext_state_num=2)  # of 5 updates
     rows = measured(tmp_path, "states", pretrained, other, "--mask-prob", 0.2, "--max-sentences", 4)["rows"]
     assert [(row["updates"], row["k"]) for row in rows] == [(5, 2), (12, 3)]
     assert all(0 <= row["results"][0]["entropy"]["mean"] <= math.log2(3) for row in rows)
@@ -176,7 +176,7 @@ def test_molecules(save_checkpoint, tmp_path):
     smiles = ["CCO", "CNC", "c1ccccc1C", "C1CC1", "ClC(=O)N", "OCCO", "CC(C)=O", "C[NH3+]", "CC=O"]
     rows = [[*map(symbols.index, tokenize(one)), symbols.eos()] for one in smiles]
     builders.write_split(data, "valid", rows, symbols)
-    path = save_checkpoint("exlm_tiny", symbols=symbols, criterion="nat_dag_loss_mlm", ext_state_num=2)
+    path = save_checkpoint("exlm_tiny", symbols=symbols, ext_state_num=2)
     flags = ["--data", data, "--mask-prob", 0.5, "--fillings", 3, "--max-sentences", 4]
     [found] = measured(tmp_path, "filling", path, *flags)["results"]
     assert (found["fillings"], found["valid"]["tokens"], found["valid"]["sentences"]) == (3, 12, 4)

@@ -8,20 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fs_plugins.analysis import load
 from fs_plugins.analysis.page import page
 from fs_plugins.analysis.plots import shown_nodes
 from tests.browser import errors, set_width
 
-TEXT = "this is <mask> news , and I am <mask> to see it ."
 ODD = ["</script><script>document.title='broken'</script>", "<b>bold</b>", "<!--", "&lt;", "a'b\"c", "\u2028"]
 ODD += ["/*DATA*/", "$&", "日本", "\\u003c"]
-
-
-@pytest.fixture(scope="module")
-def filling(save_checkpoint):
-    path = save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm", ext_state_num=3, spread=2.0)
-    return load(path).fill(TEXT, samples=4)
 
 
 @pytest.fixture

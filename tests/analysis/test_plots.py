@@ -3,18 +3,7 @@
 import copy
 import warnings
 
-import pytest
-
-from fs_plugins.analysis import load
 from fs_plugins.analysis.plots import shown_nodes, transition_heatmap
-
-TEXT = "this is <mask> news , and I am <mask> to see it ."
-
-
-@pytest.fixture(scope="module")
-def filling(save_checkpoint):
-    path = save_checkpoint("exlm_base", criterion="nat_dag_loss_mlm", ext_state_num=3, spread=2.0)
-    return load(path).fill(TEXT)
 
 
 def test_heatmap_shows_the_transition_matrix(filling):

@@ -25,7 +25,7 @@ def alone(model, text, pooling):
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 @pytest.mark.parametrize("kind", ["exlm", "mlm", "repeated"])
 def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, monkeypatch, kind, pooling):
-    repeated = {"task": "repeated_masked_lm", "repeat_times": 3} if kind == "repeated" else {}
+    repeated = {"repeat_times": 3} if kind == "repeated" else {}
     path = pretrained if kind == "exlm" else save_checkpoint("p_roberta_base", **repeated)
     model = load_text_model(path, device="cpu", batch_tokens=40)
     monkeypatch.setattr("fs_plugins.analysis.stream.WINDOW", 3)
@@ -52,7 +52,7 @@ def test_what_cannot_be_read_costs_no_other(pretrained):
 
 @pytest.mark.parametrize(
     ("arch", "flags"),
-    [("mlm_tiny", {}), ("exlm_tiny", {}), ("mlm_tiny", {"task": "repeated_masked_lm", "repeat_times": 2})],
+    [("mlm_tiny", {}), ("exlm_tiny", {}), ("mlm_tiny", {"repeat_times": 2})],
     ids=["mlm", "exlm", "repeated"],
 )
 def test_every_model_reads_the_same_whatever_its_positions(save_checkpoint, arch, flags):

@@ -1,4 +1,4 @@
-"""Checkpoints of every kind as fairseq-train saves them, and their exports."""
+"""Exports of checkpoints of every kind, and transformers."""
 
 import os
 import subprocess
@@ -6,51 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from fs_plugins.huggingface.export import export
-from tests import builders
-from tests.integration.conftest import one_thread
 from tests.models.test_parity import record
 
-__all__ = ["one_thread", "record"]  # fixtures
+__all__ = ["record"]  # a fixture
 
 # fairseq-fixed draws it in, transformers would import it, and it may not fit the installed torch
 sys.modules.setdefault("torchaudio", None)
-WORDS = ["this", "is", "very", "good", "bad", "news", ",", "and", "I", "am"]
-WORDS += ["glad", "sorry", "to", "see", "it", "."]
-TEXTS = [
-    "this is good news , and I am very glad to see it .",
-    "this is bad news .",
-    "I am very sorry to see it .",
-]
-DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
-# name -> arch, criterion, flags
-KINDS = {
-    "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),
-    "sparse": (
-        "exlm_base",
-        DAG,
-        {
-            **{"ext_state_num": 2, "state_graph": "sparse", "max_transition_length": 4},
-            **{"links_feature": "feature", "rope_dimensions": 1, "expand_from_layer": 1},
-            "untie_weights_roberta": True,
-        },
-    ),
-    "lattice": (
-        "exlm_base",
-        DAG,
-        {"ext_state_num": 3, "state_graph": "lattice", "state_embedding_scale": 1.0, "expand_from_layer": 2},
-    ),
-    "postnorm": (
-        "p_roberta_ext_denselink_base",
-        DAG,
-        {"ext_state_num": 4, "links_feature": "position", "state_graph": "local", "activation_fn": "relu"},
-    ),
-    "ctc": ("exlm_base", CTC, {"ext_state_num": 3}),
-    "mlm": ("mlm_smiles", "masked_lm", {"activation_fn": "gelu_accurate"}),
-    "repeated": ("p_roberta_base", "masked_lm", {"repeat_times": 3}),
-}
 
 
 @pytest.fixture(scope="session")
@@ -72,65 +35,6 @@ def load(transformers):
         return getattr(transformers, name).from_pretrained(str(folder), **options)
 
     return load
-
-
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory) -> Path:
-    """A data folder: symbols between blanks."""
-    folder = tmp_path_factory.mktemp("corpus") / "data-bin"
-    builders.write_split(folder, "train", [[4, 5, 6, 2]] * 4, builders.dictionary(WORDS))
-    return folder
-
-
-@pytest.fixture(scope="session")
-def save_checkpoint(corpus, tmp_path_factory):
-    """save_checkpoint(arch, ...) -> path of the checkpoint of a random model, in fairseq's format."""
-
-    def save(
-        arch,
-        criterion=DAG,
-        task=None,
-        *,
-        words=WORDS,
-        data=corpus,
-        task_state=None,
-        heads=(),
-        seed=0,
-        **flags,
-    ):
-        symbols = builders.dictionary(words)
-        times = flags.pop("repeat_times", 1)
-        task = task or ({"_name": "repeated_masked_lm"} if times > 1 else {"_name": "masked_lm"})
-        flags = {**builders.SMALL, **flags}
-        model = builders.model(arch, symbols, seed=seed, **flags)
-        for kind, name, outputs in heads:
-            getattr(model, f"register_{kind}_head")(name, outputs)
-        with torch.no_grad():  # far from uniform, as a trained model's, and no parameter as initialised
-            generator = torch.Generator().manual_seed(seed)
-            for name, parameter in model.named_parameters():
-                noise = torch.randn(parameter.shape, generator=generator)
-                parameter += (1.0 if name.endswith("lm_head.layer_norm.weight") else 0.1) * noise
-        return builders.save_checkpoint(
-            tmp_path_factory.mktemp("checkpoint") / "checkpoint_best.pt",
-            model,
-            {"arch": arch, **flags},
-            {"data": str(data), "repeat_times": times, "mask_prob": 0.15, **task},
-            {"_name": criterion} if isinstance(criterion, str) else criterion,
-            updates=1234,
-            cfg={"common": {"seed": 7}, "checkpoint": {"best_checkpoint_metric": "loss"}},
-            task_state=task_state or {},
-            extra_state={"epoch": 1, "train_iterator": {"epoch": 1}, "val_loss": 4.75},
-        )
-
-    return save
-
-
-@pytest.fixture(scope="session")
-def checkpoints(save_checkpoint) -> dict[str, Path]:
-    """A pre-trained checkpoint of each kind."""
-    return {
-        name: save_checkpoint(arch, criterion, **flags) for name, (arch, criterion, flags) in KINDS.items()
-    }
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """What an export writes: files, heads with their labels and units, cards; and what stops it."""
 
+import argparse
 import json
 import stat
 
@@ -12,8 +13,8 @@ from fs_plugins.analysis import load_checkpoint
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface.export import export
 from tests import builders
-from tests.huggingface.conftest import DAG, WORDS
-from tests.models.test_parity import case
+from tests.builders import DAG, WORDS
+from tests.models.test_parity import case, flags_of
 
 SYMBOLS = builders.dictionary(WORDS)
 ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
@@ -53,7 +54,7 @@ def test_files(folders, checkpoints):
 def test_card(folders):
     card = (folders["exlm"] / "README.md").read_text()
     for piece in (
-        *("pipeline_tag: fill-mask", "# exlm", "k = 3 states", "| updates | 1,234 |", "| seed | 7 |"),
+        *("pipeline_tag: fill-mask", "# exlm", "k = 3 states", "| updates | 5 |", "| seed | 7 |"),
         *("| validation loss, as logged | 4.75 |", "`nat_dag_loss_mlm`", "exact marginal"),
     ):
         assert piece in card
@@ -62,27 +63,15 @@ def test_card(folders):
     assert "repeated 3 times" in (folders["repeated"] / "README.md").read_text()
 
 
-def words_of(data) -> list[str]:
-    return [line.split()[0] for line in (data / "dict.txt").read_text().splitlines()]
-
-
 def test_card_of_prepared_data(save_checkpoint, tmp_path):
     """Inputs by name, and sizes; no path of the machine."""
     data = builders.text_folder(tmp_path / "data-bin")
     result = json.loads((data / "prepared.json").read_text())["train"]
-    path = save_checkpoint("exlm_base", data=data, words=words_of(data))
+    words = [line.split()[0] for line in (data / "dict.txt").read_text().splitlines()]
+    path = save_checkpoint("exlm_base", data=data, symbols=builders.dictionary(words))
     card = (export(path, tmp_path / "export") / "README.md").read_text()
     said = f"train: {result['sentences']:,} sentences; train: {result['tokens']:,} tokens"
     assert "train: wiki.txt; valid: valid.txt; " in card and said in card and str(tmp_path) not in card
-
-
-@pytest.mark.parametrize(
-    ("form", "says"), [("canonical", "have to be in RDKit's"), ("as-given", "were read as")]
-)
-def test_card_of_smiles(form, says, save_checkpoint, tmp_path):
-    data = builders.smiles_folder(tmp_path / "data-bin", form)
-    path = save_checkpoint("mlm_tiny", "masked_lm", data=data, words=words_of(data))
-    assert f"SMILES {says}" in (export(path, tmp_path / "export") / "README.md").read_text()
 
 
 def test_glue(save_checkpoint, corpus, load, tmp_path):
@@ -106,15 +95,15 @@ def test_glue(save_checkpoint, corpus, load, tmp_path):
 
 
 def molecule_checkpoint(save_checkpoint, kind, names, mean, std):
-    symbols = builders.dictionary(ATOMS).symbols
+    symbols = builders.dictionary(ATOMS)
     info = PropertyInfo(kind, names, mean, std, canonical=True)
     return save_checkpoint(
         "exlm_base",
         {"_name": "molecule_property", "classification_head_name": "property"},
         {"_name": "molecule_property", "data": "nowhere"},
-        words=ATOMS,
+        symbols=symbols,
         heads=[("classification", "property", len(names))],
-        task_state={"molecule_property": {**info.to_dict(), "symbols": symbols}},
+        task_state={"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}},
     )
 
 
@@ -162,23 +151,12 @@ def test_answers_of_squad(save_checkpoint, load, tmp_path):
 def test_the_authors_checkpoint(record, load, tmp_path):
     """As their release saves it: flags in ``args``, and none of this package's own."""
     recorded = case(record, "dag")
-    args = builders.argparse.Namespace(
-        arch="p_roberta_ext_denselink_base",
-        task="masked_lm",
-        criterion=DAG,
-        data=str(tmp_path),
-        encoder_layers=recorded["layers"],
-        encoder_embed_dim=recorded["dim"],
-        encoder_ffn_embed_dim=recorded["ffn"],
-        encoder_attention_heads=recorded["heads"],
-        encoder_normalize_before=True,
-        max_positions=2048,
-    )
-    (tmp_path / "dict.txt").write_text("".join(f"{word} 1\n" for word in record["symbols"][4:-1]))
-    history = [{"num_updates": 1, "lr_scheduler_state": {}, "optimizer_name": "adam"}]
-    saved = {"args": args, "model": recorded["state"], "optimizer_history": history, "extra_state": {}}
-    torch.save(saved, tmp_path / "checkpoint.pt")
-    model = load("AutoModelForMaskedLM", export(tmp_path / "checkpoint.pt", tmp_path / "export")).eval()
+    flags = {**flags_of(recorded), "arch": "p_roberta_ext_denselink_base"}
+    args = argparse.Namespace(**flags, task="masked_lm", criterion=DAG, data=str(tmp_path))
+    builders.write_dictionary(tmp_path, record["symbols"][4:])
+    path = tmp_path / "checkpoint.pt"
+    builders.save_checkpoint(path, recorded["state"], flags, {}, {}, args=args, cfg=None)
+    model = load("AutoModelForMaskedLM", export(path, tmp_path / "export")).eval()
     labels = recorded["tgt"].masked_fill(recorded["tgt"] == 1, -100)
     loss = model(recorded["src"], labels=labels).loss.item()
     assert loss == pytest.approx(float(recorded["loss"]), rel=1e-5)
@@ -197,7 +175,7 @@ def test_a_folder_is_written_whole_or_not_at_all(checkpoints, tmp_path, monkeypa
 def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, tmp_path):
     heads = [("classification", "a", 2), ("classification", "b", 2)]
     two = save_checkpoint("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"}, heads=heads)
-    relu = save_checkpoint("mlm_tiny", "masked_lm", activation_fn="relu_squared")
+    relu = save_checkpoint("mlm_tiny", activation_fn="relu_squared")
     for path, folder, says in (
         (checkpoints["mlm"], folders["exlm"], "is there already: choose another folder"),
         (two, tmp_path / "export", r"2 heads \['a', 'b'\]"),
@@ -236,7 +214,7 @@ def test_half_the_space(checkpoints, folders, load, tmp_path):
 
 
 def test_what_float16_cannot_hold_is_an_error(save_checkpoint, tmp_path):
-    checkpoint = save_checkpoint("p_roberta_base", "masked_lm")
+    checkpoint = save_checkpoint("p_roberta_base")
     state = torch.load(checkpoint, weights_only=False)
     state["model"]["encoder.lm_head.bias"][3] = 1e6
     torch.save(state, tmp_path / "large.pt")

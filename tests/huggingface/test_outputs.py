@@ -12,7 +12,7 @@ from fs_plugins.analysis import load_checkpoint
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from tests import builders
-from tests.huggingface.conftest import CTC, KINDS, WORDS
+from tests.builders import CTC, KINDS, WORDS
 
 SYMBOLS = builders.dictionary(WORDS)
 PAD, MASK = SYMBOLS.pad(), SYMBOLS.index("<mask>")

@@ -10,7 +10,7 @@ from fs_plugins.analysis.molecules import MoleculeModel
 from fs_plugins.huggingface.export import export
 from fs_plugins.huggingface.restore import restore
 from tests import builders
-from tests.huggingface.conftest import KINDS
+from tests.builders import KINDS
 from tests.huggingface.test_export import GLUE, TOKENS, head_scores, molecule_checkpoint
 from tests.integration import commands
 

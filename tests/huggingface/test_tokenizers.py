@@ -54,9 +54,8 @@ def exported(save_checkpoint, load, tmp_path):
 
     def make(symbols, data, bpe=None):
         dictionary = builders.dictionary(symbols)
-        data.mkdir(parents=True, exist_ok=True)
-        (data / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
-        path = save_checkpoint("mlm_tiny", "masked_lm", words=symbols, data=data, encoder_layers=1)
+        builders.write_dictionary(data, symbols)
+        path = save_checkpoint("mlm_tiny", symbols=dictionary, data=data, encoder_layers=1)
         tokenizer = load("AutoTokenizer", export(path, tmp_path / "export", bpe=bpe))
         return dictionary, make_codec(bpe, data, dictionary), tokenizer
 
@@ -153,8 +152,8 @@ def test_ids_of_symbols_between_blanks(exported, load, tmp_path):
 def test_a_model_reads_ids_beyond_its_vocabulary_as_unknown(save_checkpoint, load, tmp_path):
     symbols = text_tokenizer("bytes", tmp_path / "data")
     lacking = symbols.pop(200)
-    (tmp_path / "data" / "dict.txt").write_text("".join(f"{s} 1\n" for s in symbols), encoding="utf-8")
-    path = save_checkpoint("exlm_base", words=symbols, data=tmp_path / "data")
+    builders.write_dictionary(tmp_path / "data", symbols)
+    path = save_checkpoint("exlm_base", symbols=builders.dictionary(symbols), data=tmp_path / "data")
     folder = export(path, tmp_path / "export")
     beyond = load("AutoTokenizer", folder).convert_tokens_to_ids(lacking)
     model = load("AutoModelForMaskedLM", folder).eval()

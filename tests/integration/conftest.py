@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import torch
 from fairseq.trainer import Trainer
 
 from tests.integration import commands
@@ -14,15 +13,6 @@ from tests.makers import squad
 
 WORDS = 300
 QUESTIONS = 12
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    """The models here are so small that threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Stop(Exception):

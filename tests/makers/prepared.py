@@ -75,7 +75,6 @@ def make(folder: Path) -> None:
         symbols = ATOMS if name == "molecules" else WORDS
         for split, count in (("train", 40), ("valid", 10)):
             builders.write_split(folder / name, split, _sentences(count, number, symbols), symbols)
-        _write_dictionary(folder / name, symbols)
     for task, (rows, inputs, labels) in GLUE.items():
         _glue(folder / "glue" / f"{task}-bin", rows, inputs, labels, mismatched=task == "MNLI")
     _squad(folder / "squad", [37 * i for i in range(1, 33)])
@@ -101,17 +100,9 @@ def write_properties(folder: Path, splits: dict, kind="classification", words=8,
         np.save(folder / f"{name}.labels.npy", np.array([labels for _, labels in rows], np.float32))
     mean, std = label_scale(np.array([labels for _, labels in splits["train"]]), kind)
     info = PropertyInfo(kind, tuple("abc"[: len(mean)]), mean, std)
-    _write_dictionary(folder, symbols)
     text = {"version": VERSION, "dictionary": fingerprint(symbols.symbols[:-1]), **info.to_dict(), **state}
     (folder / FILE).write_text(json.dumps(text))
     return folder
-
-
-def _write_dictionary(folder: Path, symbols: Dictionary) -> None:
-    """dict.txt, which has no <mask>."""
-    folder.mkdir(parents=True, exist_ok=True)
-    words = [symbol for symbol in symbols.symbols[symbols.nspecial :] if symbol != "<mask>"]
-    (folder / "dict.txt").write_text("".join(f"{word} 1\n" for word in words))
 
 
 def _sentences(count: int, seed: int, symbols: Dictionary) -> list[list[int]]:
@@ -155,15 +146,11 @@ def _glue(folder: Path, rows: int, inputs: int, labels: tuple[str, ...], mismatc
             (folder / "label").mkdir(exist_ok=True)
             scores = "".join(f"{row % 6 / 5:.2f}\n" for row in range(count))
             (folder / "label" / f"{split}.label").write_text(scores)
-    for i in range(inputs):
-        _write_dictionary(folder / f"input{i}", WORDS)
-    if labels:
-        _write_dictionary(folder / "label", classes)
 
 
 def _squad(folder: Path, lengths: list[int]) -> None:
     """A context of each length in words; about each, one question with an answer and one without."""
-    _write_dictionary(folder, WORDS)
+    builders.write_dictionary(folder, WORDS.symbols[WORDS.nspecial :])
     contexts = [squad.sentence(count, index) for index, count in enumerate(lengths)]
     questions = [
         (f"{kind}{index}", "w7 w8 w9", index, [(count // 2, count // 2)] if kind == "known" else [])

@@ -1,30 +1,20 @@
 """fairseq's hub interface: what a fairseq user types first, offline, for every model."""
 
-import json
+import shutil
 import sys
 
 import pytest
 import torch
 
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
-from fs_plugins.data.property_info import PropertyInfo, fingerprint
+from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.models.exlm import ExLMModel
+from fs_plugins.models.mlm import RotaryRobertaModel
 from tests import builders
-from tests.builders import write_gpt2
+from tests.builders import KINDS, write_gpt2
+from tests.makers.prepared import write_properties
 
-WORDS = ["this", "is", "good", "bad", "news", ",", "I", "am", "glad", "."]
 ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
-MODELS = {
-    "exlm": ("exlm_base", "nat_dag_loss_mlm", {"ext_state_num": 3}),
-    "sparse": (
-        "exlm_base",
-        "nat_dag_loss_mlm",
-        {"ext_state_num": 2, "state_graph": "sparse", "rope_dimensions": 1, "expand_from_layer": 1},
-    ),
-    "ctc": ("exlm_base", "nat_ctc_loss_mlm", {"ext_state_num": 3}),
-    "mlm": ("p_roberta_base", "masked_lm", {}),
-    "repeated": ("p_roberta_base", "masked_lm", {"repeat_times": 3}),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -33,35 +23,9 @@ def offline(monkeypatch):
 
 
 @pytest.fixture
-def saved(tmp_path):
-    """saved(kind or its parts, words, ...) -> the class of the model; its checkpoint is tmp_path/model.pt."""
-
-    def save(kind, words=WORDS, *, task="masked_lm", criterion=None, data=None, head=None, task_state=None):
-        arch, trained_by, flags = MODELS[kind]
-        flags = {**builders.SMALL, **flags}
-        times = flags.pop("repeat_times", 1)
-        task = "repeated_masked_lm" if times > 1 else task
-        symbols, folder = builders.dictionary(words), data or tmp_path
-        folder.mkdir(exist_ok=True)
-        (folder / "dict.txt").write_text("".join(f"{word} 1\n" for word in words), encoding="utf-8")
-        model = builders.model(arch, symbols, **flags)
-        if head:
-            model.register_classification_head(*head)
-        with torch.no_grad():  # far from uniform
-            model.encoder.lm_head.layer_norm.weight.mul_(5.0)
-        task = {"_name": task, "data": str(folder), **({"repeat_times": times} if times > 1 else {})}
-        criterion = criterion or {"_name": trained_by}
-        path, flags = tmp_path / "model.pt", {"arch": arch, **flags}
-        builders.save_checkpoint(path, model, flags, task, criterion, task_state=task_state or {})
-        return type(model)
-
-    return save
-
-
-@pytest.fixture
-def hub(saved, tmp_path):
+def hub(checkpoints):
     """hub(kind) -> the interface of a model of words between blanks."""
-    return lambda kind: saved(kind).from_pretrained(str(tmp_path))
+    return lambda kind: RotaryRobertaModel.from_pretrained(str(checkpoints[kind].parent))
 
 
 def test_encode_and_decode(hub):
@@ -75,14 +39,14 @@ def test_encode_and_decode(hub):
     assert hub.decode(hub.encode("I am <mask> .")) == "I am <mask> ."
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_features_have_one_row_for_each_token(kind, hub):
     hub = hub(kind)
     tokens = hub.encode("this is good , I am <mask>")
     features = hub.extract_features(tokens)
     assert features.shape == (1, 9, 32)
-    times = MODELS[kind][2].get("repeat_times", 1)
+    times = KINDS[kind][2].get("repeat_times", 1)
     expected, _ = hub.model.token_features(tokens[None].repeat_interleave(times, dim=1))
     assert torch.equal(features, expected[:, ::times])
     hiddens = hub.extract_features(tokens, return_all_hiddens=True)
@@ -91,17 +55,17 @@ def test_features_have_one_row_for_each_token(kind, hub):
     assert torch.equal(hiddens[0][0], embedded)  # each in its own row
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_masks_are_filled_as_the_probe_does(kind, hub):
     hub = hub(kind)
-    times = MODELS[kind][2].get("repeat_times", 1)
+    times = KINDS[kind][2].get("repeat_times", 1)
     for text in ("this is <mask> news", "<mask> am <mask> <mask> ."):
         tokens = hub.encode(text)[None]
         masked = tokens == hub.task.source_dictionary.index("<mask>")
         predictor = MaskedPredictor(hub.model, copies=times, ctc=kind == "ctc")
         expected = predictor.token_log_probs(tokens, masked)
         found = hub.mask_log_probs(tokens[0])
-        assert found.shape == (text.count("<mask>"), len(WORDS) + 5)
+        assert found.shape == (text.count("<mask>"), 21)
         torch.testing.assert_close(found.exp(), expected.exp(), rtol=1e-4, atol=1e-6)
     filled = hub.fill_mask("this is <mask> news", topk=3)
     probabilities = hub.mask_log_probs(hub.encode("this is <mask> news"))[0].exp()
@@ -121,10 +85,12 @@ def test_one_mask_at_a_time(hub):
         hub.extract_features(torch.full((1, 300), 5))
 
 
-def test_gpt2s_bpe_is_taken_from_the_data_folder(saved, tmp_path):
+def test_gpt2s_bpe_is_taken_from_the_data_folder(save_checkpoint, tmp_path):
     bpe = write_gpt2(tmp_path / "data", [("t", "h"), ("i", "s"), ("Ġ", "is")])
-    size = len(json.loads((tmp_path / "data" / "encoder.json").read_text()))
-    saved("exlm", [str(i) for i in range(size)], data=tmp_path / "data")
+    symbols = builders.dictionary([str(i) for i in range(256 + 3)])
+    builders.write_dictionary(bpe, symbols.symbols[symbols.nspecial :])
+    path = save_checkpoint("exlm_base", symbols=symbols, data=bpe)
+    shutil.copy(path, tmp_path)
     text = "this is <mask>, isn't it"
     for options in (
         {"data_name_or_path": str(tmp_path / "data")},
@@ -138,17 +104,21 @@ def test_gpt2s_bpe_is_taken_from_the_data_folder(saved, tmp_path):
         assert filled == text.replace(" <mask>", word)
 
 
-def test_molecules(saved, tmp_path):
+def test_molecules(save_checkpoint, tmp_path):
     """A fine-tuned checkpoint, with its data."""
-    symbols, folder = builders.dictionary(ATOMS), tmp_path / "data"
+    data = write_properties(tmp_path / "data", {"train": [([0], [0, 1])]}, words=ATOMS)
+    symbols = builders.dictionary(ATOMS)
     info = PropertyInfo("classification", ("toxic", "soluble"), (0.0, 0.0), (1.0, 1.0))
-    criterion = {"_name": "molecule_property", "classification_head_name": "property"}
-    state = {"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}}
-    options = {"task": "molecule_property", "criterion": criterion, "data": folder, "task_state": state}
-    saved("exlm", ATOMS, head=("property", 2), **options)
-    described = {"version": 1, **info.to_dict(), "dictionary": fingerprint(symbols.symbols)}
-    (folder / "molecules.json").write_text(json.dumps(described))
-    hub = ExLMModel.from_pretrained(str(tmp_path), "model.pt", str(folder))
+    path = save_checkpoint(
+        "exlm_base",
+        {"_name": "molecule_property", "classification_head_name": "property"},
+        "molecule_property",
+        symbols=symbols,
+        data=data,
+        heads=[("classification", "property", 2)],
+        task_state={"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}},
+    )
+    hub = ExLMModel.from_pretrained(str(path.parent), "model.pt", str(data))
     tokens = hub.encode("CC(=O)N")
     assert hub.decode(tokens) == "CC(=O)N" and len(tokens) == 9
     assert hub.extract_features(tokens).shape == (1, 9, 32)

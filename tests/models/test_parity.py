@@ -42,21 +42,21 @@ def case(record, kind):
     return found[0]
 
 
+def flags_of(recorded) -> dict:
+    return {
+        "encoder_layers": recorded["layers"],
+        "encoder_embed_dim": recorded["dim"],
+        "encoder_ffn_embed_dim": recorded["ffn"],
+        "encoder_attention_heads": recorded["heads"],
+        "encoder_normalize_before": True,
+        "max_positions": MAX_POSITIONS,
+    }
+
+
 def build(record, recorded, arch):
     symbols = builders.dictionary(record["symbols"][4:-1])
     assert symbols.symbols == record["symbols"]
-    return symbols, builders.model(
-        arch,
-        symbols,
-        encoder_layers=recorded["layers"],
-        encoder_embed_dim=recorded["dim"],
-        encoder_ffn_embed_dim=recorded["ffn"],
-        encoder_attention_heads=recorded["heads"],
-        encoder_normalize_before=True,
-        max_positions=MAX_POSITIONS,
-        dropout=0.0,
-        attention_dropout=0.0,
-    )
+    return symbols, builders.model(arch, symbols, **flags_of(recorded))
 
 
 def assert_gradients_equal(model, recorded):

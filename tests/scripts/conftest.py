@@ -6,10 +6,10 @@ import pytest
 from lib.corpora.bpe import dictionary_of
 
 from fs_plugins.data.text_codecs import read_bpe
-from tests.analysis.conftest import corpus, one_thread, pretrained, save_checkpoint
+from tests.analysis.conftest import pretrained
 from tests.builders import write_gpt2
 
-__all__ = ["corpus", "one_thread", "pretrained", "save_checkpoint"]  # fixtures
+__all__ = ["pretrained"]  # a fixture
 
 
 @pytest.fixture

@@ -24,13 +24,11 @@ def words(rng, count):
 def pairs(tmp_path_factory):
     """Pairs of sentences of 2 to 60 tokens, whose class tells the length of the first."""
     folder, rng = tmp_path_factory.mktemp("pairs"), np.random.default_rng(5)
-    dictionary, labels = builders.dictionary(50), builders.dictionary(["yes", "no"])
-    for one in (dictionary, labels):
-        one.symbols = one.symbols[:-1]  # dict.txt has no <mask>
+    labels = builders.dictionary(["yes", "no"])
     for split in ("train", "valid"):
         lengths = rng.integers(1, 30, (PAIRS, 2))
-        builders.write_split(folder / "input0", split, [words(rng, n) for n in lengths[:, 0]], dictionary)
-        builders.write_split(folder / "input1", split, [words(rng, n) for n in lengths[:, 1]], dictionary)
+        builders.write_split(folder / "input0", split, [words(rng, n) for n in lengths[:, 0]], WORDS)
+        builders.write_split(folder / "input1", split, [words(rng, n) for n in lengths[:, 1]], WORDS)
         builders.write_split(folder / "label", split, [[4 + int(n % 2), 2] for n in lengths[:, 0]], labels)
     return folder
 

@@ -22,9 +22,7 @@ def words(rng, count):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("corpus"), np.random.default_rng(1)
-    dictionary = builders.dictionary(50)
-    dictionary.symbols = dictionary.symbols[:-1]  # dict.txt has no <mask>
-    builders.write_split(folder, "train", [words(rng, rng.integers(3, 30)) for _ in range(400)], dictionary)
+    builders.write_split(folder, "train", [words(rng, rng.integers(3, 30)) for _ in range(400)], WORDS)
     return folder
 
 
