@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lib.command_line import argument_parser, count, positive, run_main
+from lib.command_line import argument_parser, count, positive, script
 from lib.files import RESULT, claim, locked
 from lib.moleculenet import dmpnn, forest
 from lib.moleculenet.evaluate import SPLITS, Split, write_results
@@ -23,7 +23,8 @@ from fs_plugins.data.property_info import PropertyInfo, read_folder
 NAMES = {"forest": "random forest", "dmpnn": "D-MPNN"}
 
 
-def run(argv: list[str] | None) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("model", choices=sorted(NAMES))
@@ -55,10 +56,6 @@ def run(argv: list[str] | None) -> None:
             predictions, unread = dmpnn.fit_and_predict(splits, info, args.seed, args.max_epoch, device)
             more = {"unreadable": unread}
         write_results(args.save, args.data, NAMES[args.model], predictions, **more)
-
-
-def main(argv: list[str] | None = None) -> int:
-    return run_main(lambda: run(argv))
 
 
 if __name__ == "__main__":

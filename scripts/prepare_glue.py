@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.arguments import add_encoder_arguments, encoder_of
 from lib.files import locked
 from lib.glue.binarise import binarise
@@ -45,7 +45,9 @@ def tasks_of(args: argparse.Namespace) -> list[Task]:
     return found
 
 
-def run(args: argparse.Namespace) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     tasks, encoder = tasks_of(args), encoder_of(args)
     with locked(args.output, "OUTPUT"):
         for task in tasks:
@@ -54,11 +56,6 @@ def run(args: argparse.Namespace) -> None:
             print(pd.DataFrame(summary).T.drop(columns="file").to_string(), flush=True)
     if encoder.unknown:
         print(f"{encoder.unknown:,} tokens missing from {encoder.dictionary_path} became <unk>")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import rdkit
 from lib.checkpoints import check_dictionary, read_checkpoint
-from lib.command_line import UserError, argument_parser, run_main
+from lib.command_line import UserError, argument_parser, script
 from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import sha256, write_json
 from lib.moleculenet import encoding, reading
@@ -161,9 +161,10 @@ def describe(args: argparse.Namespace, description: dict) -> str:
     return "\n".join(lines + [f"  {remark}" for remark in description["remarks"]])
 
 
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: print(describe(args, prepare(args))), "\ninterrupted: nothing was written")
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
+    print(describe(args, prepare(args)))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import rdkit
-from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.arguments import add_corpus_arguments, show_result
 from lib.corpora.binarise import binarise, states_of
 from lib.corpora.molecules import DEFAULT_COLUMN, records_in
@@ -38,7 +38,9 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def run(args: argparse.Namespace) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     if args.max_tokens is not None and args.max_tokens < 3:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     files, valid_share = [*args.train, *args.valid], 0.0 if args.valid else args.valid_share
@@ -65,11 +67,6 @@ def run(args: argparse.Namespace) -> None:
     )
     show_result(result, args.output, "molecules")
     print(f"dictionary: {result['symbols']:,} symbols")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import re
 import sys
 from pathlib import Path
 
-from lib.command_line import UserError, argument_parser, run_main
+from lib.command_line import UserError, argument_parser, script
 from lib.corpora.arguments import add_encoder_arguments, encoder_of
 from lib.corpora.bpe import TextEncoder
 from lib.files import atomic, locked
@@ -79,7 +79,9 @@ def copy_dictionary(source: Path, folder: Path) -> None:
         file.write(content)
 
 
-def run(args: argparse.Namespace) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     splits, encoder = splits_of(args), encoder_of(args)
     read = {name: read_squad(files) for name, files in splits.items()}
     if args.strict and (found := [one for squad in read.values() for one in squad.not_in_context]):
@@ -111,11 +113,6 @@ def show(name: str, split: TokenizedSquad) -> None:
     ):
         if ids:
             print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import tokenizers
-from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.arguments import add_corpus_arguments, show_result
 from lib.corpora.binarise import binarise, states_of
 from lib.corpora.bpe import TextEncoder, dictionary_of
@@ -76,7 +76,9 @@ def prepare(args: argparse.Namespace, scratch: Path) -> dict:
     return result
 
 
-def run(args: argparse.Namespace) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
     if ":" in str(args.output):
         raise UserError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
@@ -88,11 +90,6 @@ def run(args: argparse.Namespace) -> None:
         f"({result['paragraphs cut']:,} split); skipped as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from lib.checkpoints import FINETUNING_TASKS, Pretrained, check_dictionary, read_checkpoint
-from lib.command_line import Flags, UserError, count, run_main
+from lib.command_line import Flags, UserError, count, script
 from lib.files import CONFIGS, RESULT, read_json
 from lib.launch import Training, arguments, devices, launch
 
@@ -237,10 +237,11 @@ def check_labels(data: Path, about: dict) -> None:
             raise UserError(f"no property has {what} in {split} of {data}: split it otherwise")
 
 
+@script
 def main() -> int:
     kind = sys.argv[1]
     return launch(f"finetune_{kind}.sh", partial(resolve, kind), sys.argv[2:])
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

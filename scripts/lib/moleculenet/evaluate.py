@@ -22,7 +22,7 @@ import numpy as np
 
 from fs_plugins.criterions.property_metrics import by_property, summarise
 from fs_plugins.data.property_info import PropertyInfo, read_folder
-from lib.command_line import argument_parser, run_main
+from lib.command_line import argument_parser, script
 from lib.files import atomic, write_result
 
 SPLITS = ("valid", "test")
@@ -106,6 +106,7 @@ def write_results(
     print(", ".join(f"{split} {one} {metrics[split].get(one)}" for split in outputs for one in names))
 
 
+@script
 def main() -> None:
     from fairseq.data import data_utils
 
@@ -130,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

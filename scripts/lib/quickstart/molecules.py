@@ -15,7 +15,7 @@ from pathlib import Path
 from rdkit import Chem, RDConfig, rdBase
 from rdkit.Chem import Crippen
 
-from lib.command_line import UserError, run_main
+from lib.command_line import UserError, script
 from lib.files import write_lines
 from lib.preparing import lines_of
 
@@ -42,6 +42,7 @@ def read_molecules(path: Path) -> dict[str, Chem.Mol]:
     return found
 
 
+@script
 def main() -> None:
     pretraining, labelled = map(Path, sys.argv[1:])
     nci, wehi = read_molecules(NCI), read_molecules(WEHI)
@@ -53,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())
