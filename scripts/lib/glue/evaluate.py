@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
 from lib.command_line import UserError, argument_parser, script
 from lib.dictionaries import SPECIAL
 from lib.files import MANIFEST, atomic, read_json, write_lines, write_result

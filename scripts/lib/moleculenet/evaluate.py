@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from lib.command_line import argument_parser, script
+from lib.files import atomic, write_result
 
 from fs_plugins.criterions.property_metrics import by_property, summarise
 from fs_plugins.data.property_info import PropertyInfo, read_folder
-from lib.command_line import argument_parser, script
-from lib.files import atomic, write_result
 
 SPLITS = ("valid", "test")
 
@@ -109,9 +109,9 @@ def write_results(
 @script
 def main() -> None:
     from fairseq.data import data_utils
+    from lib.predictions import head_outputs, load_finetuned
 
     from fs_plugins.models.checkpoint import name_of
-    from lib.predictions import head_outputs, load_finetuned
 
     parser = argument_parser(__doc__)
     add = parser.add_argument

@@ -12,12 +12,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rdkit import Chem, RDConfig, rdBase
-from rdkit.Chem import Crippen
-
 from lib.command_line import UserError, script
 from lib.files import write_lines
 from lib.preparing import lines_of
+from rdkit import Chem, RDConfig, rdBase
+from rdkit.Chem import Crippen
 
 DATA = Path(RDConfig.RDDataDir)
 NCI, WEHI = DATA / "NCI" / "first_5K.smi", DATA / "Pains" / "test_data" / "wehi_mols.csv"

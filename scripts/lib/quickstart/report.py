@@ -13,15 +13,15 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from lib import figures
+from lib.command_line import script
+from lib.files import atomic, read_json, write_lines
+from lib.tables import Value
 
 from fs_plugins.analysis import load, load_checkpoint
 from fs_plugins.analysis.masked_measures import joint_likelihood
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples
-from lib import figures
-from lib.command_line import script
-from lib.files import atomic, read_json, write_lines
-from lib.tables import Value
 
 FILLING = "exlm-lattice"
 MODELS = {"mlm": "MLM", "exlm": "ExLM, the paper's", FILLING: "ExLM, states on a lattice"}

@@ -24,7 +24,7 @@ from lib import logs
 from lib.command_line import Flags, UserError, script
 from lib.cost import flops_of_run
 from lib.files import MANIFEST, RESULT, atomic, read_json, write_json, write_lines
-from lib.glue.grids import Point
+from lib.glue.tasks import Point
 
 
 def finish(save: Path, run: dict) -> None:
