@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from lib.command_line import argument_parser, run_main
+from lib.command_line import argument_parser, script
 
 EXAMPLES = {False: "This is <mask>, and I am very <mask> to see it.", True: "CC(=O)<mask>c1ccccc1C(=<mask>)O"}
 # the page in the frame says how high it is
@@ -124,9 +124,9 @@ def run(args: argparse.Namespace, wait: bool = True):
     return demo
 
 
-def main(argv: list[str] | None = None) -> int:
-    args = parse_arguments(argv)
-    return run_main(lambda: run(args), "\ninterrupted")
+@script
+def main(argv: list[str] | None = None) -> None:
+    run(parse_arguments(argv))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import json
 import sys
 from pathlib import Path
 
-from lib.command_line import argument_parser, run_main
+from lib.command_line import argument_parser, script
 
 PAGE = "index.html"
 
@@ -82,7 +82,9 @@ def describe_reading(reading) -> str:
     return f"{reading.log_prob:8.2f} {reading.total_log_prob:9.2f}  {reading.text}  [{path}]"
 
 
-def run(args: argparse.Namespace) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parse_arguments(argv)
     from fs_plugins.analysis.page import page
     from fs_plugins.analysis.plots import transition_heatmap
     from fs_plugins.huggingface.restore import load_explorer
@@ -101,11 +103,6 @@ def run(args: argparse.Namespace) -> None:
         picture.savefig(args.output / name)
     (args.output / PAGE).write_text(page(filling, args.min_edge), encoding="utf-8")
     print(f"\n{args.output}: filling.json, {', '.join(pictures)}, {PAGE}")
-
-
-def main(argv: list[str] | None = None) -> int:
-    args = parse_arguments(argv)
-    return run_main(lambda: run(args), "\ninterrupted")
 
 
 if __name__ == "__main__":

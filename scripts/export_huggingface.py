@@ -11,10 +11,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lib.command_line import argument_parser, run_main
+from lib.command_line import argument_parser, script
 
 
-def run(argv: list[str] | None) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", type=Path, help="pre-trained, or fine-tuned on GLUE, SQuAD or molecules")
@@ -40,10 +41,6 @@ def run(argv: list[str] | None) -> None:
 
     folder = export(**vars(args))
     print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
-
-
-def main(argv: list[str] | None = None) -> int:
-    return run_main(lambda: run(argv), "\ninterrupted: nothing was written")
 
 
 if __name__ == "__main__":

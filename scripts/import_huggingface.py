@@ -12,10 +12,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lib.command_line import argument_parser, run_main
+from lib.command_line import argument_parser, script
 
 
-def run(argv: list[str] | None) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("folder", type=Path, help="with config.json and model.safetensors")
@@ -29,10 +30,6 @@ def run(argv: list[str] | None) -> None:
     from fs_plugins.huggingface.restore import restore
 
     print(restore(**vars(args)))
-
-
-def main(argv: list[str] | None = None) -> int:
-    return run_main(lambda: run(argv), "\ninterrupted: nothing was written")
 
 
 if __name__ == "__main__":

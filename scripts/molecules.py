@@ -25,7 +25,7 @@ from itertools import tee
 from pathlib import Path
 
 import numpy as np
-from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.molecules import DEFAULT_COLUMN, TEXT_FORMATS, format_of, records_in
 from lib.files import atomic
 
@@ -140,7 +140,9 @@ def embed(output: Path, results: Iterator[tuple], shape: tuple[int, int]) -> Non
                 remarks.write(f"{row}\t{' '.join(text.split())}\t{' '.join(remark.split())}\n")
 
 
-def run(args: argparse.Namespace) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     output, counts = output_of(args), Counter()
 
     def smiles() -> Iterator[str]:
@@ -155,11 +157,6 @@ def run(args: argparse.Namespace) -> None:
         shape = sum(1 for _ in smiles()), model.width
         embed(output, results_of(partial(model.embed, pooling=args.pooling), smiles(), counts), shape)
     print(summary(counts, output))
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args), "\ninterrupted: nothing was written")
 
 
 if __name__ == "__main__":

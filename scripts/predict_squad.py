@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from fairseq import utils
-from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.files import write_json, write_result
 from lib.predictions import load_finetuned
 
@@ -50,7 +50,8 @@ def write_answers(folder: Path, table: AnswerTable, threshold: float) -> None:
     write_json(folder / "best_answers.json", best)
 
 
-def run(argv: list[str] | None) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", type=Path)
@@ -84,10 +85,6 @@ def run(argv: list[str] | None) -> None:
         f"EM {scores['best_exact']:.2f} at {scores['best_exact_thresh']:.3f} and F1 {scores['best_f1']:.2f} "
         f"at {scores['best_f1_thresh']:.3f}, the best on these {scores['total']:,} questions"
     )
-
-
-def main(argv: list[str] | None = None) -> int:
-    return run_main(lambda: run(argv))
 
 
 if __name__ == "__main__":

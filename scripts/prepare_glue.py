@@ -11,15 +11,22 @@ glue-bin/RTE-bin and so on; a task is written completely or not at all. See docs
 from __future__ import annotations
 
 import argparse
+import random
+import shutil
 import sys
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.arguments import add_encoder_arguments, encoder_of
-from lib.files import locked
-from lib.glue.binarise import binarise
-from lib.glue.tasks import TASKS, Task, task_named
+from lib.corpora.bpe import TextEncoder
+from lib.dictionaries import SPECIAL
+from lib.files import write_json, write_lines
+from lib.glue.tasks import COLA_COLUMNS, SCORES, TASKS, Task, task_named
+from lib.preparing import lines_of, new_folder, write_dataset
+
+SUMMARY = "summary.json"
+LONGEST_SHOWN = 300  # characters of a header
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,20 +52,150 @@ def tasks_of(args: argparse.Namespace) -> list[Task]:
     return found
 
 
-def run(args: argparse.Namespace) -> None:
+def binarise(
+    task: Task,
+    source: Path,
+    output: Path,
+    encoder: TextEncoder,
+    skip_broken: bool = False,
+    train_rows: int | None = None,
+) -> dict[str, dict]:
+    """Writes OUTPUT/TASK-bin, completely or not at all.
+
+    Besides fairseq's files it has SPLIT.index of the test sets (GLUE's number of each row) and summary.json
+    (what is returned).
+
+    Args:
+        source: the folder with the task's folder, or the task's folder itself.
+        output: where TASK-bin goes; an existing one is replaced.
+        train_rows: keep this many rows of the training set, drawn with a fixed seed, in their order.
+
+    Returns:
+        split -> {"file", "rows", "official", "kept", "skipped_lines", "empty_sentences", "tokens"}.
+
+    Raises:
+        UserError: for a file that cannot be read, no training or validation file, or a TASK-bin that is
+            something else.
+    """
+    folder = source / task.name if (source / task.name).is_dir() else source
+    files = {split: path for split in task.splits if (path := file_of(folder, task, split))}
+    for split in ("train", "valid"):
+        if split not in files:
+            name = f"{task.splits[split]}.tsv"
+            raise UserError(f"{folder} has no {name} or {name}.gz: is this the folder of {task.name}?")
+    summary = {}
+    with new_folder(output / f"{task.name}-bin", replaces=SUMMARY) as target:
+        (target / "label").mkdir()
+        if task.labels:
+            write_lines(target / "label" / "dict.txt", (f"{name} 1" for name in task.labels))
+        for split, path in files.items():
+            rows, skipped = read_split(path, task, split, skip_broken)
+            kept = rows
+            if split == "train" and train_rows is not None and train_rows < len(rows):
+                kept = rows.iloc[sorted(random.Random(1).sample(range(len(rows)), train_rows))]
+            tokens = 0
+            for i, column in enumerate(task.sentences):
+                encoded = encoder.encode(list(kept[column]), [f"{path}, line {line}" for line in kept.index])
+                sentences = ([*ids, encoder.eos] for ids in encoded)
+                write_dataset(target / f"input{i}" / split, sentences, encoder.size)
+                tokens += sum(map(len, encoded))
+            _write_labels(target, task, split, kept, encoder.eos)
+            summary[split] = {
+                "file": path.name,
+                "rows": len(rows),
+                "official": task.official[split],
+                "skipped_lines": skipped,
+                "empty_sentences": int((rows[list(task.sentences)] == "").sum().sum()),
+                "kept": len(kept),
+                "tokens": tokens,
+            }
+        for i in range(len(task.sentences)):
+            shutil.copyfile(encoder.dictionary_path, target / f"input{i}" / "dict.txt")
+        write_json(target / SUMMARY, summary)
+    return summary
+
+
+def file_of(folder: Path, task: Task, split: str) -> Path | None:
+    """The file of a split, by our name for it, in a task's folder; None if there is none."""
+    names = (f"{task.splits[split]}.tsv", f"{task.splits[split]}.tsv.gz")
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def read_split(path: Path, task: Task, split: str, skip_broken: bool) -> tuple[pd.DataFrame, list[int]]:
+    """The rows of a file, labelled by their lines from 1, and the lines that were skipped.
+
+    pandas would read the file itself, but pad short rows, shift columns and drop empty lines in silence.
+
+    Args:
+        path: of :func:`file_of`.
+        skip_broken: skip rows of a training set whose number of columns is not the header's.
+
+    Raises:
+        UserError: for a missing column, a broken row, or a label that the task does not have.
+    """
+    labelled = not split.startswith("test")
+    lines = {number: line.split("\t") for number, line in lines_of(path)}
+    columns = list(COLA_COLUMNS) if task.name == "CoLA" and labelled else lines.pop(1, [])
+    for column in (*task.sentences, *([task.label] if labelled else [])):
+        if column not in columns:
+            shown = ", ".join(columns)
+            shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
+            raise UserError(f"{path}, line 1: {task.name} needs a column {column!r}; the columns are {shown}")
+    broken = [number for number, fields in lines.items() if len(fields) != len(columns)]
+    if broken and not (skip_broken and split == "train"):
+        way_out = " (or skip such rows: --skip-broken)" if split == "train" else ""
+        found = f"{len(lines[broken[0]])} columns, expected {len(columns)}"
+        raise UserError(
+            f"{path}, line {broken[0]}: {found}: GLUE's files are not quoted; if a program added quotes, "
+            f"download the file again{way_out}"
+        )
+    for number in broken:
+        del lines[number]
+    if not lines:
+        raise UserError(f"{path} has no rows")
+    rows = pd.DataFrame(list(lines.values()), index=list(lines), columns=columns, dtype=object)
+    for column in task.sentences:
+        rows[column] = rows[column].str.strip()
+    if labelled:
+        check_labels(path, task, rows[task.label])
+    return rows, broken
+
+
+def check_labels(path: Path, task: Task, labels: pd.Series) -> None:
+    """Raises UserError for a label, by its line, that the task does not have."""
+    if task.regression:
+        wrong = ~pd.to_numeric(labels, errors="coerce").between(*SCORES)
+        known = f"{SCORES[0]:g} to {SCORES[1]:g}"
+    else:
+        wrong, known = ~labels.isin(task.labels), ", ".join(task.labels)
+    if wrong.any():
+        line = wrong.idxmax()
+        raise UserError(f"{path}, line {line}: label {labels[line]!r}, but {task.name} has {known}")
+
+
+def _write_labels(target: Path, task: Task, split: str, rows: pd.DataFrame, eos: int) -> None:
+    """Classes, scores, or GLUE's numbers of a test set."""
+    if split.startswith("test"):
+        numbers = next((rows[name] for name in ("index", "id") if name in rows), range(len(rows)))
+        write_lines(target / f"{split}.index", map(str, numbers))
+    elif task.regression:
+        write_lines(target / "label" / f"{split}.label", rows[task.label])
+    else:
+        classes = {name: i for i, name in enumerate(task.labels, len(SPECIAL))}
+        labels = ([classes[label], eos] for label in rows[task.label])
+        write_dataset(target / "label" / split, labels, len(SPECIAL) + len(classes))
+
+
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     tasks, encoder = tasks_of(args), encoder_of(args)
-    with locked(args.output, "OUTPUT"):
-        for task in tasks:
-            summary = binarise(task, args.glue, args.output, encoder, args.skip_broken, args.train_rows)
-            print(f"{task.name} -> {args.output / task.name}-bin")
-            print(pd.DataFrame(summary).T.drop(columns="file").to_string(), flush=True)
+    for task in tasks:
+        summary = binarise(task, args.glue, args.output, encoder, args.skip_broken, args.train_rows)
+        print(f"{task.name} -> {args.output / task.name}-bin")
+        print(pd.DataFrame(summary).T.drop(columns="file").to_string(), flush=True)
     if encoder.unknown:
         print(f"{encoder.unknown:,} tokens missing from {encoder.dictionary_path} became <unk>")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

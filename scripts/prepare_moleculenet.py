@@ -8,7 +8,15 @@
 The source is a CSV file, plain or .gz, or a folder with Uni-Mol's train.lmdb, valid.lmdb and test.lmdb. The
 columns of DeepChem's files are known for the sets named below (DATASET). Molecules that cannot be read are
 skipped and listed, with their lines, in report.tsv; tokens missing from the dictionary become <unk> and are
-listed too. See docs/finetune.md.
+listed too. See docs/finetune.md. OUTPUT has
+
+molecules.json        properties (names, kind, mean and std of the training labels), how the SMILES were read,
+                      the split, the sizes, the dictionary's fingerprint, the source and its SHA-256
+dict.txt              the dictionary of the pre-training
+SPLIT.bin, SPLIT.idx  tokens and </s> of each molecule, in fairseq's format; SPLIT is train, valid or test
+SPLIT.labels.npy      float32 [molecules, properties], NaN for a missing label
+SPLIT.tsv             line of the source and SMILES as tokenised, one molecule per line, in the same order
+report.tsv            molecules that were skipped, or kept with a remark: line, split, status, reason, SMILES
 """
 
 from __future__ import annotations
@@ -16,20 +24,33 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import rdkit
-from lib.checkpoints import check_dictionary, read_checkpoint
-from lib.command_line import UserError, argument_parser, run_main
-from lib.dictionaries import dictionary_file, read_dictionary
-from lib.files import sha256, write_json
-from lib.moleculenet import encoding, reading
+from lib.command_line import UserError, argument_parser, script
+from lib.dictionaries import read_dictionary
+from lib.files import sha256, write_json, write_lines
 from lib.moleculenet.datasets import KNOWN, OTHER, KnownSet
-from lib.preparing import new_folder
+from lib.moleculenet.reading import Molecule, read_csv, read_lmdbs
+from lib.preparing import new_folder, write_dataset
 
 from fs_plugins.data import molecule_splits
-from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, fingerprint, label_scale
+from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
+from fs_plugins.data.property_info import (
+    FILE,
+    VERSION,
+    PropertyInfo,
+    fingerprint,
+    label_scale,
+    one_class_only,
+)
+from fs_plugins.data.smiles_tokens import tokenize
+
+LISTED = 5  # properties that a remark names
+Splits = dict[str, list[Molecule]]  # "train", "valid", "test"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,7 +60,6 @@ def parser() -> argparse.ArgumentParser:
     add("source", type=Path, help="a CSV file, or a folder with train.lmdb, valid.lmdb and test.lmdb")
     add("output", type=Path, help="folder to write")
     add("--dictionary", type=Path, required=True, metavar="FILE", help="dict.txt or its folder")
-    add("--checkpoint", type=Path, metavar="FILE", help="check that it has this dictionary")
     add("--smiles-column", metavar="NAME", help="(default: smiles, or that of the known set)")
     add("--label-columns", nargs="+", metavar="NAME", help="(default: all others, or those of the known set)")
     add("--kind", choices=("classification", "regression"), default="classification")
@@ -55,14 +75,14 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], list[reading.Molecule]]:
+def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], list[Molecule]]:
     """The properties and the molecules of the source."""
     names, classification = args.label_columns or known.labels, args.kind == "classification"
     if args.source.is_dir():
-        return reading.read_lmdbs(args.source, names, classification)
+        return read_lmdbs(args.source, names, classification)
     column = args.smiles_column or known.smiles
     try:
-        return reading.read_csv(args.source, column, names, known.ignored, classification, args.split_column)
+        return read_csv(args.source, column, names, known.ignored, classification, args.split_column)
     except UserError as error:
         if known is not OTHER or args.label_columns:
             raise
@@ -72,7 +92,60 @@ def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], l
         ) from error
 
 
-def split_molecules(args: argparse.Namespace, molecules: list[reading.Molecule]) -> encoding.Splits:
+def encode(
+    molecules: list[Molecule],
+    symbols: Sequence[str],
+    canonical: bool,
+    allow_valence: bool,
+    max_unknown: float,
+) -> Counter:
+    """Reads every molecule.
+
+    Args:
+        symbols: the dictionary's; molecules with other tokens are kept, with ``<unk>``, and reported.
+        canonical, allow_valence: see PropertyInfo.
+        max_unknown: the largest share of molecules with such tokens.
+
+    Returns:
+        The unknown tokens and how often they occur.
+
+    Raises:
+        UserError: if no molecule is left, or too many have unknown tokens.
+    """
+    known, unknown_tokens, affected = set(symbols), Counter(), 0
+    readable = [molecule for molecule in molecules if not molecule.fault]
+    for one in readable:
+        try:
+            molecule = parse_molecule(one.smiles, allow_valence)
+            one.canonical = canonical_smiles(molecule, one.smiles)
+            one.written = one.canonical if canonical else one.smiles
+            one.tokens = tokenize(one.written)
+        except ValueError as error:
+            one.fault = str(error)
+            continue
+        one.scaffold = murcko_scaffold(molecule)
+        if allow_valence:
+            try:
+                parse_molecule(one.smiles)
+            except ValueError as error:
+                one.remarks.append(str(error))
+        if unknown := Counter(token for token in one.tokens if token not in known):
+            affected += 1
+            unknown_tokens += unknown
+            one.remarks.append(f"unknown tokens {' '.join(sorted(unknown))}")
+    if affected > max_unknown * len(readable):
+        named = ", ".join(f"{token} ({count})" for token, count in unknown_tokens.most_common(15))
+        raise UserError(
+            f"{affected} of {len(readable)} molecules have tokens missing from the dictionary: {named}. "
+            "Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
+        )
+    if all(one.fault for one in molecules):
+        first = f"; the first, line {molecules[0].line}: {molecules[0].fault}" if molecules else ""
+        raise UserError(f"no molecule could be read{first}")
+    return unknown_tokens
+
+
+def split_molecules(args: argparse.Namespace, molecules: list[Molecule]) -> Splits:
     if args.split == "scaffold":
         split = molecule_splits.scaffold_split([molecule.scaffold for molecule in molecules])
     elif args.split == "random":
@@ -82,11 +155,84 @@ def split_molecules(args: argparse.Namespace, molecules: list[reading.Molecule])
     return {name: [molecules[i] for i in getattr(split, name)] for name in molecule_splits.PARTS}
 
 
+def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
+    """What to report of properties without labels, or with labels of one class only, split by split.
+
+    Raises:
+        UserError: if that holds for all properties in the training set, so that nothing could be learned.
+    """
+    remarks = []
+    what = "lack labels of both classes" if classification else "have no label"
+    for split, values in labels.items():
+        useless = one_class_only(values) if classification else np.isnan(values).all(0)
+        if useless.all() and split == "train":
+            raise UserError(
+                f"all properties {what} in the training set: choose other columns (--label-columns), or "
+                "split the data differently (--split random --seed N, or --split given)"
+            )
+        if useless.any():
+            found = [name for name, one in zip(names, useless, strict=True) if one]
+            named = ", ".join(found[:LISTED])
+            named += f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
+            remarks.append(f"{split}: {len(found)} of {len(names)} properties {what}: {named}")
+    return remarks
+
+
+def repeated_molecules(splits: Splits) -> list[str]:
+    """What to report of molecules that occur more than once, compared by RDKit's canonical SMILES."""
+    places: dict[str, list[str]] = {}
+    for split, molecules in splits.items():
+        for molecule in molecules:
+            places.setdefault(molecule.canonical, []).append(split)
+    repeated = [where for where in places.values() if len(where) > 1]
+    if not repeated:
+        return []
+    apart = sum(len(set(where)) > 1 for where in repeated)
+    leak = sum("test" in where and "train" in where for where in repeated)
+    across = f", {apart} of them in more than one split, {leak} in both train and test: test metrics are"
+    remark = f"{len(repeated)} molecules occur more than once (same canonical SMILES)"
+    return [f"{remark}{across} too optimistic" if apart else remark]
+
+
+def write_folder(
+    folder: Path, molecules: list[Molecule], splits: Splits, labels: dict[str, np.ndarray], dictionary
+) -> dict:
+    """Writes all but molecules.json.
+
+    Args:
+        molecules: all of the source.
+        labels: [molecules, properties] of each split.
+
+    Returns:
+        For each split ``molecules`` and ``longest``, the most tokens of a molecule with <s> and </s>.
+    """
+    sizes = {}
+    for split, found in splits.items():
+        sentences = [[*map(dictionary.index, one.tokens), dictionary.eos()] for one in found]
+        write_dataset(folder / split, sentences, len(dictionary) + 1)
+        np.save(folder / f"{split}.labels.npy", labels[split])
+        _write_tsv(folder / f"{split}.tsv", ("line", "smiles"), ((one.line, one.written) for one in found))
+        sizes[split] = {"molecules": len(found), "longest": 1 + max(map(len, sentences))}
+    report = (
+        (one.line, one.split, "skipped" if one.fault else "kept", reason, one.smiles)
+        for one in sorted(molecules, key=lambda one: one.line)
+        for reason in ([one.fault] if one.fault else one.remarks)
+    )
+    _write_tsv(folder / "report.tsv", ("line", "split", "status", "reason", "smiles"), report)
+    dictionary.save(str(folder / "dict.txt"))
+    return sizes
+
+
+def _write_tsv(path: Path, header: Sequence[str], rows: Iterable[Sequence]) -> None:
+    """Tabs and line breaks within cells become spaces."""
+    write_lines(path, ("\t".join(" ".join(str(cell).split()) for cell in row) for row in (header, *rows)))
+
+
 def prepare(args: argparse.Namespace) -> dict:
     """Writes the folder; returns its description.
 
     Raises:
-        UserError: for input that cannot be used, or a checkpoint that does not fit it.
+        UserError: for input that cannot be used.
     """
     known, lmdbs = KNOWN.get(args.dataset, OTHER), args.source.is_dir()
     args.split = args.split or ("given" if lmdbs else "scaffold")
@@ -99,18 +245,16 @@ def prepare(args: argparse.Namespace) -> dict:
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
         names, molecules = read_source(args, known)
-        unknown = encoding.encode(molecules, dictionary.symbols, canonical, allow, args.max_unknown)
+        unknown = encode(molecules, dictionary.symbols, canonical, allow, args.max_unknown)
         splits = split_molecules(args, [molecule for molecule in molecules if not molecule.fault])
         labels = {
             split: np.array([one.labels for one in found], np.float32) for split, found in splits.items()
         }
-        remarks = encoding.remarks_on(labels, names, args.kind == "classification")
-        remarks += encoding.repeated_molecules(splits)
+        remarks = remarks_on(labels, names, args.kind == "classification")
+        remarks += repeated_molecules(splits)
         mean, std = label_scale(labels["train"], args.kind)
         info = PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow)
-        sizes = encoding.write_folder(folder, molecules, splits, labels, dictionary)
-        if args.checkpoint is not None:
-            remarks += check_checkpoint(args, max(size["longest"] for size in sizes.values()))
+        sizes = write_folder(folder, molecules, splits, labels, dictionary)
         description = {
             "version": VERSION,
             "dataset": args.dataset,
@@ -132,19 +276,6 @@ def prepare(args: argparse.Namespace) -> dict:
     return description
 
 
-def check_checkpoint(args: argparse.Namespace, longest: int) -> list[str]:
-    """What to report of the molecules' length; raises UserError if the checkpoint has another dictionary."""
-    pretrained = read_checkpoint(args.checkpoint)
-    hint = "use the dict.txt of its pre-training"
-    check_dictionary(pretrained, dictionary_file(args.dictionary), hint)
-    if longest <= pretrained.max_positions:
-        return []
-    return [
-        f"the longest molecule has {longest} tokens, the checkpoint {pretrained.max_positions} positions: "
-        "fine-tuning truncates longer molecules"
-    ]
-
-
 def describe(args: argparse.Namespace, description: dict) -> str:
     sizes = [description["sizes"][split] for split in molecule_splits.PARTS]
     counts, names = "/".join(f"{size['molecules']:,}" for size in sizes), description["names"]
@@ -161,9 +292,10 @@ def describe(args: argparse.Namespace, description: dict) -> str:
     return "\n".join(lines + [f"  {remark}" for remark in description["remarks"]])
 
 
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: print(describe(args, prepare(args))), "\ninterrupted: nothing was written")
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
+    print(describe(args, prepare(args)))
 
 
 if __name__ == "__main__":

@@ -5,24 +5,33 @@
 
 Reads .txt (one SMILES per line), .smi and .smiles (SMILES, then a name), .csv (--smiles-column), these also
 as .gz, and Uni-Mol's .lmdb files. Molecules that cannot be used are listed in rejected.tsv with file, line
-and reason. If interrupted, rerun the same command to resume. The result does not depend on --workers.
+and reason. The result does not depend on --workers.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import shutil
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import rdkit
-from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.arguments import add_corpus_arguments, show_result
-from lib.corpora.binarise import binarise, states_of
-from lib.corpora.molecules import DEFAULT_COLUMN, records_in
-from lib.corpora.smiles import SmilesEncoder
+from lib.corpora.binarise import EncodedBlock, Rejection, binarise, inputs_of
+from lib.corpora.lmdb_reader import LmdbValueError, decode_value
+from lib.corpora.molecules import DEFAULT_COLUMN, LMDB, Record, records_in
 from lib.dictionaries import dictionary_file, read_dictionary
-from lib.files import sha256
+from lib.files import claim, sha256
+from lib.preparing import new_folder
+
+from fs_plugins.data.molecules import canonical_smiles, parse_molecule
+from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
+
+EOS = "</s>"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,38 +47,113 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def run(args: argparse.Namespace) -> None:
+class RejectedError(Exception):
+    """A molecule that cannot be used: REASON or REASON: DETAIL."""
+
+
+def is_validation(smiles: str, share: float) -> bool:
+    """Determined by the string only: the same molecule is always in the same split."""
+    digest = hashlib.blake2b(smiles.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+@dataclass(frozen=True)
+class SmilesEncoder:
+    """Makes sentences of molecules.
+
+    Attributes:
+        valid_files: the files whose molecules go to valid; those of other files go to train,
+        valid_share: except this share of them, which goes to valid.
+        canonical: write each molecule as RDKit does.
+        ids: {symbol: id} of a given dictionary; molecules with other tokens are rejected. None: any token.
+        max_tokens: the most tokens of a molecule, with <s> and </s>; None: no limit.
+    """
+
+    valid_files: frozenset[Path]
+    valid_share: float
+    canonical: bool
+    ids: dict[str, int] | None
+    max_tokens: int | None
+
+    def __call__(self, path: Path, records: list[Record]) -> EncodedBlock:
+        splits, rejections = {"train": [], "valid": []}, []
+        for record in records:
+            if path.suffix.lower() == LMDB:
+                record = _unpickled(record)
+            try:
+                smiles, tokens = self.read(record)
+            except RejectedError as error:
+                text = record.content.decode("utf-8", errors="backslashreplace")
+                rejections.append(Rejection(record.place, str(error), text))
+                continue
+            valid = path in self.valid_files or is_validation(smiles, self.valid_share)
+            ids = tokens if self.ids is None else [self.ids[token] for token in tokens]
+            splits["valid" if valid else "train"].append(ids)
+        return EncodedBlock(splits, rejections)
+
+    def read(self, record: Record) -> tuple[str, list[str]]:
+        """The molecule as it is kept, and its tokens with </s>.
+
+        Raises:
+            RejectedError: if it is not to be kept.
+        """
+        if record.fault:
+            raise RejectedError(record.fault)
+        if not record.content:
+            raise RejectedError("empty line")
+        try:
+            text = record.content.decode()
+            molecule = parse_molecule(text)
+            smiles = canonical_smiles(molecule, text) if self.canonical else text
+            tokens = [*tokenize(smiles), EOS]
+        except UnicodeDecodeError as error:
+            raise RejectedError(f"invalid UTF-8: byte {record.content[error.start]:#04x}") from error
+        except SmilesTokenError as error:
+            reason = f"{error.character!r} at position {error.position}"
+            raise RejectedError(f"not a SMILES token: {reason}") from error
+        except ValueError as error:
+            raise RejectedError(f"invalid SMILES: {error}") from error
+        if self.ids is not None and (unknown := [token for token in tokens if token not in self.ids]):
+            raise RejectedError(f"unknown token: {unknown[0]!r} is not in the dictionary")
+        if self.max_tokens is not None and len(tokens) + 1 > self.max_tokens:
+            raise RejectedError(f"too long: {len(tokens) + 1} tokens with <s> and </s>")
+        return smiles, tokens
+
+
+def _unpickled(record: Record) -> Record:
+    """The SMILES of a record of an LMDB file."""
+    try:
+        smiles = decode_value(record.content)["smi"]
+    except LmdbValueError as error:
+        return Record(record.place, b"", str(error))
+    return Record(record.place, smiles.encode(errors="surrogateescape"))
+
+
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     if args.max_tokens is not None and args.max_tokens < 3:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     files, valid_share = [*args.train, *args.valid], 0.0 if args.valid else args.valid_share
     for path in files:  # what is wrong with a file as a whole is found before any work
         if next(records_in(path, args.smiles_column), None) is None:
             raise UserError(f"{path} is empty")
-    inputs = states_of({"--train": args.train, "--valid": args.valid})
-    dictionary = ids = None
-    if args.dictionary is not None:
-        dictionary, ids = dictionary_file(args.dictionary), read_dictionary(args.dictionary).indices
-        inputs["--dictionary"] = sha256(dictionary)
+    inputs, ids = inputs_of({"--train": args.train, "--valid": args.valid}), None
     settings = {name: getattr(args, name) for name in ("smiles_column", "smiles", "max_tokens")}
-    canonical = args.smiles == "canonical"
-    result = binarise(
-        args.output,
-        {"valid_share": valid_share, **settings, "rdkit": rdkit.__version__},
-        inputs,
-        files,
-        partial(records_in, column=args.smiles_column),
-        SmilesEncoder(frozenset(args.valid), valid_share, canonical, ids, args.max_tokens),
-        dictionary=dictionary,
-        workers=args.workers,
-        overwrite=args.overwrite,
-    )
+    with new_folder(args.output) as folder:
+        if args.dictionary is not None:
+            dictionary, ids = dictionary_file(args.dictionary), read_dictionary(args.dictionary).indices
+            inputs["--dictionary"] = sha256(dictionary)
+            shutil.copyfile(dictionary, folder / "dict.txt")
+        encoder = SmilesEncoder(
+            frozenset(args.valid), valid_share, args.smiles == "canonical", ids, args.max_tokens
+        )
+        read = partial(records_in, column=args.smiles_column)
+        result = binarise(folder, files, read, encoder, args.workers)
+        settings |= {"valid_share": valid_share, "rdkit": rdkit.__version__}
+        claim(folder, settings, inputs, sys.argv)
     show_result(result, args.output, "molecules")
     print(f"dictionary: {result['symbols']:,} symbols")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ import re
 import sys
 from pathlib import Path
 
-from lib.command_line import UserError, argument_parser, run_main
+from lib.command_line import UserError, argument_parser, script
 from lib.corpora.arguments import add_encoder_arguments, encoder_of
 from lib.corpora.bpe import TextEncoder
-from lib.files import atomic, locked
+from lib.files import atomic
 
 from fs_plugins.data.squad import Squad, TokenizedSquad, dictionary_hash, read_squad, save_split
 
@@ -31,7 +31,6 @@ def parser() -> argparse.ArgumentParser:
     for split in ("train", "valid"):
         add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON, plain or .gz")
     add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help="another split")
-    add("--strict", action="store_true", help="fail if an answer is not in its context")
     return result
 
 
@@ -79,21 +78,18 @@ def copy_dictionary(source: Path, folder: Path) -> None:
         file.write(content)
 
 
-def run(args: argparse.Namespace) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     splits, encoder = splits_of(args), encoder_of(args)
     read = {name: read_squad(files) for name, files in splits.items()}
-    if args.strict and (found := [one for squad in read.values() for one in squad.not_in_context]):
-        raise UserError(f"{len(found)} questions have an answer that is not in their context: {found[0]}")
-    with locked(args.output, "OUTPUT"):
-        copy_dictionary(encoder.dictionary_path, args.output)
-        settings = {
-            "dictionary": dictionary_hash(args.output),
-            "bpe": [str(path) for path in encoder.bpe.files],
-        }
-        for name, squad in read.items():
-            split = tokenise(squad, encoder, settings)
-            save_split(split, args.output, name)
-            show(name, split)
+    args.output.mkdir(parents=True, exist_ok=True)
+    copy_dictionary(encoder.dictionary_path, args.output)
+    settings = {"dictionary": dictionary_hash(args.output), "bpe": [str(path) for path in encoder.bpe.files]}
+    for name, squad in read.items():
+        split = tokenise(squad, encoder, settings)
+        save_split(split, args.output, name)
+        show(name, split)
     if encoder.unknown:
         print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")
 
@@ -111,11 +107,6 @@ def show(name: str, split: TokenizedSquad) -> None:
     ):
         if ids:
             print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

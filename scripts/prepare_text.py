@@ -4,27 +4,28 @@
         --dictionary dict.txt --workers 16
 
 Reads, plain or .gz: one paragraph per line with an empty line between documents; WikiExtractor's output,
-<doc> or JSON; folders of books, one per file. What cannot be read is listed in rejected.tsv. If interrupted,
-rerun the same command to resume. The result does not depend on --workers. See docs/data.md.
+<doc> or JSON; folders of books, one per file. What cannot be read is listed in rejected.tsv. The result does
+not depend on --workers. See docs/data.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
-import tempfile
 from functools import partial
 from pathlib import Path
 
 import tokenizers
-from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.arguments import add_corpus_arguments, show_result
-from lib.corpora.binarise import binarise, states_of
+from lib.corpora.binarise import binarise, inputs_of
 from lib.corpora.bpe import TextEncoder, dictionary_of
 from lib.corpora.text import AUTO, LAYOUTS, TextBlockEncoder, layouts_of, pieces_of
 from lib.dictionaries import dictionary_file
-from lib.files import atomic, sha256
+from lib.files import claim, sha256
+from lib.preparing import new_folder
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
 
@@ -41,58 +42,38 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def prepare(args: argparse.Namespace, scratch: Path) -> dict:
-    """Prepares the folder; returns ``binarise``'s result."""
-    train, valid = layouts_of(args.train, args.layout), layouts_of(args.valid, args.layout)
-    layouts, inputs = train | valid, states_of({"--train": train, "--valid": valid})
-    bpe = read_bpe(*args.bpe)
-    if args.dictionary is not None:
-        dictionary = dictionary_file(args.dictionary)
-    else:  # in a folder of this run's own: the output folder may be another run's
-        dictionary = scratch / "dict.txt"
-        dictionary.write_text(dictionary_of(bpe), encoding="utf-8")
-    encoder = TextEncoder(bpe, dictionary)
-    settings = {
-        "valid_share": 0.0 if valid else args.valid_share,
-        "layout": args.layout,
-        "max_tokens": args.max_tokens,
-        "tokenizers": tokenizers.__version__,
-    }
-    result = binarise(
-        args.output,
-        settings,
-        {"--bpe": sha256(*bpe.files), "--dictionary": sha256(dictionary), **inputs},
-        list(layouts),
-        partial(pieces_of, layouts=layouts),
-        TextBlockEncoder(encoder, frozenset(valid), settings["valid_share"], args.max_tokens),
-        dictionary=dictionary,
-        workers=args.workers,
-        overwrite=args.overwrite,
-    )
-    # the BPE beside the dictionary, by the names that fine-tuning looks for
-    for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
-        with atomic(args.output / name, "wb") as file:
-            file.write(path.read_bytes())
-    return result
-
-
-def run(args: argparse.Namespace) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
     if ":" in str(args.output):
         raise UserError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
-    with tempfile.TemporaryDirectory() as scratch:
-        result = prepare(args, Path(scratch))
+    train, valid = layouts_of(args.train, args.layout), layouts_of(args.valid, args.layout)
+    layouts, inputs = train | valid, inputs_of({"--train": train, "--valid": valid})
+    valid_share = 0.0 if valid else args.valid_share
+    bpe = read_bpe(*args.bpe)
+    with new_folder(args.output) as folder:
+        dictionary = folder / "dict.txt"
+        if args.dictionary is None:
+            dictionary.write_text(dictionary_of(bpe), encoding="utf-8")
+        encoder = TextEncoder(bpe, dictionary_file(args.dictionary or dictionary))
+        if args.dictionary is not None:
+            shutil.copyfile(encoder.dictionary_path, dictionary)
+        encode = TextBlockEncoder(encoder, frozenset(valid), valid_share, args.max_tokens)
+        result = binarise(folder, list(layouts), partial(pieces_of, layouts=layouts), encode, args.workers)
+        # the BPE beside the dictionary, by the names that fine-tuning looks for
+        for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
+            shutil.copyfile(path, folder / name)
+        settings = {"valid_share": valid_share, "layout": args.layout, "max_tokens": args.max_tokens}
+        settings["tokenizers"] = tokenizers.__version__
+        inputs |= {"--bpe": sha256(*bpe.files), "--dictionary": sha256(dictionary)}
+        claim(folder, settings, inputs, sys.argv)
     show_result(result, args.output, "sentences")
     print(
         f"{result['documents']:,} documents, {result['paragraphs']:,} paragraphs "
         f"({result['paragraphs cut']:,} split); skipped as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

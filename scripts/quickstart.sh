@@ -61,12 +61,12 @@ if [[ $kind == text ]]; then
     sentence='Return the number of <mask> in the <mask>.'
     [[ -e $out/corpus.txt ]] || "$python" -m lib.quickstart.english "$out/corpus.txt"
     [[ -e $out/bpe/tokenizer.json ]] || "$python" scripts/train_bpe.py "$out/bpe" "$out/corpus.txt" --vocabulary 400
-    "$python" scripts/prepare_text.py "$out/data-bin" --train "$out/corpus.txt" --bpe "$out/bpe" --valid-share 0.08
+    [[ -e $out/data-bin ]] || "$python" scripts/prepare_text.py "$out/data-bin" --train "$out/corpus.txt" --bpe "$out/bpe" --valid-share 0.08
 else
     : "${updates:=600}"
     sentence='CC(=O)<mask>c1ccccc1C(=<mask>)O' # aspirin
     [[ -e $out/pretrain.smi ]] || "$python" -m lib.quickstart.molecules "$out"/{pretrain.smi,logP.csv}
-    "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
+    [[ -e $out/data-bin ]] || "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
 fi
 
 echo "Pre-training three models; each has a loss of its own"

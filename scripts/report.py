@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import UserError, argument_parser, run_main
+from lib.command_line import UserError, argument_parser, script
 from lib.report import frame
 from lib.report.comparisons import add_comparison
 from lib.report.finetunings import add_table, add_table9
@@ -97,7 +97,8 @@ def add_study(page: Page, study: Study, prefix: str) -> None:
             (add_target if target.of_the_study else add_comparison)(page, study, target, f"{prefix}{name}")
 
 
-def run(argv: list[str] | None) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     what = "folders of the workflow, or of results by hand"
@@ -112,10 +113,6 @@ def run(argv: list[str] | None) -> None:
     output.mkdir(parents=True, exist_ok=True)
     for path in page.write(output):
         print(path)
-
-
-def main(argv: list[str] | None = None) -> int:
-    return run_main(lambda: run(argv))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lib.command_line import UserError, argument_parser, positive, run_main
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.text import layouts_of, paragraphs_of, pieces_of
 from lib.files import atomic
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -58,7 +58,9 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
     return tokenizer
 
 
-def run(args: argparse.Namespace) -> None:
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     if args.vocabulary < LEAST_VOCABULARY or not args.megabytes > 0:
         raise UserError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
     tokenizer = train_tokenizer(paragraphs(layouts_of(args.text), args.megabytes), args.vocabulary)
@@ -67,11 +69,6 @@ def run(args: argparse.Namespace) -> None:
     with atomic(path) as file:
         file.write(tokenizer.to_str(pretty=True))
     print(f"{path}: {tokenizer.get_vocab_size():,} tokens")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
-    return run_main(lambda: run(args))
 
 
 if __name__ == "__main__":

@@ -11,31 +11,36 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import Any
-
-INTERRUPTED = "\ninterrupted: rerun the same command to resume"
 
 
 class UserError(ValueError):
     """Something that the user has to mend; the message names the value and the way out."""
 
 
-def run_main(run: Callable[[], int | None], interrupted: str = INTERRUPTED) -> int:
-    """The exit status of a script: ``run``'s own, 2 after an error that is the user's, 130 if interrupted.
+def script(run: Callable[..., int | None]) -> Callable[..., int]:
+    """Makes a function the main one of a script, which returns its exit status: the function's own, 2 after
+    an error that is the user's, 130 if interrupted.
 
     SIGTERM counts as an interruption. What libraries log is shown from warnings on.
     """
-    logging.basicConfig(level=logging.WARNING, force=True)  # fairseq lets every level through
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return run() or 0
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(interrupted, file=sys.stderr)
-        return 130
+
+    @wraps(run)
+    def main(*arguments) -> int:
+        logging.basicConfig(level=logging.WARNING, force=True)  # fairseq lets every level through
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            return run(*arguments) or 0
+        except (ValueError, OSError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt:
+            print("\ninterrupted: rerun the same command", file=sys.stderr)
+            return 130
+
+    return main
 
 
 def argument_parser(doc: str, **more) -> argparse.ArgumentParser:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.checkpoints import symbols_of
 from lib.command_line import Flags, UserError
 
 # peak in TFLOP/s, half precision, dense, by the makers' data sheets
@@ -100,7 +99,9 @@ def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
     dictionary, T = dictionary_of(data), lengths(data, flags)
     V = SMILES_ENTRIES if "smiles" in (flags.value("--arch") or "") else TEXT_ENTRIES
     if dictionary.is_file():
-        V = len(symbols_of(dictionary))
+        from fairseq.data import Dictionary  # takes seconds
+
+        V = len({*Dictionary.load(str(dictionary)).symbols, "<mask>"})
     samples = flags.whole("--batch-size", 1)
     if "--batch-size" not in flags:
         samples = flags.whole("--max-tokens") / T.mean()

@@ -4,7 +4,7 @@ A folder that a training or a preparation writes to records what it is made of i
 
     settings   whatever the result depends on and a user chose
     inputs     name -> SHA-256 of the data and the weights that it read; of a corpus, which may be too large
-               for that, size and time of its last change
+               for that, the size
     command    how it was called; runs: the command behind it, if it is another; versions: of Python and of
                the packages that matter; commit: of this clone
 
@@ -110,13 +110,10 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def lock(folder: Path, option: str = "SAVE") -> int:
+def lock(folder: Path) -> int:
     """Makes a folder and locks it; returns the file descriptor that holds the lock.
 
     The lock is released when the descriptor is closed in this process and in all that inherited it.
-
-    Args:
-        option: what the folder is called on the command line, for messages.
 
     Raises:
         UserError: if the folder cannot be made or written to, or another run holds it.
@@ -125,7 +122,7 @@ def lock(folder: Path, option: str = "SAVE") -> int:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        raise UserError(f"cannot write to {folder} ({error.strerror}): choose another {option}") from error
+        raise UserError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -145,14 +142,14 @@ def lock(folder: Path, option: str = "SAVE") -> int:
             os.close(descriptor)
             raise UserError(
                 f"the drive of {folder} does not support locks ({error.strerror}): choose a folder on "
-                f"another drive as {option}"
+                "another drive"
             ) from error
 
 
 @contextmanager
-def locked(folder: Path, option: str = "SAVE") -> Iterator[int]:
+def locked(folder: Path) -> Iterator[int]:
     """Holds a folder, which is made if it does not exist; yields and raises what :func:`lock` does."""
-    descriptor = lock(folder, option)
+    descriptor = lock(folder)
     try:
         yield descriptor
     finally:
@@ -165,7 +162,6 @@ def claim(
     inputs: dict[str, str],
     command: list[str],
     results: tuple[str, ...] = (),
-    option: str = "SAVE",
     runs: list[str] | None = None,
 ) -> None:
     """Records what a folder is made of, or checks that it is made of the same; to be called by its holder.
@@ -177,7 +173,6 @@ def claim(
         results: patterns of files, the record aside, which show that a run got somewhere. If the folder has
             none of them, a different record in it is of a run that failed at once, and is replaced; if it
             has some but no record, they are somebody else's.
-        option: as for :func:`lock`.
         runs: the command that works in the folder.
 
     Raises:
@@ -186,21 +181,17 @@ def claim(
     if any(path.name != MANIFEST for pattern in results for path in folder.glob(pattern)):
         there = read_json(folder / MANIFEST)
         if there is None:
-            raise UserError(f"{folder} holds results without a {MANIFEST}: choose another {option}")
-        try:
-            pairs = [(_flat(there["settings"]), _flat(settings)), (there["inputs"], inputs)]
-            lines = [
-                f"  {name}: there {old.get(name)!r}, asked {new.get(name)!r}"
-                for old, new in pairs
-                for name in sorted(old.keys() | new.keys())
-                if old.get(name) != new.get(name)
-            ]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{folder / MANIFEST} is damaged ({error!r}): choose another {option}") from None
+            raise UserError(f"{folder} holds results without a {MANIFEST}: choose another folder")
+        lines = [
+            f"  {name}: there {old.get(name)!r}, asked {new.get(name)!r}"
+            for old, new in ((there["settings"], settings), (there["inputs"], inputs))
+            for name in sorted(old.keys() | new.keys())
+            if old.get(name) != new.get(name)
+        ]
         if lines:
             raise UserError(
-                f"{folder} holds a run of other settings or data: choose another {option}, or remove that "
-                "folder\n" + "\n".join(lines)
+                f"{folder} holds a run of other settings or data: choose another folder, or remove that one\n"
+                + "\n".join(lines)
             )
         return
     record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
@@ -231,13 +222,6 @@ def write_result(
     return {**about, **more}
 
 
-def _flat(settings: dict) -> dict[str, object]:
-    """Settings by their names; those of a group as GROUP.NAME."""
-    groups = {name: group for name, group in settings.items() if isinstance(group, dict)}
-    flat = {f"{name}.{key}": value for name, group in groups.items() for key, value in group.items()}
-    return flat | {name: value for name, value in settings.items() if name not in groups}
-
-
 def git_commit() -> str:
     """Of this clone, with "+changes" if it has uncommitted ones; "unknown" outside a clone."""
 
@@ -253,10 +237,5 @@ def git_commit() -> str:
 
 def versions() -> dict[str, str]:
     """Of Python and of the packages on which results depend."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    packages = ((one.name, one.version) for one in importlib.metadata.distributions())
+    return {"python": platform.python_version(), **{name: one for name, one in packages if name in PACKAGES}}

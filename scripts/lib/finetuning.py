@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from lib.checkpoints import FINETUNING_TASKS, Pretrained, check_dictionary, read_checkpoint
-from lib.command_line import Flags, UserError, count, run_main
+from lib.command_line import Flags, UserError, count, script
 from lib.files import CONFIGS, RESULT, read_json
+from lib.glue.tasks import FLAGS, GRIDS, points_of, task_named
 from lib.launch import Training, arguments, devices, launch
 
 REFUSED = {
@@ -20,14 +21,13 @@ REFUSED = {
     **dict.fromkeys(("--max-sentences", "--max-tokens"), "stands beside --batch-size: give that alone"),
 }
 LONGEST = 512  # tokens that every model reads at least, however short the samples of its pre-training were
-POINT = {"lr": "--lr", "batch": "--batch-size", "epochs": "--max-epoch", "warmup": "--warmup-ratio"}
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
 RECIPES = CONFIGS / "finetune"
 WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-answer-tokens")
 SWITCH = {"action": "store_true"}
 OPTIONS = {
     "glue": {
-        "--recipe": {"choices": ("table11", "table6"), "default": "table11", "help": "default: %(default)s"},
+        "--recipe": {"choices": GRIDS, "default": GRIDS[0], "help": "default: %(default)s"},
         "--init-from": {
             "type": Path,
             "metavar": "FILE",
@@ -64,7 +64,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     training, rows = {"glue": glue, "squad": squad, "moleculenet": moleculenet}[kind](args, pretrained)
 
     flags = training.flags
-    point = {name: flags.value(flag) for name, flag in POINT.items()}
+    point = {name: flags.value(flag) for name, flag in FLAGS.items()}
     update, steps = flags.whole("--batch-size"), flags.whole("--update-freq", 1)
     if update % (steps * workers):
         raise UserError(
@@ -110,8 +110,6 @@ def positions(pretrained: Pretrained, least: int = LONGEST) -> Flags:
 def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
     """On a task of GLUE (tables 6 and 11): the training, whose --batch-size is that of an update and whose
     --warmup-ratio becomes updates, and its examples; and so the others."""
-    from lib.glue.tasks import task_named
-
     task = task_named(args.task)
     args.task, data = task.name, Path(args.data, f"{task.name}-bin")
     dictionary, valid = data / "input0" / "dict.txt", data / "input0" / "valid.idx"
@@ -132,9 +130,7 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
     splits = [split for split in task.valid_splits if (data / "input0" / f"{split}.idx").is_file()]
     flags |= Flags.of(f"--num-classes {task.outputs} --init-token {BOS} --separator-token {EOS}")
     flags |= Flags.of(f"--valid-subset {','.join(splits)}") | pretrained.flags | positions(pretrained)
-    paths = (path for path in RECIPES.glob(f"{args.recipe}*") if head in path.stem.split("-"))
-    grid = Flags.read(next(paths, RECIPES / "table6.flags"))  # table 6 is one point
-    grid = Flags({name: values[:1] for name, values in grid.items()})
+    point = points_of(task.name, args.recipe)[0].flags
 
     from fairseq.data import data_utils  # takes seconds
 
@@ -142,7 +138,7 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
     training = Training(
         args,
         str(data),
-        flags | Flags.read(RECIPES / "recipe.flags") | grid | args.user,
+        flags | Flags.read(RECIPES / "recipe.flags") | point | args.user,
         evaluation=[f"--{name.replace('_', '-')}" for name, given in kept.items() if given],
         settings=kept,
         inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
@@ -237,10 +233,11 @@ def check_labels(data: Path, about: dict) -> None:
             raise UserError(f"no property has {what} in {split} of {data}: split it otherwise")
 
 
+@script
 def main() -> int:
     kind = sys.argv[1]
     return launch(f"finetune_{kind}.sh", partial(resolve, kind), sys.argv[2:])
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from lib.command_line import UserError, argument_parser, count, positive, run_main
+from lib.command_line import UserError, argument_parser, count, positive, script
 from lib.launch import visible_gpus
 
 POLL = 0.5  # seconds
@@ -85,6 +85,7 @@ def run(command: list[str], output: IO | None, environment: dict[str, str]) -> i
     return status if status >= 0 else 128 - status
 
 
+@script
 def main() -> int:
     parser = argument_parser(__doc__)
     add = parser.add_argument
@@ -111,4 +112,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, interrupted=""))
+    sys.exit(main())

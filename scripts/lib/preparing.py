@@ -1,4 +1,4 @@
-"""What prepares data: text in, plain or gzip; a new folder out, complete or absent."""
+"""What prepares data: text in, plain or gzip; a new folder with datasets out, complete or absent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -96,3 +96,23 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
         raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int) -> tuple[int, int]:
+    """Writes fairseq's indexed dataset, PREFIX.bin and PREFIX.idx; returns its sentences and their tokens.
+
+    Args:
+        prefix: such as FOLDER/train; the folder is made.
+        sentences: of ids.
+        entries: of the dictionary; they determine the integers' width.
+    """
+    import torch
+    from fairseq.data.indexed_dataset import make_builder  # takes seconds
+
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    builder, count, tokens = make_builder(f"{prefix}.bin", impl="mmap", vocab_size=entries), 0, 0
+    for sentence in sentences:
+        builder.add_item(torch.as_tensor(sentence))
+        count, tokens = count + 1, tokens + len(sentence)
+    builder.finalize(f"{prefix}.idx")
+    return count, tokens

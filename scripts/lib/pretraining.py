@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, count, positive, run_main, share
+from lib.command_line import Flags, UserError, count, positive, script, share
 from lib.files import CONFIGS
 from lib.launch import Training, arguments, devices, launch
 
@@ -161,10 +161,11 @@ def trained_updates(path: Path) -> int:
         return 0
 
 
+@script
 def main() -> int:
     kind = sys.argv[1]
     return launch(f"pretrain_{kind}.sh", partial(resolve, kind), sys.argv[2:])
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

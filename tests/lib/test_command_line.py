@@ -5,22 +5,22 @@ import os
 import signal
 
 import pytest
-from lib.command_line import Flags, UserError, argument_parser, count, positive, run_main, seeds, share
+from lib.command_line import Flags, UserError, argument_parser, count, positive, script, seeds, share
 
 
 def test_statuses(capsys):
     def fail(error):
         raise error
 
-    assert run_main(lambda: None) == 0 and run_main(lambda: 3) == 3
-    assert run_main(lambda: fail(UserError("no a: give b"))) == 2
-    assert run_main(lambda: fail(PermissionError(13, "Permission denied", "a.txt"))) == 2
+    assert script(lambda: None)() == 0 and script(lambda n: n)(3) == 3
+    assert script(fail)(UserError("no a: give b")) == 2
+    assert script(fail)(PermissionError(13, "Permission denied", "a.txt")) == 2
     assert capsys.readouterr().err == "error: no a: give b\nerror: [Errno 13] Permission denied: 'a.txt'\n"
-    assert run_main(lambda: os.kill(os.getpid(), signal.SIGTERM)) == 130
-    assert run_main(lambda: fail(KeyboardInterrupt), "stopped") == 130
-    assert capsys.readouterr().err == "\ninterrupted: rerun the same command to resume\nstopped\n"
+    for interrupt in (lambda: os.kill(os.getpid(), signal.SIGTERM), lambda: fail(KeyboardInterrupt)):
+        assert script(interrupt)() == 130
+        assert capsys.readouterr().err == "\ninterrupted: rerun the same command\n"
     with pytest.raises(TypeError):
-        run_main(lambda: fail(TypeError()))
+        script(fail)(TypeError())
 
 
 @pytest.mark.parametrize(

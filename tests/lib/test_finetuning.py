@@ -235,7 +235,7 @@ def test_a_finished_run_is_not_taken_for_another(toy_inputs, tmp_path):
         assert "finished before" in (said := asked(*words)) and "valid accuracy 0.5" in said
     for words, message in (
         (["--seed", "2"], "seed: there 1, asked 2"),
-        (["--lr", "1e-3"], "lr: there '2e-5', asked '1e-3'"),
+        (["--lr", "1e-3"], "point: there {'lr': '2e-5'.*, asked {'lr': '1e-3'"),
         (["--dropout", "0.3"], "--dropout: there '0.1', asked '0.3'"),
         (["--max-update", "10", "--no-save"], "--max-update: there None, asked '10'"),
         (["--test"], "test: there False, asked True"),

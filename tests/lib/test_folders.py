@@ -51,8 +51,8 @@ def test_a_lock_waits_for_what_a_killed_run_left(tmp_path, monkeypatch):
 def test_folders_that_cannot_be_held(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(UserError, match="cannot write to .*file.*: choose another OUTPUT"):
-            files.lock(folder, "OUTPUT")
+        with pytest.raises(UserError, match="cannot write to .*file.*: choose another folder"):
+            files.lock(folder)
 
     def refuse(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -62,8 +62,8 @@ def test_folders_that_cannot_be_held(tmp_path, monkeypatch):
         files.lock(tmp_path)
 
 
-def claim(folder, settings, inputs=None, **more):
-    files.claim(folder, settings, inputs or {}, ["command"], ("*.pt", MANIFEST), **more)
+def claim(folder, settings, inputs=None):
+    files.claim(folder, settings, inputs or {}, ["command"], ("*.pt", MANIFEST))
 
 
 def test_what_is_recorded(tmp_path):
@@ -79,22 +79,21 @@ def test_other_settings_and_inputs_are_refused_once_there_are_results(tmp_path):
     claim(tmp_path, {"seed": 2, "lr": 0.1}, {"data": "1a"})  # the first failed at once
     (tmp_path / "checkpoint.pt").write_text("")
     claim(tmp_path, {"seed": 2, "lr": 0.1}, {"data": "1a"})
-    with pytest.raises(UserError, match=r"(?s)another SAVE.*seed: there 2, asked 3\n  data: there '1a'"):
+    with pytest.raises(UserError, match=r"(?s)another folder.*seed: there 2, asked 3\n  data: there '1a'"):
         claim(tmp_path, {"seed": 3, "lr": 0.1}, {"data": "2b"})
-    with pytest.raises(UserError, match=r"choose another OUTPUT, .*\n  lr: there 0.1, asked None$"):
-        claim(tmp_path, {"seed": 2}, {"data": "1a"}, option="OUTPUT")
+    with pytest.raises(UserError, match=r"\n  lr: there 0.1, asked None$"):
+        claim(tmp_path, {"seed": 2}, {"data": "1a"})
     assert read_json(tmp_path / MANIFEST)["settings"]["seed"] == 2
 
 
 def test_results_of_others_and_damaged_records(tmp_path):
     (tmp_path / "checkpoint.pt").write_text("")
-    with pytest.raises(UserError, match="holds results without a manifest.json: choose another SAVE"):
+    with pytest.raises(UserError, match="holds results without a manifest.json: choose another folder"):
         claim(tmp_path, {})
     assert not (tmp_path / MANIFEST).exists()
-    for content in ("{", "[]", '{"settings": 3}'):
-        (tmp_path / MANIFEST).write_text(content)
-        with pytest.raises(UserError, match="manifest.json is damaged"):
-            claim(tmp_path, {"seed": 1})
+    (tmp_path / MANIFEST).write_text("{")
+    with pytest.raises(UserError, match="manifest.json is damaged"):
+        claim(tmp_path, {"seed": 1})
 
 
 def test_a_new_folder_is_complete_or_absent(tmp_path):

@@ -23,7 +23,7 @@ PROGRAM = """
 import sys
 from argparse import Namespace
 from pathlib import Path
-from lib.command_line import Flags, run_main
+from lib.command_line import Flags, script
 from lib.launch import Training, launch
 
 def resolve(words):
@@ -32,7 +32,7 @@ def resolve(words):
     flags = Flags.of(f"--lr {lr} --log-interval 1")
     return Training(args, "data", flags, ["--lr", lr], {"seed": 1})
 
-sys.exit(run_main(lambda: launch("script.sh", resolve, sys.argv[1:])))
+sys.exit(script(launch)("script.sh", resolve, sys.argv[1:]))
 """
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lib.corpora import binarise
 from lib.corpora.binarise import EncodedBlock, Rejection
-from lib.corpora.indexed import packed
+from lib.preparing import new_folder
 
 binarise.BLOCK_ITEMS = 3
 
@@ -27,7 +27,7 @@ def read(path: Path):
 
 
 class WordEncoder:
-    """Words to ids of symbols of its own; lines with a 'v' go to valid; lines with a '!' are rejected."""
+    """Words to symbols; lines with a 'v' go to valid; lines with a '!' are rejected."""
 
     def __init__(self, log: Path | None = None, seconds: float = 0.0):
         self.log, self.seconds = log, seconds
@@ -37,22 +37,19 @@ class WordEncoder:
         if self.log:
             with self.log.open("a") as log:
                 log.write(f"{path.name}\n")
-        symbols, splits, rejections = ["</s>"], {"train": [], "valid": []}, []
+        splits, rejections = {"train": [], "valid": []}, []
         for place, line, _ in lines:
             text = line.decode()
             if "!" in text:
                 rejections.append(Rejection(str(place), "a '!': " + text[:1], text))
                 continue
-            words = [*text.split(), "</s>"]
-            symbols += [word for word in dict.fromkeys(words) if word not in symbols]
-            splits["valid" if "v" in text else "train"].append([symbols.index(word) for word in words])
-        return EncodedBlock({split: packed(found) for split, found in splits.items()}, rejections, symbols)
+            splits["valid" if "v" in text else "train"].append([*text.split(), "</s>"])
+        return EncodedBlock(splits, rejections)
 
 
-def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, **options):
-    settings, inputs = options.pop("settings", {}), binarise.states_of({"--train": sources})
-    encoder = encoder or WordEncoder()
-    return binarise.binarise(output, settings, inputs, sources, read, encoder, workers=workers, **options)
+def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None):
+    with new_folder(output) as folder:
+        return binarise.binarise(folder, sources, read, encoder or WordEncoder(), workers)
 
 
 if __name__ == "__main__":

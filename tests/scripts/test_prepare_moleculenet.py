@@ -1,18 +1,14 @@
 """From molecules to a folder that the task reads; what is said of bad input."""
 
-import argparse
 import json
 import pickle
 
 import numpy as np
 import prepare_moleculenet
 import pytest
-import torch
 from fairseq.data import Dictionary, data_utils
-from lib.checkpoints import EMBEDDINGS
 
 from fs_plugins.data.smiles_tokens import tokenize
-from fs_plugins.models import checkpoint
 from tests.builders import write_lmdb
 
 CARBONS = [f"{'C' * n}{end}" for n in range(1, 9) for end in ("O", "N", "Cl")]  # 24, no rings
@@ -150,23 +146,6 @@ def test_unimol_lmdbs(dictionary, tmp_path, refusal):
     assert "2 labels, but 1 are" in refusal(folder, dictionary, tmp_path / "x", "--label-columns", "a")
 
 
-def test_the_dictionary_is_the_checkpoints(source, dictionary, tmp_path, monkeypatch, refusal):
-    words = Dictionary.load(str(dictionary))
-    rows = torch.zeros(len(words) + 1, 4)
-    state = {"model": {EMBEDDINGS[0]: rows}}
-    cfg = argparse.Namespace(
-        model=argparse.Namespace(arch="exlm_tiny", max_positions=6),
-        task=argparse.Namespace(data=str(tmp_path / "bin")),
-    )
-    monkeypatch.setattr(checkpoint, "read_state", lambda path: (state, cfg))
-    flags = ("--checkpoint", tmp_path / "c.pt")
-    [said] = prepare(source(rows_of()), dictionary, tmp_path / "one", *flags)["remarks"]
-    assert said.startswith("the longest molecule has 11 tokens, the checkpoint 6 positions: ")
-    state["model"][EMBEDDINGS[0]] = rows[1:]
-    message = refusal(source(rows_of()), dictionary, tmp_path / "two", *flags)
-    assert f"c.pt {len(words)}: use the dict.txt of its pre-training" in message
-
-
 def test_known_sets_have_their_columns(tmp_path, dictionary, source, refusal):
     path = source([f"T{i},{row}" for i, row in enumerate(rows_of())], "mol_id,smiles,NR-AR")
     description = prepare(path, dictionary, tmp_path / "out", dataset="tox21")
@@ -181,8 +160,18 @@ def test_known_sets_have_their_columns(tmp_path, dictionary, source, refusal):
         (["CCO"], "smiles", (), "no column of labels"),
         (["CCO,1", "CCN,yes"], "smiles,label", (), "line 3, label: the label 'yes' is not 0, 1 or empty"),
         (["CCO,inf"], "smiles,label", ("--kind", "regression"), "the label 'inf' is not a number"),
-        ([f"{s},1" for s in MOLECULES], "smiles,label", (), "labels of one class only"),
-        ([f"{s}," for s in MOLECULES], "smiles,label", ("--kind", "regression"), "has no label at all"),
+        (
+            [f"{s},1" for s in MOLECULES],
+            "smiles,label",
+            (),
+            "properties lack labels of both classes in",
+        ),
+        (
+            [f"{s}," for s in MOLECULES],
+            "smiles,label",
+            ("--kind", "regression"),
+            "all properties have no label in",
+        ),
         (["C(,1", "D,0"], "smiles,label", (), "no molecule could be read; the first, line 2"),
         (rows_of(CARBONS), "smiles,label", (), "leaves train empty: there are 1 scaffolds"),
         (rows_of(), "smiles,label", ("--smiles-column", "mol"), "no column 'mol'"),

@@ -9,7 +9,7 @@ import prepare_smiles
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-from lib.corpora.smiles import is_validation
+from prepare_smiles import is_validation
 
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.builders import write_file, write_lmdb

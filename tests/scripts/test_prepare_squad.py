@@ -146,8 +146,6 @@ def test_what_is_refused(tmp_path, bpe_folder, refused):
     assert "--split test: give a new name, and files" in says("--split", "test")
     assert "question q1 is there twice" in says("--train", good, good)
     assert "none.json" in says("--train", tmp_path / "none.json")
-    odd = write(tmp_path / "odd.json", squad_json(question("odd", [("1066", 0)])))
-    assert "not in their context: odd" in says("--strict", "--train", odd)
     assert prepare(out, bpe_folder, train=good) == 0
     few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
     own = ("--dictionary", write(tmp_path / "small.txt", few), "--bpe", bpe_folder)

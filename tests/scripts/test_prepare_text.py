@@ -151,7 +151,7 @@ def test_what_is_refused(bpe, tmp_path, refused):
     assert "does not support ':'" in says(output=tmp_path / "a:b")
     few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(256)))
     assert f"{source}, line 1: {few} has no token '25" in says("--dictionary", few)
-    assert not (out / "prepared.json").exists()
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("limit", [1, 10])

@@ -6,14 +6,15 @@ import argparse
 import os
 from pathlib import Path
 
-from fs_plugins.data.text_codecs import read_bpe
 from lib.command_line import UserError, positive, share
 from lib.corpora.bpe import TextEncoder
 from lib.dictionaries import dictionary_file
 
+from fs_plugins.data.text_codecs import read_bpe
+
 
 def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
-    """--train, --valid, --valid-share, --workers and --overwrite.
+    """--train, --valid, --valid-share and --workers.
 
     Args:
         what: is trained on, for the help.
@@ -28,7 +29,6 @@ def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share
     add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
     add = parser.add_argument
     add("--workers", type=positive, default=cores, metavar="N", help="(default: %(default)s)")
-    add("--overwrite", action="store_true", help="replace what OUTPUT holds")
 
 
 def show_result(result: dict, output: Path, what: str) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-
-from fs_plugins.data.text_codecs import HfTokenizer
 from lib.command_line import UserError
 from lib.dictionaries import MASK, SPECIAL, read_dictionary
+
+from fs_plugins.data.text_codecs import HfTokenizer
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
 BLANKS = "Ġ▁"  # a space in byte-level BPEs and in sentencepiece

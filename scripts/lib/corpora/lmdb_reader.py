@@ -17,9 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy._core import multiarray, numeric
-
 from lib.command_line import UserError
+from numpy._core import multiarray, numeric
 
 
 class LmdbValueError(ValueError):

@@ -20,16 +20,13 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
-
-import numpy as np
 
 from lib.command_line import UserError
 from lib.corpora.binarise import EncodedBlock, Rejection
 from lib.corpora.bpe import TextEncoder
-from lib.corpora.indexed import packed
 from lib.preparing import opened
 
 PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS = "paragraphs", "wikiextractor", "json", "books"
@@ -199,7 +196,7 @@ class TextBlockEncoder:
 
     def __call__(self, path: Path, pieces: list[Piece]) -> EncodedBlock:
         """Raises UserError for a token that the dictionary lacks."""
-        splits: dict[str, list[np.ndarray]] = {"train": [], "valid": []}
+        splits: dict[str, list[list[int]]] = {"train": [], "valid": []}
         rejections: list[Rejection] = []
         counts = Counter(dict.fromkeys(COUNTED, 0))
         for piece in pieces:
@@ -214,7 +211,7 @@ class TextBlockEncoder:
             found, empty = paragraphs_of(piece, rejections)
             places = [f"{path}, line {number}" for number, _ in found]
             for ids in self.encoder.encode([text for _, text in found], places):
-                cut = self._cut(ids)
+                cut = self._cut(ids.tolist())
                 counts["paragraphs cut"] += len(cut) > 1
                 sentences += cut
             counts["paragraphs"] += len(found)
@@ -224,12 +221,11 @@ class TextBlockEncoder:
             elif piece.last:
                 counts["documents"] += 1
                 sentences += self._cut([])
-        packs = {split: packed(sentences) for split, sentences in splits.items()}
-        return EncodedBlock(packs, rejections, counts=dict(counts))
+        return EncodedBlock(splits, rejections, counts=dict(counts))
 
-    def _cut(self, ids: Sequence[int]) -> list[np.ndarray]:
+    def _cut(self, ids: list[int]) -> list[list[int]]:
         limit, size = self.max_tokens or max(len(ids), 1), max(len(ids), 1)
-        return [np.append(ids[i : i + limit], self.encoder.eos) for i in range(0, size, limit)]
+        return [[*ids[i : i + limit], self.encoder.eos] for i in range(0, size, limit)]
 
 
 def paragraphs_of(piece: Piece, rejections: list[Rejection]) -> tuple[list[Text], int]:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-from lib.command_line import UserError, argument_parser, run_main
+from lib.command_line import UserError, argument_parser, script
 from lib.dictionaries import SPECIAL
 from lib.files import MANIFEST, atomic, read_json, write_lines, write_result
 from lib.glue.tasks import SCORES, Task, task_named
@@ -114,6 +113,7 @@ def scores_text(result: dict) -> str:
     return "\n".join(lines)
 
 
+@script
 def main() -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
@@ -131,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

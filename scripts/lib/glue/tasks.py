@@ -1,10 +1,13 @@
-"""The eight GLUE tasks of table 3 (appendix M): columns of their files, classes, metrics, sizes."""
+"""The eight GLUE tasks of table 3 (appendix M): columns of their files, classes, metrics, sizes; and the
+hyper-parameters of fine-tuning on them and on SQuAD 2.0 (tables 6 and 11), in configs/finetune/."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 
-from lib.command_line import UserError
+from lib.command_line import Flags, UserError
+from lib.files import CONFIGS
 
 FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
 SCORES = (0.0, 5.0)  # lowest and highest label of STS-B, the regression
@@ -18,6 +21,9 @@ MNLI_SPLITS = {
     "test1": "test_mismatched",
 }
 MNLI_SUBMISSION = {"test": "MNLI-m.tsv", "test1": "MNLI-mm.tsv"}
+GRIDS = ("table11", "table6")
+# a hyper-parameter -> the flag of finetune_glue.sh and finetune_squad.sh
+FLAGS = {"lr": "--lr", "batch": "--batch-size", "epochs": "--max-epoch", "warmup": "--warmup-ratio"}
 
 
 @dataclass(frozen=True)
@@ -99,3 +105,41 @@ def task_named(name: str) -> Task:
         if task.name.lower() == name.lower():
             return task
     raise UserError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
+
+
+@dataclass(frozen=True)
+class Point:
+    """Hyper-parameters of a fine-tuning, as the grids write them."""
+
+    lr: str
+    batch: str
+    epochs: str
+    warmup: str
+
+    @property
+    def key(self) -> str:
+        return f"lr{self.lr}-b{self.batch}-e{self.epochs}-w{self.warmup}"
+
+    @property
+    def flags(self) -> Flags:
+        return Flags({flag: (getattr(self, name),) for name, flag in FLAGS.items()})
+
+
+def points_of(task: str, grid: str = "table11", only: dict[str, str] | None = None) -> list[Point]:
+    """The points of a task's grid, the last flag's values changing fastest.
+
+    Args:
+        task: of GLUE, or ``squad2``.
+        grid: of GRIDS; ``table6`` is a single point.
+        only: name of a hyper-parameter -> value; other points are left out. A value that the grid does not
+            have is taken instead of the grid's.
+    """
+    path, part = CONFIGS / "finetune" / "table6.flags", task.lower().replace("-", "")
+    if grid == "table11":
+        [path] = (one for one in path.parent.glob("table11-*") if part in one.stem.split("-"))
+    values = Flags.read(path)
+    points = [Point(*one) for one in itertools.product(*(values[flag] for flag in FLAGS.values()))]
+    for name, value in (only or {}).items():
+        changed = list(dict.fromkeys(replace(point, **{name: value}) for point in points))
+        points = [point for point in points if float(getattr(point, name)) == float(value)] or changed
+    return points

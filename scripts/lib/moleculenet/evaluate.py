@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from lib.command_line import argument_parser, script
+from lib.files import atomic, write_result
 
 from fs_plugins.criterions.property_metrics import by_property, summarise
 from fs_plugins.data.property_info import PropertyInfo, read_folder
-from lib.command_line import argument_parser, run_main
-from lib.files import atomic, write_result
 
 SPLITS = ("valid", "test")
 
@@ -106,11 +106,12 @@ def write_results(
     print(", ".join(f"{split} {one} {metrics[split].get(one)}" for split in outputs for one in names))
 
 
+@script
 def main() -> None:
     from fairseq.data import data_utils
+    from lib.predictions import head_outputs, load_finetuned
 
     from fs_plugins.models.checkpoint import name_of
-    from lib.predictions import head_outputs, load_finetuned
 
     parser = argument_parser(__doc__)
     add = parser.add_argument
@@ -130,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-
-from fs_plugins.data.molecule_splits import PARTS
 from lib.command_line import UserError
 from lib.corpora.lmdb_reader import LmdbValueError, decode_value, lmdb_items
 from lib.corpora.molecules import column_of, csv_rows
 from lib.preparing import opened
+
+from fs_plugins.data.molecule_splits import PARTS
 
 MISSING = ("", "nan")  # labels in a CSV file
 MISSING_CLASS = -1.0  # in an LMDB file

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from lib.command_line import UserError, run_main
+from lib.command_line import UserError, script
 from lib.files import write_lines
 
 LEAST_WORDS = 6  # of a paragraph
@@ -75,6 +75,7 @@ def _key(paragraph: str) -> str:
     return re.sub(r"[\W\d_]+", " ", paragraph).strip().lower()
 
 
+@script
 def main() -> None:
     library, output = Path(sysconfig.get_path("stdlib")), Path(sys.argv[1])
     found = [document for document in documents(library) if document]
@@ -89,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

@@ -12,12 +12,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rdkit import Chem, RDConfig, rdBase
-from rdkit.Chem import Crippen
-
-from lib.command_line import UserError, run_main
+from lib.command_line import UserError, script
 from lib.files import write_lines
 from lib.preparing import lines_of
+from rdkit import Chem, RDConfig, rdBase
+from rdkit.Chem import Crippen
 
 DATA = Path(RDConfig.RDDataDir)
 NCI, WEHI = DATA / "NCI" / "first_5K.smi", DATA / "Pains" / "test_data" / "wehi_mols.csv"
@@ -42,6 +41,7 @@ def read_molecules(path: Path) -> dict[str, Chem.Mol]:
     return found
 
 
+@script
 def main() -> None:
     pretraining, labelled = map(Path, sys.argv[1:])
     nci, wehi = read_molecules(NCI), read_molecules(WEHI)
@@ -53,4 +53,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

@@ -13,15 +13,15 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from lib import figures
+from lib.command_line import script
+from lib.files import atomic, read_json, write_lines
+from lib.tables import Value
 
 from fs_plugins.analysis import load, load_checkpoint
 from fs_plugins.analysis.masked_measures import joint_likelihood
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples
-from lib import figures
-from lib.command_line import run_main
-from lib.files import atomic, read_json, write_lines
-from lib.tables import Value
 
 FILLING = "exlm-lattice"
 MODELS = {"mlm": "MLM", "exlm": "ExLM, the paper's", FILLING: "ExLM, states on a lattice"}
@@ -69,6 +69,7 @@ def draw(measured: pd.DataFrame):
     return figures.lines(lines, "joint bits per masked token (validation)", "updates")
 
 
+@script
 def main() -> None:
     output, p, sentence = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
     paths = [path for name in MODELS for path in (output / name).glob("checkpoint_*_*.pt")]
@@ -84,4 +85,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 
 import pandas as pd
-
 from lib import figures
 from lib.files import MANIFEST
 from lib.report import frame

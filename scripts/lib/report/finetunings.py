@@ -6,10 +6,9 @@ import statistics
 from pathlib import Path
 
 import pandas as pd
-
 from lib.command_line import UserError
 from lib.files import CONFIGS
-from lib.glue.grids import points_of
+from lib.glue.tasks import points_of
 from lib.moleculenet.datasets import KNOWN
 from lib.report import frame
 from lib.report.page import Page

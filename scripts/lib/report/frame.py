@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-
 from lib.files import RESULT
-from lib.glue.grids import Point
-from lib.glue.tasks import TASKS
+from lib.glue.tasks import TASKS, Point
 from lib.logs import read_log
 from lib.moleculenet.datasets import KNOWN
 from lib.study.runs import GLUE_TASKS

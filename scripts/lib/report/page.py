@@ -9,11 +9,10 @@ from html import escape
 from pathlib import Path
 
 import pandas as pd
-from markdown_it import MarkdownIt
-from matplotlib.figure import Figure
-
 from lib import figures
 from lib.files import atomic
+from markdown_it import MarkdownIt
+from matplotlib.figure import Figure
 
 PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")

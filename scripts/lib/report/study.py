@@ -12,7 +12,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-
 from lib import figures
 from lib.files import CONFIGS
 from lib.report import frame

@@ -21,10 +21,10 @@ import sys
 from pathlib import Path
 
 from lib import logs
-from lib.command_line import Flags, UserError, run_main
+from lib.command_line import Flags, UserError, script
 from lib.cost import flops_of_run
 from lib.files import MANIFEST, RESULT, atomic, read_json, write_json, write_lines
-from lib.glue.grids import Point
+from lib.glue.tasks import Point
 
 
 def finish(save: Path, run: dict) -> None:
@@ -92,6 +92,7 @@ def trial(path: Path) -> tuple[str, str, float, int]:
     return f"{run['lr']:g}", f"--lr {run['lr']:g}", -bits, run["seed"]
 
 
+@script
 def main() -> None:
     match sys.argv[1:]:
         case ["finish", save, run]:
@@ -103,4 +104,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

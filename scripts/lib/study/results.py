@@ -6,7 +6,7 @@ OUTPUT/{table1,table3}/MODEL/TASK/POINT/seed-N/result.json, TASK/best.json, best
 OUTPUT/study/NAME/lr-RATE/seed-N/glue/TASK/table6/seed-N/result.json
 
 MEASURE is one of scripts/workflow/measures.csv; RATE a learning rate to try, ``best`` or ``default``; TASK
-one of GLUE, ``squad2``, or a set of MoleculeNet; POINT one of lib.glue.grids to try, ``best``, or the paper's
+one of GLUE, ``squad2``, or a set of MoleculeNet; POINT one of table 11's to try, ``best``, or the paper's
 table that has the only one.
 """
 
@@ -19,11 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-
 from lib.command_line import Flags, UserError
 from lib.files import CONFIGS
-from lib.glue.grids import Point, points_of
-from lib.glue.tasks import FROM_MNLI, TASKS
+from lib.glue.tasks import FROM_MNLI, TASKS, Point, points_of
 from lib.study.runs import PROBE_MASK_PROB, WORKFLOW, Run, Target
 
 STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's study; of the paper

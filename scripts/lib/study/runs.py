@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 
 import pandas as pd
-
 from lib.command_line import UserError
 from lib.files import CONFIGS
 

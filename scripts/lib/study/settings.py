@@ -10,8 +10,7 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, positive
 from lib.files import CONFIGS, read_json, write_json
-from lib.glue.grids import FLAGS, GRIDS
-from lib.glue.tasks import TASKS
+from lib.glue.tasks import FLAGS, GRIDS, TASKS
 from lib.study.runs import targets
 
 SENTENCES = {"smoke": 500, "small": 2000, "paper": 5000, "large": 5000}  # of each size, for the measures
@@ -46,7 +45,7 @@ def named_path(text: str) -> tuple[str, str]:
 def part(text: str) -> tuple[str, str | int | float]:
     """Type of ``only``: a column of a table of runs, or of table 3's grid, and its value."""
     name, _, value = text.partition("=")
-    types = COLUMNS | dict.fromkeys(FLAGS.values(), float)
+    types = COLUMNS | dict.fromkeys(FLAGS, float)
     try:
         typed = types[name](value)
     except (KeyError, ValueError):
@@ -124,7 +123,7 @@ def read(config: dict) -> argparse.Namespace:
     settings.targets = targets(settings.runs_table and Path(settings.runs_table))
     of_runs = {word for one in settings.targets.values() for run in one.runs for word in run.flags}
     taken = {"flags": NOT_IN_FLAGS | of_runs | ({"--lr"} if settings.rates else set())}
-    for name, names in {**taken, "finetune_flags": FLAGS.keys()}.items():
+    for name, names in {**taken, "finetune_flags": {*FLAGS.values()}}.items():
         if wrong := sorted(names & Flags.of(shlex.split(getattr(settings, name))).keys()):
             raise UserError(
                 f"{name}: {', '.join(wrong)} would apply to runs that differ in it; use the settings "

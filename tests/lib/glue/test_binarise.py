@@ -2,8 +2,8 @@
 
 import pytest
 from lib.command_line import UserError
-from lib.glue.binarise import file_of, read_split
 from lib.glue.tasks import TASKS
+from prepare_glue import file_of, read_split
 
 from tests.builders import write_file
 from tests.makers.glue import LABELLED, lines, write_task

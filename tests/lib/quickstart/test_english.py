@@ -1,5 +1,7 @@
 """The corpus of the quickstart: what counts as prose, and each paragraph once."""
 
+import sys
+
 from lib.quickstart import english
 
 
@@ -49,3 +51,14 @@ def test_documents_are_topics_and_modules_that_are_never_run(tmp_path):
         ["One two three four five six."],
         [],
     ]
+
+
+def test_the_corpus_is_written_unless_it_is_small(tmp_path, monkeypatch, capsys):
+    (tmp_path / "good.py").write_text('"""Six words of prose stand here."""\n')
+    monkeypatch.setattr(english.sysconfig, "get_path", {"stdlib": tmp_path}.get)
+    corpus = tmp_path / "corpus.txt"
+    monkeypatch.setattr(sys, "argv", ["english", str(corpus)])
+    assert english.main() == 2 and not corpus.exists()
+    assert "has only 6 words of documentation, 100,000 are needed" in capsys.readouterr().err
+    monkeypatch.setattr(english, "LEAST_CORPUS_WORDS", 6)
+    assert english.main() == 0 and corpus.read_text() == "Six words of prose stand here.\n\n"

@@ -1,1 +1,0 @@
-"""What the scripts prepare_*.py share: raw files to fairseq's binarised data."""

@@ -1,1 +1,0 @@
-"""What the scripts for molecular properties share."""

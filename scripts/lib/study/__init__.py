@@ -1,1 +1,0 @@
-"""The paper's study of [MASK] as runs: what each figure needs, running it, reading what came out."""
