@@ -21,12 +21,11 @@ from pathlib import Path
 import rdkit
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.arguments import add_corpus_arguments, show_result
-from lib.corpora.binarise import EncodedBlock, Rejection, binarise, inputs_of
+from lib.corpora.binarise import EncodedBlock, Rejection, binarise, draft_of, inputs_of
 from lib.corpora.lmdb_reader import LmdbValueError, decode_value
 from lib.corpora.molecules import DEFAULT_COLUMN, LMDB, Record, records_in
 from lib.dictionaries import dictionary_file, read_dictionary
-from lib.files import claim, sha256
-from lib.preparing import new_folder
+from lib.files import sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
@@ -140,18 +139,16 @@ def main(argv: list[str] | None = None) -> None:
             raise UserError(f"{path} is empty")
     inputs, ids = inputs_of({"--train": args.train, "--valid": args.valid}), None
     settings = {name: getattr(args, name) for name in ("smiles_column", "smiles", "max_tokens")}
-    with new_folder(args.output) as folder:
-        if args.dictionary is not None:
-            dictionary, ids = dictionary_file(args.dictionary), read_dictionary(args.dictionary).indices
-            inputs["--dictionary"] = sha256(dictionary)
-            shutil.copyfile(dictionary, folder / "dict.txt")
-        encoder = SmilesEncoder(
-            frozenset(args.valid), valid_share, args.smiles == "canonical", ids, args.max_tokens
-        )
+    settings |= {"valid_share": valid_share, "rdkit": rdkit.__version__}
+    if dictionary := args.dictionary and dictionary_file(args.dictionary):
+        ids, inputs["--dictionary"] = read_dictionary(dictionary).indices, sha256(dictionary)
+    canonical = args.smiles == "canonical"
+    encoder = SmilesEncoder(frozenset(args.valid), valid_share, canonical, ids, args.max_tokens)
+    with draft_of(args.output, settings, inputs) as folder:
         read = partial(records_in, column=args.smiles_column)
-        result = binarise(folder, files, read, encoder, args.workers)
-        settings |= {"valid_share": valid_share, "rdkit": rdkit.__version__}
-        claim(folder, settings, inputs, sys.argv)
+        if dictionary:
+            shutil.copyfile(dictionary, folder / "dict.txt")
+        result = binarise(folder, files, read, encoder, args.workers, build_dictionary=not dictionary)
     show_result(result, args.output, "molecules")
     print(f"dictionary: {result['symbols']:,} symbols")
 

@@ -20,12 +20,11 @@ from pathlib import Path
 import tokenizers
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.arguments import add_corpus_arguments, show_result
-from lib.corpora.binarise import binarise, inputs_of
+from lib.corpora.binarise import binarise, draft_of, inputs_of
 from lib.corpora.bpe import TextEncoder, dictionary_of
 from lib.corpora.text import AUTO, LAYOUTS, TextBlockEncoder, layouts_of, pieces_of
-from lib.dictionaries import dictionary_file
-from lib.files import claim, sha256
-from lib.preparing import new_folder
+from lib.dictionaries import dictionary_file, read_dictionary
+from lib.files import sha256
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
 
@@ -52,22 +51,22 @@ def main(argv: list[str] | None = None) -> None:
     layouts, inputs = train | valid, inputs_of({"--train": train, "--valid": valid})
     valid_share = 0.0 if valid else args.valid_share
     bpe = read_bpe(*args.bpe)
-    with new_folder(args.output) as folder:
-        dictionary = folder / "dict.txt"
-        if args.dictionary is None:
-            dictionary.write_text(dictionary_of(bpe), encoding="utf-8")
-        encoder = TextEncoder(bpe, dictionary_file(args.dictionary or dictionary))
-        if args.dictionary is not None:
-            shutil.copyfile(encoder.dictionary_path, dictionary)
+    settings = {"valid_share": valid_share, "layout": args.layout, "max_tokens": args.max_tokens}
+    settings["tokenizers"], inputs["--bpe"] = tokenizers.__version__, sha256(*bpe.files)
+    if given := args.dictionary and dictionary_file(args.dictionary):
+        read_dictionary(given)
+        inputs["--dictionary"] = sha256(given)
+    with draft_of(args.output, settings, inputs) as folder:
+        if given:
+            shutil.copyfile(given, folder / "dict.txt")
+        else:
+            (folder / "dict.txt").write_text(dictionary_of(bpe), encoding="utf-8")
+        encoder = TextEncoder(bpe, given or folder / "dict.txt")
         encode = TextBlockEncoder(encoder, frozenset(valid), valid_share, args.max_tokens)
         result = binarise(folder, list(layouts), partial(pieces_of, layouts=layouts), encode, args.workers)
         # the BPE beside the dictionary, by the names that fine-tuning looks for
         for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
             shutil.copyfile(path, folder / name)
-        settings = {"valid_share": valid_share, "layout": args.layout, "max_tokens": args.max_tokens}
-        settings["tokenizers"] = tokenizers.__version__
-        inputs |= {"--bpe": sha256(*bpe.files), "--dictionary": sha256(dictionary)}
-        claim(folder, settings, inputs, sys.argv)
     show_result(result, args.output, "sentences")
     print(
         f"{result['documents']:,} documents, {result['paragraphs']:,} paragraphs "

@@ -60,6 +60,15 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         ) from None
 
 
+def check_absent(target: Path) -> None:
+    """
+    Raises:
+        UserError: if ``target`` exists and is not an empty folder.
+    """
+    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+        raise UserError(f"{target} exists already: choose another OUTPUT, or remove it first")
+
+
 @contextmanager
 def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
     """A folder to fill, which becomes ``target`` if all goes well and is removed otherwise.
@@ -71,10 +80,8 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
         UserError: if ``target`` exists and is not an empty folder, or cannot be made or written to.
     """
     replace = replaces is not None and (target / replaces).is_file()
-    if not replace and (
-        target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir())))
-    ):
-        raise UserError(f"{target} exists already: choose another OUTPUT, or remove it first")
+    if not replace:
+        check_absent(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from lib.corpora import binarise
 from lib.corpora.binarise import EncodedBlock, Rejection
-from lib.preparing import new_folder
 
 binarise.BLOCK_ITEMS = 3
 
@@ -47,9 +46,10 @@ class WordEncoder:
         return EncodedBlock(splits, rejections)
 
 
-def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None):
-    with new_folder(output) as folder:
-        return binarise.binarise(folder, sources, read, encoder or WordEncoder(), workers)
+def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, **settings):
+    with binarise.draft_of(output, settings, binarise.inputs_of({"--train": sources})) as folder:
+        encoder = encoder or WordEncoder()
+        return binarise.binarise(folder, sources, read, encoder, workers, build_dictionary=True)
 
 
 if __name__ == "__main__":

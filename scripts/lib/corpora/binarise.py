@@ -1,36 +1,41 @@
-"""Binarises a corpus of any size for fairseq: streaming, parallel and deterministic.
+"""Binarises a corpus of any size for fairseq: streaming, parallel, resumable and deterministic.
 
-``binarise`` reads files item by item, has worker processes encode blocks of items, and writes
+``binarise`` reads files item by item, has worker processes encode blocks of items, and keeps what comes of
+each file in FOLDER/draft; if interrupted, it resumes at the first file that is not done. Then it writes
 
-    FOLDER/dict.txt         fairseq's dictionary, unless it is there
+    FOLDER/dict.txt         fairseq's dictionary, unless it is given
     FOLDER/SPLIT.bin, .idx  the sentences of train and valid, in the order of the input
     FOLDER/rejected.tsv     what was left out: file, line, reason, input
     FOLDER/prepared.json    what it all came to
 
-All of these are the same, byte for byte, for any number of workers.
+All of these are the same, byte for byte, for any number of workers and interruptions.
 """
 
 from __future__ import annotations
 
 import csv
 import pickle
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib.command_line import UserError
 from lib.dictionaries import read_dictionary
-from lib.files import write_json
-from lib.preparing import write_dataset
+from lib.files import NO_SPACE, atomic, claim, explained, locked, write_json
+from lib.preparing import check_absent, write_dataset
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from tqdm import tqdm
 
 FINISHED = "prepared.json"
 SPLITS = ("train", "valid")
+DONE = "draft/*[0-9]"  # the files that are
 BLOCK_ITEMS, BLOCK_BYTES = 4096, 1 << 19
 
 
@@ -65,14 +70,51 @@ Reader = Callable[[Path], Iterable[Any]]
 Encoder = Callable[[Path, list], EncodedBlock]
 
 
-def binarise(folder: Path, files: Sequence[Path], read: Reader, encode: Encoder, workers: int = 1) -> dict:
+@contextmanager
+def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[Path]:
+    """A folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays, to
+    resume in, if a file is done.
+
+    Args:
+        settings: all that a user chose and the result depends on, in JSON's types.
+        inputs: what is read; see ``inputs_of``.
+
+    Raises:
+        UserError: if ``output`` exists, another run is at work, or OUTPUT.partial is of other settings or
+            inputs, each of which is named.
+    """
+    check_absent(output)
+    partial = output.with_name(f"{output.name}.partial")
+    with locked(partial):
+        claim(partial, settings, inputs, sys.argv, (DONE,))
+        try:
+            yield partial
+        except BaseException as error:
+            if not any(partial.glob(DONE)):
+                shutil.rmtree(partial)
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                raise explained(error, output) from error
+            raise
+        (partial / "lock").unlink()
+        partial.replace(output)
+
+
+def binarise(
+    folder: Path,
+    files: Sequence[Path],
+    read: Reader,
+    encode: Encoder,
+    workers: int = 1,
+    build_dictionary: bool = False,
+) -> dict:
     """Binarises a corpus; see above.
 
     Args:
-        folder: if it has a dict.txt, the encoder returns its ids; otherwise symbols.
+        folder: of ``draft_of``, with a dict.txt unless that is to be built.
         files: each once.
         read, encode: are pickled for the workers. Both splits must get a sentence.
         workers: processes; 1 works in this one.
+        build_dictionary: of the symbols that the encoder returns; otherwise it returns ids.
 
     Returns:
         What prepared.json holds: for each split its sentences and tokens, "rejected" by reason, "symbols"
@@ -81,29 +123,31 @@ def binarise(folder: Path, files: Sequence[Path], read: Reader, encode: Encoder,
     Raises:
         UserError: for what the user has to mend.
     """
-    path, rejected, counts, symbols = folder / "dict.txt", Counter(), Counter(), Counter()
-    drafts, built = {split: folder / f"{split}.draft" for split in SPLITS}, not path.exists()
-    with ExitStack() as stack:
-        to = {split: stack.enter_context(draft.open("wb")) for split, draft in drafts.items()}
-        table = (folder / "rejected.tsv").open("w", encoding="utf-8", errors="backslashreplace", newline="")
-        rows = csv.writer(stack.enter_context(table), dialect="excel-tab", lineterminator="\n")
+    rejected, counts, symbols = Counter(), Counter(), Counter()
+    drafts = {path: folder / "draft" / str(number) for number, path in enumerate(files)}
+    (folder / "draft").mkdir(exist_ok=True)
+    _encode({path: draft for path, draft in drafts.items() if not draft.exists()}, read, encode, workers)
+    table = (folder / "rejected.tsv").open("w", encoding="utf-8", errors="backslashreplace", newline="")
+    with table:
+        rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
         rows.writerow(("file", "line", "reason", "input"))
-        for source, block in _encoded(files, read, encode, workers):
+        for source, block in _encoded(drafts):
             rows.writerows((source, *rejection) for rejection in block.rejections)
             # after the colon a reason is about the one input
             rejected.update(rejection.reason.split(":")[0] for rejection in block.rejections)
             counts.update(block.counts)
-            for split, sentences in block.splits.items():
-                pickle.dump(sentences, to[split])
-                symbols.update(chain.from_iterable(sentences) if built else ())
-    if built:
-        _dictionary_of(symbols).save(str(path))
-    dictionary, result = read_dictionary(path), {}
-    for split, draft in drafts.items():
-        sentences = _loaded(draft, dictionary.index if built else None)
+            for sentences in block.splits.values() if build_dictionary else ():
+                symbols.update(chain.from_iterable(sentences))
+    if build_dictionary:
+        _dictionary_of(symbols).save(str(folder / "dict.txt"))
+    dictionary, result = read_dictionary(folder / "dict.txt"), {}
+    for split in SPLITS:
+        sentences = chain.from_iterable(block.splits[split] for _, block in _encoded(drafts))
+        if build_dictionary:
+            sentences = (list(map(dictionary.index, sentence)) for sentence in sentences)
         count, tokens = write_dataset(folder / split, sentences, len(dictionary))
         result[split] = {"sentences": count, "tokens": tokens}
-        draft.unlink()
+    shutil.rmtree(folder / "draft")
     if empty := [split for split in SPLITS if not result[split]["sentences"]]:
         raise UserError(_nothing_in(empty, rejected, counts["documents"] == 1))
     result |= {"symbols": len(dictionary), "rejected": dict(rejected.most_common()), **counts}
@@ -112,7 +156,7 @@ def binarise(folder: Path, files: Sequence[Path], read: Reader, encode: Encoder,
 
 
 def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
-    """Each option's files and their sizes, for the manifest.
+    """Each option's files with size and time of change, for the manifest.
 
     Raises:
         UserError: if a file is given twice, whatever the path.
@@ -121,7 +165,11 @@ def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
     [(path, times)] = Counter(path for _, path in paths).most_common(1)
     if times > 1:
         raise UserError(f"{path} is given more than once")
-    return {f"{option} {path}": f"{path.stat().st_size} bytes" for option, path in paths}
+    states = ((option, path, path.stat()) for option, path in paths)
+    return {
+        f"{option} {path}": f"{state.st_size} bytes, changed at {state.st_mtime_ns}"
+        for option, path, state in states
+    }
 
 
 class _Encoding(IterableDataset):
@@ -155,34 +203,38 @@ def _blocks(items: Iterable) -> Iterator[list]:
         yield held
 
 
-def _encoded(
-    files: Sequence[Path], read: Reader, encode: Encoder, workers: int
-) -> Iterator[tuple[Path, EncodedBlock]]:
-    """All encoded blocks in the order of the input, each with its file."""
+def _encode(drafts: dict[Path, Path], read: Reader, encode: Encoder, workers: int) -> None:
+    """Writes the draft, the encoded blocks, of each file."""
     # bounded, in order; it notices workers that were killed, and they a parent that was
-    data = _Encoding(files, read, encode)
+    data = _Encoding(list(drafts), read, encode)
     loader = DataLoader(data, batch_size=None, num_workers=workers if workers > 1 else 0)
     try:
         with tqdm(unit=" items", unit_scale=True, disable=None) as bar:
-            for found in loader:
-                if isinstance(found, UserError):
-                    raise found
-                path, items, block = found
-                bar.update(items)
-                yield path, pickle.loads(block)
+            for path, blocks in groupby(map(_raised, loader), key=itemgetter(0)):
+                with atomic(drafts[path], "wb") as file:
+                    for _, items, block in blocks:
+                        file.write(block)
+                        bar.update(items)
     except RuntimeError as error:
         raise UserError(
             f"a worker was killed, most likely because memory ran out ({error}): rerun the same command with "
-            "fewer --workers"
+            "fewer --workers; it resumes"
         ) from error
 
 
-def _loaded(draft: Path, index: Callable[[str], int] | None) -> Iterator[list[int]]:
-    """The sentences of a draft; of symbols, whose ``index`` is given, as ids."""
-    with draft.open("rb") as file:
-        while file.peek(1):
-            for sentence in pickle.load(file):
-                yield sentence if index is None else list(map(index, sentence))
+def _raised(item):
+    if isinstance(item, UserError):
+        raise item
+    return item
+
+
+def _encoded(drafts: dict[Path, Path]) -> Iterator[tuple[Path, EncodedBlock]]:
+    """All encoded blocks in the order of the input, each with its file."""
+    for path, draft in drafts.items():
+        if draft.exists():  # of an empty file there is none
+            with draft.open("rb") as file:
+                while file.peek(1):
+                    yield path, pickle.load(file)
 
 
 def _nothing_in(empty: list[str], rejected: Counter, single: bool) -> str:

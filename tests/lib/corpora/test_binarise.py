@@ -1,5 +1,6 @@
-"""Binarisation: fairseq's own bytes, and what is left of a killed run."""
+"""Binarisation: fairseq's own bytes, whatever the number of workers and however often it was killed."""
 
+import errno
 import json
 import os
 import random
@@ -13,9 +14,10 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
+from lib.command_line import UserError
 
 from tests.makers import word_corpus
-from tests.makers.word_corpus import prepare
+from tests.makers.word_corpus import WordEncoder, prepare
 
 
 def corpus(path: Path, lines: int = 40, seed: int = 1) -> Path:
@@ -25,6 +27,10 @@ def corpus(path: Path, lines: int = 40, seed: int = 1) -> Path:
     made[::7] = [f"!{line}" for line in made[::7]]
     path.write_text("\n".join([*made, ""]))
     return path
+
+
+def contents(output: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in output.iterdir() if path.name != "manifest.json"}
 
 
 def test_bytes_of_fairseq(tmp_path):
@@ -55,6 +61,36 @@ def sources(tmp_path):
     return [corpus(tmp_path / f"{i}.txt", 12, seed=i) for i in range(4)]
 
 
+@pytest.fixture
+def whole(sources, tmp_path):
+    """What a run that nothing stops writes."""
+    prepare(tmp_path / "whole", sources)
+    return contents(tmp_path / "whole")
+
+
+def test_a_stopped_run_resumes_at_its_file(sources, whole, tmp_path):
+    class Stops(WordEncoder):
+        def __call__(self, path, lines):
+            if path.name in self.log.name and lines[0].place > 1:
+                raise KeyboardInterrupt
+            return super().__call__(path, lines)
+
+    output, log = tmp_path / "out", tmp_path / "log"
+    for name in ("until-0.txt", "until-2.txt"):
+        assert not (tmp_path / "out.partial").exists()  # nothing was done
+        with pytest.raises(KeyboardInterrupt):
+            prepare(output, sources, 1, Stops(tmp_path / name))
+    assert not output.exists()
+    for change in ({"sources": sources[:3]}, {"sources": sources, "a": 1}):
+        with pytest.raises(UserError, match="out.partial holds a run of other settings or data"):
+            prepare(output, **change)
+    prepare(output, sources, 1, WordEncoder(log))
+    assert contents(output) == whole and not (tmp_path / "out.partial").exists()
+    assert log.read_text().split() == ["2.txt"] * 4 + ["3.txt"] * 4
+    with pytest.raises(UserError, match="out exists already: choose another OUTPUT"):
+        prepare(output, sources)
+
+
 def start(output, sources, workers, log):
     program = word_corpus.__file__
     command = [sys.executable, program, output, str(workers), log, *sources]
@@ -74,14 +110,19 @@ def until(condition, what: str):
     raise AssertionError(f"waited in vain for {what}")
 
 
-def test_a_killed_run_leaves_no_workers_and_no_output(sources, tmp_path):
-    run = start(tmp_path / "out", sources, 2, tmp_path / "log")
-    until((tmp_path / "log").exists, "a worker")
+def test_killed_and_repeated(sources, whole, tmp_path):
+    output, log = tmp_path / "out", tmp_path / "log"
+    run = start(output, sources, 2, log)
+    until((tmp_path / "out.partial" / "draft" / "0").exists, "the first file")
     workers = children(run.pid)
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the end of the workers")
-    assert workers and not (tmp_path / "out").exists()
+    assert workers and not output.exists()
+    log.unlink()
+    run = start(output, sources, 1, log)
+    assert run.wait() == 0, run.stderr.read()
+    assert contents(output) == whole and "0.txt" not in log.read_text()
 
 
 def test_a_killed_worker_is_an_error(sources, tmp_path):
@@ -92,3 +133,22 @@ def test_a_killed_worker_is_an_error(sources, tmp_path):
     assert run.wait(120) == 1
     assert "a worker was killed, most likely because memory ran out" in run.stderr.read()
     assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk(sources, whole, tmp_path, monkeypatch):
+    """The disk fills up after the first file; with space the same call goes on."""
+    output, sync, room = tmp_path / "out", os.fsync, [2]  # the manifest, a file
+
+    def no_room(descriptor):
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", no_room)
+        with pytest.raises(UserError, match="no space left on the disk of .*out.partial"):
+            prepare(output, sources)
+    assert [path.name for path in tmp_path.glob("out.partial/draft/*")] == ["0"]
+    prepare(output, sources)
+    assert contents(output) == whole
