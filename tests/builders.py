@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lmdb
+import numpy as np
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
@@ -15,7 +16,9 @@ from torch import Tensor
 
 import fs_plugins  # noqa: F401  (registers models and criteria)
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
+from fs_plugins.data.smiles_tokens import tokenize
 
+ATOMS = ["C", "N", "O", "c", "(", ")", "=", "1", "Cl", "[NH3+]", "[H]", "[O-]"]
 WORDS = ["this", "is", "very", "good", "bad", "news", ",", "and", "I", "am"]
 WORDS += ["glad", "sorry", "to", "see", "it", "."]
 TEXTS = [
@@ -77,17 +80,39 @@ def task(symbols: Dictionary) -> argparse.Namespace:
     return argparse.Namespace(source_dictionary=symbols, target_dictionary=symbols)
 
 
-def model(arch: str, symbols: Dictionary, *, seed: int = 0, **overrides):
-    """A model as fairseq builds it from ``--arch`` and flags, in evaluation mode."""
+def flags(arch: str, **overrides) -> argparse.Namespace:
+    """The flags of a model as ``--arch`` completes them."""
     args = argparse.Namespace(arch=arch, **overrides)
     ARCH_CONFIG_REGISTRY[arch](args)
+    return args
+
+
+def model(arch: str, symbols: Dictionary, *, seed: int = 0, **overrides):
+    """A model as fairseq builds it from ``--arch`` and flags, in evaluation mode."""
     torch.manual_seed(seed)
-    return ARCH_MODEL_REGISTRY[arch].build_model(args, task(symbols)).eval()
+    return ARCH_MODEL_REGISTRY[arch].build_model(flags(arch, **overrides), task(symbols)).eval()
 
 
 def exlm(symbols: Dictionary, *, arch: str = "exlm_base", **overrides):
     """A small ExLM."""
     return model(arch, symbols, **{**SMALL, **overrides})
+
+
+def mlm(symbols: Dictionary, **overrides):
+    """A small vanilla MLM."""
+    return model("p_roberta_base", symbols, **{**SMALL, **overrides})
+
+
+def trained(model):
+    """The model with states that differ and say different words, as if it were trained."""
+    encoder, generator = model.encoder, torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for layer in encoder.sentence_encoder.layers:
+            for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.out_proj):
+                projection.weight.normal_(generator=generator)
+        encoder.lm_head.dense.weight.normal_(generator=generator)
+        encoder.lm_head.bias.normal_(0, 1.5, generator=generator)
+    return model
 
 
 def sentence(symbols: Dictionary, length: int, masks: Sequence[int], *, seed: int = 0, end: bool = True):
@@ -101,6 +126,18 @@ def sentence(symbols: Dictionary, length: int, masks: Sequence[int], *, seed: in
         targets[i] = tokens[i]
         tokens[i] = symbols.index("<mask>")
     return tokens, targets
+
+
+def rows(symbols: Dictionary, lengths: Sequence[int], rng: np.random.Generator) -> list[list[int]]:
+    """So many random words, and </s>."""
+    ids = (rng.integers(symbols.nspecial, len(symbols) - 1, length) for length in lengths)
+    return [[*row.tolist(), symbols.eos()] for row in ids]
+
+
+def molecules(symbols: Dictionary, *smiles: str) -> list[Tensor]:
+    """<s>, the tokens of each SMILES, </s>."""
+    rows = ([symbols.bos(), *map(symbols.index, tokenize(one)), symbols.eos()] for one in smiles)
+    return [torch.tensor(row) for row in rows]
 
 
 def sample(symbols: Dictionary, sentences: Sequence[tuple[Tensor, Tensor]]) -> dict:

@@ -2,9 +2,11 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 import torch
+from scipy import stats
 from torch import Tensor
 
 
@@ -28,6 +30,13 @@ def path_scores(match: Tensor, links: Tensor, n: int, m: int) -> list[tuple[floa
         score += sum(links[v][u] for v, u in itertools.pairwise(path))
         scores.append((score, path))
     return scores
+
+
+def weighted_paths(links: Tensor, n: int, m: int) -> list[tuple[float, tuple[int, ...]]]:
+    """Each path of m of n nodes with its probability among these, by links [L, L]."""
+    scores = path_scores(torch.zeros(m, n), links, n, m)
+    total = math.fsum(math.exp(score) for score, _ in scores)
+    return [(math.exp(score) / total, path) for score, path in scores]
 
 
 def dag_log_prob(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
@@ -118,3 +127,25 @@ def ctc_log_prob(target: list[float], blank: list[float]) -> float:
         if runs == 1:
             total += math.exp(sum(t if emit else b for emit, t, b in zip(emits, target, blank, strict=True)))
     return math.log(total)
+
+
+def entropy(probs: Tensor) -> float:
+    """In bits, one word after the other."""
+    return -math.fsum(p * math.log2(p) for p in probs.double().tolist() if p > 0)
+
+
+def chi_square(seen: Counter, exact: dict) -> float:
+    """The p-value of the counts of draws, given probabilities up to a factor; of what is not in ``exact``
+    nothing may be drawn. What is expected less than 5 times is taken together."""
+    total, draws = sum(exact.values()), sum(seen.values())
+    assert seen.keys() <= exact.keys()
+    frequent = [key for key in exact if exact[key] / total * draws >= 5]
+    expected = [exact[key] / total * draws for key in frequent]
+    observed = [seen[key] for key in frequent]
+    expected.append(draws - sum(expected))
+    observed.append(draws - sum(observed))
+    if expected[-1] < 1e-6:
+        assert observed.pop() == 0
+        expected.pop()
+    assert len(frequent) > 1
+    return stats.chisquare(observed, expected).pvalue

@@ -1,21 +1,17 @@
 """Atoms and their labels are RDKit's, vectors those of their tokens, and the probe finds what is there."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from fs_plugins.analysis import atom_probe
-from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.models.checkpoint import load_checkpoint, untrained_model
 from tests import builders
 
-TOKENS = ["C", "N", "O", "c", "(", ")", "=", "1", "Cl", "[NH3+]", "[H]", "[O-]"]
-SYMBOLS = builders.dictionary(TOKENS)
-
-
-def samples(*smiles):
-    ids = ([SYMBOLS.bos(), *map(SYMBOLS.index, tokenize(one)), SYMBOLS.eos()] for one in smiles)
-    return [torch.tensor(one) for one in ids]
+SYMBOLS = builders.dictionary(builders.ATOMS)
+samples = partial(builders.molecules, SYMBOLS)
 
 
 def test_labels_of_atoms():
@@ -41,10 +37,7 @@ def test_what_is_no_molecule_or_loses_atoms_is_left_out(caplog):
 @pytest.mark.parametrize("copies", [1, 3])
 @pytest.mark.parametrize("kind", ["mlm", "exlm"])
 def test_vectors_are_those_of_the_atoms_tokens(kind, copies):
-    if kind == "mlm":
-        model = builders.model("p_roberta_base", SYMBOLS, **builders.SMALL)
-    else:
-        model = builders.exlm(SYMBOLS, ext_state_num=2)
+    model = builders.mlm(SYMBOLS) if kind == "mlm" else builders.exlm(SYMBOLS, ext_state_num=2)
     some = samples("ClC(=O)N", "c1ccccc1C", "CO")
     atoms = atom_probe.read_atoms(some, SYMBOLS)
     found = atom_probe.atom_vectors(model, some, atoms, copies=copies)

@@ -21,20 +21,6 @@ EXLM = {"ext_state_num": 2, "spread": 2.0}
 REPEATED = {"repeat_times": 2, "mask_prob": 0.8, "spread": 2.0}
 
 
-def entropy_of(probs) -> float:
-    """H in bits, one word after the other."""
-    return -math.fsum(p * math.log2(p) for p in probs.double().tolist() if p > 0)
-
-
-def spread(model, seed: int = 0):
-    """A model in float64 whose predictions are far from uniform."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        model.encoder.lm_head.bias.normal_(0, 1.5, generator=generator)
-        model.encoder.lm_head.layer_norm.weight.mul_(3.0)
-    return model.double()
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-6)])
 def test_entropy_by_its_definition(monkeypatch, dtype, tolerance):
     monkeypatch.setattr("fs_plugins.analysis.entropy.NODES", 7)  # of 20 at a time
@@ -43,7 +29,7 @@ def test_entropy_by_its_definition(monkeypatch, dtype, tolerance):
     bias = torch.randn(30, generator=generator).to(dtype)
     bits = entropy_bits(states, weight, bias)
     probs = (states.double() @ weight.double().t() + bias.double()).softmax(-1)
-    expected = torch.tensor([[entropy_of(p) for p in row] for row in probs], dtype=torch.float64)
+    expected = torch.tensor([[oracles.entropy(p) for p in row] for row in probs], dtype=torch.float64)
     assert bits.dtype == dtype and expected.std() > 0.3
     torch.testing.assert_close(bits.double(), expected, atol=tolerance * 30, rtol=tolerance)
 
@@ -52,7 +38,7 @@ def test_entropy_by_its_definition(monkeypatch, dtype, tolerance):
 @pytest.mark.parametrize("graph", ["dag", "sparse"])
 def test_exlm_over_nodes_and_by_posterior(k, graph):
     symbols = builders.dictionary(20)
-    model = spread(builders.exlm(symbols, ext_state_num=k, state_graph=graph))
+    model = builders.trained(builders.exlm(symbols, ext_state_num=k, state_graph=graph)).double()
     with torch.no_grad():
         model.encoder.query_linear.weight.mul_(8.0)  # transitions far from uniform, too
     some = builders.sentence(symbols, 6, (2, 4)), builders.sentence(symbols, 4, (1,), seed=1, end=False)
@@ -66,7 +52,7 @@ def test_exlm_over_nodes_and_by_posterior(k, graph):
     posterior, _ = oracles.dag_posteriors(match, states.links, layout.node_lengths, layout.target_lengths)
     assert finite.all() and torch.equal(targets, layout.targets)
     for b in range(2):
-        bits = [entropy_of(p) for p in probs[b]]
+        bits = [oracles.entropy(p) for p in probs[b]]
         for i in range(int(layout.target_lengths[b])):
             own, weights = range(k * i, k * i + k), posterior[b, i].tolist()
             expected = {
@@ -176,8 +162,5 @@ def test_what_has_no_entropy(pretrained, save_checkpoint):
     ):
         with pytest.raises(ValueError, match=says):
             corpus_entropy(loaded, **options)
-    loaded.model.encoder.args.max_positions = 20
-    with pytest.raises(ValueError, match="--max-positions 20"):
-        corpus_entropy(loaded, mask_prob=0.9)
     with pytest.raises(ValueError, match="--task sentence_prediction, which masks nothing"):
         corpus_entropy(load_checkpoint(save_checkpoint("exlm_base", task="sentence_prediction")))

@@ -70,13 +70,6 @@ def test_readings_say_where_their_words_go(save_checkpoint):
         assert reading.total_log_prob >= reading.log_prob - 1e-9
 
 
-def test_more_masks_than_positions(pretrained):
-    explorer = load(pretrained)  # 64 positions, k = 3
-    explorer.fill("<mask> " * 19 + ".", samples=0)  # 1 + (19 + 2) * 3 = 64
-    with pytest.raises(ValueError, match="67 .*--max-positions 64"):
-        explorer.fill("<mask> " * 20 + ".")
-
-
 def test_other_models(save_checkpoint):
     path = save_checkpoint("exlm_base", criterion="nat_ctc_loss_mlm", ext_state_num=2)
     (note,) = load(path).fill(TEXT).notes

@@ -5,20 +5,13 @@ from collections import Counter
 
 import pytest
 import torch
-from scipy import stats
 
 from fs_plugins.analysis import filling
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import MaskedBatch
-from tests import builders
+from tests import builders, oracles
 
-WORDS = builders.dictionary(3)
-
-
-def spread(model):
-    """The model with words that are far from equally probable."""
-    torch.nn.init.normal_(model.encoder.lm_head.bias, 0, 1.5, generator=torch.Generator().manual_seed(1))
-    return model
+WORDS = builders.dictionary(4)
 
 
 def batch() -> MaskedBatch:
@@ -34,48 +27,36 @@ def batch() -> MaskedBatch:
 def test_fillings_come_as_often_as_they_are_probable(kind):
     """Chi-square of 4,000 fillings of two words against the model's exact probability of each pair."""
     if kind in ("mlm", "repeated"):
-        model = spread(builders.model("p_roberta_base", WORDS, **builders.SMALL))
+        model = builders.trained(builders.mlm(WORDS))
         predictor = MaskedPredictor(model, copies=2 if kind == "repeated" else 1)
     else:
-        model = spread(builders.exlm(WORDS, ext_state_num=3))
-        torch.nn.init.normal_(model.encoder.lm_head.dense.weight, 0, 1)
+        model = builders.trained(builders.exlm(WORDS, ext_state_num=3))
         predictor = MaskedPredictor(model, ctc=kind == "without transitions")
-    some, V, draws = batch(), len(WORDS), 4000
+    some, draws = batch(), 4000
     drawn = list(filling.draw_fillings(predictor, some, draws))
     assert [words.shape for words in drawn] == [(draws, 2), (draws, 2)]
     for b, words in enumerate(drawn):
-        seen = Counter(map(tuple, words.tolist()))
         tokens, masked = some.tokens[b : b + 1], some.masked[b : b + 1]
-        observed, expected = [], []
-        for pair in itertools.product(range(V), repeat=2):
+        seen, exact = Counter(), {}
+        for pair in itertools.product(range(len(WORDS)), repeat=2):
             chosen = tokens.clone()
             chosen[masked] = torch.tensor(pair)
-            if WORDS.pad() in pair:  # the same as padding to the model: its probability is the rest
-                continue
-            expected.append(float(predictor.log_probs_of(chosen, masked)[1].exp()) * draws)
-            observed.append(seen[pair])
-        expected.append(draws - sum(expected))
-        observed.append(draws - sum(observed))
-        kept = [i for i, count in enumerate(expected) if count >= 5]
-        observed, expected = ([values[i] for i in kept] for values in (observed, expected))
-        expected.append(draws - sum(expected))
-        observed.append(draws - sum(observed))
-        assert len(kept) > 8
-        assert stats.chisquare(observed, expected).pvalue > 0.001
+            if WORDS.pad() not in pair:  # the same as padding to the model: its probability is the rest
+                exact[pair] = float(predictor.log_probs_of(chosen, masked)[1].exp())
+        exact["rest"] = 1 - sum(exact.values())
+        for pair in map(tuple, words.tolist()):
+            seen["rest" if WORDS.pad() in pair else pair] += 1
+        assert sum(probability * draws >= 5 for probability in exact.values()) > 8
+        assert oracles.chi_square(seen, exact) > 0.001
 
 
 def test_fillings_do_not_depend_on_the_batch():
-    predictor, some = MaskedPredictor(spread(builders.exlm(WORDS, ext_state_num=2))), batch()
+    predictor, some = MaskedPredictor(builders.trained(builders.exlm(WORDS, ext_state_num=2))), batch()
     together = list(filling.draw_fillings(predictor, some, 50))
     alone = filling.draw_fillings(predictor, MaskedBatch(some.tokens[1:, :6], some.masked[1:, :6], [3]), 50)
     assert torch.equal(together[1], next(alone))
     again = list(filling.draw_fillings(predictor, some, 50, seed=2))
     assert not torch.equal(together[0], again[0])
-
-
-def molecules(symbols, *smiles):
-    ids = ([symbols.bos(), *map(symbols.index, one), symbols.eos()] for one in smiles)
-    return [torch.tensor(one) for one in ids]
 
 
 def test_what_is_counted(monkeypatch):
@@ -84,7 +65,7 @@ def test_what_is_counted(monkeypatch):
         "CCO": ["O", "N", "N", "(", "</s>"],  # the original if it replaces "O"
         "C1CC1": ["C", "C", "C", "C", "C"],
     }
-    samples = molecules(symbols, *said)
+    samples = builders.molecules(symbols, *said)
 
     def mask_last_atom(self, samples, share, seed):
         for (number, sample), place in zip(enumerate(samples), (3, 4), strict=True):
@@ -98,7 +79,7 @@ def test_what_is_counted(monkeypatch):
 
     monkeypatch.setattr(MaskedPredictor, "batches", mask_last_atom)
     monkeypatch.setattr(filling, "draw_fillings", draw)
-    predictor = MaskedPredictor(builders.model("p_roberta_base", symbols, **builders.SMALL))
+    predictor = MaskedPredictor(builders.mlm(symbols))
     found = filling.filling(predictor, samples, 0.2, fillings=5)
     shares = {name: round(10 * found[name].mean, 6) for name in filling.MEASURES}
     # CCO, CCN twice; "CC(" is no SMILES, and nor is "CC</s>"; then C1CC1 five times
@@ -108,7 +89,7 @@ def test_what_is_counted(monkeypatch):
 
 def test_originals_that_are_no_molecules_are_left_out(caplog):
     symbols = builders.dictionary(["C", "O", "("])
-    predictor = MaskedPredictor(builders.model("p_roberta_base", symbols, **builders.SMALL))
-    found = filling.filling(predictor, molecules(symbols, "CCO", "CC("), 0.3, fillings=4)
+    predictor = MaskedPredictor(builders.mlm(symbols))
+    found = filling.filling(predictor, builders.molecules(symbols, "CCO", "CC("), 0.3, fillings=4)
     assert found["valid"].sentences == 1
     assert "1 samples are no molecules" in caplog.text

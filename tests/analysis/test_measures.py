@@ -11,7 +11,6 @@ from fs_plugins.analysis.entropy import corpus_entropy
 from fs_plugins.analysis.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.analysis.masked_prediction import MaskedPredictor
 from fs_plugins.analysis.masked_samples import load_samples, mask_words
-from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.models.checkpoint import load_checkpoint
 from tests import builders, oracles
 
@@ -63,10 +62,6 @@ def test_without_transitions_there_is_no_gain_and_no_use_of_states():
         use_of_states(predictor, SAMPLES, 0.3)
 
 
-def bits_of(probs) -> float:
-    return -sum(p * math.log2(p) for p in map(float, probs) if p > 0)
-
-
 def states_by_enumeration(network, sample, mask, k) -> list[dict]:
     """The measures of each masked word of a sample, over all paths."""
     visible = sample.masked_fill(mask, FEW.index("<mask>"))[None]
@@ -80,21 +75,18 @@ def states_by_enumeration(network, sample, mask, k) -> list[dict]:
         match = torch.zeros(M, M * k)
         if known:
             match[1:-1] = words[:, y].t()[1:-1]
-        scores = oracles.path_scores(match, links, M * k, M)
-        total = math.fsum(math.exp(score) for score, _ in scores)
-        nodes = torch.zeros(M, M * k, dtype=torch.float64)
-        for score, path in scores:
-            nodes[range(M), list(path)] += math.exp(score) / total
-        rows.append(nodes)
+        posterior, _ = oracles.dag_posteriors(match[None], links[None], *torch.tensor([[M * k], [M]]))
+        rows.append(posterior[0])
     result = []
     for i in range(1, M - 1):
         own, own_posterior = (nodes[i, i * k : i * k + k] for nodes in rows)
         q, probs = own / own.sum(), words[i * k : i * k + k].double().exp()
+        bits = torch.tensor([oracles.entropy(row) for row in probs], dtype=torch.float64)
         result.append(
             {
-                "entropy": bits_of(q),
-                "posterior_entropy": bits_of(own_posterior / own_posterior.sum()),
-                "divergence": bits_of(q @ probs) - sum(float(q[c]) * bits_of(probs[c]) for c in range(k)),
+                "entropy": oracles.entropy(q),
+                "posterior_entropy": oracles.entropy(own_posterior / own_posterior.sum()),
+                "divergence": oracles.entropy(q @ probs) - float(q @ bits),
                 "second_state": float(sorted(q.tolist())[-2] > 0.1) if k > 1 else 0.0,
                 "own_share": float(own.sum()),
                 "posterior_own_share": float(own_posterior.sum()),
@@ -105,11 +97,7 @@ def states_by_enumeration(network, sample, mask, k) -> list[dict]:
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_use_of_states_is_that_of_all_paths(k):
-    network = builders.exlm(FEW, ext_state_num=k, embedding_init_std=1.0, seed=3)
-    for layer in network.encoder.sentence_encoder.layers:  # states that are used and say different words
-        for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.out_proj):
-            torch.nn.init.normal_(projection.weight)
-    torch.nn.init.normal_(network.encoder.lm_head.dense.weight)
+    network = builders.trained(builders.exlm(FEW, ext_state_num=k, embedding_init_std=1.0, seed=3))
     found = use_of_states(MaskedPredictor(network), SHORT, 0.25)
     expected = []
     for i, sample in enumerate(SHORT):
@@ -171,11 +159,10 @@ def test_the_masking_probability_is_the_trainings(save_checkpoint, corpus, tmp_p
 
 
 def test_molecules(save_checkpoint, tmp_path):
-    tokens = ["C", "N", "O", "c", "(", ")", "=", "1", "Cl", "[NH3+]", "[H]", "[O-]"]
-    symbols, data = builders.dictionary(tokens), tmp_path / "bin"
+    symbols, data = builders.dictionary(builders.ATOMS), tmp_path / "bin"
     smiles = ["CCO", "CNC", "c1ccccc1C", "C1CC1", "ClC(=O)N", "OCCO", "CC(C)=O", "C[NH3+]", "CC=O"]
-    rows = [[*map(symbols.index, tokenize(one)), symbols.eos()] for one in smiles]
-    builders.write_split(data, "valid", rows, symbols)
+    rows = builders.molecules(symbols, *smiles)
+    builders.write_split(data, "valid", [row[1:].tolist() for row in rows], symbols)
     path = save_checkpoint("exlm_tiny", symbols=symbols, ext_state_num=2)
     flags = ["--data", data, "--mask-prob", 0.5, "--fillings", 3, "--max-sentences", 4]
     [found] = measured(tmp_path, "filling", path, *flags)["results"]
@@ -191,8 +178,6 @@ def test_molecules(save_checkpoint, tmp_path):
     ("flags", "message"),
     [
         (["--split", "test"], "error: there is no split 'test'"),
-        (["--data", "nowhere"], "error: there is no dict.txt in nowhere"),
-        (["--mask-prob", "1.5"], "error: the masking probability must be between 0 and 1"),
         (["--output", "/dev/null/probe.json"], "error: cannot write --output"),
     ],
 )

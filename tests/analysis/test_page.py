@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ import pytest
 
 from fs_plugins.analysis.page import page
 from fs_plugins.analysis.plots import shown_nodes
+from tests import oracles
 from tests.browser import errors, set_width
 
 ODD = ["</script><script>document.title='broken'</script>", "<b>bold</b>", "<!--", "&lt;", "a'b\"c", "\u2028"]
@@ -97,15 +99,12 @@ def test_hovering_a_state_shows_its_words_edges_and_paths(filling, opened):
 
 def test_paths_through_a_state_are_the_most_probable_ones(filling, opened):
     """Against all paths of a smaller graph, enumerated."""
-    E, last = filling.transitions, len(filling.nodes) - 1
-    found = {}
-    for size in range(last):
-        for inner in itertools.combinations(range(1, last), size):
-            path = (0, *inner, last)
-            p = 1.0
-            for a, b in itertools.pairwise(path):
-                p *= E[a][b]
-            found[path] = p
+    n, E = len(filling.nodes), filling.transitions
+    found = {
+        path: math.prod(E[a][b] for a, b in itertools.pairwise(path))
+        for m in range(2, n + 1)
+        for path in oracles.paths(n, m)
+    }
     assert sum(found.values()) == pytest.approx(1.0)
     browser = opened(filling)
     for u in (4, 7):

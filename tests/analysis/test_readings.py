@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 import torch
-from scipy import stats
 
 from fs_plugins.analysis.readings import Path, StateGraphReader
 from tests import oracles
@@ -107,31 +106,12 @@ def test_samples_come_as_often_as_they_are_probable(count, dead_end):
     if count is not None:
         nodes, drawn = reader.draw(generator, count, draws)
         assert nodes.shape == (draws, count + 2) and drawn.shape == (draws, count)
-        assert (
-            chi_square(
-                Counter(zip(map(tuple, nodes.tolist()), map(tuple, drawn.tolist()), strict=True)), exact
-            )
-            > 0.001
-        )
+        pairs = zip(map(tuple, nodes.tolist()), map(tuple, drawn.tolist()), strict=True)
+        assert oracles.chi_square(Counter(pairs), exact) > 0.001
     seen = Counter()
     for _ in range(draws if count is None else 20):
         path = reader.sample(generator, count)
         assert path.log_prob == pytest.approx(math.log(exact[path.nodes, path.words]))
         assert not dead_end or 3 not in path.nodes
         seen[path.nodes, path.words] += 1
-    assert count is not None or chi_square(seen, exact) > 0.001
-
-
-def chi_square(seen, exact) -> float:
-    """The p-value; readings expected less than 5 times are taken together."""
-    total, draws = sum(exact.values()), sum(seen.values())
-    assert seen.keys() <= exact.keys()
-    frequent = [key for key in exact if exact[key] / total * draws >= 5]
-    expected = [exact[key] / total * draws for key in frequent]
-    observed = [seen[key] for key in frequent]
-    expected.append(draws - sum(expected))
-    observed.append(draws - sum(observed))
-    if expected[-1] < 1e-6:
-        assert observed.pop() == 0
-        expected.pop()
-    return stats.chisquare(observed, expected).pvalue
+    assert count is not None or oracles.chi_square(seen, exact) > 0.001

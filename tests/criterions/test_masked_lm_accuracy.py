@@ -17,7 +17,7 @@ def both():
 
 @pytest.fixture(scope="module")
 def mlm():
-    return builders.model("p_roberta_base", WORDS, **builders.SMALL)
+    return builders.mlm(WORDS)
 
 
 def batch(masks=((1, 4, 5), (3,), ())):

@@ -95,7 +95,7 @@ def test_metrics_are_those_of_all_workers_and_steps():
 
 
 def test_a_model_without_transitions_is_refused():
-    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
+    model = builders.mlm(WORDS)
     with pytest.raises(
         ValueError, match="needs a model with states.*RotaryRobertaModel.*--criterion masked_lm"
     ):

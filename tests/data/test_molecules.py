@@ -1,7 +1,6 @@
 """Reading molecules: what RDKit takes, its reasons, canonical forms and scaffolds."""
 
 import pytest
-from rdkit import Chem
 
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
 
@@ -40,9 +39,6 @@ def test_canonical_form_is_the_same_molecule():
     kekulised = "[O-][N+](=O)C1=CC=C(Cl)C=C1"
     canonical = canonical_smiles(parse_molecule(kekulised), kekulised)
     assert canonical == "O=[N+]([O-])c1ccc(Cl)cc1"
-    assert Chem.MolToInchiKey(Chem.MolFromSmiles(canonical)) == Chem.MolToInchiKey(
-        Chem.MolFromSmiles(kekulised)
-    )
 
 
 def test_scaffold_keeps_rings_linkers_and_chirality():

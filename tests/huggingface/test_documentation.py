@@ -29,17 +29,14 @@ def place(folders, checkpoints, corpus, tmp_path_factory) -> Path:
     return place
 
 
-def test_the_readmes_first_lines(place, run_outside):
-    [code] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "Try a trained model")
+def test_the_readmes_first_lines_and_loading(place, run_outside):
+    """All in one process, as one reads it."""
+    [first] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "Try a trained model")
     aspirin = 'fill("CC(=O)Oc1ccccc1C(=<mask>)O")[0]["sequence"] == "CC(=O)Oc1ccccc1C(=O)O"'
-    run_outside(place, "-c", f"import outsider\n{code}\nassert vectors.shape == (1, 5, 192) and {aspirin}")
-
-
-def test_loading(place, run_outside):
-    """All of the section in one process, as one reads it."""
-    code = blocks(PAGE, "Loading")
-    assert len(code) == 3
-    code = ["import outsider", *code, "assert outputs.links.shape == (1, 9, 9)"]
+    loading = blocks(PAGE, "Loading")
+    assert len(loading) == 3
+    code = ["import outsider", first, f"assert vectors.shape == (1, 5, 192) and {aspirin}"]
+    code += [*loading, "assert outputs.links.shape == (1, 9, 9)"]
     run_outside(place, "-c", "\n".join(code))
 
 

@@ -154,9 +154,10 @@ def test_the_authors_checkpoint(record, load, tmp_path):
     flags = {**flags_of(recorded), "arch": "p_roberta_ext_denselink_base"}
     args = argparse.Namespace(**flags, task="masked_lm", criterion=DAG, data=str(tmp_path))
     builders.write_dictionary(tmp_path, record["symbols"][4:])
-    path = tmp_path / "checkpoint.pt"
-    builders.save_checkpoint(path, recorded["state"], flags, {}, {}, args=args, cfg=None)
-    model = load("AutoModelForMaskedLM", export(path, tmp_path / "export")).eval()
+    history = [{"num_updates": 1, "lr_scheduler_state": {}, "optimizer_name": "adam"}]
+    saved = {"args": args, "model": recorded["state"], "optimizer_history": history, "extra_state": {}}
+    torch.save(saved, tmp_path / "checkpoint.pt")
+    model = load("AutoModelForMaskedLM", export(tmp_path / "checkpoint.pt", tmp_path / "export")).eval()
     labels = recorded["tgt"].masked_fill(recorded["tgt"] == 1, -100)
     loss = model(recorded["src"], labels=labels).loss.item()
     assert loss == pytest.approx(float(recorded["loss"]), rel=1e-5)

@@ -45,23 +45,18 @@ def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path, caplog):
     assert differing <= {"seed"}
 
 
-@pytest.mark.parametrize("kind", ["exlm", "mlm"])
-def test_training_goes_on(kind, checkpoints, folders, corpus, tmp_path):
+def test_training_goes_on(checkpoints, folders, corpus, tmp_path):
     """By the restored checkpoint exactly as by the first one."""
-    arch, criterion, flags = KINDS[kind]
-    back = restore(folders[kind], tmp_path / "back.pt")
-    sizes = {**builders.SMALL, **flags}
-    given = [x for name, value in sizes.items() for x in (f"--{name.replace('_', '-')}", value)]
-    losses = []
-    for number, path in enumerate((checkpoints[kind], back)):
+    arch, _, flags = KINDS["exlm"]
+    back, losses = restore(folders["exlm"], tmp_path / "back.pt"), []
+    flags = {**builders.SMALL, **flags}
+    given = [x for name, value in flags.items() for x in (f"--{name.replace('_', '-')}", value)]
+    for path in (checkpoints["exlm"], back):
         start = [*given, "--restore-file", path, *RESETS, "--max-update", 3]
-        run = commands.train(
-            *commands.pretraining(corpus, tmp_path / str(number), *start, arch=arch, criterion=criterion)
-        )
+        run = commands.train(*commands.pretraining(corpus, tmp_path / path.stem, *start, arch=arch))
         losses.append(run.losses())
     assert len(losses[0]) == 3 and losses[0] == losses[1]
-    trained = [tmp_path / str(number) / "checkpoint_last.pt" for number in range(2)]
-    assert_same(*states(*trained))
+    assert_same(*states(*(tmp_path / name / "checkpoint_last.pt" for name in ("model", "back"))))
 
 
 def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
@@ -84,17 +79,11 @@ def test_a_regression_is_standardised_again(save_checkpoint, tmp_path):
     assert load_checkpoint(back).task_state == load_checkpoint(path).task_state
 
 
-def test_what_transformers_saved(load, folders, corpus, tmp_path):
-    """A new head on the encoder; sharded weights; and the encoder alone."""
-    folder, hf = folders["exlm"], tmp_path / "saved"
-    model = load("AutoModelForSequenceClassification", folder, num_labels=3).eval()
-    model.save_pretrained(hf, max_shard_size="40KB")
-    assert (hf / "model.safetensors.index.json").is_file()
-    back = restore(hf, tmp_path / "back.pt", corpus)
-    name = "sentence_classification_head"
-    torch.testing.assert_close(head_scores(back, name), model(TOKENS).logits, rtol=0, atol=1e-5)
-    encoder = load("AutoModel", folder)
-    encoder.save_pretrained(tmp_path / "encoder")
+def test_the_encoder_alone_in_parts(load, folders, corpus, tmp_path):
+    """As transformers saves it; test_trainer.py has a model with a head."""
+    encoder = load("AutoModel", folders["exlm"])
+    encoder.save_pretrained(tmp_path / "encoder", max_shard_size="40KB")
+    assert (tmp_path / "encoder" / "model.safetensors.index.json").is_file()
     back = restore(tmp_path / "encoder", tmp_path / "encoder.pt", corpus)
     features, _ = load_checkpoint(back).model.token_features(TOKENS)
     expected = encoder.eval()(TOKENS).last_hidden_state

@@ -15,14 +15,15 @@ SYMBOLS = builders.dictionary(WORDS)
 
 
 @pytest.fixture
-def trained(transformers, tmp_path):
-    """trained(model, rows, ...) -> the Trainer, after two epochs."""
+def trainer_of(transformers, tmp_path):
+    """trainer_of(model, ...) -> the Trainer of two epochs."""
 
-    def train(model, rows, **options):
+    def make(model, **options):
         arguments = transformers.TrainingArguments(
             output_dir=str(tmp_path / "trainer"),
             num_train_epochs=2,
             per_device_train_batch_size=4,
+            per_device_eval_batch_size=1,
             learning_rate=1e-3,
             report_to=[],
             use_cpu=True,
@@ -31,7 +32,17 @@ def trained(transformers, tmp_path):
             disable_tqdm=True,
             logging_steps=1,
         )
-        trainer = transformers.Trainer(model, arguments, train_dataset=rows, **options)
+        return transformers.Trainer(model, arguments, **options)
+
+    return make
+
+
+@pytest.fixture
+def trained(trainer_of):
+    """trained(model, rows, ...) -> the Trainer, after its training."""
+
+    def train(model, rows, **options):
+        trainer = trainer_of(model, train_dataset=rows, **options)
         trainer.train()
         return trainer
 
@@ -154,15 +165,12 @@ def test_lora(folders, load):
     torch.testing.assert_close(model.merge_and_unload()(**tokens).logits, after, rtol=1e-4, atol=1e-5)
 
 
-def test_metrics_of_trainer_on_a_masked_lm(folders, load, transformers, tmp_path):
+def test_metrics_of_trainer_on_a_masked_lm(folders, load, transformers, trainer_of):
     """Graphs of different sizes are no predictions to be joined."""
     tokenizer, model = load("AutoTokenizer", folders["exlm"]), load("AutoModelForMaskedLM", folders["exlm"])
     seen = []
-    trainer = transformers.Trainer(
+    trainer = trainer_of(
         model,
-        transformers.TrainingArguments(
-            str(tmp_path), per_device_eval_batch_size=1, report_to=[], use_cpu=True, disable_tqdm=True
-        ),
         eval_dataset=[dict(tokenizer(text)) for text in TEXTS],
         data_collator=transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3),
         compute_metrics=lambda given: seen.append(given.predictions.shape) or {},

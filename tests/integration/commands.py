@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import traceback
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,11 +130,6 @@ def call(command: str, *flags) -> Run:
         root.handlers[:] = handlers
         root.setLevel(level)
     return run
-
-
-def says(error: BaseException) -> str:
-    """What Python prints when a command ends with ``error``, which includes the errors that led to it."""
-    return "".join(traceback.format_exception(error))
 
 
 def train(*flags) -> Run:

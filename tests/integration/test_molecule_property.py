@@ -62,16 +62,6 @@ def test_two_workers_measure_the_whole_split(tmp_path):
     assert int(logged["valid_scored_properties"]) == expected["scored_properties"] == 2
 
 
-def test_several_splits_are_measured_apart(tmp_path):
-    splits = {"train": rows(32, 1), "valid": rows(13, 2), "test": rows(9, 3), "test1": rows(9, 4)}
-    data = write_properties(tmp_path / "data", splits, words=WORDS)
-    run = train(*flags(data, tmp_path, "--valid-subset", "valid,test,test1"))
-    for split in ("valid", "test", "test1"):
-        logged = run.stats[split][-1]
-        expected = measured(tmp_path / "checkpoint_last.pt", splits[split])
-        assert float(logged[f"{split}_auc"]) == pytest.approx(expected["auc"], abs=1e-5)
-
-
 def test_regression_in_the_units_of_the_labels(tmp_path):
     valid = rows(30, 6, regression=True)
     splits = {"train": rows(80, 5, regression=True), "valid": valid}

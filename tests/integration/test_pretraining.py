@@ -6,7 +6,6 @@ import shlex
 
 import pytest
 import torch
-from fairseq import options
 
 from tests.integration import commands
 from tests.integration.commands import pretraining, train
@@ -36,14 +35,6 @@ def authors_flags(**replaced) -> list[str]:
     for name, value in replaced.items():
         words[words.index("--" + name.replace("_", "-")) + 1] = str(value)
     return words
-
-
-def test_the_authors_command_is_understood_word_by_word(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    args = options.parse_args_and_arch(options.get_training_parser(), authors_flags())
-    assert args.fp16 and not args.cpu
-    assert (args.encoder_layers, args.encoder_embed_dim, args.encoder_attention_heads) == (12, 768, 12)
-    assert (args.ext_state_num, args.max_positions, args.update_freq) == (4, 2048, [32])
 
 
 def test_the_authors_command_learns(corpus, tmp_path):
@@ -87,21 +78,6 @@ def test_other_masks(flags, corpus, tmp_path):
     run = train(*pretraining(corpus, tmp_path, *flags, "--max-update", 20))
     assert len(run.updates) == 20 and set(run.values("nonfinite")) == {0}
     assert run.values("loss")[-1] < run.values("loss")[0] - 1
-
-
-@pytest.mark.parametrize(
-    ("arch", "criterion"), [("exlm_tiny", "nat_dag_loss_mlm"), ("mlm_tiny", "masked_lm")]
-)
-def test_untied_output_matrix_is_trained_and_saved_apart(arch, criterion, corpus, tmp_path):
-    flags = pretraining(corpus, tmp_path, "--untie-weights-roberta", arch=arch, criterion=criterion)
-    train(*flags)
-    model = commands.load_checkpoint(tmp_path / "checkpoint_last.pt")["model"]
-    output, embedding = (
-        model[f"encoder.{name}.weight"] for name in ("lm_head", "sentence_encoder.embed_tokens")
-    )
-    assert output.shape == embedding.shape and not torch.equal(output, embedding)
-    resumed = train(*flags, "--max-update", 10)
-    assert list(resumed.losses()) == [9, 10]
 
 
 def test_bf16_trains_on_a_cpu_as_float32_does(corpus, tmp_path):

@@ -108,9 +108,7 @@ def write_properties(folder: Path, splits: dict, kind="classification", words=8,
 def _sentences(count: int, seed: int, symbols: Dictionary) -> list[list[int]]:
     """Of 3 to 30 words; ids, each with </s>."""
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(3, 31, count)
-    ids = (rng.integers(symbols.nspecial, len(symbols) - 1, n) for n in lengths)
-    return [[*row.tolist(), symbols.eos()] for row in ids]
+    return builders.rows(symbols, rng.integers(3, 31, count), rng)
 
 
 def _checkpoint(folder: Path, name: str) -> None:

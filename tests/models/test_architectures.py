@@ -1,11 +1,10 @@
 """The named architectures: sizes, norm, dropout and states as the paper's tables 5, 7 and 10 have them."""
 
-import argparse
-
 import pytest
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fs_plugins.models.mlm import RotaryRobertaModel
+from tests import builders
 
 # layers, heads, hidden size, feed-forward size
 BASE, LARGE, SMILES, TINY = (12, 12, 768, 3072), (24, 16, 1024, 4096), (9, 12, 768, 2048), (2, 4, 128, 512)
@@ -27,12 +26,6 @@ TABLE = {  # size, pre-norm, k
 }
 
 
-def made(arch, **flags):
-    args = argparse.Namespace(**flags)
-    ARCH_CONFIG_REGISTRY[arch](args)
-    return args
-
-
 def test_the_table_has_every_architecture():
     ours = {name for name, model in ARCH_MODEL_REGISTRY.items() if issubclass(model, RotaryRobertaModel)}
     assert ours == set(TABLE)
@@ -41,7 +34,7 @@ def test_the_table_has_every_architecture():
 @pytest.mark.parametrize("arch", TABLE)
 def test_architectures_are_the_papers(arch):
     size, pre_norm, k = TABLE[arch]
-    args = made(arch)
+    args = builders.flags(arch)
     found = args.encoder_layers, args.encoder_attention_heads, args.encoder_embed_dim
     assert (*found, args.encoder_ffn_embed_dim) == size
     assert args.encoder_normalize_before is pre_norm and getattr(args, "ext_state_num", None) == k
@@ -51,5 +44,5 @@ def test_architectures_are_the_papers(arch):
 
 @pytest.mark.parametrize("arch", TABLE)
 def test_flags_win_over_the_architecture(arch):
-    args = made(arch, encoder_normalize_before=True, dropout=0.0, attention_dropout=0.3)
+    args = builders.flags(arch, encoder_normalize_before=True, dropout=0.0, attention_dropout=0.3)
     assert args.encoder_normalize_before and (args.dropout, args.attention_dropout) == (0.0, 0.3)

@@ -30,15 +30,14 @@ def graphs() -> int:
 @pytest.mark.slow
 def test_equals_eager_whatever_the_lengths():
     others = builders.sample(WORDS, [builders.sentence(WORDS, n, [1, 2], seed=n) for n in (11, 9, 14, 7)])
-    eager, compiled = (builders.exlm(WORDS, compile=flag).train() for flag in (False, True))
+    eager, compiled = (builders.exlm(WORDS, encoder_layers=1, compile=f).train() for f in (False, True))
     assert compiled.state_dict().keys() == eager.state_dict().keys()
     for batch in (BATCH, others):
         (loss, gradients), (expected, truth) = step(compiled, batch), step(eager, batch)
         torch.testing.assert_close(loss, expected)
         for name, gradient in gradients.items():
             torch.testing.assert_close(gradient, truth[name], rtol=1e-4, atol=1e-5)
-    # the last layer is another graph than the first, and neither is compiled again for other lengths
-    assert graphs() == 2
+    assert graphs() == 1  # it is not compiled again for other lengths
 
 
 @torch._dynamo.config.patch(recompile_limit=4)

@@ -1,11 +1,9 @@
 """The ExLM model: sizes, graphs, checkpoints, heads, errors."""
 
-import argparse
 import math
 
 import pytest
 import torch
-from fairseq.models import build_model
 
 from fs_plugins.modules.transition_head import edge_mask
 from tests import builders
@@ -55,23 +53,6 @@ def test_parameter_count_of_the_smiles_encoder(on_meta):
     assert model.encoder.k == 2
 
 
-def test_state_dict_has_the_published_layout():
-    names = set(builders.exlm(WORDS, encoder_layers=1).state_dict())
-    layer = "encoder.sentence_encoder.layers.0."
-    linear = [f"{layer}self_attn.{p}_proj" for p in ("q", "k", "v", "out")]
-    linear += [layer + n for n in ("self_attn_layer_norm", "fc1", "fc2", "final_layer_norm")]
-    linear += [
-        "encoder.sentence_encoder.emb_layer_norm_after",
-        "encoder.lm_head.dense",
-        "encoder.lm_head.layer_norm",
-    ]
-    linear += [f"encoder.{n}_linear" for n in ("query", "key", "gate")]
-    expected = {f"{name}.{part}" for name in linear for part in ("weight", "bias")}
-    expected |= {"encoder.sentence_encoder.version", "encoder.sentence_encoder.embed_tokens.weight"}
-    expected |= {layer + "self_attn.rot_emb.inv_freq", "encoder.link_positional.weight"}
-    assert names == expected | {"encoder.lm_head.weight", "encoder.lm_head.bias"}
-
-
 def test_graph_is_what_the_paper_defines():
     """Features at the nodes, LM head on them, and E from [state ; position in the expanded sequence]."""
     model = builders.exlm(WORDS, ext_state_num=3)
@@ -98,16 +79,6 @@ def test_graph_is_what_the_paper_defines():
     assert (graph.links[b, :, n:] == -math.inf).all()
 
 
-def test_without_targets_the_mask_tokens_are_expanded():
-    model = builders.exlm(WORDS)
-    tokens, targets = builders.sentence(WORDS, 6, [2, 5])
-    with_targets, _ = model(tokens[None], target=targets[None])
-    without, _ = model(tokens[None])
-    torch.testing.assert_close(without.links, with_targets.links)
-    torch.testing.assert_close(without.logits(), with_targets.logits())
-    assert without.logits().shape == (1, 16, len(WORDS))
-
-
 def test_vocabulary_is_computed_at_the_nodes_only():
     model = builders.exlm(WORDS)
     rows = []
@@ -115,16 +86,6 @@ def test_vocabulary_is_computed_at_the_nodes_only():
     tokens, targets = builders.sentence(WORDS, 40, [3])
     model(tokens[None], target=targets[None])
     assert rows == [(1, 12, 32)]
-
-
-def test_classification_head_reads_the_first_state():
-    model = builders.exlm(WORDS)
-    model.register_classification_head("h", num_classes=3)
-    tokens = torch.stack([builders.sentence(WORDS, 5, [], seed=s)[0] for s in (1, 2)])
-    features, _ = model(tokens, features_only=True)
-    assert features.shape[1] == 5 + 2 * 4
-    logits, _ = model(tokens, classification_head_name="h")
-    torch.testing.assert_close(logits, model.classification_heads["h"](features[:, :1]))
 
 
 def test_checkpoint_of_another_k_is_accepted():
@@ -145,16 +106,6 @@ def test_checkpoint_of_other_sizes_is_refused(flags, says):
     state = builders.exlm(symbols, state_embedding_scale=1.0, **flags).state_dict()
     with pytest.raises(ValueError, match=says):
         builders.exlm(WORDS, state_embedding_scale=1.0).load_state_dict(state)
-
-
-@pytest.mark.parametrize("features", ["feature", "position", "position:feature"])
-def test_links_features(features):
-    model = builders.exlm(WORDS, links_feature=features)
-    tokens, targets = builders.sentence(WORDS, 5, [2])
-    graph, _ = model(tokens[None], target=targets[None])
-    assert model.encoder.query_linear.in_features == 32 * len(features.split(":"))
-    assert hasattr(model.encoder, "link_positional") == ("position" in features)
-    torch.testing.assert_close(graph.links.exp().sum(-1)[0, :-1], torch.ones(11))
 
 
 def test_transitions_are_no_longer_than_allowed():
@@ -201,35 +152,3 @@ def test_masked_lm_criterion_is_refused():
     tokens, targets = builders.sentence(WORDS, 5, [2])
     with pytest.raises(ValueError, match="--criterion nat_dag_loss_mlm"):
         builders.exlm(WORDS)(tokens[None], masked_tokens=targets[None].ne(1))
-
-
-def test_a_checkpoint_of_the_release_knows_none_of_our_flags():
-    complete = builders.exlm(WORDS)
-    ours = ("embedding_init_std", "rope_dimensions", "expand_from_layer")
-    ours += ("state_graph", "state_embedding_scale")
-    flags = {name: value for name, value in vars(complete.args).items() if name not in ours}
-    assert len(flags) == len(vars(complete.args)) - len(ours)
-    model = build_model(argparse.Namespace(**flags), builders.task(WORDS))
-    assert {name: getattr(model.args, name) for name in ours} == {
-        name: getattr(complete.args, name) for name in ours
-    }
-
-
-def test_without_2d_rope_the_copies_are_told_apart_by_their_index():
-    one, two = builders.exlm(WORDS, rope_dimensions=1), builders.exlm(WORDS)
-    tokens, targets = (row[None] for row in builders.sentence(WORDS, 6, (2, 5)))
-    graphs = [model(tokens, target=targets)[0] for model in (one, two)]
-    layout = graphs[0].layout
-    assert one.encoder._coordinates(layout)[0, :, 0].tolist() == list(range(layout.tokens.shape[1]))
-    both = two.encoder._coordinates(layout)
-    assert torch.equal(both[..., 0], layout.positions) and torch.equal(both[..., 1], layout.copies)
-    assert not torch.allclose(*(graph.node_states for graph in graphs))
-
-
-def test_the_mlm_gives_logits_of_masked_tokens_only():
-    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
-    batch = builders.sample(WORDS, [builders.sentence(WORDS, 6, [2, 5]), builders.sentence(WORDS, 3, [1])])
-    tokens, masked = batch["net_input"]["src_tokens"], batch["target"].ne(WORDS.pad())
-    everywhere, _ = model(tokens)
-    assert everywhere.shape == (2, 8, len(WORDS))
-    torch.testing.assert_close(model(tokens, masked_tokens=masked)[0], everywhere[masked])

@@ -1,6 +1,7 @@
 """Initial weights."""
 
 import pytest
+import torch
 
 from tests import builders
 
@@ -24,6 +25,15 @@ def test_embedding(arch, flags, std):
     assert not weight[WORDS.pad()].any()
     assert encoder.lm_head.weight is weight
     assert encoder.sentence_encoder.layers[0].fc1.weight.std().item() == pytest.approx(0.02, rel=0.1)
+
+
+@pytest.mark.parametrize("make", [builders.exlm, builders.mlm])
+def test_an_untied_output_matrix_is_another_parameter(make):
+    encoder = make(WORDS, untie_weights_roberta=True).encoder
+    names = ("lm_head.weight", "sentence_encoder.embed_tokens.weight")
+    output, embedding = (dict(encoder.named_parameters())[name] for name in names)
+    assert output.shape == embedding.shape and not torch.equal(output, embedding)
+    assert encoder.state_dict().keys() >= set(names)
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.0])

@@ -41,16 +41,6 @@ def test_each_tokens_scores_are_those_of_its_first_state(arch, options):
             assert torch.allclose(scores[b, t], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("arch", "options"), MODELS)
-def test_batch_independence(arch, options):
-    model = make(arch, **options).double()
-    other = [BOS, 12, EOS, EOS, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, EOS]
-    for sentence in (PAIR, other, [BOS, 5, EOS, EOS, 6, EOS]):
-        alone = model(rows(sentence), token_head_name="span")[0][0]
-        together = model(rows(other, sentence, PAIR), token_head_name="span")[0][1]
-        assert torch.allclose(alone, together[: len(sentence)], rtol=0, atol=1e-12)
-
-
 def test_pooler_dropout_stands_before_the_head():
     model = make("exlm_base", pooler_dropout=0.4).train()  # the encoder has no dropout
     features, _ = model.token_features(rows(PAIR))
@@ -58,15 +48,6 @@ def test_pooler_dropout_stands_before_the_head():
     expected = model.token_heads["span"].out_proj(F.dropout(features, 0.4))
     torch.manual_seed(3)
     torch.testing.assert_close(model(rows(PAIR), token_head_name="span")[0], expected)
-
-
-def test_loading_adds_the_heads_that_a_checkpoint_lacks():
-    pretrained, model = builders.exlm(DICTIONARY, seed=1), make("exlm_base")
-    head = model.token_heads["span"].out_proj.weight.clone()
-    model.load_state_dict(pretrained.state_dict(), strict=True)
-    assert torch.equal(model.token_heads["span"].out_proj.weight, head)
-    for name, tensor in pretrained.state_dict().items():
-        assert torch.equal(model.state_dict()[name], tensor)
 
 
 def test_loading_restores_heads_and_leaves_out_unknown_ones(caplog):

@@ -73,13 +73,6 @@ def test_equals_its_definition(pre_norm, rates):
         torch.testing.assert_close(actual.transpose(0, 1), expected)
 
 
-def test_no_padding_needs_no_mask():
-    model = encoder().eval()
-    tokens, coordinates, _ = (t[:1] for t in batch())
-    with_mask, _ = model(tokens, coordinates, torch.ones_like(tokens, dtype=torch.bool))
-    torch.testing.assert_close(model(tokens, coordinates, None)[0], with_mask)
-
-
 def gradients(model, seed):
     torch.manual_seed(seed)
     model.train()

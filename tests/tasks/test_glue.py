@@ -16,10 +16,6 @@ WORDS = builders.dictionary(50)
 PAIRS = 90
 
 
-def words(rng, count):
-    return [*rng.integers(WORDS.nspecial, len(WORDS) - 1, count).tolist(), WORDS.eos()]
-
-
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
     """Pairs of sentences of 2 to 60 tokens, whose class tells the length of the first."""
@@ -27,8 +23,8 @@ def pairs(tmp_path_factory):
     labels = builders.dictionary(["yes", "no"])
     for split in ("train", "valid"):
         lengths = rng.integers(1, 30, (PAIRS, 2))
-        builders.write_split(folder / "input0", split, [words(rng, n) for n in lengths[:, 0]], WORDS)
-        builders.write_split(folder / "input1", split, [words(rng, n) for n in lengths[:, 1]], WORDS)
+        builders.write_split(folder / "input0", split, builders.rows(WORDS, lengths[:, 0], rng), WORDS)
+        builders.write_split(folder / "input1", split, builders.rows(WORDS, lengths[:, 1], rng), WORDS)
         builders.write_split(folder / "label", split, [[4 + int(n % 2), 2] for n in lengths[:, 0]], labels)
     return folder
 

@@ -8,40 +8,21 @@ import torch
 from fairseq.trainer import Trainer
 
 from fs_plugins.tasks.molecule_property import MoleculePropertyConfig, MoleculePropertyTask
+from tests import builders
 from tests.makers.prepared import write_properties
 
-NAMES = ["a", "b", "c"]
 NAN = float("nan")
-
-
 ROWS = [([0, 1, 2], [0, 1, NAN]), ([3], [1, NAN, NAN]), ([4, 5, 6, 7, 0], [0, 0, NAN])]
 
 
-def config(folder, **options):
-    options = {"classification_head_name": "property", "best_checkpoint_metric": "auc", "seed": 1, **options}
-    cfg = MoleculePropertyConfig(data=str(folder))
-    for name, value in options.items():
-        setattr(cfg, name, value)
-    return cfg
-
-
 def task(folder, **options):
-    return MoleculePropertyTask.setup_task(config(folder, **options))
+    options = {"classification_head_name": "property", "best_checkpoint_metric": "auc", "seed": 1, **options}
+    return MoleculePropertyTask.setup_task(MoleculePropertyConfig(data=str(folder), **options))
 
 
 @pytest.fixture
 def folder(tmp_path):
     return write_properties(tmp_path / "data", {"train": ROWS, "valid": ROWS})
-
-
-def model_of(setup, arch="exlm_tiny", positions=64):
-    from fairseq.models import ARCH_CONFIG_REGISTRY
-
-    args = argparse.Namespace(arch=arch, max_positions=positions, encoder_layers=1, encoder_embed_dim=16)
-    args.encoder_ffn_embed_dim, args.encoder_attention_heads = 16, 2
-    ARCH_CONFIG_REGISTRY[arch](args)
-    torch.manual_seed(0)
-    return setup.build_model(args).eval()
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
@@ -81,18 +62,19 @@ def test_regression_has_the_scale_of_the_training_labels(tmp_path):
 
 
 def test_long_molecules_stop_or_are_cut(folder, caplog):
+    shorter = builders.flags("exlm_tiny", **{**builders.SMALL, "max_positions": 6})
     setup = task(folder)
-    model_of(setup, positions=6)
+    setup.build_model(shorter)
     with pytest.raises(ValueError, match=r"1 of the 3 .* train .* the 6 tokens .*\(row 3: 7, .*truncate"):
         setup.load_dataset("train")
     setup = task(folder, long_molecules="truncate")
-    model_of(setup, positions=6)
+    setup.build_model(shorter)
     dataset = setup.load_dataset("train")
     assert dataset[2]["net_input.src_tokens"].tolist() == [0, 8, 9, 10, 11, 2]
     assert dataset[0]["net_input.src_tokens"].tolist() == [0, 4, 5, 6, 2]
     assert "the start of each is read" in caplog.text
-    shorter = task(folder, long_molecules="truncate", tokens_per_molecule=4).load_dataset("train")
-    assert shorter[0]["net_input.src_tokens"].tolist() == [0, 4, 5, 2]
+    four = task(folder, long_molecules="truncate", tokens_per_molecule=4).load_dataset("train")
+    assert four[0]["net_input.src_tokens"].tolist() == [0, 4, 5, 2]
     indices = dataset.ordered_indices()
     assert len(setup.filter_indices_by_size(indices, dataset, setup.max_positions())) == 3
 

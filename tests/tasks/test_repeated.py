@@ -15,14 +15,10 @@ from tests import builders
 WORDS = builders.dictionary(50)
 
 
-def words(rng, count):
-    return [*rng.integers(WORDS.nspecial, len(WORDS) - 1, count).tolist(), WORDS.eos()]
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("corpus"), np.random.default_rng(1)
-    builders.write_split(folder, "train", [words(rng, rng.integers(3, 30)) for _ in range(400)], WORDS)
+    builders.write_split(folder, "train", builders.rows(WORDS, rng.integers(3, 30, 400), rng), WORDS)
     return folder
 
 
@@ -57,12 +53,6 @@ def test_once_is_fairseqs_masked_lm(corpus, mode):
     theirs = load(MaskedLMTask, MaskedLMConfig, corpus, **settings)
     pairs = list(zip(batches(ours), batches(theirs), strict=True))
     assert pairs and all(equal(a, b) for a, b in pairs)
-    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
-    losses = [
-        task.valid_step(batch, model, MaskedLmLoss(MaskedLmConfig(tpu=False), task))[0].item()
-        for task, batch in zip((ours, theirs), pairs[0], strict=True)
-    ]
-    assert losses[0] == losses[1]
 
 
 def test_every_token_stands_k_times(corpus):
@@ -103,7 +93,7 @@ def test_corrupted_proportion_is_that_of_the_paper(corpus, k, p):
 
 def test_corrupted_proportion_is_logged(corpus):
     task = load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, repeat_times=2, mask_prob=0.5)
-    model = builders.model("p_roberta_base", WORDS, **builders.SMALL)
+    model = builders.mlm(WORDS)
     criterion = MaskedLmLoss(MaskedLmConfig(tpu=False), task)
     logs = [task.valid_step(batch, model, criterion)[2] for batch in batches(task, 8, 3)]
     with metrics.aggregate() as logged:
