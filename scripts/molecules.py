@@ -52,20 +52,6 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def load_model(args: argparse.Namespace):
-    """The MoleculeModel that the arguments ask for."""
-    from fs_plugins.analysis.molecules import MoleculeModel
-    from fs_plugins.models.checkpoint import load_checkpoint
-
-    return MoleculeModel(
-        load_checkpoint(args.checkpoint, args.data, args.device),
-        batch_tokens=args.batch_tokens,
-        truncate=args.truncate,
-        canonical=None if args.smiles is None else args.smiles == "canonical",
-        allow_valence=None if args.valence is None else args.valence == "allow",
-    )
-
-
 def smiles_of(path: Path, column: str) -> Iterator[str]:
     """The SMILES of each row or line, "" if there is none, and all of a row with a wrong number of cells.
 
@@ -149,7 +135,16 @@ def main(argv: list[str] | None = None) -> None:
         return smiles_of(args.molecules, args.smiles_column)
 
     next(smiles(), None)  # an unreadable file is refused before the model is loaded
-    model = load_model(args)
+    from fs_plugins.analysis.molecules import MoleculeModel
+    from fs_plugins.models.checkpoint import load_checkpoint
+
+    model = MoleculeModel(
+        load_checkpoint(args.checkpoint, args.data, args.device),
+        batch_tokens=args.batch_tokens,
+        truncate=args.truncate,
+        canonical=None if args.smiles is None else args.smiles == "canonical",
+        allow_valence=None if args.valence is None else args.valence == "allow",
+    )
     if args.what == "predict":
         model.head  # noqa: B018  (raises if it predicts nothing)
         predict(output, results_of(model.predict, smiles(), counts), model.properties.names)

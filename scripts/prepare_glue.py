@@ -17,10 +17,9 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from lib.checkpoints import SPECIAL
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.arguments import add_encoder_arguments, encoder_of
-from lib.corpora.bpe import TextEncoder
-from lib.dictionaries import SPECIAL
+from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of
 from lib.files import write_json, write_lines
 from lib.glue.tasks import COLA_COLUMNS, SCORES, TASKS, Task, task_named
 from lib.preparing import lines_of, new_folder, write_dataset
@@ -39,17 +38,6 @@ def parser() -> argparse.ArgumentParser:
     add("--train-rows", type=positive, metavar="N", help="draw N rows of each training set")
     add("--skip-broken", action="store_true", help="skip training rows with a wrong number of columns")
     return result
-
-
-def tasks_of(args: argparse.Namespace) -> list[Task]:
-    if args.tasks:
-        return [task_named(name) for name in args.tasks]
-    if not args.glue.is_dir():
-        raise UserError(f"the folder {args.glue} does not exist")
-    found = [task for task in TASKS.values() if (args.glue / task.name).is_dir()]
-    if not found:
-        raise UserError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
-    return found
 
 
 def binarise(
@@ -189,7 +177,12 @@ def _write_labels(target: Path, task: Task, split: str, rows: pd.DataFrame, eos:
 @script
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    tasks, encoder = tasks_of(args), encoder_of(args)
+    if not args.glue.is_dir():
+        raise UserError(f"the folder {args.glue} does not exist")
+    tasks = [*map(task_named, args.tasks or [name for name in TASKS if (args.glue / name).is_dir()])]
+    if not tasks:
+        raise UserError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
+    encoder = encoder_of(args)
     for task in tasks:
         summary = binarise(task, args.glue, args.output, encoder, args.skip_broken, args.train_rows)
         print(f"{task.name} -> {args.output / task.name}-bin")

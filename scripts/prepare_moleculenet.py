@@ -30,11 +30,10 @@ from pathlib import Path
 
 import numpy as np
 import rdkit
+from lib.checkpoints import read_dictionary
 from lib.command_line import UserError, argument_parser, script
-from lib.dictionaries import read_dictionary
 from lib.files import sha256, write_json, write_lines
-from lib.moleculenet.datasets import KNOWN, OTHER, KnownSet
-from lib.moleculenet.reading import Molecule, read_csv, read_lmdbs
+from lib.moleculenet.reading import KNOWN, OTHER, KnownSet, Molecule, read_csv, read_lmdbs
 from lib.preparing import new_folder, write_dataset
 
 from fs_plugins.data import molecule_splits

@@ -19,12 +19,18 @@ from functools import partial
 from pathlib import Path
 
 import rdkit
+from lib.checkpoints import dictionary_file, read_dictionary
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.arguments import add_corpus_arguments, show_result
-from lib.corpora.binarise import EncodedBlock, Rejection, binarise, inputs_of
+from lib.corpora.binarise import (
+    EncodedBlock,
+    Rejection,
+    add_corpus_arguments,
+    binarise,
+    inputs_of,
+    show_result,
+)
 from lib.corpora.lmdb_reader import LmdbValueError, decode_value
 from lib.corpora.molecules import DEFAULT_COLUMN, LMDB, Record, records_in
-from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import claim, sha256
 from lib.preparing import new_folder
 

@@ -16,8 +16,7 @@ import sys
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, script
-from lib.corpora.arguments import add_encoder_arguments, encoder_of
-from lib.corpora.bpe import TextEncoder
+from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of
 from lib.files import atomic
 
 from fs_plugins.data.squad import Squad, TokenizedSquad, dictionary_hash, read_squad, save_split
@@ -65,26 +64,17 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
     )
 
 
-def copy_dictionary(source: Path, folder: Path) -> None:
-    """FOLDER/dict.txt; an existing one must be the same, as other splits depend on it.
-
-    Raises:
-        UserError: if it differs.
-    """
-    target, content = folder / "dict.txt", source.read_bytes()
-    if target.exists() and target.read_bytes() != content:
-        raise UserError(f"{target} differs from {source}: choose another OUTPUT, or remove this one")
-    with atomic(target, "wb") as file:
-        file.write(content)
-
-
 @script
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
     splits, encoder = splits_of(args), encoder_of(args)
     read = {name: read_squad(files) for name, files in splits.items()}
     args.output.mkdir(parents=True, exist_ok=True)
-    copy_dictionary(encoder.dictionary_path, args.output)
+    source, target = encoder.dictionary_path, args.output / "dict.txt"
+    if target.exists() and target.read_bytes() != source.read_bytes():  # other splits depend on it
+        raise UserError(f"{target} differs from {source}: choose another OUTPUT, or remove this one")
+    with atomic(target, "wb") as file:
+        file.write(source.read_bytes())
     settings = {"dictionary": dictionary_hash(args.output), "bpe": [str(path) for path in encoder.bpe.files]}
     for name, squad in read.items():
         split = tokenise(squad, encoder, settings)

@@ -18,12 +18,11 @@ from functools import partial
 from pathlib import Path
 
 import tokenizers
+from lib.checkpoints import dictionary_file
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.arguments import add_corpus_arguments, show_result
-from lib.corpora.binarise import binarise, inputs_of
+from lib.corpora.binarise import add_corpus_arguments, binarise, inputs_of, show_result
 from lib.corpora.bpe import TextEncoder, dictionary_of
 from lib.corpora.text import AUTO, LAYOUTS, TextBlockEncoder, layouts_of, pieces_of
-from lib.dictionaries import dictionary_file
 from lib.files import claim, sha256
 from lib.preparing import new_folder
 

@@ -89,14 +89,9 @@ def lengths(data: str, flags: Flags) -> np.ndarray:
     return found[found <= longest]
 
 
-def dictionary_of(data: str) -> Path:
-    """The dict.txt of the first of the folders, joined by ':'."""
-    return Path(data.split(":")[0], "dict.txt")
-
-
 def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
     """(the cost, the samples' lengths, samples of an update) of a call of fairseq-train."""
-    dictionary, T = dictionary_of(data), lengths(data, flags)
+    dictionary, T = Path(data.split(":")[0], "dict.txt"), lengths(data, flags)
     V = SMILES_ENTRIES if "smiles" in (flags.value("--arch") or "") else TEXT_ENTRIES
     if dictionary.is_file():
         from fairseq.data import Dictionary  # takes seconds
@@ -130,13 +125,12 @@ def cost_text(data: str, flags: Flags, card: str) -> str:
     flops = cost.flops * samples * updates
     hours = flops / (CARDS[card] * 1e12 * UTILIZATION * workers) / 3600
     before, after = samples * T.mean(), samples * cost.tokens.mean()
-    assumed, dictionary = [], dictionary_of(data)
-    if not dictionary.is_file():
-        assumed = [f"assumed           the paper's dictionary: {dictionary} does not exist"]
+    dictionary = Path(data.split(":")[0], "dict.txt")
+    assumed = f"assumed           the paper's dictionary: {dictionary} does not exist"
     return "\n".join(
         [
             f"parameters        {cost.parameters:,}",
-            *assumed,
+            *([] if dictionary.is_file() else [assumed]),
             f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
             f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
             f"FLOPs             {flops:.3g}",

@@ -118,32 +118,25 @@ def lock(folder: Path) -> int:
     Raises:
         UserError: if the folder cannot be made or written to, or another run holds it.
     """
+    deadline = time.monotonic() + PATIENCE
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise UserError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"kill {os.getpid()} on {os.uname().nodename}".encode(), 0)
-            return descriptor
-        except BlockingIOError:
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"kill {os.getpid()} on {os.uname().nodename}".encode(), 0)
+                return descriptor
             if time.monotonic() > deadline:
                 stop = os.pread(descriptor, 300, 0).decode(errors="replace") or "its process is unknown"
                 os.close(descriptor)
-                raise UserError(
-                    f"another run is at work in {folder}: wait for it, or stop it ({stop})"
-                ) from None
+                raise UserError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
             time.sleep(0.1)
-        except OSError as error:  # some network drives
-            os.close(descriptor)
-            raise UserError(
-                f"the drive of {folder} does not support locks ({error.strerror}): choose a folder on "
-                "another drive"
-            ) from error
+    except OSError as error:  # some network drives do not lock
+        raise UserError(
+            f"cannot write to {folder} or lock it ({error.strerror}): choose another folder"
+        ) from error
 
 
 @contextmanager

@@ -182,16 +182,12 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
             f"--window-tokens {window} is more than the checkpoint's {pretrained.max_positions} positions"
         )
     flags = pretrained.flags | positions(pretrained, window) | flags
-    return Training(args, str(data), flags, inputs={"data": files}), labelled_windows(data, flags)
-
-
-def labelled_windows(data: Path, flags: Flags) -> int:
-    """Windows of the training set that are trained on."""
-    from fs_plugins.data.squad import load_split
+    from fs_plugins.data.squad import load_split  # takes seconds
     from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
 
     windows = make_windows(load_split(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
-    return int((windows.labels[:, 0] != NO_LABEL).sum())
+    trained_on = int((windows.labels[:, 0] != NO_LABEL).sum())
+    return Training(args, str(data), flags, inputs={"data": files}), trained_on
 
 
 def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lib.checkpoints import EMBEDDINGS, check_dictionary, read_checkpoint, symbols_of
+from lib.checkpoints import EMBEDDINGS, check_dictionary, read_checkpoint, read_dictionary, symbols_of
 from lib.command_line import UserError
 
 
@@ -71,3 +71,20 @@ def test_what_is_no_checkpoint_of_ours(saved_checkpoint, tmp_path):
     assert "it has no encoder.sentence_encoder.embed_tokens.weight" in refusal(other)
     torch.save([1], tmp_path / "list.pt")
     assert "list.pt is not a checkpoint of fairseq-train" in refusal(tmp_path / "list.pt")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"the 5\nand\n", "dict.txt is not a dict.txt of fairseq .*format.*and"),
+        (b"the 5\nthe 4\n", "Duplicate word .*'the'"),
+        (b"\xff 5\n", "Incorrect encoding"),
+        (b"", "dict.txt is empty: give the dict.txt of the pre-training, or its folder"),
+        (None, "No such file .*: give the dict.txt of the pre-training"),
+    ],
+)
+def test_a_dictionary_that_cannot_be_read(content, message, tmp_path):
+    if content is not None:
+        (tmp_path / "dict.txt").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read_dictionary(tmp_path / "dict.txt")

@@ -12,7 +12,9 @@ All of these are the same, byte for byte, for any number of workers.
 
 from __future__ import annotations
 
+import argparse
 import csv
+import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +24,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lib.command_line import UserError
-from lib.dictionaries import read_dictionary
+from lib.checkpoints import read_dictionary
+from lib.command_line import UserError, positive, share
 from lib.files import write_json
 from lib.preparing import write_dataset
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
@@ -203,3 +205,35 @@ def _dictionary_of(symbols: Counter):
         if symbol not in dictionary:  # </s> and its like are there from the start
             dictionary.add_symbol(symbol, n=count)
     return dictionary
+
+
+def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
+    """--train, --valid, --valid-share and --workers.
+
+    Args:
+        what: is trained on, for the help.
+    """
+    # those that this process may use, if the system tells (Linux)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    add = parser.add_argument
+    add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help=f"{what} to validate on")
+    about = "without --valid: the share of --train to validate on, by hash (default: %(default)s)"
+    add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
+    add = parser.add_argument
+    add("--workers", type=positive, default=cores, metavar="N", help="(default: %(default)s)")
+
+
+def show_result(result: dict, output: Path, what: str) -> None:
+    """What a preparation came to.
+
+    Args:
+        result: of ``binarise``.
+        what: a sentence is.
+    """
+    for split in ("train", "valid"):
+        print(f"{split}: {result[split]['sentences']:,} {what}, {result[split]['tokens']:,} tokens")
+    total = sum(result["rejected"].values())
+    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
+    print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))

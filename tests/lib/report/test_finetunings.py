@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 from lib.command_line import UserError
 from lib.glue.tasks import TASKS
-from lib.report import frame
-from lib.report.finetunings import add_table, add_table9
+from lib.report.finetunings import add_table, add_table9, finetunings
 from lib.report.page import Page
 
 from tests.lib.report.conftest import glue_result, molecule_result, record, squad_result, write
@@ -15,7 +14,7 @@ HEAD = ["MNLI-m", "MNLI-mm", "QQP", "QNLI", "SST-2", "CoLA", "RTE", "MRPC", "STS
 
 def shown(tmp_path, table, names="m", expected=0, grid=None) -> Page:
     """A table of models, whose results are in folders of their names."""
-    every = pd.concat([frame.finetunings(name, tmp_path / name, []) for name in names], ignore_index=True)
+    every = pd.concat([finetunings(name, tmp_path / name, []) for name in names], ignore_index=True)
     page = Page("Report")
     add_table(page, table, every[every["table"] == table].assign(expected=expected), grid)
     return page

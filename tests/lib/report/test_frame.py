@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from lib.report import frame
+from lib.report.finetunings import finetunings
+from lib.report.study import pretrainings
 
 from tests.lib.report.conftest import glue_result, trained
 
@@ -15,7 +16,7 @@ def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
     ]
     folder = add("a", 3, "0.002", 2e-3, train=trained(corrupted=0.25), states={"rows": states})
     glue_result(folder / "glue/RTE/table6/seed-2", "RTE", 0.5, seed=2)
-    found = frame.study(tmp_path, problems)
+    found = pretrainings(tmp_path, problems)
     assert set(zip(found["name"], found["seed"], found["rate"], strict=True)) == {("a", 3, "0.002")}
     values = found.set_index(["measure", "metric"])["value"]
     assert values["train", "corrupted.proportion"] == 0.25 and values["train", "run.lr"] == 2e-3
@@ -32,7 +33,7 @@ def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
 def test_a_damaged_measurement_is_told_and_the_others_are_used(tmp_path, add, problems, content):
     folder = add("a", train=trained())
     (folder / "probe.json").write_bytes(content)
-    assert "gpu_seconds" in set(frame.study(tmp_path, problems)["metric"])
+    assert "gpu_seconds" in set(pretrainings(tmp_path, problems)["metric"])
     [problem] = problems
     assert str(folder / "probe.json") in problem and "is damaged" in problem
 
@@ -45,5 +46,5 @@ def test_damaged_fine_tunings_are_told(tmp_path, problems):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "result.json").write_text(json.dumps(content))
     glue_result(tmp_path / "d", "RTE", None)
-    assert frame.finetunings("m", tmp_path, problems).empty
+    assert finetunings("m", tmp_path, problems).empty
     assert len(problems) == 4
