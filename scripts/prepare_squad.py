@@ -33,18 +33,6 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def splits_of(args: argparse.Namespace) -> dict[str, list[Path]]:
-    """Split -> its files."""
-    splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
-    for name, *files in args.split:
-        if not files or name in splits or not re.fullmatch(r"\w[\w.-]*", name):
-            raise UserError(f"--split {name}: give a new name, and files")
-        splits[name] = list(map(Path, files))
-    if not splits:
-        raise UserError("give --train, --valid or --split, and SQuAD files")
-    return splits
-
-
 def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSquad:
     """The split in ids of the dictionary.
 
@@ -67,7 +55,14 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
 @script
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    splits, encoder = splits_of(args), encoder_of(args)
+    splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
+    for name, *files in args.split:
+        if not files or name in splits or not re.fullmatch(r"\w[\w.-]*", name):
+            raise UserError(f"--split {name}: give a new name, and files")
+        splits[name] = list(map(Path, files))
+    if not splits:
+        raise UserError("give --train, --valid or --split, and SQuAD files")
+    encoder = encoder_of(args)
     read = {name: read_squad(files) for name, files in splits.items()}
     args.output.mkdir(parents=True, exist_ok=True)
     source, target = encoder.dictionary_path, args.output / "dict.txt"
@@ -79,24 +74,19 @@ def main(argv: list[str] | None = None) -> None:
     for name, squad in read.items():
         split = tokenise(squad, encoder, settings)
         save_split(split, args.output, name)
-        show(name, split)
+        unanswerable = sum(not question.answers for question in squad.questions)
+        print(
+            f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
+            f"{len(squad.contexts):,} contexts of {sum(map(len, split.context_tokens)):,} tokens"
+        )
+        for ids, what in (
+            (squad.not_in_context, "not in its context"),
+            (squad.moved, "not at its answer_start; its nearest occurrence is used"),
+        ):
+            if ids:
+                print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
     if encoder.unknown:
         print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")
-
-
-def show(name: str, split: TokenizedSquad) -> None:
-    squad = split.squad
-    unanswerable = sum(not question.answers for question in squad.questions)
-    print(
-        f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
-        f"{len(squad.contexts):,} contexts of {sum(map(len, split.context_tokens)):,} tokens"
-    )
-    for ids, what in (
-        (squad.not_in_context, "not in its context"),
-        (squad.moved, "not at its answer_start; its nearest occurrence is used"),
-    ):
-        if ids:
-            print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
 
 
 if __name__ == "__main__":

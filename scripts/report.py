@@ -65,30 +65,21 @@ def report(folders: list[tuple[str, Path]]) -> Page:
     studies = [Study(path, problems) for path in settings if settings[path] and (path / STUDY).is_dir()]
     for i, study in enumerate(studies, 1):
         page.heading(2, f"The study of [MASK] in {study.output}")
-        add_study(page, study, f"study{i}-" if i > 1 else "")
+        finished, prefix = study.frame["folder"].nunique(), f"study{i}-" if i > 1 else ""  # of pictures
+        page.text(f"Size {study.settings.get('size')}, {finished} pre-trainings are finished. {ABOUT}")
+        for name in study.settings.get("targets", ()):
+            target, add = study.targets.get(name), add_target
+            if not target or (target.of_the_paper and not target.of_the_study):
+                continue
+            if not target.of_the_study:
+                from lib.report.comparisons import add_comparison as add
+            page.heading(3, target.title)
+            page.text(target.note)
+            add(page, study, target, f"{prefix}{name}")
     if problems:
         page.list(["Damaged or unused results:", *dict.fromkeys(problems)])
         page.parts.insert(0, page.parts.pop())  # at the top
     return page
-
-
-def add_study(page: Page, study: Study, prefix: str) -> None:
-    """Each figure, table and comparison of a study that was asked for.
-
-    Args:
-        prefix: of the pictures' names.
-    """
-    finished = study.frame["folder"].nunique()
-    page.text(f"Size {study.settings.get('size')}, {finished} pre-trainings are finished. {ABOUT}")
-    for name in study.settings.get("targets", ()):
-        target = study.targets.get(name)
-        if target and (target.of_the_study or not target.of_the_paper):
-            page.heading(3, target.title)
-            page.text(target.note)
-            add = add_target
-            if not target.of_the_study:
-                from lib.report.comparisons import add_comparison as add
-            add(page, study, target, f"{prefix}{name}")
 
 
 @script

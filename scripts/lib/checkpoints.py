@@ -147,15 +147,10 @@ def check_dictionary(pretrained: Pretrained, dictionary: Path, hint: str) -> Non
         hint: the end of the message, what to do if they differ.
     """
     found = symbols_of(dictionary)
-    if len(found) != pretrained.entries:
+    theirs = symbols_of(pretrained.dictionary) if pretrained.dictionary else found
+    if len(found) != pretrained.entries or found != theirs:
+        others = "others" if len(found) == pretrained.entries else f"{pretrained.entries:,}"
         raise UserError(
             f"{dictionary} has {len(found):,} entries (with <mask>), the dictionary of the checkpoint "
-            f"{pretrained.path} {pretrained.entries:,}: {hint}"
+            f"{pretrained.path} {others}: {hint}"
         )
-    theirs = symbols_of(pretrained.dictionary) if pretrained.dictionary else found
-    for ours, other in zip(found, theirs, strict=True):
-        if ours != other:
-            raise UserError(
-                f"{dictionary} has {ours!r} where {pretrained.dictionary}, that of the checkpoint, has "
-                f"{other!r}, though both are as long: {hint}"
-            )

@@ -36,7 +36,13 @@ class Cost:
             V: entries of the dictionary, <mask> included.
             T: [samples] tokens of each, before expansion.
         """
-        layers, d, ffn, heads = encoder_sizes(flags)
+        from fs_plugins.models import architectures  # takes seconds
+
+        arch = flags.value("--arch") or ""
+        size = next((part for part in ("large", "smiles", "tiny") if part in arch), "base")
+        names = [f"--encoder-{what}" for what in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")]
+        sizes = zip(names, getattr(architectures, size.upper()), strict=True)
+        layers, d, ffn, heads = (flags.whole(*both) for both in sizes)
         exlm, copies = "--ext-state-num" in flags, flags.whole("--repeat-times", 1)
         k, p = flags.whole("--ext-state-num", 1), flags.proportion("--mask-prob")
         first = int(flags.value("--expand-from-layer") or 0)  # layers before the expansion
@@ -58,16 +64,6 @@ class Cost:
             graph = outputs * 2 * d * (2 * d + heads) + outputs**2 * d / 2 + targets * outputs**2 / 2
             products = products + graph
         self.flops = float(np.mean(3 * 2 * products))
-
-
-def encoder_sizes(flags: Flags) -> list[int]:
-    """Layers, hidden size, feed-forward size and heads, the architecture's where no flag gives them."""
-    from fs_plugins.models import architectures  # takes seconds
-
-    arch = flags.value("--arch") or ""
-    size = next((part for part in ("large", "smiles", "tiny") if part in arch), "base")
-    names = [f"--encoder-{what}" for what in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")]
-    return [flags.whole(*both) for both in zip(names, getattr(architectures, size.upper()), strict=True)]
 
 
 def lengths(data: str, flags: Flags) -> np.ndarray:

@@ -14,7 +14,6 @@ and refuses to continue with other settings or inputs. ``lock`` is held while a 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import importlib.metadata
@@ -36,7 +35,6 @@ MANIFEST = "manifest.json"
 RESULT = "result.json"
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -45,7 +43,7 @@ def atomic(path: Path, mode: str = "w") -> Iterator[IO]:
     complete and on the disk; if anything fails, whatever had that name stays as it was.
 
     Raises:
-        UserError: if the disk is full or cannot be written to.
+        UserError: if it cannot be written.
     """
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -56,23 +54,13 @@ def atomic(path: Path, mode: str = "w") -> Iterator[IO]:
             os.fsync(file.fileno())
         os.replace(fresh, path)
     except OSError as error:
-        raise explained(error, path) from error
+        raise UserError(
+            f"cannot write {path} ({error.strerror or error}): free some space or choose another folder, and "
+            "rerun the same command; no incomplete file was kept"
+        ) from error
     finally:
         with contextlib.suppress(OSError):  # a file system that cannot be written to holds no leftover either
             fresh.unlink(missing_ok=True)
-
-
-def explained(error: OSError, path: Path) -> UserError:
-    """The system's error on writing a file, with the way out."""
-    if error.errno in NO_SPACE:
-        return UserError(
-            f"no space left on the disk of {path.parent} ({error.strerror}): free some space and rerun the "
-            "same command to resume; no incomplete file was kept"
-        )
-    return UserError(
-        f"cannot write {path} ({error.strerror or error}): choose another folder, or correct that and rerun "
-        "the same command; no incomplete file was kept"
-    )
 
 
 def write_json(path: Path, content) -> None:
