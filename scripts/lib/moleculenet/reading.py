@@ -54,7 +54,7 @@ OTHER = KnownSet("", "smiles", ())  # the columns of a set of one's own, unless 
 
 @dataclass
 class Molecule:
-    """A molecule as it stands in its file, and what encoding.py makes of it.
+    """A molecule as it stands in its file, and what prepare_moleculenet.py makes of it.
 
     Attributes:
         line: in the file, the header being 1; in an LMDB file the number of the entry, from 1.

@@ -1,5 +1,7 @@
 """Tables 1, 3 and 9 from results, beside the paper's."""
 
+import json
+
 import pandas as pd
 import pytest
 from lib.command_line import UserError
@@ -121,3 +123,15 @@ def test_table_9(tmp_path):
     papers = ["BACE", "classification", "1", "1,210/151/151"]
     assert [*record(page, "BACE").values()] == [*papers, "1", "scaffold", "1,210/151/151"]
     assert [*record(page, "ToxCast").values()][2:5] == ["617", "6,860/858/858", "-"]
+
+
+def test_damaged_fine_tunings_are_told(tmp_path, problems):
+    path = glue_result(tmp_path / "a", "RTE", 0.5)
+    path.write_text(path.read_text()[:-20])
+    about = {"task": "squad2", "metric": "f1", "metrics": {"valid": {}}}
+    for folder, content in (("b", {"task": "RTE"}), ("c", about)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "result.json").write_text(json.dumps(content))
+    glue_result(tmp_path / "d", "RTE", None)
+    assert finetunings("m", tmp_path, problems).empty
+    assert len(problems) == 4
