@@ -93,22 +93,15 @@ def build(gr, explorer):
     return demo
 
 
-def import_gradio():
-    """Gradio, told to send nothing home."""
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-    try:
-        import gradio
-    except ImportError as error:
-        raise ValueError("the demo needs Gradio 6: pip install '.[demo]'") from error
-    return gradio
-
-
 def run(args: argparse.Namespace, wait: bool = True):
     from fs_plugins.huggingface.restore import load_explorer
 
     explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)
-    gr = import_gradio()
+    os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1"}  # send nothing home
+    try:
+        import gradio as gr
+    except ImportError as error:
+        raise ValueError("the demo needs Gradio 6: pip install '.[demo]'") from error
     demo = build(gr, explorer)
     fonts = ["system-ui", "sans-serif"]  # by default, Gradio's pages fetch theirs from Google
     theme = gr.themes.Default(font=fonts, font_mono=["ui-monospace", "monospace"])

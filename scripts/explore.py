@@ -10,7 +10,6 @@ browser or save as SVG) into --output.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -18,29 +17,6 @@ from pathlib import Path
 from lib.command_line import argument_parser, script
 
 PAGE = "index.html"
-
-
-def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argument_parser(__doc__)
-    add = parser.add_argument
-    add("model", type=Path, help="a checkpoint of an ExLM, or a folder that export_huggingface.py wrote")
-    add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
-    add("--top", type=int, default=5, metavar="N", help="words to show for each state (default: %(default)s)")
-    sampled = "sampled decodings to show, of each kind (default: %(default)s)"
-    add("--samples", type=int, default=5, metavar="N", help=sampled)
-    add("--seed", type=int, default=1, help="random seed of the samples (default: %(default)s)")
-    output = "folder to write into (default: %(default)s)"
-    add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help=output)
-    edge = "minimum transition probability to draw; index.html has a slider for it (default: %(default)s)"
-    add("--min-edge", type=float, default=0.1, metavar="P", help=edge)
-    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
-    written = (
-        "how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a tokenizer.json, smiles, or "
-        "none for symbols between blanks (default: what lies beside the dictionary, else none)"
-    )
-    add("--bpe", nargs="+", metavar="FILE", help=written)
-    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
-    return parser.parse_args(argv)
 
 
 def percent(p: float) -> str:
@@ -84,7 +60,26 @@ def describe_reading(reading) -> str:
 
 @script
 def main(argv: list[str] | None = None) -> None:
-    args = parse_arguments(argv)
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("model", type=Path, help="a checkpoint of an ExLM, or a folder that export_huggingface.py wrote")
+    add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
+    add("--top", type=int, default=5, metavar="N", help="words to show for each state (default: %(default)s)")
+    sampled = "sampled decodings to show, of each kind (default: %(default)s)"
+    add("--samples", type=int, default=5, metavar="N", help=sampled)
+    add("--seed", type=int, default=1, help="random seed of the samples (default: %(default)s)")
+    output = "folder to write into (default: %(default)s)"
+    add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help=output)
+    edge = "minimum transition probability to draw; index.html has a slider for it (default: %(default)s)"
+    add("--min-edge", type=float, default=0.1, metavar="P", help=edge)
+    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
+    written = (
+        "how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a tokenizer.json, smiles, or "
+        "none for symbols between blanks (default: what lies beside the dictionary, else none)"
+    )
+    add("--bpe", nargs="+", metavar="FILE", help=written)
+    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
+    args = parser.parse_args(argv)
     from fs_plugins.analysis.page import page
     from fs_plugins.analysis.plots import transition_heatmap
     from fs_plugins.huggingface.restore import load_explorer

@@ -19,8 +19,7 @@ import argparse
 import csv
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import tee
 from pathlib import Path
 
@@ -28,42 +27,6 @@ import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.molecules import DEFAULT_COLUMN, TEXT_FORMATS, format_of, records_in
 from lib.files import atomic
-
-
-def parser() -> argparse.ArgumentParser:
-    result = argument_parser(__doc__)
-    add = result.add_argument
-    add("what", choices=("predict", "embed"))
-    add("checkpoint", type=Path, help="of exlm_*, mlm_*, p_roberta* or p_roberta_ext_denselink*")
-    add("molecules", type=Path, help=".csv with a header, or one SMILES per line: .txt, .smi; also as .gz")
-    add("--output", type=Path, metavar="FILE", help="(default: named after the molecules, beside them)")
-    add("--smiles-column", default=DEFAULT_COLUMN, metavar="NAME", help="of a .csv file (default: smiles)")
-    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: as the checkpoint says)")
-    add("--truncate", action="store_true", help="truncate molecules longer than the checkpoint's positions")
-    add("--smiles", choices=("canonical", "as-given"), help="(default: as in fine-tuning, or canonical)")
-    valence = "atoms with too many bonds (default: as in fine-tuning, or check)"
-    add("--valence", choices=("check", "allow"), help=valence)
-    add("--batch-tokens", type=positive, default=16384, metavar="N", help="(default: %(default)s)")
-    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
-    pooling = (
-        "embed: the state of <s> (ExLM: its first), or the mean over the molecule's tokens (default: first)"
-    )
-    add("--pooling", choices=("first", "mean"), default="first", help=pooling)
-    return result
-
-
-def load_model(args: argparse.Namespace):
-    """The MoleculeModel that the arguments ask for."""
-    from fs_plugins.analysis.molecules import MoleculeModel
-    from fs_plugins.models.checkpoint import load_checkpoint
-
-    return MoleculeModel(
-        load_checkpoint(args.checkpoint, args.data, args.device),
-        batch_tokens=args.batch_tokens,
-        truncate=args.truncate,
-        canonical=None if args.smiles is None else args.smiles == "canonical",
-        allow_valence=None if args.valence is None else args.valence == "allow",
-    )
 
 
 def smiles_of(path: Path, column: str) -> Iterator[str]:
@@ -93,69 +56,89 @@ def output_of(args: argparse.Namespace) -> Path:
     return output
 
 
-def results_of(
-    run: Callable, smiles: Iterator[str], counts: Counter
-) -> Iterator[tuple[str, np.ndarray | None, str]]:
-    """(SMILES, result, remark) of each molecule, which are counted.
-
-    Args:
-        run: an iterator of SMILES to an iterator of (result, remark) in the same order, which may read
-            ahead; a result of None is of a molecule that could not be read.
-    """
-    texts, ahead = tee(smiles)
-    for text, (result, remark) in zip(texts, run(ahead), strict=True):
-        counts["rows"] += 1
-        counts["unreadable"] += result is None
-        yield text, result, remark
-
-
-def summary(counts: Counter, output: Path) -> str:
-    """Raises UserError if no molecule could be read at all."""
-    if counts["rows"] and counts["unreadable"] == counts["rows"]:
-        raise UserError(f"none of {counts['rows']:,} molecules could be read: see the remarks in {output}")
-    text = f"{output}: {counts['rows']:,} molecules"
-    if counts["unreadable"]:
-        text += f", {counts['unreadable']:,} of them could not be read (empty rows, with the reason)"
-    return text
-
-
-def predict(output: Path, results: Iterator[tuple], names: Sequence[str]) -> None:
+def predict(output: Path, rows: Iterable[tuple], names: Sequence[str]) -> Counter:
+    """Writes (SMILES, (values, remark)), values being None if it could not be read; counts whether it was."""
+    counts = Counter()
     with atomic(output) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["smiles", *names, "remark"])
-        for text, values, remark in results:
+        for text, (values, remark) in rows:
+            counts[values is not None] += 1
             cells = [""] * len(names) if values is None else [f"{value:.6g}" for value in values]
             writer.writerow([text, *cells, remark])
+    return counts
 
 
-def embed(output: Path, results: Iterator[tuple], shape: tuple[int, int]) -> None:
-    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counter:
+    """As :func:`predict`, of vectors."""
+    counts, header = Counter(), {"descr": "<f4", "fortran_order": False, "shape": shape}
     with atomic(output, "wb") as file, atomic(output.with_name(f"{output.name}.remarks.tsv")) as remarks:
         np.lib.format.write_array_header_1_0(file, header)
         remarks.write("row\tsmiles\tremark\n")
-        for row, (text, vector, remark) in enumerate(results, start=1):
+        for row, (text, (vector, remark)) in enumerate(rows, start=1):
+            counts[vector is not None] += 1
             vector = np.full(shape[1], np.nan) if vector is None else vector
             file.write(np.asarray(vector, "<f4").tobytes())
             if remark:
                 remarks.write(f"{row}\t{' '.join(text.split())}\t{' '.join(remark.split())}\n")
+    return counts
+
+
+def summary(counts: Counter, output: Path) -> str:
+    """Raises UserError if no molecule could be read at all."""
+    if counts[False] and not counts[True]:
+        raise UserError(f"none of {counts[False]:,} molecules could be read: see the remarks in {output}")
+    text = f"{output}: {counts.total():,} molecules"
+    if counts[False]:
+        text += f", {counts[False]:,} of them could not be read (empty rows, with the reason)"
+    return text
 
 
 @script
 def main(argv: list[str] | None = None) -> None:
-    args = parser().parse_args(argv)
-    output, counts = output_of(args), Counter()
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("what", choices=("predict", "embed"))
+    add("checkpoint", type=Path, help="of exlm_*, mlm_*, p_roberta* or p_roberta_ext_denselink*")
+    add("molecules", type=Path, help=".csv with a header, or one SMILES per line: .txt, .smi; also as .gz")
+    add("--output", type=Path, metavar="FILE", help="(default: named after the molecules, beside them)")
+    add("--smiles-column", default=DEFAULT_COLUMN, metavar="NAME", help="of a .csv file (default: smiles)")
+    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: as the checkpoint says)")
+    add("--truncate", action="store_true", help="truncate molecules longer than the checkpoint's positions")
+    add("--smiles", choices=("canonical", "as-given"), help="(default: as in fine-tuning, or canonical)")
+    valence = "atoms with too many bonds (default: as in fine-tuning, or check)"
+    add("--valence", choices=("check", "allow"), help=valence)
+    add("--batch-tokens", type=positive, default=16384, metavar="N", help="(default: %(default)s)")
+    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    pooling = (
+        "embed: the state of <s> (ExLM: its first), or the mean over the molecule's tokens (default: first)"
+    )
+    add("--pooling", choices=("first", "mean"), default="first", help=pooling)
+    args = parser.parse_args(argv)
+    output = output_of(args)
 
     def smiles() -> Iterator[str]:
         return smiles_of(args.molecules, args.smiles_column)
 
     next(smiles(), None)  # an unreadable file is refused before the model is loaded
-    model = load_model(args)
+    from fs_plugins.analysis.molecules import MoleculeModel
+    from fs_plugins.models.checkpoint import load_checkpoint
+
+    model = MoleculeModel(
+        load_checkpoint(args.checkpoint, args.data, args.device),
+        batch_tokens=args.batch_tokens,
+        truncate=args.truncate,
+        canonical=None if args.smiles is None else args.smiles == "canonical",
+        allow_valence=None if args.valence is None else args.valence == "allow",
+    )
+    texts, ahead = tee(smiles())
     if args.what == "predict":
         model.head  # noqa: B018  (raises if it predicts nothing)
-        predict(output, results_of(model.predict, smiles(), counts), model.properties.names)
+        rows = zip(texts, model.predict(ahead), strict=True)
+        counts = predict(output, rows, model.properties.names)
     else:
-        shape = sum(1 for _ in smiles()), model.width
-        embed(output, results_of(partial(model.embed, pooling=args.pooling), smiles(), counts), shape)
+        rows = zip(texts, model.embed(ahead, pooling=args.pooling), strict=True)
+        counts = embed(output, rows, (sum(1 for _ in smiles()), model.width))
     print(summary(counts, output))
 
 

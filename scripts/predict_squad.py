@@ -39,17 +39,6 @@ def answer(model, task: Squad2Task, criterion, split: str, n_best: int, batch_si
     return table
 
 
-def write_answers(folder: Path, table: AnswerTable, threshold: float) -> None:
-    predictions, n_best, null_odds = table.predictions(threshold)
-    questions = table.dataset.split.squad.questions
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "predictions.json", predictions)
-    write_json(folder / "nbest_predictions.json", n_best)
-    write_json(folder / "null_odds.json", null_odds)
-    best = {questions[q].id: table.best(q)[0] for q in sorted(table.null)}
-    write_json(folder / "best_answers.json", best)
-
-
 @script
 def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
@@ -76,7 +65,13 @@ def main(argv: list[str] | None = None) -> None:
     table = answer(model, task, criterion, args.split, args.n_best, args.batch_size)
     threshold = task.cfg.null_threshold if args.threshold is None else args.threshold
     scores = table.evaluate(threshold)
-    write_answers(args.output, table, threshold)
+    args.output.mkdir(parents=True, exist_ok=True)
+    names = ("predictions", "nbest_predictions", "null_odds")
+    answers = dict(zip(names, table.predictions(threshold), strict=True))
+    questions = table.dataset.split.squad.questions
+    answers["best_answers"] = {questions[q].id: table.best(q)[0] for q in sorted(table.null)}
+    for name, content in answers.items():
+        write_json(args.output / f"{name}.json", content)
     about = {"split": args.split, "threshold": threshold, "windows": table.windows}
     write_result(args.output, "squad2", "f1", {args.split: scores}, args.checkpoint.parent, **about)
     print(

@@ -17,10 +17,9 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from lib.checkpoints import SPECIAL
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.arguments import add_encoder_arguments, encoder_of
-from lib.corpora.bpe import TextEncoder
-from lib.dictionaries import SPECIAL
+from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of
 from lib.files import write_json, write_lines
 from lib.glue.tasks import COLA_COLUMNS, SCORES, TASKS, Task, task_named
 from lib.preparing import lines_of, new_folder, write_dataset
@@ -29,46 +28,11 @@ SUMMARY = "summary.json"
 LONGEST_SHOWN = 300  # characters of a header
 
 
-def parser() -> argparse.ArgumentParser:
-    result = argument_parser(__doc__)
-    add = result.add_argument
-    add("glue", type=Path, metavar="GLUE", help="folder with a folder per task")
-    add("output", type=Path, metavar="OUTPUT", help="folder to write TASK-bin into")
-    add_encoder_arguments(result)
-    add("--tasks", nargs="+", metavar="TASK", help=f"of {', '.join(TASKS)} (default: those in GLUE)")
-    add("--train-rows", type=positive, metavar="N", help="draw N rows of each training set")
-    add("--skip-broken", action="store_true", help="skip training rows with a wrong number of columns")
-    return result
-
-
-def tasks_of(args: argparse.Namespace) -> list[Task]:
-    if args.tasks:
-        return [task_named(name) for name in args.tasks]
-    if not args.glue.is_dir():
-        raise UserError(f"the folder {args.glue} does not exist")
-    found = [task for task in TASKS.values() if (args.glue / task.name).is_dir()]
-    if not found:
-        raise UserError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
-    return found
-
-
-def binarise(
-    task: Task,
-    source: Path,
-    output: Path,
-    encoder: TextEncoder,
-    skip_broken: bool = False,
-    train_rows: int | None = None,
-) -> dict[str, dict]:
-    """Writes OUTPUT/TASK-bin, completely or not at all.
+def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict[str, dict]:
+    """Writes OUTPUT/TASK-bin, completely or not at all; an existing one is replaced.
 
     Besides fairseq's files it has SPLIT.index of the test sets (GLUE's number of each row) and summary.json
     (what is returned).
-
-    Args:
-        source: the folder with the task's folder, or the task's folder itself.
-        output: where TASK-bin goes; an existing one is replaced.
-        train_rows: keep this many rows of the training set, drawn with a fixed seed, in their order.
 
     Returns:
         split -> {"file", "rows", "official", "kept", "skipped_lines", "empty_sentences", "tokens"}.
@@ -77,22 +41,22 @@ def binarise(
         UserError: for a file that cannot be read, no training or validation file, or a TASK-bin that is
             something else.
     """
-    folder = source / task.name if (source / task.name).is_dir() else source
+    folder = args.glue / task.name if (args.glue / task.name).is_dir() else args.glue
     files = {split: path for split in task.splits if (path := file_of(folder, task, split))}
     for split in ("train", "valid"):
         if split not in files:
             name = f"{task.splits[split]}.tsv"
             raise UserError(f"{folder} has no {name} or {name}.gz: is this the folder of {task.name}?")
     summary = {}
-    with new_folder(output / f"{task.name}-bin", replaces=SUMMARY) as target:
+    with new_folder(args.output / f"{task.name}-bin", replaces=SUMMARY) as target:
         (target / "label").mkdir()
         if task.labels:
             write_lines(target / "label" / "dict.txt", (f"{name} 1" for name in task.labels))
         for split, path in files.items():
-            rows, skipped = read_split(path, task, split, skip_broken)
+            rows, skipped = read_split(path, task, split, args.skip_broken)
             kept = rows
-            if split == "train" and train_rows is not None and train_rows < len(rows):
-                kept = rows.iloc[sorted(random.Random(1).sample(range(len(rows)), train_rows))]
+            if split == "train" and args.train_rows is not None and args.train_rows < len(rows):
+                kept = rows.iloc[sorted(random.Random(1).sample(range(len(rows)), args.train_rows))]
             tokens = 0
             for i, column in enumerate(task.sentences):
                 encoded = encoder.encode(list(kept[column]), [f"{path}, line {line}" for line in kept.index])
@@ -188,10 +152,23 @@ def _write_labels(target: Path, task: Task, split: str, rows: pd.DataFrame, eos:
 
 @script
 def main(argv: list[str] | None = None) -> None:
-    args = parser().parse_args(argv)
-    tasks, encoder = tasks_of(args), encoder_of(args)
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("glue", type=Path, metavar="GLUE", help="folder with a folder per task")
+    add("output", type=Path, metavar="OUTPUT", help="folder to write TASK-bin into")
+    add_encoder_arguments(parser)
+    add("--tasks", nargs="+", metavar="TASK", help=f"of {', '.join(TASKS)} (default: those in GLUE)")
+    add("--train-rows", type=positive, metavar="N", help="draw N rows of each training set")
+    add("--skip-broken", action="store_true", help="skip training rows with a wrong number of columns")
+    args = parser.parse_args(argv)
+    if not args.glue.is_dir():
+        raise UserError(f"the folder {args.glue} does not exist")
+    tasks = [*map(task_named, args.tasks or [name for name in TASKS if (args.glue / name).is_dir()])]
+    if not tasks:
+        raise UserError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
+    encoder = encoder_of(args)
     for task in tasks:
-        summary = binarise(task, args.glue, args.output, encoder, args.skip_broken, args.train_rows)
+        summary = binarise(task, args, encoder)
         print(f"{task.name} -> {args.output / task.name}-bin")
         print(pd.DataFrame(summary).T.drop(columns="file").to_string(), flush=True)
     if encoder.unknown:

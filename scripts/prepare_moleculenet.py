@@ -23,18 +23,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import rdkit
+from lib.checkpoints import read_dictionary
 from lib.command_line import UserError, argument_parser, script
-from lib.dictionaries import read_dictionary
 from lib.files import sha256, write_json, write_lines
-from lib.moleculenet.datasets import KNOWN, OTHER, KnownSet
-from lib.moleculenet.reading import Molecule, read_csv, read_lmdbs
+from lib.moleculenet.reading import KNOWN, OTHER, KnownSet, Molecule, read_csv, read_lmdbs
 from lib.preparing import new_folder, write_dataset
 
 from fs_plugins.data import molecule_splits
@@ -145,30 +143,21 @@ def encode(
     return unknown_tokens
 
 
-def split_molecules(args: argparse.Namespace, molecules: list[Molecule]) -> Splits:
-    if args.split == "scaffold":
-        split = molecule_splits.scaffold_split([molecule.scaffold for molecule in molecules])
-    elif args.split == "random":
-        split = molecule_splits.random_split(len(molecules), args.seed)
-    else:
-        split = molecule_splits.given_split([molecule.split for molecule in molecules])
-    return {name: [molecules[i] for i in getattr(split, name)] for name in molecule_splits.PARTS}
-
-
 def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
     """What to report of properties without labels, or with labels of one class only, split by split.
 
     Raises:
-        UserError: if that holds for all properties in the training set, so that nothing could be learned.
+        UserError: if that holds for all properties in train or valid, so that nothing could be learned, or no
+            best epoch be chosen.
     """
     remarks = []
     what = "lack labels of both classes" if classification else "have no label"
     for split, values in labels.items():
         useless = one_class_only(values) if classification else np.isnan(values).all(0)
-        if useless.all() and split == "train":
+        if useless.all() and split != "test":
             raise UserError(
-                f"all properties {what} in the training set: choose other columns (--label-columns), or "
-                "split the data differently (--split random --seed N, or --split given)"
+                f"all properties {what} in {split}: choose other columns (--label-columns), or split "
+                "the data differently (--split random --seed N, or --split given)"
             )
         if useless.any():
             found = [name for name, one in zip(names, useless, strict=True) if one]
@@ -228,12 +217,9 @@ def _write_tsv(path: Path, header: Sequence[str], rows: Iterable[Sequence]) -> N
     write_lines(path, ("\t".join(" ".join(str(cell).split()) for cell in row) for row in (header, *rows)))
 
 
-def prepare(args: argparse.Namespace) -> dict:
-    """Writes the folder; returns its description.
-
-    Raises:
-        UserError: for input that cannot be used.
-    """
+@script
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
     known, lmdbs = KNOWN.get(args.dataset, OTHER), args.source.is_dir()
     args.split = args.split or ("given" if lmdbs else "scaffold")
     if lmdbs and args.split != "given":
@@ -246,56 +232,46 @@ def prepare(args: argparse.Namespace) -> dict:
         dictionary = read_dictionary(args.dictionary)
         names, molecules = read_source(args, known)
         unknown = encode(molecules, dictionary.symbols, canonical, allow, args.max_unknown)
-        splits = split_molecules(args, [molecule for molecule in molecules if not molecule.fault])
-        labels = {
-            split: np.array([one.labels for one in found], np.float32) for split, found in splits.items()
-        }
-        remarks = remarks_on(labels, names, args.kind == "classification")
-        remarks += repeated_molecules(splits)
+        kept = [molecule for molecule in molecules if not molecule.fault]
+        if args.split == "scaffold":
+            split = molecule_splits.scaffold_split([molecule.scaffold for molecule in kept])
+        elif args.split == "random":
+            split = molecule_splits.random_split(len(kept), args.seed)
+        else:
+            split = molecule_splits.given_split([molecule.split for molecule in kept])
+        splits = {part: [kept[i] for i in getattr(split, part)] for part in molecule_splits.PARTS}
+        labels = {part: np.array([one.labels for one in found], np.float32) for part, found in splits.items()}
+        remarks = remarks_on(labels, names, args.kind == "classification") + repeated_molecules(splits)
+        if skipped := len(molecules) - len(kept):
+            remarks.append(f"{skipped} rows skipped: see report.tsv")
+        if unknown:
+            named = ", ".join(f"{token} ({n})" for token, n in unknown.most_common(10))
+            remarks.append(f"{len(unknown)} unknown tokens became <unk>: {named}, see report.tsv")
         mean, std = label_scale(labels["train"], args.kind)
-        info = PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow)
         sizes = write_folder(folder, molecules, splits, labels, dictionary)
+        sources = sorted(args.source.glob("*.lmdb")) if lmdbs else [args.source]
         description = {
             "version": VERSION,
             "dataset": args.dataset,
-            **info.to_dict(),
+            **PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow).to_dict(),
             "split": {"kind": args.split, "seed": args.seed if args.split == "random" else None},
             "sizes": sizes,
-            "skipped": sum(bool(molecule.fault) for molecule in molecules),
+            "skipped": skipped,
             "unknown_tokens": dict(unknown.most_common()),
             "remarks": remarks,
             "dictionary": fingerprint(dictionary.symbols),
             "source": args.source.name,
-            "source_sha256": {
-                path.name: sha256(path)
-                for path in (sorted(args.source.glob("*.lmdb")) if lmdbs else [args.source])
-            },
+            "source_sha256": {path.name: sha256(path) for path in sources},
             "rdkit": rdkit.__version__,
         }
         write_json(folder / FILE, description)
-    return description
-
-
-def describe(args: argparse.Namespace, description: dict) -> str:
-    sizes = [description["sizes"][split] for split in molecule_splits.PARTS]
-    counts, names = "/".join(f"{size['molecules']:,}" for size in sizes), description["names"]
-    lines = [
-        f"{args.output}: {len(names)} properties ({description['kind']}), {counts} molecules "
-        f"(train/valid/test, {args.split} split), at most {max(size['longest'] for size in sizes)} tokens",
-        f"  properties: {textwrap.shorten(', '.join(names), 100, placeholder=', ...')}",
-    ]
-    if description["skipped"]:
-        lines.append(f"  {description['skipped']} rows skipped: see {args.output / 'report.tsv'}")
-    if unknown := description["unknown_tokens"]:
-        named = ", ".join(f"{token} ({n})" for token, n in list(unknown.items())[:10])
-        lines.append(f"  {len(unknown)} unknown tokens became <unk>: {named}, see report.tsv")
-    return "\n".join(lines + [f"  {remark}" for remark in description["remarks"]])
-
-
-@script
-def main(argv: list[str] | None = None) -> None:
-    args = parser().parse_args(argv)
-    print(describe(args, prepare(args)))
+    counts = "/".join(f"{size['molecules']:,}" for size in sizes.values())
+    longest = max(size["longest"] for size in sizes.values())
+    print(
+        f"{args.output}: {len(names)} properties ({args.kind}), {counts} molecules (train/valid/test, "
+        f"{args.split} split), at most {longest} tokens"
+    )
+    print(*(f"  {remark}\n" for remark in remarks), sep="", end="")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ and reason. The result does not depend on --workers.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import shutil
 import sys
@@ -19,35 +18,25 @@ from functools import partial
 from pathlib import Path
 
 import rdkit
+from lib.checkpoints import dictionary_file, read_dictionary
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.arguments import add_corpus_arguments, show_result
-from lib.corpora.binarise import EncodedBlock, Rejection, binarise, draft_of, inputs_of
-from lib.corpora.lmdb_reader import LmdbValueError, decode_value
+from lib.corpora.binarise import (
+    EncodedBlock,
+    Rejection,
+    add_corpus_arguments,
+    binarise,
+    draft_of,
+    inputs_of,
+    show_result,
+)
+from lib.corpora.lmdb_reader import decode_value
 from lib.corpora.molecules import DEFAULT_COLUMN, LMDB, Record, records_in
-from lib.dictionaries import dictionary_file, read_dictionary
 from lib.files import sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
 
 EOS = "</s>"
-
-
-def parser() -> argparse.ArgumentParser:
-    result = argument_parser(__doc__)
-    add = result.add_argument
-    add("output", type=Path, help="folder to write: train, valid, dict.txt, rejected.tsv")
-    add_corpus_arguments(result, "molecules", valid_share=0.01)
-    add("--smiles-column", default=DEFAULT_COLUMN, metavar="NAME", help="of .csv files (default: smiles)")
-    smiles = "RDKit's canonical SMILES (default), as fine-tuning uses, or the strings as they are"
-    add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
-    add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use; reject other tokens")
-    add("--max-tokens", type=positive, metavar="N", help="reject longer molecules, counting <s> and </s>")
-    return result
-
-
-class RejectedError(Exception):
-    """A molecule that cannot be used: REASON or REASON: DETAIL."""
 
 
 def is_validation(smiles: str, share: float) -> bool:
@@ -75,62 +64,61 @@ class SmilesEncoder:
     max_tokens: int | None
 
     def __call__(self, path: Path, records: list[Record]) -> EncodedBlock:
-        splits, rejections = {"train": [], "valid": []}, []
+        splits, rejections, lmdb = {"train": [], "valid": []}, [], path.suffix.lower() == LMDB
         for record in records:
-            if path.suffix.lower() == LMDB:
-                record = _unpickled(record)
+            text = "" if lmdb else record.content.decode("utf-8", errors="backslashreplace")
             try:
-                smiles, tokens = self.read(record)
-            except RejectedError as error:
-                text = record.content.decode("utf-8", errors="backslashreplace")
-                rejections.append(Rejection(record.place, str(error), text))
+                if record.fault:
+                    raise ValueError(record.fault)
+                text = decode_value(record.content)["smi"] if lmdb else record.content.decode()
+                smiles, tokens = self.read(text)
+            except ValueError as error:
+                reason = str(error)
+                if isinstance(error, UnicodeDecodeError):
+                    reason = f"invalid UTF-8: byte {record.content[error.start]:#04x}"
+                rejections.append(Rejection(record.place, reason, text))
                 continue
             valid = path in self.valid_files or is_validation(smiles, self.valid_share)
             ids = tokens if self.ids is None else [self.ids[token] for token in tokens]
             splits["valid" if valid else "train"].append(ids)
         return EncodedBlock(splits, rejections)
 
-    def read(self, record: Record) -> tuple[str, list[str]]:
+    def read(self, text: str) -> tuple[str, list[str]]:
         """The molecule as it is kept, and its tokens with </s>.
 
         Raises:
-            RejectedError: if it is not to be kept.
+            ValueError: if it is not to be kept: REASON or REASON: DETAIL.
         """
-        if record.fault:
-            raise RejectedError(record.fault)
-        if not record.content:
-            raise RejectedError("empty line")
+        if not text:
+            raise ValueError("empty line")
         try:
-            text = record.content.decode()
             molecule = parse_molecule(text)
             smiles = canonical_smiles(molecule, text) if self.canonical else text
             tokens = [*tokenize(smiles), EOS]
-        except UnicodeDecodeError as error:
-            raise RejectedError(f"invalid UTF-8: byte {record.content[error.start]:#04x}") from error
         except SmilesTokenError as error:
             reason = f"{error.character!r} at position {error.position}"
-            raise RejectedError(f"not a SMILES token: {reason}") from error
+            raise ValueError(f"not a SMILES token: {reason}") from error
         except ValueError as error:
-            raise RejectedError(f"invalid SMILES: {error}") from error
+            raise ValueError(f"invalid SMILES: {error}") from error
         if self.ids is not None and (unknown := [token for token in tokens if token not in self.ids]):
-            raise RejectedError(f"unknown token: {unknown[0]!r} is not in the dictionary")
+            raise ValueError(f"unknown token: {unknown[0]!r} is not in the dictionary")
         if self.max_tokens is not None and len(tokens) + 1 > self.max_tokens:
-            raise RejectedError(f"too long: {len(tokens) + 1} tokens with <s> and </s>")
+            raise ValueError(f"too long: {len(tokens) + 1} tokens with <s> and </s>")
         return smiles, tokens
-
-
-def _unpickled(record: Record) -> Record:
-    """The SMILES of a record of an LMDB file."""
-    try:
-        smiles = decode_value(record.content)["smi"]
-    except LmdbValueError as error:
-        return Record(record.place, b"", str(error))
-    return Record(record.place, smiles.encode(errors="surrogateescape"))
 
 
 @script
 def main(argv: list[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("output", type=Path, help="folder to write: train, valid, dict.txt, rejected.tsv")
+    add_corpus_arguments(parser, "molecules", valid_share=0.01)
+    add("--smiles-column", default=DEFAULT_COLUMN, metavar="NAME", help="of .csv files (default: smiles)")
+    smiles = "RDKit's canonical SMILES (default), as fine-tuning uses, or the strings as they are"
+    add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
+    add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use; reject other tokens")
+    add("--max-tokens", type=positive, metavar="N", help="reject longer molecules, counting <s> and </s>")
+    args = parser.parse_args(argv)
     if args.max_tokens is not None and args.max_tokens < 3:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     files, valid_share = [*args.train, *args.valid], 0.0 if args.valid else args.valid_share

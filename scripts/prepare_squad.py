@@ -16,8 +16,7 @@ import sys
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, script
-from lib.corpora.arguments import add_encoder_arguments, encoder_of
-from lib.corpora.bpe import TextEncoder
+from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of
 from lib.files import atomic
 
 from fs_plugins.data.squad import Squad, TokenizedSquad, dictionary_hash, read_squad, save_split
@@ -32,18 +31,6 @@ def parser() -> argparse.ArgumentParser:
         add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON, plain or .gz")
     add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help="another split")
     return result
-
-
-def splits_of(args: argparse.Namespace) -> dict[str, list[Path]]:
-    """Split -> its files."""
-    splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
-    for name, *files in args.split:
-        if not files or name in splits or not re.fullmatch(r"\w[\w.-]*", name):
-            raise UserError(f"--split {name}: give a new name, and files")
-        splits[name] = list(map(Path, files))
-    if not splits:
-        raise UserError("give --train, --valid or --split, and SQuAD files")
-    return splits
 
 
 def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSquad:
@@ -65,48 +52,41 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
     )
 
 
-def copy_dictionary(source: Path, folder: Path) -> None:
-    """FOLDER/dict.txt; an existing one must be the same, as other splits depend on it.
-
-    Raises:
-        UserError: if it differs.
-    """
-    target, content = folder / "dict.txt", source.read_bytes()
-    if target.exists() and target.read_bytes() != content:
-        raise UserError(f"{target} differs from {source}: choose another OUTPUT, or remove this one")
-    with atomic(target, "wb") as file:
-        file.write(content)
-
-
 @script
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    splits, encoder = splits_of(args), encoder_of(args)
+    splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
+    for name, *files in args.split:
+        if not files or name in splits or not re.fullmatch(r"\w[\w.-]*", name):
+            raise UserError(f"--split {name}: give a new name, and files")
+        splits[name] = list(map(Path, files))
+    if not splits:
+        raise UserError("give --train, --valid or --split, and SQuAD files")
+    encoder = encoder_of(args)
     read = {name: read_squad(files) for name, files in splits.items()}
     args.output.mkdir(parents=True, exist_ok=True)
-    copy_dictionary(encoder.dictionary_path, args.output)
+    source, target = encoder.dictionary_path, args.output / "dict.txt"
+    if target.exists() and target.read_bytes() != source.read_bytes():  # other splits depend on it
+        raise UserError(f"{target} differs from {source}: choose another OUTPUT, or remove this one")
+    with atomic(target, "wb") as file:
+        file.write(source.read_bytes())
     settings = {"dictionary": dictionary_hash(args.output), "bpe": [str(path) for path in encoder.bpe.files]}
     for name, squad in read.items():
         split = tokenise(squad, encoder, settings)
         save_split(split, args.output, name)
-        show(name, split)
+        unanswerable = sum(not question.answers for question in squad.questions)
+        print(
+            f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
+            f"{len(squad.contexts):,} contexts of {sum(map(len, split.context_tokens)):,} tokens"
+        )
+        for ids, what in (
+            (squad.not_in_context, "not in its context"),
+            (squad.moved, "not at its answer_start; its nearest occurrence is used"),
+        ):
+            if ids:
+                print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
     if encoder.unknown:
         print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")
-
-
-def show(name: str, split: TokenizedSquad) -> None:
-    squad = split.squad
-    unanswerable = sum(not question.answers for question in squad.questions)
-    print(
-        f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
-        f"{len(squad.contexts):,} contexts of {sum(map(len, split.context_tokens)):,} tokens"
-    )
-    for ids, what in (
-        (squad.not_in_context, "not in its context"),
-        (squad.moved, "not at its answer_start; its nearest occurrence is used"),
-    ):
-        if ids:
-            print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ not depend on --workers. See docs/data.md.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
@@ -18,32 +17,27 @@ from functools import partial
 from pathlib import Path
 
 import tokenizers
+from lib.checkpoints import dictionary_file, read_dictionary
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.arguments import add_corpus_arguments, show_result
-from lib.corpora.binarise import binarise, draft_of, inputs_of
+from lib.corpora.binarise import add_corpus_arguments, binarise, draft_of, inputs_of, show_result
 from lib.corpora.bpe import TextEncoder, dictionary_of
-from lib.corpora.text import AUTO, LAYOUTS, TextBlockEncoder, layouts_of, pieces_of
-from lib.dictionaries import dictionary_file, read_dictionary
+from lib.corpora.text import AUTO, LAYOUTS, TextBlockEncoder, documents_of, layouts_of
 from lib.files import sha256
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
 
 
-def parser() -> argparse.ArgumentParser:
-    result = argument_parser(__doc__)
-    add = result.add_argument
+@script
+def main(argv: list[str] | None = None) -> None:
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
     add("output", type=Path, help="folder to write: train, valid, dict.txt, the BPE, rejected.tsv")
-    add_corpus_arguments(result, "files and folders", valid_share=0.005)
+    add_corpus_arguments(parser, "files and folders", valid_share=0.005)
     add("--bpe", nargs="+", required=True, metavar="FILE", help="encoder.json vocab.bpe, or tokenizer.json")
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use (default: all tokens of the BPE)")
     add("--layout", choices=(AUTO, *LAYOUTS), default=AUTO, help="of all files (default: as each begins)")
     add("--max-tokens", type=positive, metavar="N", help="split longer paragraphs: see docs/data.md")
-    return result
-
-
-@script
-def main(argv: list[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = parser.parse_args(argv)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
     if ":" in str(args.output):
         raise UserError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
@@ -63,7 +57,7 @@ def main(argv: list[str] | None = None) -> None:
             (folder / "dict.txt").write_text(dictionary_of(bpe), encoding="utf-8")
         encoder = TextEncoder(bpe, given or folder / "dict.txt")
         encode = TextBlockEncoder(encoder, frozenset(valid), valid_share, args.max_tokens)
-        result = binarise(folder, list(layouts), partial(pieces_of, layouts=layouts), encode, args.workers)
+        result = binarise(folder, list(layouts), partial(documents_of, layouts=layouts), encode, args.workers)
         # the BPE beside the dictionary, by the names that fine-tuning looks for
         for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
             shutil.copyfile(path, folder / name)

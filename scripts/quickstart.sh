@@ -26,9 +26,6 @@ while (($#)); do
     *) echo "error: unknown option '$1'; see --help" >&2 && exit 2 ;;
     esac
 done
-for number in ${updates:+"--updates $updates"} "--seed $seed"; do
-    [[ $number =~ \ [0-9]+$ ]] || { echo "error: $number: give a whole number" >&2 && exit 2; }
-done
 [[ -z $output || $output == /* ]] || output=$here/$output
 out=${output:-runs/quickstart-$kind}
 

@@ -15,13 +15,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pandas as pd
 from lib.command_line import UserError, argument_parser, script
-from lib.report import frame
-from lib.report.comparisons import add_comparison
-from lib.report.finetunings import add_table, add_table9
 from lib.report.page import Page
-from lib.report.study import Study, add_target
+from lib.report.study import Study, add_target, read
 from lib.study.results import SEEDS, STUDY
 
 TITLE = "ExLM: the paper's results and ours"
@@ -51,50 +47,39 @@ def report(folders: list[tuple[str, Path]]) -> Page:
     Raises:
         UserError: if a folder holds no results, or two are of one model, task and seed.
     """
-    page, problems, tables, grid = Page(TITLE), [], [], None
-    settings = {path: frame.read(path / "settings.json", problems) for _, path in folders}
-    studies = [Study(path, problems) for path in settings if settings[path] and (path / STUDY).is_dir()]
+    page, problems, models, grid = Page(TITLE), [], [], None
+    settings = {path: read(path / "settings.json", problems) for _, path in folders}
     for name, path in folders:
-        if not settings[path]:
-            tables.append(frame.finetunings(name, path, problems).assign(expected=0))
-            if tables[-1].empty and not problems:
-                raise UserError(
-                    f"{path} holds no results: give a folder of the workflow, or one with the result.json of "
-                    "fine-tunings"
-                )
+        models += [] if settings[path] else [(name, path, 0)]
         for model in sorted(path.glob("table[13]/*")) if settings[path] else ():
             seeds = settings[path].get("finetune_seeds") or SEEDS[model.parent.name]
-            tables.append(frame.finetunings(model.name, model, problems).assign(expected=len(seeds)))
+            models.append((model.name, model, len(seeds)))
             grid = settings[path].get("fixed", {}).get("grid", ())[:2]
-    if tables:
-        for table, part in pd.concat(tables, ignore_index=True).groupby("table"):
-            add_table(page, table, part, grid)
+    sets = [one["moleculenet"] for one in settings.values() if "table9" in one.get("targets", ())]
+    if models or sets:
+        from lib.report.finetunings import add_table9, add_tables  # which a study does not need
+
+        add_tables(page, models, grid, problems)
+        for prepared in sets:
+            add_table9(page, prepared, problems)
+    studies = [Study(path, problems) for path in settings if settings[path] and (path / STUDY).is_dir()]
     for i, study in enumerate(studies, 1):
         page.heading(2, f"The study of [MASK] in {study.output}")
-        add_study(page, study, f"study{i}-" if i > 1 else "")
-    for path in settings:
-        if "table9" in settings[path].get("targets", ()):
-            add_table9(page, settings[path]["moleculenet"], problems)
+        finished, prefix = study.frame["folder"].nunique(), f"study{i}-" if i > 1 else ""  # of pictures
+        page.text(f"Size {study.settings.get('size')}, {finished} pre-trainings are finished. {ABOUT}")
+        for name in study.settings.get("targets", ()):
+            target, add = study.targets.get(name), add_target
+            if not target or (target.of_the_paper and not target.of_the_study):
+                continue
+            if not target.of_the_study:
+                from lib.report.comparisons import add_comparison as add
+            page.heading(3, target.title)
+            page.text(target.note)
+            add(page, study, target, f"{prefix}{name}")
     if problems:
         page.list(["Damaged or unused results:", *dict.fromkeys(problems)])
         page.parts.insert(0, page.parts.pop())  # at the top
     return page
-
-
-def add_study(page: Page, study: Study, prefix: str) -> None:
-    """Each figure, table and comparison of a study that was asked for.
-
-    Args:
-        prefix: of the pictures' names.
-    """
-    finished = study.frame["folder"].nunique()
-    page.text(f"Size {study.settings.get('size')}, {finished} pre-trainings are finished. {ABOUT}")
-    for name in study.settings.get("targets", ()):
-        target = study.targets.get(name)
-        if target and (target.of_the_study or not target.of_the_paper):
-            page.heading(3, target.title)
-            page.text(target.note)
-            (add_target if target.of_the_study else add_comparison)(page, study, target, f"{prefix}{name}")
 
 
 @script

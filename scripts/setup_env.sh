@@ -52,13 +52,11 @@ command -v "$python" >/dev/null ||
 "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
     fail "'$python' is $("$python" --version 2>&1), ExLM needs Python 3.11 to 3.13: set PYTHON to one, such as PYTHON=python3.12"
 if [[ -z ${EXLM_VENV:-} ]]; then
-    "$python" -c 'import venv, ensurepip' 2>/dev/null ||
-        fail "$python has no venv module; on Debian: apt install python3-venv"
     # Interrupted in the middle of an installation, moved or copied here from elsewhere: begin anew.
     if [[ -e $venv && (-e $unfinished || $("$venv/bin/pip" --version 2>&1) != *"from $PWD/.venv/"*) ]]; then
         rm -rf "$venv"
     fi
-    [[ -x $venv/bin/python ]] || "$python" -m venv "$venv" || fail "'$python -m venv $venv' failed"
+    [[ -x $venv/bin/python ]] || "$python" -m venv "$venv" || fail "'$python -m venv $venv' failed; on Debian: apt install python3-venv"
 fi
 # fairseq-fixed is a wheel for Python 3.12 only; elsewhere pip compiles it.
 "$venv/bin/python" -c '

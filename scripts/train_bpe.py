@@ -8,35 +8,24 @@ Reads what prepare_text.py reads, and writes bpe/tokenizer.json.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.text import layouts_of, paragraphs_of, pieces_of
+from lib.corpora.text import documents_of, layouts_of, paragraphs_of
 from lib.files import atomic
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 LEAST_VOCABULARY = 300  # 256 bytes and some merges
 
 
-def parser() -> argparse.ArgumentParser:
-    result = argument_parser(__doc__)
-    add = result.add_argument
-    add("output", type=Path, help="folder to write tokenizer.json into")
-    add("text", type=Path, nargs="+", metavar="PATH", help="files and folders of text")
-    add("--vocabulary", type=positive, default=8000, metavar="N", help="tokens (default: %(default)s)")
-    add("--megabytes", type=float, default=50, metavar="N", help="of text to read (default: %(default)s)")
-    return result
-
-
 def paragraphs(layouts: dict[Path, str], megabytes: float) -> Iterator[str]:
     """Clean paragraphs, from each file its share of the limit."""
     for path in layouts:
         left = megabytes * 1e6 / len(layouts)
-        for piece in pieces_of(path, layouts):
-            for _, text in paragraphs_of(piece, [])[0]:
+        for document in documents_of(path, layouts):
+            for _, text in paragraphs_of(document, [])[0]:
                 left -= len(text)
                 yield text
             if left <= 0:
@@ -60,7 +49,13 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
 
 @script
 def main(argv: list[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("output", type=Path, help="folder to write tokenizer.json into")
+    add("text", type=Path, nargs="+", metavar="PATH", help="files and folders of text")
+    add("--vocabulary", type=positive, default=8000, metavar="N", help="tokens (default: %(default)s)")
+    add("--megabytes", type=float, default=50, metavar="N", help="of text to read (default: %(default)s)")
+    args = parser.parse_args(argv)
     if args.vocabulary < LEAST_VOCABULARY or not args.megabytes > 0:
         raise UserError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
     tokenizer = train_tokenizer(paragraphs(layouts_of(args.text), args.megabytes), args.vocabulary)

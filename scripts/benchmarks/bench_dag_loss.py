@@ -11,10 +11,10 @@ cost.
 """
 
 import argparse
+import itertools
 import math
 import re
 import statistics
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -72,6 +72,7 @@ def random_graphs(B: int, M: int, L: int) -> tuple[Tensor, ...]:
 
 
 def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[str, Callable[[], object]]:
+    """What is timed, by name."""
     match, links, *lengths = inputs
     leaves = [tensor.detach().requires_grad_() for tensor in (match, links)]
 
@@ -83,17 +84,14 @@ def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[st
         log_prob = implementation(*leaves, *lengths)
         return torch.autograd.grad(log_prob, leaves, torch.ones_like(log_prob))
 
-    return {"forward": forward, "both": both}
-
-
-def seconds_of(function: Callable[[], object], device: str) -> float:
-    """Of a call, the mean over some on CUDA."""
-    timer = Timer("f()", globals={"f": function}, num_threads=torch.get_num_threads())
-    return timer.timeit(20 if device == "cuda" else 1).mean
+    passes = {"forward": forward, "fwd+bwd": both}
+    return passes | (
+        {f"device {name}": as_graph(run) for name, run in passes.items()} if match.is_cuda else {}
+    )
 
 
 def as_graph(function: Callable[[], object]) -> Callable[[], object]:
-    """The function's kernels as one CUDA graph, to be launched at once."""
+    """The function's kernels, GRAPH_CALLS times, as one CUDA graph, to be launched at once."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -107,58 +105,39 @@ def as_graph(function: Callable[[], object]) -> Callable[[], object]:
     return graph.replay
 
 
-def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -> list[list[str]]:
-    """Rows of the table for a shape and a dtype, one an implementation; a short one if it failed."""
+def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -> list[dict[str, str]]:
+    """Rows of the table for a shape and a dtype, one an implementation; times in ms."""
     match, links, *lengths = (tensor.to(args.device) for tensor in random_graphs(*shape))
     inputs = match.to(DTYPES[dtype]), links.to(DTYPES[dtype]), *lengths
-    peak_of = peak_of_cpu_allocations if args.device == "cpu" else peak_of_cuda_allocations
-    size = " x ".join(map(str, shape))
-    rows, passes, peaks = [], {}, {}
-    for name, implementation in IMPLEMENTATIONS.items():
-        try:
-            own = make_passes(implementation, inputs)
-            peaks[name] = peak_of(own["both"])
-            if args.device == "cuda":
-                own |= {f"device {which}": as_graph(run) for which, run in own.items()}
-        except RuntimeError as error:  # too little memory for the reference, say: the other is measured
-            rows.append([size, dtype, name, f"failed: {str(error).splitlines()[0]}"])
-        else:
-            passes[name] = own
-    samples = defaultdict(list)
+    passes = {name: make_passes(one, inputs) for name, one in IMPLEMENTATIONS.items()}
+    samples, calls = defaultdict(list), 20 if match.is_cuda else 1  # of one sample
     for _ in range(args.repeats):
         for name, own in passes.items():
             for which, run in own.items():
+                timer = Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
                 each = GRAPH_CALLS if which.startswith("device") else 1
-                samples[name, which].append(seconds_of(run, args.device) / each)
-    medians = {key: statistics.median(values) for key, values in samples.items()}
+                samples[name, which].append(1e3 * timer.timeit(calls).mean / each)
+    times = {key: statistics.median(values) for key, values in samples.items()}
+    peak_of, rows = peak_of_cuda_allocations if match.is_cuda else peak_of_cpu_allocations, []
     for name, own in passes.items():
-        both = [which for which in own if which.endswith("both")]
-        faster = [medians.get(("reference", w), math.nan) / medians[name, w] for w in both]
-        times = [milliseconds(medians[name, which]) for which in own]
-        rows.append([size, dtype, name, *times, *(f"{x:.1f}" for x in faster), f"{peaks[name] / 2**20:,.1f}"])
+        row = {"B x M x L": " x ".join(map(str, shape)), "dtype": dtype, "implementation": name}
+        row |= {which: f"{times[name, which]:.4g}" for which in own}
+        for which in (one for one in own if one.endswith("bwd")):
+            row[f"{which}: times faster"] = f"{times['reference', which] / times[name, which]:.1f}"
+        rows.append(row | {"peak MiB": f"{peak_of(own['fwd+bwd']) / 2**20:,.1f}"})
     return rows
 
 
-def milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.4f}" if seconds < 1e-3 else f"{seconds * 1e3:.2f}"
-
-
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     print_head("bench_dag_loss.py", argv, args.device, f"medians of {args.repeats}, in ms")
-    kinds = ["", "device "] if args.device == "cuda" else [""]
-    columns = ["B x M x L", "dtype", "implementation", "forward", "fwd+bwd"]
-    columns += ["device forward", "device fwd+bwd"][: 2 * len(kinds) - 2]
-    columns += [*(f"{kind}times faster" for kind in kinds), "peak MiB"]
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    status = 0
-    for shape in args.shapes:
-        for dtype in args.dtypes:
-            for row in measure(args, shape, dtype):
-                print(f"| {' | '.join(row)} |", flush=True)
-                status |= len(row) < len(columns)
-    return status
+    for number, (shape, dtype) in enumerate(itertools.product(args.shapes, args.dtypes)):
+        rows = measure(args, shape, dtype)
+        if number == 0:
+            print(f"| {' | '.join(rows[0])} |\n|{'---|' * len(rows[0])}")
+        for row in rows:
+            print(f"| {' | '.join(row.values())} |", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -16,12 +16,15 @@ import itertools
 import logging
 import statistics
 import sys
-import time
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from measures import OperatorCounter, peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
+from torch.utils.benchmark import Timer
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -47,10 +50,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: there is no CUDA device (torch.cuda.is_available() is False)")
-    if args.device == "cpu" and args.dtype == "float16":
-        parser.error("--dtype float16 needs --device cuda")
-    if args.tokens < 3 or not 0 < args.mask_prob < 1 or args.vocabulary < 10:
-        parser.error("--tokens must be at least 3, --mask-prob between 0 and 1, --vocabulary at least 10")
     return args
 
 
@@ -96,46 +95,17 @@ def build_model(args: argparse.Namespace, arch: str, task, **overrides):
     return build_model(settings, task).to(args.device, DTYPES[args.dtype]).train()
 
 
-class Step:
-    """One model and its criterion: runs steps, measures them."""
-
-    def __init__(self, args: argparse.Namespace, model, criterion, batch: dict):
-        self.model, self.criterion, self.batch = model, criterion, batch
-        self.on_gpu = args.device == "cuda"
-        self.seconds: list[float] = []
-
-    def run(self) -> None:
-        self.model.zero_grad(set_to_none=True)
-        torch.manual_seed(7)
-        loss, sample_size, _ = self.criterion(self.model, self.batch)
-        loss = loss / sample_size
-        loss.backward()
-        self.last_loss = loss.detach()
-
-    def time(self) -> None:
-        synchronise = torch.cuda.synchronize if self.on_gpu else lambda: None
-        synchronise()
-        start = time.perf_counter()
-        self.run()
-        synchronise()
-        self.seconds.append(time.perf_counter() - start)
-
-    def peak_bytes(self) -> int:
-        """Parameters and the most that a step has allocated at a time, its gradients among it."""
-        self.model.zero_grad(set_to_none=True)
-        measure = peak_of_cuda_allocations if self.on_gpu else peak_of_cpu_allocations
-        step = measure(self.run)
-        self.model.zero_grad(set_to_none=True)
-        return step + sum(t.numel() * t.element_size() for t in self.model.parameters())
-
-    def operators(self) -> OperatorCounter:
-        with OperatorCounter() as counter:
-            self.run()
-        return counter
+def step(model, criterion, batch: dict) -> float:
+    """A forward and backward pass; returns the loss."""
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(7)
+    loss, sample_size, _ = criterion(model, batch)
+    (loss / sample_size).backward()
+    return float(loss.detach() / sample_size)
 
 
-def make_steps(args: argparse.Namespace) -> dict[str, Step]:
-    """What is measured, by name; the baseline first."""
+def make_steps(args: argparse.Namespace) -> dict[str, tuple[torch.nn.Module, Callable[[], float]]]:
+    """The models that are measured and a step of each, by name; the baseline first."""
     from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 
     import fs_plugins  # noqa: F401  (registers models and criteria)
@@ -146,27 +116,35 @@ def make_steps(args: argparse.Namespace) -> dict[str, Step]:
     batch = make_batch(args, dictionary)
     masked_lm = MaskedLmLoss(MaskedLmConfig(tpu=False), task)
     baseline = build_model(args, args.baseline, task, max_positions=max(512, args.tokens))
-    steps = {args.baseline: Step(args, baseline, masked_lm, batch)}
+    steps = {args.baseline: (baseline, partial(step, baseline, masked_lm, batch))}
     settings = {"max_positions": max(2048, args.k * (args.tokens + 1)), "ext_state_num": args.k}
     for graph, layer in itertools.product(args.state_graph, args.expand_from_layer):
         name = args.arch if graph == "dag" else f"{args.arch}, {graph}"
         own = {"expand_from_layer": layer, "state_graph": graph, "compile": args.compile}
         own["state_embedding_scale"] = 1.0 if graph == "lattice" else 0.0
         exlm = build_model(args, args.arch, task, **settings, **own)
-        steps[f"{name}, J = {layer}" if layer else name] = Step(args, exlm, NatDagLossMLM(task), batch)
+        name = f"{name}, J = {layer}" if layer else name
+        steps[name] = exlm, partial(step, exlm, NatDagLossMLM(task), batch)
     return steps
+
+
+def peak_bytes(model: torch.nn.Module, run: Callable, peak_of: Callable[[Callable], int]) -> int:
+    """Parameters and the most that a step has allocated at a time, its gradients among it."""
+    model.zero_grad(set_to_none=True)
+    allocated = peak_of(run)
+    model.zero_grad(set_to_none=True)
+    return allocated + sum(t.numel() * t.element_size() for t in model.parameters())
 
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    steps = make_steps(args)
-    for step in steps.values():
-        step.run()  # warm-up
-    losses = {name: float(step.last_loss) for name, step in steps.items()}
+    steps, seconds = make_steps(args), defaultdict(list)
+    losses = {name: run() for name, (_, run) in steps.items()}  # and a warm-up
     for i in range(args.repeats):
-        for step in steps.values():
-            step.time()
+        for name, (_, run) in steps.items():
+            timer = Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
+            seconds[name].append(timer.timeit(1).mean)
         print(f"\r{i + 1}/{args.repeats} repeats", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     columns = ["model", "loss (nats)", "s/step (median)", "times", "operators", "times", "GB", "times"]
@@ -174,14 +152,15 @@ def main(argv: list[str] | None = None) -> None:
     size = f"{args.batch_size} x {args.tokens} tokens, {args.mask_prob:.0%} masked"
     print_head("bench_step.py", argv, args.device, f"{size}, k = {args.k}, {args.dtype}")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    first = None
-    for name, step in steps.items():
-        counter = step.operators()
+    first, peak_of = None, peak_of_cpu_allocations if args.device == "cpu" else peak_of_cuda_allocations
+    for name, (model, run) in steps.items():
+        with OperatorCounter() as counter:
+            run()
         figures = [
-            (statistics.median(step.seconds), "{:.4f}"),
+            (statistics.median(seconds[name]), "{:.4f}"),
             (sum(counter.calls.values()), "{:,}"),
             (counter.nbytes / 1e9, "{:.1f}"),
-            (step.peak_bytes() / 2**20, "{:,.0f}"),
+            (peak_bytes(model, run, peak_of) / 2**20, "{:,.0f}"),
         ]
         first = first or figures
         row = [name, f"{losses[name]:.5f}"]

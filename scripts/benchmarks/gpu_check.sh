@@ -95,7 +95,7 @@ sanitizer() { # sanitizer TOOL
 }
 
 train() { # train DATA
-    local precision model
+    local precision model log name
     [[ -n $1 ]] || { echo "no DATA on the command line" && return 77; }
     for precision in fp16 bf16; do
         for model in mlm exlm; do
@@ -106,27 +106,13 @@ train() { # train DATA
                 --disable-validation --no-save ${TRAIN_FLAGS:-} || return
         done
     done
-    "$python" - "$out" <<'PYTHON'
-import statistics, sys
-from pathlib import Path
-
-from lib.logs import read_log
-
-print("\n| model | precision | updates | first loss | last loss | non-finite | ms/update (median) | over the MLM |")
-print("|---|---|---|---|---|---|---|---|")
-bad, ms = 0, {}
-for precision in ("fp16", "bf16"):
-    for model in ("mlm", "exlm"):
-        records = read_log(Path(sys.argv[1], f"{model}-{precision}", "train.log"))
-        records = [record for record in records if record["kind"] == "train"]
-        ms[model] = statistics.median(1000 / record["ups"] for record in records[1:])
-        nonfinite = sum(record.get("nonfinite", 0) for record in records)
-        bad += nonfinite
-        losses = f"{records[0]['loss']} | {records[-1]['loss']} | {nonfinite if model == 'exlm' else ''}"
-        print(f"| {model} | {precision} | {records[-1]['update']} | {losses} "
-              f"| {ms[model]:.1f} | {ms[model] / ms['mlm']:.2f} |")
-sys.exit(bad > 0)
-PYTHON
+    printf '\n| training | updates | loss | updates/s |\n|---|---|---|---|\n'
+    for log in "$out"/{mlm,exlm}-{fp16,bf16}/train.log; do
+        name=$(basename "$(dirname "$log")")
+        sed -nE "s/.*train_inner.*\"loss\": \"([^\"]+)\".*\"ups\": \"([^\"]+)\".*\"num_updates\": \"([^\"]+)\".*/| $name | \3 | \1 | \2 |/p" "$log" |
+            tail -n 1
+    done
+    ! grep -E '"nonfinite": "[1-9]' "$out"/exlm-*/train.log
 }
 
 step=("$python" scripts/benchmarks/bench_step.py --device cuda --dtype bfloat16 --batch-size 64)

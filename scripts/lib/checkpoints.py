@@ -1,4 +1,5 @@
-"""What a fine-tuning has to know of a checkpoint before it starts: architecture, dictionary, lengths."""
+"""What has to be known of a pre-training: its dictionary, dict.txt with a symbol and its count per line; its
+checkpoint's architecture and lengths."""
 
 from __future__ import annotations
 
@@ -6,10 +7,16 @@ import argparse
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lib.command_line import Flags, UserError
-from lib.dictionaries import read_dictionary
 
+if TYPE_CHECKING:
+    from fairseq.data import Dictionary
+
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's ids 0 to 3, which a dict.txt does not list
+MASK = "<mask>"
+HINT = "give the dict.txt of the pre-training, or its folder"
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
 FINETUNING_TASKS = (
     "glue",
@@ -100,6 +107,29 @@ def _model_flags(arch: str, model) -> Flags:
     return flags
 
 
+def dictionary_file(path: Path) -> Path:
+    """``path`` itself, or the dict.txt in it if it is a folder."""
+    return path / "dict.txt" if path.is_dir() else path
+
+
+def read_dictionary(path: Path) -> Dictionary:
+    """fairseq's Dictionary of a dict.txt, or of a folder with one.
+
+    Raises:
+        UserError: if it does not exist, is empty, or has a line that is not a new symbol and its count.
+    """
+    from fairseq.data import Dictionary
+
+    path = dictionary_file(path)
+    try:
+        dictionary = Dictionary.load(str(path))
+    except Exception as error:  # of invalid UTF-8 fairseq raises Exception itself
+        raise UserError(f"{path} is not a dict.txt of fairseq ({error}): {HINT}") from error
+    if len(dictionary) == len(SPECIAL):
+        raise UserError(f"{path} is empty: {HINT}")
+    return dictionary
+
+
 def symbols_of(dictionary: Path) -> list[str]:
     """The symbols of a dict.txt as the tasks have them: special ones first, and one ``<mask>``, last.
 
@@ -107,7 +137,7 @@ def symbols_of(dictionary: Path) -> list[str]:
         UserError: if it is not one of fairseq.
     """
     symbols = read_dictionary(dictionary).symbols
-    return [*(symbol for symbol in symbols if symbol != "<mask>"), "<mask>"]
+    return [*(symbol for symbol in symbols if symbol != MASK), MASK]
 
 
 def check_dictionary(pretrained: Pretrained, dictionary: Path, hint: str) -> None:
@@ -117,15 +147,10 @@ def check_dictionary(pretrained: Pretrained, dictionary: Path, hint: str) -> Non
         hint: the end of the message, what to do if they differ.
     """
     found = symbols_of(dictionary)
-    if len(found) != pretrained.entries:
+    theirs = symbols_of(pretrained.dictionary) if pretrained.dictionary else found
+    if len(found) != pretrained.entries or found != theirs:
+        others = "others" if len(found) == pretrained.entries else f"{pretrained.entries:,}"
         raise UserError(
             f"{dictionary} has {len(found):,} entries (with <mask>), the dictionary of the checkpoint "
-            f"{pretrained.path} {pretrained.entries:,}: {hint}"
+            f"{pretrained.path} {others}: {hint}"
         )
-    theirs = symbols_of(pretrained.dictionary) if pretrained.dictionary else found
-    for ours, other in zip(found, theirs, strict=True):
-        if ours != other:
-            raise UserError(
-                f"{dictionary} has {ours!r} where {pretrained.dictionary}, that of the checkpoint, has "
-                f"{other!r}, though both are as long: {hint}"
-            )

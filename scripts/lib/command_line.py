@@ -61,17 +61,10 @@ def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[
     return convert
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))
-
-
 positive = _checked(int, lambda n: n >= 1, "a whole number, 1 or more")
 count = _checked(int, lambda n: n >= 0, "a whole number, 0 or more")
 share = _checked(float, lambda p: 0 < p < 1, "a share between 0 and 1, such as 0.15")
 ratio = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")
-seeds = _checked(
-    _numbers, lambda n: min(n) >= 0 and len(set(n)) == len(n), "different whole numbers, such as 1,2,3"
-)
 
 
 class Flags(dict[str, tuple[str, ...]]):

@@ -36,7 +36,13 @@ class Cost:
             V: entries of the dictionary, <mask> included.
             T: [samples] tokens of each, before expansion.
         """
-        layers, d, ffn, heads = encoder_sizes(flags)
+        from fs_plugins.models import architectures  # takes seconds
+
+        arch = flags.value("--arch") or ""
+        size = next((part for part in ("large", "smiles", "tiny") if part in arch), "base")
+        names = [f"--encoder-{what}" for what in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")]
+        sizes = zip(names, getattr(architectures, size.upper()), strict=True)
+        layers, d, ffn, heads = (flags.whole(*both) for both in sizes)
         exlm, copies = "--ext-state-num" in flags, flags.whole("--repeat-times", 1)
         k, p = flags.whole("--ext-state-num", 1), flags.proportion("--mask-prob")
         first = int(flags.value("--expand-from-layer") or 0)  # layers before the expansion
@@ -60,16 +66,6 @@ class Cost:
         self.flops = float(np.mean(3 * 2 * products))
 
 
-def encoder_sizes(flags: Flags) -> list[int]:
-    """Layers, hidden size, feed-forward size and heads, the architecture's where no flag gives them."""
-    from fs_plugins.models import architectures  # takes seconds
-
-    arch = flags.value("--arch") or ""
-    size = next((part for part in ("large", "smiles", "tiny") if part in arch), "base")
-    names = [f"--encoder-{what}" for what in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")]
-    return [flags.whole(*both) for both in zip(names, getattr(architectures, size.upper()), strict=True)]
-
-
 def lengths(data: str, flags: Flags) -> np.ndarray:
     """Tokens of the samples, with their ``<s>``: those of the training set where each sentence is a sample
     (--sample-break-mode eos), else one sample of --tokens-per-sample.
@@ -89,14 +85,9 @@ def lengths(data: str, flags: Flags) -> np.ndarray:
     return found[found <= longest]
 
 
-def dictionary_of(data: str) -> Path:
-    """The dict.txt of the first of the folders, joined by ':'."""
-    return Path(data.split(":")[0], "dict.txt")
-
-
 def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
     """(the cost, the samples' lengths, samples of an update) of a call of fairseq-train."""
-    dictionary, T = dictionary_of(data), lengths(data, flags)
+    dictionary, T = Path(data.split(":")[0], "dict.txt"), lengths(data, flags)
     V = SMILES_ENTRIES if "smiles" in (flags.value("--arch") or "") else TEXT_ENTRIES
     if dictionary.is_file():
         from fairseq.data import Dictionary  # takes seconds
@@ -130,13 +121,12 @@ def cost_text(data: str, flags: Flags, card: str) -> str:
     flops = cost.flops * samples * updates
     hours = flops / (CARDS[card] * 1e12 * UTILIZATION * workers) / 3600
     before, after = samples * T.mean(), samples * cost.tokens.mean()
-    assumed, dictionary = [], dictionary_of(data)
-    if not dictionary.is_file():
-        assumed = [f"assumed           the paper's dictionary: {dictionary} does not exist"]
+    dictionary = Path(data.split(":")[0], "dict.txt")
+    assumed = f"assumed           the paper's dictionary: {dictionary} does not exist"
     return "\n".join(
         [
             f"parameters        {cost.parameters:,}",
-            *assumed,
+            *([] if dictionary.is_file() else [assumed]),
             f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
             f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
             f"FLOPs             {flops:.3g}",

@@ -14,7 +14,6 @@ and refuses to continue with other settings or inputs. ``lock`` is held while a 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import importlib.metadata
@@ -36,7 +35,6 @@ MANIFEST = "manifest.json"
 RESULT = "result.json"
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -45,7 +43,7 @@ def atomic(path: Path, mode: str = "w") -> Iterator[IO]:
     complete and on the disk; if anything fails, whatever had that name stays as it was.
 
     Raises:
-        UserError: if the disk is full or cannot be written to.
+        UserError: if it cannot be written.
     """
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -56,23 +54,13 @@ def atomic(path: Path, mode: str = "w") -> Iterator[IO]:
             os.fsync(file.fileno())
         os.replace(fresh, path)
     except OSError as error:
-        raise explained(error, path) from error
+        raise UserError(
+            f"cannot write {path} ({error.strerror or error}): free some space or choose another folder, and "
+            "rerun the same command; no incomplete file was kept"
+        ) from error
     finally:
         with contextlib.suppress(OSError):  # a file system that cannot be written to holds no leftover either
             fresh.unlink(missing_ok=True)
-
-
-def explained(error: OSError, path: Path) -> UserError:
-    """The system's error on writing a file, with the way out."""
-    if error.errno in NO_SPACE:
-        return UserError(
-            f"no space left on the disk of {path.parent} ({error.strerror}): free some space and rerun the "
-            "same command to resume; no incomplete file was kept"
-        )
-    return UserError(
-        f"cannot write {path} ({error.strerror or error}): choose another folder, or correct that and rerun "
-        "the same command; no incomplete file was kept"
-    )
 
 
 def write_json(path: Path, content) -> None:
@@ -118,32 +106,25 @@ def lock(folder: Path) -> int:
     Raises:
         UserError: if the folder cannot be made or written to, or another run holds it.
     """
+    deadline = time.monotonic() + PATIENCE
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise UserError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"kill {os.getpid()} on {os.uname().nodename}".encode(), 0)
-            return descriptor
-        except BlockingIOError:
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"kill {os.getpid()} on {os.uname().nodename}".encode(), 0)
+                return descriptor
             if time.monotonic() > deadline:
                 stop = os.pread(descriptor, 300, 0).decode(errors="replace") or "its process is unknown"
                 os.close(descriptor)
-                raise UserError(
-                    f"another run is at work in {folder}: wait for it, or stop it ({stop})"
-                ) from None
+                raise UserError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
             time.sleep(0.1)
-        except OSError as error:  # some network drives
-            os.close(descriptor)
-            raise UserError(
-                f"the drive of {folder} does not support locks ({error.strerror}): choose a folder on "
-                "another drive"
-            ) from error
+    except OSError as error:  # some network drives do not lock
+        raise UserError(
+            f"cannot write to {folder} or lock it ({error.strerror}): choose another folder"
+        ) from error
 
 
 @contextmanager

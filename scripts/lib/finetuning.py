@@ -182,16 +182,12 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
             f"--window-tokens {window} is more than the checkpoint's {pretrained.max_positions} positions"
         )
     flags = pretrained.flags | positions(pretrained, window) | flags
-    return Training(args, str(data), flags, inputs={"data": files}), labelled_windows(data, flags)
-
-
-def labelled_windows(data: Path, flags: Flags) -> int:
-    """Windows of the training set that are trained on."""
-    from fs_plugins.data.squad import load_split
+    from fs_plugins.data.squad import load_split  # takes seconds
     from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
 
     windows = make_windows(load_split(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
-    return int((windows.labels[:, 0] != NO_LABEL).sum())
+    trained_on = int((windows.labels[:, 0] != NO_LABEL).sum())
+    return Training(args, str(data), flags, inputs={"data": files}), trained_on
 
 
 def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
@@ -201,7 +197,6 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
     from fs_plugins.data.property_info import FILE, read_folder  # takes seconds
 
     about = read_folder(data)
-    check_labels(data, about)
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
     metric = "rmse" if about["kind"] == "regression" else "auc --maximize-best-checkpoint-metric"
     training = Training(
@@ -217,20 +212,6 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
             f"{args.task}"
         )
     return training, about["sizes"]["train"]["molecules"]
-
-
-def check_labels(data: Path, about: dict) -> None:
-    """Raises UserError if nothing can be learned from a set, or no best epoch be chosen."""
-    import numpy as np
-
-    from fs_plugins.data.property_info import one_class_only
-
-    for split in ("train", "valid"):
-        labels = np.load(data / f"{split}.labels.npy")
-        regression = about["kind"] == "regression"
-        if (np.isnan(labels).all(0) if regression else one_class_only(labels)).all():
-            what = "labels" if regression else "labels of both classes"
-            raise UserError(f"no property has {what} in {split} of {data}: split it otherwise")
 
 
 @script

@@ -23,12 +23,14 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
 from lib.files import ROOT, claim, locked, sha256
 
 LOG = "train.log"
+LINUX, PR_SET_PDEATHSIG = sys.platform == "linux", 1
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
 PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
@@ -207,7 +209,8 @@ def run(command: list[str], log: Path, lock: int | None) -> int:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             pass_fds=[lock],
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+            # nobody would log what a training does whose launcher was killed
+            preexec_fn=partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGTERM) if LINUX else None,
         )
         before = [
             signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
@@ -223,11 +226,6 @@ def run(command: list[str], log: Path, lock: int | None) -> int:
     if status == -signal.SIGINT:  # after Python's traceback
         print(f"interrupted: rerun the same command to resume; the log is {log}", file=sys.stderr)
     return status if status >= 0 else 128 - status
-
-
-def _end_with_parent() -> None:
-    """Nobody would log what a training does whose launcher was killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def devices(

@@ -14,7 +14,6 @@ its shell: trainings never write into the folders of the next one's.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import itertools
@@ -92,10 +91,8 @@ def main() -> int:
     add("--gpus", type=count, default=1, metavar="N")
     add("--jobs-per-gpu", type=positive, default=1, metavar="J")
     add("--log", type=Path, metavar="FILE")
-    add("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    add("command", nargs="+", metavar="-- COMMAND")
     args = parser.parse_args()
-    if not (command := args.command[args.command[:1] == ["--"] :]):
-        parser.error("give a command after --")
     gpus = visible_gpus() if args.gpus else []
     if len(gpus) < args.gpus:
         raise UserError(f"--gpus {args.gpus}: this job sees {len(gpus)} GPUs; see `nvidia-smi -L`")
@@ -103,7 +100,7 @@ def main() -> int:
         args.log.parent.mkdir(parents=True, exist_ok=True)
     held = take(gpus, args.gpus, args.jobs_per_gpu)
     with args.log.open("ab") if args.log else contextlib.nullcontext() as output:
-        status = run(command, output, {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)})
+        status = run(args.command, output, {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)})
     if status and args.log:
         lines = args.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         print(f"failed with exit status {status}; the end of {args.log}:", file=sys.stderr)

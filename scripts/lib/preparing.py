@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lib.command_line import UserError
-from lib.files import NO_SPACE, explained
 
 BUFFER_BYTES = 1 << 18
 
@@ -97,10 +96,6 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError):
             target.rmdir()  # empty, see above
         partial.replace(target)
-    except OSError as error:
-        if error.errno in NO_SPACE:
-            raise explained(error, target) from error
-        raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

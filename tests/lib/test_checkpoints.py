@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lib.checkpoints import EMBEDDINGS, check_dictionary, read_checkpoint, symbols_of
+from lib.checkpoints import EMBEDDINGS, check_dictionary, read_checkpoint, read_dictionary, symbols_of
 from lib.command_line import UserError
 
 
@@ -42,7 +42,7 @@ def test_dictionaries_that_are_not_the_checkpoints(saved_checkpoint, tmp_path):
     check_dictionary(found, dictionary(tmp_path / "d", "a 5\nb 4\nc 3\n"), "...")
     with pytest.raises(UserError, match=r"d has 9 entries .*model.pt 8: take its own"):
         check_dictionary(found, dictionary(tmp_path / "d", "a 1\nb 1\nc 1\nd 1\n"), "take its own")
-    with pytest.raises(UserError, match=r"d has 'c' where .*dict.txt, .* has 'b'.*: take its own"):
+    with pytest.raises(UserError, match=r"d has 8 entries .*model.pt others: take its own"):
         check_dictionary(found, dictionary(tmp_path / "d", "a 1\nc 1\nb 1\n"), "take its own")
     with pytest.raises(UserError, match="d is not a dict.txt of fairseq"):
         check_dictionary(found, dictionary(tmp_path / "d", "a 1\nno count\n"), "...")
@@ -71,3 +71,20 @@ def test_what_is_no_checkpoint_of_ours(saved_checkpoint, tmp_path):
     assert "it has no encoder.sentence_encoder.embed_tokens.weight" in refusal(other)
     torch.save([1], tmp_path / "list.pt")
     assert "list.pt is not a checkpoint of fairseq-train" in refusal(tmp_path / "list.pt")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"the 5\nand\n", "dict.txt is not a dict.txt of fairseq .*format.*and"),
+        (b"the 5\nthe 4\n", "Duplicate word .*'the'"),
+        (b"\xff 5\n", "Incorrect encoding"),
+        (b"", "dict.txt is empty: give the dict.txt of the pre-training, or its folder"),
+        (None, "No such file .*: give the dict.txt of the pre-training"),
+    ],
+)
+def test_a_dictionary_that_cannot_be_read(content, message, tmp_path):
+    if content is not None:
+        (tmp_path / "dict.txt").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read_dictionary(tmp_path / "dict.txt")

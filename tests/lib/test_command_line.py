@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from lib.command_line import Flags, UserError, argument_parser, count, positive, script, seeds, share
+from lib.command_line import Flags, UserError, argument_parser, count, positive, script, share
 
 
 def test_statuses(capsys):
@@ -29,7 +29,6 @@ def test_statuses(capsys):
         (positive, {"1": 1, "20": 20}, ["0", "-1", "1.5", "", "x", "nan"]),
         (count, {"0": 0, "7": 7}, ["-1", "1.5", ""]),
         (share, {"0.5": 0.5, "1e-9": 1e-9}, ["0", "1", "1.5", "nan", "x"]),
-        (seeds, {"1,2": (1, 2), "7": (7,)}, ["1,1", "-1", "1 2", "", "one"]),
     ],
 )
 def test_types(kind, good, bad):

@@ -27,20 +27,12 @@ def test_a_file_gets_its_name_when_it_is_complete(mode, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        (errno.ENOSPC, "no space left on the disk of .*: free some space and rerun the same command"),
-        (errno.EDQUOT, "no space left on the disk of .*: free some space and rerun the same command"),
-        (errno.EROFS, r"cannot write .*file \(Read-only file system\): choose another folder"),
-        (errno.EFBIG, r"cannot write .*file \(File too large\): choose another folder"),
-    ],
-)
-def test_what_the_system_refuses(code, message, tmp_path, monkeypatch):
+def test_a_full_disk(tmp_path, monkeypatch):
     def refuse(descriptor):
-        raise OSError(code, os.strerror(code))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", refuse)
+    message = r"cannot write .*file \(No space left on device\): free some space or choose another folder"
     with pytest.raises(UserError, match=message):
         write_lines(tmp_path / "file", ["a"])
     assert list(tmp_path.iterdir()) == []

@@ -58,7 +58,7 @@ def test_folders_that_cannot_be_held(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(files.fcntl, "flock", refuse)
-    with pytest.raises(UserError, match="does not support locks .*: choose a folder on another"):
+    with pytest.raises(UserError, match=r"or lock it \(.*\): choose another folder"):
         files.lock(tmp_path)
 
 
@@ -131,9 +131,6 @@ def test_a_new_folder_replaces_its_own_only(tmp_path):
 
 
 def test_a_new_folder_on_a_full_disk(tmp_path):
-    message = "no space left on the disk of"
-    with pytest.raises(UserError, match=message), new_folder(tmp_path / "out"):
+    with pytest.raises(OSError, match="No space left"), new_folder(tmp_path / "out"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with pytest.raises(PermissionError), new_folder(tmp_path / "out"):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "input.txt")
     assert list(tmp_path.iterdir()) == []

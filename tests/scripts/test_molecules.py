@@ -1,7 +1,6 @@
 """Molecules in, rows out: no row is lost, and what is written is named."""
 
 import argparse
-from collections import Counter
 
 import molecules
 import pytest
@@ -32,14 +31,10 @@ def test_where_results_go(tmp_path):
 
 def test_results_are_counted(tmp_path):
     def summary(*found):
-        counts = Counter()
-        results = molecules.results_of(
-            lambda smiles: (next(smiles) and one for one in found), iter("ABC"), counts
-        )
-        assert [smiles for smiles, *_ in results] == ["A", "B", "C"]
-        return molecules.summary(counts, tmp_path)
+        output = tmp_path / "a.csv"
+        return molecules.summary(molecules.predict(output, zip("ABC", found, strict=True), ["p"]), output)
 
-    assert summary((1.0, ""), (None, "not a SMILES"), (2.0, "unknown tokens")).endswith(
+    assert summary(([1.0], ""), (None, "not a SMILES"), ([2.0], "unknown tokens")).endswith(
         "3 molecules, 1 of them could not be read (empty rows, with the reason)"
     )
     with pytest.raises(UserError, match="none of 3 molecules could be read: see the remarks in"):

@@ -82,14 +82,22 @@ def test_the_split_is_by_document_and_by_its_content_only(bpe, tmp_path):
 
 
 def test_a_document_longer_than_a_block(bpe, tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "PIECE_BYTES", 100)
+    """The longest are cut."""
+    monkeypatch.setattr(corpus, "MOST_BYTES", 600)
     monkeypatch.setattr(binarise, "BLOCK_BYTES", 150)
     long = [f"Line {i} of the long one." for i in range(50)]
     source = write_file(tmp_path / "a.txt", "short one\n\n" + "\n".join(long) + "\n\nlast one\n")
-    pieces = list(corpus.pieces_of(source, {source: "paragraphs"}))
-    assert len(pieces) > 10 and len({piece.key for piece in pieces}) == 3
     output = prepare(tmp_path / "out", bpe, "--train", source, "--valid", write_file(tmp_path / "v", "v"))
-    assert sentences(output, "train", bpe) == ["short one", "", *long, "", "last one", ""]
+    assert sentences(output, "train", bpe) == [
+        "short one",
+        "",
+        *long[:26],
+        "",
+        *long[26:],
+        "",
+        "last one",
+        "",
+    ]
 
 
 def test_what_cannot_be_read_is_listed_and_costs_nothing_else(bpe, tmp_path):

@@ -13,7 +13,9 @@ All of these are the same, byte for byte, for any number of workers and interrup
 
 from __future__ import annotations
 
+import argparse
 import csv
+import os
 import pickle
 import shutil
 import sys
@@ -26,9 +28,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lib.command_line import UserError
-from lib.dictionaries import read_dictionary
-from lib.files import NO_SPACE, atomic, claim, explained, locked, write_json
+from lib.checkpoints import read_dictionary
+from lib.command_line import UserError, positive, share
+from lib.files import atomic, claim, locked, write_json
 from lib.preparing import check_absent, write_dataset
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from tqdm import tqdm
@@ -89,11 +91,9 @@ def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[P
         claim(partial, settings, inputs, sys.argv, (DONE,))
         try:
             yield partial
-        except BaseException as error:
+        except BaseException:
             if not any(partial.glob(DONE)):
                 shutil.rmtree(partial)
-            if isinstance(error, OSError) and error.errno in NO_SPACE:
-                raise explained(error, output) from error
             raise
         (partial / "lock").unlink()
         partial.replace(output)
@@ -255,3 +255,35 @@ def _dictionary_of(symbols: Counter):
         if symbol not in dictionary:  # </s> and its like are there from the start
             dictionary.add_symbol(symbol, n=count)
     return dictionary
+
+
+def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
+    """--train, --valid, --valid-share and --workers.
+
+    Args:
+        what: is trained on, for the help.
+    """
+    # those that this process may use, if the system tells (Linux)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    add = parser.add_argument
+    add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help=f"{what} to validate on")
+    about = "without --valid: the share of --train to validate on, by hash (default: %(default)s)"
+    add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
+    add = parser.add_argument
+    add("--workers", type=positive, default=cores, metavar="N", help="(default: %(default)s)")
+
+
+def show_result(result: dict, output: Path, what: str) -> None:
+    """What a preparation came to.
+
+    Args:
+        result: of ``binarise``.
+        what: a sentence is.
+    """
+    for split in ("train", "valid"):
+        print(f"{split}: {result[split]['sentences']:,} {what}, {result[split]['tokens']:,} tokens")
+    total = sum(result["rejected"].values())
+    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
+    print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from lib.checkpoints import MASK, SPECIAL, dictionary_file, read_dictionary
 from lib.command_line import UserError
-from lib.dictionaries import MASK, SPECIAL, read_dictionary
 
-from fs_plugins.data.text_codecs import HfTokenizer
+from fs_plugins.data.text_codecs import HfTokenizer, read_bpe
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
 BLANKS = "Ġ▁"  # a space in byte-level BPEs and in sentencepiece
@@ -118,3 +119,25 @@ def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:
     piece = text[begin:end]
     begin += len(piece) - len(piece.lstrip())
     return begin, begin + len(piece.strip())
+
+
+def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
+    """The BPE and the dictionary of a pre-training, for text to fine-tune on; see ``encoder_of``."""
+    add = parser.add_mutually_exclusive_group(required=True).add_argument
+    add("--data", type=Path, metavar="DIR", help="the pre-training's data: its dict.txt and BPE")
+    add("--dictionary", type=Path, metavar="FILE", help="the pre-training's dict.txt, instead of --data")
+    add = parser.add_argument
+    add("--bpe", nargs="+", metavar="FILE", help="encoder.json vocab.bpe, tokenizer.json, or their folder")
+    add("--allow-unknown", action="store_true", help="replace tokens missing from the dictionary by <unk>")
+
+
+def encoder_of(args: argparse.Namespace) -> TextEncoder:
+    """The encoder that the arguments ask for.
+
+    Raises:
+        UserError: if they say too little or too much, or do not fit together.
+    """
+    if (args.bpe is None) != (args.dictionary is None):
+        raise UserError("--dictionary needs --bpe, the BPE that it was made with; --data has both")
+    bpe, dictionary = read_bpe(*(args.bpe or [args.data])), dictionary_file(args.dictionary or args.data)
+    return TextEncoder(bpe, dictionary, args.allow_unknown)

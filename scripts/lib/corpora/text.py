@@ -8,8 +8,8 @@ books         one document per file; paragraphs are lines, or what is between em
 A sentence, in fairseq's terms, is a paragraph with ``</s>``; an empty one (``</s>`` alone) follows each
 document, which --sample-break-mode complete_doc takes for its end.
 
-Reading (``pieces_of``) only finds where documents begin and end; ``TextBlockEncoder`` decodes, cleans and
-tokenises. A long document comes in several pieces, so that memory does not depend on a document's length.
+Reading (``documents_of``) only finds where documents begin and end; ``TextBlockEncoder`` decodes, cleans and
+tokenises. A document of more than 16 MB becomes several, so that memory is bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -32,7 +31,8 @@ from lib.preparing import opened
 PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS = "paragraphs", "wikiextractor", "json", "books"
 AUTO = "auto"
 LAYOUTS = (PARAGRAPHS, WIKIEXTRACTOR, JSON, BOOKS)
-PIECE_BYTES = 1 << 19  # a longer document is cut at the end of a line
+MOST_BYTES = 1 << 24  # of a document; a longer one is cut at the end of a line
+HASHED_BYTES = 1 << 19  # of its beginning, which determine its split
 OUTSIDE = "outside <doc> and </doc>"
 COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
 _BOM = b"\xef\xbb\xbf"
@@ -46,27 +46,33 @@ Line = tuple[int, bytes]  # number from 1, content without the line end
 Text = tuple[int, str]
 
 
-class Piece(NamedTuple):
-    """A document, or a part of one that is long.
+class Document(NamedTuple):
+    """A document.
 
     Attributes:
         layout: one of LAYOUTS.
-        key: of the document; it determines the split.
         lines: its lines.
-        first, last: whether this is the document's beginning and end.
         fault: what is wrong with it.
     """
 
     layout: str
-    key: bytes
     lines: list[Line]
-    first: bool
-    last: bool
     fault: str
 
     @property
     def size(self) -> int:
         return sum(len(content) for _, content in self.lines)
+
+    @property
+    def place(self) -> float:
+        """By its content only, in [0, 1): a document gets the same split wherever it is."""
+        digest, size = hashlib.sha256(), 0
+        for _, content in self.lines:
+            digest.update(content + b"\n")
+            size += len(content)
+            if size >= HASHED_BYTES:
+                break
+        return int.from_bytes(digest.digest()[:8], "big") / 2**64
 
 
 def layouts_of(given: Iterable[Path], layout: str = AUTO) -> dict[Path, str]:
@@ -106,30 +112,21 @@ def _detected(path: Path, in_folder: bool) -> str:
     return BOOKS if in_folder else PARAGRAPHS
 
 
-def pieces_of(path: Path, layouts: dict[Path, str]) -> Iterator[Piece]:
+def documents_of(path: Path, layouts: dict[Path, str]) -> Iterator[Document]:
     """The documents of a file.
 
     Raises:
         UserError: if the file turns out to be damaged.
     """
+    layout, held, size = layouts[path], [], 0
     with opened(path) as (file, _):
-        yield from _pieces(layouts[path], _lines(file))
-
-
-def _pieces(layout: str, lines: Iterator[Line]) -> Iterator[Piece]:
-    limit = math.inf if layout == JSON else PIECE_BYTES
-    held, size, key = [], 0, b""
-    for event in _wiki_events(lines) if layout == WIKIEXTRACTOR else _events(layout, lines):
-        last = isinstance(event, str)
-        if not last:
-            held.append(event)
-            size += len(event[1])
-        if (held or key) and (last or size >= limit):
-            first, key = not key, key or _key(held)
-            yield Piece(layout, key, held, first, last, event if last else "")
-            held, size = [], 0
-        if last:
-            key = b""
+        for event in _wiki_events(_lines(file)) if layout == WIKIEXTRACTOR else _events(layout, _lines(file)):
+            if not isinstance(event, str):
+                held.append(event)
+                size += len(event[1])
+            if held and (isinstance(event, str) or (size >= MOST_BYTES and layout != JSON)):
+                yield Document(layout, held, event if isinstance(event, str) else "")
+                held, size = [], 0
 
 
 def _lines(file: BinaryIO) -> Iterator[Line]:
@@ -170,14 +167,6 @@ def _wiki_events(lines: Iterable[Line]) -> Iterator[Line | str]:
         yield "the file ends without </doc> (the text is kept)"
 
 
-def _key(lines: list[Line]) -> bytes:
-    """Of the content only: a document gets the same split wherever it is."""
-    digest = hashlib.sha256()
-    for _, content in lines:
-        digest.update(content + b"\n")
-    return digest.digest()[:16]
-
-
 class TextBlockEncoder:
     """Makes sentences of documents.
 
@@ -194,33 +183,31 @@ class TextBlockEncoder:
         self.encoder, self.valid_files = encoder, valid_files
         self.valid_share, self.max_tokens = valid_share, max_tokens
 
-    def __call__(self, path: Path, pieces: list[Piece]) -> EncodedBlock:
+    def __call__(self, path: Path, documents: list[Document]) -> EncodedBlock:
         """Raises UserError for a token that the dictionary lacks."""
         splits: dict[str, list[list[int]]] = {"train": [], "valid": []}
         rejections: list[Rejection] = []
         counts = Counter(dict.fromkeys(COUNTED, 0))
-        for piece in pieces:
-            hashed = int.from_bytes(piece.key[:8], "big") / 2**64
-            valid = path in self.valid_files or hashed < self.valid_share
-            sentences = splits["valid" if valid else "train"]
-            if piece.fault:
-                number, content = piece.lines[0] if piece.lines else (0, b"")
-                rejections.append(_rejection(number, piece.fault, content))
-                if piece.fault == OUTSIDE:
+        for document in documents:
+            if document.fault:
+                rejections.append(_rejection(*document.lines[0], document.fault))
+                if document.fault == OUTSIDE:
                     continue
-            found, empty = paragraphs_of(piece, rejections)
+            found, empty = paragraphs_of(document, rejections)
+            counts["empty paragraphs"] += empty
+            if not found:
+                counts["empty documents"] += 1
+                continue
+            valid = path in self.valid_files or document.place < self.valid_share
+            sentences = splits["valid" if valid else "train"]
             places = [f"{path}, line {number}" for number, _ in found]
             for ids in self.encoder.encode([text for _, text in found], places):
                 cut = self._cut(ids.tolist())
                 counts["paragraphs cut"] += len(cut) > 1
                 sentences += cut
+            counts["documents"] += 1
             counts["paragraphs"] += len(found)
-            counts["empty paragraphs"] += empty
-            if piece.last and not found and piece.first:
-                counts["empty documents"] += 1
-            elif piece.last:
-                counts["documents"] += 1
-                sentences += self._cut([])
+            sentences.append([self.encoder.eos])
         return EncodedBlock(splits, rejections, counts=dict(counts))
 
     def _cut(self, ids: list[int]) -> list[list[int]]:
@@ -228,22 +215,22 @@ class TextBlockEncoder:
         return [[*ids[i : i + limit], self.encoder.eos] for i in range(0, size, limit)]
 
 
-def paragraphs_of(piece: Piece, rejections: list[Rejection]) -> tuple[list[Text], int]:
+def paragraphs_of(document: Document, rejections: list[Rejection]) -> tuple[list[Text], int]:
     """(line number, clean text) of each paragraph, and how many were empty; the unreadable is rejected."""
     texts: list[Text] = []
-    for number, content in piece.lines:
+    for number, content in document.lines:
         try:
             texts.append((number, content.decode("utf-8")))
         except UnicodeDecodeError as error:
             reason = f"invalid UTF-8: {error.reason} at byte {error.start}"
-            rejections.append(_rejection(number, reason, content))
-    if piece.layout == JSON:
+            rejections.append(_rejection(number, content, reason))
+    if document.layout == JSON:
         texts = [text for line in texts for text in _of_json(*line, rejections)]
-    elif piece.layout == WIKIEXTRACTOR and piece.first:
+    elif document.layout == WIKIEXTRACTOR:
         texts = _without_title(texts)
-    elif piece.layout == BOOKS:
+    elif document.layout == BOOKS:
         texts = _joined(texts)
-    markup = piece.layout in (JSON, WIKIEXTRACTOR)
+    markup = document.layout in (JSON, WIKIEXTRACTOR)
     cleaned = [(number, clean(text, markup)) for number, text in texts]
     found = [line for line in cleaned if line[1]]
     blank = sum(not text.strip() for _, text in texts)  # lines between paragraphs are not lost ones
@@ -262,7 +249,7 @@ def clean(text: str, markup: bool = False) -> str:
     return " ".join(_INVISIBLE.sub("", text).split())
 
 
-def _rejection(number: int, reason: str, content: bytes | str) -> Rejection:
+def _rejection(number: int, content: bytes | str, reason: str) -> Rejection:
     content = content[:200]
     shown = content if isinstance(content, str) else content.decode("utf-8", errors="backslashreplace")
     return Rejection(str(number), reason, shown)
@@ -277,7 +264,7 @@ def _of_json(number: int, line: str, rejections: list[Rejection]) -> list[Text]:
             raise TypeError('"text" is not a string')
     except (ValueError, TypeError, KeyError) as error:
         fault = 'no "text"' if isinstance(error, KeyError) else str(error)
-        rejections.append(_rejection(number, f"not a document in JSON: {fault}", line))
+        rejections.append(_rejection(number, line, f"not a document in JSON: {fault}"))
         return []
     title, lines = document.get("title"), text.split("\n")
     if isinstance(title, str) and lines[0].strip() == title.strip():
@@ -285,13 +272,13 @@ def _of_json(number: int, line: str, rejections: list[Rejection]) -> list[Text]:
     for one in lines:
         if half := _SURROGATE.search(one):
             reason = f"half a character: \\u{ord(half[0]):x} without its other half"
-            rejections.append(_rejection(number, reason, one))
+            rejections.append(_rejection(number, one, reason))
     return [(number, one) for one in lines if not _SURROGATE.search(one)]
 
 
 def _without_title(lines: list[Text]) -> list[Text]:
     """Without the line of <doc ...>, and without the title that it names."""
-    if not lines:
+    if not lines or not lines[0][1].startswith("<doc "):  # the rest of a long document
         return lines
     (_, head), *rest = lines
     title = re.search(r'\btitle="(.*)">', head)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from lib.checkpoints import SPECIAL
 from lib.command_line import UserError, argument_parser, script
-from lib.dictionaries import SPECIAL
 from lib.files import MANIFEST, atomic, read_json, write_lines, write_result
 from lib.glue.tasks import SCORES, Task, task_named
 

@@ -11,7 +11,6 @@ writes
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
 import sys
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from lib.command_line import argument_parser, script
 from lib.files import atomic, write_result
 
@@ -64,14 +64,11 @@ def metrics_of(predictions: np.ndarray, labels: np.ndarray, info: PropertyInfo) 
 
 def write_predictions(path: Path, split: Split, shown: np.ndarray, names: tuple[str, ...]) -> None:
     """An empty cell is a missing label."""
+    columns = {"line": split.lines, "smiles": split.smiles}
+    for name, values, truths in zip(names, shown.T, split.labels.T, strict=True):
+        columns |= {name: values, f"{name} (label)": truths}
     with atomic(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["line", "smiles", *(f"{n}{end}" for n in names for end in ("", " (label)"))])
-        for line, smiles, values, truths in zip(split.lines, split.smiles, shown, split.labels, strict=True):
-            cells = []
-            for value, truth in zip(values, truths, strict=True):
-                cells += [f"{value:.6g}", "" if math.isnan(truth) else f"{truth:g}"]
-            writer.writerow([line, smiles, *cells])
+        pd.DataFrame(columns).to_csv(file, index=False, float_format="%.6g")
 
 
 def write_results(

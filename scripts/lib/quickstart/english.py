@@ -65,14 +65,14 @@ def documents(library: Path) -> Iterator[list[str]]:
     for path in sorted(library.rglob("*.py")):
         if SKIPPED_FOLDERS.isdisjoint(path.relative_to(library).parts):
             for document in texts(path):
-                found = {_key(one): one for text in document for one in paragraphs(text)}
+                # the same for paragraphs that differ in case and numbers only
+                found = {
+                    re.sub(r"[\W\d_]+", " ", one).strip().lower(): one
+                    for text in document
+                    for one in paragraphs(text)
+                }
                 yield [paragraph for key, paragraph in found.items() if key not in seen]
                 seen |= found.keys()
-
-
-def _key(paragraph: str) -> str:
-    """The same for paragraphs that differ in case and numbers only."""
-    return re.sub(r"[\W\d_]+", " ", paragraph).strip().lower()
 
 
 @script

@@ -8,9 +8,8 @@ import math
 import pandas as pd
 from lib import figures
 from lib.files import MANIFEST
-from lib.report import frame
 from lib.report.page import Page
-from lib.report.study import NUMBERS, Study, add_curves
+from lib.report.study import NUMBERS, Study, add_curves, read
 from lib.study.runs import Target
 from lib.tables import Value, difference, over_seeds, text
 
@@ -25,7 +24,7 @@ def wide(study: Study, target: Target) -> pd.DataFrame:
         found = {key: study.last(run, key).set_index("seed")["value"] for key in (*first, *COLUMNS)}
         part = pd.DataFrame(found).rename_axis("seed").reset_index()
         folders = study.last(run, "updates").set_index("seed")["folder"]
-        commits = {seed: frame.read(path / MANIFEST, []).get("commit") for seed, path in folders.items()}
+        commits = {seed: read(path / MANIFEST, []).get("commit") for seed, path in folders.items()}
         part = part.assign(commit=part["seed"].map(commits), name=run.name, label=run.label, p=run.p, k=run.k)
         parts.append(part)
     data = pd.concat(parts, ignore_index=True)

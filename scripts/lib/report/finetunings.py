@@ -2,18 +2,71 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from pathlib import Path
 
 import pandas as pd
 from lib.command_line import UserError
-from lib.files import CONFIGS
-from lib.glue.tasks import points_of
-from lib.moleculenet.datasets import KNOWN
-from lib.report import frame
+from lib.files import CONFIGS, RESULT
+from lib.glue.tasks import TASKS, Point, points_of
+from lib.moleculenet.reading import KNOWN
 from lib.report.page import Page
+from lib.report.study import DAMAGED, HALVES, read
 from lib.study.runs import targets
 from lib.tables import over_seeds, text
+
+COLUMNS = ("model", "path", "table", "task", "seed", "expected")
+COLUMNS += ("point", "score", "from_mnli", "whole")  # of table 3
+COLUMNS += ("split", "test", "unreadable")  # of molecules; a hash of the test set
+SQUAD, QUESTIONS = {"exact": "EM", "f1": "F1"}, 11_873  # of SQuAD 2.0's development set
+
+
+def title(task: str) -> str:
+    """The paper's name of a set of MoleculeNet; all others as they are."""
+    return KNOWN[task].title if task in KNOWN else task
+
+
+def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
+    """A row for each fine-tuning or baseline below a model's folder, with COLUMNS.
+
+    Its numbers are in more columns, which are named as the paper's tables name them, such as ``MNLI-m``,
+    ``F1`` or ``BBBP``; in percent, but of a regression.
+    """
+    rows = []
+    for path in sorted(folder.rglob(RESULT)):
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            about = {"model": name, "path": path, "task": content["task"], "seed": int(content["seed"])}
+            rows.append({**about, **(_molecules if "kind" in content else _texts)(content)})
+        except DAMAGED as error:
+            problems.append(f"{path} is damaged: {error!r}")
+    columns = dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])
+    return pd.DataFrame(rows, columns=list(columns))
+
+
+def _texts(content: dict) -> dict:
+    """Of GLUE or SQuAD."""
+    task, metrics, manifest = content["task"], content["metrics"], content["manifest"]
+    point = Point(**{key: str(value) for key, value in manifest["settings"]["point"].items()}).key
+    found = {"table": "table3", "point": point, "score": float(metrics["valid"][content["metric"]])}
+    found["from_mnli"] = bool(manifest["inputs"].get("init_from"))
+    if task not in TASKS:
+        found["whole"] = metrics["valid"].get("total") == QUESTIONS
+        return found | {column: metrics["valid"][metric] for metric, column in SQUAD.items()}
+    rows, one = content["rows"], TASKS[task]
+    found["whole"] = all(rows[split] == one.official[split] for split in ("train", *one.valid_splits))
+    columns = HALVES if task == "MNLI" else {"valid": task}
+    return found | {column: 100 * metrics[split][one.metric] for split, column in columns.items()}
+
+
+def _molecules(content: dict) -> dict:
+    """Of MoleculeNet; a metric that cannot be computed is null."""
+    test, regression = content["metrics"]["test"], content["kind"] == "regression"
+    found = {"table": "regressions" if regression else "table1", "point": "", "test": test.get("rows_sha256")}
+    found |= {"split": content.get("split", {}).get("kind"), "unreadable": test.get("unreadable", 0)}
+    score = test[content["metric"]]
+    return found | {title(content["task"]): score if regression or score is None else 100 * score}
 
 
 def chosen(results: pd.DataFrame) -> pd.DataFrame:
@@ -41,18 +94,42 @@ def chosen(results: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts)
 
 
+def add_tables(
+    page: Page, models: list[tuple[str, Path, int]], grid: list | None, problems: list[str]
+) -> None:
+    """Tables 1 and 3, and one of regressions, as far as there are results.
+
+    Args:
+        models: name, folder and how many seeds are expected of each; 0 for a folder of results by hand.
+        grid: table 3's settings ``grid`` and ``only``, if they are known.
+
+    Raises:
+        UserError: if a folder holds no results, or two are of one model, task and seed.
+    """
+    found = []
+    for name, path, expected in models:
+        found.append(finetunings(name, path, problems).assign(expected=expected))
+        if found[-1].empty and not (expected or problems):
+            raise UserError(
+                f"{path} holds no results: give a folder of the workflow, or one with the result.json of "
+                "fine-tunings"
+            )
+    for table, part in pd.concat(found, ignore_index=True).groupby("table") if found else ():
+        add_table(page, table, part, grid)
+
+
 def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = None) -> None:
     """Table 1, a table of regressions like it, or table 3: a row a model.
 
     Args:
-        every: the results, of lib.report.frame.finetunings, with ``expected`` seeds, 0 if that is not known.
-        grid: table 3's settings ``grid`` and ``only``, if they are known.
+        every: the results, of :func:`finetunings`, with ``expected`` seeds.
+        grid: as of :func:`add_tables`.
     """
     results, of_table3 = chosen(every), name == "table3"
     theirs = pd.DataFrame()
     if name != "regressions":
-        theirs = pd.read_csv(CONFIGS / "paper" / f"{name}.csv", index_col="model").rename(columns=frame.title)
-    own = [] if of_table3 else sorted({frame.title(task) for task in results["task"]} - {*theirs})
+        theirs = pd.read_csv(CONFIGS / "paper" / f"{name}.csv", index_col="model").rename(columns=title)
+    own = [] if of_table3 else sorted({title(task) for task in results["task"]} - {*theirs})
     order, averaged = [*theirs, *own], [one for one in theirs if one not in ("MEAN", "MNLI-mm", "EM", "F1")]
     rows = [[model, *(text(row.get(one)) or "-" for one in order)] for model, row in theirs.iterrows()]
     for model, part in results.groupby("model", sort=False):
@@ -108,9 +185,9 @@ def add_table9(page: Page, folders: dict[str, str], problems: list[str]) -> None
     """
     rows = []
     for one in pd.read_csv(CONFIGS / "paper" / "table9.csv").itertuples():
-        row = {"set": frame.title(one.set), "type": one.type, "tasks: paper": f"{one.tasks}"}
+        row = {"set": title(one.set), "type": one.type, "tasks: paper": f"{one.tasks}"}
         row["molecules: paper"] = f"{one.train:,}/{one.valid:,}/{one.test:,}"
-        found = frame.read(Path(folders[one.set], "molecules.json"), problems) if one.set in folders else {}
+        found = read(Path(folders[one.set], "molecules.json"), problems) if one.set in folders else {}
         if found:
             row |= {"tasks: ours": f"{len(found['names'])}", "split: ours": found["split"]["kind"]}
             row["molecules: ours"] = "/".join(f"{size['molecules']:,}" for size in found["sizes"].values())

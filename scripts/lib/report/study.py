@@ -1,7 +1,7 @@
 """The study of [MASK]: each figure, table and comparison as a section of the report.
 
 What a target shows stands in scripts/workflow/targets.csv, where a number is found and how it is written in
-numbers.csv, and the paper's numbers in configs/paper/study.csv.
+numbers.csv, and the paper's numbers in configs/paper/study.csv. What a result is of stands in its file.
 
 study/NAME/lr-RATE/seed-N/{manifest,train,MEASURE}.json, train.log, glue/TASK/table6/seed-N/result.json
 study/NAME/best.json    the best learning rate of a run, and the seed that chose it
@@ -9,19 +9,89 @@ study/NAME/best.json    the best learning rate of a run, and the seed that chose
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 from lib import figures
 from lib.files import CONFIGS
-from lib.report import frame
+from lib.logs import read_log
 from lib.report.page import Page
 from lib.study.results import EXAMPLE, SEEDS, STUDY
-from lib.study.runs import WORKFLOW, Run, Target, targets
+from lib.study.runs import GLUE_TASKS, WORKFLOW, Run, Target, targets
 from lib.tables import Value, over_seeds, text
 
 NUMBERS = {row.number: row for row in pd.read_csv(WORKFLOW / "numbers.csv").itertuples(index=False)}
 PAPER = pd.read_csv(CONFIGS / "paper" / "study.csv", index_col="run")
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
+COLUMNS = ("folder", "name", "rate", "seed", "tuning_seed")
+COLUMNS += ("measure", "metric", "mask_prob", "updates", "value")
+CURVES = ("loss", "accuracy", "ppl")  # of a training's log
+HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}
+
+
+def read(path: Path, problems: list[str]) -> dict:
+    """The content of a JSON file; empty if it does not exist, or is damaged, which is a problem."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    except DAMAGED as error:
+        problems.append(f"{path} is damaged: {error}")
+        return {}
+
+
+def numbers(content, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """(name, number) of all that a result holds; nested names are joined by dots, a mean has none."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from numbers(value, prefix if name == "mean" else f"{prefix}.{name}".removeprefix("."))
+    elif isinstance(content, (int, float)) and not isinstance(content, bool):
+        yield prefix, content
+
+
+def measurements(content: dict) -> Iterator[dict]:
+    """A row for each number of a result of fs_plugins.analysis, or a training."""
+    for checkpoint in content.get("rows", [content]):
+        found = checkpoint.get("results", checkpoint)
+        for one in found if isinstance(found, list) else [found]:
+            at = {"updates": checkpoint.get("updates"), "mask_prob": one.get("mask_prob")}
+            yield from ({**at, "metric": name, "value": value} for name, value in numbers(one))
+
+
+def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
+    """A row for each accuracy of fine-tunings on GLUE: of a task, the mean of its development sets; of
+    each half of MNLI; and the average of the study's tasks with a seed that has all."""
+    seeds: dict[int, dict[str, float]] = {}
+    for result in filter(None, (read(path, problems) for path in paths)):
+        splits = {split: found["accuracy"] for split, found in result["metrics"].items() if split in HALVES}
+        scores = seeds.setdefault(result["seed"], {})
+        scores[result["task"]] = sum(splits.values()) / len(splits)
+        if result["task"] == "MNLI":
+            scores |= {HALVES[split]: score for split, score in splits.items()}
+    for seed, scores in seeds.items():
+        if scores.keys() >= set(GLUE_TASKS):
+            scores["Avg"] = sum(scores[task] for task in GLUE_TASKS) / len(GLUE_TASKS)
+        yield from ({"tuning_seed": seed, "metric": name, "value": value} for name, value in scores.items())
+
+
+def pretrainings(output: Path, problems: list[str]) -> pd.DataFrame:
+    """A row for each number of each finished pre-training in OUTPUT/study, with COLUMNS; the
+    measure is the name of its file, ``glue`` of fine-tunings, ``log`` of the records of the training."""
+    rows = []
+    for train in sorted((output / "study").glob("*/*/*/train.json")):
+        folder, run = train.parent, read(train, problems).get("run")
+        if not run:
+            continue
+        about = {"folder": folder, **{name: run[name] for name in ("name", "rate", "seed")}}
+        for path in sorted(set(folder.glob("*.json")) - {folder / "manifest.json"}):
+            rows += [{**about, "measure": path.stem, **one} for one in measurements(read(path, problems))]
+        tuned = accuracies(sorted(folder.glob("glue/*/*/*/result.json")), problems)
+        rows += [{**about, "measure": "glue", **one} for one in tuned]
+        for record in (one for one in read_log(folder / "train.log") if one["kind"] == "train"):
+            at = {**about, "measure": "log", "updates": record["update"]}
+            curve = ((name, value) for name, value in numbers(record) if name in CURVES)
+            rows += [{**at, "metric": name, "value": value} for name, value in curve]
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 class Study:
@@ -31,20 +101,20 @@ class Study:
 
     Attributes:
         settings: of settings.json; empty if it does not exist.
-        frame: of lib.report.frame.study, those that count.
+        frame: of :func:`pretrainings`, those that count.
         rates: run -> NAME/best.json.
         has_glue: whether it fine-tunes; otherwise its quality is the probe's.
     """
 
     def __init__(self, output: Path, problems: list[str]):
         self.output = output
-        self.settings = frame.read(output / "settings.json", problems)
+        self.settings = read(output / "settings.json", problems)
         table = self.settings.get("runs_table")
         self.targets: dict[str, Target] = targets(table and Path(table))
         known = {run.name for target in self.targets.values() for run in target.runs}
-        best = {name: frame.read(output / STUDY / name / "best.json", problems) for name in known}
+        best = {name: read(output / STUDY / name / "best.json", problems) for name in known}
         self.rates = {name: found for name, found in best.items() if found}
-        every = frame.study(output, problems)
+        every = pretrainings(output, problems)
         tuned = every["name"].map(set(every["name"][every["rate"] == "best"]).__contains__)
         self.frame = every[every["rate"] == tuned.map({True: "best", False: "default"})]
         self.has_glue = bool(self.settings.get("glue")) or (self.frame["measure"] == "glue").any()

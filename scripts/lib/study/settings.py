@@ -13,7 +13,7 @@ from lib.files import CONFIGS, read_json, write_json
 from lib.glue.tasks import FLAGS, GRIDS, TASKS
 from lib.study.runs import targets
 
-SENTENCES = {"smoke": 500, "small": 2000, "paper": 5000, "large": 5000}  # of each size, for the measures
+SIZES = {"smoke": 500, "small": 2000, "paper": 5000, "large": 5000}  # sentences for the measures of each
 # Of a table of runs, for ``only``
 COLUMNS = {"name": str, "model": str, "k": int, "p": float, "times": float}
 # What makes a run of the study that run, or has a setting of its own
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     for name in ("flags", "finetune_flags"):
         add(f"--{name}", default="")
     add("--output")
-    add("--size", choices=SENTENCES, default="smoke")
+    add("--size", choices=SIZES, default="smoke")
     add("--baselines", choices=("forest", "dmpnn"), nargs="+", default=["forest"])
     add("--tasks", choices=TASKS, nargs="+", default=[])
     add("--seeds", type=count, nargs="+", default=[1])
@@ -119,7 +119,7 @@ def read(config: dict) -> argparse.Namespace:
         raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
     settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # of table 3's grid
-    settings.sentences = settings.sentences or SENTENCES[settings.size]
+    settings.sentences = settings.sentences or SIZES[settings.size]
     settings.targets = targets(settings.runs_table and Path(settings.runs_table))
     of_runs = {word for one in settings.targets.values() for run in one.runs for word in run.flags}
     taken = {"flags": NOT_IN_FLAGS | of_runs | ({"--lr"} if settings.rates else set())}

@@ -147,7 +147,7 @@ def test_a_full_disk(sources, whole, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", no_room)
-        with pytest.raises(UserError, match="no space left on the disk of .*out.partial"):
+        with pytest.raises(UserError, match="cannot write .*out.partial.*No space.*: free some space"):
             prepare(output, sources)
     assert [path.name for path in tmp_path.glob("out.partial/draft/*")] == ["0"]
     prepare(output, sources)

@@ -1,11 +1,12 @@
 """Tables 1, 3 and 9 from results, beside the paper's."""
 
+import json
+
 import pandas as pd
 import pytest
 from lib.command_line import UserError
 from lib.glue.tasks import TASKS
-from lib.report import frame
-from lib.report.finetunings import add_table, add_table9
+from lib.report.finetunings import add_table, add_table9, finetunings
 from lib.report.page import Page
 
 from tests.lib.report.conftest import glue_result, molecule_result, record, squad_result, write
@@ -15,7 +16,7 @@ HEAD = ["MNLI-m", "MNLI-mm", "QQP", "QNLI", "SST-2", "CoLA", "RTE", "MRPC", "STS
 
 def shown(tmp_path, table, names="m", expected=0, grid=None) -> Page:
     """A table of models, whose results are in folders of their names."""
-    every = pd.concat([frame.finetunings(name, tmp_path / name, []) for name in names], ignore_index=True)
+    every = pd.concat([finetunings(name, tmp_path / name, []) for name in names], ignore_index=True)
     page = Page("Report")
     add_table(page, table, every[every["table"] == table].assign(expected=expected), grid)
     return page
@@ -122,3 +123,15 @@ def test_table_9(tmp_path):
     papers = ["BACE", "classification", "1", "1,210/151/151"]
     assert [*record(page, "BACE").values()] == [*papers, "1", "scaffold", "1,210/151/151"]
     assert [*record(page, "ToxCast").values()][2:5] == ["617", "6,860/858/858", "-"]
+
+
+def test_damaged_fine_tunings_are_told(tmp_path, problems):
+    path = glue_result(tmp_path / "a", "RTE", 0.5)
+    path.write_text(path.read_text()[:-20])
+    about = {"task": "squad2", "metric": "f1", "metrics": {"valid": {}}}
+    for folder, content in (("b", {"task": "RTE"}), ("c", about)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "result.json").write_text(json.dumps(content))
+    glue_result(tmp_path / "d", "RTE", None)
+    assert finetunings("m", tmp_path, problems).empty
+    assert len(problems) == 4

@@ -5,7 +5,7 @@ import json
 import pytest
 from lib.glue.tasks import TASKS
 from lib.report.page import Page
-from lib.report.study import NUMBERS, PAPER, Study, add_target
+from lib.report.study import NUMBERS, PAPER, Study, add_target, pretrainings
 from lib.study.runs import targets
 
 from tests.lib.report.conftest import glue_result, record, records, trained, write
@@ -137,3 +137,32 @@ def test_the_case_study_shows_the_explorers_pictures(add, page):
     assert page("figure7").pictures == {"pictures/figure7.png": folder / "transitions_one_word.png"}
     assert page("figure10").pictures == {"pictures/figure10.png": folder / "transitions.png"}
     assert not page("figure11").pictures and "example/index.html" in page("figure11").markdown()
+
+
+def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
+    states = [
+        {"updates": u, "results": [{"mask_prob": 0.3, "divergence": {"mean": u / 10, "tokens": 5}}]}
+        for u in (1, 2)
+    ]
+    folder = add("a", 3, "0.002", 2e-3, train=trained(corrupted=0.25), states={"rows": states})
+    glue_result(folder / "glue/RTE/table6/seed-2", "RTE", 0.5, seed=2)
+    found = pretrainings(tmp_path, problems)
+    assert set(zip(found["name"], found["seed"], found["rate"], strict=True)) == {("a", 3, "0.002")}
+    values = found.set_index(["measure", "metric"])["value"]
+    assert values["train", "corrupted.proportion"] == 0.25 and values["train", "run.lr"] == 2e-3
+    divergence = found[found["metric"] == "divergence"]
+    assert divergence["value"].tolist() == [0.1, 0.2] and divergence["updates"].tolist() == [1, 2]
+    assert set(divergence["mask_prob"]) == {0.3} and "manifest" not in set(found["measure"])
+    tuned = found[found["measure"] == "glue"]
+    assert (
+        tuned[["metric", "tuning_seed", "value"]].to_numpy().tolist() == [["RTE", 2, 0.5]] and problems == []
+    )
+
+
+@pytest.mark.parametrize("content", [b'{"results": 1', b"\xff\xfe"])
+def test_a_damaged_measurement_is_told_and_the_others_are_used(tmp_path, add, problems, content):
+    folder = add("a", train=trained())
+    (folder / "probe.json").write_bytes(content)
+    assert "gpu_seconds" in set(pretrainings(tmp_path, problems)["metric"])
+    [problem] = problems
+    assert str(folder / "probe.json") in problem and "is damaged" in problem
