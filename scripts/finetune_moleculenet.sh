@@ -18,8 +18,6 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# lib/launch.py fills in @data, @save and @flags: the metric of the best epoch,
-# the checkpoint to start from, its architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 exec "$python" -m lib.finetuning moleculenet \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --task molecule_property --criterion molecule_property \

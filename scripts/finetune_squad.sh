@@ -19,8 +19,6 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# lib/launch.py fills in @data, @save and @flags: sizes of windows, questions and answers,
-# the checkpoint to start from, its architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 exec "$python" -m lib.finetuning squad \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --task squad2 --criterion squad2 --required-batch-size-multiple 1 \

@@ -76,9 +76,8 @@ def main(argv: list[str] | None = None) -> None:
     write_result(args.output, "squad2", "f1", {args.split: scores}, args.checkpoint.parent, **about)
     print(
         f"{args.checkpoint}, {args.split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
-        f"{threshold:g}; "
-        f"EM {scores['best_exact']:.2f} at {scores['best_exact_thresh']:.3f} and F1 {scores['best_f1']:.2f} "
-        f"at {scores['best_f1_thresh']:.3f}, the best on these {scores['total']:,} questions"
+        f"{threshold:g}; F1 {scores['best_f1']:.2f} at {scores['best_f1_thresh']:.3f}, the best on these "
+        f"{scores['total']:,} questions"
     )
 
 

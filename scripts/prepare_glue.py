@@ -121,20 +121,15 @@ def read_split(path: Path, task: Task, split: str, skip_broken: bool) -> tuple[p
     for column in task.sentences:
         rows[column] = rows[column].str.strip()
     if labelled:
-        check_labels(path, task, rows[task.label])
+        labels, known = rows[task.label], ", ".join(task.labels)
+        wrong = ~labels.isin(task.labels)
+        if task.regression:
+            wrong = ~pd.to_numeric(labels, errors="coerce").between(*SCORES)
+            known = f"{SCORES[0]:g} to {SCORES[1]:g}"
+        if wrong.any():
+            line = wrong.idxmax()
+            raise UserError(f"{path}, line {line}: label {labels[line]!r}, but {task.name} has {known}")
     return rows, broken
-
-
-def check_labels(path: Path, task: Task, labels: pd.Series) -> None:
-    """Raises UserError for a label, by its line, that the task does not have."""
-    if task.regression:
-        wrong = ~pd.to_numeric(labels, errors="coerce").between(*SCORES)
-        known = f"{SCORES[0]:g} to {SCORES[1]:g}"
-    else:
-        wrong, known = ~labels.isin(task.labels), ", ".join(task.labels)
-    if wrong.any():
-        line = wrong.idxmax()
-        raise UserError(f"{path}, line {line}: label {labels[line]!r}, but {task.name} has {known}")
 
 
 def _write_labels(target: Path, task: Task, split: str, rows: pd.DataFrame, eos: int) -> None:

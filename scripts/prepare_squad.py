@@ -10,7 +10,6 @@ See docs/finetune.md.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from pathlib import Path
@@ -20,17 +19,6 @@ from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of
 from lib.files import atomic
 
 from fs_plugins.data.squad import Squad, TokenizedSquad, dictionary_hash, read_squad, save_split
-
-
-def parser() -> argparse.ArgumentParser:
-    result = argument_parser(__doc__)
-    add = result.add_argument
-    add("output", type=Path, help="folder to write into")
-    add_encoder_arguments(result)
-    for split in ("train", "valid"):
-        add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON, plain or .gz")
-    add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help="another split")
-    return result
 
 
 def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSquad:
@@ -54,7 +42,14 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
 
 @script
 def main(argv: list[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("output", type=Path, help="folder to write into")
+    add_encoder_arguments(parser)
+    for split in ("train", "valid"):
+        add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON, plain or .gz")
+    add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help="another split")
+    args = parser.parse_args(argv)
     splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
     for name, *files in args.split:
         if not files or name in splits or not re.fullmatch(r"\w[\w.-]*", name):

@@ -86,10 +86,8 @@ def make_batch(args: argparse.Namespace, dictionary) -> dict:
 
 
 def build_model(args: argparse.Namespace, arch: str, task, **overrides):
-    from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+    from fairseq.models import build_model
 
-    if arch not in ARCH_MODEL_REGISTRY:
-        raise SystemExit(f"error: there is no architecture {arch!r}")
     settings = argparse.Namespace(arch=arch, **overrides)
     torch.manual_seed(1)
     return build_model(settings, task).to(args.device, DTYPES[args.dtype]).train()

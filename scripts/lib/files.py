@@ -205,13 +205,10 @@ def write_result(
 
 def git_commit() -> str:
     """Of this clone, with "+changes" if it has uncommitted ones; "unknown" outside a clone."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(ROOT), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
+    words = ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     try:
-        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
+        found = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True)
+        return found.stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

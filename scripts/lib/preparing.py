@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import shutil
 import tempfile
 import zlib
@@ -15,25 +14,23 @@ from typing import BinaryIO
 
 from lib.command_line import UserError
 
-BUFFER_BYTES = 1 << 18
-
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """A file's content, decompressed if it is gzip, and the file itself, whose position is the progress.
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file's content, decompressed if it is gzip.
 
     Raises:
         UserError: if it does not exist, or is not what its name says, or is damaged.
     """
     if not path.is_file():
         raise UserError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
-    with open(path, "rb", buffering=0) as raw:
+    with path.open("rb") as raw:
         compressed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if path.name.endswith(".gz") and not compressed:
             raise UserError(f"{path} is named .gz but is not gzip: rename it, or download it again")
         try:
-            yield io.BufferedReader(gzip.GzipFile(fileobj=raw) if compressed else raw, BUFFER_BYTES), raw
+            yield gzip.GzipFile(fileobj=raw) if compressed else raw
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise UserError(
                 f"{path} is a damaged or truncated gzip file ({error}): download or copy it again"
@@ -49,7 +46,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """
     number = 0
     try:
-        with opened(path) as (file, _):
+        with opened(path) as file:
             for number, line in enumerate(file, 1):
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 yield number, text.removesuffix("\n").removesuffix("\r")
@@ -60,10 +57,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def check_absent(target: Path) -> None:
-    """
-    Raises:
-        UserError: if ``target`` exists and is not an empty folder.
-    """
+    """Raises UserError if ``target`` exists and is not an empty folder."""
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise UserError(f"{target} exists already: choose another OUTPUT, or remove it first")
 

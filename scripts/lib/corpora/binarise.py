@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lib.checkpoints import read_dictionary
 from lib.command_line import UserError, positive, share
@@ -66,10 +66,8 @@ class EncodedBlock:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-# reads a file as items, always the same ones in the same order; each has a ``size`` in bytes
-Reader = Callable[[Path], Iterable[Any]]
-# makes sentences of consecutive items of a file
-Encoder = Callable[[Path, list], EncodedBlock]
+Reader = Callable[[Path], Iterable]  # reads a file as items; each has a ``size`` in bytes
+Encoder = Callable[[Path, list], EncodedBlock]  # makes sentences of consecutive items of a file
 
 
 @contextmanager
@@ -112,7 +110,8 @@ def binarise(
     Args:
         folder: of ``draft_of``, with a dict.txt unless that is to be built.
         files: each once.
-        read, encode: are pickled for the workers. Both splits must get a sentence.
+        read, encode: are pickled for the workers; items are always the same ones in the same order. Both
+            splits must get a sentence.
         workers: processes; 1 works in this one.
         build_dictionary: of the symbols that the encoder returns; otherwise it returns ids.
 
@@ -149,7 +148,13 @@ def binarise(
         result[split] = {"sentences": count, "tokens": tokens}
     shutil.rmtree(folder / "draft")
     if empty := [split for split in SPLITS if not result[split]["sentences"]]:
-        raise UserError(_nothing_in(empty, rejected, counts["documents"] == 1))
+        why = "; ".join(f"{count:,} x {reason}" for reason, count in rejected.most_common())
+        single = " The input is a single document: an empty line ends one, see --layout."
+        raise UserError(
+            f"nothing is left for {' and '.join(empty)}. Rejected: {why or 'nothing'}."
+            + (single if counts["documents"] == 1 else "")
+            + " Give more input, or another --valid or --valid-share"
+        )
     result |= {"symbols": len(dictionary), "rejected": dict(rejected.most_common()), **counts}
     write_json(folder / FINISHED, result)
     return result
@@ -235,15 +240,6 @@ def _encoded(drafts: dict[Path, Path]) -> Iterator[tuple[Path, EncodedBlock]]:
             with draft.open("rb") as file:
                 while file.peek(1):
                     yield path, pickle.load(file)
-
-
-def _nothing_in(empty: list[str], rejected: Counter, single: bool) -> str:
-    why = "; ".join(f"{count:,} x {reason}" for reason, count in rejected.most_common())
-    return (
-        f"nothing is left for {' and '.join(empty)}. Rejected: {why or 'nothing'}."
-        + " The input is a single document: an empty line ends one, see --layout." * single
-        + " Give more input, or another --valid or --valid-share"
-    )
 
 
 def _dictionary_of(symbols: Counter):

@@ -59,7 +59,7 @@ def records_in(path: Path, column: str) -> Iterator[Record]:
         for key, value in lmdb_items(path):
             yield Record(key.decode("ascii", "backslashreplace"), value)
         return
-    with opened(path) as (file, _):
+    with opened(path) as file:
         if kind == ".csv":
             yield from _csv_records(path, column, file)
             return

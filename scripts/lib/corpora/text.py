@@ -98,7 +98,7 @@ def _detected(path: Path, in_folder: bool) -> str:
 
     An empty file of a folder is an empty document, and is counted as such.
     """
-    with opened(path) as (file, _):
+    with opened(path) as file:
         start = file.read(4096)
     if b"\0" in start:
         raise UserError(f"{path} is not a text file: it has a zero byte (UTF-16, or compressed twice?)")
@@ -119,7 +119,7 @@ def documents_of(path: Path, layouts: dict[Path, str]) -> Iterator[Document]:
         UserError: if the file turns out to be damaged.
     """
     layout, held, size = layouts[path], [], 0
-    with opened(path) as (file, _):
+    with opened(path) as file:
         for event in _wiki_events(_lines(file)) if layout == WIKIEXTRACTOR else _events(layout, _lines(file)):
             if not isinstance(event, str):
                 held.append(event)

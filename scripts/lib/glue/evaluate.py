@@ -17,7 +17,7 @@ import pandas as pd
 from lib.checkpoints import SPECIAL
 from lib.command_line import UserError, argument_parser, script
 from lib.files import MANIFEST, atomic, read_json, write_lines, write_result
-from lib.glue.tasks import SCORES, Task, task_named
+from lib.glue.tasks import MNLI_SUBMISSION, SCORES, Task, task_named
 
 # what is scored besides the metric of table 3
 MORE_METRICS = {"CoLA": ("accuracy",), "MRPC": ("f1",), "QQP": ("f1",), "STS-B": ("pearson",)}
@@ -43,8 +43,14 @@ def evaluate(save: Path, task: Task, data: Path, test: bool, device: str | None)
         found = predictions_of(task, data, split, head_outputs(*finetuned, split))
         with atomic(save / "predictions" / f"{split}.tsv") as file:
             found.to_csv(file, sep="\t", index=False, quoting=csv.QUOTE_NONE)
-        if split.startswith("test"):
-            write_submission(save / "submission", task, split, found)
+        if split.startswith("test"):  # for gluebenchmark.com: scores within their range
+            predicted = found["prediction"]
+            if task.regression:
+                predicted = predicted.clip(*SCORES).map("{:.3f}".format)
+            lines = [f"{index}\t{value}" for index, value in zip(found["index"], predicted, strict=True)]
+            name = MNLI_SUBMISSION.get(split) if task.name == "MNLI" else task.name
+            (save / "submission").mkdir(exist_ok=True)
+            write_lines(save / "submission" / f"{name}.tsv", ["index\tprediction", *lines])
         else:
             scores[split], rows[split] = scores_of(found, task), len(found)
     settings = read_json(save / MANIFEST)["settings"]
@@ -81,16 +87,6 @@ def scores_of(predictions: pd.DataFrame, task: Task) -> dict[str, float]:
     if not task.regression:
         columns = [column.map(task.labels.index) for column in columns]
     return {name: score(name, *columns) for name in (task.metric, *MORE_METRICS.get(task.name, ()))}
-
-
-def write_submission(folder: Path, task: Task, split: str, predictions: pd.DataFrame) -> None:
-    """The file of a submission to gluebenchmark.com: index and prediction; scores within their range."""
-    folder.mkdir(parents=True, exist_ok=True)
-    predicted = predictions["prediction"]
-    if task.regression:
-        predicted = predicted.clip(*SCORES).map("{:.3f}".format)
-    lines = [f"{index}\t{value}" for index, value in zip(predictions["index"], predicted, strict=True)]
-    write_lines(folder / task.submission_file(split), ["index\tprediction", *lines])
 
 
 def row_lengths(data: Path, split: str):

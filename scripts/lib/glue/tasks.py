@@ -20,7 +20,7 @@ MNLI_SPLITS = {
     "test": "test_matched",
     "test1": "test_mismatched",
 }
-MNLI_SUBMISSION = {"test": "MNLI-m.tsv", "test1": "MNLI-mm.tsv"}
+MNLI_SUBMISSION = {"test": "MNLI-m", "test1": "MNLI-mm"}  # names of files
 GRIDS = ("table11", "table6")
 # a hyper-parameter -> the flag of finetune_glue.sh and finetune_squad.sh
 FLAGS = {"lr": "--lr", "batch": "--batch-size", "epochs": "--max-epoch", "warmup": "--warmup-ratio"}
@@ -69,10 +69,6 @@ class Task:
     def valid_splits(self) -> tuple[str, ...]:
         return tuple(split for split in self.splits if split.startswith("valid"))
 
-    def submission_file(self, split: str) -> str:
-        """The name of a test split's file in a submission to gluebenchmark.com."""
-        return MNLI_SUBMISSION[split] if self.name == "MNLI" else f"{self.name}.tsv"
-
 
 _PAIR, _STRINGS = ("sentence1", "sentence2"), ("#1 String", "#2 String")
 _QUESTIONS, _ANSWER = ("question1", "question2"), ("question", "sentence")
@@ -101,10 +97,10 @@ def task_named(name: str) -> Task:
     Raises:
         UserError: if there is none.
     """
-    for task in TASKS.values():
-        if task.name.lower() == name.lower():
-            return task
-    raise UserError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
+    found = {task.name.lower(): task for task in TASKS.values()}.get(name.lower())
+    if found is None:
+        raise UserError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
+    return found
 
 
 @dataclass(frozen=True)

@@ -50,18 +50,6 @@ class Split:
         return digest.hexdigest()
 
 
-def metrics_of(predictions: np.ndarray, labels: np.ndarray, info: PropertyInfo) -> dict:
-    """Means, and each property's own; None where it has none."""
-    metrics = {"molecules": len(labels), "labels": int((~np.isnan(labels)).sum())}
-    metrics |= summarise(predictions, labels, info.regression)
-    columns = by_property(predictions, labels, info.regression)
-    metrics["properties"] = {
-        name: {key: None if math.isnan(column[i]) else float(column[i]) for key, column in columns.items()}
-        for i, name in enumerate(info.names)
-    }
-    return metrics
-
-
 def write_predictions(path: Path, split: Split, shown: np.ndarray, names: tuple[str, ...]) -> None:
     """An empty cell is a missing label."""
     columns = {"line": split.lines, "smiles": split.smiles}
@@ -93,7 +81,14 @@ def write_results(
     info = PropertyInfo.from_dict(folder)
     for name, values in outputs.items():
         split = Split.read(data, name)
-        metrics[name] = metrics_of(values, split.labels, info) | {"rows_sha256": split.sha256}
+        metrics[name] = {"molecules": len(values), "labels": int((~np.isnan(split.labels)).sum())}
+        metrics[name] |= summarise(values, split.labels, info.regression)
+        columns = by_property(values, split.labels, info.regression)
+        metrics[name]["properties"] = {  # None where one has none
+            one: {key: None if math.isnan(found[i]) else float(found[i]) for key, found in columns.items()}
+            for i, one in enumerate(info.names)
+        }
+        metrics[name]["rows_sha256"] = split.sha256
         metrics[name] |= {key: figures[name] for key, figures in more.items()}
         shown = 1 / (1 + np.exp(-values)) if logits else values
         write_predictions(save / f"{name}.predictions.csv", split, shown, info.names)

@@ -92,7 +92,7 @@ def read_csv(
     Raises:
         UserError: if it cannot be read, a column is missing, or a label is not one.
     """
-    with opened(path) as (file, _):
+    with opened(path) as file:
         lines = csv_rows(path, file)
         _, header = next(lines)
         smiles_at = column_of(header, smiles_column, path, "--smiles-column")

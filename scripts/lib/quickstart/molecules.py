@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lib.command_line import UserError, script
+from lib.command_line import script
 from lib.files import write_lines
 from lib.preparing import lines_of
 from rdkit import Chem, RDConfig, rdBase
@@ -25,13 +25,7 @@ MOST_HEAVY_ATOMS = 50
 
 def read_molecules(path: Path) -> dict[str, Chem.Mol]:
     """{canonical SMILES: molecule} of a file of RDKit's with the SMILES first in a line; those that RDKit can
-    read and that are not large, each once.
-
-    Raises:
-        UserError: if this RDKit comes without the file.
-    """
-    if not path.is_file():
-        raise UserError(f"{path} does not exist: install RDKit with pip, whose wheel has its data")
+    read and that are not large, each once."""
     found = {}
     with rdBase.BlockLogs():
         for _, line in lines_of(path):

@@ -11,7 +11,7 @@ CSV = b'id,name,smiles\r\n1,"a,\n""b",CCO\r\n\r\n2,c,C\xff\n'
 
 
 def rows_of(path, errors="strict"):
-    with opened(path) as (file, _):
+    with opened(path) as file:
         return list(csv_rows(path, file, errors))
 
 
