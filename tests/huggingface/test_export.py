@@ -17,7 +17,6 @@ from tests.builders import DAG, WORDS
 from tests.models.test_parity import case, flags_of
 
 SYMBOLS = builders.dictionary(WORDS)
-ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
 TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
 GLUE = {"_name": "glue_prediction", "classification_head_name": "glue", "regression_target": False}
 
@@ -26,10 +25,6 @@ def head_scores(checkpoint, name):
     """fairseq's outputs of a classification head for TOKENS."""
     with torch.no_grad():
         return load_checkpoint(checkpoint).model(TOKENS, classification_head_name=name)[0]
-
-
-def config_of(folder) -> dict:
-    return json.loads((folder / "config.json").read_text())
 
 
 def test_files(folders, checkpoints):
@@ -95,7 +90,7 @@ def test_glue(save_checkpoint, corpus, load, tmp_path):
 
 
 def molecule_checkpoint(save_checkpoint, kind, names, mean, std):
-    symbols = builders.dictionary(ATOMS)
+    symbols = builders.dictionary(builders.ATOMS)
     info = PropertyInfo(kind, names, mean, std, canonical=True)
     return save_checkpoint(
         "exlm_base",
@@ -184,7 +179,7 @@ def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, tmp_path
     ):
         with pytest.raises((ValueError, FileExistsError), match=says):
             export(path, folder)
-    assert config_of(folders["exlm"])["num_states"] == 3
+    assert json.loads((folders["exlm"] / "config.json").read_text())["num_states"] == 3
 
 
 def test_script(checkpoints, tmp_path, capsys):

@@ -11,10 +11,8 @@ from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 from tests import builders
-from tests.builders import KINDS, write_gpt2
+from tests.builders import ATOMS, KINDS, write_gpt2
 from tests.makers.prepared import write_properties
-
-ATOMS = ["C", "N", "O", "(", ")", "=", "1"]
 
 
 @pytest.fixture(autouse=True)
