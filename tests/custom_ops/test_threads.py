@@ -21,7 +21,10 @@ def on_threads():
 
 
 def batch(B: int, M: int, L: int, dtype):
-    """Graphs of different sizes, some edges missing; one is peaked, and of more than two one has no path."""
+    """Graphs of different sizes, some edges missing; one is peaked, and of more than two one has no path.
+
+    The largest is work of milliseconds: of less, one thread does all before a busy machine starts another.
+    """
     match, links = (t.to(dtype) for t in oracles.random_graph(B, M, L, seed=B, missing=0.2))
     n, m = L - torch.arange(B) % 5, M - torch.arange(B) % 3
     match[B // 2] *= 400
@@ -30,7 +33,7 @@ def batch(B: int, M: int, L: int, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("B", "M", "L"), [(1, 5, 12), (2, 9, 40), (3, 7, 21), (7, 12, 60), (33, 20, 80)])
+@pytest.mark.parametrize(("B", "M", "L"), [(1, 5, 12), (2, 9, 40), (3, 7, 21), (7, 12, 60), (48, 40, 160)])
 def test_two_and_three_threads_give_the_bits_of_one(B, M, L, dtype, on_threads):
     arguments = dag_loss, *batch(B, M, L, dtype), torch.arange(1, B + 1, dtype=dtype)
     one = on_threads(1, gradients, *arguments)
