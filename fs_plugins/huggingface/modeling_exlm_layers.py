@@ -157,7 +157,7 @@ def at_targets(logits, marginals, layout, k):
 
 
 def checked(tokens, attention_mask, labels, config):
-    """The tokens, int64, with padding where the mask is 0.
+    """The tokens, int64, with padding where the mask is 0, and there alone if it is given.
 
     Raises:
         ValueError: if they are no integers [B, T], are not padded on the right, or do not start with ``<s>``;
@@ -181,7 +181,10 @@ def checked(tokens, attention_mask, labels, config):
             )
     tokens = tokens.long()
     if attention_mask is not None:
-        tokens = tokens.masked_fill(attention_mask == 0, config.pad_token_id)
+        unseen, padding = attention_mask == 0, tokens == config.pad_token_id
+        # a <pad> that is seen was drawn at random, by a collator
+        tokens = tokens.masked_fill(padding & ~unseen, config.unk_token_id)
+        tokens = tokens.masked_fill(unseen, config.pad_token_id)
     if torch.jit.is_tracing() or is_torchdynamo_exporting():
         if config.num_states is not None:
             raise NotImplementedError(

@@ -83,8 +83,7 @@ def test_pre_training_goes_on_by_trainer(
 ):
     tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModelForMaskedLM", folders[kind])
     rows = [dict(tokenizer(text)) for text in TEXTS * 8]
-    masks = {"mlm_probability": 0.3, "mask_replace_prob": 1.0, "random_replace_prob": 0.0}  # no random <pad>
-    collator = transformers.DataCollatorForLanguageModeling(tokenizer, **masks)
+    collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3)
     trainer = trained(model, rows, data_collator=collator)
     assert sum(losses(trainer)[-4:]) < sum(losses(trainer)[:4]) and all(map(math.isfinite, losses(trainer)))
     trainer.save_model(str(tmp_path / "trained"))
@@ -92,6 +91,19 @@ def test_pre_training_goes_on_by_trainer(
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert "encoder.lm_head.weight" in moved and before.keys() == after.keys()
     assert ("encoder.gate_linear.weight" in moved) == (kind in ("exlm", "ctc"))  # trained, or initialised
+
+
+@pytest.mark.parametrize("kind", ["exlm", "ctc", "mlm", "repeated"])
+def test_a_pad_that_was_drawn_at_random_is_an_unknown_token(kind, folders, load):
+    """transformers' collator replaces a tenth of the chosen tokens by any token, ``<pad>`` included."""
+    model, losses = load("AutoModelForMaskedLM", folders[kind]).eval(), []
+    labels = torch.tensor([[-100, 7, 9, -100, -100, -100]])
+    for drawn in (1, 3):
+        tokens = torch.tensor([[0, drawn, 20, 6, 2, 1]])
+        losses.append(model(tokens, attention_mask=torch.tensor([[1, 1, 1, 1, 1, 0]]), labels=labels).loss)
+    assert losses[0] == losses[1]
+    with pytest.raises(ValueError, match="padding before a token"):
+        model(tokens.masked_fill(tokens == 3, 1), labels=labels)
 
 
 @pytest.mark.parametrize(("kind", "rows"), [("exlm", 3 * 4), ("ctc", 3 * 4), ("mlm", 2), ("repeated", 3 * 2)])
