@@ -149,23 +149,24 @@ def figure5(figure: Figure) -> None:
 
 
 def states_figure(figure: Figure) -> None:
-    """Joint bits over FLOPs, a panel for each p; error bars are standard deviations."""
-    data = read("states")
+    """Joint bits over FLOPs, a panel for each corpus and p; error bars are standard deviations."""
+    data = pd.concat([read("states").assign(corpus="molecules"), read("states_text").assign(corpus="text")])
     colours = dict(zip(data[data.k > 1]["label"].unique(), COLOURS, strict=False))
-    panels = figure.subplots(1, data["p"].nunique(), squeeze=False)[0]
-    for axes, (p, part) in zip(panels, data.groupby("p"), strict=True):
+    groups = list(data.groupby(["corpus", "p"]))
+    panels = figure.subplots(1, len(groups), squeeze=False)[0]
+    for axes, ((corpus, p), part) in zip(panels, groups, strict=True):
         part = part.assign(model=part["label"].where(part["k"] > 1, "MLM, by length of training"))
         for label, one in part.groupby("model", sort=False):
-            groups = [group for _, group in one.groupby("updates")]
-            xs = [group.flops.mean() / part.query("k == 1")["flops"].min() for group in groups]
-            ys = [mean(group, "joint") for group in groups]
+            lengths = [length for _, length in one.groupby("updates")]
+            xs = [length.flops.mean() / part.query("k == 1")["flops"].min() for length in lengths]
+            ys = [mean(length, "joint") for length in lengths]
             style = {"color": colours.get(label, "0.2"), "marker": "o", "capsize": 3, "label": label}
             axes.errorbar(xs, [y.centre for y in ys], [y.spread or 0 for y in ys], **style)
-        axes.set(title=f"p = {percent(p)}", xscale="log", xlabel="FLOPs, times the MLM's")
-        axes.set_xticks([1, 2, 3, 4], ["1", "2", "3", "4"])
+        axes.set(title=f"{corpus}, p = {percent(p)}", xscale="log", xlabel="FLOPs, times the MLM's")
+        axes.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
         axes.minorticks_off()
     panels[0].set_ylabel("joint bits per masked token")
-    panels[-1].legend(fontsize=8, frameon=False)  # its p has all models
+    figure.legend(*panels[2].get_legend_handles_labels(), loc="outside right upper", frameon=False)
 
 
 def quickstart_figure() -> Figure:
@@ -180,11 +181,12 @@ def quickstart_figure() -> Figure:
 TABLES = {
     table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning, pretrained)
 }
-TABLES |= {"states": lambda: leads(read("states")), "quickstart": lambda: leads(read("quickstart"), "corpus")}
+TABLES |= {name: lambda name=name: leads(read(name)) for name in ("states", "states_text")}
+TABLES["quickstart"] = lambda: leads(read("quickstart"), "corpus")
 FIGURES = {  # file: function, width and height
     "results_gap": (gap_figure, 7, 3.6),
     "results_figure5": (figure5, 9, 2.9),
-    "results_states": (states_figure, 12, 3.6),
+    "results_states": (states_figure, 14, 3.6),
 }
 
 
@@ -193,8 +195,8 @@ def filled_in(page: str) -> str:
     return BLOCK.sub(lambda block: f"{block[1]}{markdown_table(TABLES[block[2]]())}\n{block[3]}", page)
 
 
-def main() -> None:
-    argument_parser(__doc__).parse_args()
+def main(argv: list[str] | None = None) -> None:
+    argument_parser(__doc__).parse_args(argv)
     for page in (DOCS / name for name in PAGES):
         page.write_text(filled_in(page.read_text(encoding="utf-8")), encoding="utf-8")
     for name, (draw, width, height) in FIGURES.items():

@@ -54,9 +54,11 @@ def leads(data: pd.DataFrame, by: str = "p") -> pd.DataFrame:
     bits = shown[0]
     for group, part in data.groupby(by, sort=False):
         mlms = part[part["k"] == 1]
-        mlm = mlms[mlms["updates"] == mlms["updates"].min()]
-        for label, one in part.groupby("label", sort=False):
+        shortest = mlms[mlms["updates"] == mlms["updates"].min()]
+        for (label, updates), one in part.groupby(["label", "updates"], sort=False, dropna=False):
+            mlm = mlms[mlms["updates"] == updates]
             row = {by: figures.percent(group) if by == "p" else group, "model": label, "seeds": f"{len(one)}"}
+            row["updates"] = "" if pd.isna(updates) else f"{updates:.0f}"
             row["learning rate"] = ", ".join(f"{lr:g}" for lr in sorted(set(one["lr"])))
             values = {column: over_seeds(one[column]) for column in shown}
             for column, value in values.items():
@@ -64,7 +66,7 @@ def leads(data: pd.DataFrame, by: str = "p") -> pd.DataFrame:
             others = {"same updates": over_seeds(mlm[bits])}
             if "flops" in part:
                 flops = one["flops"].mean()
-                row["FLOPs, times the MLM's"] = text(flops / mlm["flops"].mean(), 2)
+                row["FLOPs, times the MLM's"] = text(flops / shortest["flops"].mean(), 2)
                 others["equal FLOPs"] = at_flops(mlms, bits, flops)
             for name, other in others.items():
                 is_mlm = (one["k"] == 1).all()
