@@ -4,7 +4,7 @@ A folder that a training or a preparation writes to records what it is made of i
 
     settings   whatever the result depends on and a user chose
     inputs     name -> SHA-256 of the data and the weights that it read; of a corpus, which may be too large
-               for that, the size
+               for that, size and time of its last change
     command    how it was called; runs: the command behind it, if it is another; versions: of Python and of
                the packages that matter; commit: of this clone
 
