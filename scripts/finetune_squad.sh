@@ -8,10 +8,12 @@
 #   SAVE        the folder of this run: train.log, checkpoint_best.pt (by F1), predictions.json,
 #               nbest_predictions.json, null_odds.json, best_answers.json and, last, result.json
 #
-# As finetune_glue.sh (see its --help), with configs/finetune/squad2.flags and two more options for the windows:
+# As finetune_glue.sh (see its --help), with configs/finetune/squad2.flags and four more options for the windows:
 #
-#   --window-tokens N  default: 512, or the length of the pre-training if shorter
-#   --doc-stride N     default: a quarter of the window
+#   --window-tokens N        default: 512, or the length of the pre-training if shorter
+#   --doc-stride N           default: a quarter of the window
+#   --max-question-tokens N  default: 64, or half of the window if shorter; longer questions are cut
+#   --max-answer-tokens N    default: 30, or a quarter of the window if shorter
 #
 # The batch of an update is split over the GPUs too. A SAVE that holds a run of other settings, data or weights is
 # refused (SAVE/manifest.json).

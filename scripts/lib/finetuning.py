@@ -177,6 +177,9 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
     window = flags.whole("--window-tokens")
     if "--doc-stride" not in args.user:
         flags.set("--doc-stride", max(1, window // 4))
+    for name, most in (("--max-question-tokens", window // 2), ("--max-answer-tokens", window // 4)):
+        if name not in args.user:
+            flags.set(name, max(1, min(recipe.whole(name), most)))
     if pretrained.expands and window > pretrained.max_positions:
         raise UserError(
             f"--window-tokens {window} is more than the checkpoint's {pretrained.max_positions} positions"

@@ -148,6 +148,9 @@ def test_windows_and_their_updates(saved_checkpoint, tmp_path):
     assert counted() == [24, 6, 2 * 5, 5]
     assert counted("--window-tokens", 96) == [96, 24, 1 * 5, 2]
     assert counted("--window-tokens", 96, "--doc-stride", 32) == [96, 32, 1 * 5, 2]
+    defaults = pages.resolve("finetune_squad", model, data, "save").flags
+    limits = [defaults.whole(name) for name in ("--max-question-tokens", "--max-answer-tokens")]
+    assert limits == [12, 6], "half and a quarter of 24"
 
 
 @pytest.mark.parametrize(
