@@ -146,7 +146,7 @@ def main(argv: list[str] | None = None) -> None:
     splits = {name: Split.read(args.data, name) for name in ("train", *SPLITS)}
     inputs = {name: split.sha256 for name, split in splits.items()}
     if args.model == "dmpnn" and importlib.util.find_spec("chemprop") is None:
-        raise UserError("D-MPNN needs the package chemprop: pip install '.[chemprop]'")
+        raise UserError("D-MPNN needs the package chemprop: pip install -e '.[chemprop]'")
     with locked(args.save):
         claim(args.save, settings, inputs, sys.argv if argv is None else argv, (RESULT,))
         if (args.save / RESULT).exists():

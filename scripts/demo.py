@@ -3,7 +3,7 @@
     python scripts/demo.py pretrained/exlm-molecules
 
 listens on http://127.0.0.1:7860 and shares nothing unless --share is given. It takes a checkpoint, or a
-folder that scripts/export_huggingface.py wrote. It needs Gradio: pip install '.[demo]'.
+folder that scripts/export_huggingface.py wrote. It needs Gradio: pip install -e '.[demo]'.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, wait: bool = True):
     try:
         import gradio as gr
     except ImportError as error:
-        raise ValueError("the demo needs Gradio 6: pip install '.[demo]'") from error
+        raise ValueError("the demo needs Gradio 6: pip install -e '.[demo]'") from error
     demo = build(gr, explorer)
     fonts = ["system-ui", "sans-serif"]  # by default, Gradio's pages fetch theirs from Google
     theme = gr.themes.Default(font=fonts, font_mono=["ui-monospace", "monospace"])

@@ -169,6 +169,32 @@ def states_figure(figure: Figure) -> None:
     figure.legend(*panels[2].get_legend_handles_labels(), loc="outside right upper", frameon=False)
 
 
+def scale_figure(figure: Figure) -> None:
+    """ExLM's joint bits less the MLM's of the same size, over its FLOPs, by p; hollow: one seed."""
+    scale = read("scale")
+    base = read("states").query("updates == 800 and label in @scale.label").assign(width=128)
+    data = pd.concat([scale, base])
+    panels = figure.subplots(1, scale["p"].nunique(), sharey=True)
+    for axes, (p, part) in zip(panels, data[data["p"].isin(scale["p"])].groupby("p"), strict=True):
+        models = part[part["k"] > 1].sort_values("width").groupby("label", sort=False)
+        for colour, (label, model) in zip(COLOURS, models, strict=False):
+            xs, ys = [], []
+            for width, one in model.groupby("width"):
+                mlm, exlm = (
+                    mean(runs, "joint") for runs in (part[(part.k == 1) & (part.width == width)], one)
+                )
+                xs.append(one["flops"].mean())
+                ys.append(exlm.centre - mlm.centre)
+                error = standard_error(exlm, mlm)
+                alone = {"mfc": "white"} if error is None else {"yerr": error, "capsize": 3}
+                axes.errorbar(xs[-1], ys[-1], marker="o", color=colour, zorder=3, **alone)
+            axes.plot(xs, ys, color=colour, label=label)
+        axes.axhline(0, color="0.3", lw=1)
+        axes.set(title=f"p = {percent(p)}", xscale="log", xlabel="FLOPs of training")
+    panels[0].set_ylabel("ExLM - MLM, joint bits")
+    panels[-1].legend(fontsize=8, frameon=False)
+
+
 def quickstart_figure() -> Figure:
     """Joint bits of the quickstart's models over updates."""
     labels = read("quickstart").groupby("name")["label"].first()
@@ -182,11 +208,18 @@ TABLES = {
     table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning, pretrained)
 }
 TABLES |= {name: lambda name=name: leads(read(name)) for name in ("states", "states_text")}
+TABLES["scale"] = lambda: leads(
+    read("scale").assign(
+        setting=lambda data: data["p"].map(percent) + ", width " + data["width"].astype(str)
+    ),
+    "setting",
+)
 TABLES["quickstart"] = lambda: leads(read("quickstart"), "corpus")
 FIGURES = {  # file: function, width and height
     "results_gap": (gap_figure, 7, 3.6),
     "results_figure5": (figure5, 9, 2.9),
     "results_states": (states_figure, 14, 3.6),
+    "results_scale": (scale_figure, 9, 3.6),
 }
 
 

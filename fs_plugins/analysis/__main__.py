@@ -52,10 +52,9 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
         if name != "atoms":
-            default = [0.15] if name == "probe" else []
-            shares = f"masking probabilities (default: {0.15 if name == 'probe' else 'as trained'})"
             nargs = 1 if name == "entropy" else "+"
-            add("--mask-prob", type=float, nargs=nargs, metavar="P", default=default, help=shares)
+            shares = "masking probabilities (default: as trained)"
+            add("--mask-prob", type=float, nargs=nargs, metavar="P", default=[], help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=int, metavar="N", help=longest)

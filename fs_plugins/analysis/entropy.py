@@ -44,9 +44,9 @@ def corpus_entropy(
 
     In bits: of a vanilla MLM over its masked tokens; of a Repeated MLM over tokens whose k copies are all
     masked; of an ExLM over the k nodes of each mask, and weighted by the posterior probability that a node
-    emits the token (entropy_posterior); own_share is the part of the posterior on the token's own nodes,
-    nonfinite the number of sentences without a finite likelihood, which count in the plain mean only, and
-    uniform, log2 V, the most there can be.
+    emits the token (entropy_posterior); posterior_own_share is the part of the posterior on the token's own
+    nodes, nonfinite the number of sentences without a finite likelihood, which count in the plain mean only,
+    and uniform, log2 V, the most there can be.
 
     Sentences are masked as in training, but by <mask> only: --leave-unmasked-prob and --random-token-prob
     are set to 0, so that no masked token is visible. <s> and </s> are left out, and of Repeated MLM the
@@ -71,7 +71,7 @@ def corpus_entropy(
     chosen = np.arange(len(dataset))
     if max_sentences is not None and max_sentences < len(dataset):
         chosen = np.random.default_rng(seed).choice(len(dataset), max_sentences, replace=False)
-    meters = {name: ClusteredMean() for name in ("entropy", "entropy_posterior", "own_share")}
+    meters = {name: ClusteredMean() for name in ("entropy", "entropy_posterior", "posterior_own_share")}
     d, nonfinite = checkpoint.dictionary, 0
     ends = torch.tensor([d.bos(), d.eos(), d.pad()], device=checkpoint.device)
     most = checkpoint.states or 1  # states of a token
@@ -166,8 +166,8 @@ def exlm_entropy(model, tokens: Tensor, target: Tensor) -> tuple[dict[str, Tenso
         tokens, target: [B, T] int64, the input, and the original token at masked ones, else pad.
 
     Returns:
-        ``entropy``, ``entropy_posterior`` and ``own_share``, [B, M] each; the targets [B, M]; and whether
-        each sentence has a finite likelihood [B].
+        ``entropy``, ``entropy_posterior`` and ``posterior_own_share``, [B, M] each; the targets [B, M]; and
+        whether each sentence has a finite likelihood [B].
     """
     graph, _ = model(tokens, target=target)
     layout, k = graph.layout, model.encoder.k
@@ -178,6 +178,6 @@ def exlm_entropy(model, tokens: Tensor, target: Tensor) -> tuple[dict[str, Tenso
     values = {
         "entropy": node_bits.unflatten(1, (-1, k)).mean(-1),
         "entropy_posterior": (posterior * node_bits[:, None]).sum(-1),
-        "own_share": own_states(posterior, k).sum(-1),
+        "posterior_own_share": own_states(posterior, k).sum(-1),
     }
     return values, layout.targets, log_probs.isfinite()

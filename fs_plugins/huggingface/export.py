@@ -29,7 +29,7 @@ def export(
     *,
     data: str | os.PathLike | None = None,
     bpe: str | Sequence[str] | None = None,
-    pooling: str = "cls",
+    pooling: str = "first",
     name: str | None = None,
     licence: str | None = None,
     half: bool = False,
@@ -43,7 +43,7 @@ def export(
         data: folder of the pre-training's ``dict.txt``; by default the one that the checkpoint names.
         bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default what
             lies beside the dictionary.
-        pooling: of SentenceTransformer: "cls" or "mean".
+        pooling: of SentenceTransformer: "first" or "mean".
         name: of the model, for its card; by default the folder's.
         licence: of the model, for its card.
         half: whether to store the weights as float16, in half the space; transformers computes with them in
@@ -108,7 +108,7 @@ def _write(folder: Path, files: dict[str, object], tensors: dict, card: str) -> 
     try:
         from safetensors.torch import save_file
     except ImportError as error:
-        raise ValueError("an export needs safetensors: pip install '.[export]'") from error
+        raise ValueError("an export needs safetensors: pip install -e '.[export]'") from error
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

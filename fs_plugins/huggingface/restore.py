@@ -148,7 +148,7 @@ def read_folder(folder: Path) -> tuple[dict, dict[str, Tensor]]:
     try:
         from safetensors.torch import load_file
     except ImportError as error:
-        raise ValueError("an import needs safetensors: pip install '.[export]'") from error
+        raise ValueError("an import needs safetensors: pip install -e '.[export]'") from error
     files = [WEIGHTS]
     if (folder / INDEX).is_file():
         files = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))

@@ -8,7 +8,7 @@ from fs_plugins.models.checkpoint import Checkpoint, stored_folders
 
 logger = logging.getLogger(__name__)
 
-POOLINGS = ("cls", "mean")
+POOLINGS = ("first", "mean")
 CLASSES = {
     "AutoModel": "ExLMModel",
     "AutoModelForMaskedLM": "ExLMForMaskedLM",
@@ -157,7 +157,7 @@ def sentence_transformers_files(config: dict, pooling: str) -> dict[str, object]
     """{name: content} of what SentenceTransformer reads.
 
     Args:
-        pooling: "cls", the row of ``<s>``, or "mean", over all tokens (``<s>`` and ``</s>`` are counted).
+        pooling: "first", the row of ``<s>``, or "mean", over all tokens (``<s>`` and ``</s>`` are counted).
     """
     if pooling not in POOLINGS:
         raise ValueError(f"unknown pooling {pooling!r}: known are {' and '.join(POOLINGS)}")
@@ -170,7 +170,7 @@ def sentence_transformers_files(config: dict, pooling: str) -> dict[str, object]
         "sentence_bert_config.json": {"max_seq_length": longest_text(config), "do_lower_case": False},
         str(Path("1_Pooling", "config.json")): {
             "word_embedding_dimension": config["hidden_size"],
-            "pooling_mode_cls_token": pooling == "cls",
+            "pooling_mode_cls_token": pooling == "first",
             "pooling_mode_mean_tokens": pooling == "mean",
         },
     }

@@ -58,13 +58,13 @@ def test_exlm_over_nodes_and_by_posterior(k, graph):
             expected = {
                 "entropy": sum(bits[u] for u in own) / k,
                 "entropy_posterior": sum(w * h for w, h in zip(weights, bits, strict=True)),
-                "own_share": sum(weights[u] for u in own),
+                "posterior_own_share": sum(weights[u] for u in own),
             }
             assert {name: float(values[b, i]) for name, values in found.items()} == pytest.approx(
                 expected, abs=1e-8
             )
             if graph == "sparse" or k == 1:  # then a target has no node but its own
-                assert expected["own_share"] == pytest.approx(1)
+                assert expected["posterior_own_share"] == pytest.approx(1)
             elif 0 < i < int(layout.target_lengths[b]) - 1:
                 assert abs(expected["entropy_posterior"] - expected["entropy"]) > 1e-4
 
@@ -109,7 +109,7 @@ def test_a_split_by_mlm_and_repeated_mlm(save_checkpoint, monkeypatch, k):
         assert (report["k"], report["kind"]) == (k, ["mlm", "repeated_mlm"][k - 1])
         assert report["entropy"].tokens == len(expected)
         assert report["entropy"].mean == pytest.approx(float(expected.mean()), rel=1e-5)
-        assert report["entropy_posterior"] is report["own_share"] is None
+        assert report["entropy_posterior"] is report["posterior_own_share"] is None
     assert found[0]["entropy"].standard_error == pytest.approx(found[1]["entropy"].standard_error, rel=1e-3)
     assert found[0]["uniform"] == pytest.approx(math.log2(21))
 
@@ -126,7 +126,9 @@ def test_a_split_by_exlm(save_checkpoint):
     assert (report["kind"], report["k"], report["nonfinite"]) == ("exlm", 2, 0)
     loaded.cfg.criterion["_name"] = "nat_ctc_loss_mlm"
     report = corpus_entropy(loaded)
-    assert report["entropy"].tokens > 0 and report["entropy_posterior"] is report["own_share"] is None
+    assert (
+        report["entropy"].tokens > 0 and report["entropy_posterior"] is report["posterior_own_share"] is None
+    )
 
 
 def test_sentences_without_a_likelihood_are_counted(save_checkpoint):

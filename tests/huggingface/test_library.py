@@ -22,7 +22,7 @@ def test_fill_mask(kind, folders, checkpoints, corpus, transformers):
     assert [one["score"] for one in found] == pytest.approx([p for _, p, _ in expected], rel=1e-4)
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("pooling", ["first", "mean"])
 def test_sentence_transformers(pooling, checkpoints, load, tmp_path):
     from sentence_transformers import SentenceTransformer
 
@@ -31,7 +31,7 @@ def test_sentence_transformers(pooling, checkpoints, load, tmp_path):
     vectors = torch.tensor(encoder.encode(TEXTS))
     tokens = load("AutoTokenizer", folder)(TEXTS, return_tensors="pt", padding=True)
     rows, mask = load("AutoModel", folder).eval()(**tokens)[0], tokens["attention_mask"][..., None]
-    expected = rows[:, 0] if pooling == "cls" else (rows * mask).sum(1) / mask.sum(1)
+    expected = rows[:, 0] if pooling == "first" else (rows * mask).sum(1) / mask.sum(1)
     torch.testing.assert_close(vectors, expected, rtol=0, atol=1e-5)
 
 

@@ -130,7 +130,7 @@ def test_an_exported_folder(smiles_model, smiles_data, tmp_path):
 
 def test_gradio_is_not_installed(refused, text_model, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    assert "pip install '.[demo]'" in refused(demo.main, text_model)
+    assert "pip install -e '.[demo]'" in refused(demo.main, text_model)
 
 
 def test_mistakes(refused, save_checkpoint, tmp_path):

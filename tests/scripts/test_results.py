@@ -65,3 +65,12 @@ def test_rows_that_are_added_are_in_the_table_and_the_figure(monkeypatch):
     results.states_figure(figure)
     titles = [axes.get_title() for axes in figure.axes if "molecules" in axes.get_title()]
     assert titles == [f"molecules, p = {p}" for p in ("15%", "25%", "38.7%", "62.2%")]
+
+
+def test_the_gap_over_scale_is_of_models_of_one_size_and_probability():
+    figure = results.Figure()
+    results.scale_figure(figure)
+    data = results.read("scale").query("p == 0.15 and width == 64").groupby("name")["joint"].mean()
+    gaps = {line.get_label(): line.get_ydata()[0] for line in figure.axes[0].get_lines()}
+    assert gaps["local"] == pytest.approx(data["exlm-local-s-p15"] - data["mlm-s-p15"])
+    assert gaps["ExLM (paper)"] == pytest.approx(data["exlm-s-p15"] - data["mlm-s-p15"])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install '.[workflow]'")
+pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e '.[workflow]'")
 if shutil.which("sinfo") is None or subprocess.run(["sinfo"], capture_output=True).returncode:
     pytest.skip("needs SLURM: see tests/slurm/start.sh", allow_module_level=True)
 

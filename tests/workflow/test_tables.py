@@ -13,7 +13,7 @@ from tests.makers.molecules import labelled_molecules, molecules
 from tests.makers.squad import question, squad_json, write
 from tests.workflow.engine import ROOT, complete
 
-pytest.importorskip("snakemake", reason="needs Snakemake: pip install '.[workflow]'")
+pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 
 
 def script(folder: Path, name: str, *words) -> None:

@@ -14,7 +14,7 @@ from lib.study.results import MEASURES
 from tests import builders
 from tests.workflow.engine import call, command, complete
 
-pytest.importorskip("snakemake", reason="needs Snakemake: pip install '.[workflow]'")
+pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 
 
 def dry_run(tmp_path, *words) -> str:

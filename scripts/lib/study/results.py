@@ -150,8 +150,8 @@ def data_of(settings: Namespace, run: Run) -> str | None:
 
 
 def rates_of(settings: Namespace, run: Run) -> tuple[float, ...]:
-    """The learning rates to try, if there are seeds to report; none: the size's is used."""
-    return (run.rates or tuple(settings.rates)) if len(settings.seeds) > 1 else ()
+    """The learning rates to try, if any are; none: the size's is used."""
+    return settings.rates and (run.rates or tuple(settings.rates))
 
 
 def run_named(settings: Namespace, name: str) -> Run:

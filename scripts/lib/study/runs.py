@@ -137,6 +137,8 @@ def _run(row: dict[str, str], where: str) -> Run:
         (not run.targets, "no targets: name the comparison that it belongs to"),
         (run.model not in models, f"unknown model {run.model!r}: choose one of {', '.join(models)}"),
         (not 1 <= run.k <= LARGEST_K, f"k = {run.k}: give a whole number from 1 to {LARGEST_K}"),
+        (run.model == "mlm" and run.k > 1, f"k = {run.k}: the MLM has k = 1"),
+        (run.k == 1 and "mlm" not in run.model, "k = 1 makes an MLM: give model mlm, or k = 2 or more"),
         (not 0 < run.p < 1, f"p = {run.p:g}: give a share between 0 and 1, such as 0.15"),
         (min((run.times, *run.rates)) <= 0, "times and rates are numbers above 0"),
     ):

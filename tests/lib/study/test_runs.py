@@ -51,6 +51,8 @@ def test_a_table_of_ones_own(tmp_path):
         (HEAD + "a,t,,exlm,2,0.15,,,\na b,t,,mlm,1,0.15,,,\n", "line 3: a b: name: use letters"),
         (HEAD + "a,,,exlm,2,0.15,,,\n", "line 2: a: no targets"),
         (HEAD + "a,t,,xlm,1,0.15,,,\n", "line 2: a: unknown model 'xlm': choose one of exlm, "),
+        (HEAD + "a,t,,mlm,4,0.15,,,\n", "line 2: a: k = 4: the MLM has k = 1"),
+        (HEAD + "a,t,,exlm,1,0.15,,,\n", "line 2: a: k = 1 makes an MLM: give model mlm, or k = 2 or more"),
         (HEAD + "a,t,,exlm,17,0.15,,,\n", "line 2: a: k = 17: give a whole number from 1 to 16"),
         (HEAD + "a,t,,exlm,2,15,,,\n", "line 2: a: p = 15: give a share between 0 and 1"),
         (HEAD + "a,t,,exlm,two,0.15,,,\n", "line 2: invalid literal"),

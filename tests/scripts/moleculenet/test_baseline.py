@@ -71,7 +71,7 @@ def test_molecules_that_chemprop_cannot_read_are_left_out_and_said(tmp_path, cap
     argv = ["dmpnn", str(tmp_path / "data"), str(tmp_path / "run"), "--cpu"]
     if importlib.util.find_spec("chemprop") is None:
         assert baseline_moleculenet.main(argv) == 2
-        assert "pip install '.[chemprop]'" in capsys.readouterr().err and not (tmp_path / "run").exists()
+        assert "pip install -e '.[chemprop]'" in capsys.readouterr().err and not (tmp_path / "run").exists()
     monkeypatch.setattr(baseline_moleculenet.importlib.util, "find_spec", {"chemprop": "installed"}.get)
     monkeypatch.setattr(baseline_moleculenet, "_chemprop", chemprop)
     assert baseline_moleculenet.main(argv) == 0
