@@ -116,7 +116,8 @@ def arguments(
         kind = Path if name in ("CHECKPOINT", "SAVE") else str  # DATA may be several, joined by ':'
         parser.add_argument(name.lower(), metavar=name, type=kind, help=argparse.SUPPRESS)
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--gpus", type=count, metavar="N", help="GPUs to train on (default: the visible ones)")
+    number = "GPUs to train on (default: as many of the visible ones as are of use)"
+    group.add_argument("--gpus", type=count, metavar="N", help=number)
     group.add_argument("--cpu", dest="gpus", action="store_const", const=0, help="train on the CPU")
     group = parser.add_mutually_exclusive_group()
     for name, (_, text) in PRECISIONS.items():

@@ -135,8 +135,9 @@ def runs_of(settings: Namespace, target: Target) -> list[Run]:
     found = []
     for run in rows:
         if not data_of(settings, run) and (settings.size != "smoke" or settings.glue or run.of_molecules):
-            data, maker = ("smiles", "prepare_smiles.py") if run.of_molecules else ("data", "prepare_text.py")
-            raise UserError(f"{target.name} needs {data}=FOLDER, pre-training data, made by scripts/{maker}")
+            data, maker = ("smiles", "") if run.of_molecules else ("data", "prepare_text.py or ")
+            made = f"made by scripts/{maker}prepare_smiles.py"
+            raise UserError(f"{target.name} needs {data}=FOLDER, pre-training data, {made}")
         lr, reported = "default", settings.seeds
         if rates_of(settings, run):
             lr, reported = "best", settings.seeds[1:]
