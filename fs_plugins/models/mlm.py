@@ -14,7 +14,7 @@ from fs_plugins.modules.encoder import RotaryEncoder
 logger = logging.getLogger(__name__)
 
 
-class StateLMHead(RobertaLMHead):
+class LMHead(RobertaLMHead):
     """RoBERTa's LM head in two steps, so that the step to the vocabulary can be taken in bounded memory."""
 
     def transform(self, features: Tensor) -> Tensor:
@@ -42,8 +42,8 @@ class RotaryRobertaEncoder(RobertaEncoder):
     def build_encoder(self, args, dictionary, embed_tokens: nn.Embedding) -> RotaryEncoder:
         return RotaryEncoder(args, embed_tokens)
 
-    def build_lm_head(self, embed_dim, output_dim, activation_fn, weight) -> StateLMHead:
-        return StateLMHead(embed_dim, output_dim, activation_fn, weight)
+    def build_lm_head(self, embed_dim, output_dim, activation_fn, weight) -> LMHead:
+        return LMHead(embed_dim, output_dim, activation_fn, weight)
 
     def forward(
         self,
