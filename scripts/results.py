@@ -166,7 +166,10 @@ def states_figure(figure: Figure) -> None:
         axes.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
         axes.minorticks_off()
     panels[0].set_ylabel("joint bits per masked token")
-    figure.legend(*panels[2].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    handles = {
+        label: one for axes in panels for one, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles, loc="outside right upper", frameon=False)
 
 
 def scale_figure(figure: Figure) -> None:
