@@ -23,6 +23,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
+VARIANTS = "R =|first layer|w/o|k = 2"  # of the states, that only the table has
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
@@ -151,6 +152,7 @@ def figure5(figure: Figure) -> None:
 def states_figure(figure: Figure) -> None:
     """Joint bits over FLOPs, a panel for each corpus and p; error bars are standard deviations."""
     data = pd.concat([read("states").assign(corpus="molecules"), read("states_text").assign(corpus="text")])
+    data = data[~data["label"].str.contains(VARIANTS)]
     colours = dict(zip(data[data.k > 1]["label"].unique(), COLOURS, strict=False))
     groups = list(data.groupby(["corpus", "p"]))
     panels = figure.subplots(1, len(groups), squeeze=False)[0]
