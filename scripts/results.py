@@ -17,6 +17,7 @@ from lib.report.page import markdown_table
 from lib.report.study import PAPER
 from lib.study.runs import targets
 from lib.tables import Value, difference, of_summary, over_seeds, standard_error, text
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -121,6 +122,13 @@ def pretrained() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["measure", "ExLM", "MLM"])
 
 
+def add_gap(axes: Axes, x: float, exlm: Value, mlm: Value, **style) -> None:
+    """A point of ExLM's bits less the MLM's, with its standard error; hollow: one seed."""
+    error = standard_error(exlm, mlm)
+    alone = {"mfc": "white"} if error is None else {"yerr": error, "capsize": 3}
+    axes.errorbar(x, exlm.centre - mlm.centre, **alone, **style)
+
+
 def gap_figure(figure: Figure) -> None:
     """ExLM's bits less the MLM's over the tokens seen, at p = 15%; hollow: one seed."""
     axes = figure.add_subplot(xlabel="tokens seen, million", ylabel="ExLM - MLM, bits", xscale="log")
@@ -133,9 +141,7 @@ def gap_figure(figure: Figure) -> None:
             mlm = mean(part.query("model == 'mlm' and updates == updates.min()"), "bits")
             if not (exlm := mean(part.query("model == 'exlm' and k == @k"), "bits")):
                 continue
-            error, x = standard_error(exlm, mlm), one.tokens_million * (1 + 0.02 * (k - 3))
-            alone = {"mfc": "white"} if error is None else {"yerr": error, "capsize": 3}
-            axes.errorbar(x, exlm.centre - mlm.centre, **alone, **style)
+            add_gap(axes, one.tokens_million * (1 + 0.02 * (k - 3)), exlm, mlm, **style)
     axes.axhline(0, color="0.3", lw=1)
     axes.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
     axes.minorticks_off()
@@ -181,18 +187,15 @@ def scale_figure(figure: Figure) -> None:
     data = pd.concat([scale, base])
     panels = figure.subplots(1, scale["p"].nunique(), sharey=True)
     for axes, (p, part) in zip(panels, data[data["p"].isin(scale["p"])].groupby("p"), strict=True):
+        mlms = {width: mean(one, "joint") for width, one in part[part["k"] == 1].groupby("width")}
         models = part[part["k"] > 1].sort_values("width").groupby("label", sort=False)
         for colour, (label, model) in zip(COLOURS, models, strict=False):
             xs, ys = [], []
             for width, one in model.groupby("width"):
-                mlm, exlm = (
-                    mean(runs, "joint") for runs in (part[(part.k == 1) & (part.width == width)], one)
-                )
+                exlm, mlm = mean(one, "joint"), mlms[width]
                 xs.append(one["flops"].mean())
                 ys.append(exlm.centre - mlm.centre)
-                error = standard_error(exlm, mlm)
-                alone = {"mfc": "white"} if error is None else {"yerr": error, "capsize": 3}
-                axes.errorbar(xs[-1], ys[-1], marker="o", color=colour, zorder=3, **alone)
+                add_gap(axes, xs[-1], exlm, mlm, marker="o", color=colour, zorder=3)
             axes.plot(xs, ys, color=colour, label=label)
         axes.axhline(0, color="0.3", lw=1)
         axes.set(title=f"p = {percent(p)}", xscale="log", xlabel="FLOPs of training")

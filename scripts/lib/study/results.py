@@ -135,9 +135,10 @@ def runs_of(settings: Namespace, target: Target) -> list[Run]:
     found = []
     for run in rows:
         if not data_of(settings, run) and (settings.size != "smoke" or settings.glue or run.of_molecules):
-            data, maker = ("smiles", "") if run.of_molecules else ("data", "prepare_text.py or ")
-            made = f"made by scripts/{maker}prepare_smiles.py"
-            raise UserError(f"{target.name} needs {data}=FOLDER, pre-training data, {made}")
+            data, maker = "data", "prepare_text.py or prepare_smiles.py"
+            if run.of_molecules:
+                data, maker = "smiles", "prepare_smiles.py"
+            raise UserError(f"{target.name} needs {data}=FOLDER, pre-training data, made by scripts/{maker}")
         lr, reported = "default", settings.seeds
         if rates_of(settings, run):
             lr, reported = "best", settings.seeds[1:]
@@ -152,7 +153,7 @@ def data_of(settings: Namespace, run: Run) -> str | None:
 
 def rates_of(settings: Namespace, run: Run) -> tuple[float, ...]:
     """The learning rates to try, if any are; none: the size's is used."""
-    return settings.rates and (run.rates or tuple(settings.rates))
+    return tuple(run.rates or settings.rates) if settings.rates else ()
 
 
 def run_named(settings: Namespace, name: str) -> Run:

@@ -73,6 +73,8 @@ def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(
     assert results.trials(settings, "study/exlm-k4-p0.15")[0].name == "probe.json"
     assert "study/exlm-p15/lr-best/seed-2/states.json" in needed(settings, "graphs")
     assert not [name for name in needed(asked(only="k=1"), "graphs") if "states" in name]  # it has no paths
+    # a single seed cannot choose and be reported
+    assert all("lr-default/seed-1" in name for name in needed(asked(), "graphs"))
     # rates of a row count among others: alone, they would compare tuned models with untuned ones
     assert all("lr-default/seed-" in name for name in needed(asked(seeds="1,2"), "graphs"))
 
