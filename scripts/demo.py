@@ -64,7 +64,7 @@ def draw_molecules(readings) -> str:
 
 def build(gr, explorer):
     """The demo of a model, as Gradio's Blocks."""
-    from fs_plugins.analysis.page import page
+    from fs_plugins.inference.page import page
 
     molecules = explorer.codec.name == "smiles"
 
@@ -94,7 +94,7 @@ def build(gr, explorer):
 
 
 def run(args: argparse.Namespace, wait: bool = True):
-    from fs_plugins.huggingface.restore import load_explorer
+    from fs_plugins.inference.loading import load_explorer
 
     explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)
     os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1"}  # send nothing home

@@ -80,9 +80,9 @@ def main(argv: list[str] | None = None) -> None:
     add("--bpe", nargs="+", metavar="FILE", help=written)
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     args = parser.parse_args(argv)
-    from fs_plugins.analysis.page import page
-    from fs_plugins.analysis.plots import transition_heatmap
-    from fs_plugins.huggingface.restore import load_explorer
+    from fs_plugins.inference.loading import load_explorer
+    from fs_plugins.inference.page import page
+    from fs_plugins.inference.plots import transition_heatmap
 
     args.output.mkdir(parents=True, exist_ok=True)
     explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)

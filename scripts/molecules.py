@@ -121,8 +121,8 @@ def main(argv: list[str] | None = None) -> None:
         return smiles_of(args.molecules, args.smiles_column)
 
     next(smiles(), None)  # an unreadable file is refused before the model is loaded
-    from fs_plugins.analysis.molecules import MoleculeModel
-    from fs_plugins.models.checkpoint import load_checkpoint
+    from fs_plugins.checkpoint import load_checkpoint
+    from fs_plugins.inference.molecules import MoleculeModel
 
     model = MoleculeModel(
         load_checkpoint(args.checkpoint, args.data, args.device),

@@ -19,8 +19,8 @@ from lib.command_line import UserError, argument_parser, positive, script
 from lib.files import write_json, write_result
 from lib.predictions import load_finetuned
 
+from fs_plugins.checkpoint import name_of
 from fs_plugins.data.squad_answers import AnswerTable, window_answers
-from fs_plugins.models.checkpoint import name_of
 from fs_plugins.tasks.squad2 import Squad2Task
 
 

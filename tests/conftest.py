@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests import builders
+from tests.integration import commands
 
 ROOT = Path(__file__).resolve().parents[1]
 # of the processes that tests start, as scripts/environment.sh sets it
@@ -129,6 +130,15 @@ def save_checkpoint(corpus, tmp_path_factory):
         )
 
     return save
+
+
+@pytest.fixture(scope="session")
+def pretrained(corpus, tmp_path_factory) -> Path:
+    """The checkpoint of a few updates of ExLM, k = 3, on the corpus, by fairseq-train itself."""
+    folder = tmp_path_factory.mktemp("pretrained")
+    flags = ["--ext-state-num", 3, "--max-positions", 64, "--max-update", 12, "--sample-break-mode", "eos"]
+    commands.train(*commands.pretraining(corpus, folder, *flags))
+    return folder / "checkpoint_last.pt"
 
 
 @pytest.fixture(scope="session")

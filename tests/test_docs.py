@@ -85,7 +85,7 @@ def test_a_command_calls_what_exists_with_options_it_knows(name, words, monkeypa
         return  # without options, such as quickstart.sh
     else:
         trains = "/pretrain_" in name or "/finetune_" in name
-        command = words[:1] if name == "fs_plugins.analysis" else ()
+        command = words[:1] if name == "fs_plugins.measures" else ()
         assert used <= options_of(name, *command) | (options_of_fairseq() if trains else set())
 
 

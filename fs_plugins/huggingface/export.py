@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
+from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.custom_ops import dag_reference
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
-from fs_plugins.models.checkpoint import load_checkpoint
 from fs_plugins.modules import marginals, state_expansion, transition_head
 
 HERE = Path(__file__).parent

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import jinja2
 
+from fs_plugins.checkpoint import Checkpoint, stored_folders
 from fs_plugins.data.property_info import fingerprint
 from fs_plugins.data.text_codecs import MANIFEST, Codec, Smiles, smiles_form
 from fs_plugins.huggingface.settings import longest_text
-from fs_plugins.models.checkpoint import Checkpoint, stored_folders
 
 PIPELINES = {"ForMaskedLM": "fill-mask", "ForSequenceClassification": "text-classification"}
 OUTPUTS = {

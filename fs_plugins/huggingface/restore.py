@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import tempfile
 from argparse import Namespace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from fs_plugins.analysis.explorer import Explorer, load
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface import settings, weights
 from fs_plugins.huggingface.export import to_units
@@ -76,29 +74,6 @@ def restore(
         task_state["molecule_property"] = {**info.to_dict(), "symbols": list(dictionary.symbols)}
     _save(checkpoint, model, flags, task, criterion, task_state)
     return checkpoint
-
-
-def load_explorer(model: str | os.PathLike, *, data=None, bpe=None, device: str | None = None) -> Explorer:
-    """An :class:`Explorer` of a checkpoint or of an exported folder.
-
-    >>> load_explorer("pretrained/exlm-molecules").fill("CC(=O)<mask>c1ccccc1").best.text
-
-    Args:
-        model: a file that fairseq-train saved, or a folder that :func:`restore` reads.
-        data, bpe, device: as of :func:`fs_plugins.analysis.load`.
-
-    Raises:
-        ValueError: if it has no graph of states; and whatever reading a checkpoint or folder raises.
-    """
-    if not Path(model).is_dir():
-        return load(model, data=data, bpe=bpe, device=device)
-    with tempfile.TemporaryDirectory() as temporary:
-        codec = write_dictionary(Path(model), Path(temporary))
-        checkpoint = restore(model, Path(temporary) / "checkpoint.pt", temporary)
-        try:
-            return load(checkpoint, data=temporary, bpe=bpe or codec, device=device)
-        except ValueError as error:  # names the folder that was given
-            raise ValueError(str(error).replace(str(checkpoint), str(model))) from error
 
 
 def write_dictionary(folder: Path, data: Path) -> str:

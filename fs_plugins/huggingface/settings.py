@@ -3,8 +3,8 @@
 import logging
 from pathlib import Path
 
+from fs_plugins.checkpoint import Checkpoint, stored_folders
 from fs_plugins.huggingface.weights import TIED, Head
-from fs_plugins.models.checkpoint import Checkpoint, stored_folders
 
 logger = logging.getLogger(__name__)
 

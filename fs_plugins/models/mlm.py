@@ -139,8 +139,8 @@ class RotaryRobertaModel(RobertaModel):
             FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
             ValueError: for another dictionary, or if the BPE is not found.
         """
-        from fs_plugins.models.checkpoint import load_checkpoint  # which imports this module
-        from fs_plugins.models.hub import HubInterface
+        from fs_plugins.checkpoint import load_checkpoint  # which imports this module
+        from fs_plugins.inference.hub import HubInterface
 
         folder, data = Path(model_name_or_path), str(data_name_or_path)
         place = folder / data if data.startswith(".") else Path(data)

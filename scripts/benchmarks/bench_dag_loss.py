@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import torch
-from measures import peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
+from step_costs import peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
 from torch import Tensor
 from torch.utils.benchmark import Timer
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from measures import OperatorCounter, peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
+from step_costs import OperatorCounter, peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
 from torch.utils.benchmark import Timer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

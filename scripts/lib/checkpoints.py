@@ -61,7 +61,7 @@ def read_checkpoint(path: Path) -> Pretrained:
     Raises:
         UserError: if it is not there, broken, or not of this package's models.
     """
-    from fs_plugins.models import checkpoint
+    from fs_plugins import checkpoint
 
     try:
         state, cfg = checkpoint.read_state(path)

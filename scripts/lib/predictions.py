@@ -10,7 +10,7 @@ from fairseq import checkpoint_utils, utils
 from omegaconf import open_dict
 
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
-from fs_plugins.models.checkpoint import choose_device, read_state
+from fs_plugins.checkpoint import choose_device, read_state
 from lib.command_line import UserError
 
 SENTENCES = 64  # of a batch

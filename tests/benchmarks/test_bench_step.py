@@ -2,7 +2,7 @@
 
 import bench_step
 import torch
-from measures import OperatorCounter, peak_of_cpu_allocations, size_in_memory
+from step_costs import OperatorCounter, peak_of_cpu_allocations, size_in_memory
 
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from tests import oracles

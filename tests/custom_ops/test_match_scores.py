@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from measures import peak_of_cpu_allocations
+from step_costs import peak_of_cpu_allocations
 
 from fs_plugins.custom_ops.match_scores import _chunks, match_scores
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fs_plugins.analysis import load_checkpoint
+from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface.export import export
 from tests import builders

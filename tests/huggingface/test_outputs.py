@@ -8,9 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fs_plugins.analysis import load_checkpoint
-from fs_plugins.analysis.masked_prediction import MaskedPredictor
+from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
+from fs_plugins.measures.masked_prediction import MaskedPredictor
 from tests import builders
 from tests.builders import CTC, KINDS, WORDS
 

@@ -7,7 +7,8 @@ import pytest
 from rdkit import Chem
 
 from fs_plugins.huggingface.export import export
-from fs_plugins.huggingface.restore import load_explorer, restore, write_dictionary
+from fs_plugins.huggingface.restore import restore, write_dictionary
+from fs_plugins.inference.loading import load_explorer
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(path for path in (ROOT / "pretrained").iterdir() if path.is_dir())

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from fs_plugins.analysis import load_checkpoint
-from fs_plugins.analysis.molecules import MoleculeModel
+from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.huggingface.export import export
 from fs_plugins.huggingface.restore import restore
+from fs_plugins.inference.molecules import MoleculeModel
 from tests import builders
 from tests.builders import KINDS
 from tests.huggingface.test_export import GLUE, TOKENS, head_scores, molecule_checkpoint

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fs_plugins.analysis import load_checkpoint
+from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.huggingface.restore import restore
 from tests import builders
 from tests.builders import TEXTS, WORDS

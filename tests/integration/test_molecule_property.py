@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from fs_plugins.analysis.molecules import MoleculeModel
+from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.criterions.property_metrics import summarise
-from fs_plugins.models.checkpoint import load_checkpoint
+from fs_plugins.inference.molecules import MoleculeModel
 from tests.integration import commands
 from tests.integration.commands import train
 from tests.makers.prepared import write_properties

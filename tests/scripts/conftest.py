@@ -1,4 +1,4 @@
-"""Corpora and vocabularies for the scripts that prepare data, and models for those that look into them."""
+"""Corpora and vocabularies for the scripts that prepare data."""
 
 from pathlib import Path
 
@@ -6,10 +6,7 @@ import pytest
 from lib.corpora.bpe import dictionary_of
 
 from fs_plugins.data.text_codecs import read_bpe
-from tests.analysis.conftest import pretrained
 from tests.builders import write_gpt2
-
-__all__ = ["pretrained"]  # a fixture
 
 
 @pytest.fixture

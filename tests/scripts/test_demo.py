@@ -9,7 +9,7 @@ import demo
 import pytest
 
 from fs_plugins.huggingface.export import export
-from fs_plugins.huggingface.restore import load_explorer
+from fs_plugins.inference.loading import load_explorer
 from tests import builders
 from tests.browser import errors, set_width
 

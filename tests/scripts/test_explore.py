@@ -7,8 +7,8 @@ import torch
 from lib.files import ROOT
 from matplotlib.image import imread
 
-from fs_plugins.analysis import load
-from fs_plugins.analysis.page import page
+from fs_plugins.inference import load
+from fs_plugins.inference.page import page
 
 TEXT = "this is <mask> weather , and I am <mask> ."
 

@@ -40,7 +40,7 @@ def test_the_commands_of_the_study(tmp_path):
     assert "lib.on_gpu --gpus 2 --jobs-per-gpu 3 --log" in shown and "--seed 1 --updates 7 --gpus 2" in shown
     trials = " ".join(f"out/study/exlm-lattice-p15/lr-{lr}/seed-1/joint.json" for lr in ("0.001", "0.002"))
     assert f"lib.study.jobs best out/study/exlm-lattice-p15/best.json {trials}" in shown
-    assert f"fs_plugins.analysis states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
+    assert f"fs_plugins.measures states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
     assert (
         "explore.py out/study/exlm-k4-p0.15/lr-best/seed-2/checkpoint_last.pt 'This is <mask>, and" in shown
     )

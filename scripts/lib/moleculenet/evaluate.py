@@ -103,7 +103,7 @@ def main() -> None:
     from fairseq.data import data_utils
     from lib.predictions import head_outputs, load_finetuned
 
-    from fs_plugins.models.checkpoint import name_of
+    from fs_plugins.checkpoint import name_of
 
     parser = argument_parser(__doc__)
     add = parser.add_argument

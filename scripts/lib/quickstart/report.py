@@ -3,7 +3,7 @@
     python -m lib.quickstart.report OUTPUT P SENTENCE
 
 Every checkpoint in OUTPUT/{mlm,exlm,exlm-lattice} predicts the same masked tokens of the validation set, a
-share P, all of a sample together (fs_plugins/analysis/masked_measures.py). exlm-lattice then fills the masks
+share P, all of a sample together (fs_plugins/measures/masked_measures.py). exlm-lattice then fills the masks
 of SENTENCE. Writes OUTPUT/table.txt and curve.png.
 """
 
@@ -18,10 +18,10 @@ from lib.command_line import script
 from lib.files import atomic, read_json, write_lines
 from lib.tables import Value
 
-from fs_plugins.analysis import load, load_checkpoint
-from fs_plugins.analysis.masked_measures import joint_likelihood
-from fs_plugins.analysis.masked_prediction import MaskedPredictor
-from fs_plugins.analysis.masked_samples import load_samples
+from fs_plugins.inference import load, load_checkpoint
+from fs_plugins.measures.masked_measures import joint_likelihood
+from fs_plugins.measures.masked_prediction import MaskedPredictor
+from fs_plugins.measures.masked_samples import load_samples
 
 FILLING = "exlm-lattice"
 MODELS = {"mlm": "MLM", "exlm": "ExLM, the paper's", FILLING: "ExLM, states on a lattice"}

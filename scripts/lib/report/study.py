@@ -50,7 +50,7 @@ def numbers(content, prefix: str = "") -> Iterator[tuple[str, float]]:
 
 
 def measurements(content: dict) -> Iterator[dict]:
-    """A row for each number of a result of fs_plugins.analysis, or a training."""
+    """A row for each number of a result of fs_plugins.measures, or a training."""
     for checkpoint in content.get("rows", [content]):
         found = checkpoint.get("results", checkpoint)
         for one in found if isinstance(found, list) else [found]:

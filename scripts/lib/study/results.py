@@ -201,7 +201,7 @@ def measure_command(settings: Namespace, measure: str, run: Run) -> str:
     row, folder = MEASURES.loc[measure], Path(settings.output, STUDY, run.folder)
     shares = " ".join(map(str, sorted({PROBE_MASK_PROB, run.own_mask_prob})))
     options = row["options"].format(p=run.own_mask_prob, shares=shares, sentences=settings.sentences)
-    return f"fs_plugins.analysis {row['command']} {shlex.quote(str(folder))}/{row['checkpoints']} {options}"
+    return f"fs_plugins.measures {row['command']} {shlex.quote(str(folder))}/{row['checkpoints']} {options}"
 
 
 def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:

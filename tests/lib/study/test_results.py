@@ -85,9 +85,9 @@ def test_commands_of_measures(asked):
     folder = f"{settings.output}/study/{run.folder}"
     command = results.measure_command(settings, "probe", run)
     options = "--mask-prob 0.15 0.387 --max-sentences 9"
-    assert command == f"fs_plugins.analysis probe {folder}/checkpoint_last.pt {options}"
+    assert command == f"fs_plugins.measures probe {folder}/checkpoint_last.pt {options}"
     command = results.measure_command(settings, "states", run)
-    assert command == f"fs_plugins.analysis states {folder}/checkpoint_*.pt --mask-prob 0.387"
+    assert command == f"fs_plugins.measures states {folder}/checkpoint_*.pt --mask-prob 0.387"
     repeated = results.run_named(settings, "repeated-mlm-k2-p0.387")  # is probed at 15%
     assert "--mask-prob 0.15 --max" in results.measure_command(settings, "probe", repeated)
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
+from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
-from fs_plugins.models.checkpoint import load_checkpoint
 from tests.makers.molecules import BAD, STREAM
 
 

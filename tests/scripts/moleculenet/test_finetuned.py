@@ -11,8 +11,8 @@ import pytest
 from lib.command_line import UserError
 from sklearn.metrics import roc_auc_score
 
-from fs_plugins.analysis.molecules import MoleculeModel
-from fs_plugins.models.checkpoint import load_checkpoint
+from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.inference.molecules import MoleculeModel
 from tests import pages
 from tests.makers.molecules import BAD, STREAM, finetune, finetuning, molecules, read_csv
 
@@ -144,7 +144,7 @@ def test_windows_keep_the_order(finetuned, monkeypatch):
             taken += 1
             yield string
 
-    monkeypatch.setattr("fs_plugins.analysis.stream.WINDOW", 7)
+    monkeypatch.setattr("fs_plugins.inference.stream.WINDOW", 7)
     results = MoleculeModel(loaded, batch_tokens=50).predict(counted())
     first = next(results)
     assert taken == 7  # no more is read than is needed

@@ -1,0 +1,1 @@
+"""What trained models know, measured alike for all: ``python -m fs_plugins.measures MEASURE CHECKPOINT``."""

@@ -1,0 +1,141 @@
+"""Measures of checkpoints as JSON: python -m fs_plugins.measures MEASURE CHECKPOINT..."""
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import pickle
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+from fs_plugins.checkpoint import Checkpoint, load_checkpoint
+from fs_plugins.measures.atom_probe import atom_probe
+from fs_plugins.measures.entropy import corpus_entropy
+from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
+from fs_plugins.measures.masked_prediction import MaskedPredictor
+from fs_plugins.measures.masked_samples import SEED, load_samples
+from fs_plugins.measures.molecule_filling import FILLINGS, filling
+
+# name -> its function, and the number of samples by default
+MEASURES = {
+    "probe": (probe, 1000),
+    "joint": (joint_likelihood, 1000),
+    "states": (use_of_states, 200),
+    "filling": (filling, 1000),
+    "atoms": (atom_probe, 900),
+    "entropy": (corpus_entropy, None),
+}
+MOLECULES = ("filling", "atoms")  # whose samples are single molecules
+
+
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m fs_plugins.measures", description=__doc__)
+    commands = parser.add_subparsers(dest="measure", metavar="MEASURE", required=True)
+    raw = argparse.RawDescriptionHelpFormatter
+    for name, (function, count) in MEASURES.items():
+        title, _, text = function.__doc__.partition("\n")
+        text = text.replace("\n    ", "\n").partition("\nArgs:")[0]
+        add = commands.add_parser(
+            name, help=title, description=title, epilog=text, formatter_class=raw
+        ).add_argument
+        add("checkpoint", type=Path, nargs="+", help="of p_roberta*, mlm_*, p_roberta_ext_denselink*, exlm_*")
+        add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: as trained)")
+        add("--split", default="valid", help="(default: %(default)s)")
+        number = f"the split's first samples, of entropy a random choice (default: {count or 'all'})"
+        add("--max-sentences", type=int, default=count, metavar="N", help=number)
+        add("--seed", type=int, default=SEED, help="of all that is drawn (default: %(default)s)")
+        add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
+        add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
+        if name != "atoms":
+            nargs = 1 if name == "entropy" else "+"
+            shares = "masking probabilities (default: as trained)"
+            add("--mask-prob", type=float, nargs=nargs, metavar="P", default=[], help=shares)
+        if name != "entropy":
+            longest = "leave out longer samples (default: than those of the training)"
+            add("--max-tokens", type=int, metavar="N", help=longest)
+            mode = "eos" if name in MOLECULES else None
+            what = f"what a sample is (default: {mode or 'as trained'})"
+            add("--sample-break-mode", metavar="MODE", default=mode, help=what)
+        if name == "filling":
+            add("--fillings", type=int, default=FILLINGS, metavar="N", help="of each (default: %(default)s)")
+    return parser.parse_args(argv)
+
+
+def measure_checkpoint(checkpoint: Checkpoint, args: argparse.Namespace) -> dict:
+    """What a measure says of a checkpoint, and what the checkpoint is."""
+    function, _ = MEASURES[args.measure]
+    if args.measure == "entropy":
+        [mask_prob] = args.mask_prob or [None]
+        options = {"split": args.split, "max_sentences": args.max_sentences, "seed": args.seed}
+        return function(checkpoint, mask_prob=mask_prob, **options)
+    options = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
+    samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **options)
+    if args.measure == "atoms":
+        results = function(checkpoint, samples, seed=args.seed)
+    else:
+        trained = getattr(checkpoint.cfg.task, "mask_prob", None)
+        if not args.mask_prob and trained is None:
+            raise ValueError(f"{checkpoint.path} was trained by --task {checkpoint.task}: give --mask-prob")
+        options = {"fillings": args.fillings} if args.measure == "filling" else {}
+        function = partial(function, MaskedPredictor.of(checkpoint), samples, seed=args.seed, **options)
+        results = [function(share) for share in args.mask_prob or [trained]]
+    return {
+        "checkpoint": str(checkpoint.path),
+        "arch": checkpoint.arch,
+        "criterion": checkpoint.criterion,
+        "k": checkpoint.states or checkpoint.copies,
+        "updates": checkpoint.updates,
+        "split": args.split,
+        "seed": args.seed,
+        "results": results,
+    }
+
+
+@contextlib.contextmanager
+def written_to(path: Path | None) -> Iterator[TextIO]:
+    """A file that is there once it is whole, or standard output.
+
+    Raises:
+        OSError: before any work, if the file cannot be written; the message says why.
+    """
+    if path is None:
+        yield sys.stdout
+        return
+    unfinished = path.with_name(f"{path.name}.partial.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = unfinished.open("w", encoding="utf-8")
+    except OSError as error:
+        raise OSError(f"cannot write --output {path}: {error.strerror or error}") from error
+    try:
+        with file:
+            yield file
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parses, measures and writes; errors end the command with one line."""
+    args = parse_arguments(argv)
+    logging.basicConfig(level=logging.WARNING, force=True)  # fairseq says much when it loads
+    try:
+        with written_to(args.output) as file:
+            rows = [
+                measure_checkpoint(load_checkpoint(path, args.data, args.device), args)
+                for path in args.checkpoint
+            ]
+            rows.sort(key=lambda row: row.get("updates") or 0)
+            json.dump({"rows": rows} if len(rows) > 1 else rows[0], file, indent=1, default=asdict)
+            file.write("\n")
+    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
+        raise SystemExit(f"error: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

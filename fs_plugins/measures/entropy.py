@@ -1,0 +1,183 @@
+"""Entropy of the predictions for masked tokens (appendices E and Q.1, figures 5 and 12), in bits.
+
+Of a masked token:
+
+* *MLM*: H[P] at its position.
+* *Repeated MLM* (E.1): where all k copies of the token are masked, the mean of H[P] over them.
+* *ExLM*: (a) the mean of H[P_u] over its own k nodes; (b) the mean of H[P_u] over all nodes u of the graph,
+  weighted by the posterior probability that u emits the token.
+"""
+
+import copy
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from fairseq import tasks, utils
+from omegaconf import open_dict
+from torch import Tensor
+from tqdm import tqdm
+
+from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.custom_ops.dag_loss import node_posteriors
+from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.data.length_order import batches_by_length
+from fs_plugins.data.repeated_tokens import corrupted_tokens
+from fs_plugins.measures.masked_measures import own_states
+from fs_plugins.measures.masked_samples import BATCH_TOKENS
+from fs_plugins.measures.means import ClusteredMean
+
+TASKS = ("masked_lm", "repeated_masked_lm")
+NODES = 256  # whose predictions are alive at a time
+
+
+def corpus_entropy(
+    checkpoint: Checkpoint,
+    *,
+    split: str = "valid",
+    mask_prob: float | None = None,
+    max_sentences: int | None = None,
+    seed: int = 1,
+) -> dict:
+    """Entropy of a checkpoint's predictions over a split of its data (appendices E.2 and Q.1, figures 5, 12).
+
+    In bits: of a vanilla MLM over its masked tokens; of a Repeated MLM over tokens whose k copies are all
+    masked; of an ExLM over the k nodes of each mask, and weighted by the posterior probability that a node
+    emits the token (entropy_posterior); posterior_own_share is the part of the posterior on the token's own
+    nodes, nonfinite the number of sentences without a finite likelihood, which count in the plain mean only,
+    and uniform, log2 V, the most there can be.
+
+    Sentences are masked as in training, but by <mask> only: --leave-unmasked-prob and --random-token-prob
+    are set to 0, so that no masked token is visible. <s> and </s> are left out, and of Repeated MLM the
+    tokens with a visible copy. Each token counts once; standard errors take the tokens of a sentence as one
+    cluster.
+
+    Args:
+        checkpoint: of a task ``masked_lm`` or ``repeated_masked_lm``; ``checkpoint.data`` holds the split.
+        mask_prob: p; by default that of the training.
+        max_sentences: a random choice of so many; by default all.
+        seed: of the masks and the choice of sentences.
+
+    Raises:
+        FileNotFoundError: if there is no such split.
+        ValueError: for another task, p outside (0, 1), sizes below 1, or more states than positions.
+    """
+    task = _masked_task(checkpoint, mask_prob, seed)
+    if max_sentences is not None and max_sentences < 1:
+        raise ValueError(f"the number of sentences must be at least 1, got {max_sentences}")
+    task.load_dataset(split)
+    dataset, model, k = task.dataset(split), checkpoint.model, checkpoint.states or checkpoint.copies
+    chosen = np.arange(len(dataset))
+    if max_sentences is not None and max_sentences < len(dataset):
+        chosen = np.random.default_rng(seed).choice(len(dataset), max_sentences, replace=False)
+    meters = {name: ClusteredMean() for name in ("entropy", "entropy_posterior", "posterior_own_share")}
+    d, nonfinite = checkpoint.dictionary, 0
+    ends = torch.tensor([d.bos(), d.eos(), d.pad()], device=checkpoint.device)
+    most = checkpoint.states or 1  # states of a token
+    batches = list(batches_by_length([most * dataset.num_tokens(i) for i in chosen], BATCH_TOKENS))
+    for part in tqdm(batches, desc=f"entropy, {split}", unit="batch", disable=None):
+        batch = dataset.collater([dataset[i] for i in chosen[part]])
+        if checkpoint.device.type == "cuda":
+            batch = utils.move_to_cuda(batch, checkpoint.device)
+        tokens, target = batch["net_input"]["src_tokens"], batch["target"]
+        if checkpoint.states is None:
+            wanted = corrupted_tokens(target, k, d.pad()) & ~torch.isin(target[:, ::k], ends)
+            meters["entropy"].add(mlm_entropy(model, tokens, wanted, k), wanted)
+            continue
+        values, targets, finite = exlm_entropy(model, tokens, target)
+        wanted = ~torch.isin(targets, ends)
+        meters["entropy"].add(values.pop("entropy"), wanted)
+        if checkpoint.has_transitions:
+            nonfinite += int((~finite).sum())
+            for name, value in values.items():
+                meters[name].add(value, wanted & finite[:, None])
+    return {
+        "checkpoint": str(checkpoint.path),
+        "arch": checkpoint.arch,
+        "kind": "exlm" if checkpoint.states else "repeated_mlm" if k > 1 else "mlm",
+        "k": k,
+        "mask_prob": task.cfg.mask_prob,
+        "split": split,
+        "seed": seed,
+        **{name: meter.result() for name, meter in meters.items()},
+        "nonfinite": nonfinite,
+        "uniform": math.log2(len(d)),
+    }
+
+
+def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
+    """The task of the checkpoint's training, on ``checkpoint.data`` and masking by ``<mask>`` only."""
+    if checkpoint.task not in TASKS:
+        raise ValueError(
+            f"{checkpoint.path} was trained by --task {checkpoint.task}, which masks nothing: give a "
+            f"checkpoint of pre-training ({' or '.join(TASKS)})"
+        )
+    cfg = copy.deepcopy(checkpoint.cfg.task)
+    with open_dict(cfg):
+        cfg.data, cfg.seed = str(checkpoint.data), seed
+        cfg.leave_unmasked_prob = cfg.random_token_prob = 0.0
+        cfg.mask_prob = cfg.mask_prob if mask_prob is None else mask_prob
+    if not 0.0 < cfg.mask_prob < 1.0:
+        raise ValueError(f"the mask probability must be between 0 and 1, both excluded, got {cfg.mask_prob}")
+    return tasks.setup_task(cfg, from_checkpoint=True)
+
+
+def entropy_bits(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """H[softmax(weight @ states + bias)] in bits.
+
+    Args:
+        states: [..., d] what the output matrix is applied to.
+        weight: [V, d]; bias: [V].
+
+    Returns:
+        [...] float32 (float64 for float64 states), 0 ... log2 V.
+    """
+    dtype = torch.promote_types(states.dtype, torch.float32)
+    nodes = states.flatten(0, -2).split(NODES)
+    probs = (F.linear(some, weight, bias).to(dtype).softmax(-1) for some in nodes)
+    nats = torch.cat([torch.special.entr(p).sum(-1) for p in probs])
+    return (nats / math.log(2)).view(states.shape[:-1])
+
+
+@torch.no_grad()
+def mlm_entropy(model, tokens: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
+    """Entropy of the tokens of a (Repeated) MLM.
+
+    Args:
+        tokens: [B, k T] int64, the input.
+        wanted: [B, T] bool, the tokens whose k copies are all masked.
+        k: copies of each token.
+
+    Returns:
+        [B, T] bits, the mean over the copies; 0 where not wanted.
+    """
+    features, _ = model.encoder(tokens, features_only=True)  # [B, k T, d]
+    copies, head = wanted.repeat_interleave(k, dim=1), model.encoder.lm_head
+    bits = entropy_bits(head.transform(features[copies]), head.weight, head.bias)
+    return bits.new_zeros(copies.shape).masked_scatter(copies, bits).unflatten(1, (-1, k)).mean(-1)
+
+
+@torch.no_grad()
+def exlm_entropy(model, tokens: Tensor, target: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    """Entropies of the M targets of B sentences of an ExLM.
+
+    Args:
+        tokens, target: [B, T] int64, the input, and the original token at masked ones, else pad.
+
+    Returns:
+        ``entropy``, ``entropy_posterior`` and ``posterior_own_share``, [B, M] each; the targets [B, M]; and
+        whether each sentence has a finite likelihood [B].
+    """
+    graph, _ = model(tokens, target=target)
+    layout, k = graph.layout, model.encoder.k
+    head = graph.output_weight, graph.output_bias
+    node_bits = entropy_bits(graph.node_states, *head)  # [B, L]
+    match = match_scores(graph.node_states, *head, layout.targets)  # [B, M, L]
+    posterior, log_probs = node_posteriors(match, graph.links, layout.node_lengths, layout.target_lengths)
+    values = {
+        "entropy": node_bits.unflatten(1, (-1, k)).mean(-1),
+        "entropy_posterior": (posterior * node_bits[:, None]).sum(-1),
+        "posterior_own_share": own_states(posterior, k).sum(-1),
+    }
+    return values, layout.targets, log_probs.isfinite()

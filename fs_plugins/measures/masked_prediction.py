@@ -1,0 +1,169 @@
+"""What a model says of masked words, given the visible ones: one word's distribution, or all words together.
+
+A model knows how many words are missing and where, but none of them:
+
+* MLM: P at the word's position; words are independent of each other.
+* Repeated MLM: all k copies are masked; the mean of P over them.
+* ExLM: of all paths through the graph with as many nodes as there are targets, in proportion to their
+  transitions, node u of target i emits a word by P_u. So P(y_i = w) = sum over u of P(u is the i-th node)
+  P_u(w), and P(y_1, y_2, ...) = sum over paths of P(path) times the product of P_u(y_i). Exact, by the
+  forward-backward algorithm of training. Visible targets (``<s>``, ``</s>``) are emitted for certain.
+* ExLM w/o transitions: the CTC probability that the token's k states emit w and nothing else; not the blank.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.custom_ops.dag_loss import dag_loss, node_posteriors
+from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.measures.masked_samples import SEED, MaskedBatch, masked_batches
+from fs_plugins.models.exlm import ExLMModel, StateGraph
+from fs_plugins.modules.marginals import ctc_word_log_probs
+
+
+@dataclass(frozen=True)
+class MaskedGraph:
+    """The graph of B masked sentences, as the model gives it without knowing a masked word.
+
+    Attributes:
+        graph: with links (the transitions).
+        is_masked: [B, M] bool, the targets that are masked words, not ``<s>``, ``</s>`` or padding.
+    """
+
+    graph: StateGraph
+    is_masked: Tensor
+
+    @cached_property
+    def paths(self) -> tuple[Tensor, Tensor]:
+        """P(u is the i-th node of the path) [B, M, L], of the paths with as many nodes as targets; and
+        the log-probability [B] that a path drawn by the transitions has as many."""
+        nodes = self.graph.layout.node_positions.shape[1]
+        return self._visits(self.graph.links.new_zeros((*self.is_masked.shape, nodes)))
+
+    def posterior(self, words: Tensor) -> Tensor:
+        """[B, M, L] the same, given the masked words; ``words`` as of :meth:`match`."""
+        return self._visits(self.match(words))[0]
+
+    def _visits(self, match: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior of the nodes [B, M, L] and log-probability [B] of emissions [B, M, L]."""
+        layout = self.graph.layout
+        return node_posteriors(match, self.graph.links, layout.node_lengths, layout.target_lengths)
+
+    @torch.no_grad()
+    def match(self, words: Tensor) -> Tensor:
+        """[B, M, L] log-probability that node u emits word i; of visible targets 0.
+
+        Args:
+            words: [masked words] int64, one for each True of ``is_masked``, in order.
+        """
+        targets = self.graph.layout.targets.clone()
+        targets[self.is_masked] = words
+        graph = self.graph
+        match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, targets)
+        return match.masked_fill(~self.is_masked[:, :, None], 0.0)
+
+    @torch.no_grad()
+    def joint_log_probs(self, words: Tensor) -> Tensor:
+        """[B] log-probability (nats) of all masked words of each sentence together; ``words`` as of
+        :meth:`match`."""
+        layout = self.graph.layout
+        total = dag_loss(self.match(words), self.graph.links, layout.node_lengths, layout.target_lengths)
+        return total - self.paths[1]
+
+    @torch.no_grad()
+    def node_log_probs(self, b: int) -> Tensor:
+        """[L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
+        states = self.graph.node_states[b, : int(self.graph.layout.node_lengths[b])]
+        return F.linear(states, self.graph.output_weight, self.graph.output_bias).float().log_softmax(-1)
+
+
+class MaskedPredictor:
+    """A model that predicts masked words; see the module.
+
+    Args:
+        model: an MLM, or an ExLM, in evaluation mode.
+        copies: of each token in Repeated MLM; an ExLM knows its own k.
+        ctc: for an ExLM that was trained without transitions.
+    """
+
+    def __init__(self, model, *, copies: int = 1, ctc: bool = False):
+        self.model, self.copies = model, copies
+        self.dictionary = model.encoder.dictionary
+        expands = isinstance(model, ExLMModel)
+        self.k = model.encoder.k if expands else 1
+        self.states = self.k * copies  # most tokens that the model makes of one
+        self.has_transitions, self.ctc = expands and not ctc, expands and ctc
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "MaskedPredictor":
+        """As the checkpoint was trained."""
+        return cls(checkpoint.model, copies=checkpoint.copies, ctc=not checkpoint.has_transitions)
+
+    def batches(self, samples: Sequence[Tensor], share: float, seed: int = SEED) -> Iterator[MaskedBatch]:
+        """:func:`masked_batches` of the samples for this model, on its device."""
+        options = {"states": self.states, "seed": seed, "device": next(self.model.parameters()).device}
+        return masked_batches(samples, share, self.dictionary, **options)
+
+    @torch.no_grad()
+    def graph(self, tokens: Tensor, masked: Tensor) -> MaskedGraph:
+        """The graph of an ExLM; tokens [B, T] and masked [B, T] as in :class:`MaskedBatch`.
+
+        Raises:
+            ValueError: for more states than the model has positions.
+        """
+        dictionary = self.dictionary
+        visible = tokens.masked_fill(masked, dictionary.index("<mask>"))
+        # a target that says where the masks are, not what is behind them
+        target = torch.where(masked, dictionary.unk(), dictionary.pad())
+        graph, _ = self.model(visible, target=target, transitions=not self.ctc)
+        sources = graph.layout.node_sources[:, :: self.k]  # [B, M]; a </s> that was appended is at T
+        return MaskedGraph(graph, F.pad(masked, (0, 1)).gather(1, sources))
+
+    @torch.no_grad()
+    def token_log_probs(self, tokens: Tensor, masked: Tensor) -> Tensor:
+        """Log-probabilities (nats) of the vocabulary for each masked word, each by itself.
+
+        Args:
+            tokens, masked: [B, T] as in :class:`MaskedBatch`.
+
+        Returns:
+            [masked words, V] float32, in the order of ``tokens[masked]``.
+        """
+        if not isinstance(self.model, ExLMModel):
+            visible = tokens.masked_fill(masked, self.dictionary.index("<mask>"))
+            copies = masked.repeat_interleave(self.copies, dim=1)
+            logits, _ = self.model(visible.repeat_interleave(self.copies, dim=1), masked_tokens=copies)
+            log_probs = logits.float().log_softmax(-1).unflatten(0, (-1, self.copies))
+            return log_probs.logsumexp(1) - torch.tensor(float(self.copies)).log()
+        found, rows = self.graph(tokens, masked), []
+        for b, wanted in enumerate(found.is_masked):
+            log_probs = found.node_log_probs(b)
+            if self.ctc:  # the states of each token emit blanks, a run of the word, blanks
+                states = log_probs.unflatten(0, (-1, self.k))  # [M, k, V]
+                rows.append(ctc_word_log_probs(states[wanted[: len(states)]], self.dictionary.unk()))
+            else:
+                visits = found.paths[0][b, wanted, : len(log_probs)]
+                rows.append((visits @ log_probs.exp()).clamp_min(torch.finfo(visits.dtype).tiny).log())
+        return torch.cat(rows)
+
+    @torch.no_grad()
+    def log_probs_of(self, tokens: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (nats) of the right words: each by itself, and all of a sentence together.
+
+        Returns:
+            [B, T], 0 where not masked; and [B].
+        """
+        each = torch.zeros(tokens.shape, device=tokens.device)
+        if not self.has_transitions:
+            each[masked] = self.token_log_probs(tokens, masked).gather(1, tokens[masked][:, None])[:, 0]
+            return each, each.sum(1)
+        found, words = self.graph(tokens, masked), tokens[masked]
+        marginal = (found.paths[0].log() + found.match(words)).logsumexp(-1)  # [B, M]
+        each[masked] = marginal[found.is_masked]
+        return each, found.joint_log_probs(words)

@@ -1,0 +1,124 @@
+"""Samples with masked words, the same for every model: drawn by a seed and the sample's number alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, PrependTokenDataset, TokenBlockDataset, data_utils
+from torch import Tensor
+
+from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.data.length_order import batches_by_length
+
+SEED = 1
+BATCH_TOKENS = 4096  # of a batch, with all copies or states of each token
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """B samples and what is masked in them.
+
+    Attributes:
+        tokens: [B, T] int64, the original tokens, right-padded.
+        masked: [B, T] bool.
+        indices: the samples' numbers.
+    """
+
+    tokens: Tensor
+    masked: Tensor
+    indices: list[int]
+
+
+def mask_words(tokens: Tensor, share: float, dictionary: Dictionary, seed: int, index: int) -> Tensor:
+    """[T] bool: a share of the words of sample number ``index``, at least one, never a special symbol."""
+    words = np.flatnonzero((tokens >= dictionary.nspecial).numpy())
+    count = min(len(words), max(1, round(share * len(words))))
+    chosen = np.random.default_rng((seed, index)).choice(words, count, replace=False)
+    masked = torch.zeros(len(tokens), dtype=torch.bool)
+    masked[torch.from_numpy(chosen)] = True
+    return masked
+
+
+def load_samples(
+    checkpoint: Checkpoint,
+    *,
+    split: str = "valid",
+    count: int = 1000,
+    break_mode: str | None = None,
+    max_tokens: int | None = None,
+) -> list[Tensor]:
+    """The first samples of a split, as pre-training makes them: ``<s>`` and what follows, each [T] int64.
+
+    Args:
+        checkpoint: ``checkpoint.data`` holds the split; of its training are the length of the samples
+            (``--tokens-per-sample``) and the defaults of what follows.
+        count: how many samples, or all if there are fewer.
+        break_mode: as fairseq's ``--sample-break-mode``; "eos" for a sentence or molecule each.
+        max_tokens: leave out samples of more tokens than this, with ``<s>``; by default than those of the
+            training, so that models of the same training but another ``--max-positions`` get the same.
+
+    Raises:
+        FileNotFoundError: if there is no such split.
+        ValueError: for a checkpoint that was not pre-trained, a number below 1, or if no sample is left.
+    """
+    task, dictionary = checkpoint.cfg.task, checkpoint.dictionary
+    break_mode = break_mode or str(getattr(task, "sample_break_mode", "none"))
+    longest = getattr(task, "tokens_per_sample", None)
+    length = longest or (2 if break_mode == "eos" else None)  # eos: not read
+    if checkpoint.data is None or length is None:
+        raise ValueError(
+            f"{checkpoint.path} was trained by --task {checkpoint.task}, on data of another kind: give a "
+            "checkpoint of pre-training, or the folder of its data (--data) and --sample-break-mode eos"
+        )
+    if count < 1:
+        raise ValueError(f"the number of samples must be at least 1, got {count}")
+    dataset = data_utils.load_indexed_dataset(str(Path(checkpoint.data) / split), dictionary)
+    if dataset is None:
+        raise FileNotFoundError(f"there is no split {split!r} in {checkpoint.data}")
+    blocks = TokenBlockDataset(
+        dataset,
+        dataset.sizes,
+        length - 1,
+        pad=dictionary.pad(),
+        eos=dictionary.eos(),
+        break_mode=break_mode,
+    )
+    max_tokens = max_tokens or longest
+    fitting = np.flatnonzero(np.asarray(blocks.sizes) < (max_tokens or np.inf))  # <s> is not in them yet
+    blocks = PrependTokenDataset(blocks, dictionary.bos())
+    samples = [blocks[int(i)] for i in fitting[:count]]
+    if not any((sample >= dictionary.nspecial).any() for sample in samples):
+        most = f" of at most {max_tokens} tokens" if max_tokens else ""
+        raise ValueError(f"there is no sample{most} with a word in the split {split!r} of {checkpoint.data}")
+    return samples
+
+
+def masked_batches(
+    samples: Sequence[Tensor],
+    share: float,
+    dictionary: Dictionary,
+    *,
+    states: int = 1,
+    seed: int = SEED,
+    device: torch.device | str = "cpu",
+) -> Iterator[MaskedBatch]:
+    """The samples with ``share`` of their words masked, in batches by length; those without words are left
+    out.
+
+    Args:
+        states: most copies or states of a token, which make a batch smaller.
+
+    Raises:
+        ValueError: for a share that is not between 0 and 1.
+    """
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"the masking probability must be between 0 and 1, both excluded, got {share:g}")
+    numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]
+    pad = torch.nn.utils.rnn.pad_sequence
+    for batch in batches_by_length([len(samples[i]) * states for i in numbers], BATCH_TOKENS):
+        part = [numbers[i] for i in batch]
+        masks = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
+        tokens = pad([samples[i] for i in part], True, dictionary.pad())
+        yield MaskedBatch(tokens.to(device), pad(masks, True, False).to(device), part)

@@ -1,0 +1,129 @@
+"""Filling molecules: what a model puts where tokens of a molecule are masked, and whether it is one."""
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from fs_plugins.data.molecules import canonical_smiles, parse_molecule
+from fs_plugins.inference.decodings import StateGraphReader
+from fs_plugins.measures.masked_prediction import MaskedPredictor
+from fs_plugins.measures.masked_samples import SEED, MaskedBatch
+from fs_plugins.measures.means import ClusteredMean
+
+logger = logging.getLogger(__name__)
+
+FILLINGS = 10
+MEASURES = ("valid", "equal", "distinct", "special")
+
+
+def draw_fillings(
+    predictor: MaskedPredictor, batch: MaskedBatch, n: int, seed: int = SEED
+) -> Iterator[Tensor]:
+    """For each sample of the batch [n, masked words] int64: ``n`` fillings, drawn independently.
+
+    A sample's fillings depend on the seed, its number and ``n``, not on the batch.
+    """
+    if predictor.has_transitions:
+        found = predictor.graph(batch.tokens, batch.masked)
+        is_masked = found.is_masked.cpu()
+    else:
+        rows = predictor.token_log_probs(batch.tokens, batch.masked).exp().cpu()
+        rows = rows.split(batch.masked.sum(1).tolist())
+    for b, number in enumerate(batch.indices):
+        state = np.random.SeedSequence((seed, number, n)).generate_state(1, np.uint64)
+        generator = torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))
+        if not predictor.has_transitions:
+            yield torch.multinomial(rows[b], n, replacement=True, generator=generator).t()
+            continue
+        layout = found.graph.layout
+        L, M = int(layout.node_lengths[b]), int(layout.target_lengths[b])
+        words = found.node_log_probs(b).double().log_softmax(-1).cpu()
+        bos, eos = predictor.dictionary.bos(), predictor.dictionary.eos()
+        reader = StateGraphReader(words, found.graph.links[b, :L, :L].cpu(), bos, eos)
+        if (drawn := reader.draw(generator, M - 2, n)) is None:
+            raise ValueError(
+                f"sample {number}: the model has no path of {M} nodes through its {L}, one for each target"
+            )
+        yield drawn[1][:, is_masked[b, 1 : M - 1]]
+
+
+def smiles_of(tokens: Tensor, dictionary: Dictionary) -> str:
+    """The symbols of tokens [T] as one string."""
+    return "".join(dictionary[i] for i in tokens.tolist())
+
+
+def canonical(smiles: str) -> str | None:
+    """The molecule's canonical SMILES; None if RDKit cannot read it."""
+    try:
+        return canonical_smiles(parse_molecule(smiles), smiles)
+    except ValueError:
+        return None
+
+
+def filling(
+    predictor: MaskedPredictor,
+    samples: Sequence[Tensor],
+    share: float,
+    *,
+    fillings: int = FILLINGS,
+    seed: int = SEED,
+) -> dict:
+    """Filling of molecules: a share of the tokens is masked, the same for every model, and filled again.
+
+    A filling is drawn from what the model says of all masked tokens together (fs_plugins/measures/
+    masked_prediction.py): by an MLM, and by ExLM w/o transitions, each token by itself; by ExLM a path
+    through its graph of as many nodes as there are targets, then the word of each node. Given are shares of
+    all fillings; standard errors take the fillings of a molecule as one cluster:
+
+    * valid: RDKit can read it.
+    * equal: it is the original molecule (the same canonical SMILES).
+    * distinct: valid, and not the same molecule as another filling counted of the same original.
+    * special: with a symbol that is no token of a molecule, such as <s>; never valid.
+
+    Args:
+        predictor: the model.
+        samples: [T] int64 each, a molecule between ``<s>`` and ``</s>``.
+        share: between 0 and 1.
+        fillings: of each molecule, at least 1.
+        seed: of the masks and of the fillings.
+
+    Returns:
+        ``mask_prob``, ``fillings`` of each molecule, and the measures, each a :class:`Mean` whose ``tokens``
+        are fillings and ``sentences`` molecules.
+
+    Raises:
+        ValueError: if ``fillings`` is below 1.
+    """
+    if fillings < 1:
+        raise ValueError(f"the number of fillings of each molecule must be at least 1, got {fillings}")
+    dictionary, skipped = predictor.dictionary, 0
+    ends = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])
+    special = torch.tensor([*range(dictionary.nspecial), dictionary.index("<mask>")])
+    meters = {name: ClusteredMean() for name in MEASURES}
+    for batch in predictor.batches(samples, share, seed):
+        for b, words in enumerate(draw_fillings(predictor, batch, fillings, seed)):
+            tokens, masked = batch.tokens[b].cpu(), batch.masked[b].cpu()
+            inside = ~torch.isin(tokens, ends)
+            original = canonical(smiles_of(tokens[inside], dictionary))
+            if original is None:
+                skipped += 1
+                continue
+            filled = tokens.repeat(fillings, 1)
+            filled[:, masked] = words
+            found = [canonical(smiles_of(row[inside], dictionary)) for row in filled]
+            counts = {
+                "valid": sum(one is not None for one in found),
+                "equal": found.count(original),
+                "distinct": len(set(found) - {None}),
+                "special": int(torch.isin(words, special).any(1).sum()),
+            }
+            for name, count in counts.items():
+                meters[name].add_sums(torch.tensor([count]), torch.tensor([fillings]))
+    if skipped:
+        logger.warning("%d samples are no molecules that RDKit can read, and are left out", skipped)
+    results = {name: meter.result() for name, meter in meters.items()}
+    return {"mask_prob": share, "fillings": fillings, **results}

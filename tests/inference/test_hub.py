@@ -1,0 +1,127 @@
+"""fairseq's hub interface: what a fairseq user types first, offline, for every model."""
+
+import shutil
+import sys
+
+import pytest
+import torch
+
+from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.measures.masked_prediction import MaskedPredictor
+from fs_plugins.models.exlm import ExLMModel
+from fs_plugins.models.mlm import RotaryRobertaModel
+from tests import builders
+from tests.builders import ATOMS, KINDS, write_gpt2
+from tests.makers.prepared import write_properties
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    monkeypatch.setitem(sys.modules, "requests", None)  # fairseq imports it only to download
+
+
+@pytest.fixture
+def hub(checkpoints):
+    """hub(kind) -> the interface of a model of words between blanks."""
+    return lambda kind: RotaryRobertaModel.from_pretrained(str(checkpoints[kind].parent))
+
+
+def test_encode_and_decode(hub):
+    hub = hub("exlm")
+    index = hub.task.source_dictionary.index
+    assert hub.encode("this is good").tolist() == [0, index("this"), index("is"), index("good"), 2]
+    pair = hub.encode("this is good", "news .")
+    assert pair.tolist() == [*hub.encode("this is good").tolist(), 2, index("news"), index("."), 2]
+    assert len(hub.encode("this is good", "news .", no_separator=True)) == len(pair) - 1
+    assert hub.decode(pair) == ["this is good", "news ."]
+    assert hub.decode(hub.encode("I am <mask> .")) == "I am <mask> ."
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_features_have_one_row_for_each_token(kind, hub):
+    hub = hub(kind)
+    tokens = hub.encode("this is good , I am <mask>")
+    features = hub.extract_features(tokens)
+    assert features.shape == (1, 9, 32)
+    times = KINDS[kind][2].get("repeat_times", 1)
+    expected, _ = hub.model.token_features(tokens[None].repeat_interleave(times, dim=1))
+    assert torch.equal(features, expected[:, ::times])
+    hiddens = hub.extract_features(tokens, return_all_hiddens=True)
+    assert [tuple(hidden.shape) for hidden in hiddens] == [(1, 9, 32)] * 3
+    embedded = hub.model.encoder.sentence_encoder.embed_tokens(tokens)
+    assert torch.equal(hiddens[0][0], embedded)  # each in its own row
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_masks_are_filled_as_the_probe_does(kind, hub):
+    hub = hub(kind)
+    times = KINDS[kind][2].get("repeat_times", 1)
+    for text in ("this is <mask> news", "<mask> am <mask> <mask> ."):
+        tokens = hub.encode(text)[None]
+        masked = tokens == hub.task.source_dictionary.index("<mask>")
+        predictor = MaskedPredictor(hub.model, copies=times, ctc=kind == "ctc")
+        expected = predictor.token_log_probs(tokens, masked)
+        found = hub.mask_log_probs(tokens[0])
+        assert found.shape == (text.count("<mask>"), 21)
+        torch.testing.assert_close(found.exp(), expected.exp(), rtol=1e-4, atol=1e-6)
+    filled = hub.fill_mask("this is <mask> news", topk=3)
+    probabilities = hub.mask_log_probs(hub.encode("this is <mask> news"))[0].exp()
+    for text, probability, word in filled:
+        assert text == f"this is {word} news"
+        assert probability == pytest.approx(float(probabilities[hub.task.source_dictionary.index(word)]))
+    assert [p for _, p, _ in filled] == probabilities.topk(3).values.tolist()
+
+
+def test_one_mask_at_a_time(hub):
+    hub = hub("exlm")
+    with pytest.raises(ValueError, match="2 masks in .*give one, or use mask_log_probs"):
+        hub.fill_mask("<mask> is <mask>")
+    with pytest.raises(ValueError, match="no <mask> in 'this'"):
+        hub.fill_mask("this")
+    with pytest.raises(ValueError, match="300 tokens, the model reads up to 256"):
+        hub.extract_features(torch.full((1, 300), 5))
+
+
+def test_gpt2s_bpe_is_taken_from_the_data_folder(save_checkpoint, tmp_path):
+    bpe = write_gpt2(tmp_path / "data", [("t", "h"), ("i", "s"), ("Ġ", "is")])
+    symbols = builders.dictionary([str(i) for i in range(256 + 3)])
+    builders.write_dictionary(bpe, symbols.symbols[symbols.nspecial :])
+    path = save_checkpoint("exlm_base", symbols=symbols, data=bpe)
+    shutil.copy(path, tmp_path)
+    text = "this is <mask>, isn't it"
+    for options in (
+        {"data_name_or_path": str(tmp_path / "data")},
+        {"data_name_or_path": "./data", "bpe": "gpt2"},
+        {"bpe": str(tmp_path / "data")},
+        {"bpe": [str(bpe / "encoder.json"), str(bpe / "vocab.bpe")]},
+    ):
+        hub = ExLMModel.from_pretrained(str(tmp_path), "model.pt", **options)
+        assert hub.decode(hub.encode(text)) == text
+        filled, _, word = hub.fill_mask(text, topk=1)[0]
+        assert filled == text.replace(" <mask>", word)
+
+
+def test_molecules(save_checkpoint, tmp_path):
+    """A fine-tuned checkpoint, with its data."""
+    data = write_properties(tmp_path / "data", {"train": [([0], [0, 1])]}, words=ATOMS)
+    symbols = builders.dictionary(ATOMS)
+    info = PropertyInfo("classification", ("toxic", "soluble"), (0.0, 0.0), (1.0, 1.0))
+    path = save_checkpoint(
+        "exlm_base",
+        {"_name": "molecule_property", "classification_head_name": "property"},
+        "molecule_property",
+        symbols=symbols,
+        data=data,
+        heads=[("classification", "property", 2)],
+        task_state={"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}},
+    )
+    hub = ExLMModel.from_pretrained(str(path.parent), "model.pt", str(data))
+    tokens = hub.encode("CC(=O)N")
+    assert hub.decode(tokens) == "CC(=O)N" and len(tokens) == 9
+    assert hub.extract_features(tokens).shape == (1, 9, 32)
+    assert hub.predict("property", tokens, return_logits=True).shape == (1, 2)
+    filled, _, atom = hub.fill_mask("CC<mask>", topk=1)[0]
+    assert filled == f"CC{atom}"
+    with pytest.raises(ValueError, match="no SMILES token begins with 'x'"):
+        hub.encode("Cx")

@@ -1,0 +1,168 @@
+"""Entropies against their definitions, token by token in float64, posteriors against enumeration, and of a
+split against a loop over fairseq's own batches."""
+
+import math
+
+import pytest
+import torch
+
+from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.measures.entropy import (
+    _masked_task,
+    corpus_entropy,
+    entropy_bits,
+    exlm_entropy,
+)
+from fs_plugins.measures.means import ClusteredMean
+from tests import builders, oracles
+from tests.builders import TEXTS
+
+EXLM = {"ext_state_num": 2, "spread": 2.0}
+REPEATED = {"repeat_times": 2, "mask_prob": 0.8, "spread": 2.0}
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-6)])
+def test_entropy_by_its_definition(monkeypatch, dtype, tolerance):
+    monkeypatch.setattr("fs_plugins.measures.entropy.NODES", 7)  # of 20 at a time
+    generator = torch.Generator().manual_seed(0)
+    states, weight = (torch.randn(*s, generator=generator).to(dtype) for s in ((4, 5, 8), (30, 8)))
+    bias = torch.randn(30, generator=generator).to(dtype)
+    bits = entropy_bits(states, weight, bias)
+    probs = (states.double() @ weight.double().t() + bias.double()).softmax(-1)
+    expected = torch.tensor([[oracles.entropy(p) for p in row] for row in probs], dtype=torch.float64)
+    assert bits.dtype == dtype and expected.std() > 0.3
+    torch.testing.assert_close(bits.double(), expected, atol=tolerance * 30, rtol=tolerance)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("graph", ["dag", "sparse"])
+def test_exlm_over_nodes_and_by_posterior(k, graph):
+    symbols = builders.dictionary(20)
+    model = builders.trained(builders.exlm(symbols, ext_state_num=k, state_graph=graph)).double()
+    with torch.no_grad():
+        model.encoder.query_linear.weight.mul_(8.0)  # transitions far from uniform, too
+    some = builders.sentence(symbols, 6, (2, 4)), builders.sentence(symbols, 4, (1,), seed=1, end=False)
+    batch = builders.sample(symbols, some)
+    tokens, target = batch["net_input"]["src_tokens"], batch["target"]
+    found, targets, finite = exlm_entropy(model, tokens, target)
+    with torch.no_grad():
+        states, _ = model(tokens, target=target)
+    probs, layout = states.logits().softmax(-1), states.layout
+    match = probs.log().gather(2, layout.targets[:, None].expand(-1, probs.shape[1], -1)).transpose(1, 2)
+    posterior, _ = oracles.dag_posteriors(match, states.links, layout.node_lengths, layout.target_lengths)
+    assert finite.all() and torch.equal(targets, layout.targets)
+    for b in range(2):
+        bits = [oracles.entropy(p) for p in probs[b]]
+        for i in range(int(layout.target_lengths[b])):
+            own, weights = range(k * i, k * i + k), posterior[b, i].tolist()
+            expected = {
+                "entropy": sum(bits[u] for u in own) / k,
+                "entropy_posterior": sum(w * h for w, h in zip(weights, bits, strict=True)),
+                "posterior_own_share": sum(weights[u] for u in own),
+            }
+            assert {name: float(values[b, i]) for name, values in found.items()} == pytest.approx(
+                expected, abs=1e-8
+            )
+            if graph == "sparse" or k == 1:  # then a target has no node but its own
+                assert expected["posterior_own_share"] == pytest.approx(1)
+            elif 0 < i < int(layout.target_lengths[b]) - 1:
+                assert abs(expected["entropy_posterior"] - expected["entropy"]) > 1e-4
+
+
+def test_only_the_wanted_count_and_nothing_gives_nothing():
+    mean = ClusteredMean()
+    assert mean.result() is None
+    mean.add(torch.tensor([[1.0, 9.0], [5.0, 5.0]]), torch.tensor([[True, False], [False, False]]))
+    result = mean.result()
+    assert (result.mean, result.tokens, result.sentences) == (1.0, 1, 1)
+    assert math.isnan(result.standard_error)
+
+
+def batch_of(loaded) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """All of the split as one batch: tokens, targets, and which are masked and neither <s> nor </s>."""
+    task = _masked_task(loaded, None, 1)
+    task.load_dataset("valid")
+    dataset = task.dataset("valid")
+    batch = dataset.collater([dataset[i] for i in range(len(dataset))])
+    tokens, target = batch["net_input"]["src_tokens"], batch["target"]
+    assert len(target) == 4 * len(TEXTS)
+    assert torch.equal(tokens == loaded.dictionary.index("<mask>"), target != loaded.dictionary.pad())
+    return tokens, target, target > loaded.dictionary.unk()
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_split_by_mlm_and_repeated_mlm(save_checkpoint, monkeypatch, k):
+    """Of Repeated MLM the tokens without a visible copy; also where the training left one masked token in ten
+    visible, as fairseq does by default."""
+    flags = REPEATED if k == 2 else {"spread": 2.0}
+    loaded = load_checkpoint(save_checkpoint("p_roberta_base", **flags), device="cpu")
+    tokens, _, masked = batch_of(loaded)
+    with torch.no_grad():
+        bits = torch.special.entr(loaded.model(tokens)[0].double().softmax(-1)).sum(-1) / math.log(2)
+    wanted = masked.unflatten(1, (-1, k)).all(2)
+    expected = bits.unflatten(1, (-1, k)).mean(2)[wanted]
+    assert (k == 1) == (masked.sum() == len(expected) * k)
+    found = [corpus_entropy(loaded)]
+    monkeypatch.setattr("fs_plugins.measures.entropy.BATCH_TOKENS", 1)
+    found.append(corpus_entropy(loaded))
+    for report in found:
+        assert (report["k"], report["kind"]) == (k, ["mlm", "repeated_mlm"][k - 1])
+        assert report["entropy"].tokens == len(expected)
+        assert report["entropy"].mean == pytest.approx(float(expected.mean()), rel=1e-5)
+        assert report["entropy_posterior"] is report["posterior_own_share"] is None
+    assert found[0]["entropy"].standard_error == pytest.approx(found[1]["entropy"].standard_error, rel=1e-3)
+    assert found[0]["uniform"] == pytest.approx(math.log2(21))
+
+
+def test_a_split_by_exlm(save_checkpoint):
+    loaded = load_checkpoint(save_checkpoint("exlm_base", **EXLM), device="cpu")
+    report = corpus_entropy(loaded)
+    tokens, target, _ = batch_of(loaded)
+    found, targets, _ = exlm_entropy(loaded.model, tokens, target)
+    wanted = targets > loaded.dictionary.unk()
+    for name, values in found.items():
+        assert report[name].tokens == int(wanted.sum())
+        assert report[name].mean == pytest.approx(float(values[wanted].double().mean()), rel=1e-5)
+    assert (report["kind"], report["k"], report["nonfinite"]) == ("exlm", 2, 0)
+    loaded.cfg.criterion["_name"] = "nat_ctc_loss_mlm"
+    report = corpus_entropy(loaded)
+    assert (
+        report["entropy"].tokens > 0 and report["entropy_posterior"] is report["posterior_own_share"] is None
+    )
+
+
+def test_sentences_without_a_likelihood_are_counted(save_checkpoint):
+    loaded = load_checkpoint(save_checkpoint("exlm_base", **EXLM), device="cpu")
+    with torch.no_grad():  # of a word of 12 of the 20 sentences
+        loaded.model.encoder.lm_head.bias[loaded.dictionary.index("glad")] = -math.inf
+    report = corpus_entropy(loaded, mask_prob=0.5)
+    assert 0 < report["nonfinite"] <= 12
+    assert report["entropy_posterior"].sentences == report["entropy"].sentences - report["nonfinite"]
+    assert math.isfinite(report["entropy"].mean) and math.isfinite(report["entropy_posterior"].mean)
+
+
+def test_mask_probability_seed_split_and_number_of_sentences(save_checkpoint):
+    loaded = load_checkpoint(save_checkpoint("p_roberta_base"), device="cpu")
+    few, many = (corpus_entropy(loaded, mask_prob=p) for p in (0.1, 0.6))
+    assert many["entropy"].tokens > 3 * few["entropy"].tokens
+    assert (few["mask_prob"], many["mask_prob"]) == (0.1, 0.6)
+    assert corpus_entropy(loaded) == corpus_entropy(loaded) != corpus_entropy(loaded, seed=2)
+    one, other = (
+        corpus_entropy(loaded, mask_prob=0.6, max_sentences=7, seed=seed)["entropy"] for seed in (1, 2)
+    )
+    assert one.sentences == other.sentences == 7 and one != other
+    assert corpus_entropy(loaded, split="train")["entropy"].sentences > 4 * len(TEXTS)
+    repeated = load_checkpoint(save_checkpoint("p_roberta_base", **REPEATED), device="cpu")
+    assert corpus_entropy(repeated, mask_prob=0.01, max_sentences=2)["entropy"] is None
+
+
+def test_what_has_no_entropy(pretrained, save_checkpoint):
+    loaded = load_checkpoint(pretrained)
+    for options, says in (
+        ({"mask_prob": 1.0}, "between 0 and 1, both excluded, got 1.0"),
+        ({"max_sentences": -3}, "number of sentences must be at least 1, got -3"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            corpus_entropy(loaded, **options)
+    with pytest.raises(ValueError, match="--task sentence_prediction, which masks nothing"):
+        corpus_entropy(load_checkpoint(save_checkpoint("exlm_base", task="sentence_prediction")))

@@ -1,0 +1,106 @@
+"""What models say of masked words is what a direct computation over positions, paths or alignments gives."""
+
+import math
+
+import pytest
+import torch
+
+from fs_plugins.measures.masked_prediction import MaskedPredictor
+from tests import builders, oracles
+
+
+def batch(symbols):
+    """Two sentences of different length, without masks, and which words are to be masked."""
+    rows = [builders.sentence(symbols, n, [], seed=n)[0] for n in (7, 5)]
+    tokens = torch.nn.utils.rnn.pad_sequence(rows, True, symbols.pad())
+    masked = torch.zeros_like(tokens, dtype=torch.bool)
+    masked[0, [2, 5]] = masked[1, 3] = True
+    return tokens, masked
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_an_mlm_predicts_at_the_word_and_repeated_mlm_by_the_mean_of_its_copies(copies):
+    symbols = builders.dictionary()
+    model = builders.trained(builders.mlm(symbols, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    found = MaskedPredictor(model, copies=copies).token_log_probs(tokens, masked).exp()
+    visible = tokens.masked_fill(masked, symbols.index("<mask>")).repeat_interleave(copies, 1)
+    each = model(visible)[0].softmax(-1).unflatten(1, (-1, copies))[masked]  # [masked words, copies, V]
+    assert copies == 1 or (each[:, 0] - each[:, 2]).abs().max() > 0.1
+    torch.testing.assert_close(found, each.mean(1))
+
+
+def sentences(model, symbols, tokens, masked):
+    """Of each sentence by itself: words [L, V], log links [L, L], which of its M targets are masked words."""
+    visible = tokens.masked_fill(masked, symbols.index("<mask>"))
+    targets = torch.where(masked, tokens, symbols.pad())
+    for b in range(len(tokens)):
+        length = int(tokens[b].ne(symbols.pad()).sum())
+        graph, _ = model(visible[b : b + 1, :length], target=targets[b : b + 1, :length])
+        expanded = masked[b, :length] | tokens[b, :length].eq(symbols.eos())
+        expanded[0] = True
+        yield graph.logits()[0].softmax(-1), graph.links[0], masked[b, :length][expanded]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_predictions_of_exlm_are_sums_over_all_paths(k):
+    symbols = builders.dictionary(6)
+    model = builders.trained(builders.exlm(symbols, ext_state_num=k, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    tokens[0, 4] = symbols.eos()  # of a sentence that is not the sample's last one
+    predictor = MaskedPredictor(model)
+    each, joint = predictor.log_probs_of(tokens, masked)
+    found = iter(predictor.token_log_probs(tokens, masked).exp())
+    assert each.shape == tokens.shape and (each[~masked] == 0).all()
+    with torch.no_grad():
+        for b, (words, links, is_word) in enumerate(sentences(model, symbols, tokens, masked)):
+            right, places = tokens[b][masked[b]].tolist(), is_word.nonzero().flatten().tolist()
+            paths = oracles.weighted_paths(links, len(links), len(is_word))
+            total = sum(
+                weight * math.prod(float(words[path[i], y]) for i, y in zip(places, right, strict=True))
+                for weight, path in paths
+            )
+            assert joint[b].item() == pytest.approx(math.log(total), rel=1e-4)
+            for i, y, log_prob in zip(places, right, each[b][masked[b]].tolist(), strict=True):
+                marginal = sum(weight * words[path[i]] for weight, path in paths)
+                torch.testing.assert_close(next(found), marginal, rtol=1e-4, atol=1e-6)
+                assert log_prob == pytest.approx(math.log(float(marginal[y])), rel=1e-4)
+    if k == 3:
+        assert abs(float(each[0].sum() - joint[0])) > 0.01  # two words, which depend on each other
+    assert float(each[1].sum()) == pytest.approx(float(joint[1]), rel=1e-4)  # a single one
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_words_of_any_improbability(k):
+    symbols = builders.dictionary(6)
+    model = builders.trained(builders.exlm(symbols, ext_state_num=k, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    before, _ = MaskedPredictor(model).log_probs_of(tokens, masked)
+    right = tokens[0, 2]
+    with torch.no_grad():
+        model.encoder.lm_head.bias[right] -= 150
+    each, joint = MaskedPredictor(model).log_probs_of(tokens, masked)
+    assert before[0, 2] > -20 and each[0, 2] < -140
+    assert joint[0] < each[0, 2]  # the other masked word is not certain either
+    if k == 1:  # a single path: words do not depend on each other
+        torch.testing.assert_close(each[0].sum(), joint[0])
+
+
+def test_without_transitions_words_are_ctcs_and_independent():
+    symbols = builders.dictionary(6)
+    model = builders.trained(builders.exlm(symbols, ext_state_num=3, embedding_init_std=1.0))
+    tokens, masked = batch(symbols)
+    predictor = MaskedPredictor(model, ctc=True)
+    found = predictor.token_log_probs(tokens, masked)
+    row, blank = 0, symbols.unk()
+    with torch.no_grad():
+        for words, _, is_word in sentences(model, symbols, tokens, masked):
+            for rank in is_word.nonzero().flatten().tolist():
+                states = words[3 * rank : 3 * rank + 3].log().t().tolist()
+                scores = torch.tensor([oracles.ctc_log_prob(word, states[blank]) for word in states])
+                scores[blank] = -math.inf
+                torch.testing.assert_close(found[row].exp(), scores.softmax(0), rtol=1e-4, atol=1e-6)
+                row += 1
+    each, joint = predictor.log_probs_of(tokens, masked)
+    torch.testing.assert_close(each.sum(1), joint)
+    assert row == len(found)

@@ -1,0 +1,187 @@
+"""Measures of masked words against their definitions, and the command that writes them."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.measures.__main__ import main
+from fs_plugins.measures.entropy import corpus_entropy
+from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
+from fs_plugins.measures.masked_prediction import MaskedPredictor
+from fs_plugins.measures.masked_samples import load_samples, mask_words
+from tests import builders, oracles
+
+SYMBOLS = builders.dictionary()
+SAMPLES = [builders.sentence(SYMBOLS, n, [], seed=n)[0] for n in (10, 20, 12)]
+FEW = builders.dictionary(6)
+SHORT = [builders.sentence(FEW, n, [], seed=n)[0] for n in (8, 12)]
+
+
+def clustered(sums, counts) -> tuple[float, float]:
+    """A mean over words and its standard error, with samples as clusters."""
+    mean, n = sum(sums) / sum(counts), len(counts)
+    spread = sum((total - mean * count) ** 2 for total, count in zip(sums, counts, strict=True))
+    return mean, math.sqrt(spread * n / (n - 1)) / sum(counts)
+
+
+def test_probe_and_joint_likelihood_are_of_all_masked_words():
+    model = builders.exlm(SYMBOLS, ext_state_num=2)
+    predictor = MaskedPredictor(model)
+    masks = [mask_words(sample, 0.3, SYMBOLS, 1, i) for i, sample in enumerate(SAMPLES)]
+    with torch.no_grad():  # a word of the second sample becomes the most probable one everywhere
+        model.encoder.lm_head.bias[SAMPLES[1][masks[1]][0]] = 5.0
+    right, joint, marginal = [], [], []
+    for sample, mask in zip(SAMPLES, masks, strict=True):
+        each, together = predictor.log_probs_of(sample[None], mask[None])
+        best = predictor.token_log_probs(sample[None], mask[None]).argmax(-1)
+        right.append(int((best == sample[mask]).sum()))
+        joint.append(-float(together) / math.log(2))
+        marginal.append(-float(each.sum()) / math.log(2))
+    words = [int(mask.sum()) for mask in masks]
+    assert words == [3, 6, 4] and sum(right) > 0
+    found = probe(predictor, SAMPLES, 0.3)
+    assert (found["tokens"], found["mask_prob"]) == (13, 0.3)
+    assert found["bits"] == pytest.approx(sum(marginal) / 13, rel=1e-5)
+    assert (found["accuracy"], found["standard_error"]) == pytest.approx(clustered(right, words))
+    found = joint_likelihood(predictor, SAMPLES, 0.3)
+    mean, error = clustered(joint, words)
+    assert found["joint"].mean == pytest.approx(mean, rel=1e-5)
+    assert found["joint"].standard_error == pytest.approx(error, rel=1e-4)
+    assert (found["joint"].tokens, found["joint"].sentences) == (13, 3)
+    assert found["marginal"].mean == pytest.approx(sum(marginal) / 13, rel=1e-5)
+    assert found["gain"].mean == pytest.approx((sum(marginal) - sum(joint)) / 13, abs=1e-5)
+
+
+def test_without_transitions_there_is_no_gain_and_no_use_of_states():
+    predictor = MaskedPredictor(builders.exlm(SYMBOLS, ext_state_num=2), ctc=True)
+    assert abs(joint_likelihood(predictor, SAMPLES, 0.3)["gain"].mean) < 1e-5
+    with pytest.raises(ValueError, match="trained by --criterion nat_dag_loss_mlm"):
+        use_of_states(predictor, SAMPLES, 0.3)
+
+
+def states_by_enumeration(network, sample, mask, k) -> list[dict]:
+    """The measures of each masked word of a sample, over all paths."""
+    visible = sample.masked_fill(mask, FEW.index("<mask>"))[None]
+    with torch.no_grad():
+        graph, _ = network(visible, target=torch.where(mask, sample, FEW.pad())[None])
+    words, links = graph.logits()[0].log_softmax(-1), graph.links[0]
+    y = graph.layout.targets[0]
+    M = len(y)
+    rows = []
+    for known in (False, True):
+        match = torch.zeros(M, M * k)
+        if known:
+            match[1:-1] = words[:, y].t()[1:-1]
+        posterior, _ = oracles.dag_posteriors(match[None], links[None], *torch.tensor([[M * k], [M]]))
+        rows.append(posterior[0])
+    result = []
+    for i in range(1, M - 1):
+        own, own_posterior = (nodes[i, i * k : i * k + k] for nodes in rows)
+        q, probs = own / own.sum(), words[i * k : i * k + k].double().exp()
+        bits = torch.tensor([oracles.entropy(row) for row in probs], dtype=torch.float64)
+        result.append(
+            {
+                "entropy": oracles.entropy(q),
+                "posterior_entropy": oracles.entropy(own_posterior / own_posterior.sum()),
+                "divergence": oracles.entropy(q @ probs) - float(q @ bits),
+                "second_state": float(sorted(q.tolist())[-2] > 0.1) if k > 1 else 0.0,
+                "own_share": float(own.sum()),
+                "posterior_own_share": float(own_posterior.sum()),
+            }
+        )
+    return result
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_use_of_states_is_that_of_all_paths(k):
+    network = builders.trained(builders.exlm(FEW, ext_state_num=k, embedding_init_std=1.0, seed=3))
+    found = use_of_states(MaskedPredictor(network), SHORT, 0.25)
+    expected = []
+    for i, sample in enumerate(SHORT):
+        expected += states_by_enumeration(network, sample, mask_words(sample, 0.25, FEW, 1, i), k)
+    assert len(expected) == 2 + 3
+    assert found.keys() == {"mask_prob", *expected[0]}
+    for name in expected[0]:
+        mean = sum(row[name] for row in expected) / 5
+        assert found[name].mean == pytest.approx(mean, rel=1e-4, abs=1e-5), name
+        assert (found[name].tokens, found[name].sentences) == (5, 2)
+    if k == 1:
+        assert found["entropy"].mean == found["second_state"].mean == 0
+    else:
+        assert found["entropy"].mean > 0.05 and found["divergence"].mean > 0.01
+        assert found["divergence"].mean < found["entropy"].mean
+
+
+def measured(tmp_path, *arguments) -> dict:
+    """What the command writes."""
+    output = tmp_path / "new" / "measured.json"
+    main([*map(str, arguments), "--device", "cpu", "--output", str(output)])
+    assert [path.name for path in output.parent.iterdir()] == ["measured.json"]
+    return json.loads(output.read_text())
+
+
+def test_the_command_reads_a_checkpoint_and_writes_json(pretrained, corpus, tmp_path, capsys):
+    flags = ["--data", corpus, "--mask-prob", 0.3, 0.5, "--max-sentences", 9, "--seed", 2]
+    found = measured(tmp_path, "probe", pretrained, *flags)
+    assert capsys.readouterr().out == ""
+    about = {"arch": "exlm_tiny", "k": 3, "updates": 12, "split": "valid", "seed": 2}
+    assert about.items() <= found.items() and found["criterion"] == "nat_dag_loss_mlm"
+    checkpoint = load_checkpoint(pretrained, device="cpu")
+    samples = load_samples(checkpoint, count=9)
+    assert found["results"] == [probe(MaskedPredictor.of(checkpoint), samples, p, seed=2) for p in (0.3, 0.5)]
+    main([str(flag) for flag in ("probe", pretrained, *flags, "--device", "cpu")])
+    assert json.loads(capsys.readouterr().out) == found
+    found = measured(tmp_path, "entropy", pretrained, "--mask-prob", 0.4, "--max-sentences", 9, "--seed", 3)
+    expected = corpus_entropy(checkpoint, mask_prob=0.4, max_sentences=9, seed=3)
+    assert found["entropy"]["mean"] == expected["entropy"].mean and found["mask_prob"] == 0.4
+    assert found.keys() == expected.keys()
+
+
+def test_checkpoints_in_any_order_become_rows_by_updates(pretrained, save_checkpoint, tmp_path):
+    other = save_checkpoint("exlm_tiny", ext_state_num=2)  # of 5 updates
+    rows = measured(tmp_path, "states", pretrained, other, "--mask-prob", 0.2, "--max-sentences", 4)["rows"]
+    assert [(row["updates"], row["k"]) for row in rows] == [(5, 2), (12, 3)]
+    assert all(0 <= row["results"][0]["entropy"]["mean"] <= math.log2(3) for row in rows)
+
+
+def test_the_masking_probability_is_the_trainings(save_checkpoint, corpus, tmp_path):
+    found = measured(tmp_path, "joint", save_checkpoint("mlm_tiny", mask_prob=0.4))
+    assert [result["mask_prob"] for result in found["results"]] == [0.4]
+    other = save_checkpoint("mlm_tiny", task="sentence_prediction", mask_prob=None)
+    flags = ["--data", corpus, "--sample-break-mode", "eos", "--max-tokens", 64]
+    with pytest.raises(SystemExit, match="was trained by --task sentence_prediction: give --mask-prob"):
+        measured(tmp_path, "joint", other, *flags)
+    found = measured(tmp_path, "joint", other, *flags, "--mask-prob", 0.3)
+    assert found["results"][0]["mask_prob"] == 0.3
+
+
+def test_molecules(save_checkpoint, tmp_path):
+    symbols, data = builders.dictionary(builders.ATOMS), tmp_path / "bin"
+    smiles = ["CCO", "CNC", "c1ccccc1C", "C1CC1", "ClC(=O)N", "OCCO", "CC(C)=O", "C[NH3+]", "CC=O"]
+    rows = builders.molecules(symbols, *smiles)
+    builders.write_split(data, "valid", [row[1:].tolist() for row in rows], symbols)
+    path = save_checkpoint("exlm_tiny", symbols=symbols, ext_state_num=2)
+    flags = ["--data", data, "--mask-prob", 0.5, "--fillings", 3, "--max-sentences", 4]
+    [found] = measured(tmp_path, "filling", path, *flags)["results"]
+    assert (found["fillings"], found["valid"]["tokens"], found["valid"]["sentences"]) == (3, 12, 4)
+    found = measured(tmp_path, "atoms", path, "--data", data)["results"]
+    assert list(found) == ["hydrogens", "degree", "ring", "charge"]
+    for rows in found.values():
+        assert list(rows) == ["model", "untrained", "token", "shuffled", "majority"]
+        assert all(row["sentences"] == 3 and row["mean"] <= 1 for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--split", "test"], "error: there is no split 'test'"),
+        (["--output", "/dev/null/probe.json"], "error: cannot write --output"),
+    ],
+)
+def test_mistakes_end_with_one_line(pretrained, flags, message):
+    with pytest.raises(SystemExit) as error:
+        main(["probe", str(pretrained), "--device", "cpu", *flags])
+    assert str(error.value).startswith(message)

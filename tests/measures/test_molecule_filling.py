@@ -1,0 +1,97 @@
+"""Fillings come as often as they are probable, and are counted as RDKit reads them."""
+
+import itertools
+from collections import Counter
+
+import pytest
+import torch
+
+from fs_plugins.measures import molecule_filling
+from fs_plugins.measures.masked_prediction import MaskedPredictor
+from fs_plugins.measures.masked_samples import MaskedBatch
+from tests import builders, oracles
+
+WORDS = builders.dictionary(4)
+
+
+def batch() -> MaskedBatch:
+    tokens = torch.nn.utils.rnn.pad_sequence(
+        [builders.sentence(WORDS, n, [], seed=n)[0] for n in (6, 4)], True, WORDS.pad()
+    )
+    masked = torch.zeros_like(tokens, dtype=torch.bool)
+    masked[0, [2, 3]] = masked[1, [1, 4]] = True
+    return MaskedBatch(tokens, masked, [7, 3])
+
+
+@pytest.mark.parametrize("kind", ["mlm", "repeated", "exlm", "without transitions"])
+def test_fillings_come_as_often_as_they_are_probable(kind):
+    """Chi-square of 4,000 fillings of two words against the model's exact probability of each pair."""
+    if kind in ("mlm", "repeated"):
+        model = builders.trained(builders.mlm(WORDS))
+        predictor = MaskedPredictor(model, copies=2 if kind == "repeated" else 1)
+    else:
+        model = builders.trained(builders.exlm(WORDS, ext_state_num=3))
+        predictor = MaskedPredictor(model, ctc=kind == "without transitions")
+    some, draws = batch(), 4000
+    drawn = list(molecule_filling.draw_fillings(predictor, some, draws))
+    assert [words.shape for words in drawn] == [(draws, 2), (draws, 2)]
+    for b, words in enumerate(drawn):
+        tokens, masked = some.tokens[b : b + 1], some.masked[b : b + 1]
+        seen, exact = Counter(), {}
+        for pair in itertools.product(range(len(WORDS)), repeat=2):
+            chosen = tokens.clone()
+            chosen[masked] = torch.tensor(pair)
+            if WORDS.pad() not in pair:  # the same as padding to the model: its probability is the rest
+                exact[pair] = float(predictor.log_probs_of(chosen, masked)[1].exp())
+        exact["rest"] = 1 - sum(exact.values())
+        for pair in map(tuple, words.tolist()):
+            seen["rest" if WORDS.pad() in pair else pair] += 1
+        assert sum(probability * draws >= 5 for probability in exact.values()) > 8
+        assert oracles.chi_square(seen, exact) > 0.001
+
+
+def test_fillings_do_not_depend_on_the_batch():
+    predictor, some = MaskedPredictor(builders.trained(builders.exlm(WORDS, ext_state_num=2))), batch()
+    together = list(molecule_filling.draw_fillings(predictor, some, 50))
+    alone = molecule_filling.draw_fillings(
+        predictor, MaskedBatch(some.tokens[1:, :6], some.masked[1:, :6], [3]), 50
+    )
+    assert torch.equal(together[1], next(alone))
+    again = list(molecule_filling.draw_fillings(predictor, some, 50, seed=2))
+    assert not torch.equal(together[0], again[0])
+
+
+def test_what_is_counted(monkeypatch):
+    symbols = builders.dictionary(["C", "O", "N", "(", ")", "1"])
+    said = {  # what the model puts for the one token that is masked
+        "CCO": ["O", "N", "N", "(", "</s>"],  # the original if it replaces "O"
+        "C1CC1": ["C", "C", "C", "C", "C"],
+    }
+    samples = builders.molecules(symbols, *said)
+
+    def mask_last_atom(self, samples, share, seed):
+        for (number, sample), place in zip(enumerate(samples), (3, 4), strict=True):
+            masked = torch.zeros(len(sample), dtype=torch.bool)
+            masked[place] = True
+            yield MaskedBatch(sample[None], masked[None], [number])
+
+    def draw(predictor, some, n, seed):
+        words = list(said.values())[some.indices[0]]
+        yield torch.tensor([[symbols.index(word)] for word in words])
+
+    monkeypatch.setattr(MaskedPredictor, "batches", mask_last_atom)
+    monkeypatch.setattr(molecule_filling, "draw_fillings", draw)
+    predictor = MaskedPredictor(builders.mlm(symbols))
+    found = molecule_filling.filling(predictor, samples, 0.2, fillings=5)
+    shares = {name: round(10 * found[name].mean, 6) for name in molecule_filling.MEASURES}
+    # CCO, CCN twice; "CC(" is no SMILES, and nor is "CC</s>"; then C1CC1 five times
+    assert shares == {"valid": 3 + 5, "equal": 1 + 5, "distinct": 2 + 1, "special": 1}
+    assert (found["valid"].tokens, found["valid"].sentences) == (10, 2)
+
+
+def test_originals_that_are_no_molecules_are_left_out(caplog):
+    symbols = builders.dictionary(["C", "O", "("])
+    predictor = MaskedPredictor(builders.mlm(symbols))
+    found = molecule_filling.filling(predictor, builders.molecules(symbols, "CCO", "CC("), 0.3, fillings=4)
+    assert found["valid"].sentences == 1
+    assert "1 samples are no molecules" in caplog.text

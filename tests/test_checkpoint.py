@@ -1,0 +1,106 @@
+"""Loading checkpoints: dictionary, device, and everything that is not one."""
+
+import hashlib
+import json
+import os
+import shutil
+
+import pytest
+import torch
+
+from fs_plugins.checkpoint import load_checkpoint
+
+
+def test_what_a_checkpoint_says_of_its_training(pretrained, corpus):
+    loaded = load_checkpoint(pretrained, device="cpu")
+    assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_tiny", "nat_dag_loss_mlm", "masked_lm")
+    assert (loaded.states, loaded.data, loaded.device.type) == (3, corpus, "cpu")
+    assert not loaded.model.training
+    assert (loaded.updates, loaded.score) == (12, None)
+    assert loaded.dictionary.index("<mask>") == len(loaded.dictionary) - 1
+
+
+def test_a_checkpoint_of_older_fairseq_has_args_instead_of_cfg(save_checkpoint, tmp_path, corpus):
+    state = torch.load(save_checkpoint("exlm_base"))
+    args = state["cfg"]["model"]
+    for name in ("task", "criterion"):
+        setattr(args, name, state["cfg"][name]["_name"])
+    args.data = str(corpus)
+    torch.save({**state, "args": args, "cfg": None}, tmp_path / "old.pt")
+    loaded = load_checkpoint(tmp_path / "old.pt")
+    assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_base", "nat_dag_loss_mlm", "masked_lm")
+
+
+def test_transitions_of_a_fine_tuning_are_those_of_its_pre_training(save_checkpoint):
+    """Its criterion does not say whether they were trained: with nat_ctc_loss_mlm they were not."""
+    for criterion, trained in (("nat_dag_loss_mlm", True), ("nat_ctc_loss_mlm", False), ("masked_lm", False)):
+        arch = "p_roberta_base" if criterion == "masked_lm" else "exlm_base"
+        assert load_checkpoint(save_checkpoint(arch, criterion=criterion)).has_transitions == trained
+    path = save_checkpoint("exlm_base", task="glue", criterion="glue_prediction")
+    assert load_checkpoint(path).has_transitions
+    state = torch.load(path)
+    state["model"]["encoder.query_linear.bias"].zero_()
+    torch.save(state, path)
+    assert not load_checkpoint(path).has_transitions
+
+
+def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, tmp_path, corpus):
+    state = torch.load(save_checkpoint("exlm_base"))
+    state["cfg"]["task"]["data"] = os.path.join("runs", "data-bin")
+    folder = tmp_path / "runs" / "checkpoints"
+    folder.mkdir(parents=True)
+    torch.save(state, folder / "checkpoint.pt")
+    with pytest.raises(FileNotFoundError, match=r"no dict.txt in runs/data-bin .*--data"):
+        load_checkpoint(folder / "checkpoint.pt")
+    shutil.copytree(corpus, tmp_path / "runs" / "data-bin")
+    assert load_checkpoint(folder / "checkpoint.pt").data == tmp_path / "runs" / "data-bin"
+    assert load_checkpoint(folder / "checkpoint.pt", corpus).data == corpus
+
+
+def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
+    path = shutil.copy(pretrained, tmp_path / "checkpoint_last.pt")
+    lines = (corpus / "dict.txt").read_text().splitlines()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "dict.txt").write_text("\n".join([*reversed(lines), ""]))
+    load_checkpoint(path, other, "cpu")  # there is no record to compare it with
+    digest = hashlib.sha256((corpus / "dict.txt").read_bytes()).hexdigest()
+    (tmp_path / "manifest.json").write_text(json.dumps({"inputs": {"dict.txt": digest}}))
+    load_checkpoint(path, corpus, "cpu")
+    with pytest.raises(ValueError, match="other/dict.txt is not the dictionary that .* was trained with, by"):
+        load_checkpoint(path, other, "cpu")
+
+
+def test_devices_that_are_not_there(pretrained, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ValueError, match="'cuda' does not exist .*CUDA devices: 0.* use cpu"):
+        load_checkpoint(pretrained, device="cuda")
+    with pytest.raises(ValueError, match="'gpu' is unknown"):
+        load_checkpoint(pretrained, device="gpu")
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_is_taken_where_there_is_one(pretrained):
+    assert load_checkpoint(pretrained).device.type == "cuda"
+    assert next(load_checkpoint(pretrained, device="cuda:0").model.parameters()).is_cuda
+
+
+def test_what_cannot_be_loaded(tmp_path, pretrained, save_checkpoint):
+    def refused(path, says, data=None):
+        with pytest.raises((ValueError, FileNotFoundError), match=says):
+            load_checkpoint(path, data)
+
+    refused(pretrained.parent / "nothing.pt", "nothing.pt does not exist .* has .*checkpoint_last.pt")
+    refused(pretrained.parent, "is a folder: give a file in it")
+    refused(pretrained, "no dict.txt in .*: give the folder .*--data", tmp_path)
+    (tmp_path / "dict.txt").write_text("one 1\ntwo 1\n")
+    refused(pretrained, "checkpoint has 21 dictionary .* this model 7: .*dict.txt", tmp_path)
+    state, other = torch.load(pretrained), tmp_path / "other.pt"
+    other.write_bytes(pretrained.read_bytes()[:5000])
+    refused(other, "other.pt is not a checkpoint of fairseq-train, or damaged")
+    torch.save({**state, "cfg": None, "args": None}, other)
+    refused(other, "no flags of its run")
+    state["cfg"]["model"]._name = state["cfg"]["model"].arch = "roberta_base"
+    torch.save(state, other)
+    refused(other, "--arch roberta_base: this reads those of p_roberta")
