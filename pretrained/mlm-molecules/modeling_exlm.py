@@ -21,6 +21,7 @@ from .configuration_exlm import ExLMConfig
 from .dag_reference import dag_loss_reference
 from .marginals import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
 from .modeling_exlm_layers import (
+    IGNORED,
     ExLMClassificationHead,
     ExLMGraph,
     ExLMHead,
@@ -29,12 +30,12 @@ from .modeling_exlm_layers import (
     at_targets,
     check_length,
     checked,
+    cross_entropy,
     known,
+    wide,
 )
 from .state_expansion import expand_states, gather_tokens
 from .transition_head import edge_mask  # noqa: F401  (transformers 4 copies only the files that this one imports)
-
-IGNORED = -100  # the label of what is not to be predicted
 
 
 class ExLMPreTrainedModel(PreTrainedModel):
@@ -69,28 +70,26 @@ class ExLMModel(ExLMPreTrainedModel):
         self.embed_tokens = value
 
     @can_return_tuple
-    def forward(self, input_ids=None, attention_mask=None, **kwargs):
-        """Encodes input_ids [B, T], padded on the right; attention_mask [B, T] is 0 on padding.
-
-        ``hidden_states`` (with ``output_hidden_states``) are [B, T, d] too; ``attentions`` (with
-        ``output_attentions`` and ``attn_implementation="eager"``) are between all tokens and states, [B,
-        heads, N, N], but in the first ``expand_from_layer`` layers between tokens.
-        """
-        return self.encode(input_ids, attention_mask, None, **kwargs)[0]
-
-    def encode(
+    def forward(
         self,
-        tokens,
+        input_ids=None,
         attention_mask=None,
         labels=None,
         output_hidden_states=None,
         output_attentions=None,
+        return_states=False,
         **others,
     ):
-        """A BaseModelOutput, the last layer's states [B, N, d], and where they stand (None without states).
+        """Encodes input_ids [B, T], padded on the right; attention_mask [B, T] is 0 on padding.
 
-        With labels, the tokens that have one are expanded; else the ``<mask>`` tokens. Other arguments of
+        With labels [B, T], the tokens that have one are expanded; else the ``<mask>`` tokens.
+        ``hidden_states`` (with ``output_hidden_states``) are [B, T, d] too; ``attentions`` (with
+        ``output_attentions`` and ``attn_implementation="eager"``) are between all tokens and states, [B,
+        heads, N, N], but in the first ``expand_from_layer`` layers between tokens. Other arguments of
         transformers, such as token_type_ids, change nothing.
+
+        With ``return_states``, a tuple: this output, the last layer's states [B, N, d], and where they stand
+        (a StateLayout; None without states).
         """
         config, layout = self.config, None
         for name in ("inputs_embeds", "position_ids", "head_mask"):
@@ -102,17 +101,19 @@ class ExLMModel(ExLMPreTrainedModel):
             output_attentions = config.output_attentions
         if output_attentions and config._attn_implementation != "eager":
             raise ValueError('output_attentions needs attn_implementation="eager"')
-        tokens = known(checked(tokens, attention_mask, labels, config), config)
+        tokens = known(checked(input_ids, attention_mask, labels, config), config)
         given = tokens.shape[1]
         if config.num_states is not None:
             masked = tokens == config.mask_token_id if labels is None else labels != IGNORED
             originals = tokens if labels is None else torch.where(masked, known(labels, config), tokens)
             ids = {"bos": config.bos_token_id, "eos": config.eos_token_id, "pad": config.pad_token_id}
             layout = expand_states(tokens, masked, originals, config.num_states, **ids)
-            tokens = layout.unexpanded if config.expand_from_layer else layout.tokens
+            tokens = layout.tokens
         elif config.repeat_times > 1:
             tokens = tokens.repeat_interleave(config.repeat_times, dim=1)
         check_length(tokens, given, config)
+        if config.expand_from_layer:
+            tokens = layout.unexpanded
         x, added = self.embed_tokens(tokens), 0
         hiddens, attentions, first = [], [], config.expand_from_layer
         if config.state_embedding:  # of copies 1 ... k; the other tokens are copy 0
@@ -129,7 +130,8 @@ class ExLMModel(ExLMPreTrainedModel):
             full = where is not None and where.full
             mask = None if full else (tokens != config.pad_token_id)[:, None, None]
             for layer in layers:
-                hiddens.append(x)
+                if output_hidden_states:
+                    hiddens.append(x)
                 x, weights = layer(x, rotation, mask)
                 attentions.append(weights)
         x = self.norm(x)
@@ -140,7 +142,7 @@ class ExLMModel(ExLMPreTrainedModel):
             else None,
             attentions=tuple(attentions) if output_attentions else None,
         )
-        return output, x, layout
+        return (output, x, layout) if return_states else output
 
     def rotation(self, tokens, layout, dtype):
         """Cosines and sines, [B, 1, N, coordinates, frequencies]; computed here, as buffers are lost when
@@ -190,7 +192,8 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
     def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
         """labels [B, T]: the original token where one is to be predicted (whether it was replaced by
         ``<mask>``, by another one, or kept), else -100. In training, with labels, there are no logits."""
-        encoded, x, layout = self.model.encode(input_ids, attention_mask, labels, **kwargs)
+        kwargs = {**kwargs, "return_dict": True, "return_states": True}
+        encoded, x, layout = self.model(input_ids, attention_mask, labels, **kwargs)
         predicted = self.of_copies(x, labels) if layout is None else self.of_states(x, layout, labels)
         return ExLMMaskedLMOutput(
             **predicted, hidden_states=encoded.hidden_states, attentions=encoded.attentions
@@ -208,11 +211,11 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
             targets = known(labels, self.config).flatten()
         logits = self.lm_head(x)
         if labels is not None:
-            loss = F.cross_entropy(logits.flatten(0, -2).float(), targets, ignore_index=IGNORED)
+            loss = cross_entropy(logits.flatten(0, -2), targets)
             if self.training:
                 return {"loss": loss}
         if times > 1:
-            copies = logits.float().log_softmax(-1).unflatten(1, (-1, times))
+            copies = wide(logits).log_softmax(-1).unflatten(1, (-1, times))
             logits = copies.logsumexp(2) - torch.tensor(float(times)).log()
         return {"loss": loss, "logits": logits}
 
@@ -222,9 +225,11 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
         nodes = gather_tokens(x, layout.node_positions)
         node_logits = self.lm_head(nodes)
-        words = node_logits.float().log_softmax(-1)  # [B, L, V]
+        words = wide(node_logits).log_softmax(-1)  # [B, L, V]
         by_target = words.unflatten(1, (-1, config.num_states))  # [B, M, k, V]
-        links, loss = None if self.graph is None else self.graph(nodes, layout), None
+        links, loss = None, None
+        if self.graph is not None:
+            links = self.graph(nodes, layout.node_positions, layout.node_lengths)
         if labels is not None:
             if self.graph is None:
                 wanted = layout.targets[:, :, None, None].expand(-1, -1, config.num_states, -1)
@@ -239,7 +244,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
                 return {"loss": loss, "links": links, "node_logits": node_logits}
         # With labels only the loss is differentiable: the graph of the logits would take much memory.
         with torch.set_grad_enabled(labels is None and torch.is_grad_enabled()):
-            logits = self.lm_head(self.model.rows(x, layout)).float()
+            logits = wide(self.lm_head(self.model.rows(x, layout)))
             with torch.autocast(words.device.type, enabled=False):
                 if self.graph is None:
                     marginals = ctc_word_log_probs(by_target, config.unk_token_id)
@@ -269,7 +274,7 @@ class ExLMForSequenceClassification(ExLMPreTrainedModel):
         """labels: [B] int64 classes, [B] values, or [B, labels] float."""
         outputs = self.model(input_ids, attention_mask, **{**kwargs, "return_dict": True})
         logits = self.classifier(outputs.last_hidden_state[:, 0])
-        loss = None if labels is None else self.loss(logits.float(), labels.to(logits.device))
+        loss = None if labels is None else self.loss(wide(logits), labels.to(logits.device))
         return SequenceClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
 
     def loss(self, logits, labels):
@@ -278,11 +283,12 @@ class ExLMForSequenceClassification(ExLMPreTrainedModel):
             classes = "multi" if labels.is_floating_point() else "single"
             kind = "regression" if self.config.num_labels == 1 else f"{classes}_label_classification"
         if kind == "single_label_classification":
-            return F.cross_entropy(logits, labels.view(-1))
-        labels = labels.view_as(logits).float()
+            return cross_entropy(logits, labels.view(-1))
+        labels = labels.view_as(logits).to(logits.dtype)
         has_label = ~labels.isnan()
         function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
-        return function(logits[has_label], labels[has_label])
+        total = function(logits[has_label], labels[has_label], reduction="sum")
+        return total / has_label.sum().clamp(min=1)  # 0, with a gradient, if there are none
 
 
 class ExLMForTokenClassification(ExLMPreTrainedModel):
@@ -301,8 +307,7 @@ class ExLMForTokenClassification(ExLMPreTrainedModel):
         outputs = self.model(input_ids, attention_mask, **{**kwargs, "return_dict": True})
         logits, loss = self.classifier(self.dropout(outputs.last_hidden_state)), None
         if labels is not None:
-            targets = labels.flatten().to(logits.device)
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), targets, ignore_index=IGNORED)
+            loss = cross_entropy(logits.flatten(0, 1), labels.flatten().to(logits.device))
         return TokenClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
 
 
@@ -327,11 +332,9 @@ class ExLMForQuestionAnswering(ExLMPreTrainedModel):
         start, end = scores.unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:
-            T = start.shape[1]
-            targets = [p.view(-1).clamp(0, T).to(start.device) for p in (start_positions, end_positions)]
-            losses = [
-                F.cross_entropy(logits.float(), target, ignore_index=T)
+            targets = (p.view(-1).clamp(0).to(start.device) for p in (start_positions, end_positions))
+            loss = sum(
+                cross_entropy(logits, target.masked_fill(target >= logits.shape[1], IGNORED)) / 2
                 for logits, target in zip((start, end), targets, strict=True)
-            ]
-            loss = sum(losses) / 2
+            )
         return QuestionAnsweringModelOutput(loss, start, end, outputs.hidden_states, outputs.attentions)

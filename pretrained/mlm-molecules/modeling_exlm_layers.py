@@ -14,6 +14,8 @@ from transformers.utils.import_utils import is_torchdynamo_exporting
 from .marginals import NEVER
 from .transition_head import edge_mask, transition_log_probs
 
+IGNORED = -100  # the label of what is not to be predicted
+
 
 class ExLMAttention(nn.Module):
     def __init__(self, config):
@@ -86,16 +88,14 @@ class ExLMGraph(nn.Module):
         self.query_linear, self.key_linear = nn.Linear(width, d), nn.Linear(width, d)
         self.gate_linear = nn.Linear(width, config.num_attention_heads)
 
-    def forward(self, nodes, layout):
-        """[B, L, d] -> [B, L, L] float32; ``NEVER`` where there is no edge."""
+    def forward(self, nodes, positions, lengths):
+        """[B, L, d], [B, L], [B] -> [B, L, L] float32 or float64; ``NEVER`` where there is no edge."""
         config, L = self.config, nodes.shape[1]
         parts = {"feature": nodes}
         if "position" in config.links_features:
-            parts["position"] = self.link_positional(layout.node_positions + config.pad_token_id + 1)
+            parts["position"] = self.link_positional(positions + config.pad_token_id + 1)
         x = torch.cat([parts[name] for name in config.links_features], -1)
-        edges = edge_mask(
-            layout.node_lengths, L, config.num_states, config.state_graph, config.max_transition_length
-        )
+        edges = edge_mask(lengths, L, config.num_states, config.state_graph, config.max_transition_length)
         links = transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
         return links.masked_fill(~edges, NEVER)
 
@@ -139,6 +139,17 @@ def rotate(x, cos, sin):
     """x [B, heads, N, head size]: in each coordinate's part, dimension j is paired with j + half of it."""
     a, b = x.unflatten(-1, (cos.shape[-2], 2, cos.shape[-1])).unbind(-2)
     return torch.stack([a * cos - b * sin, b * cos + a * sin], -2).flatten(-3)
+
+
+def wide(x):
+    """As float32, or float64 if it is."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def cross_entropy(logits, labels):
+    """The mean over the labels that are not ``IGNORED``; 0, with a gradient, if there are none."""
+    total = F.cross_entropy(wide(logits), labels, ignore_index=IGNORED, reduction="sum")
+    return total / (labels != IGNORED).sum().clamp(min=1)
 
 
 def known(ids, config):
@@ -205,7 +216,10 @@ def checked(tokens, attention_mask, labels, config):
             "ExLM needs its batches padded on the right, and got padding before a token: set "
             'tokenizer.padding_side = "right"'
         )
-    if (tokens[:, 0] != config.bos_token_id).any():
+    first = tokens[:, 0]
+    if labels is not None:  # it may be masked, too
+        first = torch.where(labels[:, 0] == IGNORED, first, labels[:, 0])
+    if (first != config.bos_token_id).any():
         raise ValueError(
             f"a sequence does not start with <s> (id {config.bos_token_id}): tokenize with this model's "
             "tokenizer and add_special_tokens=True"

@@ -90,36 +90,98 @@ def test_refusals(inputs, says, folders, load):
         model(**inputs)
 
 
-@pytest.mark.parametrize("kind", ["exlm", "repeated"])
+@pytest.mark.parametrize("kind", ["exlm", "repeated", "sparse", "lattice", "ctc"])
 def test_longer_than_the_positions(kind, folders, load):
-    """Of the encoder, too; padding does not count."""
+    """Of the encoder, too, wherever it expands tokens; padding does not count."""
     tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModel", folders[kind]).eval()
     assert model.config.max_position_embeddings == 256
-    longest = {"exlm": 252, "repeated": 85}[kind]
+    longest = {"repeated": 85, "sparse": 254}.get(kind, 252)
     assert tokenizer.model_max_length == longest
-    text = "good " * 300
-    fits = tokenizer(text, truncation=True, return_tensors="pt", padding="max_length", max_length=longest)
+    fits = tokenizer("good " * 300, truncation=True, return_tensors="pt")
     padded = tokenizer.pad(dict(fits), padding="max_length", max_length=320)
     rows = model(**padded).last_hidden_state[:, :longest]
     torch.testing.assert_close(rows, model(**fits).last_hidden_state, rtol=0, atol=1e-5)
-    why = {"exlm": "with 3 states for each <s>, </s> and mask", "repeated": "repeated 3 times each"}[kind]
-    says = f"302 tokens {why} take .*max_length such as {longest},"
-    with pytest.raises(ValueError, match=says):
-        model(**tokenizer(text, return_tensors="pt"))
+    for words in ("good " * 300, "good " * 100 + "<mask> " * 100):
+        with pytest.raises(ValueError, match=r"tokens .* take .*max_length such as"):
+            model(**tokenizer(words, return_tensors="pt"))
 
 
-def test_tokens_added_to_the_tokenizer(folders, load, tmp_path):
-    tokenizer, model = load("AutoTokenizer", folders["exlm"]), load("AutoModelForMaskedLM", folders["exlm"])
+@pytest.mark.parametrize("kind", ["exlm", "sparse", "ctc", "mlm", "repeated"])
+def test_tokens_added_and_vocabulary_padded(kind, folders, load, tmp_path):
+    """One of these has an output matrix of its own."""
+    tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModelForMaskedLM", folders[kind])
+    old = tokenizer("this is <mask> .", return_tensors="pt")
+    before = model.eval()(**old).logits[0, 3]
     tokenizer.add_tokens(["<drug>"])
     inputs = tokenizer("this is <drug> <mask> .", return_tensors="pt")
     with pytest.raises(IndexError, match=r"the id 21, .* 21 ids: .*resize_token_embeddings"):
         model(**inputs)
-    model.resize_token_embeddings(len(tokenizer))
-    logits = model.eval()(**inputs).logits
-    assert logits.shape == (1, 7, 22)
+    model.resize_token_embeddings(len(tokenizer), pad_to_multiple_of=8)
+    decoder, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    assert decoder.bias.shape == (24,) and model.config.vocab_size == decoder.out_features == 24
+    assert (decoder.weight is embedding.weight) == (kind != "sparse")
+    after = model(**old).logits[0, 3, :21]
+    torch.testing.assert_close(after.softmax(-1), before.softmax(-1), rtol=0, atol=1e-3)
+    assert model(**inputs, labels=inputs["input_ids"]).loss.isfinite()
+    logits = model(**inputs).logits
+    assert logits.shape == (1, 7, 24)
     model.save_pretrained(tmp_path)
     again = load("AutoModelForMaskedLM", tmp_path).eval()
     assert torch.equal(again(**inputs).logits, logits)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("auto", "kind", "labels"),
+    [
+        ("MaskedLM", "mlm", {"labels": [[-100] * 4]}),
+        ("MaskedLM", "repeated", {"labels": [[-100] * 4]}),
+        ("SequenceClassification", "exlm", {"labels": [[NAN, NAN]]}),
+        ("SequenceClassification", "mlm", {"labels": [-100]}),
+        ("TokenClassification", "exlm", {"labels": [[-100] * 4]}),
+        ("QuestionAnswering", "exlm", {"start_positions": [9], "end_positions": [4]}),
+    ],
+)
+@pytest.mark.parametrize("training", [True, False])
+def test_a_batch_without_labels_costs_nothing(auto, kind, labels, training, folders, load):
+    model = load(f"AutoModelFor{auto}", folders[kind]).train(training)
+    given = {name: torch.tensor(values) for name, values in labels.items()}
+    loss = model(torch.tensor([[0, 5, 8, 2]]), **given).loss
+    loss.backward()
+    assert loss == 0
+    assert not model.get_input_embeddings().weight.grad.any()
+
+
+@pytest.mark.parametrize("kind", ["exlm", "lattice", "ctc", "repeated"])
+def test_float64(kind, folders, load):
+    tokens = torch.tensor([[0, 5, 20, 6, 20, 2], [0, 20, 7, 2, 1, 1]])
+    labels = torch.where(tokens == 20, 7, -100)
+    model = load("AutoModelForMaskedLM", folders[kind]).eval()
+    single = model(tokens, labels=labels)
+    double = model.double()(tokens, labels=labels)
+    assert double.loss.dtype == double.logits.dtype == torch.float64
+    torch.testing.assert_close(double.loss.float(), single.loss, rtol=1e-5, atol=0)
+    masks = tokens == 20
+    torch.testing.assert_close(double.logits.float()[masks], single.logits[masks], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["exlm", "lattice", "mlm"])
+@pytest.mark.parametrize("place", ["cpu", "disk"])
+def test_hooks_and_offloading(kind, place, folders, load, tmp_path):
+    import accelerate
+
+    tokens = torch.tensor([[0, 5, 20, 6, 2]])
+    model, calls = load("AutoModelForMaskedLM", folders[kind]).eval(), []
+    expected = model(tokens, labels=tokens).logits
+    model.model.register_forward_hook(lambda *_: calls.append(1))
+    if place == "cpu":
+        model = accelerate.cpu_offload(model, "cpu")
+    else:
+        model = accelerate.disk_offload(model, str(tmp_path), "cpu")
+    assert all(parameter.is_meta for parameter in model.parameters())
+    assert torch.equal(model(tokens, labels=tokens).logits, expected) and calls == [1]
 
 
 def test_torch_compile(folders, load):
