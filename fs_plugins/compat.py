@@ -153,15 +153,15 @@ def skip_validation_meters_on_resume() -> None:
 def other_flags(state: dict, model) -> list[str]:
     """Flags that a checkpoint's model has otherwise than ``model``, those of a run, and that its weights do
     not show."""
-    from fs_plugins.models.architectures import SAME_SHAPES
+    from fs_plugins.models.flags import EXLM_FLAGS, FUNCTION
 
     saved = (state.get("cfg") or {}).get("model") or state.get("args")
-    pairs = ((name, getattr(saved, name, None), getattr(model, name, None)) for name in SAME_SHAPES)
-    return [
-        f"--{name.replace('_', '-')} {old} in the checkpoint, {new} here"
-        for name, old, new in pairs
-        if old is not None and new is not None and old != new
-    ]
+    differences = []
+    for flag in (flag for flag in EXLM_FLAGS if flag.decides == FUNCTION):
+        old, new = (getattr(args, flag.name, None) for args in (saved, model))
+        if old is not None and new is not None and old != new:
+            differences.append(f"{flag.option} {old} in the checkpoint, {new} here")
+    return differences
 
 
 def explain_checkpoints() -> None:

@@ -17,6 +17,7 @@ from fs_plugins.huggingface import settings, weights
 from fs_plugins.huggingface.export import to_units
 from fs_plugins.huggingface.weights import Head
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
+from fs_plugins.models.flags import from_config
 
 logger = logging.getLogger(__name__)
 
@@ -170,25 +171,10 @@ def dictionary_of(folder: Path, size: int, data) -> Dictionary:
 
 def model_flags(config: dict, recorded: dict) -> dict:
     """The flags of fairseq's that build the model."""
-    k = config["num_states"]
-    default = "p_roberta_ext_denselink_base" if k else "p_roberta_base"
-    flags = {ours: config[name] for name, ours in settings.FLAGS.items()}
-    names = {theirs: ours for ours, theirs in reversed(settings.ACTIVATIONS.items())}
-    flags["activation_fn"] = names[config["hidden_act"]]
-    flags["pooler_activation_fn"] = names[config["classifier_activation"]]
-    flags["untie_weights_roberta"] = not config.get("tie_word_embeddings", True)
+    default = "p_roberta_ext_denselink_base" if config["num_states"] else "p_roberta_base"
     arch = recorded.get("arch")
-    flags["arch"] = flags["_name"] = arch if arch in ARCH_MODEL_REGISTRY else default
-    if k:
-        flags |= {
-            "ext_state_num": k,
-            "links_feature": ":".join(config["links_features"]),
-            "max_transition_length": config["max_transition_length"],
-            "expand_from_layer": config["expand_from_layer"],
-            "state_graph": config["state_graph"],
-            "state_embedding_scale": float(config["state_embedding"]),
-        }
-    return flags
+    arch = arch if arch in ARCH_MODEL_REGISTRY else default
+    return {"arch": arch, "_name": arch, **from_config({"tie_word_embeddings": True, **config})}
 
 
 def fresh_model(flags: dict, dictionary: Dictionary, head: Head | None, tensors: dict[str, Tensor]):

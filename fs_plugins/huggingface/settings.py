@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fs_plugins.checkpoint import Checkpoint, stored_folders
 from fs_plugins.huggingface.weights import TIED, Head
+from fs_plugins.models.flags import to_config
 
 logger = logging.getLogger(__name__)
 
@@ -17,30 +18,6 @@ CLASSES = {
     "AutoModelForQuestionAnswering": "ExLMForQuestionAnswering",
 }
 HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
-# names of flags: those of config.json and fairseq's
-FLAGS = {
-    "num_hidden_layers": "encoder_layers",
-    "hidden_size": "encoder_embed_dim",
-    "intermediate_size": "encoder_ffn_embed_dim",
-    "num_attention_heads": "encoder_attention_heads",
-    "norm_first": "encoder_normalize_before",
-    "rope_dimensions": "rope_dimensions",
-    "max_position_embeddings": "max_positions",
-    "hidden_dropout_prob": "dropout",
-    "attention_probs_dropout_prob": "attention_dropout",
-    "activation_dropout": "activation_dropout",
-    "classifier_dropout": "pooler_dropout",
-}
-# names of activation functions: fairseq's and those of transformers
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
-    "swish": "silu",
-    "gelu_accurate": "gelu_new",
-    "gelu_fast": "gelu_new",
-}
 
 
 def find_head(checkpoint: Checkpoint) -> Head | None:
@@ -66,7 +43,6 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
 def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
     """The content of config.json, for tensors under their names in transformers."""
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
-    args = encoder.args
     config = {
         "architectures": [HEAD_CLASSES[head.kind] if head else "ExLMForMaskedLM"],
         "auto_map": {
@@ -76,18 +52,11 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "model_type": "exlm",
         "dtype": "float32",
         "vocab_size": len(dictionary),
-        **{name: getattr(args, flag) for name, flag in FLAGS.items()},
+        **to_config(encoder.args, k is not None),
         "num_hidden_layers": len(encoder.sentence_encoder.layers),  # that --encoder-layers-to-keep leaves
-        "hidden_act": _activation(args.activation_fn),
-        "num_states": k,
         "alignment": "ctc" if k and not checkpoint.has_transitions else "dag",
         "repeat_times": checkpoint.copies,
         "expand_from_layer": encoder.expand_from_layer if k else 0,
-        "links_features": encoder.links_feature if k else [],
-        "state_graph": encoder.state_graph if k else "dag",
-        "max_transition_length": encoder.max_transition_length if k else -1,
-        "state_embedding": k is not None and encoder.state_embedding is not None,
-        "classifier_activation": _activation(args.pooler_activation_fn),
         "bos_token_id": dictionary.bos(),
         "pad_token_id": dictionary.pad(),
         "eos_token_id": dictionary.eos(),
@@ -104,14 +73,6 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
     if head is not None and head.kind == "sequence":
         config |= _labels(checkpoint, len(tensors["classifier.out_proj.bias"]))
     return config
-
-
-def _activation(name: str) -> str:
-    if name not in ACTIVATIONS:
-        raise ValueError(
-            f"transformers has no activation function {name!r}: known are {', '.join(ACTIVATIONS)}"
-        )
-    return ACTIVATIONS[name]
 
 
 def _labels(checkpoint: Checkpoint, outputs: int) -> dict:

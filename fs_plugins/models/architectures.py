@@ -4,6 +4,7 @@ from fairseq.models import register_model_architecture
 from fairseq.models.roberta.model import base_architecture as roberta_defaults
 
 from fs_plugins.models import exlm, mlm  # noqa: F401  (registers the models that the names below belong to)
+from fs_plugins.models.flags import EXLM_FLAGS, MLM_FLAGS, ROPE_DIMENSIONS, defaults_of, set_defaults
 
 # encoder layers, hidden size, feed-forward size, attention heads
 BASE = (12, 768, 3072, 12)
@@ -11,50 +12,22 @@ LARGE = (24, 1024, 4096, 16)
 SMILES = (9, 768, 2048, 12)
 TINY = (2, 128, 512, 4)
 
-# Flags that change what a model computes, but not the shapes of its weights: fairseq loads them all the same.
-SAME_SHAPES = (
-    *("ext_state_num", "expand_from_layer", "rope_dimensions", "state_graph", "max_transition_length"),
-    *("encoder_normalize_before", "activation_fn"),
-)
-# Flags that make a model what it is; dropout and the like are a training's.
-MODEL_FLAGS = (
-    *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
-    *("max_positions", "links_feature", "untie_weights_roberta", "pooler_activation_fn"),
-    *("embedding_init_std", "state_embedding_scale"),
-    *SAME_SHAPES,
-)
-
-
-def _set_defaults(args, **defaults) -> None:
-    for name, value in defaults.items():
-        if getattr(args, name, None) is None:
-            setattr(args, name, value)
-
 
 def mlm_architecture(args, size=BASE) -> None:
     """Everything that the flags leave open, for the vanilla MLM."""
     layers, d, ffn, heads = size
-    _set_defaults(args, encoder_layers=layers, encoder_embed_dim=d)
-    _set_defaults(args, encoder_ffn_embed_dim=ffn, encoder_attention_heads=heads)
+    set_defaults(args, encoder_layers=layers, encoder_embed_dim=d)
+    set_defaults(args, encoder_ffn_embed_dim=ffn, encoder_attention_heads=heads)
     if getattr(args, "max_positions", None) is None:
         length = getattr(args, "tokens_per_sample", None) or 512
         args.max_positions = length * (getattr(args, "repeat_times", None) or 1)
-    _set_defaults(
-        args,
-        embedding_init_std=0.02,
-        rope_dimensions=2,
-        checkpoint_activations=False,
-        compile=False,
-        load_checkpoint_heads=False,
-    )
-    roberta_defaults(args)  # dropouts, activations and what fairseq's heads read besides
+    set_defaults(args, **defaults_of((*MLM_FLAGS, ROPE_DIMENSIONS)))
+    roberta_defaults(args)  # what fairseq's heads read besides
 
 
 def exlm_architecture(args, size=BASE) -> None:
     """Everything that the flags leave open, for ExLM."""
-    _set_defaults(args, max_positions=2048, ext_state_num=4, links_feature="feature:position")
-    _set_defaults(args, state_graph="dag", max_transition_length=-1)
-    _set_defaults(args, expand_from_layer=0, state_embedding_scale=0.0)
+    set_defaults(args, max_positions=2048, **defaults_of(EXLM_FLAGS))
     mlm_architecture(args, size)
 
 
@@ -85,7 +58,7 @@ def _register(name: str, model: tuple, size: tuple, pre_norm: bool, defaults: di
     def complete(args) -> None:
         if pre_norm:
             args.encoder_normalize_before = True
-        _set_defaults(args, **defaults)
+        set_defaults(args, **defaults)
         architecture(args, size)
 
     register_model_architecture(model_name, name)(complete)

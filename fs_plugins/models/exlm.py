@@ -14,13 +14,12 @@ from fairseq.modules import PositionalEmbedding
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
+from fs_plugins.models.flags import EXLM_FLAGS, LINKS_FEATURES
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
 from fs_plugins.modules.encoder import Expansion
 from fs_plugins.modules.fused_linear import fused_linear
 from fs_plugins.modules.state_expansion import StateLayout, expand_states, gather_tokens
-from fs_plugins.modules.transition_head import STATE_GRAPHS, edge_mask, transition_log_probs
-
-LINKS_FEATURES = ("feature", "position")
+from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
 
 @dataclass
@@ -203,34 +202,7 @@ class ExLMModel(RotaryRobertaModel):
     """
 
     encoder_class = ExLMEncoder
-
-    @staticmethod
-    def add_args(parser):
-        RotaryRobertaModel.add_args(parser)
-        add = parser.add_argument
-        add("--ext-state-num", type=int, metavar="K", help="states of each expanded token (k; default 4)")
-        features = "what transitions are computed from: feature, position or feature:position (default)"
-        add("--links-feature", metavar="A:B", help=features)
-        longest = "longest transition, in nodes; -1 (default) for any"
-        add("--max-transition-length", type=int, metavar="N", help=longest)
-        graph = (
-            "transitions of a state: dag (default, the paper's): to all later ones; local: to the next "
-            "2 K - 1 (not in the paper); sparse: to those of all later tokens (table 13); lattice: to those "
-            "of the next expanded token (not in the paper)"
-        )
-        add("--state-graph", choices=STATE_GRAPHS, help=graph)
-        scale = (
-            "learn a vector for each of the K states, added where tokens are expanded, of initial standard "
-            "deviation R times --embedding-init-std (not in the paper; default 0: none)"
-        )
-        add("--state-embedding-scale", type=float, metavar="R", help=scale)
-        layer = (
-            "copy tokens into their states after the first J layers, which see each once, or -1: after all "
-            "(not in the paper; default 0: before the first layer)"
-        )
-        add("--expand-from-layer", type=int, metavar="J", help=layer)
-        rope = "2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)"
-        add("--rope-dimensions", type=int, choices=(1, 2), help=rope)
+    flags = EXLM_FLAGS
 
     @classmethod
     def check(cls, args) -> None:

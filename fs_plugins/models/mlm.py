@@ -4,11 +4,11 @@ import logging
 from pathlib import Path
 
 import torch
-from fairseq import utils
 from fairseq.models import register_model
 from fairseq.models.roberta.model import RobertaEncoder, RobertaLMHead, RobertaModel
 from torch import Tensor, nn
 
+from fs_plugins.models.flags import MLM_FLAGS, add_flags
 from fs_plugins.modules.encoder import RotaryEncoder
 
 logger = logging.getLogger(__name__)
@@ -83,6 +83,7 @@ class RotaryRobertaModel(RobertaModel):
     """``--arch p_roberta*``, ``mlm_*``: trained with fairseq's ``masked_lm`` criterion."""
 
     encoder_class = RotaryRobertaEncoder
+    flags = MLM_FLAGS
 
     def __init__(self, args, encoder):
         super().__init__(args, encoder)
@@ -148,30 +149,10 @@ class RotaryRobertaModel(RobertaModel):
         loaded = load_checkpoint(folder / checkpoint_file, given, device="cpu")
         return HubInterface(loaded, loaded.codec(bpe))
 
-    @staticmethod
-    def add_args(parser):
+    @classmethod
+    def add_args(cls, parser):
         """Flags have the names and meanings of fairseq's RoBERTa."""
-        add = parser.add_argument
-        add("--encoder-layers", type=int, metavar="N", help="number of layers")
-        add("--encoder-embed-dim", type=int, metavar="D", help="hidden size")
-        add("--encoder-ffn-embed-dim", type=int, metavar="F", help="hidden size of the feed-forward networks")
-        add("--encoder-attention-heads", type=int, metavar="H", help="number of attention heads")
-        add("--encoder-normalize-before", action="store_true", help="layer norm before each block (pre-norm)")
-        add("--max-positions", type=int, metavar="N", help="most tokens of a sentence, after any expansion")
-        activations = utils.get_available_activation_fns()
-        add("--activation-fn", choices=activations, help="activation function of the encoder")
-        add("--pooler-activation-fn", choices=activations, help="that of the classification heads")
-        add("--dropout", type=float, metavar="P", help="dropout probability")
-        add("--attention-dropout", type=float, metavar="P", help="that of the attention weights")
-        add("--activation-dropout", type=float, metavar="P", help="that after the activation function")
-        add("--pooler-dropout", type=float, metavar="P", help="that of the classification heads")
-        add("--embedding-init-std", type=float, metavar="S", help="standard deviation of initial embeddings")
-        add("--untie-weights-roberta", action="store_true", help="an output matrix apart from the embedding")
-        add("--load-checkpoint-heads", action="store_true", help="(re-)register and load heads when loading")
-        add("--encoder-layerdrop", type=float, metavar="P", help="probability of leaving out a layer")
-        add("--encoder-layers-to-keep", metavar="I,J,...", help="which layers to keep of a checkpoint")
-        add("--checkpoint-activations", action="store_true", help="recompute layers in the backward pass")
-        add("--compile", action="store_true", help="compile each layer with torch.compile")
+        add_flags(parser, cls.flags)
 
     @classmethod
     def build_model(cls, args, task):

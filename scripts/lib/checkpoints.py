@@ -3,7 +3,6 @@ checkpoint's architecture and lengths."""
 
 from __future__ import annotations
 
-import argparse
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,16 +93,13 @@ def _model_flags(arch: str, model) -> Flags:
     """--arch and sizes; of those that a checkpoint names, what its architecture knows."""
     from fairseq.models import ARCH_MODEL_REGISTRY
 
-    from fs_plugins.models.architectures import MODEL_FLAGS
+    from fs_plugins.models.flags import TRAINING
 
-    parser = argparse.ArgumentParser()
-    ARCH_MODEL_REGISTRY[arch].add_args(parser)
-    known = vars(parser.parse_args([]))
     flags = Flags({"--arch": (arch,)})
-    for name in MODEL_FLAGS:
-        value = getattr(model, name, None)
-        if name in known and value is not None and value is not False:
-            flags[f"--{name.replace('_', '-')}"] = () if value is True else (str(value),)
+    for flag in ARCH_MODEL_REGISTRY[arch].flags:
+        value = getattr(model, flag.name, None)
+        if flag.decides != TRAINING and value is not None and value is not False:
+            flags[flag.option] = () if value is True else (str(value),)
     return flags
 
 

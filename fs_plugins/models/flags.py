@@ -1,0 +1,224 @@
+"""The flags of the models, each said once: what ``--help``, the architectures' defaults, the reading of
+checkpoints, and export to and import from transformers know of them follows from here."""
+
+import argparse
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq import utils
+
+from fs_plugins.modules.transition_head import STATE_GRAPHS
+
+# What a flag decides. WEIGHTS: which weights a model has, or how they begin. FUNCTION: what it computes with
+# the same weights, which loading a checkpoint does not notice. TRAINING: of a training only.
+WEIGHTS, FUNCTION, TRAINING = "weights", "function", "training"
+
+# names of activation functions: fairseq's and those of transformers
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+    "gelu_accurate": "gelu_new",
+    "gelu_fast": "gelu_new",
+}
+FROM_TRANSFORMERS = {theirs: ours for ours, theirs in reversed(ACTIVATIONS.items())}
+LINKS_FEATURES = ("feature", "position")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The values that a flag takes: of ``type``, from ``low`` to ``high`` or one of ``choices``; and how they
+    stand in config.json."""
+
+    type: type
+    low: float = -math.inf
+    high: float = math.inf
+    choices: Iterable | None = None
+    to_config: Callable[[Any], Any] = lambda value: value
+    from_config: Callable[[Any], Any] = lambda value: value
+
+
+SWITCH, TEXT = Kind(bool), Kind(str)
+SIZE, LENGTH = Kind(int, 1, 2**20), Kind(int, -1)
+PROBABILITY, POSITIVE = Kind(float, 0, 1), Kind(float, 0)
+INVERTED = Kind(bool, to_config=lambda value: not value, from_config=lambda value: not value)
+ACTIVATION = Kind(
+    str,
+    choices=utils.get_available_activation_fns(),
+    to_config=ACTIVATIONS.__getitem__,
+    from_config=FROM_TRANSFORMERS.__getitem__,
+)
+FEATURES = Kind(str, to_config=lambda text: text.split(":"), from_config=":".join)
+SCALE = Kind(float, 0, to_config=lambda scale: scale > 0, from_config=float)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag of a model.
+
+    Attributes:
+        name: as in fairseq's arguments: ``ext_state_num`` for ``--ext-state-num``.
+        default: where neither the command nor the architecture says; None if it depends on the size.
+        decides: WEIGHTS, FUNCTION or TRAINING.
+        config: its name in config.json; None if it is not there.
+        metavar: what ``help`` calls its value.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    decides: str
+    config: str | None
+    help: str
+    metavar: str | None = None
+
+    @property
+    def option(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+
+MLM_FLAGS = (
+    Flag("encoder_layers", SIZE, None, WEIGHTS, "num_hidden_layers", "number of layers", "N"),
+    Flag("encoder_embed_dim", SIZE, None, WEIGHTS, "hidden_size", "hidden size", "D"),
+    Flag(
+        *("encoder_ffn_embed_dim", SIZE, None, WEIGHTS, "intermediate_size"),
+        *("hidden size of the feed-forward networks", "F"),
+    ),
+    Flag(
+        *("encoder_attention_heads", SIZE, None, WEIGHTS, "num_attention_heads"),
+        *("number of attention heads", "H"),
+    ),
+    Flag(
+        *("encoder_normalize_before", SWITCH, False, FUNCTION, "norm_first"),
+        "layer norm before each block (pre-norm)",
+    ),
+    Flag(
+        *("max_positions", SIZE, None, WEIGHTS, "max_position_embeddings"),
+        *("most tokens of a sentence, after any expansion", "N"),
+    ),
+    Flag(
+        *("activation_fn", ACTIVATION, "gelu", FUNCTION, "hidden_act"), "activation function of the encoder"
+    ),
+    Flag(
+        # of heads, which a fine-tuning makes anew
+        *("pooler_activation_fn", ACTIVATION, "tanh", WEIGHTS, "classifier_activation"),
+        "that of the classification heads",
+    ),
+    Flag("dropout", PROBABILITY, 0.1, TRAINING, "hidden_dropout_prob", "dropout probability", "P"),
+    Flag(
+        *("attention_dropout", PROBABILITY, 0.1, TRAINING, "attention_probs_dropout_prob"),
+        *("that of the attention weights", "P"),
+    ),
+    Flag(
+        *("activation_dropout", PROBABILITY, 0.0, TRAINING, "activation_dropout"),
+        *("that after the activation function", "P"),
+    ),
+    Flag(
+        *("pooler_dropout", PROBABILITY, 0.0, TRAINING, "classifier_dropout"),
+        *("that of the classification heads", "P"),
+    ),
+    Flag(
+        "embedding_init_std", POSITIVE, 0.02, WEIGHTS, None, "standard deviation of initial embeddings", "S"
+    ),
+    Flag(
+        *("untie_weights_roberta", INVERTED, False, WEIGHTS, "tie_word_embeddings"),
+        "an output matrix apart from the embedding",
+    ),
+    Flag("load_checkpoint_heads", SWITCH, False, TRAINING, None, "(re-)register and load heads when loading"),
+    Flag("encoder_layerdrop", PROBABILITY, 0.0, TRAINING, None, "probability of leaving out a layer", "P"),
+    Flag(
+        "encoder_layers_to_keep",
+        TEXT,
+        None,
+        TRAINING,
+        None,
+        "which layers to keep of a checkpoint",
+        "I,J,...",
+    ),
+    Flag("checkpoint_activations", SWITCH, False, TRAINING, None, "recompute layers in the backward pass"),
+    Flag("compile", SWITCH, False, TRAINING, None, "compile each layer with torch.compile"),
+)
+# of the encoder that both models share; the MLM, whose tokens have one copy, leaves it at its default
+ROPE_DIMENSIONS = Flag(
+    *("rope_dimensions", Kind(int, choices=(1, 2)), 2, FUNCTION, "rope_dimensions"),
+    "2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)",
+)
+EXLM_FLAGS = (
+    *MLM_FLAGS,
+    Flag(
+        *("ext_state_num", SIZE, 4, FUNCTION, "num_states"),
+        *("states of each expanded token (k; default 4)", "K"),
+    ),
+    Flag(
+        *("links_feature", FEATURES, ":".join(LINKS_FEATURES), WEIGHTS, "links_features"),
+        *("what transitions are computed from: feature, position or feature:position (default)", "A:B"),
+    ),
+    Flag(
+        *("max_transition_length", LENGTH, -1, FUNCTION, "max_transition_length"),
+        *("longest transition, in nodes; -1 (default) for any", "N"),
+    ),
+    Flag(
+        *("state_graph", Kind(str, choices=STATE_GRAPHS), "dag", FUNCTION, "state_graph"),
+        "transitions of a state: dag (default, the paper's): to all later ones; local: to the next "
+        "2 K - 1 (not in the paper); sparse: to those of all later tokens (table 13); lattice: to those "
+        "of the next expanded token (not in the paper)",
+    ),
+    Flag(
+        *("state_embedding_scale", SCALE, 0.0, WEIGHTS, "state_embedding"),
+        "learn a vector for each of the K states, added where tokens are expanded, of initial standard "
+        "deviation R times --embedding-init-std (not in the paper; default 0: none)",
+        "R",
+    ),
+    Flag(
+        *("expand_from_layer", LENGTH, 0, FUNCTION, "expand_from_layer"),
+        "copy tokens into their states after the first J layers, which see each once, or -1: after all "
+        "(not in the paper; default 0: before the first layer)",
+        "J",
+    ),
+    ROPE_DIMENSIONS,
+)
+# what config.json has of a model without states
+WITHOUT_STATES = {f.config: f.kind.to_config(f.default) for f in EXLM_FLAGS if f not in MLM_FLAGS}
+WITHOUT_STATES |= {"num_states": None, "links_features": []}
+
+
+def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
+    for flag in flags:
+        more = {"type": flag.kind.type, "metavar": flag.metavar, "choices": flag.kind.choices}
+        more = {"action": "store_true"} if flag.kind.type is bool else more
+        parser.add_argument(flag.option, help=flag.help, **more)
+
+
+def set_defaults(args, **defaults) -> None:
+    """Sets those of fairseq's arguments that are open."""
+    for name, value in defaults.items():
+        if getattr(args, name, None) is None:
+            setattr(args, name, value)
+
+
+def defaults_of(flags: Iterable[Flag]) -> dict[str, Any]:
+    """Of the flags that have one."""
+    return {flag.name: flag.default for flag in flags if flag.default is not None}
+
+
+def to_config(args, states: bool) -> dict[str, Any]:
+    """{name in config.json: value} of a model's arguments.
+
+    Args:
+        states: whether it is an ExLM.
+    """
+    own = {flag.config: flag.kind.to_config(getattr(args, flag.name)) for flag in _exported(states)}
+    return own if states else WITHOUT_STATES | own
+
+
+def from_config(config: dict[str, Any]) -> dict[str, Any]:
+    """{name of the flag: value} of a config.json."""
+    flags = _exported(bool(config["num_states"]))
+    return {flag.name: flag.kind.from_config(config[flag.config]) for flag in flags}
+
+
+def _exported(states: bool) -> list[Flag]:
+    return [flag for flag in (EXLM_FLAGS if states else (*MLM_FLAGS, ROPE_DIMENSIONS)) if flag.config]
