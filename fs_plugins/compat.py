@@ -3,24 +3,29 @@
 import argparse
 import atexit
 import collections
-import contextlib
-import functools
 import importlib.util
 import logging
 import os
 import pickle
 import re
+import shutil
 import time
 import typing
 import warnings
 import weakref
 import zipfile
+from collections.abc import Callable
+from functools import partial, wraps
 from queue import Empty
+from typing import IO
 
 import numpy as np
 import torch
 
+from fs_plugins import files
+
 logger = logging.getLogger(__name__)
+PAUSE = 2.5  # seconds before a checkpoint that could not be saved is tried again, as in fairseq
 
 
 def apply() -> None:
@@ -32,6 +37,7 @@ def apply() -> None:
     end_loading_at_exit()
     allow_checkpoint_classes()
     skip_validation_meters_on_resume()
+    save_whole_checkpoints()
     explain_checkpoints()
     explain_missing_data()
     check_precision()
@@ -43,7 +49,7 @@ def wrap(owner, name: str):
     original = getattr(owner, name)
 
     def put(function):
-        @functools.wraps(original)
+        @wraps(original)
         def wrapper(*args, **kwargs):
             return function(original, *args, **kwargs)
 
@@ -164,6 +170,39 @@ def other_flags(state: dict, model) -> list[str]:
     return differences
 
 
+def save_whole_checkpoints() -> None:
+    """A checkpoint takes the place of the last one, in its file or in a copy, once it is whole on the disk,
+    and older ones go after that. fairseq tries again where it failed, in the middle of the file; where a disk
+    was full for a moment only, that left files which nothing reads. Here each of three tries starts anew."""
+    from fairseq import checkpoint_utils
+    from fairseq.file_io import PathManager
+
+    def save(path: str, write: Callable[[IO], object]) -> bool:
+        for tries_left in (2, 1, 0):
+            try:
+                with files.atomic(path, "wb") as file:
+                    write(file)
+                return True
+            except (OSError, RuntimeError) as error:  # torch raises both
+                if not tries_left:
+                    raise
+                logger.warning("%s could not be saved (%s): trying again", path, error)
+                time.sleep(PAUSE)
+
+    @wrap(checkpoint_utils, "torch_persistent_save")
+    def torch_persistent_save(original, content, path, async_write=False):
+        if async_write or not PathManager.supports_rename(path):  # not a file of this machine
+            return original(content, path, async_write)
+        save(path, partial(torch.save, content))
+
+    @wrap(PathManager, "copy")  # to checkpoint_best.pt, checkpoint_last.pt
+    def copy(original, source, target, overwrite=False):
+        if not (PathManager.supports_rename(source) and PathManager.supports_rename(target)):
+            return original(source, target, overwrite)
+        with open(source, "rb") as content:
+            return save(target, lambda file: content.seek(0) or shutil.copyfileobj(content, file))
+
+
 def explain_checkpoints() -> None:
     """Says what to do about a checkpoint that cannot be read; stops where --restore-file does not exist, and
     warns where a checkpoint is loaded into a model with other flags."""
@@ -174,20 +213,6 @@ def explain_checkpoints() -> None:
         "{} is cut short, or no checkpoint: if a run was stopped while it wrote it, resume from the newest "
         "other one with --restore-file"
     )
-
-    # A new checkpoint is copied to checkpoint_last.pt; a full disk, or a kill, would cut that short.
-    @wrap(PathManager, "copy")
-    def copy(original, source, target, *args, **kwargs):
-        if not os.path.isdir(os.path.dirname(os.path.abspath(target))):  # not of this machine
-            return original(source, target, *args, **kwargs)
-        unfinished = f"{target}.tmp"
-        try:
-            if done := original(source, unfinished, *args, **kwargs):
-                os.replace(unfinished, target)
-            return done
-        finally:
-            with contextlib.suppress(OSError):
-                os.remove(unfinished)
 
     runs = []  # flags of the model that a checkpoint is being loaded into
 

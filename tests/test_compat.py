@@ -2,12 +2,17 @@
 
 import argparse
 import errno
+import itertools
+import os
 import pickle
+import random
+import signal
 import subprocess
 import sys
+import time
 import warnings
 import zipfile
-from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,10 +21,10 @@ from fairseq import checkpoint_utils, options
 from fairseq.data import TokenBlockDataset, data_utils
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed.utils import _split_tensors_from_obj
-from fairseq.file_io import PathManager
 from fairseq.logging import metrics
 
 from fs_plugins import compat
+from tests.full_disk import at_each_write
 
 
 class Sentences(torch.utils.data.Dataset):
@@ -226,24 +231,69 @@ def test_a_checkpoint_of_another_model_is_warned_of(caplog, tmp_path, older):
     assert not [one for one in caplog.records if one.name == compat.__name__]
 
 
-def test_a_copy_is_whole_or_not_there(monkeypatch, tmp_path):
-    source, target = tmp_path / "checkpoint_1_2.pt", tmp_path / "checkpoint_last.pt"
-    source.write_bytes(b"new" * 1000)
-    target.write_bytes(b"old")
+class Saved(Trainer):
+    """Has a state that fairseq saves, in which each tensor holds the number of the update."""
 
-    def full_disk(source, target, **kwargs):
-        Path(target).write_bytes(b"ne")
-        raise OSError(errno.ENOSPC, "No space left on device")
+    data_parallel_rank, should_save_checkpoint_on_current_rank = 0, True
+    task = consolidate_optimizer = staticmethod(lambda: None)
 
+    def save_checkpoint(self, path, extra_state):
+        model = {str(i): torch.full((3000,), self.updates) for i in range(3)}
+        checkpoint_utils.torch_persistent_save({"model": model, "extra_state": extra_state}, path)
+
+    def get_num_updates(self):
+        return self.updates
+
+    end_of_epoch, state_dict, epoch = staticmethod(lambda: False), staticmethod(dict), 1
+
+    def save(self, folder, updates):
+        """As fairseq-train does after that update, whose score is the best."""
+        vars(checkpoint_utils.save_checkpoint).pop("best", None)  # of another run
+        self.updates, keep = updates, {"keep_interval_updates": 1, "keep_best_checkpoints": 1}
+        flags = CheckpointConfig(save_dir=str(folder), save_interval_updates=1, **keep)
+        checkpoint_utils.save_checkpoint(flags, self, self, 1 / updates)
+
+
+def updates_in(folder) -> dict[str, int]:
+    """The checkpoints of a folder, each with its update; all have to be whole."""
+    tensors = {path.name: torch.load(path)["model"].values() for path in folder.glob("*.pt")}
+    return {name: int(torch.stack([*values]).unique()) for name, values in tensors.items()}
+
+
+def test_a_disk_that_is_full_for_a_moment(tmp_path, monkeypatch):
+    monkeypatch.setattr(compat, "PAUSE", 0)
+    folder, names = tmp_path / "save", []
+    for at, error in at_each_write(folder, lambda at: Saved().save(folder, at)):
+        assert error is None  # it was tried again
+        names.append({path.name for path in folder.iterdir()})
+        assert names[-1] == set(updates_in(folder)) and set(updates_in(folder).values()) == {at}
+    assert len(names) > 8 and all(len(these) == 4 for these in names)  # by update, last and two best
+
+
+def test_a_disk_that_stays_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(compat, "PAUSE", 0)
+    Saved().save(tmp_path, 1)
+    before = updates_in(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("shutil.copyfile", full_disk)
-        patched.setattr("fairseq.file_io.IOPathManager", None)
-        with pytest.raises(OSError, match="No space left"):
-            PathManager.copy(str(source), str(target), overwrite=True)
-    assert target.read_bytes() == b"old"
-    PathManager.copy(str(source), str(target), overwrite=True)
-    assert target.read_bytes() == source.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [source.name, target.name]
+        patched.setattr(os, "fsync", Mock(side_effect=OSError(errno.EDQUOT, "Disk quota exceeded")))
+        with pytest.raises(OSError, match="quota"):
+            Saved().save(tmp_path, 2)
+    assert updates_in(tmp_path) == before and len(list(tmp_path.iterdir())) == 4
+
+
+def test_kills_leave_a_whole_checkpoint(tmp_path):
+    rng, (ready, tell) = random.Random(1), os.pipe()
+    for first in range(100, 2100, 100):
+        if not (child := os.fork()):
+            for updates in itertools.count(first):
+                Saved().save(tmp_path, updates)
+                if updates == first:
+                    os.write(tell, b"1")
+        os.read(ready, 1)
+        time.sleep(rng.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert updates_in(tmp_path)["checkpoint_last.pt"] >= first
 
 
 @pytest.mark.parametrize(

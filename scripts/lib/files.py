@@ -24,6 +24,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import IO
 
@@ -34,33 +35,24 @@ CONFIGS = ROOT / "configs"
 MANIFEST = "manifest.json"
 RESULT = "result.json"
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
+# fs_plugins/files.py by itself: the package takes seconds to import
+SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py")
+package_files = module_from_spec(SPEC)
+SPEC.loader.exec_module(package_files)
 PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
 
 
 @contextmanager
 def atomic(path: Path, mode: str = "w") -> Iterator[IO]:
-    """A file to write (text in UTF-8 with ``\\n``, or binary with mode "wb") that gets its name when it is
-    complete and on the disk; if anything fails, whatever had that name stays as it was.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
-    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """``fs_plugins.files.atomic``; raises UserError if the file cannot be written."""
     try:
-        with open(fresh, mode, **text) as file:
+        with package_files.atomic(path, mode) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
     except OSError as error:
         raise UserError(
             f"cannot write {path} ({error.strerror or error}): free some space or choose another folder, and "
             "rerun the same command; no incomplete file was kept"
         ) from error
-    finally:
-        with contextlib.suppress(OSError):  # a file system that cannot be written to holds no leftover either
-            fresh.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content) -> None:

@@ -11,6 +11,7 @@ output is appended to SAVE/train.log. ``--print`` shows the commands instead.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import difflib
 import itertools
@@ -21,7 +22,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -180,11 +180,13 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         return 0
     first = os.environ.get("RANK", "0") == "0"  # of processes that train together; acts for all in the folder
     save = training.args.save
-    with locked(save) if first else nullcontext() as lock:
+    with locked(save) if first else contextlib.nullcontext() as lock:
         if first:
             inputs = {name: sha256(*paths) for name, paths in training.inputs.items()}
             settings = training.all_settings(commands[0])
             claim(save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
+            for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # of a run that was killed
+                path.unlink()
         if said := training.finished():
             print(said)
             return 0
@@ -204,7 +206,7 @@ def run(command: list[str], log: Path, lock: int | None) -> int:
     command = [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
     if lock is None:
         return subprocess.call(command)
-    with log.open("ab") as file:
+    with log.open("ab", buffering=0) as file:
         child = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -217,10 +219,15 @@ def run(command: list[str], log: Path, lock: int | None) -> int:
             signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
             signal.signal(signal.SIGINT, signal.SIG_IGN),  # Ctrl-C reaches the command too, which answers it
         ]
+        unwritten = b""
         while chunk := child.stdout.read1(1 << 16):  # at once, for a progress bar
-            for stream in (file, sys.stdout.buffer):
-                stream.write(chunk)
-                stream.flush()
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            unwritten += chunk
+            with contextlib.suppress(OSError):  # of a disk that is full for a moment
+                unwritten = unwritten[file.write(unwritten) :]
+        while unwritten:
+            unwritten = unwritten[file.write(unwritten) :]
     status = child.wait()
     for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
         signal.signal(number, handler)

@@ -15,6 +15,7 @@ from lib.command_line import Flags, UserError
 from lib.files import ROOT
 
 from tests import pages
+from tests.full_disk import at_each_write
 
 SCRIPTS = ["pretrain_text", "pretrain_smiles", "finetune_glue", "finetune_squad", "finetune_moleculenet"]
 CLUSTER = {"RANK": "13", "WORLD_SIZE": "16", "LOCAL_RANK": "5", "MASTER_ADDR": "node1", "MASTER_PORT": "2950"}
@@ -87,6 +88,18 @@ def test_commands_run_one_after_the_other_until_one_fails(script, tmp_path):
     assert manifest["versions"]["python"] and manifest["commit"]
 
 
+def test_a_log_on_a_disk_that_is_full_for_a_moment(tmp_path):
+    command = ["bash", "-c", "for i in {1..9}; do echo line $i; sleep 0.02; done; exit 3"]
+    with files.locked(tmp_path) as lock:
+        for at, error in at_each_write(
+            tmp_path, lambda at: launch.run(command, tmp_path / f"{at}.log", lock)
+        ):
+            assert error is None
+            assert (tmp_path / f"{at}.log").read_text() == "".join(f"line {i}\n" for i in range(1, 10))
+            if at == 3:
+                break
+
+
 def test_words_are_filled_in_and_a_flag_is_given_once(tmp_path):
     training = launch.Training(Namespace(save=tmp_path), "d", Flags.of("--lr 2 --cpu"))
     template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 @evaluation @flags --seed 2"
@@ -103,9 +116,11 @@ def test_a_folder_is_of_one_run(tmp_path):
     assert run(save, *command).returncode == 2  # fails at once
     assert run(save, "echo", "data", "@evaluation", lr="2").returncode == 0
     (save / "checkpoint_last.pt").touch()
+    (save / "checkpoint_last.pt.17.tmp").touch()  # of a run that was killed
     refused = run(save, *command)
     assert refused.returncode == 2 and "--lr: there '2', asked '1'" in refused.stderr
     assert run(save, "echo", "data", "@evaluation", "--save-interval", "7", lr="2").returncode == 0
+    assert [path.name for path in save.glob("*.pt*")] == ["checkpoint_last.pt"]
 
 
 def test_ctrl_c_ends_the_commands_and_says_what_to_do(script, tmp_path):
