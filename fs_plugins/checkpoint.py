@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import logging
 import os
 import pickle
@@ -19,8 +18,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from omegaconf import DictConfig, open_dict
 
 from fs_plugins.data.property_info import PropertyInfo
-from fs_plugins.data.squad import dictionary_hash
-from fs_plugins.data.text_codecs import MANIFEST, Codec, Smiles, make_codec
+from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
+from fs_plugins.data.vocabulary import FILE, Vocabulary
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
@@ -190,7 +189,9 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
         for symbol in held[dictionary.nspecial :]:
             dictionary.add_symbol(symbol)
     else:
-        _check_recorded(path, folder)
+        kept, read = path.parent / FILE, Vocabulary.read(folder)
+        if kept.is_file():  # the trainings of scripts/ keep theirs beside the checkpoints
+            read.check(Vocabulary.read(kept), "give the folder of the training's dictionary as --data")
         dictionary = Dictionary.load(str(folder / "dict.txt"))
     dictionary.add_symbol("<mask>")
     if held is not None and dictionary.symbols != held:
@@ -199,21 +200,6 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
             "holds itself: leave out --data"
         )
     return dictionary, folder
-
-
-def _check_recorded(path: Path, folder: Path) -> None:
-    """Raises ValueError if the checkpoint's folder has the record of a training with another dictionary: the
-    manifest.json of scripts/pretrain_*.sh, with the file's SHA-256. The size may be the same."""
-    manifest = path.parent / MANIFEST
-    try:
-        recorded = json.loads(manifest.read_text())["inputs"]["dict.txt"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    if recorded != dictionary_hash(folder):
-        raise ValueError(
-            f"{folder / 'dict.txt'} is not the dictionary that {path} was trained with, by "
-            f"{manifest}: give the folder of that one as --data"
-        )
 
 
 def choose_device(name: str | None) -> torch.device:

@@ -17,12 +17,13 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from lib.checkpoints import SPECIAL
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of
 from lib.files import write_json, write_lines
 from lib.glue.tasks import COLA_COLUMNS, SCORES, TASKS, Task, task_named
 from lib.preparing import lines_of, new_folder, write_dataset
+
+from fs_plugins.data.vocabulary import SPECIAL
 
 SUMMARY = "summary.json"
 LONGEST_SHOWN = 300  # characters of a header

@@ -29,7 +29,6 @@ from pathlib import Path
 
 import numpy as np
 import rdkit
-from lib.checkpoints import read_dictionary
 from lib.command_line import UserError, argument_parser, script
 from lib.files import sha256, write_json, write_lines
 from lib.moleculenet.reading import KNOWN, OTHER, KnownSet, Molecule, read_csv, read_lmdbs
@@ -41,11 +40,11 @@ from fs_plugins.data.property_info import (
     FILE,
     VERSION,
     PropertyInfo,
-    fingerprint,
     label_scale,
     one_class_only,
 )
 from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 
 LISTED = 5  # properties that a remark names
 Splits = dict[str, list[Molecule]]  # "train", "valid", "test"
@@ -259,7 +258,7 @@ def main(argv: list[str] | None = None) -> None:
             "skipped": skipped,
             "unknown_tokens": dict(unknown.most_common()),
             "remarks": remarks,
-            "dictionary": fingerprint(dictionary.symbols),
+            "dictionary": Vocabulary.of(dictionary.symbols, args.dictionary).identity,
             "source": args.source.name,
             "source_sha256": {path.name: sha256(path) for path in sources},
             "rdkit": rdkit.__version__,

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 
 import rdkit
-from lib.checkpoints import dictionary_file, read_dictionary
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.binarise import (
     EncodedBlock,
@@ -35,6 +34,7 @@ from lib.files import sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
+from fs_plugins.data.vocabulary import dictionary_file, read_dictionary
 
 EOS = "</s>"
 

@@ -18,7 +18,8 @@ from lib.command_line import UserError, argument_parser, script
 from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of
 from lib.files import atomic
 
-from fs_plugins.data.squad import Squad, TokenizedSquad, dictionary_hash, read_squad, save_split
+from fs_plugins.data.squad import Squad, TokenizedSquad, read_squad, save_split
+from fs_plugins.data.vocabulary import Vocabulary
 
 
 def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSquad:
@@ -65,7 +66,10 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(f"{target} differs from {source}: choose another OUTPUT, or remove this one")
     with atomic(target, "wb") as file:
         file.write(source.read_bytes())
-    settings = {"dictionary": dictionary_hash(args.output), "bpe": [str(path) for path in encoder.bpe.files]}
+    settings = {
+        "dictionary": Vocabulary.read(target).identity,
+        "bpe": [str(path) for path in encoder.bpe.files],
+    }
     for name, squad in read.items():
         split = tokenise(squad, encoder, settings)
         save_split(split, args.output, name)

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 
 import tokenizers
-from lib.checkpoints import dictionary_file, read_dictionary
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.binarise import add_corpus_arguments, binarise, draft_of, inputs_of, show_result
 from lib.corpora.bpe import TextEncoder, dictionary_of
@@ -25,6 +24,7 @@ from lib.corpora.text import AUTO, LAYOUTS, TextBlockEncoder, documents_of, layo
 from lib.files import sha256
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
+from fs_plugins.data.vocabulary import dictionary_file, read_dictionary
 
 
 @script

@@ -1,7 +1,5 @@
 """Loading checkpoints: dictionary, device, and everything that is not one."""
 
-import hashlib
-import json
 import os
 import shutil
 
@@ -64,10 +62,9 @@ def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
     other.mkdir()
     (other / "dict.txt").write_text("\n".join([*reversed(lines), ""]))
     load_checkpoint(path, other, "cpu")  # there is no record to compare it with
-    digest = hashlib.sha256((corpus / "dict.txt").read_bytes()).hexdigest()
-    (tmp_path / "manifest.json").write_text(json.dumps({"inputs": {"dict.txt": digest}}))
+    shutil.copy(corpus / "dict.txt", tmp_path)
     load_checkpoint(path, corpus, "cpu")
-    with pytest.raises(ValueError, match="other/dict.txt is not the dictionary that .* was trained with, by"):
+    with pytest.raises(ValueError, match="other/dict.txt .* different vocabularies"):
         load_checkpoint(path, other, "cpu")
 
 

@@ -1,8 +1,6 @@
 """What is predicted of molecules: names, kind, scale and labels of the properties; ``molecules.json``."""
 
-import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -79,12 +77,6 @@ def read_folder(folder: str | Path) -> dict:
     if (version := state.get("version")) != VERSION:
         raise ValueError(f"{path} is of version {version}, this reads {VERSION}: prepare the data again")
     return state
-
-
-def fingerprint(symbols: Iterable[str]) -> str:
-    """SHA-256 of a dictionary's symbols in their order, without <mask>, which the tasks add."""
-    text = "\n".join(symbol for symbol in symbols if symbol != "<mask>")
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def read_labels(path: str | Path, rows: int, properties: int) -> np.ndarray:

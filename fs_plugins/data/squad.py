@@ -1,7 +1,6 @@
 """SQuAD 2.0 (Rajpurkar et al., 2018): its JSON, checked while it is read, and the tokenised splits of it."""
 
 import gzip
-import hashlib
 import json
 import logging
 import os
@@ -12,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+from fs_plugins.data.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -202,14 +203,9 @@ def load_split(folder: str | os.PathLike, name: str) -> TokenizedSquad:
         split = TokenizedSquad(Squad(questions=questions, **texts), **rows, settings=settings)
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} is damaged ({error}): run scripts/prepare_squad.py anew") from error
-    if dictionary_hash(folder) != settings.get("dictionary"):
+    if Vocabulary.read(Path(folder)).identity != settings.get("dictionary"):
         raise ValueError(
             f"{path} was made with another dictionary than {Path(folder) / 'dict.txt'}: "
             "run scripts/prepare_squad.py anew with that of the pre-training"
         )
     return split
-
-
-def dictionary_hash(folder: str | os.PathLike) -> str:
-    """SHA-256 of FOLDER/dict.txt."""
-    return hashlib.sha256((Path(folder) / "dict.txt").read_bytes()).hexdigest()

@@ -8,8 +8,8 @@ from pathlib import Path
 import jinja2
 
 from fs_plugins.checkpoint import Checkpoint, stored_folders
-from fs_plugins.data.property_info import fingerprint
 from fs_plugins.data.text_codecs import MANIFEST, Codec, Smiles, smiles_form
+from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.huggingface.settings import longest_text
 
 PIPELINES = {"ForMaskedLM": "fill-mask", "ForSequenceClassification": "text-classification"}
@@ -100,8 +100,8 @@ def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
                 value = ", ".join(map(str, value))  # fairseq keeps some as lists of one
             if str(value) not in ("None", "", "0"):
                 rows.append((flag.replace("_", " "), str(value)))
-    symbols = fingerprint(checkpoint.dictionary.symbols)
-    rows.append(("dictionary", f"SHA-256 `{symbols}` of its symbols"))
+    vocabulary = Vocabulary.of(checkpoint.dictionary.symbols, checkpoint.path)
+    rows.append(("dictionary", f"SHA-256 `{vocabulary.identity}` of its symbols"))
     for name in SUMMARIES:
         if (path := _data_file(checkpoint, name)) is not None:
             rows.append((f"data (`{name}`)", f"{_contents(path)}SHA-256 `{_hash(path)}`"))

@@ -29,11 +29,11 @@ from fs_plugins.data.length_order import length_keys
 from fs_plugins.data.property_info import (
     LabelsDataset,
     PropertyInfo,
-    fingerprint,
     one_class_only,
     read_folder,
     read_labels,
 )
+from fs_plugins.data.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class MoleculePropertyTask(FairseqTask):
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist: prepare the data again")
         dictionary = Dictionary.load(str(path))
-        if fingerprint(dictionary.symbols) != folder["dictionary"]:
+        if Vocabulary.of(dictionary.symbols, path).identity != folder["dictionary"]:
             raise ValueError(
                 f"{path} is not the dictionary that the molecules of {cfg.data} were binarised with: prepare "
                 "them again with the dict.txt of the pre-training"

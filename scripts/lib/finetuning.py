@@ -139,6 +139,7 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
         args,
         str(data),
         flags | Flags.read(RECIPES / "recipe.flags") | point | args.user,
+        dictionary=dictionary,
         evaluation=[f"--{name.replace('_', '-')}" for name, given in kept.items() if given],
         settings=kept,
         inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
@@ -190,7 +191,7 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
 
     windows = make_windows(load_split(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
     trained_on = int((windows.labels[:, 0] != NO_LABEL).sum())
-    return Training(args, str(data), flags, inputs={"data": files}), trained_on
+    return Training(args, str(data), flags, dictionary=files[0], inputs={"data": files}), trained_on
 
 
 def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
@@ -206,6 +207,7 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
         args,
         str(data),
         pretrained.flags | recipe | Flags.of(f"--best-checkpoint-metric {metric}") | args.user,
+        dictionary=data / "dict.txt",
         settings={"scratch": args.scratch},
         inputs={"data": [data / FILE]},  # has the hashes of the data
     )

@@ -26,8 +26,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from fs_plugins.data.vocabulary import FILE, Vocabulary
 from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import ROOT, claim, locked, sha256
+from lib.files import ROOT, atomic, claim, locked, sha256
 
 LOG = "train.log"
 LINUX, PR_SET_PDEATHSIG = sys.platform == "linux", 1
@@ -60,6 +61,7 @@ class Training:
         flags: of fairseq-train.
         evaluation: further words for the command that evaluates.
         settings: what may not differ when the run is resumed, besides the flags.
+        dictionary: the dict.txt of the data, which is kept beside the checkpoints and may not differ either.
         inputs: name -> files that are read, which may not differ either.
         finished: says why there is nothing to do, "" if there is something.
         free: flags that this kind of training may change when it is resumed, besides FREE.
@@ -71,6 +73,7 @@ class Training:
     flags: Flags
     evaluation: list[str] = field(default_factory=list)
     settings: dict = field(default_factory=dict)
+    dictionary: Path | None = None
     inputs: dict[str, list[Path]] = field(default_factory=dict)
     finished: Callable[[], str] = str
     free: tuple[str, ...] = ()
@@ -183,10 +186,18 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     with locked(save) if first else contextlib.nullcontext() as lock:
         if first:
             inputs = {name: sha256(*paths) for name, paths in training.inputs.items()}
+            if training.dictionary:
+                vocabulary, kept = Vocabulary.read(training.dictionary), save / FILE
+                if kept.is_file() and any(save.glob("*.pt")):
+                    vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
+                inputs[FILE] = vocabulary.identity
             settings = training.all_settings(commands[0])
             claim(save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
             for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # of a run that was killed
                 path.unlink()
+            if training.dictionary:
+                with atomic(kept, "wb") as file:
+                    file.write(training.dictionary.read_bytes())
         if said := training.finished():
             print(said)
             return 0

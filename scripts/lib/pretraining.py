@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from fs_plugins.data.vocabulary import FILE, Vocabulary
 from lib.command_line import Flags, UserError, count, positive, script, share
 from lib.files import CONFIGS
 from lib.launch import Training, arguments, devices, launch
@@ -70,20 +71,23 @@ def resolve(kind: str, words: list[str]) -> Training:
         flags |= step_flags(batch, args.tokens_per_gpu, flags, workers)
     flags |= device_flags | user.take(*device_flags)
 
+    folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{kind}.py"
     training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
     if args.print:
         from lib.cost import cost_text
 
         training.note = cost_text(args.data, flags, args.card)
         return training
-    folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{kind}.py"
     for path in (folder / name for folder in folders for name in ("dict.txt", "train.idx")):
         if not path.is_file():
             raise UserError(
                 f"{path} does not exist: DATA is a folder made by {maker}, or several, joined by ':'"
             )
+    first, *others = map(Vocabulary.read, folders)
+    for other in others:
+        first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
     indices = [path for folder in folders for path in sorted(folder.glob("train*.idx"))]
-    training.inputs = {"dict.txt": [folders[0] / "dict.txt"], "train": indices}
+    training.dictionary, training.inputs = folders[0] / FILE, {"train": indices}
     training.finished = lambda: finished(args.save / "checkpoint_last.pt", flags)
     return training
 

@@ -126,7 +126,7 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
     encoder = [name for name in before if name.startswith("encoder.")]
     assert encoder and all((before[name] == after[name]).all() for name in encoder)
     manifest = json.loads((place / "after-mnli/result.json").read_text())["manifest"]
-    assert set(manifest["inputs"]) == {"checkpoint", "data", "init_from"}
+    assert set(manifest["inputs"]) == {"checkpoint", "data", "dict.txt", "init_from"}
 
 
 @pytest.mark.slow

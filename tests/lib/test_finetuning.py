@@ -200,10 +200,10 @@ def test_the_dictionary_has_to_be_the_checkpoints(ask, kind, place, toy_inputs, 
     lines = (copied / place).read_text().splitlines(keepends=True)
     for content, message in (
         (lines[:-1], "with the dict.txt of its pre-training"),
-        (lines[::-1], "others: prepare"),
+        (lines[::-1], "different vocabularies"),
     ):
         (copied / place).write_text("".join(content))
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(ValueError, match=message):
             ask(kind, data=copied)
 
 

@@ -127,13 +127,24 @@ def test_data_have_to_be_there(tmp_path):
         pages.resolve(TEXT, "exlm", "smoke", tmp_path, "save")
 
 
+def test_data_of_other_dictionaries_are_not_joined(tmp_path):
+    for name, symbols in (("a", "c ="), ("b", "= c"), ("c", "c =")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.idx").touch()
+        (tmp_path / name / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in symbols.split()))
+
+    pages.resolve(SMILES, "exlm", "smoke", f"{tmp_path}/a:{tmp_path}/c", tmp_path / "save")
+    with pytest.raises(ValueError, match="a/dict.txt.*b/dict.txt.* --dictionary"):
+        pages.resolve(SMILES, "exlm", "smoke", f"{tmp_path}/a:{tmp_path}/c:{tmp_path}/b", tmp_path / "save")
+
+
 def test_what_may_change_when_a_run_is_resumed(toy_inputs, tmp_path):
     def made(*rest, data=toy_inputs / "text"):
         found = pages.resolve(TEXT, "exlm", "smoke", data, tmp_path / "save", *rest)
         return found.all_settings(found.fill(["fairseq-train", "@data", "@flags"])), found.inputs
 
     settings, inputs = made()
-    assert settings["--lr"] == "2e-3" and settings["batch"] == "16" and set(inputs) == {"dict.txt", "train"}
+    assert settings["--lr"] == "2e-3" and settings["batch"] == "16" and set(inputs) == {"train"}
     for free in (["--updates", 7], ["--log-interval", 5], ["--tokens-per-gpu", 64], ["--no-save"]):
         assert made(*free) == (settings, inputs)
     assert made("--gpus", 1)[0] == settings

@@ -26,7 +26,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from fs_plugins import compat
-from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, fingerprint, label_scale
+from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, label_scale
+from fs_plugins.data.vocabulary import Vocabulary
 from tests import builders
 from tests.makers import squad
 
@@ -100,7 +101,12 @@ def write_properties(folder: Path, splits: dict, kind="classification", words=8,
         np.save(folder / f"{name}.labels.npy", np.array([labels for _, labels in rows], np.float32))
     mean, std = label_scale(np.array([labels for _, labels in splits["train"]]), kind)
     info = PropertyInfo(kind, tuple("abc"[: len(mean)]), mean, std)
-    text = {"version": VERSION, "dictionary": fingerprint(symbols.symbols[:-1]), **info.to_dict(), **state}
+    text = {
+        "version": VERSION,
+        "dictionary": Vocabulary.of(symbols.symbols, folder).identity,
+        **info.to_dict(),
+        **state,
+    }
     (folder / FILE).write_text(json.dumps(text))
     return folder
 

@@ -9,9 +9,9 @@ from fs_plugins.data.squad import (
     Question,
     Squad,
     TokenizedSquad,
-    dictionary_hash,
     save_split,
 )
+from fs_plugins.data.vocabulary import Vocabulary
 from tests import builders
 
 CONTEXT = "Rollo ruled in 911. Rollo’s son ruled after Rollo."
@@ -57,7 +57,7 @@ def sentence(n, begin=0):
 
 def save(folder, split, *names):
     """A split under each name, as of the dictionary in the folder."""
-    split.settings["dictionary"] = dictionary_hash(folder)
+    split.settings["dictionary"] = Vocabulary.read(folder).identity
     for name in names:
         save_split(split, folder, name)
 

@@ -28,12 +28,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.checkpoints import read_dictionary
 from lib.command_line import UserError, positive, share
 from lib.files import atomic, claim, locked, write_json
 from lib.preparing import check_absent, write_dataset
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from tqdm import tqdm
+
+from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 
 FINISHED = "prepared.json"
 SPLITS = ("train", "valid")
@@ -155,7 +156,8 @@ def binarise(
             + (single if counts["documents"] == 1 else "")
             + " Give more input, or another --valid or --valid-share"
         )
-    result |= {"symbols": len(dictionary), "rejected": dict(rejected.most_common()), **counts}
+    result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
+    result |= {"rejected": dict(rejected.most_common()), **counts}
     write_json(folder / FINISHED, result)
     return result
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from lib.checkpoints import MASK, SPECIAL, dictionary_file, read_dictionary
 from lib.command_line import UserError
 
 from fs_plugins.data.text_codecs import HfTokenizer, read_bpe
+from fs_plugins.data.vocabulary import MASK, SPECIAL, dictionary_file, read_dictionary
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
 BLANKS = "Ġ▁"  # a space in byte-level BPEs and in sentencepiece

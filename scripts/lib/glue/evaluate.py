@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from lib.checkpoints import SPECIAL
 from lib.command_line import UserError, argument_parser, script
 from lib.files import MANIFEST, atomic, read_json, write_lines, write_result
 from lib.glue.tasks import MNLI_SUBMISSION, SCORES, Task, task_named
+
+from fs_plugins.data.vocabulary import SPECIAL
 
 # what is scored besides the metric of table 3
 MORE_METRICS = {"CoLA": ("accuracy",), "MRPC": ("f1",), "QQP": ("f1",), "STS-B": ("pearson",)}

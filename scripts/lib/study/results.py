@@ -24,6 +24,8 @@ from lib.files import CONFIGS
 from lib.glue.tasks import FROM_MNLI, TASKS, Point, points_of
 from lib.study.runs import PROBE_MASK_PROB, WORKFLOW, Run, Target
 
+from fs_plugins.data.vocabulary import Vocabulary
+
 STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's study; of the paper
 SEEDS = {STUDY: (1, 2, 3), "table3": (1, 2, 3, 4, 5), "table1": (1, 2, 3)}  # the paper's, of fine-tuning
 MEASURES = pd.read_csv(WORKFLOW / "measures.csv", index_col="measure", keep_default_na=False)
@@ -110,10 +112,9 @@ def check_glue(settings: Namespace, tasks) -> None:
                 f"glue={settings.glue} has no {task}-bin: prepare it with scripts/prepare_glue.py"
             )
         other = settings.data and Path(settings.data, "dict.txt")
-        if other and not settings.models and path.read_bytes() != other.read_bytes():
-            raise UserError(
-                f"{path} differs from {other}: prepare GLUE with prepare_glue.py --data {settings.data}"
-            )
+        if other and not settings.models:
+            way_out = f"prepare GLUE with prepare_glue.py --data {settings.data}"
+            Vocabulary.read(path).check(Vocabulary.read(other), way_out)
 
 
 def seeds(settings: Namespace, table: str) -> tuple[int, ...]:
