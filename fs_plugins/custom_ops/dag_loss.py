@@ -25,6 +25,7 @@ float32, and the result is float32.
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.utils.flop_counter import register_flop_formula
 
 from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
@@ -201,3 +202,15 @@ for _name, _cpu, _cuda, _shapes in (
     torch.library.impl(_name, "cpu", _cpu)
     torch.library.impl(_name, "cuda", _cuda)
     torch.library.register_fake(_name, _shapes)
+
+
+@register_flop_formula(torch.ops.exlm.dag_forward)
+def _forward_flops(match_shape, *shapes, **unused) -> int:
+    """For ``FlopCounterMode``: a multiplication and an addition for each target and edge."""
+    B, M, L = match_shape
+    return B * M * L * L
+
+
+@register_flop_formula(torch.ops.exlm.dag_backward)
+def _backward_flops(grad_shape, match_shape, *shapes, **unused) -> int:
+    return 2 * _forward_flops(match_shape)

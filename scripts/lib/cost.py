@@ -1,69 +1,26 @@
 """What a pre-training will cost, from its flags alone: parameters, tokens, FLOPs, hours.
 
-FLOPs are those of the matrix products, two a multiplication with addition, three times the forward pass.
-Each layer counts at all of its tokens, for all models alike, although ExLM's last one is computed at the
-nodes only. Samples of different lengths count as such. Hours are those of half of a card's peak, which the
-paper's in table 12 are.
+Samples of different lengths count as such. Hours are those of half of a card's peak, which the paper's in
+table 12 are.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lib.command_line import Flags, UserError
+
+if TYPE_CHECKING:
+    from fs_plugins.models.cost import Cost
 
 # peak in TFLOP/s, half precision, dense, by the makers' data sheets
 CARDS = {"V100": 125, "RTX-3090": 71, "RTX-4090": 165, "A100": 312, "L40S": 362, "H100": 989, "H200": 989}
 UTILIZATION = 0.5
 # where the data do not exist yet: entries of the paper's dictionaries, tokens of a typical molecule
 TEXT_ENTRIES, SMILES_ENTRIES, MOLECULE = 50_265, 369, 48
-
-
-class Cost:
-    """Of a training by its flags.
-
-    Attributes:
-        parameters: of the model.
-        tokens: [samples] that the encoder's last layers see.
-        flops: of a sample in training, the mean over samples.
-    """
-
-    def __init__(self, flags: Flags, V: int, T: np.ndarray):
-        """
-        Args:
-            V: entries of the dictionary, <mask> included.
-            T: [samples] tokens of each, before expansion.
-        """
-        from fs_plugins.models import architectures  # takes seconds
-
-        arch = flags.value("--arch") or ""
-        size = next((part for part in ("large", "smiles", "tiny") if part in arch), "base")
-        names = [f"--encoder-{what}" for what in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")]
-        sizes = zip(names, getattr(architectures, size.upper()), strict=True)
-        layers, d, ffn, heads = (flags.whole(*both) for both in sizes)
-        exlm, copies = "--ext-state-num" in flags, flags.whole("--repeat-times", 1)
-        k, p = flags.whole("--ext-state-num", 1), flags.proportion("--mask-prob")
-        first = int(flags.value("--expand-from-layer") or 0)  # layers before the expansion
-        first = layers if first == -1 else first
-        layer = 4 * (d * d + d) + 2 * d * ffn + ffn + d + 4 * d  # attention, feed-forward, two norms
-        head = d * d + d + 2 * d + V  # dense, norm, bias; the output matrix is the embedding
-        self.parameters = V * d + layers * layer + 2 * d + head
-        if exlm:
-            positions = flags.whole("--max-positions") + 2
-            self.parameters += positions * d + 2 * (2 * d * d + d) + 2 * d * heads + heads
-
-        targets = p * T * copies + 2 * exlm  # masked tokens; for ExLM with <s> and </s>
-        self.tokens = T * copies + targets * (k - 1)
-        outputs = targets * k  # where the vocabulary is computed
-        products = outputs * (d * d + d * V)
-        for n, E in ((first, T), (layers - first, self.tokens)):
-            products = products + n * E * (4 * d * d + 2 * d * ffn + 2 * E * d)
-        if flags.value("--criterion") == "nat_dag_loss_mlm":
-            graph = outputs * 2 * d * (2 * d + heads) + outputs**2 * d / 2 + targets * outputs**2 / 2
-            products = products + graph
-        self.flops = float(np.mean(3 * 2 * products))
 
 
 def lengths(data: str, flags: Flags) -> np.ndarray:
@@ -98,7 +55,16 @@ def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
         samples = flags.whole("--max-tokens") / T.mean()
     for flag in ("--update-freq", "--distributed-world-size"):
         samples *= flags.whole(flag, 1)
-    return Cost(flags, V, T), T, samples
+    return of_model(flags, V, T), T, samples
+
+
+def of_model(flags: Flags, V: int, T: np.ndarray) -> Cost:
+    """The cost of samples of these lengths; ``V`` entries of the dictionary."""
+    import fs_plugins  # noqa: F401  (takes seconds; registers the models)
+    from fs_plugins.models import cost
+
+    transitions = flags.value("--criterion") == "nat_dag_loss_mlm"
+    return cost.cost_of(flags.words(), V, T, flags.proportion("--mask-prob"), transitions)
 
 
 def flops_of_run(words: list[str]) -> float:

@@ -1,37 +1,22 @@
-"""What a run costs, against built models and the paper's hours."""
+"""What a run costs, against the paper's hours."""
 
 import numpy as np
 import pytest
 from lib.command_line import Flags
-from lib.cost import CARDS, Cost, flops_of_run, lengths
+from lib.cost import CARDS, flops_of_run, lengths, of_model
 
 from tests import builders, pages
 
 TEXT = np.array([512])
 
 
-def cost(script, model, size, *words, V=50_265, T=TEXT) -> Cost:
-    return Cost(pages.resolve(script, model, size, "d", "s", "--print", *words).flags, V, T)
+def cost(script, model, size, *words, V=50_265, T=TEXT):
+    return of_model(pages.resolve(script, model, size, "d", "s", "--print", *words).flags, V, T)
 
 
 MLM, EXLM = (
     lambda *words, model=model: cost("pretrain_text", model, "paper", *words) for model in ("mlm", "exlm")
 )
-
-
-def test_parameters_of_the_paper():
-    for size, parameters in (("base", 128_255_589), ("large", 361_213_033)):
-        assert cost("pretrain_text", "exlm", size, "--max-positions", 2048).parameters == parameters
-    assert cost("pretrain_smiles", "mlm", "paper", V=369).parameters == 50_503_281
-
-
-@pytest.mark.parametrize("arch", ["exlm_tiny", "mlm_tiny"])
-def test_parameters_are_those_of_a_built_model(arch):
-    model = builders.model(arch, builders.dictionary(20))
-    flags = Flags.of(f"--arch {arch} --max-positions {model.args.max_positions} --mask-prob 0.15".split())
-    flags |= {"--ext-state-num": ("4",)} if arch == "exlm_tiny" else {}
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    assert Cost(flags, len(model.encoder.dictionary), np.array([32])).parameters == parameters
 
 
 def test_hours_of_table_12():
