@@ -145,7 +145,8 @@ class Build(build):
     sub_commands = [*build.sub_commands, ("build_op", None)]
 
     def run(self):
-        shutil.rmtree(self.build_lib, ignore_errors=True)
+        if Path(self.build_lib).resolve().is_relative_to(ROOT / "build"):  # not a user's --build-lib
+            shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
 
 

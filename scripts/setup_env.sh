@@ -28,7 +28,7 @@ extra=${1:-export}
 [[ $# -le 1 && $extra =~ ^(export|test)$ ]] || fail "usage: bash scripts/setup_env.sh [test]"
 venv=${EXLM_VENV:-.venv}
 log=$venv/setup.log
-stamp=$venv/exlm-stamp # the extras that are there, each with what its installation depends on
+stamp=$venv/exlm-stamp # shows that the environment is ours; the extras in it, with what their installation depends on
 unfinished=$venv/exlm-unfinished
 
 installed() { # prints the line of $stamp for an extra
@@ -52,12 +52,21 @@ command -v "$python" >/dev/null ||
 "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
     fail "'$python' is $("$python" --version 2>&1), ExLM needs Python 3.11 to 3.13: set PYTHON to one, such as PYTHON=python3.12"
 if [[ -z ${EXLM_VENV:-} ]]; then
-    # Interrupted in the middle of an installation, moved or copied here from elsewhere: begin anew.
-    if [[ -e $venv && (-e $unfinished || $("$venv/bin/pip" --version 2>&1) != *"from $PWD/.venv/"*) ]]; then
-        rm -rf "$venv"
+    if [[ -e $venv || -L $venv ]]; then
+        [[ -e $stamp || -e $unfinished ]] ||
+            fail "$PWD/$venv was not made by this script: remove it, or install into it with EXLM_VENV=$venv"
+        # Interrupted in the middle of an installation, moved or copied here from elsewhere: begin anew.
+        if [[ -e $unfinished || $("$venv/bin/pip" --version 2>&1) != *"from $PWD/.venv/"* ]]; then
+            rm -rf "$venv"
+        fi
     fi
-    [[ -x $venv/bin/python ]] || "$python" -m venv "$venv" || fail "'$python -m venv $venv' failed; on Debian: apt install python3-venv"
+    if [[ ! -e $stamp ]]; then
+        mkdir "$venv" && touch "$unfinished"
+        "$python" -m venv "$venv" || fail "'$python -m venv $venv' failed; on Debian: apt install python3-venv"
+        touch "$stamp"
+    fi
 fi
+"$venv/bin/python" -m pip --version >/dev/null 2>&1 || fail "$venv has no pip: run '$venv/bin/python -m ensurepip', or unset EXLM_VENV"
 # fairseq-fixed is a wheel for Python 3.12 only; elsewhere pip compiles it.
 "$venv/bin/python" -c '
 import importlib.util as modules, pathlib, sys, sysconfig

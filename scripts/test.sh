@@ -15,7 +15,7 @@ bash scripts/setup_env.sh test
 venv=$(cd "${EXLM_VENV:-.venv}" && pwd)
 
 # chemprop pins another RDKit: both in an environment on top of the first.
-chemprop=$venv/chemprop
+chemprop=$venv/exlm-chemprop
 if ! grep -qs "$(grep '^chemprop==' constraints.txt)" "$chemprop/whole"; then
     echo "Setting up $chemprop"
     rm -rf "$chemprop"

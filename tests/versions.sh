@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Before a release: runs the tests with the oldest and newest supported versions of what exchanges tensors with this
-# package, each in an environment of its own, .venv/PACKAGE-VERSION:
+# package, each in an environment of its own, .venv/exlm-PACKAGE-VERSION:
 #
 #   bash tests/versions.sh                                   all of the list below
-#   bash tests/versions.sh transformers==5.0.0 -k outputs    one version; what follows goes to pytest
+#   bash tests/versions.sh transformers==5.5.0 -k outputs    one version; what follows goes to pytest
 #
 # transformers is installed on top of .venv, and runs tests/huggingface. torch has everything installed beside it anew,
 # and runs what `scripts/test.sh --quick` runs; on Linux, PyPI's old wheels come with several GB of CUDA libraries.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-all=(transformers==4.57.6 transformers==5.23.0 torch==2.6.0)
+all=(transformers==5.3.0 transformers==5.23.0 torch==2.10.0)
 if [[ ${1:-} == *==* ]]; then
     all=("$1")
     shift
@@ -20,7 +20,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 base=$(cd "${EXLM_VENV:-.venv}" && pwd)
 purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
 for requirement in "${all[@]}"; do
-    venv=$base/${requirement/==/-}
+    venv=$base/exlm-${requirement/==/-}
     pip=("$base/bin/python" -m pip --python "$venv/bin/python" install --disable-pip-version-check --quiet)
     if [[ ! -f $venv/whole ]]; then
         rm -rf "$venv"

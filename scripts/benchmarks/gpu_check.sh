@@ -99,7 +99,7 @@ train() { # train DATA
     [[ -n $1 ]] || { echo "no DATA on the command line" && return 77; }
     for precision in fp16 bf16; do
         for model in mlm exlm; do
-            rm -rf "${out:?}/$model-$precision"
+            [[ ! -e $out/$model-$precision/manifest.json ]] || rm -rf "${out:?}/$model-$precision" # of an earlier check
             # shellcheck disable=SC2086
             bash scripts/pretrain_text.sh "$model" paper "$1" "$out/$model-$precision" --gpus 1 "--$precision" \
                 --updates 200 --batch-size 64 --tokens-per-sample 128 --log-interval 10 --num-workers 4 \

@@ -18,7 +18,7 @@ def baseline(model: str, *words) -> str:
     """The output of baseline_moleculenet.py; D-MPNN runs in the environment that test.sh makes for it."""
     python = Path(sys.executable)
     if model == "dmpnn" and importlib.util.find_spec("chemprop") is None:
-        python = Path(sys.prefix, "chemprop", "bin", "python")
+        python = Path(sys.prefix, "exlm-chemprop", "bin", "python")
         if not python.exists():
             pytest.skip("chemprop is not installed: scripts/test.sh makes an environment for it")
     command = [python, baseline_moleculenet.__file__, model, *map(str, words)]

@@ -1,0 +1,54 @@
+"""setup_env.sh removes an environment only if it made it."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from lib.files import ROOT
+
+
+@pytest.fixture
+def setup(tmp_path):
+    """setup(**environment) -> a call in a clone, with a Python that makes no environments."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "setup_env.sh", tmp_path / "scripts")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n[ "$2" = venv ] && exit 1\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+
+    def call(**environment):
+        environment = {**os.environ, "PYTHON": str(python), **environment}
+        return subprocess.run(["bash", "scripts/setup_env.sh"], cwd=tmp_path, env=environment, capture_output=True)
+
+    return call
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "link to nothing", "venv"])
+def test_an_environment_of_others_stays(kind, setup, tmp_path):
+    venv = tmp_path / ".venv"
+    if kind == "file":
+        venv.write_text("mine")
+    elif kind == "link to nothing":
+        venv.symlink_to(tmp_path / "elsewhere")
+    elif kind == "folder":
+        (venv / "bin").mkdir(parents=True)
+    else:  # without pip, as uv makes them
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    before = sorted(map(str, tmp_path.rglob("*")))
+    done = setup()
+    assert done.returncode == 1 and f"{venv} was not made by this script: remove it".encode() in done.stderr
+    assert sorted(map(str, tmp_path.rglob("*"))) == before
+    if kind == "venv":
+        assert b"has no pip" in setup(EXLM_VENV=".venv").stderr
+
+
+@pytest.mark.parametrize("mark", ["exlm-stamp", "exlm-unfinished"])
+def test_our_own_is_made_anew_where_it_cannot_be_used(mark, setup, tmp_path):
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / mark).touch()
+    (tmp_path / ".venv" / "rest").touch()
+    for _ in range(2):  # the second finds what the first left
+        assert b"-m venv .venv' failed" in setup().stderr
+        assert [path.name for path in (tmp_path / ".venv").iterdir()] == ["exlm-unfinished"]
