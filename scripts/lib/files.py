@@ -13,13 +13,15 @@ and refuses to continue with other settings or inputs. ``lock`` is held while a 
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import fcntl
 import hashlib
 import importlib.metadata
 import json
 import os
 import platform
+import re
+import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -90,10 +92,47 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def lock(folder: Path) -> int:
-    """Makes a folder and locks it; returns the file descriptor that holds the lock.
+def try_lock(path: Path) -> tuple[int | None, str]:
+    """Locks a file, which is made if it does not exist; no link is followed and no foreign file written to.
 
-    The lock is released when the descriptor is closed in this process and in all that inherited it.
+    Returns:
+        The file descriptor that holds the lock, and how to stop this process; or None, and how to stop the
+        one that holds it. The lock is released when the descriptor is closed in this process and in all that
+        inherited it.
+
+    Raises:
+        OSError: if it cannot be locked.
+        UserError: if it is somebody else's, or no plain file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        about, owners = os.fstat(descriptor), (os.geteuid(), path.parent.stat().st_uid)
+        if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1 or about.st_uid not in owners:
+            os.close(descriptor)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES):
+            raise
+        raise UserError(
+            f"{path} is not a lock of yours ({error.strerror}): remove it, or move away"
+        ) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        stop = f"kill {os.getpid()} on {os.uname().nodename}"
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, stop.encode(), 0)
+        return descriptor, stop
+    except BlockingIOError:
+        stop = re.fullmatch(r"kill \d+ on [\w.-]+", os.pread(descriptor, 300, 0).decode(errors="replace"))
+        os.close(descriptor)
+        return None, stop[0] if stop else "its process is unknown"
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def lock(folder: Path) -> int:
+    """Makes a folder and locks it; returns the file descriptor that holds the lock, see :func:`try_lock`.
 
     Raises:
         UserError: if the folder cannot be made or written to, or another run holds it.
@@ -101,16 +140,11 @@ def lock(folder: Path) -> int:
     deadline = time.monotonic() + PATIENCE
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
         while True:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"kill {os.getpid()} on {os.uname().nodename}".encode(), 0)
+            descriptor, stop = try_lock(folder / "lock")
+            if descriptor is not None:
                 return descriptor
             if time.monotonic() > deadline:
-                stop = os.pread(descriptor, 300, 0).decode(errors="replace") or "its process is unknown"
-                os.close(descriptor)
                 raise UserError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
             time.sleep(0.1)
     except OSError as error:  # some network drives do not lock

@@ -15,10 +15,10 @@ its shell: trainings never write into the folders of the next one's.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import os
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -27,31 +27,46 @@ from pathlib import Path
 from typing import IO
 
 from lib.command_line import UserError, argument_parser, count, positive, script
+from lib.files import try_lock
 from lib.launch import visible_gpus
 
 POLL = 0.5  # seconds
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 
 
-def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, IO]:
+def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
     """Waits for ``number`` of the GPUs, those with the fewest of up to ``jobs`` jobs first.
 
     Returns:
-        The GPUs' names, each with the locked file of its slot; closing the file frees the slot.
+        The GPUs' names, each with the file descriptor that holds its slot; closing it frees the slot.
+
+    Raises:
+        UserError: if the folder of the locks is not this user's alone.
     """
     folder = Path(tempfile.gettempdir()) / f"exlm-gpus-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o077:
+        raise UserError(f"{folder} is not a folder of yours alone: remove it, or set TMPDIR to another place")
+    waiting = False
     while True:
-        held: dict[str, IO] = {}
+        held, others = {}, []
         for slot, gpu in itertools.product(range(jobs), gpus):
             if gpu not in held and len(held) < number:
-                file = (folder / f"{gpu.replace('/', '-')}.{slot}.lock").open("w")
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    held[gpu] = file
+                descriptor, stop = try_lock(folder / f"{gpu.replace('/', '-')}.{slot}.lock")
+                if descriptor is None:
+                    others.append(f"{gpu}: {stop}")
+                else:
+                    held[gpu] = descriptor
         if len(held) == number:
             return held
-        held.clear()  # all or none: two jobs never wait for each other
+        for descriptor in held.values():  # all or none: two jobs never wait for each other
+            os.close(descriptor)
+        if not waiting:
+            said = f"waiting for {number} of {len(gpus)} GPUs, which other jobs have ({'; '.join(others)})"
+            print(said, file=sys.stderr)
+        waiting = True
         time.sleep(POLL)
 
 

@@ -62,6 +62,30 @@ def test_folders_that_cannot_be_held(tmp_path, monkeypatch):
         files.lock(tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder", "of another user"])
+def test_a_lock_is_no_foreign_file(kind, tmp_path, monkeypatch):
+    victim, folder = tmp_path / "victim", tmp_path / "save"
+    victim.write_text("thesis")
+    folder.mkdir()
+    lock = folder / "lock"
+    make = {"link": lock.symlink_to, "hard link": lock.hardlink_to, "pipe": lambda _: os.mkfifo(lock)}
+    make |= {"folder": lambda _: lock.mkdir(), "of another user": lambda _: lock.write_text("thesis")}
+    make[kind](victim)
+    if kind == "of another user":
+        mode, *about = lock.stat()
+        about[3] += 1
+        monkeypatch.setattr(files.os, "fstat", lambda _: os.stat_result([mode, *about]))
+    with pytest.raises(UserError, match="lock is not a lock of yours"):
+        files.try_lock(lock)
+    assert victim.read_text() == "thesis"
+
+
+def test_what_a_lock_says_is_no_escape_sequence(tmp_path):
+    with files.locked(tmp_path):
+        (tmp_path / "lock").write_text("kill 1 on \x1b[2J")
+        assert files.try_lock(tmp_path / "lock") == (None, "its process is unknown")
+
+
 def claim(folder, settings, inputs=None):
     files.claim(folder, settings, inputs or {}, ["command"], ("*.pt", MANIFEST))
 

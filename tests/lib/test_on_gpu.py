@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from lib import on_gpu
+from lib.command_line import UserError
 from lib.launch import visible_gpus
 
 JOB = [sys.executable, "-m", "lib.on_gpu"]
@@ -60,17 +61,31 @@ def waiting_for(*asked) -> tuple[threading.Thread, dict]:
     return thread, held
 
 
-def test_two_jobs_never_get_one_gpu(machine):
+def test_two_jobs_never_get_one_gpu(machine, capsys):
     gpus = ["GPU-a", "GPU-b", "GPU-c"]
     first, second = on_gpu.take(gpus, 2), on_gpu.take(gpus, 1)
     assert [*first, *second] == gpus
     thread, third = waiting_for(gpus, 2)
-    second["GPU-c"].close()  # one is free: not enough
+    os.close(second["GPU-c"])  # one is free: not enough
     time.sleep(1.5 * on_gpu.POLL)
     assert not third
-    first["GPU-b"].close()
+    os.close(first["GPU-b"])
     thread.join(10)
     assert list(third) == ["GPU-b", "GPU-c"]
+    said = (
+        f"waiting for 2 of 3 GPUs, which other jobs have (GPU-a: kill {os.getpid()} on {os.uname().nodename};"
+    )
+    assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize("kind", ["open to all", "a link"])
+def test_locks_in_a_folder_of_others(kind, machine, tmp_path):
+    folder, victim = tmp_path / f"exlm-gpus-{os.getuid()}", tmp_path / "victim"
+    victim.mkdir(mode=0o700)
+    folder.symlink_to(victim) if kind == "a link" else folder.mkdir()
+    with pytest.raises(UserError, match="is not a folder of yours alone"):
+        on_gpu.take(["GPU-a"], 1)
+    assert not list(victim.iterdir())
 
 
 def test_jobs_that_share(machine):
@@ -79,7 +94,7 @@ def test_jobs_that_share(machine):
     assert [*map(list, jobs)] == [["GPU-a"], ["GPU-b"], ["GPU-a"], ["GPU-b"]]  # spread evenly
     thread, fifth = waiting_for(gpus, 1, 2)
     assert not fifth
-    jobs[1]["GPU-b"].close()
+    os.close(jobs[1]["GPU-b"])
     thread.join(10)
     assert list(fifth) == ["GPU-b"]
 
@@ -93,7 +108,7 @@ def test_the_command_sees_its_gpus(machine):
     held = on_gpu.take(["GPU-a"], 1)
     assert call(*show).stdout == "GPU-b\n"
     assert call("--jobs-per-gpu", 2, "--gpus", 3, *show).stdout == "GPU-b,GPU-c,GPU-a\n"
-    held["GPU-a"].close()
+    os.close(held["GPU-a"])
     assert call("--gpus", 0, *show).stdout == "\n"
     refused = call("--gpus", 4, *show)
     assert refused.returncode == 2 and "--gpus 4: this job sees 3 GPUs" in refused.stderr

@@ -20,7 +20,9 @@ def setup(tmp_path):
 
     def call(**environment):
         environment = {**os.environ, "PYTHON": str(python), **environment}
-        return subprocess.run(["bash", "scripts/setup_env.sh"], cwd=tmp_path, env=environment, capture_output=True)
+        return subprocess.run(
+            ["bash", "scripts/setup_env.sh"], cwd=tmp_path, env=environment, capture_output=True
+        )
 
     return call
 
