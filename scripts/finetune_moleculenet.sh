@@ -4,8 +4,8 @@
 #
 #   bash scripts/finetune_moleculenet.sh DATASET CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
 #
-#   DATASET     bace, bbbp, tox21, sider, muv, clintox or toxcast: whose hyper-parameters of table 8 to take; for
-#               data of your own the set most like it
+#   DATASET     names the hyper-parameters: those of table 8 for bace, bbbp, tox21, sider, muv, clintox and toxcast,
+#               and defaults for any other name
 #   CHECKPOINT  of a pre-training: ExLM or the MLM; its architecture is read from it
 #   DATA        a folder made by prepare_moleculenet.py with the dictionary of the pre-training
 #   SAVE        the folder of this run: train.log, checkpoint_best.pt, {valid,test}.predictions.csv and, last,

@@ -3,9 +3,10 @@
     python scripts/molecules.py predict runs/bbbp/seed-1/checkpoint_best.pt molecules.csv
     python scripts/molecules.py embed checkpoints/exlm-smiles/checkpoint_best.pt molecules.csv --pooling mean
 
-predict writes molecules.predictions.csv: a row for each molecule with its SMILES, each property (the
-probability of class 1, or the value in the units of the training data) and a remark: why a molecule could not
-be read (its cells are empty then), or what to be wary of, such as tokens that the model does not know.
+predict writes molecules.predictions.csv: the columns of the table (of .smi the SMILES and the name), each
+property (the probability of class 1, or the value in the units of the training data) and a remark: why a
+molecule could not be read (its values are empty then), or what to be wary of, such as tokens that the model
+does not know.
 
 embed writes molecules.npy, float32 [molecules, hidden size], with rows of NaN for molecules that could not be
 read, and the remarks (row from 1, SMILES, remark) in molecules.npy.remarks.tsv.
@@ -17,69 +18,72 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import tee
 from pathlib import Path
 
 import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.molecules import DEFAULT_COLUMN, TEXT_FORMATS, format_of, records_in
+from lib.corpora.molecules import header_of, records_in
+from lib.corpora.tables import TableFormat, add_table_arguments
 from lib.files import atomic
-
-
-def smiles_of(path: Path, column: str) -> Iterator[str]:
-    """The SMILES of each row or line, "" if there is none, and all of a row with a wrong number of cells.
-
-    Raises:
-        UserError: if the file cannot be read, or has no such column.
-    """
-    format_of(path, TEXT_FORMATS)
-    for record in records_in(path, column):
-        text = record.content.decode("utf-8", errors="backslashreplace")
-        yield "" if record.fault and "," not in text else text  # a single cell could pass for a SMILES
+from lib.preparing import check_absent
 
 
 def output_of(args: argparse.Namespace) -> Path:
     """``args.output``, or a file named after the molecules; its folder is made.
 
     Raises:
-        UserError: if it is the input.
+        UserError: if it is the input, or exists and is not to be overwritten.
     """
     stem = args.molecules.name.removesuffix(".gz").rsplit(".", 1)[0]
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or args.molecules.with_name(stem + ending)
     if output.resolve() == args.molecules.resolve():
         raise UserError(f"--output {output} is the file of the molecules: choose another")
+    check_absent(output, args.overwrite)
     output.parent.mkdir(parents=True, exist_ok=True)
     return output
 
 
-def predict(output: Path, rows: Iterable[tuple], names: Sequence[str]) -> Counter:
-    """Writes (SMILES, (values, remark)), values being None if it could not be read; counts whether it was."""
-    counts = Counter()
-    with atomic(output) as file:
+def predict(output: Path, header: Sequence[str], rows: Iterable[tuple], names: Sequence[str]) -> Counter:
+    """Writes the cells of each record, the values and a remark; counts whether molecules could be read.
+
+    Args:
+        header: of the cells.
+        rows: (record, (values, remark)); values are None if the molecule could not be read.
+        names: of the values; those that the header has too get " (predicted)".
+    """
+    counts, taken = Counter(), set(header)
+    with atomic(output, "wb") as raw:
+        file = io.TextIOWrapper(raw, "utf-8", "surrogateescape", newline="")
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["smiles", *names, "remark"])
-        for text, (values, remark) in rows:
+        more = [f"{name} (predicted)" if name in taken else name for name in names]
+        writer.writerow([*header, *more, "remark"])
+        for record, (values, remark) in rows:
             counts[values is not None] += 1
-            cells = [""] * len(names) if values is None else [f"{value:.6g}" for value in values]
-            writer.writerow([text, *cells, remark])
+            cells = [*record.cells, *[""] * len(header)][: len(header)]
+            shown = [""] * len(names) if values is None else [f"{value:.6g}" for value in values]
+            writer.writerow([*cells, *shown, record.fault or remark])
+        file.detach()
     return counts
 
 
 def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counter:
-    """As :func:`predict`, of vectors."""
+    """Writes vectors and remarks; ``rows`` and the counts are as in :func:`predict`."""
     counts, header = Counter(), {"descr": "<f4", "fortran_order": False, "shape": shape}
     with atomic(output, "wb") as file, atomic(output.with_name(f"{output.name}.remarks.tsv")) as remarks:
         np.lib.format.write_array_header_1_0(file, header)
         remarks.write("row\tsmiles\tremark\n")
-        for row, (text, (vector, remark)) in enumerate(rows, start=1):
+        for row, (record, (vector, remark)) in enumerate(rows, start=1):
+            text = record.content.decode(errors="backslashreplace")
             counts[vector is not None] += 1
             vector = np.full(shape[1], np.nan) if vector is None else vector
             file.write(np.asarray(vector, "<f4").tobytes())
-            if remark:
+            if record.fault or remark:
                 remarks.write(f"{row}\t{' '.join(text.split())}\t{' '.join(remark.split())}\n")
     return counts
 
@@ -100,9 +104,10 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("what", choices=("predict", "embed"))
     add("checkpoint", type=Path, help="of exlm_*, mlm_*, p_roberta* or p_roberta_ext_denselink*")
-    add("molecules", type=Path, help=".csv with a header, or one SMILES per line: .txt, .smi; also as .gz")
+    add("molecules", type=Path, help="a table (.csv, .tsv, .parquet), or one SMILES per line (.txt, .smi)")
     add("--output", type=Path, metavar="FILE", help="(default: named after the molecules, beside them)")
-    add("--smiles-column", default=DEFAULT_COLUMN, metavar="NAME", help="of a .csv file (default: smiles)")
+    add("--overwrite", action="store_true", help="replace an existing FILE")
+    add_table_arguments(parser)
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: as the checkpoint says)")
     add("--truncate", action="store_true", help="truncate molecules longer than the checkpoint's positions")
     add("--smiles", choices=("canonical", "as-given"), help="(default: as in fine-tuning, or canonical)")
@@ -115,12 +120,8 @@ def main(argv: list[str] | None = None) -> None:
     )
     add("--pooling", choices=("first", "mean"), default="first", help=pooling)
     args = parser.parse_args(argv)
-    output = output_of(args)
-
-    def smiles() -> Iterator[str]:
-        return smiles_of(args.molecules, args.smiles_column)
-
-    next(smiles(), None)  # an unreadable file is refused before the model is loaded
+    output, form = output_of(args), TableFormat.of(args)
+    header = header_of(args.molecules, form)  # an unreadable file is refused before the model is loaded
     from fs_plugins.checkpoint import load_checkpoint
     from fs_plugins.inference.molecules import MoleculeModel
 
@@ -131,14 +132,15 @@ def main(argv: list[str] | None = None) -> None:
         canonical=None if args.smiles is None else args.smiles == "canonical",
         allow_valence=None if args.valence is None else args.valence == "allow",
     )
-    texts, ahead = tee(smiles())
+    records, ahead = tee(records_in(args.molecules, form))
+    texts = ("" if record.fault else record.content.decode(errors="backslashreplace") for record in ahead)
     if args.what == "predict":
         model.head  # noqa: B018  (raises if it predicts nothing)
-        rows = zip(texts, model.predict(ahead), strict=True)
-        counts = predict(output, rows, model.properties.names)
+        rows = zip(records, model.predict(texts), strict=True)
+        counts = predict(output, header, rows, model.properties.names)
     else:
-        rows = zip(texts, model.embed(ahead, pooling=args.pooling), strict=True)
-        counts = embed(output, rows, (sum(1 for _ in smiles()), model.width))
+        rows = zip(records, model.embed(texts, pooling=args.pooling), strict=True)
+        counts = embed(output, rows, (sum(1 for _ in records_in(args.molecules, form)), model.width))
     print(summary(counts, output))
 
 

@@ -5,10 +5,10 @@
     python scripts/prepare_moleculenet.py mine my.csv data-bin/mine --dictionary data-bin/smiles \\
         --smiles-column SMILES --label-columns logS --kind regression
 
-The source is a CSV file, plain or .gz, or a folder with Uni-Mol's train.lmdb, valid.lmdb and test.lmdb. The
-columns of DeepChem's files are known for the sets named below (DATASET). Molecules that cannot be read are
-skipped and listed, with their lines, in report.tsv; tokens missing from the dictionary become <unk> and are
-listed too. See docs/finetune.md. OUTPUT has
+The source is a table (CSV, TSV, plain or .gz, or Parquet) or a folder with Uni-Mol's train.lmdb, valid.lmdb
+and test.lmdb. The columns of DeepChem's files are known for the sets named below (DATASET). An empty cell is
+a missing label. Molecules that cannot be read are skipped and listed, with their lines, in report.tsv; tokens
+missing from the dictionary become <unk> and are listed too. See docs/finetune.md. OUTPUT has
 
 molecules.json        properties (names, kind, mean and std of the training labels), how the SMILES were read,
                       the split, the sizes, the dictionary's fingerprint, the source and its SHA-256
@@ -22,6 +22,7 @@ report.tsv            molecules that were skipped, or kept with a remark: line, 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -30,8 +31,10 @@ from pathlib import Path
 import numpy as np
 import rdkit
 from lib.command_line import UserError, argument_parser, script
+from lib.corpora.lmdb_reader import lmdb_file
+from lib.corpora.tables import TableFormat, add_table_arguments
 from lib.files import sha256, write_json, write_lines
-from lib.moleculenet.reading import KNOWN, OTHER, KnownSet, Molecule, read_csv, read_lmdbs
+from lib.moleculenet.reading import KNOWN, OTHER, KnownSet, Molecule, read_lmdbs, read_table
 from lib.preparing import new_folder, write_dataset
 
 from fs_plugins.data import molecule_splits
@@ -54,11 +57,13 @@ def parser() -> argparse.ArgumentParser:
     result = argument_parser(__doc__)
     add = result.add_argument
     add("dataset", help=f"{', '.join(KNOWN)}, or a name of your own")
-    add("source", type=Path, help="a CSV file, or a folder with train.lmdb, valid.lmdb and test.lmdb")
+    add("source", type=Path, help="a table, or a folder with train.lmdb, valid.lmdb and test.lmdb")
     add("output", type=Path, help="folder to write")
     add("--dictionary", type=Path, required=True, metavar="FILE", help="dict.txt or its folder")
-    add("--smiles-column", metavar="NAME", help="(default: smiles, or that of the known set)")
+    add_table_arguments(result)
     add("--label-columns", nargs="+", metavar="NAME", help="(default: all others, or those of the known set)")
+    broken = "leave rows out that have a cell which is not a label, and list them in report.tsv"
+    add("--skip-broken", action="store_true", help=broken)
     add("--kind", choices=("classification", "regression"), default="classification")
     add("--split", choices=("scaffold", "random", "given"), help="(default: scaffold; LMDBs: given)")
     add("--split-column", metavar="NAME", help="for --split given: the column with train, valid or test")
@@ -72,21 +77,14 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], list[Molecule]]:
-    """The properties and the molecules of the source."""
+def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], list[Molecule], list[str]]:
+    """The properties and the molecules of the source, and what to say of it."""
     names, classification = args.label_columns or known.labels, args.kind == "classification"
     if args.source.is_dir():
-        return read_lmdbs(args.source, names, classification)
-    column = args.smiles_column or known.smiles
-    try:
-        return read_csv(args.source, column, names, known.ignored, classification, args.split_column)
-    except UserError as error:
-        if known is not OTHER or args.label_columns:
-            raise
-        raise UserError(
-            f"{error} ('{args.dataset}' is not one of {', '.join(KNOWN)}, whose columns are known: "
-            "name the columns of the labels with --label-columns)"
-        ) from error
+        return *read_lmdbs(args.source, names, classification, args.skip_broken), []
+    form = TableFormat.of(args, known.smiles)
+    options = known.ignored, classification, args.split_column, args.skip_broken
+    return read_table(args.source, form, names, *options)
 
 
 def encode(
@@ -168,18 +166,29 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
 
 def repeated_molecules(splits: Splits) -> list[str]:
     """What to report of molecules that occur more than once, compared by RDKit's canonical SMILES."""
-    places: dict[str, list[str]] = {}
+    places: dict[str, list[tuple[str, list[float]]]] = {}
     for split, molecules in splits.items():
         for molecule in molecules:
-            places.setdefault(molecule.canonical, []).append(split)
-    repeated = [where for where in places.values() if len(where) > 1]
+            places.setdefault(molecule.canonical, []).append((split, molecule.labels))
+    repeated = [found for found in places.values() if len(found) > 1]
     if not repeated:
         return []
-    apart = sum(len(set(where)) > 1 for where in repeated)
-    leak = sum("test" in where and "train" in where for where in repeated)
-    across = f", {apart} of them in more than one split, {leak} in both train and test: test metrics are"
-    remark = f"{len(repeated)} molecules occur more than once (same canonical SMILES)"
-    return [f"{remark}{across} too optimistic" if apart else remark]
+    parts = [{split for split, _ in found} for found in repeated]
+    contrary = [
+        any(
+            len({label for label in labels if not math.isnan(label)}) > 1
+            for labels in zip(*rows, strict=True)
+        )
+        for rows in ([labels for _, labels in found] for found in repeated)
+    ]
+    leak = sum({"train", "test"} <= part for part in parts)
+    counts = {
+        "with different labels": sum(contrary),
+        "in more than one split": sum(len(part) > 1 for part in parts),
+        "in both train and test, so test metrics are too optimistic": leak,
+    }
+    said = "".join(f", {count:,} {what}" for what, count in counts.items() if count)
+    return [f"molecules that occur more than once (same canonical SMILES): {len(repeated):,}{said}"]
 
 
 def write_folder(
@@ -212,8 +221,9 @@ def write_folder(
 
 
 def _write_tsv(path: Path, header: Sequence[str], rows: Iterable[Sequence]) -> None:
-    """Tabs and line breaks within cells become spaces."""
-    write_lines(path, ("\t".join(" ".join(str(cell).split()) for cell in row) for row in (header, *rows)))
+    """Tabs and line breaks within cells become spaces, and what is not UTF-8 its code."""
+    lines = ("\t".join(" ".join(str(cell).split()) for cell in row) for row in (header, *rows))
+    write_lines(path, (line.encode(errors="backslashreplace").decode() for line in lines))
 
 
 @script
@@ -229,7 +239,7 @@ def main(argv: list[str] | None = None) -> None:
     canonical = args.smiles == "canonical"
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
-        names, molecules = read_source(args, known)
+        names, molecules, remarks = read_source(args, known)
         unknown = encode(molecules, dictionary.symbols, canonical, allow, args.max_unknown)
         kept = [molecule for molecule in molecules if not molecule.fault]
         if args.split == "scaffold":
@@ -240,7 +250,7 @@ def main(argv: list[str] | None = None) -> None:
             split = molecule_splits.given_split([molecule.split for molecule in kept])
         splits = {part: [kept[i] for i in getattr(split, part)] for part in molecule_splits.PARTS}
         labels = {part: np.array([one.labels for one in found], np.float32) for part, found in splits.items()}
-        remarks = remarks_on(labels, names, args.kind == "classification") + repeated_molecules(splits)
+        remarks += remarks_on(labels, names, args.kind == "classification") + repeated_molecules(splits)
         if skipped := len(molecules) - len(kept):
             remarks.append(f"{skipped} rows skipped: see report.tsv")
         if unknown:
@@ -260,15 +270,15 @@ def main(argv: list[str] | None = None) -> None:
             "remarks": remarks,
             "dictionary": Vocabulary.of(dictionary.symbols, args.dictionary).identity,
             "source": args.source.name,
-            "source_sha256": {path.name: sha256(path) for path in sources},
+            "source_sha256": {path.name: sha256(lmdb_file(path)) for path in sources},
             "rdkit": rdkit.__version__,
         }
         write_json(folder / FILE, description)
     counts = "/".join(f"{size['molecules']:,}" for size in sizes.values())
     longest = max(size["longest"] for size in sizes.values())
     print(
-        f"{args.output}: {len(names)} properties ({args.kind}), {counts} molecules (train/valid/test, "
-        f"{args.split} split), at most {longest} tokens"
+        f"{args.output}: {len(names)} {'property' if len(names) == 1 else 'properties'} ({args.kind}), "
+        f"{counts} molecules (train/valid/test, {args.split} split), at most {longest} tokens"
     )
     print(*(f"  {remark}\n" for remark in remarks), sep="", end="")
 

@@ -3,9 +3,9 @@
     python scripts/prepare_smiles.py data-bin/smiles --train zinc.txt.gz chembl.csv --valid test.smi
     python scripts/prepare_smiles.py data-bin/unimol --train train.lmdb --valid valid.lmdb --workers 16
 
-Reads .txt (one SMILES per line), .smi and .smiles (SMILES, then a name), .csv (--smiles-column), these also
-as .gz, and Uni-Mol's .lmdb files. Molecules that cannot be used are listed in rejected.tsv with file, line
-and reason. The result does not depend on --workers.
+Reads .txt (one SMILES per line), .smi and .smiles (SMILES, then a name), tables (.csv, .tsv; a .txt whose
+first line has --smiles-column), these also as .gz, .parquet, and Uni-Mol's .lmdb files. Molecules that cannot
+be used are listed in rejected.tsv with file, line and reason. The result does not depend on --workers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,8 +28,9 @@ from lib.corpora.binarise import (
     inputs_of,
     show_result,
 )
-from lib.corpora.lmdb_reader import decode_value
-from lib.corpora.molecules import DEFAULT_COLUMN, LMDB, Record, records_in
+from lib.corpora.lmdb_reader import LMDB, decode_value, lmdb_file
+from lib.corpora.molecules import Record, records_in
+from lib.corpora.tables import TableFormat, add_table_arguments
 from lib.files import sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
@@ -51,7 +52,7 @@ class SmilesEncoder:
 
     Attributes:
         valid_files: the files whose molecules go to valid; those of other files go to train,
-        valid_share: except this share of them, which goes to valid.
+        valid_share: except this share of them, chosen by a hash of the canonical SMILES, which goes to valid.
         canonical: write each molecule as RDKit does.
         ids: {symbol: id} of a given dictionary; molecules with other tokens are rejected. None: any token.
         max_tokens: the most tokens of a molecule, with <s> and </s>; None: no limit.
@@ -64,27 +65,27 @@ class SmilesEncoder:
     max_tokens: int | None
 
     def __call__(self, path: Path, records: list[Record]) -> EncodedBlock:
-        splits, rejections, lmdb = {"train": [], "valid": []}, [], path.suffix.lower() == LMDB
+        splits, rejections, lmdb = {"train": [], "valid": []}, [], path.suffix.lower() in LMDB
         for record in records:
             text = "" if lmdb else record.content.decode("utf-8", errors="backslashreplace")
             try:
                 if record.fault:
                     raise ValueError(record.fault)
                 text = decode_value(record.content)["smi"] if lmdb else record.content.decode()
-                smiles, tokens = self.read(text)
+                canonical, tokens = self.read(text)
             except ValueError as error:
                 reason = str(error)
                 if isinstance(error, UnicodeDecodeError):
                     reason = f"invalid UTF-8: byte {record.content[error.start]:#04x}"
                 rejections.append(Rejection(record.place, reason, text))
                 continue
-            valid = path in self.valid_files or is_validation(smiles, self.valid_share)
+            valid = path in self.valid_files or is_validation(canonical, self.valid_share)
             ids = tokens if self.ids is None else [self.ids[token] for token in tokens]
             splits["valid" if valid else "train"].append(ids)
         return EncodedBlock(splits, rejections)
 
     def read(self, text: str) -> tuple[str, list[str]]:
-        """The molecule as it is kept, and its tokens with </s>.
+        """The canonical SMILES, and the tokens of the molecule as it is kept, with </s>.
 
         Raises:
             ValueError: if it is not to be kept: REASON or REASON: DETAIL.
@@ -93,8 +94,8 @@ class SmilesEncoder:
             raise ValueError("empty line")
         try:
             molecule = parse_molecule(text)
-            smiles = canonical_smiles(molecule, text) if self.canonical else text
-            tokens = [*tokenize(smiles), EOS]
+            canonical = canonical_smiles(molecule, text)
+            tokens = [*tokenize(canonical if self.canonical else text), EOS]
         except SmilesTokenError as error:
             reason = f"{error.character!r} at position {error.position}"
             raise ValueError(f"not a SMILES token: {reason}") from error
@@ -104,7 +105,7 @@ class SmilesEncoder:
             raise ValueError(f"unknown token: {unknown[0]!r} is not in the dictionary")
         if self.max_tokens is not None and len(tokens) + 1 > self.max_tokens:
             raise ValueError(f"too long: {len(tokens) + 1} tokens with <s> and </s>")
-        return smiles, tokens
+        return canonical, tokens
 
 
 @script
@@ -113,7 +114,7 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("output", type=Path, help="folder to write: train, valid, dict.txt, rejected.tsv")
     add_corpus_arguments(parser, "molecules", valid_share=0.01)
-    add("--smiles-column", default=DEFAULT_COLUMN, metavar="NAME", help="of .csv files (default: smiles)")
+    add_table_arguments(parser)
     smiles = "RDKit's canonical SMILES (default), as fine-tuning uses, or the strings as they are"
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use; reject other tokens")
@@ -121,19 +122,20 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     if args.max_tokens is not None and args.max_tokens < 3:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
+    args.train, args.valid = list(map(lmdb_file, args.train)), list(map(lmdb_file, args.valid))
     files, valid_share = [*args.train, *args.valid], 0.0 if args.valid else args.valid_share
+    read = partial(records_in, form=TableFormat.of(args))
     for path in files:  # what is wrong with a file as a whole is found before any work
-        if next(records_in(path, args.smiles_column), None) is None:
+        if next(read(path), None) is None:
             raise UserError(f"{path} is empty")
     inputs, ids = inputs_of({"--train": args.train, "--valid": args.valid}), None
-    settings = {name: getattr(args, name) for name in ("smiles_column", "smiles", "max_tokens")}
+    settings = {"max_tokens": args.max_tokens, "smiles": args.smiles, **asdict(TableFormat.of(args))}
     settings |= {"valid_share": valid_share, "rdkit": rdkit.__version__}
     if dictionary := args.dictionary and dictionary_file(args.dictionary):
         ids, inputs["--dictionary"] = read_dictionary(dictionary).indices, sha256(dictionary)
     canonical = args.smiles == "canonical"
     encoder = SmilesEncoder(frozenset(args.valid), valid_share, canonical, ids, args.max_tokens)
     with draft_of(args.output, settings, inputs) as folder:
-        read = partial(records_in, column=args.smiles_column)
         if dictionary:
             shutil.copyfile(dictionary, folder / "dict.txt")
         result = binarise(folder, files, read, encoder, args.workers, build_dictionary=not dictionary)

@@ -4,6 +4,7 @@ from rdkit import Chem, rdBase
 from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
 VALENCE = "AtomValenceException"
+LONGEST = 5_000  # characters: RDKit takes a second for as many, minutes for 50,000, and its recursion crashes
 
 
 def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
@@ -20,6 +21,8 @@ def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
         raise ValueError("empty SMILES")
     if smiles != smiles.strip() or len(smiles.split()) > 1:
         raise ValueError("white space in the SMILES")
+    if len(smiles) > LONGEST:
+        raise ValueError(f"too long: {len(smiles):,} characters, more than {LONGEST:,}")
     with rdBase.BlockLogs():
         molecule = Chem.MolFromSmiles(smiles)
         if molecule is not None:

@@ -195,9 +195,11 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
 
 
 def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
-    """On a set of MoleculeNet, or one's own molecules and properties (table 8)."""
+    """On a set of MoleculeNet (table 8), or one's own molecules and properties."""
     args.task, data, table = args.dataset, Path(args.data).resolve(), RECIPES / "table8"
-    recipe = Flags.read(table.with_suffix(".flags")) | Flags.named("dataset", args.task, table)
+    recipe, own = Flags.read(table.with_suffix(".flags")), {path.stem: path for path in table.glob("*.flags")}
+    if args.task in own:
+        recipe |= Flags.read(own[args.task])
     from fs_plugins.data.property_info import FILE, read_folder  # takes seconds
 
     about = read_folder(data)
@@ -211,7 +213,10 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
         settings={"scratch": args.scratch},
         inputs={"data": [data / FILE]},  # has the hashes of the data
     )
-    if (other := about["dataset"]) != args.task and (table / f"{other}.flags").exists():
+    if args.task not in own:
+        known = ", ".join(sorted(own))
+        training.note = f"default hyper-parameters, as '{args.task}' is not a set of table 8 ({known})"
+    elif (other := about["dataset"]) != args.task and other in own:
         training.note = (
             f"warning: {args.data} was prepared as {other}, and is fine-tuned with the hyper-parameters of "
             f"{args.task}"

@@ -56,10 +56,14 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         ) from None
 
 
-def check_absent(target: Path) -> None:
-    """Raises UserError if ``target`` exists and is not an empty folder."""
-    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise UserError(f"{target} exists already: choose another OUTPUT, or remove it first")
+def check_absent(target: Path, overwrite: bool | None = None) -> None:
+    """Raises UserError if ``target`` exists and is not an empty folder, and is not to be overwritten (None:
+    cannot be asked to)."""
+    if not overwrite and (
+        target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir())))
+    ):
+        way_out = "remove it first" if overwrite is None else "give --overwrite"
+        raise UserError(f"{target} exists already: choose another OUTPUT, or {way_out}")
 
 
 @contextmanager

@@ -126,6 +126,11 @@ def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):
     note = pages.resolve("finetune_moleculenet", "bace", model, bbbp, "save").note
     assert "was prepared as bbbp, and is fine-tuned with the hyper-parameters of bace" in note
     assert not ask("moleculenet").note
+    own = pages.resolve(
+        "finetune_moleculenet", "mine", model, toy_inputs / "moleculenet" / "solubility", "save"
+    )
+    assert "default hyper-parameters, as 'mine'" in own.note and own.settings["point"]["lr"] == "1e-4"
+    assert own.flags.value("--best-checkpoint-metric") == "rmse"
 
 
 def test_windows_and_their_updates(saved_checkpoint, tmp_path):

@@ -1,12 +1,22 @@
 """From molecules to a folder that the task reads; what is said of bad input."""
 
+import contextlib
 import json
+import os
 import pickle
+import tempfile
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import prepare_moleculenet
 import pytest
 from fairseq.data import Dictionary, data_utils
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lib.command_line import UserError
+from lib.corpora.tables import TableFormat
+from lib.moleculenet.reading import Molecule, read_table
 
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.builders import write_lmdb
@@ -129,12 +139,13 @@ def test_unimol_lmdbs(dictionary, tmp_path, refusal):
     folder = tmp_path / "unimol"
     folder.mkdir()
     values = [
-        pickle.dumps({"smi": s, "target": np.array([i % 2, -1 if i % 3 else 1])})
+        pickle.dumps({"smi": s, "target": [np.bool_(i % 2), -1 if i % 3 else 1]})
         for i, s in enumerate(MOLECULES)
     ]
     write_lmdb(folder / "train.lmdb", [*values[:20], b"broken"])
     write_lmdb(folder / "valid.lmdb", values[20:25])
-    write_lmdb(folder / "test.lmdb", values[25:])
+    (folder / "test.lmdb").mkdir()
+    write_lmdb(folder / "test.lmdb" / "data.mdb", values[25:])
     description = prepare(folder, dictionary, tmp_path / "out", "--label-columns", "a", "b")
     assert description["split"]["kind"] == "given" and description["skipped"] == 1
     for split, first in (("train", 0), ("valid", 20), ("test", 25)):
@@ -150,16 +161,13 @@ def test_known_sets_have_their_columns(tmp_path, dictionary, source, refusal):
     path = source([f"T{i},{row}" for i, row in enumerate(rows_of())], "mol_id,smiles,NR-AR")
     description = prepare(path, dictionary, tmp_path / "out", dataset="tox21")
     assert description["names"] == ["NR-AR"] and description["allow_valence"] is True
-    message = refusal(path, dictionary, tmp_path / "other", dataset="tx21")
-    assert "the label 'T0' is not" in message and "'tx21' is not one of bace, bbbp, tox21" in message
+    assert "mol_id: 'T0'" in refusal(path, dictionary, tmp_path / "other", dataset="tx21")
 
 
 @pytest.mark.parametrize(
     ("rows", "header", "flags", "message"),
     [
         (["CCO"], "smiles", (), "no column of labels"),
-        (["CCO,1", "CCN,yes"], "smiles,label", (), "line 3, label: the label 'yes' is not 0, 1 or empty"),
-        (["CCO,inf"], "smiles,label", ("--kind", "regression"), "the label 'inf' is not a number"),
         (
             [f"{s},1" for s in MOLECULES],
             "smiles,label",
@@ -196,7 +204,101 @@ def test_a_given_split_and_repeated_molecules(source, dictionary, tmp_path):
     for form, written in (("canonical", "CCO"), ("as-given", "OCC")):
         description = prepare(path, dictionary, tmp_path / form, *GIVEN, "--smiles", form)
         (remark,) = [r for r in description["remarks"] if "more than once" in r]
-        assert remark.startswith("3 molecules occur")
-        assert "2 of them in more than one split, 1 in both" in remark
+        counts = "3, 2 with different labels, 2 in more than one split, 1 in both train and test, so"
+        assert f": {counts}" in remark
         assert [line for line, *_ in read(tmp_path / form, "valid")] == [22, 23, 24, 25, 26, 34]
         assert dict(row[:2] for row in read(tmp_path / form))[33] == written
+
+
+def test_repeats_within_a_split_or_of_valid_spoil_no_test():
+    def remarks(**labels):
+        one = {split: [Molecule(0, "C", y, "", canonical="C") for y in ys] for split, ys in labels.items()}
+        return prepare_moleculenet.repeated_molecules(one)
+
+    nan = float("nan")
+    assert remarks(train=[[1.0]], valid=[], test=[]) == []
+    (within,) = remarks(train=[[1.0, nan], [nan, 0.0]], valid=[], test=[])
+    assert within.endswith(": 1")
+    (shared,) = remarks(train=[[1.0, 0.0]], valid=[[0.0, 0.0]], test=[])
+    assert shared.endswith(": 1, 1 with different labels, 1 in more than one split")
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("index", ["", "Unnamed: 0"])
+def test_a_table_from_a_spreadsheet(mark, encoding, index, dictionary, tmp_path, capsys):
+    """Row numbers and a comma too many are no property."""
+    rows = [[i, smiles, "µ", 1.5 * i, ""] for i, smiles in enumerate(MOLECULES)]
+    lines = [mark.join(map(str, row)) for row in [[index, "smiles", "name", "y", ""], *rows]]
+    (tmp_path / "a.csv").write_bytes("\r\n".join(lines).encode(encoding))
+    flags = ("--kind", "regression", "--split", "random")
+    message = prepare(tmp_path / "a.csv", dictionary, tmp_path / "out", *flags, "--label-columns", "y")
+    assert message["names"] == ["y"]
+    (tmp_path / "b.csv").write_bytes("\r\n".join(lines).replace("µ", "1").encode(encoding))
+    described = prepare(tmp_path / "b.csv", dictionary, tmp_path / "all", *flags)
+    assert described["names"] == ["name", "y"] and "column 1, 5 without a name" in capsys.readouterr().out
+    assert {line: float(y) for line, *_, (_, y) in read(tmp_path / "all")} == {
+        i + 2: 1.5 * i for i in range(len(MOLECULES))
+    }
+
+
+def test_parquet_gives_what_csv_gives(dictionary, tmp_path):
+    frame = pd.DataFrame({"smiles": MOLECULES, "a": [i % 2 for i in range(30)], "b": [None, 0.0, 1.0] * 10})
+    frame = frame.set_index(frame.index * 7)  # pandas writes it as a column
+    frame.to_csv(tmp_path / "a.csv")
+    frame.to_parquet(tmp_path / "a.parquet")
+    for kind in ("csv", "parquet"):
+        prepare(tmp_path / f"a.{kind}", dictionary, tmp_path / kind, "--split", "random", "--seed", 3)
+    for path in (tmp_path / "csv").iterdir():
+        if path.name != "molecules.json":  # which names the source
+            assert path.read_bytes() == (tmp_path / "parquet" / path.name).read_bytes()
+
+
+def test_seeds_of_a_random_split(source, dictionary, tmp_path):
+    splits = []
+    for number, seed in enumerate((0, 1, 1)):
+        out = tmp_path / str(number)
+        prepare(source(rows_of()), dictionary, out, "--split", "random", "--seed", seed)
+        splits.append([line for line, *_ in read(out, "test")])
+    assert splits[0] != splits[1] == splits[2]
+
+
+BAD = ["n.d.", ">1", "1e39", "-1e-60", "inf", "1_000", "1,5", "NA", "TRUE"]
+
+
+def test_all_cells_that_are_no_labels_are_listed_at_once(dictionary, tmp_path, refusal):
+    rows = [f"{s};{i};{BAD[i % len(BAD)] if i < 20 else ''}" for i, s in enumerate(MOLECULES)]
+    (tmp_path / "a.csv").write_text("\n".join(["smiles;a;b", *rows]))
+    flags = ("--kind", "regression", "--split", "random")
+    message = refusal(tmp_path / "a.csv", dictionary, tmp_path / "out", *flags)
+    for i, cell in enumerate(BAD):
+        assert f"{3 if i < 2 else 2} x b: {cell!r}, first in line {i + 2}" in message
+    description = prepare(tmp_path / "a.csv", dictionary, tmp_path / "out", *flags, "--skip-broken")
+    assert description["skipped"] == 20 and len(read(tmp_path / "out")) == 10
+    assert table(tmp_path / "out" / "report.tsv")[1][3] == "not a label: b is '>1'"
+    message = refusal(tmp_path / "a.csv", dictionary, tmp_path / "no", "--split", "random")
+    assert "28 x a" not in message and "a: '2', first in line 4" in message and "b: 'TRUE'" not in message
+
+
+NUMBER = st.floats(width=32, allow_infinity=False, allow_subnormal=False)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([*MOLECULES, "C(", ""]), NUMBER)),
+    st.binary(max_size=20),
+)
+def test_labels_come_back_and_no_bytes_end_in_a_traceback(rows, junk):
+    """What is read is float32 to the bit, and NaN is a missing label."""
+    path = Path(tempfile.gettempdir(), f"labels-{os.getpid()}.csv")
+    try:
+        path.write_text("".join(["smiles,y\n", *(f"{smiles},{y!r}\n" for smiles, y in rows)]))
+        _, molecules, _ = read_table(path, TableFormat(), (), (), False, None, False)
+        assert [(m.line, m.smiles) for m in molecules] == [(i, s) for i, (s, _) in enumerate(rows, 2)]
+        labels = [m.labels[0] for m in molecules]
+        assert np.array_equal(labels, [y for _, y in rows], equal_nan=True)
+        path.write_bytes(path.read_bytes() + junk)
+        with contextlib.suppress(UserError):
+            read_table(path, TableFormat(), (), (), True, None, True)
+    finally:
+        path.unlink()

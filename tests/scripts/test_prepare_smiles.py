@@ -6,11 +6,14 @@ import random
 from pathlib import Path
 
 import prepare_smiles
+import pyarrow
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from prepare_smiles import is_validation
+from pyarrow import parquet
 
+from fs_plugins.data.molecules import LONGEST
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.builders import write_file, write_lmdb
 
@@ -52,14 +55,16 @@ def valid(tmp_path):
     return write(tmp_path / "valid.txt", ["CC", "CN"])
 
 
-@pytest.mark.parametrize("kind", ["txt", "txt.gz", "smi", "csv", "csv.gz", "lmdb"])
+@pytest.mark.parametrize("kind", ["txt", "txt.gz", "smi", "csv", "tsv.gz", "lmdb", "parquet"])
 def test_every_kind_of_file(kind, valid, tmp_path):
     path, flags = tmp_path / f"train.{kind}", ("--smiles-column", "mol")
     if kind == "lmdb":
         write_lmdb(path, [pickle.dumps({"smi": smiles}) for smiles in MOLECULES])
-    elif kind.startswith("csv"):
+    elif kind == "parquet":
+        parquet.write_table(pyarrow.table({"id": range(7), "mol": MOLECULES}), path)
+    elif kind[1:3] == "sv":
         rows = ['id,"mol",name', *(f'{i},{smiles},"a ""b"",\nc"' for i, smiles in enumerate(MOLECULES))]
-        write(path, rows)
+        write(path, [row.replace(",", "\t") for row in rows] if kind == "tsv.gz" else rows)
     elif kind == "smi":
         write(path, [f"{smiles}\tname {smiles}" for smiles in MOLECULES])
     else:
@@ -75,7 +80,7 @@ def test_every_kind_of_file(kind, valid, tmp_path):
 
 
 def test_bad_lines_are_listed_and_cost_no_good_ones(valid, tmp_path, capsys):
-    bad = ["", "C1CC", "CN(C)(C)(C)C", "CCO ethanol", "\udcff", "Hello", "c1cccc1"]
+    bad = ["", "C1CC", "CN(C)(C)(C)C", "CCO ethanol", "\udcff", "C" * (LONGEST + 1), "c1cccc1"]
     lines = [line for pair in zip(MOLECULES, bad, strict=True) for line in pair]
     path = write(tmp_path / "a.txt", lines)
     prepare(tmp_path / "out", "--train", path, "--valid", valid)
@@ -135,6 +140,16 @@ def test_split_by_hash(tmp_path):
     assert not set(train) & set(valid)
     assert train == [m for m in [*molecules, *molecules[:100]] if not is_validation(m, 0.1)]
     assert 0.07 < len(valid) / len(molecules) < 0.14
+
+
+@pytest.mark.parametrize("form", ["canonical", "as-given"])
+def test_two_spellings_of_a_molecule_are_on_one_side(form, tmp_path):
+    spellings = [(f"O{'C' * i}N", f"N{'C' * i}O") for i in range(1, 60)]
+    path = write(tmp_path / "a.txt", [one for pair in spellings for one in pair])
+    prepare(tmp_path / "out", "--train", path, "--valid-share", 0.5, "--smiles", form)
+    train, valid = (read_split(tmp_path / "out", split) for split in ("train", "valid"))
+    lengths = {len(smiles) for smiles in train}, {len(smiles) for smiles in valid}
+    assert all(lengths) and not lengths[0] & lengths[1]
 
 
 def test_workers_change_nothing(valid, tmp_path):

@@ -12,13 +12,15 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from lib.command_line import UserError
-from numpy._core import multiarray, numeric
+
+LMDB = (".lmdb", ".mdb")
 
 
 class LmdbValueError(ValueError):
@@ -35,17 +37,44 @@ class Unread:
         pass
 
 
+class _Dtype:
+    """Stands for np.dtype: of plain numbers and strings only. Of its state only the byte order is used, as
+    NumPy would believe a pickle that says that the items of an array are pointers to Python objects."""
+
+    def __init__(self, name: str, *_):
+        if not re.fullmatch(r"[fiubSU]\d+", name):
+            raise pickle.UnpicklingError(f"an array of type {name!r}, which is not plain data")
+        self.dtype = np.dtype(name)
+
+    def __setstate__(self, state: tuple):
+        if state[1] in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class _Array(np.ndarray):
+    """Stands for np.ndarray."""
+
+    def __setstate__(self, state: tuple):
+        _, shape, dtype, fortran, data = state
+        array = _frombuffer(data, dtype, shape, "F" if fortran else "C")
+        super().__setstate__((1, array.shape, array.dtype, fortran, bytes(data)))
+
+
+def _frombuffer(data, dtype: _Dtype, shape: tuple[int, ...], order: str) -> np.ndarray:
+    return np.ndarray(shape, dtype.dtype, data, order=order)
+
+
 _ALLOWED = {
     ("builtins", "set"): set,
     ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # bytes in protocols 0 to 2
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
+    ("numpy", "ndarray"): Unread,
+    ("numpy", "dtype"): _Dtype,
 }
 for _name in ("core", "_core"):  # NumPy 1 and 2
     _ALLOWED |= {
-        (f"numpy.{_name}.multiarray", "_reconstruct"): multiarray._reconstruct,
-        (f"numpy.{_name}.multiarray", "scalar"): multiarray.scalar,
-        (f"numpy.{_name}.numeric", "_frombuffer"): numeric._frombuffer,
+        (f"numpy.{_name}.multiarray", "_reconstruct"): lambda *_: _Array((0,)),
+        (f"numpy.{_name}.multiarray", "scalar"): lambda dtype, data: _frombuffer(data, dtype, (), "C")[()],
+        (f"numpy.{_name}.numeric", "_frombuffer"): _frombuffer,
     }
 
 
@@ -82,6 +111,11 @@ def decode_value(value: bytes) -> dict:
         keys = ", ".join(map(repr, list(molecule)[:8]))
         raise LmdbValueError(f"no string under 'smi': the keys are {keys or 'none'}")
     return {**molecule, "smi": str(smiles)}
+
+
+def lmdb_file(path: Path) -> Path:
+    """``path``, or the file in it: LMDB's own layout is a folder with data.mdb."""
+    return path / "data.mdb" if path.is_dir() else path
 
 
 def lmdb_items(path: Path, by_number: bool = False) -> Iterator[tuple[bytes, bytes]]:

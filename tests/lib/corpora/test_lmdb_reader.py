@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 from lib.command_line import UserError
-from lib.corpora.lmdb_reader import LmdbValueError, decode_value, lmdb_items
+from lib.corpora.lmdb_reader import LmdbValueError, decode_value, lmdb_file, lmdb_items
 from rdkit import Chem
 
 from tests.builders import write_lmdb
@@ -23,8 +23,10 @@ MOLECULE = {
 
 
 def assert_same(found, expected):
-    """With the types and every bit of arrays, which have no ==."""
-    assert pickle.dumps(found) == pickle.dumps(expected)
+    np.testing.assert_equal(found, expected)
+    for key in ("target", "coordinates"):
+        for one, other in zip(found[key], expected[key], strict=True):
+            assert one.dtype.str == other.dtype.str and one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -73,6 +75,23 @@ def test_nothing_in_a_value_is_run(evil, tmp_path, monkeypatch):
     assert not (tmp_path / "made_by_a_pickle").exists()
 
 
+def test_arrays_are_of_plain_items(tmp_path):
+    """Whatever a pickle says of them, as NumPy would follow it to pointers."""
+    for dtype in ("O", "V8", "M8[s]", [("x", "O")]):
+        with pytest.raises(LmdbValueError, match="not plain data"):
+            decode_value(pickle.dumps({"smi": "C", "x": np.empty(1, dtype)}, 2))
+    honest = pickle.dumps({"smi": "C", "x": np.arange(2.0)}, 2)
+    # the end of a dtype's state: names, fields, size, alignment, flags
+    flags = b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t"
+    assert honest.count(flags) == 1
+    forged = decode_value(honest.replace(flags, flags[:-2] + b"\x3ft"))["x"]  # flags: items are objects
+    assert forged.dtype == np.float64 and not forged.dtype.hasobject and forged.tolist() == [0.0, 1.0]
+    short = decode_value(pickle.dumps({"smi": "C", "x": np.array(["ab", "c"])}, 5))["x"]
+    assert short.tolist() == ["ab", "c"]
+    with pytest.raises(LmdbValueError, match="too small"):
+        decode_value(honest.replace(b"K\x02\x85", b"K\x09\x85"))  # nine items, as its shape says
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -103,6 +122,10 @@ def test_a_file(tmp_path):
     assert [value for _, value in items] == [values[int(key)] for key, _ in items]
     assert list(lmdb_items(path, by_number=True)) == [(str(i).encode(), v) for i, v in enumerate(values)]
     assert [path.name for path in tmp_path.iterdir()] == ["a.lmdb"]  # no lock file beside it
+    folder = tmp_path / "b.lmdb"  # LMDB's own layout
+    folder.mkdir()
+    path.rename(folder / "data.mdb")
+    assert list(lmdb_items(lmdb_file(folder))) == items
 
 
 def test_files_that_are_not_lmdb(tmp_path):

@@ -111,7 +111,7 @@ def test_predictions_of_a_stream(finetuned, stream, tmp_path, capsys):
 def test_files_without_molecules(finetuned, tmp_path, refused):
     checkpoint = finetuned / "seed-1" / "checkpoint_best.pt"
     text = tmp_path / "set.txt"
-    text.write_text("name\tsmiles\nethanol\tCCO\n")
+    text.write_text("ethanol\nCCO ethanol\n")
     none = "none of 2 molecules could be read: see the remarks in"
     message = refused(script.main, "predict", checkpoint, text, "--device", "cpu")
     assert none in message and "set.predictions.csv" in message

@@ -1,0 +1,79 @@
+"""Parquet files, in which the Hugging Face hub publishes data. pyarrow reads them, an optional dependency."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lib.command_line import UserError
+
+PARQUET = ".parquet"
+_SHARD = re.compile(r"-(\d+)-of-(\d+)$")
+
+
+@contextmanager
+def _opened(path: Path):
+    try:
+        import pyarrow
+        from pyarrow.parquet import ParquetFile
+    except ModuleNotFoundError:
+        raise UserError(f"{path} needs pyarrow, which reads Parquet: pip install -e '.[parquet]'") from None
+    if not path.is_file():
+        raise UserError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
+    try:
+        with ParquetFile(path) as file:
+            yield file
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{path} is not a Parquet file, or damaged ({error}): download or copy it again"
+        ) from error
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names of its columns, those of lists and structures aside; raises what :func:`rows_of` does."""
+    with _opened(path) as file:
+        return [field.name for field in file.schema_arrow if not field.type.num_fields]
+
+
+def class_names(path: Path, column: str) -> list[str]:
+    """The names of a column's classes, in the order of their numbers, as the hub stores them in the schema;
+    [] if there are none."""
+    with _opened(path) as file:
+        about = json.loads((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
+    return about.get("info", {}).get("features", {}).get(column, {}).get("names", [])
+
+
+def rows_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple]:
+    """The values of each row, a batch of rows in memory at a time; None for a missing one.
+
+    Args:
+        columns: those to read, all of which exist; None for all.
+
+    Raises:
+        UserError: if the file does not exist or is damaged, or pyarrow is not installed.
+    """
+    with _opened(path) as file:
+        for batch in file.iter_batches(1024, columns=columns):
+            by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+            wanted = [by_name[name] for name in columns] if columns else batch.columns
+            yield from zip(*(column.to_pylist() for column in wanted), strict=True)
+
+
+def shards_of(folder: Path, split: str) -> list[Path]:
+    """The files of a split as the hub names them, SPLIT-00000-of-00002.parquet and so on, or SPLIT.parquet;
+    [] if there are none.
+
+    Raises:
+        UserError: if one of several is missing.
+    """
+    paths = sorted(path for path in folder.glob(f"{split}*{PARQUET}") if _SHARD.sub("", path.stem) == split)
+    for path in paths:
+        if (shard := _SHARD.search(path.stem)) and int(shard[2]) != len(paths):
+            raise UserError(
+                f"{folder} has {len(paths)} files of {split}, but {path.name} is one of {int(shard[2])}: "
+                "download the others too"
+            )
+    return paths
