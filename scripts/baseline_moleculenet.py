@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from lib.command_line import UserError, argument_parser, count, positive, script
 from lib.files import RESULT, claim, locked
-from lib.moleculenet.evaluate import SPLITS, Split, write_results
+from lib.moleculenet.results import SPLITS, Split, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -159,7 +159,7 @@ def main(argv: list[str] | None = None) -> None:
             device = "cpu" if args.cpu else "auto"
             predictions, unread = dmpnn(splits, info, args.seed, args.max_epoch, device)
             more = {"unreadable": unread}
-        write_results(args.save, args.data, NAMES[args.model], predictions, **more)
+        print(write_results(args.save, args.data, NAMES[args.model], predictions, **more))
 
 
 if __name__ == "__main__":

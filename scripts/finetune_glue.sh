@@ -24,8 +24,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 # the checkpoint to start from, its architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
 exec "$python" -m lib.finetuning glue \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
-    --criterion glue_prediction \
+    --criterion sentence_prediction \
     --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \
     --best-checkpoint-metric score --maximize-best-checkpoint-metric \
     --no-epoch-checkpoints --log-format json --log-interval 100 @flags \
-    then python -m lib.glue.evaluate @save @data @evaluation -- "$@"
+    then python "$root/scripts/evaluate.py" @save/checkpoint_best.pt @data --output @save @evaluation -- "$@"

@@ -22,5 +22,5 @@ exec "$python" -m lib.finetuning moleculenet \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --task molecule_property --criterion molecule_property \
     --find-unused-parameters --required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json @flags \
-    then python -m lib.moleculenet.evaluate @save @data @evaluation \
+    then python "$root/scripts/evaluate.py" @save/checkpoint_best.pt @data --output @save --split valid test @evaluation \
     then rm -f @save/checkpoint_last.pt -- "$@"

@@ -27,4 +27,4 @@ exec "$python" -m lib.finetuning squad \
     --best-checkpoint-metric f1 --maximize-best-checkpoint-metric \
     --no-epoch-checkpoints --save-interval-updates 1000 --keep-interval-updates 1 \
     --log-format json --log-interval 50 @flags \
-    then python "$root/scripts/predict_squad.py" @save/checkpoint_best.pt @data --output @save @evaluation -- "$@"
+    then python "$root/scripts/evaluate.py" @save/checkpoint_best.pt @data --output @save @evaluation -- "$@"

@@ -34,7 +34,7 @@ def test_transitions_of_a_fine_tuning_are_those_of_its_pre_training(save_checkpo
     for criterion, trained in (("nat_dag_loss_mlm", True), ("nat_ctc_loss_mlm", False), ("masked_lm", False)):
         arch = "p_roberta_base" if criterion == "masked_lm" else "exlm_base"
         assert load_checkpoint(save_checkpoint(arch, criterion=criterion)).has_transitions == trained
-    path = save_checkpoint("exlm_base", task="glue", criterion="glue_prediction")
+    path = save_checkpoint("exlm_base", task="glue", criterion="sentence_prediction")
     assert load_checkpoint(path).has_transitions
     state = torch.load(path)
     state["model"]["encoder.query_linear.bias"].zero_()

@@ -1,7 +1,6 @@
 """Criteria; importing this registers them with fairseq, which never imports a plugin's criteria by itself."""
 
 from fs_plugins.criterions import (
-    glue_prediction,
     masked_lm_accuracy,
     molecule_property,
     nat_ctc_loss_mlm,
@@ -10,7 +9,6 @@ from fs_plugins.criterions import (
 )
 
 __all__ = [
-    "glue_prediction",
     "masked_lm_accuracy",
     "molecule_property",
     "nat_ctc_loss_mlm",

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
-from torch import Tensor
 
 from fs_plugins.data.squad_windows import NO_LABEL
 
@@ -23,18 +22,12 @@ class Squad2Criterion(FairseqCriterion):
 
     def __init__(self, task):
         super().__init__(task)
-        self.head_name = task.head_name
-
-    def span_scores(self, model, sample) -> tuple[Tensor, Tensor]:
-        """Scores [B, T] float32 of each token as first and as last of the answer, -inf where it cannot be."""
-        scores, _ = model(**sample["net_input"], token_head_name=self.head_name)  # [B, T, 2]
-        scores = scores.float().masked_fill(~sample["allowed"][:, :, None], -math.inf)
-        return scores[:, :, 0], scores[:, :, 1]
+        self.head = task.head
 
     def forward(self, model, sample, reduce=True):
-        """Returns the loss (summed over windows, or [B] if not ``reduce``), sample size and what to log. In
-        evaluation the ``span_scores`` are among these; it is for the task to take them out."""
-        scores = self.span_scores(model, sample)
+        """Returns the loss (summed over windows, or [B] if not ``reduce``), sample size and what to log."""
+        scores, _ = model(**sample["net_input"], **self.head)  # [B, T, 2]: as first, as last of the answer
+        scores = scores.float().masked_fill(~sample["allowed"][:, :, None], -math.inf).unbind(2)
         target = sample["target"]
         losses = sum(
             F.cross_entropy(scores[i], target[:, i], ignore_index=NO_LABEL, reduction="none") for i in (0, 1)
@@ -50,8 +43,6 @@ class Squad2Criterion(FairseqCriterion):
             "sample_size": sample_size,
             "right": right.sum(),
         }
-        if not self.training:
-            logging_output["span_scores"] = scores
         return losses.sum() if reduce else losses, sample_size, logging_output
 
     @staticmethod

@@ -24,8 +24,7 @@ OUTPUTS = {
 SUMMARIES = ("prepared.json", "molecules.json", "summary.json")  # of the scripts that prepare data
 # flags of the run that a card gives, by their group
 FLAGS = {
-    "task": "mask_prob leave_unmasked_prob random_token_prob tokens_per_sample sample_break_mode",
-    "criterion": "glue_metric",
+    "task": "mask_prob leave_unmasked_prob random_token_prob tokens_per_sample sample_break_mode metrics",
     "dataset": "batch_size max_tokens",
     "optimization": "update_freq lr max_update max_epoch",
     "common": "seed",

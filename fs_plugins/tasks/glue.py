@@ -3,12 +3,15 @@ MLM (appendix B.2) with the input repeated as in pre-training."""
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from fairseq.data import SortDataset
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fs_plugins.data.length_order import length_keys
 from fs_plugins.data.repeated_tokens import RepeatInputDataset
+from fs_plugins.metrics.glue import OF_CLASSES, OF_NUMBERS, score
+from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 
 
 @dataclass
@@ -18,11 +21,22 @@ class GlueConfig(SentencePredictionConfig):
         metadata={"help": "train on batches of rows of about the same length: less padding, faster"},
     )
     repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
+    metrics: str = field(
+        default="",
+        metadata={
+            "help": f"of the labels, joined by commas: of {', '.join(OF_CLASSES)}; with --regression-target "
+            f"of {', '.join(OF_NUMBERS)}. The first is logged as score (default: the first of these)"
+        },
+    )
 
 
 @register_task("glue", dataclass=GlueConfig)
-class GlueTask(SentencePredictionTask):
+class GlueTask(ScoredTask, SentencePredictionTask):
     """fairseq's ``sentence_prediction``; validation and test sets are read in the order of their length.
+
+    Validations log ``score``, the first of ``--metrics`` over the whole set, in percent. fairseq's own
+    ``--report-mcc`` and the like round to one digit, so that epochs tie, and read the names of classes as
+    numbers, which MNLI's, QNLI's and RTE's are not.
 
     With ``--group-by-length`` the training set is grouped too, by steps of 8 tokens, in random order within
     a group. ``--no-shuffle`` keeps the file's order in every split.
@@ -32,7 +46,7 @@ class GlueTask(SentencePredictionTask):
     left out or, with --shorten-method truncate, cut to that.
 
     Raises:
-        ValueError: for k < 1.
+        ValueError: for k < 1, or a metric of classes for --regression-target, or the reverse.
     """
 
     cfg: GlueConfig
@@ -41,15 +55,39 @@ class GlueTask(SentencePredictionTask):
         if cfg.repeat_times < 1:
             raise ValueError(f"--repeat-times must be at least 1, got {cfg.repeat_times}")
         super().__init__(cfg, data_dictionary, label_dictionary)
+        fitting = OF_NUMBERS if cfg.regression_target else OF_CLASSES
+        self.metrics = cfg.metrics.split(",") if cfg.metrics else list(fitting)[:1]
+        self.metric = self.metrics[0]
+        if wrong := [name for name in self.metrics if name not in fitting]:
+            given = "with" if cfg.regression_target else "without"
+            raise ValueError(
+                f"--metrics {wrong[0]} {given} --regression-target: choose of {', '.join(fitting)}"
+            )
+        self.head = {"features_only": True, "classification_head_name": cfg.classification_head_name}
+        self.targets = {}  # of each split with labels, fairseq's data set of them
 
     def load_dataset(self, split, combine=False, **kwargs):
         dataset = super().load_dataset(split, combine, **kwargs)
+        rows = dataset.dataset if isinstance(dataset, SortDataset) else dataset
+        self.targets[split] = rows.defn.get("target")
         if isinstance(dataset, SortDataset):
-            [lengths] = dataset.dataset.sizes
+            [lengths] = rows.sizes
             order = [*dataset.sort_order, *length_keys(lengths, split, self.cfg.group_by_length)]
-            dataset = SortDataset(dataset.dataset, sort_order=order)
-        self.datasets[split] = RepeatInputDataset(dataset, self.cfg.repeat_times)
+            dataset = SortDataset(rows, sort_order=order)
+        self.datasets[split] = NamedSplit(RepeatInputDataset(dataset, self.cfg.repeat_times), split)
         return self.datasets[split]
+
+    def labels(self, split: str, ids: np.ndarray) -> np.ndarray:
+        """Of rows of a split: numbers of classes, or numbers."""
+        return np.concatenate([np.ravel(self.targets[split][i]) for i in ids])
+
+    def score(self, split, ids, rows):
+        """Shares and correlations, by their names."""
+        predictions = rows.ravel() if self.cfg.regression_target else rows.argmax(1)
+        return {name: score(name, predictions, self.labels(split, ids)) for name in self.metrics}
+
+    def logged(self, scores):
+        return {"score": 100 * scores.get(self.metric, np.nan)}
 
     def max_positions(self):
         """Tokens of a sample before the repetition."""

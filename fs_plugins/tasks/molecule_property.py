@@ -1,6 +1,7 @@
 """Prediction of molecular properties: MoleculeNet (section 5.1), or one's own data."""
 
 import logging
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
@@ -14,7 +15,6 @@ from fairseq.data import (
     NumelDataset,
     NumSamplesDataset,
     PrependTokenDataset,
-    RawLabelDataset,
     RightPadDataset,
     SortDataset,
     StripTokenDataset,
@@ -22,7 +22,7 @@ from fairseq.data import (
     data_utils,
 )
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import register_task
 from omegaconf import II, MISSING
 
 from fs_plugins.data.length_order import length_keys
@@ -34,6 +34,8 @@ from fs_plugins.data.property_info import (
     read_labels,
 )
 from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.metrics.properties import CLASSIFICATION, REGRESSION, summarise
+from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 
 logger = logging.getLogger(__name__)
 
@@ -59,14 +61,16 @@ class MoleculePropertyConfig(FairseqDataclass):
 
 
 @register_task("molecule_property", dataclass=MoleculePropertyConfig)
-class MoleculePropertyTask(FairseqTask):
+class MoleculePropertyTask(ScoredTask):
     """Properties of molecules, several at once, classes or values, with missing labels.
 
     A batch has ``net_input.src_tokens`` [B, T] (``<s>``, the SMILES' tokens, ``</s>``, padding), ``target``
     [B, properties] float64 with NaN where there is no label, in the data's own units, ``id`` [B], the row in
-    the split, and ``split_size`` [B], its rows. The model's classification head reads ``<s>`` (of ExLM its
-    first state). Checkpoints hold, as ``task_state["molecule_property"]``, the PropertyInfo and the
-    dictionary's symbols: all that prediction needs.
+    the split, and ``split``. The model's classification head reads ``<s>`` (of ExLM its first state).
+    Validations log ``auc`` (0 to 1; the mean over the properties that have labels of both classes, whose
+    number is ``scored_properties``), or ``rmse`` and ``mae`` in the labels' own units. Checkpoints hold, as
+    ``task_state["molecule_property"]``, the PropertyInfo and the dictionary's symbols: all that prediction
+    needs.
 
     Raises:
         FileNotFoundError, ValueError: if the folder's files are missing or don't fit each other.
@@ -80,6 +84,10 @@ class MoleculePropertyTask(FairseqTask):
         self.folder = folder
         self.properties = PropertyInfo.from_dict(folder)
         self.positions = cfg.tokens_per_molecule
+        self.head = {"features_only": True, "classification_head_name": cfg.classification_head_name}
+        self.metrics = REGRESSION if self.properties.regression else CLASSIFICATION
+        self.metric = next(iter(self.metrics))
+        self.labels: dict[str, np.ndarray] = {}  # of each split
         state = {**self.properties.to_dict(), "symbols": list(dictionary.symbols)}
         self.state.merge_state_dict({"molecule_property": state})
 
@@ -110,7 +118,7 @@ class MoleculePropertyTask(FairseqTask):
         tokens = self._tokens(split)
         rows = len(tokens)
         path = Path(self.cfg.data) / f"{split}.labels.npy"
-        labels = read_labels(path, rows, len(self.properties.names))
+        self.labels[split] = labels = read_labels(path, rows, len(self.properties.names))
         if not self.properties.regression:
             self._say_one_class(split, labels)
         dataset = NestedDictionaryDataset(
@@ -123,14 +131,13 @@ class MoleculePropertyTask(FairseqTask):
                 "target": LabelsDataset(labels),
                 "nsentences": NumSamplesDataset(),
                 "ntokens": NumelDataset(tokens, reduce=True),
-                "split_size": RawLabelDataset([rows] * rows),
             },
             sizes=[tokens.sizes],
         )
         with data_utils.numpy_seed(self.cfg.seed):
             order = [np.random.permutation(rows)]
         order += length_keys(tokens.sizes, split, self.cfg.group_by_length)
-        self.datasets[split] = SortDataset(dataset, sort_order=order)
+        self.datasets[split] = NamedSplit(SortDataset(dataset, sort_order=order), split)
         logger.info("%s: %d molecules, %d labels", split, rows, np.count_nonzero(~np.isnan(labels)))
         return self.datasets[split]
 
@@ -173,6 +180,18 @@ class MoleculePropertyTask(FairseqTask):
                 f"no property has labels of both classes in {split}: there is no AUC to choose the best "
                 "checkpoint by; split the data otherwise, or pass --best-checkpoint-metric loss"
             )
+
+    def rows(self, sample, outputs):
+        """[B, properties] as the labels are: values of a regression; else the logits they are."""
+        mean, std = (outputs.double().new_tensor(x) for x in (self.properties.mean, self.properties.std))
+        return outputs.double() * std + mean  # 0 and 1 for classes
+
+    def score(self, split, ids, rows):
+        return summarise(rows, self.labels[split][ids], self.properties.regression)
+
+    def logged(self, scores):
+        names = (*self.metrics, "scored_properties")
+        return {name: round(scores.get(name, math.nan), 6) for name in names}
 
     def max_positions(self):
         """What model and flags allow; ``load_dataset`` has seen to it that no molecule is longer."""

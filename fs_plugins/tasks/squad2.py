@@ -4,21 +4,19 @@ import logging
 import os
 from dataclasses import dataclass, field
 
-import numpy as np
-import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
-from fairseq.logging import meters, metrics
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import register_task
 from omegaconf import II, MISSING
 
 from fs_plugins.data.squad import load_split
-from fs_plugins.data.squad_answers import AnswerTable, window_answers
 from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_windows
+from fs_plugins.tasks.scored import ScoredTask
+from fs_plugins.tasks.squad_answers import AnswerTable, window_answers
 
 logger = logging.getLogger(__name__)
 
-# names of :func:`squad_answers.evaluate` -> names in the log
+# names of :func:`fs_plugins.metrics.squad.evaluate` -> names in the log
 LOGGED = {
     "total": "questions",
     "exact": "em",
@@ -50,13 +48,12 @@ class Squad2Config(FairseqDataclass):
 
 
 @register_task("squad2", dataclass=Squad2Config)
-class Squad2Task(FairseqTask):
+class Squad2Task(ScoredTask):
     """Fine-tuning on SQuAD 2.0 with ``--criterion squad2``.
 
-    In validation, the predictions of all windows of a split, from all workers, are put together and measured:
-    ``em`` and ``f1`` at ``--null-threshold``, ``em_swept`` and ``f1_swept`` at the threshold that suits this
-    split best, each in percent, so that ``--best-checkpoint-metric f1 --maximize-best-checkpoint-metric``
-    keeps the best checkpoint.
+    Validations log ``em`` and ``f1`` at ``--null-threshold``, ``em_swept`` and ``f1_swept`` at the threshold
+    that suits this split best, each in percent, so that ``--best-checkpoint-metric f1
+    --maximize-best-checkpoint-metric`` keeps the best checkpoint.
 
     Raises:
         FileNotFoundError: if the data are not there.
@@ -64,12 +61,13 @@ class Squad2Task(FairseqTask):
     """
 
     cfg: Squad2Config
+    metric = "f1"
+    n_best = 1  # spans of each window that are kept
 
     def __init__(self, cfg, dictionary: Dictionary):
         super().__init__(cfg)
         self.dictionary = dictionary
-        self.head_name = cfg.head_name
-        self.answers: list[tuple[str, np.ndarray]] = []  # of validation steps, until they are logged
+        self.head = {"token_head_name": cfg.head_name}
         self.window_sizes = WindowSizes(
             cfg.window_tokens, cfg.doc_stride, cfg.max_question_tokens, cfg.max_answer_tokens
         )
@@ -143,58 +141,12 @@ class Squad2Task(FairseqTask):
     def target_dictionary(self):
         return self.dictionary
 
-    def valid_step(self, sample, model, criterion):
-        loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
-        start, end = logging_output.pop("span_scores")
-        rows = window_answers(start, end, sample["id"], self.cfg.max_answer_tokens)
-        self.answers.append((sample["split"], from_all_workers(rows)))
-        return loss, sample_size, logging_output
+    def rows(self, sample, outputs):
+        return window_answers(outputs, sample["allowed"], self.cfg.max_answer_tokens, self.n_best)
 
-    def reduce_metrics(self, logging_outputs, criterion):
-        super().reduce_metrics(logging_outputs, criterion)
-        answers, self.answers = self.answers, []
-        for split, rows in answers:
-            # Named by the split: fairseq also adds up all splits of --valid-subset in one place.
-            dataset, key = self.datasets[split], f"_answers_{split}"
-            metrics.log_custom(lambda: AnswersMeter(dataset, self.cfg.null_threshold), key, rows)  # noqa: B023
-            for name, logged in LOGGED.items():
-                metrics.log_derived(logged, lambda meters, key=key, name=name: meters[key].score(name))
+    def score(self, split, ids, rows):
+        """The official measures, under their official names, in percent."""
+        return AnswerTable(self.datasets[split], ids, rows).evaluate(self.cfg.null_threshold)
 
-
-def from_all_workers(rows: np.ndarray) -> np.ndarray:
-    """The rows of all workers' batches.
-
-    fairseq's own way, logging outputs that are not summed, does not work without a GPU. A worker that has run
-    out of batches repeats the first one: its windows come twice, and :class:`AnswerTable` counts them once.
-    """
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return rows
-    parts = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(parts, rows)
-    return np.concatenate(parts)
-
-
-class AnswersMeter(meters.Meter):
-    """The answers of a validation so far, and their measures."""
-
-    def __init__(self, dataset: SquadDataset, threshold: float):
-        self.dataset, self.threshold = dataset, threshold
-        self.reset()
-
-    def reset(self):
-        self.table, self.measured = AnswerTable(self.dataset, n_best=1), None
-
-    def update(self, rows: np.ndarray) -> None:
-        """Adds rows of :func:`window_answers`."""
-        self.table.add(rows)
-        self.measured = None
-
-    def score(self, name: str) -> float:
-        """A measure by its name in :func:`squad_answers.evaluate`; 0 where there are no such questions."""
-        if self.measured is None:
-            self.measured = self.table.evaluate(self.threshold)
-        return round(self.measured.get(name, 0.0), 2)
-
-    @property
-    def smoothed_value(self) -> float:
-        return self.table.windows
+    def logged(self, scores):
+        return {logged: round(scores.get(name, 0.0), 2) for name, logged in LOGGED.items()}

@@ -112,8 +112,8 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
     --warmup-ratio becomes updates, and its examples; and so the others."""
     task = task_named(args.task)
     args.task, data = task.name, Path(args.data, f"{task.name}-bin")
-    dictionary, valid = data / "input0" / "dict.txt", data / "input0" / "valid.idx"
-    for path in (dictionary, valid):
+    dictionary = data / "input0" / "dict.txt"
+    for path in (dictionary, data / "input0" / "valid.idx"):
         if not path.is_file():
             raise UserError(f"{path} does not exist: give a folder that scripts/prepare_glue.py made")
     check_dictionary(pretrained, dictionary, "prepare GLUE with the dict.txt of its pre-training")
@@ -122,26 +122,29 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
 
     # the head is named after the task, so that MNLI's is left behind for RTE
     head = task.name.lower().replace("-", "")
-    flags = Flags.of(f"--task glue --classification-head-name {head} --glue-metric {task.metric}")
+    flags = Flags.of(f"--task glue --classification-head-name {head} --metrics {','.join(task.metrics)}")
     if pretrained.repeat > 1:
         flags |= Flags.of(f"--task repeated_sentence_prediction --repeat-times {pretrained.repeat}")
     if task.regression:
         flags.set("--regression-target")
-    splits = [split for split in task.valid_splits if (data / "input0" / f"{split}.idx").is_file()]
+    splits = [split for split in task.splits if (data / "input0" / f"{split}.idx").is_file()]
+    valid, tests = ([s for s in splits if s.startswith(kind)] for kind in ("valid", "test"))
+    if args.test and not tests:
+        raise UserError(f"--test: {data} has no test set")
     flags |= Flags.of(f"--num-classes {task.outputs} --init-token {BOS} --separator-token {EOS}")
-    flags |= Flags.of(f"--valid-subset {','.join(splits)}") | pretrained.flags | positions(pretrained)
+    flags |= Flags.of(f"--valid-subset {','.join(valid)}") | pretrained.flags | positions(pretrained)
     point = points_of(task.name, args.recipe)[0].flags
 
     from fairseq.data import data_utils  # takes seconds
 
-    kept = {"test": args.test, "keep_checkpoint": args.keep_checkpoint}
+    evaluated = [*valid, *(tests if args.test else ())]
     training = Training(
         args,
         str(data),
         flags | Flags.read(RECIPES / "recipe.flags") | point | args.user,
         dictionary=dictionary,
-        evaluation=[f"--{name.replace('_', '-')}" for name, given in kept.items() if given],
-        settings=kept,
+        evaluation=["--split", *evaluated, "--remove", "others" if args.keep_checkpoint else "all"],
+        settings={"test": args.test, "keep_checkpoint": args.keep_checkpoint},
         inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
     )
     training.inputs |= {"init_from": [args.init_from]} if args.init_from else {}

@@ -1,17 +1,14 @@
-"""The loss and the metrics of labelled entries only, against scikit-learn, over whole splits."""
+"""The loss of labelled entries only, against scikit-learn."""
 
 import argparse
-import math
 
 import numpy as np
 import pytest
 import torch
-from fairseq.logging import metrics
-from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
+from sklearn.metrics import log_loss
 
 import fs_plugins  # noqa: F401
 from fs_plugins.criterions.molecule_property import MoleculePropertyCriterion, MoleculePropertyCriterionConfig
-from fs_plugins.criterions.property_metrics import summarise
 from fs_plugins.data.property_info import PropertyInfo
 
 PROPERTIES = 5
@@ -52,7 +49,9 @@ def criterion(mean=None, std=None):
         tuple(mean) if regression else (0.0,) * PROPERTIES,
         tuple(std) if regression else (1.0,) * PROPERTIES,
     )
-    return MoleculePropertyCriterion(MoleculePropertyCriterionConfig(), argparse.Namespace(properties=info))
+    head = {"features_only": True, "classification_head_name": "property"}
+    task = argparse.Namespace(properties=info, head=head)
+    return MoleculePropertyCriterion(MoleculePropertyCriterionConfig(), task)
 
 
 def batch(labels, ids):
@@ -62,7 +61,6 @@ def batch(labels, ids):
         "net_input": {"src_tokens": ids},
         "target": torch.tensor(labels, dtype=torch.float32)[ids],
         "ntokens": 7 * len(ids),
-        "split_size": torch.full((len(ids),), len(labels)),
     }
 
 
@@ -99,77 +97,6 @@ def test_regression_is_standardised():
     assert sample_size == known.sum()
     expected = (((labels - mean) / std - outputs)[known] ** 2).sum()
     assert loss.item() == pytest.approx(expected, rel=1e-5)
-
-
-def validated(judge, outputs, labels, batches, workers=1):
-    """What fairseq logs after a validation: each round of batches is summed over workers, as it sums."""
-    model = Outputs(outputs).eval()
-    with metrics.aggregate(new_root=True) as aggregator:
-        for start in range(0, len(batches), workers):
-            logs = [judge(model, batch(labels, ids))[2] for ids in batches[start : start + workers]]
-            if workers > 1:
-                assert judge.logging_outputs_can_be_summed()
-                logs = [{key: sum(torch.as_tensor(log[key]).double() for log in logs) for key in logs[0]}]
-            judge.reduce_metrics(logs)
-        return aggregator.get_smoothed_values()
-
-
-def test_the_auc_is_computed_for_the_split_and_not_for_each_batch(monkeypatch):
-    outputs, labels = table(70, seed=2)
-    judge, model, rows = criterion(), Outputs(outputs).eval(), []
-    monkeypatch.setattr(
-        "fs_plugins.criterions.molecule_property.summarise",
-        lambda scores, targets, regression: rows.append(int((scores != 0).any(1).sum())) or {},
-    )
-    with metrics.aggregate(new_root=True) as split:
-        for ids in (range(30), range(30, 60), range(60, 70)):
-            with metrics.aggregate() as one:  # as fairseq's trainer does
-                judge.reduce_metrics([judge(model, batch(labels, ids))[2]])
-                one.get_smoothed_values()
-        split.get_smoothed_values()
-    assert rows == [70, 70]  # auc and scored_properties
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_auc_is_that_of_the_whole_split(workers):
-    outputs, labels = table(70, seed=2)
-    order = np.random.default_rng(1).permutation(70)
-    batches = np.split(order, [1, 9, 30, 31, 64])
-    logged = validated(criterion(), outputs, labels, batches, workers)
-    aucs = []
-    for i in (FULL, SPARSE, FEW):  # the others have no two classes
-        known = ~np.isnan(labels[:, i])
-        aucs.append(roc_auc_score(labels[known, i], outputs[known, i]))
-    assert logged["auc"] == pytest.approx(np.mean(aucs), abs=1e-6)
-    assert logged["scored_properties"] == 3
-    known = ~np.isnan(labels)
-    bits = log_loss(labels[known], 1 / (1 + np.exp(-outputs[known]))) / math.log(2)
-    assert logged["loss"] == pytest.approx(bits, abs=1e-4)
-    assert logged["labels"] == pytest.approx(known.sum() / 70, abs=1e-2)
-    assert not any(key.startswith("_") for key in logged)
-
-
-def test_rmse_is_in_the_units_of_the_labels():
-    outputs, labels = table(50, seed=3, regression=True)
-    mean, std = np.array([1.0, -2, 0, 5, 100]), np.array([10.0, 0.1, 1, 2, 3])
-    logged = validated(criterion(mean, std), outputs, labels, np.split(np.arange(50), [20, 21]))
-    predicted = outputs * std + mean
-    rmse, mae = [], []
-    for i in (FULL, SPARSE, ONE_CLASS, FEW):
-        known = ~np.isnan(labels[:, i])
-        rmse.append(mean_squared_error(labels[known, i], predicted[known, i]) ** 0.5)
-        mae.append(mean_absolute_error(labels[known, i], predicted[known, i]))
-    assert logged["rmse"] == pytest.approx(np.mean(rmse), rel=1e-5)
-    assert logged["mae"] == pytest.approx(np.mean(mae), rel=1e-5)
-    assert logged["scored_properties"] == 4 and "auc" not in logged
-
-
-def test_nothing_to_score():
-    labels = np.full((6, PROPERTIES), np.nan)
-    labels[:, ONE_CLASS] = 1
-    logged = validated(criterion(), np.zeros((6, PROPERTIES)), labels, [range(6)])
-    assert math.isnan(logged["auc"]) and logged["scored_properties"] == 0
-    assert "auc" not in summarise(np.zeros_like(labels), labels, regression=False)
 
 
 def test_another_task_is_refused():

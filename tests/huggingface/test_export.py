@@ -23,7 +23,7 @@ from tests.models.test_parity import case, flags_of
 
 SYMBOLS = builders.dictionary(WORDS)
 TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
-GLUE = {"_name": "glue_prediction", "classification_head_name": "glue", "regression_target": False}
+GLUE = {"_name": "sentence_prediction", "classification_head_name": "glue", "regression_target": False}
 
 
 def head_scores(checkpoint, name):

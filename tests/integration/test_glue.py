@@ -7,6 +7,7 @@ from pathlib import Path
 import prepare_glue
 import prepare_text
 import pytest
+from lib.command_line import Flags
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score
 
@@ -127,6 +128,28 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
     assert encoder and all((before[name] == after[name]).all() for name in encoder)
     manifest = json.loads((place / "after-mnli/result.json").read_text())["manifest"]
     assert set(manifest["inputs"]) == {"checkpoint", "data", "dict.txt", "init_from"}
+
+
+@pytest.mark.slow
+def test_two_workers_on_the_cpu_score_what_one_does(place, finetune):
+    """Of 31 and 23 rows in batches of 4 a worker gets up to 16 and 12; the one update changes nothing."""
+    finetune("MNLI", "trained", *LEARN[:4], "--max-epoch", "1", "--keep-checkpoint")
+    best = place / "trained/checkpoint_best.pt"
+    flags = Flags.of(json.loads((place / "trained/manifest.json").read_text())["runs"][2:])
+    flags.take("--finetune-from-model")
+    flags |= Flags.of(f"--lr 0 --max-update 1 --batch-size 4 --restore-file {best}")
+    flags |= Flags.of("--reset-optimizer --reset-dataloader --reset-meters --reset-lr-scheduler")
+
+    def scored(save, train):
+        run = train([place / "bin/MNLI-bin", *(flags | Flags.of(f"--save-dir {place / save}")).words()])
+        names = [(split, name) for split in ("valid", "valid1") for name in ("score", "accuracy", "loss")]
+        return [run.stats[split][-1][f"{split}_{name}"] for split, name in names]
+
+    one = scored("alone", lambda words: commands.train(*words))
+    assert scored("both", lambda words: commands.train_on_two(words)[0]) == one
+    metrics = json.loads((place / "trained/result.json").read_text())["metrics"]
+    for split, found in (("valid", one[0]), ("valid1", one[3])):
+        assert 100 * metrics[split]["accuracy"] == pytest.approx(float(found), abs=1e-3)
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fs_plugins.checkpoint import load_checkpoint
-from fs_plugins.criterions.property_metrics import summarise
 from fs_plugins.inference.molecules import MoleculeModel
+from fs_plugins.metrics.properties import summarise
 from tests.integration import commands
 from tests.integration.commands import train
 from tests.makers.prepared import write_properties

@@ -3,7 +3,7 @@
 import json
 import shutil
 
-import predict_squad
+import evaluate
 import pytest
 
 from fs_plugins.data.squad import load_split
@@ -48,7 +48,7 @@ def test_predictions_of_the_best_checkpoint(memorised, squad_data, tmp_path):
     flags = [folder / "checkpoint_best.pt", squad_data, "--output", tmp_path, "--device", "cpu"]
     results = []
     for batch_size in ("1", "5", "64"):
-        assert predict_squad.main([*map(str, flags), "--batch-size", batch_size]) == 0
+        assert evaluate.main([*map(str, flags), "--batch-size", batch_size]) == 0
         names = ("predictions", "nbest_predictions", "null_odds", "best_answers", "result")
         results.append({name: json.loads((tmp_path / f"{name}.json").read_text()) for name in names})
     squad = load_split(squad_data, "valid").squad
@@ -148,11 +148,3 @@ def test_data_and_models_that_do_not_fit(squad_data, tmp_path):
     ):
         with pytest.raises((ValueError, FileNotFoundError), match=says):
             train(*flags)
-
-
-def test_what_prediction_refuses(squad_data, pretrained, refused):
-    for words, error in (
-        ([pretrained], "is a checkpoint of --task masked_lm: fine-tune it"),
-        ([pretrained, "--threshold", "nan"], "--threshold nan: give a number"),
-    ):
-        assert error in refused(predict_squad.main, *words, squad_data, "--output", "out", "--device", "cpu")

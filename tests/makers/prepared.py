@@ -53,8 +53,8 @@ CHECKPOINTS = {
     "mlm-smiles": ("molecules", f"{_MLM} --arch mlm_smiles {_LONG}"),
     "mnli": (  # "exlm", fine-tuned on MNLI
         "glue/MNLI-bin",
-        f"{_EXLM} --ext-state-num 4 --max-positions 516 --task glue --criterion glue_prediction "
-        "--glue-metric accuracy --num-classes 3 --classification-head-name mnli --init-token 0 "
+        f"{_EXLM} --ext-state-num 4 --max-positions 516 --task glue --criterion sentence_prediction "
+        "--metrics accuracy --num-classes 3 --classification-head-name mnli --init-token 0 "
         "--separator-token 2",
     ),
 }

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fs_plugins.data.length_order import LENGTH_GROUP
@@ -31,9 +32,9 @@ def pairs(tmp_path_factory):
 
 def load(folder, split, task_class=GlueTask, config_class=GlueConfig, **settings):
     """The task, and its split."""
+    settings = {"regression_target": False, "num_classes": 2, **settings}
     tokens = {"init_token": WORDS.bos(), "separator_token": WORDS.eos()}
-    config = config_class(data=str(folder), num_classes=2, seed=3, **tokens, **settings)
-    config.regression_target = False
+    config = config_class(data=str(folder), seed=3, **tokens, **settings)
     task = task_class.setup_task(config)
     return task, task.load_dataset(split)
 
@@ -84,7 +85,7 @@ def test_a_fine_tuning_of_repeated_mlm_repeats_the_input(pairs):
     seen = 0
     for batch in batches(task, max_sentences=4):
         net_input = batch["net_input"]
-        assert batch["ntokens"] == net_input["src_lengths"].sum()
+        assert batch["ntokens"] == net_input["src_lengths"].sum() and batch["split"] == "train"
         for row, i in enumerate(batch["id"].tolist()):
             tokens, label = theirs[i]
             assert len(tokens) <= 30  # longer ones are filtered out, by their length before the repetition
@@ -100,3 +101,35 @@ def test_max_tokens_counts_the_copies(pairs):
     task, _ = load(pairs, "train", RepeatedSentencePredictionTask, repeat_times=4)
     for batch in batches(task, max_tokens=400):
         assert batch["net_input"]["src_tokens"].numel() <= 400
+
+
+@pytest.mark.parametrize("settings", [{}, {"no_shuffle": True}])
+def test_scores_of_classes(pairs, settings):
+    task, data = load(pairs, "valid", metrics="matthews,accuracy,f1", **settings)
+    truth = np.array([label[0] for _, label in dict(sorted(rows(data).items())).values()])
+    ids, predicted = np.arange(0, PAIRS, 2), np.random.default_rng(1).integers(0, 2, PAIRS)[::2]
+    scores = task.score("valid", ids, np.eye(2)[predicted])
+    assert list(scores) == ["matthews", "accuracy", "f1"] and task.metric == "matthews"
+    assert scores["accuracy"] == (truth[ids] == predicted).mean() not in (0, 1)
+    assert task.logged(scores) == {"score": 100 * scores["matthews"]}
+
+
+def test_scores_of_numbers(pairs, tmp_path):
+    (tmp_path / "label").mkdir()
+    for name in ("input0", "input1"):
+        (tmp_path / name).symlink_to(pairs / name)
+    (tmp_path / "label" / "valid.label").write_text("".join(f"{i / 7}\n" for i in range(PAIRS)))
+    task, _ = load(tmp_path, "valid", regression_target=True, num_classes=1)
+    assert task.labels("valid", np.array([3, 70])).tolist() == [3 / 7, 10]
+    scores = task.score("valid", np.arange(PAIRS), np.exp(np.arange(PAIRS) / 9)[:, None])
+    assert scores == {"spearman": pytest.approx(1)}  # the default
+    half = task.rows({}, torch.tensor([[1 / 3]]).half())
+    assert half.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("metrics", "regression"), [("accuracy,pearson", False), ("accuracy", True), ("mcc", False)]
+)
+def test_metrics_that_do_not_fit_the_labels(pairs, metrics, regression):
+    with pytest.raises(ValueError, match=f"--metrics {metrics.split(',')[-1]} with"):
+        load(pairs, "valid", metrics=metrics, regression_target=regression)

@@ -48,7 +48,7 @@ def test_a_batch(folder):
     assert batch["net_input"]["src_lengths"].tolist() == [7, 5]
     expected = torch.tensor([[0, 0, NAN], [0, 1, NAN]], dtype=torch.float64)
     torch.testing.assert_close(batch["target"], expected, equal_nan=True)
-    assert batch["id"].tolist() == [2, 0] and batch["split_size"].tolist() == [3, 3]
+    assert batch["id"].tolist() == [2, 0] and batch["split"] == "train"
     assert (batch["nsentences"], batch["ntokens"]) == (2, 12)
     assert sorted(dataset.ordered_indices().tolist()) == [0, 1, 2]
 
@@ -102,3 +102,20 @@ def test_files_that_do_not_fit(folder):
     (folder / "molecules.json").unlink()
     with pytest.raises(FileNotFoundError, match="prepare_moleculenet.py makes such a folder"):
         task(folder)
+
+
+def test_scores_are_those_of_the_rows_given_in_the_units_of_the_labels(tmp_path):
+    rows = [([i], [10.0 + 2 * i, NAN if i % 2 else 5.0 - i]) for i in range(4)]
+    setup = task(write_properties(tmp_path / "data", {"train": rows, "valid": rows}, "regression"))
+    setup.load_dataset("valid")
+    (mean, _), (std, _) = setup.properties.mean, setup.properties.std
+    outputs = torch.tensor([[(11 - mean) / std, 0.0], [(12 - mean) / std, 0.0]])
+    found = setup.rows({}, outputs)
+    torch.testing.assert_close(found[:, 0], torch.tensor([11.0, 12.0], dtype=torch.float64))
+    scores = setup.score(
+        "valid", np.array([0, 1]), found.numpy()
+    )  # labels 10 and 12, 5 and none: 4 predicted
+    assert scores["rmse"] == pytest.approx((0.5**0.5 + 1) / 2) and scores["mae"] == pytest.approx(
+        (0.5 + 1) / 2
+    )
+    assert list(setup.logged(scores)) == list(setup.logged({})) == ["rmse", "mae", "scored_properties"]

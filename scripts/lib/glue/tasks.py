@@ -44,7 +44,7 @@ class Task:
         sentences: the columns of its sentences, one or two.
         label: the column of its label.
         labels: its classes as in the files, in the order of our class numbers; () for a regression.
-        metric: what table 3 reports: ``accuracy``, ``matthews`` or ``spearman``.
+        metrics: of its development set; the first is what table 3 reports.
         rows: of the official files, in the order of ``splits``.
     """
 
@@ -52,7 +52,7 @@ class Task:
     sentences: tuple[str, ...]
     label: str
     labels: tuple[str, ...]
-    metric: str
+    metrics: tuple[str, ...]
     rows: tuple[int, ...]
 
     @property
@@ -64,6 +64,10 @@ class Task:
     def official(self) -> dict[str, int]:
         """Our names of the splits -> rows of the official files."""
         return dict(zip(self.splits, self.rows, strict=True))
+
+    @property
+    def metric(self) -> str:
+        return self.metrics[0]
 
     @property
     def regression(self) -> bool:
@@ -99,19 +103,20 @@ _PAIR, _STRINGS = ("sentence1", "sentence2"), ("#1 String", "#2 String")
 _QUESTIONS, _ANSWER = ("question1", "question2"), ("question", "sentence")
 _BINARY, _ENTAILMENT = ("0", "1"), ("entailment", "not_entailment")
 _THREE = ("contradiction", "neutral", "entailment")
+_ACCURACY, _WITH_F1 = ("accuracy",), ("accuracy", "f1")
 _MNLI_ROWS = (392_702, 9_815, 9_832, 9_796, 9_847)
 
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        Task("MNLI", _PAIR, "gold_label", _THREE, "accuracy", _MNLI_ROWS),
-        Task("QQP", _QUESTIONS, "is_duplicate", _BINARY, "accuracy", (363_846, 40_430, 390_965)),
-        Task("QNLI", _ANSWER, "label", _ENTAILMENT, "accuracy", (104_743, 5_463, 5_463)),
-        Task("SST-2", ("sentence",), "label", _BINARY, "accuracy", (67_349, 872, 1_821)),
-        Task("CoLA", ("sentence",), "label", _BINARY, "matthews", (8_551, 1_043, 1_063)),
-        Task("RTE", _PAIR, "label", _ENTAILMENT, "accuracy", (2_490, 277, 3_000)),
-        Task("MRPC", _STRINGS, "Quality", _BINARY, "accuracy", (3_668, 408, 1_725)),
-        Task("STS-B", _PAIR, "score", (), "spearman", (5_749, 1_500, 1_379)),
+        Task("MNLI", _PAIR, "gold_label", _THREE, _ACCURACY, _MNLI_ROWS),
+        Task("QQP", _QUESTIONS, "is_duplicate", _BINARY, _WITH_F1, (363_846, 40_430, 390_965)),
+        Task("QNLI", _ANSWER, "label", _ENTAILMENT, _ACCURACY, (104_743, 5_463, 5_463)),
+        Task("SST-2", ("sentence",), "label", _BINARY, _ACCURACY, (67_349, 872, 1_821)),
+        Task("CoLA", ("sentence",), "label", _BINARY, ("matthews", "accuracy"), (8_551, 1_043, 1_063)),
+        Task("RTE", _PAIR, "label", _ENTAILMENT, _ACCURACY, (2_490, 277, 3_000)),
+        Task("MRPC", _STRINGS, "Quality", _BINARY, _WITH_F1, (3_668, 408, 1_725)),
+        Task("STS-B", _PAIR, "score", (), ("spearman", "pearson"), (5_749, 1_500, 1_379)),
     )
 }
 

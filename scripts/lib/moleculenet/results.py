@@ -1,29 +1,18 @@
-"""Predictions of the best epoch of a fine-tuning on molecules, or of a baseline, and their metrics.
-
-    python -m lib.moleculenet.evaluate SAVE DATA [--device cpu]
-
-writes
-
-    SAVE/SPLIT.predictions.csv  line, SMILES, and for each property the prediction, a probability or a value,
-                                and the label; SPLIT is valid or test
-    SAVE/result.json            written last
-"""
+"""What is written of predictions on molecules, by a fine-tuned model or a baseline."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from lib.command_line import argument_parser, script
 from lib.files import atomic, write_result
 
-from fs_plugins.criterions.property_metrics import by_property, summarise
 from fs_plugins.data.property_info import PropertyInfo, read_folder
+from fs_plugins.metrics.properties import by_property, summarise
 
 SPLITS = ("valid", "test")
 
@@ -64,14 +53,17 @@ def write_results(
     data: Path,
     model: str,
     outputs: dict[str, np.ndarray],
+    run: Path | None = None,
     *,
     logits: bool = False,
     **more: dict,
-) -> None:
-    """Writes both kinds of files, and shows the metrics.
+) -> str:
+    """Writes SAVE/SPLIT.predictions.csv (line, SMILES, and for each property the prediction, a probability or
+    a value, and the label) and, last, SAVE/result.json; returns the metrics in words.
 
     Args:
         model: its name.
+        run: the folder of its training (default: SAVE).
         outputs: [N, properties] of each split: values, or probabilities of class 1.
         logits: whether they are logits, of which probabilities are written. Metrics are those of logits:
             probabilities of sure predictions round to the same 1.0.
@@ -94,33 +86,5 @@ def write_results(
         write_predictions(save / f"{name}.predictions.csv", split, shown, info.names)
     metric, names = ("rmse", ("rmse", "mae")) if info.regression else ("auc", ("auc",))
     about = {"model": model, "kind": info.kind, "split": folder["split"]}
-    write_result(save, folder["dataset"], metric, metrics, **about)
-    print(", ".join(f"{split} {one} {metrics[split].get(one)}" for split in outputs for one in names))
-
-
-@script
-def main() -> None:
-    from fairseq.data import data_utils
-    from lib.predictions import head_outputs, load_finetuned
-
-    from fs_plugins.checkpoint import name_of
-
-    parser = argument_parser(__doc__)
-    add = parser.add_argument
-    add("save", type=Path)
-    add("data", type=Path)
-    add("--device", help="cpu, cuda, ... (default: a GPU where there is one)")
-    args = parser.parse_args()
-    model, cfg, task = load_finetuned(args.save / "checkpoint_best.pt", args.data, args.device)
-    info, outputs, truncated = task.properties, {}, {}
-    for split in SPLITS:
-        found = head_outputs(model, cfg, task, split)
-        outputs[split] = found * info.std + info.mean if info.regression else found
-        tokens = data_utils.load_indexed_dataset(str(args.data / split), task.dictionary)
-        truncated[split] = int((tokens.sizes + 1 > task.positions).sum())  # with <s>
-    logits = not info.regression
-    write_results(args.save, args.data, name_of(cfg.model), outputs, logits=logits, truncated=truncated)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    write_result(save, folder["dataset"], metric, metrics, run, **about)
+    return ", ".join(f"{split} {one} {metrics[split].get(one)}" for split in outputs for one in names)

@@ -1,7 +1,7 @@
 """Which rows were evaluated."""
 
 import numpy as np
-from lib.moleculenet.evaluate import Split
+from lib.moleculenet.results import Split
 
 
 def test_rows_differ_by_line_and_label():

@@ -1,0 +1,1 @@
+"""Predictions and labels of a whole split -> numbers; NumPy in, floats out."""

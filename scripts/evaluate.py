@@ -1,0 +1,220 @@
+#!/usr/bin/env python
+"""Predictions of a fine-tuned model, and their scores.
+
+    python scripts/evaluate.py runs/squad/checkpoint_best.pt squad-bin --output answers --threshold -1.5
+    python scripts/evaluate.py runs/bbbp/checkpoint_best.pt data-bin/bbbp --output bbbp --split valid test
+
+writes, last, OUTPUT/result.json, and before
+
+    GLUE       predictions/SPLIT.tsv; of a split without labels submission/TASK.tsv, for gluebenchmark.com
+    SQuAD      predictions.json (question id -> answer, "" for none), nbest_predictions.json, null_odds.json,
+               best_answers.json (the best answer even if none is given)
+    molecules  SPLIT.predictions.csv: line, SMILES, and for each property the prediction, a probability or a
+               value, and the label
+
+Windows, lengths and metrics are those of the training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from fairseq import tasks
+from fairseq.data import data_utils
+from lib.command_line import UserError, argument_parser, positive, script
+from lib.files import atomic, write_json, write_lines, write_result
+from lib.glue.tasks import MNLI_SUBMISSION, SCORES
+from lib.moleculenet.results import write_results
+from omegaconf import OmegaConf
+
+import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
+from fs_plugins.checkpoint import choose_device, name_of, read_state
+from fs_plugins.tasks.glue import GlueTask
+from fs_plugins.tasks.molecule_property import MoleculePropertyTask
+from fs_plugins.tasks.scored import ScoredTask, predict
+from fs_plugins.tasks.squad2 import Squad2Task
+from fs_plugins.tasks.squad_answers import AnswerTable
+
+Outputs = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N, ...]
+
+
+def load_finetuned(path: Path, device: str | None, **settings):
+    """The model of a fine-tuning, in full precision, and its task.
+
+    Only a task that scores is built, with the settings that it knows, and no criterion: a file can name any.
+
+    Args:
+        settings: of the task, instead of the checkpoint's.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        UserError, ValueError: if it is no checkpoint of a fine-tuning, or does not fit the data.
+    """
+    state, cfg = read_state(path)
+    name = name_of(cfg.task)
+    if not issubclass(tasks.TASK_REGISTRY.get(name, object), ScoredTask):
+        raise UserError(
+            f"{path} is a checkpoint of --task {name}, which is none to evaluate: fine-tune it with "
+            "scripts/finetune_*.sh"
+        )
+    known = [field.name for field in dataclasses.fields(tasks.TASK_DATACLASS_REGISTRY[name])]
+    if unknown := settings.keys() - set(known):
+        raise UserError(f"{path} is of --task {name}, which has no --{unknown.pop().replace('_', '-')}")
+    saved = {field: getattr(cfg.task, field) for field in known if hasattr(cfg.task, field)}
+    task = tasks.setup_task(OmegaConf.create({**saved, **settings, "_name": name}), from_checkpoint=True)
+    try:
+        model = task.build_model(cfg.model, from_checkpoint=True)
+        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    except RuntimeError as error:
+        raise UserError(f"{path} does not fit {task.cfg.data}: {error}") from error
+    return model.to(choose_device(device)).float().eval(), task, name_of(cfg.model)
+
+
+def glue(args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str) -> str:
+    """Writes files and result of a task of GLUE; returns the scores in words, a line a split."""
+    name = args.data.resolve().name.removesuffix("-bin")
+    classes = [] if task.cfg.regression_target else task.label_dictionary.symbols[task.dictionary.nspecial :]
+    scores, rows = {}, {}
+    for split, (ids, found) in outputs.items():
+        table = pd.DataFrame({"index": ids})
+        table["prediction"] = [classes[i] for i in found.argmax(1)] if classes else found[:, 0]
+        if task.targets[split] is None:
+            table["index"] = (args.data / f"{split}.index").read_text().split()
+            submit(args.output, name, split, table)
+        else:
+            labels = task.labels(split, ids)
+            table["label"] = [classes[int(i)] for i in labels] if classes else labels
+            scores[split], rows[split] = task.score(split, ids, found), len(ids)
+        table = table.assign(**{f"output{i}": column for i, column in enumerate(found.T)})
+        (args.output / "predictions").mkdir(exist_ok=True)
+        with atomic(args.output / "predictions" / f"{split}.tsv") as file:
+            table.to_csv(file, sep="\t", index=False, quoting=csv.QUOTE_NONE)
+    lengths, limit = (
+        {split: row_lengths(args.data, split) for split in ("train", *outputs)},
+        task.max_positions(),
+    )
+    cut = {split: [int((found > limit).sum()), limit] for split, found in lengths.items()}
+    rows["train"] = len(lengths["train"])
+    write_result(args.output, name, task.metric, scores, args.checkpoint.parent, rows=rows, cut=cut)
+    return "\n".join(
+        f"{name} {split} ({rows[split]:,} rows"
+        + (f", {cut[split][0]:,} of them cut to {limit} tokens" if cut[split][0] else "")
+        + "): "
+        + ", ".join(f"{metric} {100 * value:.2f}" for metric, value in values.items())
+        for split, values in scores.items()
+    )
+
+
+def submit(output: Path, name: str, split: str, table: pd.DataFrame) -> None:
+    """Writes a file for gluebenchmark.com; scores are within their range."""
+    predicted = table["prediction"]
+    if predicted.dtype.kind == "f":
+        predicted = predicted.clip(*SCORES).map("{:.3f}".format)
+    lines = [f"{index}\t{value}" for index, value in zip(table["index"], predicted, strict=True)]
+    (output / "submission").mkdir(exist_ok=True)
+    file = MNLI_SUBMISSION.get(split) if name == "MNLI" else name
+    write_lines(output / "submission" / f"{file}.tsv", ["index\tprediction", *lines])
+
+
+def row_lengths(data: Path, split: str) -> np.ndarray:
+    """[rows] tokens of each row of a split of TASK-bin, with <s> and the </s> between two sentences."""
+    parts = sorted(data.glob("input[01]"))
+    datasets = [data_utils.load_indexed_dataset(str(part / split), None) for part in parts]
+    return sum(dataset.sizes for dataset in datasets) + len(parts)
+
+
+def squad(args: argparse.Namespace, task: Squad2Task, outputs: Outputs, model: str) -> str:
+    """As :func:`glue`, of SQuAD."""
+    [(split, (ids, rows))], threshold = outputs.items(), task.cfg.null_threshold
+    table = AnswerTable(task.dataset(split), ids, rows)
+    scores = table.evaluate(threshold)
+    for name, content in table.files(threshold).items():
+        write_json(args.output / f"{name}.json", content)
+    about = {"split": split, "threshold": threshold, "windows": len(ids)}
+    write_result(args.output, "squad2", task.metric, {split: scores}, args.checkpoint.parent, **about)
+    return (
+        f"{args.checkpoint}, {split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
+        f"{threshold:g}; F1 {scores['best_f1']:.2f} at {scores['best_f1_thresh']:.3f}, the best on these "
+        f"{scores['total']:,} questions"
+    )
+
+
+def molecules(args: argparse.Namespace, task: MoleculePropertyTask, outputs: Outputs, model: str) -> str:
+    """As :func:`glue`, of molecules."""
+    truncated = {}
+    for split in outputs:
+        tokens = data_utils.load_indexed_dataset(str(args.data / split), task.dictionary)
+        truncated[split] = int((tokens.sizes + 1 > task.positions).sum())  # with <s>
+    rows = {split: rows for split, (_, rows) in outputs.items()}
+    logits = not task.properties.regression
+    return write_results(
+        args.output, args.data, model, rows, args.checkpoint.parent, logits=logits, truncated=truncated
+    )
+
+
+def others(args: argparse.Namespace, task: ScoredTask, outputs: Outputs, model: str) -> str:
+    """As :func:`glue`, of a task that has no files of its own: SPLIT.tsv has the outputs of each row."""
+    scores = {}
+    for split, (ids, rows) in outputs.items():
+        table = pd.DataFrame(rows.reshape(len(ids), -1), index=pd.Index(ids, name="index"))
+        with atomic(args.output / f"{split}.tsv") as file:
+            table.to_csv(file, sep="\t")
+        scores[split] = task.score(split, ids, rows)
+    write_result(args.output, name_of(task.cfg), task.metric, scores, args.checkpoint.parent)
+    return ", ".join(
+        f"{split} {name} {value}" for split, found in scores.items() for name, value in found.items()
+    )
+
+
+@script
+def main(argv: list[str] | None = None) -> None:
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("checkpoint", type=Path, help="of scripts/finetune_*.sh")
+    add("data", type=Path, help="what it was fine-tuned on; of GLUE TASK-bin")
+    add("--output", type=Path, required=True, help="folder to write into")
+    add("--split", nargs="+", default=["valid"], metavar="NAME", help="default: valid")
+    add(
+        "--threshold", type=float, metavar="X", help="SQuAD: no answer above these null odds (the training's)"
+    )
+    add(
+        "--n-best",
+        type=positive,
+        default=20,
+        metavar="N",
+        help="SQuAD: answers in nbest_predictions.json (20)",
+    )
+    add("--batch-size", type=positive, default=64, metavar="N", help="rows at a time (default: 64)")
+    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    remove = "in the end, delete these checkpoints of CHECKPOINT's folder: all, or all but CHECKPOINT"
+    add("--remove", choices=("all", "others"), help=remove)
+    args = parser.parse_args(argv)
+    settings = {"data": str(args.data)}
+    if args.threshold is not None:
+        if math.isnan(args.threshold):
+            raise UserError("--threshold nan: give a number")
+        settings["null_threshold"] = args.threshold
+    model, task, arch = load_finetuned(args.checkpoint, args.device, **settings)
+    kinds = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
+    if isinstance(task, Squad2Task):
+        task.n_best = args.n_best
+        if len(args.split) > 1:
+            raise UserError(f"--split {' '.join(args.split)}: give one of SQuAD's")
+    outputs = {split: predict(task, model, split, args.batch_size) for split in args.split}
+    args.output.mkdir(parents=True, exist_ok=True)
+    write = next(function for kind, function in kinds.items() if isinstance(task, kind))
+    print(write(args, task, outputs, arch))
+    for path in args.checkpoint.parent.glob("checkpoint*.pt") if args.remove else []:
+        if args.remove == "all" or path.name != args.checkpoint.name:  # last: nothing is lost before
+            path.unlink()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

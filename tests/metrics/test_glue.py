@@ -1,0 +1,37 @@
+"""Metrics of GLUE by hand, and where they are not defined."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fs_plugins.metrics.glue import score
+
+CLASSES = ([1, 0, 0, 1, 1], [1, 1, 0, 0, 1])  # predictions, labels: 2 of 3 positive predictions are right
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    # Matthews: (TP TN - FP FN) / sqrt((TP + FP)(TP + FN)(TN + FP)(TN + FN)) = (2 - 1) / 6
+    [("accuracy", 3 / 5), ("f1", 2 / 3), ("matthews", 1 / 6)],
+)
+def test_classes_by_hand(metric, expected):
+    assert score(metric, *CLASSES) == pytest.approx(expected, abs=1e-12)
+
+
+def test_correlations_by_hand():
+    predictions, labels = [1.0, 2.0, 4.0, 8.0], [1.0, 3.0, 2.0, 9.0]
+    assert score("spearman", predictions, labels) == pytest.approx(1 - 6 * 2 / (4 * 15), abs=1e-12)
+    assert score("pearson", predictions, labels) == pytest.approx(np.corrcoef(predictions, labels)[0, 1])
+
+
+def test_what_is_not_defined_is_zero():
+    assert score("spearman", [2.5, 2.5, 2.5], [1, 2, 3]) == 0.0
+    assert score("pearson", [2.5], [1]) == 0.0
+    assert score("matthews", [1, 1, 1], [0, 1, 1]) == 0.0
+
+
+@pytest.mark.parametrize("predictions", [[1, 2], []])
+def test_sets_of_different_sizes_are_refused(predictions):
+    with pytest.raises(ValueError, match=re.escape(str(np.shape(predictions)))):
+        score("accuracy", predictions, [1][: len(predictions)])

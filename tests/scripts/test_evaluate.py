@@ -1,0 +1,144 @@
+"""What is evaluated, and what a checkpoint cannot make it do."""
+
+import csv
+import json
+
+import evaluate
+import numpy as np
+import pytest
+from fairseq.tasks import register_task
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+from sklearn.metrics import accuracy_score
+
+from fs_plugins.tasks.scored import NamedSplit, ScoredTask
+from tests import builders
+
+WORDS = builders.dictionary(builders.WORDS)
+CLASSES = ["no", "maybe", "yes"]
+GLUE = {"_name": "glue", "num_classes": 3, "init_token": 0, "separator_token": 2, "max_positions": 12}
+GLUE |= {"shorten_method": "truncate", "classification_head_name": "h", "regression_target": False}
+
+
+@register_task("of_ones_own", dataclass=SentencePredictionConfig)
+class OfOnesOwn(ScoredTask, SentencePredictionTask):
+    """A new task."""
+
+    head, metric = {"features_only": True, "classification_head_name": "h"}, "surest"
+
+    def load_dataset(self, split, **kwargs):
+        self.datasets[split] = NamedSplit(super().load_dataset(split, **kwargs), split)
+        return self.datasets[split]
+
+    def rows(self, sample, outputs):
+        return outputs.double().softmax(1)
+
+    def score(self, split, ids, rows):
+        return {"surest": rows.max(), "rows": len(ids)}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Three classes, in the files of a GLUE task that is none of GLUE's."""
+    folder, rng = tmp_path_factory.mktemp("glue") / "mine-bin", np.random.default_rng(1)
+    for split, count in (("train", 9), ("valid", 8), ("other", 5)):
+        sentences = builders.rows(WORDS, rng.integers(5, 20, count), rng)
+        builders.write_split(folder / "input0", split, sentences, WORDS)
+        labels = [[4 + i % 3, 2] for i in range(count)]
+        builders.write_split(folder / "label", split, labels, builders.dictionary(CLASSES))
+    return folder
+
+
+@pytest.fixture
+def checkpoint(save_checkpoint):
+    """checkpoint(settings of the task, criterion) -> its file."""
+
+    def make(task=GLUE, criterion="glue_prediction"):  # which is no criterion any more
+        return save_checkpoint("mlm_tiny", criterion, task, heads=[("classification", "h", 3)])
+
+    return make
+
+
+def evaluated(*words) -> dict:
+    """result.json"""
+    assert evaluate.main([*map(str, words), "--device", "cpu", "--batch-size", "3"]) == 0
+    return json.loads((words[words.index("--output") + 1] / "result.json").read_text())
+
+
+def test_classes_of_several_splits_and_rows_that_were_cut(checkpoint, data, tmp_path, capsys):
+    result = evaluated(checkpoint(), data, "--output", tmp_path, "--split", "valid", "other")
+    lengths = evaluate.row_lengths(data, "valid")
+    cut = int((lengths > 12).sum())
+    assert 0 < cut < len(lengths) == 8 and result["cut"]["valid"] == [cut, 12]
+    assert f"mine valid (8 rows, {cut} of them cut to 12 tokens): accuracy" in capsys.readouterr().out
+    for split, count in (("valid", 8), ("other", 5)):
+        with (tmp_path / "predictions" / f"{split}.tsv").open() as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+        truth, predicted = ([row[name] for row in rows] for name in ("label", "prediction"))
+        assert truth == [CLASSES[i % 3] for i in range(count)]
+        outputs = [[float(row[f"output{i}"]) for i in range(3)] for row in rows]
+        assert predicted == [CLASSES[i] for i in np.argmax(outputs, 1)]
+        assert result["metrics"][split] == {"accuracy": accuracy_score(truth, predicted)}
+    assert result["rows"] == {"valid": 8, "other": 5, "train": 9} and result["metric"] == "accuracy"
+
+
+def test_a_task_of_ones_own(checkpoint, data, tmp_path):
+    result = evaluated(checkpoint({**GLUE, "_name": "of_ones_own"}), data, "--output", tmp_path)
+    outputs = np.loadtxt(tmp_path / "valid.tsv", skiprows=1)
+    assert outputs[:, 0].tolist() == list(range(8)) and outputs[:, 1:].sum(1) == pytest.approx(1)
+    assert result["metrics"] == {"valid": {"surest": outputs[:, 1:].max(), "rows": 8}}
+
+
+def test_lengths_of_rows(tmp_path):
+    first, second = [[5, 6, 7, 2], [5, 2]], [[6, 2], [5, 6, 7, 2]]
+    builders.write_split(tmp_path / "input0", "train", first, WORDS)
+    assert evaluate.row_lengths(tmp_path, "train").tolist() == [1 + 4, 1 + 2]  # <s> A </s>
+    builders.write_split(tmp_path / "input1", "train", second, WORDS)
+    expected = [1 + 4 + 1 + 2, 1 + 2 + 1 + 4]  # <s> A </s> </s> B </s>
+    assert evaluate.row_lengths(tmp_path, "train").tolist() == expected
+
+
+def test_checkpoints_are_removed_last(checkpoint, data, tmp_path):
+    model = checkpoint().rename(tmp_path / "checkpoint_best.pt")
+    (tmp_path / "checkpoint_last.pt").write_bytes(b"")
+    words = [model, data, "--output", tmp_path]
+    evaluated(*words, "--remove", "others")
+    assert [path.name for path in tmp_path.glob("*.pt")] == ["checkpoint_best.pt"]
+    evaluated(*words, "--remove", "all")
+    assert not list(tmp_path.glob("*.pt")) and (tmp_path / "result.json").exists()
+
+
+CODE = "__import__('pathlib').Path('RUN').touch()"  # as fairseq evaluates the settings of some criteria
+
+
+def test_no_criterion_is_built(checkpoint, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for criterion in ({"_name": "ctc", "wer_args": CODE}, {"_name": "model", "can_sum": CODE}, {}):
+        evaluated(checkpoint(criterion=criterion), data, "--output", tmp_path / "out")
+    assert not (tmp_path / "RUN").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["masked_lm", "speech_to_text", "translation", "sentence_prediction", "ScoredTask"]
+)
+def test_no_other_task_is_built(checkpoint, data, tmp_path, refused, monkeypatch, name):
+    monkeypatch.setattr("fairseq.tasks.setup_task", None)
+    path = checkpoint({**GLUE, "_name": name})
+    assert f"--task {name}" in refused(evaluate.main, path, data, "--output", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_second_name_of_the_task_is_not_read(checkpoint, data, tmp_path):
+    """fairseq takes ``task`` for the name before ``_name``."""
+    evaluated(checkpoint({**GLUE, "task": "translation"}), data, "--output", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--threshold", "nan"], "--threshold nan"),
+        (["--threshold", "1"], "--null-threshold"),
+        (["--split", "test"], "'test'"),
+    ],
+)
+def test_options_that_do_not_fit(checkpoint, data, tmp_path, refused, words, said):
+    assert said in refused(evaluate.main, checkpoint(), data, "--output", tmp_path / "out", *words)

@@ -1,0 +1,105 @@
+"""Scores of whole splits, whatever their batches; of several workers see tests/integration."""
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import FairseqDataset
+from fairseq.logging import metrics
+
+from fs_plugins.tasks.scored import NamedSplit, ScoredTask, predict
+
+
+class Rows(FairseqDataset):
+    """Ids, each its own input."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __getitem__(self, index):
+        return index
+
+    def __len__(self):
+        return self.count
+
+    def collater(self, samples):
+        ids = torch.tensor(samples)
+        return {"id": ids, "net_input": {"x": ids}} if len(ids) else {}
+
+    def ordered_indices(self):
+        return np.arange(self.count)[::-1]
+
+
+class Sums(ScoredTask):
+    """The score of a split is the sum of its outputs, and is only asked for once."""
+
+    head, metric = {"factor": 3}, "sum"
+
+    def __init__(self, **sizes):
+        super().__init__(None)
+        self.sizes, self.scored = sizes, []
+
+    def load_dataset(self, split, **kwargs):
+        self.datasets[split] = NamedSplit(Rows(self.sizes[split]), split)
+        return self.datasets[split]
+
+    def score(self, split, ids, rows):
+        assert (rows[:, 0] == 3.0 * ids).all() and rows.dtype == np.float64
+        self.scored.append(split)
+        return {"sum": rows.sum()}
+
+
+class Model(torch.nn.Linear):
+    """[B, 1]: the inputs, times a factor; NaN of that row which is broken."""
+
+    broken = -1
+
+    def forward(self, x, factor):
+        return torch.where(x == self.broken, torch.nan, factor * x.float())[:, None], {}
+
+
+def criterion(model, sample):
+    model(**sample["net_input"], factor=3)
+    return torch.zeros(()), len(sample["id"]), {"loss": 0}
+
+
+def validated(task, model, split, batches) -> dict:
+    """What is logged by the contexts of fairseq's trainer."""
+    data = task.load_dataset(split)
+    with metrics.aggregate(new_root=True) as of_split:
+        for ids in batches:
+            with metrics.aggregate("valid"):
+                task.valid_step(data.collater([data[i] for i in ids]), model, criterion)
+                with metrics.aggregate() as of_batch:
+                    metrics.log_scalar("loss", 0)
+                    of_batch.get_smoothed_values()
+        return dict(of_split.get_smoothed_values())
+
+
+@pytest.fixture
+def model():
+    return Model(1, 1).eval()
+
+
+@pytest.mark.parametrize(
+    "batches", [[range(7)], [[i] for i in range(7)], [[5, 0], [6, 1, 3], [2, 4], [5, 0]]]
+)
+def test_a_split_is_scored_once_whatever_its_batches(model, batches):
+    """The first batch of the last case comes twice, as to a worker that has run out of them."""
+    task = Sums(valid=7, valid1=3)
+    assert validated(task, model, "valid", batches)["sum"] == 3 * 21
+    assert validated(task, model, "valid1", [range(3)])["sum"] == 3 * 3
+    assert task.scored == ["valid", "valid1"] and not model._forward_hooks
+
+
+@pytest.mark.parametrize("size", [1, 4, 64])
+def test_predictions_of_a_split(model, size):
+    ids, rows = predict(Sums(test=9), model, "test", size)
+    assert ids.tolist() == list(range(9)) and rows.tolist() == [[3.0 * i] for i in range(9)]
+
+
+def test_outputs_that_are_not_finite_are_refused(model):
+    model.broken = 2
+    with pytest.raises(ValueError, match="1 of 9 rows of test"):
+        predict(Sums(test=9), model, "test", 4)
+    with pytest.raises(ValueError, match="1 of 9 rows of valid"):
+        validated(Sums(valid=9), model, "valid", [range(5), range(5, 9)])
