@@ -14,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 
-from lib.command_line import argument_parser, script
+from lib.command_line import argument_parser, script, visible
 
 PAGE = "index.html"
 
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)
     filling = explorer.fill(args.text, top=args.top, samples=args.samples, seed=args.seed)
-    print(describe(filling))
+    print(visible(describe(filling)))
     pictures = {
         "transitions.png": transition_heatmap(filling),
         "transitions_one_word.png": transition_heatmap(filling, words=1),

@@ -29,7 +29,7 @@ import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.molecules import header_of, records_in
 from lib.corpora.tables import TableFormat, add_table_arguments
-from lib.files import atomic
+from lib.files import atomic, tsv_line
 from lib.preparing import check_absent
 
 
@@ -84,7 +84,7 @@ def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counte
             vector = np.full(shape[1], np.nan) if vector is None else vector
             file.write(np.asarray(vector, "<f4").tobytes())
             if record.fault or remark:
-                remarks.write(f"{row}\t{' '.join(text.split())}\t{' '.join(remark.split())}\n")
+                remarks.write(tsv_line(row, text, remark) + "\n")
     return counts
 
 

@@ -25,7 +25,7 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,7 @@ import rdkit
 from lib.command_line import UserError, argument_parser, script
 from lib.corpora.lmdb_reader import lmdb_file
 from lib.corpora.tables import TableFormat, add_table_arguments
-from lib.files import sha256, write_json, write_lines
+from lib.files import sha256, tsv_line, write_json, write_lines
 from lib.moleculenet.reading import KNOWN, OTHER, KnownSet, Molecule, read_lmdbs, read_table
 from lib.preparing import new_folder, write_dataset
 
@@ -208,22 +208,18 @@ def write_folder(
         sentences = [[*map(dictionary.index, one.tokens), dictionary.eos()] for one in found]
         write_dataset(folder / split, sentences, len(dictionary) + 1)
         np.save(folder / f"{split}.labels.npy", labels[split])
-        _write_tsv(folder / f"{split}.tsv", ("line", "smiles"), ((one.line, one.written) for one in found))
+        rows = [("line", "smiles"), *((one.line, one.written) for one in found)]
+        write_lines(folder / f"{split}.tsv", (tsv_line(*row) for row in rows))
         sizes[split] = {"molecules": len(found), "longest": 1 + max(map(len, sentences))}
     report = (
         (one.line, one.split, "skipped" if one.fault else "kept", reason, one.smiles)
         for one in sorted(molecules, key=lambda one: one.line)
         for reason in ([one.fault] if one.fault else one.remarks)
     )
-    _write_tsv(folder / "report.tsv", ("line", "split", "status", "reason", "smiles"), report)
+    header = ("line", "split", "status", "reason", "smiles")
+    write_lines(folder / "report.tsv", (tsv_line(*row) for row in (header, *report)))
     dictionary.save(str(folder / "dict.txt"))
     return sizes
-
-
-def _write_tsv(path: Path, header: Sequence[str], rows: Iterable[Sequence]) -> None:
-    """Tabs and line breaks within cells become spaces, and what is not UTF-8 its code."""
-    lines = ("\t".join(" ".join(str(cell).split()) for cell in row) for row in (header, *rows))
-    write_lines(path, (line.encode(errors="backslashreplace").decode() for line in lines))
 
 
 @script

@@ -3,9 +3,10 @@
     python scripts/prepare_squad.py squad-bin --data data-bin/text \\
         --train train-v2.0.json --valid dev-v2.0.json
 
-Writes squad-bin/{train,valid}.{npz,json} and the dictionary. Text is tokenised once, here, with the offsets
-of every token; windows are made when the task loads, as their size depends on the model.
-See docs/finetune.md.
+Reads SQuAD's JSON, version 1.1 or 2.0, plain or .gz, and the Parquet of the Hugging Face hub
+(rajpurkar/squad_v2: its files, or their folder). Writes squad-bin/{train,valid}.npz and the dictionary. Text
+is tokenised once, here, with the offsets of every token; windows are made when the task loads, as their size
+depends on the model. See docs/finetune.md.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from pathlib import Path
 from lib.command_line import UserError, argument_parser, script
 from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of
 from lib.files import atomic
+from lib.preparing import check_absent
+from lib.squad import read_squad
 
-from fs_plugins.data.squad import Squad, TokenizedSquad, read_squad, save_split
+from fs_plugins.data.squad import Squad, TokenizedSquad, save_split
 from fs_plugins.data.vocabulary import Vocabulary
 
 
@@ -48,8 +51,10 @@ def main(argv: list[str] | None = None) -> None:
     add("output", type=Path, help="folder to write into")
     add_encoder_arguments(parser)
     for split in ("train", "valid"):
-        add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON, plain or .gz")
-    add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help="another split")
+        add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON, Parquet, or a folder of it")
+    other = "another split; its questions may lack answers, to be predicted only"
+    add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help=other)
+    add("--overwrite", action="store_true", help="replace existing splits")
     args = parser.parse_args(argv)
     splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
     for name, *files in args.split:
@@ -58,8 +63,10 @@ def main(argv: list[str] | None = None) -> None:
         splits[name] = list(map(Path, files))
     if not splits:
         raise UserError("give --train, --valid or --split, and SQuAD files")
+    for name in splits:
+        check_absent(args.output / f"{name}.npz", args.overwrite)
     encoder = encoder_of(args)
-    read = {name: read_squad(files) for name, files in splits.items()}
+    read = {name: read_squad(files, name) for name, files in splits.items()}
     args.output.mkdir(parents=True, exist_ok=True)
     source, target = encoder.dictionary_path, args.output / "dict.txt"
     if target.exists() and target.read_bytes() != source.read_bytes():  # other splits depend on it
@@ -70,9 +77,10 @@ def main(argv: list[str] | None = None) -> None:
         "dictionary": Vocabulary.read(target).identity,
         "bpe": [str(path) for path in encoder.bpe.files],
     }
-    for name, squad in read.items():
+    for name, (squad, unlabelled) in read.items():
         split = tokenise(squad, encoder, settings)
-        save_split(split, args.output, name)
+        with atomic(args.output / f"{name}.npz", "wb") as file:
+            save_split(split, file)
         unanswerable = sum(not question.answers for question in squad.questions)
         print(
             f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
@@ -84,6 +92,10 @@ def main(argv: list[str] | None = None) -> None:
         ):
             if ids:
                 print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
+        if unlabelled:
+            print(
+                f"  {name}: {len(unlabelled):,} questions have no answers; scores take them as unanswerable"
+            )
     if encoder.unknown:
         print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")
 

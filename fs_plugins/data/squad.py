@@ -1,20 +1,16 @@
-"""SQuAD 2.0 (Rajpurkar et al., 2018): its JSON, checked while it is read, and the tokenised splits of it."""
+"""Tokenised splits of SQuAD 2.0 (Rajpurkar et al., 2018)."""
 
-import gzip
 import json
-import logging
 import os
 import zipfile
 import zlib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from fs_plugins.data.vocabulary import Vocabulary
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,94 +48,6 @@ class Squad:
     moved: list[str] = field(default_factory=list)
 
 
-def read_squad(paths: Sequence[str | os.PathLike]) -> Squad:
-    """Reads SQuAD JSON, plain or ``.gz``, version 1.1 or 2.0.
-
-    An answer that is not where its ``answer_start`` says is taken at its nearest occurrence in the context.
-    One that is not in the context at all keeps its text, for evaluation, and has no place. Both are counted,
-    and named in the log by the question's id.
-
-    Args:
-        paths: files; their questions follow each other.
-
-    Raises:
-        FileNotFoundError: if a file is not there.
-        ValueError: for a file that is no SQuAD JSON, a context or question that is empty, an id that is there
-            twice, a question that contradicts itself; names the file and, if possible, the question.
-    """
-    squad = Squad()
-    seen: dict[str, Path] = {}
-    for path in map(Path, paths):
-        entry = None
-        try:
-            for article in _load(path)["data"]:
-                for paragraph in article["paragraphs"]:
-                    squad.contexts.append(paragraph["context"])
-                    for entry in paragraph["qas"]:
-                        _add_question(squad, entry, path, seen)
-        except (KeyError, TypeError, AttributeError) as error:
-            where = f" in the question {json.dumps(entry)[:200]}" if entry else ""
-            raise ValueError(
-                f"{path} is not a SQuAD JSON (data, paragraphs, context and qas, id, question and answers): "
-                f"{error!r}{where}"
-            ) from error
-    if not squad.questions:
-        raise ValueError(f"there are no questions in {', '.join(map(str, paths))}")
-    for ids, what in (
-        (squad.moved, "have an answer that is not at its answer_start; its nearest occurrence is taken"),
-        (squad.not_in_context, "have an answer that is not in their context"),
-    ):
-        if ids:
-            questions = len(squad.questions)
-            logger.warning("%d of %d questions %s: %s", len(ids), questions, what, ", ".join(ids[:5]))
-    return squad
-
-
-def _load(path: Path):
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}: give a SQuAD JSON, plain or .gz")
-    try:
-        data = path.read_bytes()
-        content = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-        json.dumps(content, ensure_ascii=False).encode()  # fails on half a character (\ud83d)
-    except (ValueError, EOFError, OSError, zlib.error) as error:  # ValueError: of json, and of the decoding
-        raise ValueError(f"{path} is not JSON, plain or .gz: {error}") from error
-    return content
-
-
-def _add_question(squad: Squad, entry: dict, path: Path, seen: dict[str, Path]) -> None:
-    name, text, context = entry["id"], entry["question"], squad.contexts[-1]
-    where = f"question {name}"
-    if name in seen:
-        raise ValueError(f"{where} is there twice, in {seen[name]} and in {path}: ids have to be unique")
-    seen[name] = path
-    for what, value in (("context", context), ("text", text)):
-        if not value.strip():
-            raise ValueError(f"{path}: the {what} of {where} is empty")
-    impossible = entry.get("is_impossible", False)
-    listed = entry.get("answers") or [] if impossible else entry["answers"]
-    if bool(impossible) == bool(listed):
-        what = "is_impossible, yet has answers" if impossible else "not is_impossible, yet has no answers"
-        raise ValueError(f"{path}: {where} is {what}")
-    answers = [Answer(a["text"], _place(context, a["text"], a["answer_start"])) for a in listed]
-    if any(answer.start < 0 for answer in answers):
-        squad.not_in_context.append(name)
-    if any(answer.start not in (-1, a["answer_start"]) for answer, a in zip(answers, listed, strict=True)):
-        squad.moved.append(name)
-    squad.questions.append(Question(name, text, len(squad.contexts) - 1, tuple(answers)))
-
-
-def _place(context: str, answer: str, given: int) -> int:
-    """Where the answer begins: at ``given``, else at its nearest occurrence, else -1."""
-    if not answer.strip():
-        return -1
-    if given >= 0 and context.startswith(answer, given):
-        return given
-    before, after = context.rfind(answer, 0, max(given, 0) + len(answer)), context.find(answer, max(given, 0))
-    places = [place for place in (before, after) if place >= 0]
-    return min(places, key=lambda place: abs(place - given), default=-1)
-
-
 @dataclass
 class TokenizedSquad:
     """A split, tokenised.
@@ -160,19 +68,14 @@ class TokenizedSquad:
     settings: dict
 
 
-def save_split(split: TokenizedSquad, folder: str | os.PathLike, name: str) -> None:
-    """Writes FOLDER/NAME.npz, atomically."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+def save_split(split: TokenizedSquad, file: BinaryIO) -> None:
+    """Writes a .npz file."""
     texts = json.dumps({"settings": split.settings, **asdict(split.squad)})
     arrays = {"texts": np.frombuffer(texts.encode(), np.uint8)}
     for key in ("context_tokens", "context_offsets", "question_tokens"):
         rows = getattr(split, key)
         arrays |= {key: np.concatenate(rows), f"{key}_lengths": np.array(list(map(len, rows)))}
-    partial = folder / f".{name}.npz.part"
-    with open(partial, "wb") as file:
-        np.savez_compressed(file, **arrays)
-    os.replace(partial, folder / f"{name}.npz")
+    np.savez_compressed(file, **arrays)
 
 
 def load_split(folder: str | os.PathLike, name: str) -> TokenizedSquad:

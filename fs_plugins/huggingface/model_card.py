@@ -1,11 +1,14 @@
 """The card of an exported model: README.md of its folder, by the template beside this file."""
 
 import hashlib
+import html
 import json
+import re
 from importlib import metadata
 from pathlib import Path
 
 import jinja2
+from omegaconf import OmegaConf
 
 from fs_plugins.checkpoint import Checkpoint, stored_folders
 from fs_plugins.data.text_codecs import MANIFEST, Codec, Smiles, smiles_form
@@ -52,6 +55,7 @@ def write(
     template = Path(__file__).with_suffix(".md.jinja").read_text(encoding="utf-8")
     head, smiles = config["architectures"][0].removeprefix("ExLM"), isinstance(codec, Smiles)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.filters |= {"text": text_of, "quoted": quoted}
     text = environment.from_string(template).render(
         name=name,
         licence=licence,
@@ -73,6 +77,17 @@ def write(
     return text.strip() + "\n"
 
 
+def text_of(value) -> str:
+    """A value as plain text of Markdown, in a line: no mark-up, no end of a table's cell."""
+    visible = "".join(char if char.isprintable() else " " for char in str(value))
+    return re.sub(r"([\\\\`|\[\]])", r"\\\1", html.escape(" ".join(visible.split()), quote=False))
+
+
+def quoted(value: str) -> str:
+    """A string as YAML and Python read it, without what would end a code span."""
+    return json.dumps(value, ensure_ascii=False).replace("`", r"\u0060").replace("<", r"\u003c")
+
+
 def _smiles_form(checkpoint: Checkpoint) -> str:
     """That of the training data: "canonical", "as-given" or "unknown"."""
     info, record = checkpoint.properties, _data_file(checkpoint, MANIFEST)
@@ -83,28 +98,31 @@ def _smiles_form(checkpoint: Checkpoint) -> str:
 
 def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     """Rows of a table: what, value."""
-    cfg = checkpoint.cfg
+    # as it is stored: what OmegaConf would put in its place may be a variable of the environment
+    cfg = OmegaConf.to_container(checkpoint.cfg, resolve=False)
+    groups = {name: getattr(group, "__dict__", group) for name, group in cfg.items() if group}
+    task, criterion, arch = (groups[name].get("_name") for name in ("task", "criterion", "model"))
     rows = [
-        ("task, criterion", f"`{checkpoint.task}`, `{checkpoint.criterion}`"),
-        ("architecture", f"`{checkpoint.arch}`"),
+        ("task, criterion", f"{task}, {criterion}"),
+        ("architecture", arch),
         ("updates", "unknown" if checkpoint.updates is None else f"{checkpoint.updates:,}"),
     ]
     if checkpoint.score is not None:
-        metric = getattr(getattr(cfg, "checkpoint", None), "best_checkpoint_metric", None) or "loss"
+        metric = groups.get("checkpoint", {}).get("best_checkpoint_metric") or "loss"
         rows.append((f"validation {metric}, as logged", f"{checkpoint.score:g}"))
     for group, names in FLAGS.items():
         for flag in names.split():
-            value = getattr(getattr(cfg, group, None), flag, None)
-            if not isinstance(value, str) and hasattr(value, "__iter__"):
+            value = groups.get(group, {}).get(flag)
+            if isinstance(value, list):
                 value = ", ".join(map(str, value))  # fairseq keeps some as lists of one
             if str(value) not in ("None", "", "0"):
                 rows.append((flag.replace("_", " "), str(value)))
     vocabulary = Vocabulary.of(checkpoint.dictionary.symbols, checkpoint.path)
-    rows.append(("dictionary", f"SHA-256 `{vocabulary.identity}` of its symbols"))
+    rows.append(("dictionary", f"SHA-256 {vocabulary.identity} of its symbols"))
     for name in SUMMARIES:
         if (path := _data_file(checkpoint, name)) is not None:
-            rows.append((f"data (`{name}`)", f"{_contents(path)}SHA-256 `{_hash(path)}`"))
-    rows.append(("checkpoint", f"SHA-256 `{_hash(checkpoint.path)}`"))
+            rows.append((f"data ({name})", f"{_contents(path)}SHA-256 {_hash(path)}"))
+    rows.append(("checkpoint", f"SHA-256 {_hash(checkpoint.path)}"))
     made_with = (f"{name} {metadata.version(name)}" for name in ("exlm", "fairseq-fixed", "torch"))
     return [*rows, ("made with", ", ".join(made_with))]
 

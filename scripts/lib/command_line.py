@@ -34,13 +34,19 @@ def script(run: Callable[..., int | None]) -> Callable[..., int]:
         try:
             return run(*arguments) or 0
         except (ValueError, OSError) as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {visible(error)}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
             print("\ninterrupted: rerun the same command", file=sys.stderr)
             return 130
 
     return main
+
+
+def visible(text) -> str:
+    """For a terminal: what would control it, line ends and tabs aside, as Python writes it."""
+    controls = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+    return re.sub(controls, lambda match: repr(match[0])[1:-1], str(text))
 
 
 def argument_parser(doc: str, **more) -> argparse.ArgumentParser:

@@ -92,6 +92,13 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
+def tsv_line(*cells) -> str:
+    """Tabs and line breaks within cells become spaces, what is not UTF-8 its code; nothing is a formula to a
+    spreadsheet."""
+    texts = (" ".join(str(cell).encode(errors="backslashreplace").decode().split()) for cell in cells)
+    return "\t".join(f"'{text}" if text.startswith(("=", "+", "-", "@")) else text for text in texts)
+
+
 def try_lock(path: Path) -> tuple[int | None, str]:
     """Locks a file, which is made if it does not exist; no link is followed and no foreign file written to.
 

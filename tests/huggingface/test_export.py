@@ -1,16 +1,21 @@
 """What an export writes: files, heads with their labels and units, cards; and what stops it."""
 
 import argparse
+import ast
 import json
+import os
+import re
 import stat
 
 import export_huggingface
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.huggingface import model_card
 from fs_plugins.huggingface.export import export
 from tests import builders
 from tests.builders import DAG, WORDS
@@ -50,12 +55,43 @@ def test_card(folders):
     card = (folders["exlm"] / "README.md").read_text()
     for piece in (
         *("pipeline_tag: fill-mask", "# exlm", "k = 3 states", "| updates | 5 |", "| seed | 7 |"),
-        *("| validation loss, as logged | 4.75 |", "`nat_dag_loss_mlm`", "exact marginal"),
+        *(
+            "| validation loss, as logged | 4.75 |",
+            "| task, criterion | masked_lm, nat_dag_loss_mlm |",
+            "exact marginal",
+        ),
     ):
         assert piece in card
     assert "license" not in card
     assert "by CTC" in (folders["ctc"] / "README.md").read_text()
     assert "repeated 3 times" in (folders["repeated"] / "README.md").read_text()
+
+
+def test_a_card_is_text_without_the_environment(save_checkpoint, tmp_path, monkeypatch):
+    """Whatever a checkpoint of others, or a folder, is called and holds."""
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    path = save_checkpoint("exlm_base", seed=3)
+    state = torch.load(path)
+    hostile = "x | y |\n\n<script>`[a](b)\x1b[31m"
+    state["cfg"]["task"] |= {"mask_prob": "${oc.env:HF_TOKEN}", "sample_break_mode": hostile}
+    state["cfg"]["dataset"] = {"batch_size": "${oc.env:HOME}"}
+    torch.save(state, path)
+    name = 'a"; import os #`<b>\n| end'
+    loaded = load_checkpoint(path)
+    config = {"architectures": ["ExLMForMaskedLM"], "num_states": 3, "alignment": "dag", "rope_dimensions": 2}
+    config |= {"state_graph": "dag", "state_embedding": False, "expand_from_layer": 0, "repeat_times": 1}
+    config |= {"num_hidden_layers": 2, "hidden_size": 32, "vocab_size": 9, "max_position_embeddings": 64}
+    card = model_card.write(loaded, config, loaded.codec("none"), {}, name=name, licence="a: b\nc: d")
+    assert "hf_secret" not in card and os.environ["HOME"] not in card and "\x1b" not in card
+    assert "| mask prob | ${oc.env:HF_TOKEN} |" in card
+    assert r"| sample break mode | x \| y \| &lt;script&gt;\`\[a\](b) \[31m |" in card
+    assert '# a"; import os #\\`&lt;b&gt; \\| end' in card
+    front, *code = card.split("---\n")[1], *re.findall("```python\n(.*?)```", card, re.S)
+    assert yaml.safe_load(front)["license"] == "a: b\nc: d"
+    calls = [node for node in ast.walk(ast.parse(code[0])) if isinstance(node, ast.Call)]
+    assert [one.value for call in calls for one in call.args if isinstance(one, ast.Constant)].count(
+        name
+    ) == 3
 
 
 def test_card_of_prepared_data(save_checkpoint, tmp_path):
@@ -123,7 +159,7 @@ def test_properties_of_molecules(kind, save_checkpoint, load, tmp_path):
     function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
     torch.testing.assert_close(loss, function(expected[known], labels[known]), rtol=1e-5, atol=1e-5)
     card = (folder / "README.md").read_text()
-    assert "license: mit" in card and "RDKit's canonical form" in card and "- chemistry" in card
+    assert 'license: "mit"' in card and "RDKit's canonical form" in card and "- chemistry" in card
     assert ("units of the training labels" in card) == (kind == "regression")
 
 

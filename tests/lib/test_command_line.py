@@ -14,8 +14,13 @@ def test_statuses(capsys):
 
     assert script(lambda: None)() == 0 and script(lambda n: n)(3) == 3
     assert script(fail)(UserError("no a: give b")) == 2
-    assert script(fail)(PermissionError(13, "Permission denied", "a.txt")) == 2
-    assert capsys.readouterr().err == "error: no a: give b\nerror: [Errno 13] Permission denied: 'a.txt'\n"
+    assert script(fail)(PermissionError(13, "Permission denied", "a\x1b[2J\u202e.txt\n")) == 2
+    assert script(fail)(UserError("a\x9b\n\tb")) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: no a: give b",
+        "error: [Errno 13] Permission denied: 'a\\x1b[2J\\u202e.txt\\n'",
+        *("error: a\\x9b", "\tb"),
+    ]
     for interrupt in (lambda: os.kill(os.getpid(), signal.SIGTERM), lambda: fail(KeyboardInterrupt)):
         assert script(interrupt)() == 130
         assert capsys.readouterr().err == "\ninterrupted: rerun the same command\n"

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 from lib.command_line import UserError
-from lib.files import read_json, sha256, write_json
+from lib.files import read_json, sha256, tsv_line, write_json
 from lib.preparing import lines_of, opened
 
 from tests.builders import write_file
@@ -28,6 +28,12 @@ def test_json(tmp_path):
 def test_sha256_is_of_all_content_in_order(tmp_path):
     one, two, both = (write_file(tmp_path / name, name) for name in ("a", "b", "ab"))
     assert sha256(one, two) == sha256(both) != sha256(two, one)
+
+
+def test_cells():
+    assert (
+        tsv_line(1, "a\tb\n", "", "=1+1", "@x", " -2", "\udcff=C") == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C"
+    )
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])

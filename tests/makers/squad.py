@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pyarrow
+from pyarrow import parquet
 
 from fs_plugins.data.squad import (
     Answer,
@@ -59,7 +61,8 @@ def save(folder, split, *names):
     """A split under each name, as of the dictionary in the folder."""
     split.settings["dictionary"] = Vocabulary.read(folder).identity
     for name in names:
-        save_split(split, folder, name)
+        with (folder / f"{name}.npz").open("wb") as file:
+            save_split(split, file)
 
 
 def squad_json(*questions, context=CONTEXT):
@@ -68,6 +71,25 @@ def squad_json(*questions, context=CONTEXT):
         "version": "v2.0",
         "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
     }
+
+
+def write_hub(path, value):
+    """The JSON of a file as Parquet, with the columns of rajpurkar/squad_v2."""
+    rows = []
+    for article in value["data"]:
+        for paragraph in article["paragraphs"]:
+            for entry in paragraph["qas"]:
+                answers = {key: [a[key] for a in entry["answers"]] for key in ("text", "answer_start")}
+                row = {"id": entry["id"], "title": article["title"], "context": paragraph["context"]}
+                rows.append({**row, "question": entry["question"], "answers": answers})
+    kind = pyarrow.struct(
+        {"text": pyarrow.list_(pyarrow.string()), "answer_start": pyarrow.list_(pyarrow.int32())}
+    )
+    names = ("id", "title", "context", "question")
+    table = pyarrow.table({name: [row[name] for row in rows] for name in names})
+    answers = pyarrow.array([row["answers"] for row in rows], kind)
+    parquet.write_table(table.append_column("answers", answers), path)
+    return path
 
 
 def question(name="q1", answers=(("911", 15),), **more):

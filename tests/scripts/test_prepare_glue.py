@@ -1,5 +1,6 @@
 """GLUE's files as they are handed out: every task's columns and labels, and what is wrong with a file."""
 
+import contextlib
 import gzip
 import json
 
@@ -7,12 +8,15 @@ import prepare_glue
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lib.command_line import UserError
+from lib.glue.reading import files_of, read_split
 from lib.glue.tasks import TASKS
-from prepare_glue import file_of, read_split
+from pyarrow import parquet
 
 from tests.builders import write_file
-from tests.makers.glue import LABELLED, UNLABELLED, lines, write_task
+from tests.makers.glue import LABELLED, UNLABELLED, lines, write_hub, write_task
 
 
 def prepare(*arguments) -> int:
@@ -43,7 +47,10 @@ def test_every_task(name, packed, vocabulary, tmp_path):
             dataset = data_utils.load_indexed_dataset(str(folder / "label" / split), labels)
             assert [labels[int(item[0])] for item in dataset] == wanted
         else:
-            assert (folder / "label" / f"{split}.label").read_text().split() == wanted
+            assert [float(y) for y in (folder / "label" / f"{split}.label").read_text().split()] == [
+                4.25,
+                0.0,
+            ]
     if name in UNLABELLED:
         index = [row.split("\t")[0] for row in UNLABELLED[name][1]]
         assert (folder / "test.index").read_text().split() == index
@@ -69,7 +76,7 @@ def test_what_is_refused(asked, tmp_path, refusal, capsys):
     assert "--dictionary needs --bpe" in refusal(glue, out, *dictionary)
     assert "no folder of a task" in refusal(vocabulary, *asked[1:])
     assert "folder none does not exist" in refusal("none", *asked[1:])
-    assert "has no train.tsv or train.tsv.gz: is this" in refusal(*asked, "--tasks", "CoLA")
+    assert "has no train.tsv, plain or .gz, or Parquet" in refusal(*asked, "--tasks", "CoLA")
     assert "--data has both" in refusal(*asked, "--bpe", vocabulary)
     few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(40)))
     few = (glue, out, "--dictionary", few, "--bpe", vocabulary)
@@ -85,7 +92,9 @@ def test_a_task_is_complete_or_absent(asked, refusal):
     assert "damaged or truncated gzip" in refusal(*asked)
     assert list(asked[1].iterdir()) == []
     path.write_bytes(content)
-    assert prepare(*asked) == 0 and prepare(*asked) == 0  # its own is replaced
+    assert prepare(*asked) == 0
+    assert "RTE-bin exists already: " in refusal(*asked)
+    assert prepare(*asked, "--overwrite") == 0
     assert sorted(path.name for path in asked[1].iterdir()) == ["RTE-bin"]
 
 
@@ -102,8 +111,41 @@ def test_a_sample_of_the_training_rows(vocabulary, tmp_path):
     assert kept[0] == kept[1]
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("name", TASKS)
+def test_parquet_of_the_hub_gives_what_tsv_gives(name, named, vocabulary, tmp_path):
+    write_task(tmp_path / "glue", name)
+    write_hub(tmp_path / "hub", name, named)
+    for source in ("glue", "hub"):
+        assert prepare(tmp_path / source, tmp_path / f"{source}-bin", "--data", vocabulary) == 0
+    for path in (tmp_path / "glue-bin").rglob("*"):
+        if path.is_file() and path.name != "summary.json":  # which names the files
+            other = tmp_path / "hub-bin" / path.relative_to(tmp_path / "glue-bin")
+            assert path.read_bytes() == other.read_bytes(), path
+
+
+def test_parquet_that_is_refused(asked, vocabulary, refusal, tmp_path):
+    place = write_hub(tmp_path / "hub", "CoLA")
+    asked = (tmp_path / "hub", *asked[1:])
+    table = parquet.read_table(place / "validation-00000-of-00001.parquet")
+
+    def says(**columns):
+        for column, values in columns.items():
+            changed = table.set_column(table.schema.get_field_index(column), column, [values])
+        parquet.write_table(changed, place / "validation-00000-of-00001.parquet")
+        return refusal(*asked)
+
+    assert "row 2: label 'odd'" in says(label=["acceptable", "odd"])
+    assert "row 1: label -1, but CoLA has 0, 1" in says(label=[-1, 0])
+    parquet.write_table(table.drop_columns("sentence"), place / "validation-00000-of-00001.parquet")
+    assert "needs a column 'sentence'; the columns are label, idx" in refusal(*asked)
+    (place / "train-00000-of-00002.parquet").unlink()
+    assert "download the others" in refusal(*asked)
+
+
 def rows_of(folder, name, split="train", skip_broken=False):
-    return read_split(file_of(folder, TASKS[name], split), TASKS[name], split, skip_broken)
+    rows = read_split(files_of(folder, TASKS[name], split), TASKS[name], split, skip_broken)
+    return rows.table, rows.skipped
 
 
 @pytest.mark.parametrize(
@@ -112,7 +154,7 @@ def rows_of(folder, name, split="train", skip_broken=False):
         (
             "RTE",
             "index\tsentence1\tlabel\n0\tA.\tentailment\n",
-            "train.tsv, line 1: RTE needs a column 'sentence2'",
+            "train.tsv: RTE needs a column 'sentence2'",
         ),
         (
             "RTE",
@@ -150,3 +192,21 @@ def test_broken_rows_of_a_training_set_are_skipped_on_demand(tmp_path):
     with pytest.raises(UserError, match="dev.tsv, line 3") as error:  # never of a set that is scored
         rows_of(place, "QQP", "valid", True)
     assert "--skip-broken" not in str(error.value)
+
+
+LINE = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(LINE, LINE, st.sampled_from(TASKS["RTE"].labels)), min_size=1), st.binary(max_size=30)
+)
+def test_rows_come_back_and_no_bytes_end_in_a_traceback(tmp_path_factory, rows, junk):
+    place = tmp_path_factory.getbasetemp() / "train.tsv"
+    content = lines("sentence1\tsentence2\tlabel", ["\t".join(row) for row in rows]).encode()
+    found, _ = rows_of(write_file(place, content).parent, "RTE")
+    assert found.values.tolist() == [[a.strip(), b.strip(), label] for a, b, label in rows]
+    for changed in (junk, content + junk, content[: len(junk)] + junk):
+        write_file(place, changed)
+        with contextlib.suppress(UserError):
+            rows_of(place.parent, "RTE", skip_broken=len(junk) % 2 == 0)

@@ -1,5 +1,6 @@
 """Offsets against the bytes of the tokens, what is written and read back, and what is refused."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from train_bpe import train_tokenizer
 
 from fs_plugins.data.squad import load_split
 from fs_plugins.data.text_codecs import read_bpe
-from tests.makers.squad import CONTEXT, question, squad_json, write
+from tests.makers.squad import CONTEXT, question, squad_json, write, write_hub
 
 TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\nand\u3000a wide one, \u200b none"]
 
@@ -121,6 +122,9 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     assert [answer.start for q in train.squad.questions for answer in q.answers] == [15, -1]
     assert train.squad.not_in_context == ["q3"]
     assert not list(out.glob(".*")) and not list(out.glob("*.tmp"))
+    write_hub(tmp_path / "a.parquet", json.loads(files["train"].read_text()))
+    assert prepare(tmp_path / "hub", bpe_folder, train=tmp_path / "a.parquet") == 0
+    assert (tmp_path / "hub" / "train.npz").read_bytes() == (out / "train.npz").read_bytes()
 
 
 def test_damaged_data(tmp_path, bpe_folder):
@@ -147,9 +151,11 @@ def test_what_is_refused(tmp_path, bpe_folder, refused):
     assert "question q1 is there twice" in says("--train", good, good)
     assert "none.json" in says("--train", tmp_path / "none.json")
     assert prepare(out, bpe_folder, train=good) == 0
+    assert "train.npz exists already" in says("--train", good)
+    assert prepare(out, bpe_folder, "--overwrite", train=good) == 0
     few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
     own = ("--dictionary", write(tmp_path / "small.txt", few), "--bpe", bpe_folder)
-    assert "dict.txt differs from" in says("--train", good, data=own)
+    assert "dict.txt differs from" in says("--valid", good, data=own)
     message = says("--train", good, data=own, output=tmp_path / "elsewhere")
     assert "has no token" in message and "the context 'Rollo ruled" in message
     assert "--allow-unknown" in message

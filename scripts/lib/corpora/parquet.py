@@ -32,10 +32,11 @@ def _opened(path: Path):
         ) from error
 
 
-def columns_of(path: Path) -> list[str]:
-    """The names of its columns, those of lists and structures aside; raises what :func:`rows_of` does."""
+def columns_of(path: Path, nested: bool = False) -> list[str]:
+    """The names of its columns; of those of lists and structures only if ``nested``. Raises what
+    :func:`rows_of` does."""
     with _opened(path) as file:
-        return [field.name for field in file.schema_arrow if not field.type.num_fields]
+        return [field.name for field in file.schema_arrow if nested or not field.type.num_fields]
 
 
 def class_names(path: Path, column: str) -> list[str]:

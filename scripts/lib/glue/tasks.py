@@ -21,6 +21,15 @@ MNLI_SPLITS = {
     "test1": "test_mismatched",
 }
 MNLI_SUBMISSION = {"test": "MNLI-m", "test1": "MNLI-mm"}  # names of files
+# the hub's name of the labels, and those of the classes where they are others or in another order
+HUB_LABEL = "label"
+HUB_CLASSES = {
+    "MNLI": ("entailment", "neutral", "contradiction"),
+    "QQP": ("not_duplicate", "duplicate"),
+    "SST-2": ("negative", "positive"),
+    "CoLA": ("unacceptable", "acceptable"),
+    "MRPC": ("not_equivalent", "equivalent"),
+}
 GRIDS = ("table11", "table6")
 # a hyper-parameter -> the flag of finetune_glue.sh and finetune_squad.sh
 FLAGS = {"lr": "--lr", "batch": "--batch-size", "epochs": "--max-epoch", "warmup": "--warmup-ratio"}
@@ -68,6 +77,22 @@ class Task:
     def outputs(self) -> int:
         """Outputs of the classification head."""
         return len(self.labels) or 1
+
+    @property
+    def hub_name(self) -> str:
+        """Of its folder on the Hugging Face hub (nyu-mll/glue)."""
+        return self.name.lower().replace("-", "")
+
+    @property
+    def hub_sentences(self) -> tuple[str, ...]:
+        """The columns of its sentences on the hub."""
+        return {"MNLI": ("premise", "hypothesis"), "MRPC": _PAIR}.get(self.name, self.sentences)
+
+    @property
+    def hub_classes(self) -> dict[str, str]:
+        """The names of its classes on the hub, in the order of their numbers there -> those of ``labels``."""
+        names = HUB_CLASSES.get(self.name, self.labels)
+        return {name: name if name in self.labels else self.labels[i] for i, name in enumerate(names)}
 
     @property
     def valid_splits(self) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ def test_predictions_of_a_stream(finetuned, stream, tmp_path, capsys):
         else:
             assert 0 < float(row["ring"]) < 1
     assert rows[6]["remark"] == "unknown tokens [Si]" and rows[0]["remark"] == ""
-    assert rows[0] == rows[7]
+    assert {**rows[0], "id": ""} == {**rows[7], "id": ""}
     assert "8 molecules, 3 of them could not be read" in capsys.readouterr().out
     # plain text, a window of two molecules and batches of one give the same
     text = tmp_path / "molecules.smi"
