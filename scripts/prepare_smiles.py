@@ -11,7 +11,6 @@ be used are listed in rejected.tsv with file, line and reason. The result does n
 from __future__ import annotations
 
 import hashlib
-import shutil
 import sys
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -35,7 +34,7 @@ from lib.files import sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
-from fs_plugins.data.vocabulary import dictionary_file, read_dictionary
+from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
 
 EOS = "</s>"
 
@@ -111,7 +110,7 @@ def main(argv: list[str] | None = None) -> None:
     add_table_arguments(parser)
     smiles = "RDKit's canonical SMILES (default), as fine-tuning uses, or the strings as they are"
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
-    add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use; reject other tokens")
+    add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use, or its folder; reject other tokens")
     add("--max-tokens", type=positive, metavar="N", help="reject longer molecules, counting <s> and </s>")
     args = parser.parse_args(argv)
     if args.max_tokens is not None and args.max_tokens < 3:
@@ -130,7 +129,7 @@ def main(argv: list[str] | None = None) -> None:
     encoder = SmilesEncoder(canonical, ids, args.max_tokens)
     with draft_of(args.output, settings, inputs) as folder:
         if dictionary:
-            shutil.copyfile(dictionary, folder / "dict.txt")
+            copy_dictionary(dictionary, folder / "dict.txt")
         chosen = args.train, args.valid, read, encoder, "smiles", args.valid_share, args.workers
         result = binarise(folder, *chosen, build_dictionary=not dictionary)
     show_result(result, args.output, "molecules")

@@ -26,7 +26,7 @@ from lib.corpora.text import AUTO, COLUMN, LAYOUTS, TextBlockEncoder, documents_
 from lib.files import sha256
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
-from fs_plugins.data.vocabulary import dictionary_file, read_dictionary
+from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
 
 
 @script
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> None:
         inputs["--dictionary"] = sha256(given)
     with draft_of(args.output, settings, inputs) as folder:
         if given:
-            shutil.copyfile(given, folder / "dict.txt")
+            copy_dictionary(given, folder / "dict.txt")
         else:
             (folder / "dict.txt").write_text(dictionary_of(bpe), encoding="utf-8")
         encoder = TextEncoder(bpe, given or folder / "dict.txt")
