@@ -1,7 +1,6 @@
-"""Trained models: what a checkpoint of fairseq holds, and where its dictionary is."""
+"""Checkpoints of this package's models: model and dictionary, on a CPU or a GPU."""
 
 import argparse
-import contextlib
 import logging
 import os
 import pickle
@@ -11,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY, build_model
-from omegaconf import DictConfig, open_dict
+from fairseq.models import build_model
+from omegaconf import DictConfig
 
+from fs_plugins.checkpoint_settings import read_settings
+from fs_plugins.compat import explained
 from fs_plugins.data.property_info import PropertyInfo
-from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
-from fs_plugins.data.vocabulary import FILE, Vocabulary, dictionary_file, read_dictionary
+from fs_plugins.data.vocabulary import FILE, Vocabulary
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
@@ -34,18 +33,15 @@ class Checkpoint:
     """A trained model.
 
     Attributes:
-        path: the file, or the folder for transformers.
+        path: the file.
         model: in evaluation mode, on ``device``.
         dictionary: with ``<mask>``.
-        data: the folder of the dictionary; None where the checkpoint, or the folder, holds it itself.
+        data: the folder of the dictionary; None where the checkpoint holds it itself.
         cfg: the flags of the run, by group, as fairseq keeps them.
         device: where the model is.
         task_state: what the task kept in the file, by name; empty for most tasks.
         updates: how many the model was trained for; None where the file does not say.
         score: of the last validation, by ``--best-checkpoint-metric``; None if there was none.
-        labels: names of a fine-tuned head's outputs, if the model's folder says so.
-        written: how its corpus was written, as of ``make_codec``, if the model's folder says so.
-        missing: beginnings of the names of parameters that the folder lacks, which are as initialised.
     """
 
     path: Path
@@ -57,9 +53,6 @@ class Checkpoint:
     task_state: dict = field(default_factory=dict)
     updates: int | None = None
     score: float | None = None
-    labels: tuple[str, ...] | None = None
-    written: str | None = None
-    missing: tuple[str, ...] = ()
 
     @property
     def arch(self) -> str:
@@ -98,10 +91,8 @@ class Checkpoint:
         return PropertyInfo.from_dict(held) if held else None
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
-        """How its corpus was written: SMILES if its dictionary is one of them, else as of ``make_codec``."""
-        if self.properties or (bpe is None and is_smiles(self.dictionary.symbols)):
-            return Smiles()
-        return make_codec(bpe or self.written, self.data, self.dictionary)
+        """How its corpus was written: SMILES of a fine-tuning on molecules, else as of ``make_codec``."""
+        return Smiles() if self.properties else make_codec(bpe, self.data, self.dictionary)
 
 
 def load_checkpoint(
@@ -125,8 +116,7 @@ def load_checkpoint(
     state, cfg = read_state(path)
     task_state = state.get("task_state") or {}
     dictionary, folder = _dictionary(path, cfg, task_state, data)
-    with open_dict(cfg.model) if isinstance(cfg.model, DictConfig) else contextlib.nullcontext():
-        cfg.model.load_checkpoint_heads = True
+    cfg.model.load_checkpoint_heads = True
     model = _build(cfg, dictionary)
     try:
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
@@ -170,22 +160,15 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         what = "is a folder: give a file in it" if path.is_dir() else "does not exist"
         raise FileNotFoundError(f"the checkpoint {path} {what} ({folder} has {found})")
     try:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+        with explained(path):
+            state = torch.load(path, map_location="cpu", weights_only=True)
         state["model"]
     except DAMAGED as error:
         raise ValueError(f"{path} is not a checkpoint of fairseq-train, or damaged ({error!r})") from error
-    cfg = state.get("cfg")
-    if cfg is None and state.get("args") is not None:
-        cfg = convert_namespace_to_omegaconf(state["args"])
-    if cfg is None:
-        raise ValueError(f"{path} has no flags of its run, neither 'cfg' nor 'args'")
-    arch = name_of(cfg.model)
-    if not issubclass(ARCH_MODEL_REGISTRY.get(arch, object), RotaryRobertaModel):
-        raise ValueError(
-            f"{path} is a checkpoint of --arch {arch}: this reads those of p_roberta*, mlm_*, "
-            "p_roberta_ext_denselink* and exlm_*"
-        )
-    return state, cfg
+    try:
+        return state, read_settings(state)
+    except ValueError as error:
+        raise ValueError(f"{path} is refused: {error}") from error
 
 
 def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:
@@ -198,13 +181,16 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
         for symbol in held[dictionary.nspecial :]:
             dictionary.add_symbol(symbol)
     else:
-        dictionary, kept = read_dictionary(folder), path.parent / FILE
-        read = Vocabulary.of(dictionary.symbols, dictionary_file(folder))
-        if held is not None:
-            read.check(Vocabulary.of(held, path), "leave out --data")
-        elif kept.is_file():  # the trainings of scripts/ keep theirs beside the checkpoints
+        kept, read = path.parent / FILE, Vocabulary.read(folder)
+        if kept.is_file():  # the trainings of scripts/ keep theirs beside the checkpoints
             read.check(Vocabulary.read(kept), "give the folder of the training's dictionary as --data")
+        dictionary = Dictionary.load(str(folder / "dict.txt"))
     dictionary.add_symbol("<mask>")
+    if held is not None and dictionary.symbols != held:
+        raise ValueError(
+            f"{folder / 'dict.txt'} is not the dictionary that {path} was trained with, which it "
+            "holds itself: leave out --data"
+        )
     return dictionary, folder
 
 
@@ -228,21 +214,21 @@ def choose_device(name: str | None) -> torch.device:
 
 
 def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLike | None) -> Path:
-    """The folder of the dictionary: the one given; or the one stored in the checkpoint, or the checkpoint's.
+    """The folder of dict.txt: the one given, or the one stored in the checkpoint.
 
     A stored relative path is tried from here and from each folder above the checkpoint.
 
     Raises:
-        FileNotFoundError: if none has a dictionary; names those that were tried.
+        FileNotFoundError: if none has a dict.txt; names those that were tried.
     """
-    tried = [Path(given)] if given is not None else [*stored_folders(checkpoint, stored), checkpoint.parent]
+    tried = [Path(given)] if given is not None else stored_folders(checkpoint, stored)
     for folder in (inner for outer in tried for inner in (outer, outer / "input0")):
-        if dictionary_file(folder).is_file():
-            return folder if folder.is_dir() else folder.parent
-    above = ", in it from the folders above the checkpoint, or beside the checkpoint" if given is None else ""
+        if (folder / "dict.txt").is_file():
+            return folder
     raise FileNotFoundError(
-        f"there is no dict.txt in {tried[0]}{above}: give the folder with the dictionary and the BPE of the "
-        "training (--data; --bpe for a BPE that lies elsewhere)"
+        f"there is no dict.txt in {tried[0]}"
+        + (" or, from there, above the checkpoint" if len(tried) > 1 else "")
+        + ": give the folder with the dictionary of the training (--data)"
     )
 
 

@@ -4,14 +4,12 @@ import argparse
 import atexit
 import collections
 import contextlib
-import importlib.metadata
 import importlib.util
 import logging
 import os
 import pickle
 import re
 import shutil
-import sys
 import time
 import typing
 import warnings
@@ -34,7 +32,6 @@ PAUSE = 2.5  # seconds before a checkpoint that could not be saved is tried agai
 def apply() -> None:
     """Makes fairseq work; called once, when the plugin is imported."""
     flush_subnormal_numbers()
-    hide_foreign_torchaudio()
     restore_numpy_name()
     keep_last_batch()
     tell_loaders_the_epoch()
@@ -69,14 +66,6 @@ def flush_subnormal_numbers() -> None:
     threads, which inherit it.
     """
     torch.set_flush_denormal(True)
-
-
-def hide_foreign_torchaudio() -> None:
-    """fairseq requires torchaudio, but nothing here uses it; transformers imports the one that is installed,
-    and fails if it was built for another torch: to this process there is none then."""
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        if importlib.metadata.version("torchaudio").split(".")[:2] != torch.__version__.split(".")[:2]:
-            sys.modules.setdefault("torchaudio", None)
 
 
 def restore_numpy_name() -> None:
@@ -215,40 +204,46 @@ def save_whole_checkpoints() -> None:
             return save(target, lambda file: content.seek(0) or shutil.copyfileobj(content, file))
 
 
+@contextlib.contextmanager
+def explained(path):
+    """Says what to do about the checkpoint that cannot be read."""
+    cut_short = (
+        f"{path} is cut short, or no checkpoint: if a run was stopped while it wrote it, resume from the "
+        "newest other one with --restore-file"
+    )
+    try:
+        yield
+    except pickle.UnpicklingError as error:
+        if "Unsupported operand" in str(error) and not zipfile.is_zipfile(path):  # such as a text file
+            raise RuntimeError(cut_short) from error
+        refused = re.search(r"GLOBAL (\S+)", str(error))
+        found = f" ({refused[1]})" if refused else ""
+        raise pickle.UnpicklingError(
+            f"{path} holds Python objects{found} that fairseq's own checkpoints do not; reading them can "
+            "run any code. If you trust the file, read it once with "
+            'torch.load(..., weights_only=False) and torch.save its "model" and "args" or "cfg" anew'
+        ) from error
+    except (OSError, RuntimeError, EOFError) as error:
+        if not os.path.isfile(path) or zipfile.is_zipfile(path):
+            raise
+        raise RuntimeError(cut_short) from error
+
+
 def explain_checkpoints() -> None:
     """Says what to do about a checkpoint that cannot be read; stops where --restore-file does not exist, and
     warns where a checkpoint is loaded into a model with other flags."""
     from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
 
-    cut_short = (
-        "{} is cut short, or no checkpoint: if a run was stopped while it wrote it, resume from the newest "
-        "other one with --restore-file"
-    )
-
     runs = []  # flags of the model that a checkpoint is being loaded into
 
     @wrap(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
-        try:
+        with explained(path):
             state = original(path, *args, **kwargs)
-            if differences := other_flags(state, runs[-1]) if runs else []:
-                logger.warning("%s was another model: %s", path, "; ".join(differences))
-            return state
-        except pickle.UnpicklingError as error:
-            if "Unsupported operand" in str(error) and not zipfile.is_zipfile(path):  # such as a text file
-                raise RuntimeError(cut_short.format(path)) from error
-            refused = re.search(r"GLOBAL (\S+)", str(error))
-            found = f" ({refused[1]})" if refused else ""
-            raise pickle.UnpicklingError(
-                f"{path} holds Python objects{found} that fairseq's own checkpoints do not; reading them can "
-                "run any code. If you trust the file, read it once with "
-                'torch.load(..., weights_only=False) and torch.save its "model" and "args" or "cfg" anew'
-            ) from error
-        except (OSError, RuntimeError, EOFError) as error:
-            if not os.path.isfile(path) or zipfile.is_zipfile(path):
-                raise
-            raise RuntimeError(cut_short.format(path)) from error
+        if differences := other_flags(state, runs[-1]) if runs else []:
+            logger.warning("%s was another model: %s", path, "; ".join(differences))
+        return state
 
     @wrap(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, *args, **kwargs):

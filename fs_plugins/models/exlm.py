@@ -4,7 +4,6 @@ A batch is expanded (modules/state_expansion.py), encoded (modules/encoder.py) a
 transition_head.py), in this order, by ``ExLMEncoder.forward``, which ``model(...)`` calls.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +13,7 @@ from fairseq.modules import PositionalEmbedding
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from fs_plugins.models.flags import EXLM_FLAGS, LINKS_FEATURES
+from fs_plugins.models.flags import EXLM_FLAGS
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
 from fs_plugins.modules.encoder import Expansion
 from fs_plugins.modules.fused_linear import fused_linear
@@ -208,21 +207,10 @@ class ExLMModel(RotaryRobertaModel):
     def check(cls, args) -> None:
         super().check(args)
         k = args.ext_state_num
-        if k < 1:
-            raise ValueError(f"--ext-state-num must be at least 1 state per masked token, got {k}")
         if (getattr(args, "repeat_times", None) or 1) > 1:
             raise ValueError(
                 f"--repeat-times {args.repeat_times}: ExLM expands masked tokens itself; repeated tokens are "
                 "for the vanilla MLM (--arch p_roberta_base, mlm_smiles, mlm_tiny, ...)"
-            )
-        scale = args.state_embedding_scale
-        if not 0 <= scale < math.inf:
-            raise ValueError(f"--state-embedding-scale must be a number, 0 (none) or more, got {scale}")
-        features = args.links_feature.split(":")
-        if not set(features) <= set(LINKS_FEATURES) or len(set(features)) != len(features):
-            raise ValueError(
-                f"unknown --links-feature {args.links_feature!r}: it is one or both of "
-                f"{' and '.join(LINKS_FEATURES)}, joined by a colon, e.g. feature:position"
             )
         length = args.max_transition_length
         if length != -1 and length < 2 * k - 1:

@@ -2,7 +2,7 @@
 checkpoints, and export to and import from transformers know of them follows from here."""
 
 import argparse
-import math
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,6 @@ ACTIVATIONS = {
     "gelu_fast": "gelu_new",
 }
 FROM_TRANSFORMERS = {theirs: ours for ours, theirs in reversed(ACTIVATIONS.items())}
-LINKS_FEATURES = ("feature", "position")
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,26 @@ class Kind:
     stand in config.json."""
 
     type: type
-    low: float = -math.inf
-    high: float = math.inf
+    low: float = -sys.float_info.max
+    high: float = sys.float_info.max
     choices: Iterable | None = None
     to_config: Callable[[Any], Any] = lambda value: value
     from_config: Callable[[Any], Any] = lambda value: value
+
+    def fits(self, value) -> bool:
+        if self.choices is not None:
+            return type(value) is self.type and value in self.choices
+        if self.type not in (int, float):
+            return type(value) is self.type
+        return type(value) in (int, self.type) and self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        if self.choices is not None:
+            return f"one of {', '.join(map(str, self.choices))}"
+        name = {bool: "True or False", int: "a whole number", float: "a number", str: "text"}[self.type]
+        if self.high < sys.float_info.max:
+            return f"{name} from {self.low:,} to {self.high:,}"
+        return f"{name} of at least {self.low:,}" if self.low > -sys.float_info.max else name
 
 
 SWITCH, TEXT = Kind(bool), Kind(str)
@@ -51,7 +65,12 @@ ACTIVATION = Kind(
     to_config=ACTIVATIONS.__getitem__,
     from_config=FROM_TRANSFORMERS.__getitem__,
 )
-FEATURES = Kind(str, to_config=lambda text: text.split(":"), from_config=":".join)
+FEATURES = Kind(
+    str,
+    choices=("feature:position", "position:feature", "feature", "position"),
+    to_config=lambda text: text.split(":"),
+    from_config=":".join,
+)
 SCALE = Kind(float, 0, to_config=lambda scale: scale > 0, from_config=float)
 
 
@@ -153,7 +172,7 @@ EXLM_FLAGS = (
         *("states of each expanded token (k; default 4)", "K"),
     ),
     Flag(
-        *("links_feature", FEATURES, ":".join(LINKS_FEATURES), WEIGHTS, "links_features"),
+        *("links_feature", FEATURES, "feature:position", WEIGHTS, "links_features"),
         *("what transitions are computed from: feature, position or feature:position (default)", "A:B"),
     ),
     Flag(

@@ -104,7 +104,8 @@ def positions(pretrained: Pretrained, least: int = LONGEST) -> Flags:
     """--max-positions. Rotary positions have no weights: an MLM may have more than its pre-training had,
     else it would lose what an ExLM, whose positions count its states, gets to read."""
     own = pretrained.max_positions
-    return Flags.of(f"--max-positions {own if pretrained.expands else max(own, least * pretrained.repeat)}")
+    most = own if pretrained.expands else max(own, least * pretrained.repeat)
+    return Flags({"--max-positions": (str(most),)})
 
 
 def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
@@ -124,7 +125,8 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
     head = task.name.lower().replace("-", "")
     flags = Flags.of(f"--task glue --classification-head-name {head} --metrics {','.join(task.metrics)}")
     if pretrained.repeat > 1:
-        flags |= Flags.of(f"--task repeated_sentence_prediction --repeat-times {pretrained.repeat}")
+        flags.set("--task", "repeated_sentence_prediction")
+        flags.set("--repeat-times", pretrained.repeat)
     if task.regression:
         flags.set("--regression-target")
     splits = [split for split in task.splits if (data / "input0" / f"{split}.idx").is_file()]

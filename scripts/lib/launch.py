@@ -81,19 +81,31 @@ class Training:
 
     def fill(self, template: list[str]) -> list[str]:
         """A command: ``@NAME`` becomes what has that name, ``@NAME/FILE`` a file in that folder."""
-        values = {"data": [self.data], "save": [str(self.args.save)]}
-        values |= {"flags": self.flags.words(), "evaluation": self.evaluation}
+        values = {"data": [self.data], "save": [str(self.args.save)], "evaluation": self.evaluation}
         words = []
         for word in template:
             name, slash, file = word[1:].partition("/")
-            words += [one + slash + file for one in values[name]] if word.startswith("@") else [word]
-        if words[0] == "fairseq-train":
-            words[2:] = Flags.of(words[2:]).words()
+            words += [value + slash + file for value in values[name]] if word.startswith("@") else [word]
         return words
 
-    def all_settings(self, command: list[str]) -> dict:
+    def fill_training(self, template: list[str]) -> tuple[list[str], Flags]:
+        """The command of fairseq-train, and its flags: those of the template and then, as ``@flags``, those
+        that were resolved, whose values are not parsed.
+
+        Raises:
+            UserError: for an interpolation, which fairseq would follow.
+        """
+        words = self.fill([word for word in template if word != "@flags"])
+        flags = Flags.of(words[2:]) | self.flags
+        command = [*words[:2], *flags.words()] if "@flags" in template else words
+        for word in command:
+            if "${" in word:
+                raise UserError(f"'{word}': fairseq takes '${{' for an interpolation; give another name")
+        return command, flags
+
+    def all_settings(self, flags: Flags) -> dict:
         """What may not differ when the run is resumed, the flags of fairseq-train among it."""
-        flags = {name: " ".join(values) for name, values in sorted(Flags.of(command[2:]).items())}
+        flags = {name: " ".join(values) for name, values in sorted(flags.items())}
         kept = {name: v for name, v in flags.items() if not FREE.match(name) and name not in self.free}
         return self.settings | kept
 
@@ -173,7 +185,9 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     template, given = words[: words.index("--")], words[words.index("--") + 1 :]
     training = resolve(given)
     parts = itertools.groupby(template, lambda word: word == "then")
-    commands = [training.fill([*words]) for then, words in parts if not then]
+    train, *others = [[*words] for then, words in parts if not then]
+    train, flags = training.fill_training(train)
+    commands = [train, *map(training.fill, others)]
     if training.args.user:
         check_flags(commands[0][1:], training.args.help)
     if training.note:
@@ -191,7 +205,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                 if kept.is_file() and any(save.glob("*.pt")):
                     vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
                 inputs[FILE] = vocabulary.identity
-            settings = training.all_settings(commands[0])
+            settings = training.all_settings(flags)
             claim(save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
             for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # of a run that was killed
                 path.unlink()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 from lib import files, launch
@@ -23,6 +24,7 @@ CLUSTER = {"RANK": "13", "WORLD_SIZE": "16", "LOCAL_RANK": "5", "MASTER_ADDR": "
 PROGRAM = """
 import sys
 from argparse import Namespace
+from pathlib import Path
 from pathlib import Path
 from lib.command_line import Flags, script
 from lib.launch import Training, launch
@@ -102,13 +104,25 @@ def test_a_log_on_a_disk_that_is_full_for_a_moment(tmp_path):
 
 def test_words_are_filled_in_and_a_flag_is_given_once(tmp_path):
     training = launch.Training(Namespace(save=tmp_path), "d", Flags.of("--lr 2 --cpu"))
-    template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 @evaluation @flags --seed 2"
-    words = training.fill(template.split(" "))
+    template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 @evaluation --seed 2 @flags"
+    words, flags = training.fill_training(template.split(" "))
     assert words == f"fairseq-train d --save-dir {tmp_path} --seed 2 --lr 2 --cpu".split()
     assert training.fill(["rm", "@save/a.pt"]) == ["rm", f"{tmp_path}/a.pt"]
-    assert training.all_settings(words) == {"--lr": "2", "--seed": "2"}
+    assert training.all_settings(flags) == {"--lr": "2", "--seed": "2"}
     training.free = ("--lr",)
-    assert training.all_settings(words) == {"--seed": "2"}
+    assert training.all_settings(flags) == {"--seed": "2"}
+
+
+def test_values_are_not_words_of_the_command(tmp_path):
+    """Whatever a flag's value begins with; an interpolation would be followed by fairseq."""
+    training = launch.Training(Namespace(save=tmp_path), "d", Flags({"--a": ("--lr", "--b=1")}))
+    _, flags = training.fill_training(["fairseq-train", "@data", "--lr", "1", "@flags"])
+    assert flags == {"--lr": ("1",), "--a": ("--lr", "--b=1")}
+    for place in ("data", "save"):
+        training = launch.Training(Namespace(save=Path("s")), "d", Flags())
+        setattr(training if place == "data" else training.args, place, "x${oc.env:HOME}")
+        with pytest.raises(UserError, match=r"x\$\{oc.env:HOME\}"):
+            training.fill_training(["fairseq-train", "@data", "--save-dir", "@save", "@flags"])
 
 
 def test_a_folder_is_of_one_run(tmp_path):

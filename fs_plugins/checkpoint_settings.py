@@ -1,0 +1,123 @@
+"""The settings in a checkpoint are data: values of known flags, checked by the type, choices and range of
+each, and the names of a known task and criterion. Anything else is refused by name, or left out, before it
+is used."""
+
+import argparse
+import dataclasses
+import enum
+import typing
+
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from fs_plugins.models.flags import PROBABILITY, ROPE_DIMENSIONS, SIZE, Kind
+from fs_plugins.models.mlm import RotaryRobertaModel
+
+TASKS = (
+    *("masked_lm", "repeated_masked_lm", "sentence_prediction", "repeated_sentence_prediction", "glue"),
+    *("molecule_property", "squad2"),
+)
+CRITERIA = (
+    *("masked_lm", "masked_lm_accuracy", "nat_dag_loss_mlm", "nat_ctc_loss_mlm", "sentence_prediction"),
+    *("glue_prediction", "molecule_property", "squad2"),
+)
+REPLACED = {"glue_prediction": "sentence_prediction"}  # a criterion of some checkpoints -> what it was
+# the other groups, which nothing but a model's card reads: what is not plain in them is left out
+OTHERS = ("common", "dataset", "optimization", "optimizer", "lr_scheduler", "checkpoint")
+# ranges, which fairseq's own flags do not have
+SIZES = (
+    *("tokens_per_sample", "repeat_times", "num_classes", "tokens_per_molecule", "window_tokens"),
+    *("doc_stride", "max_question_tokens", "max_answer_tokens", "max_positions"),
+)
+RANGES = dict.fromkeys(SIZES, SIZE)
+RANGES |= dict.fromkeys(("mask_prob", "leave_unmasked_prob", "random_token_prob"), PROBABILITY)
+PLAIN = (bool, int, float, str)
+DEPTH = 10
+
+
+def read_settings(state: dict) -> DictConfig:
+    """The flags of a run by group, from what fairseq-train saved; ``model`` is a Namespace.
+
+    Raises:
+        ValueError: if there are none, or for a flag, task or criterion that is not as it must be.
+    """
+    if isinstance(args := state.get("args"), argparse.Namespace):  # of older fairseq: all flags in one
+        flat = _plain(args)
+        groups = dict.fromkeys(("model", "task", "criterion", *OTHERS), flat)
+        names = {what: flat.get(key) for what, key in (("model", "arch"), ("task",) * 2, ("criterion",) * 2)}
+    elif (groups := _plain(state.get("cfg"))) is None:
+        raise ValueError("it has no flags of its run, neither 'cfg' nor 'args'")
+    else:
+        groups = {key: value for key, value in groups.items() if isinstance(value, dict)}
+        names = {what: group.get("_name") or group.get("arch") for what, group in groups.items()}
+    arch, task, criterion = (names.get(what) for what in ("model", "task", "criterion"))
+    model = ARCH_MODEL_REGISTRY.get(arch, object) if isinstance(arch, str) else object
+    if not issubclass(model, RotaryRobertaModel):
+        raise ValueError(
+            f"it is a checkpoint of --arch {arch}: this reads those of p_roberta*, mlm_*, "
+            "p_roberta_ext_denselink* and exlm_*"
+        )
+    kinds = {flag.name: flag.kind for flag in (*model.flags, ROPE_DIMENSIONS)}
+    settings = {"model": argparse.Namespace(_name=arch, arch=arch, **_checked(groups["model"], kinds))}
+    for what, name, known, registry in (
+        ("task", task, TASKS, TASK_DATACLASS_REGISTRY),
+        ("criterion", criterion, CRITERIA, CRITERION_DATACLASS_REGISTRY),
+    ):
+        if name not in known:
+            raise ValueError(
+                f"it is a checkpoint of --{what} {name!r}: this reads those of {', '.join(known)}"
+            )
+        kinds = {"repeat_times": SIZE} | _kinds(registry.get(REPLACED.get(name, name)))
+        settings[what] = {"_name": name, **_checked(groups[what], kinds)}
+    for what in OTHERS:
+        settings[what] = {name: value for name, value in groups.get(what, {}).items() if _is_plain(value)}
+    return OmegaConf.create(settings, flags={"allow_objects": True})
+
+
+def _plain(value, name: str = "its settings", depth: int = DEPTH):
+    """The value with groups as dicts.
+
+    Raises:
+        ValueError: for interpolations, which OmegaConf would follow, and for what is nested without end.
+    """
+    if depth == 0:
+        raise ValueError(f"{name} are nested more than {DEPTH} deep")
+    if isinstance(value, DictConfig | ListConfig):
+        value = OmegaConf.to_container(value, resolve=False)
+    if isinstance(value, argparse.Namespace):
+        value = vars(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(inner, str(key), depth - 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, name, depth - 1) for inner in value]
+    if isinstance(value, str) and "${" in value:
+        raise ValueError(f"{name} is {value!r}: an interpolation, which is not followed")
+    return None if value == "???" else value  # OmegaConf's sign for no value
+
+
+def _is_plain(value) -> bool:
+    return isinstance(value, PLAIN) or (isinstance(value, list) and all(isinstance(v, PLAIN) for v in value))
+
+
+def _checked(group: dict, kinds: dict[str, Kind]) -> dict:
+    """What a group has of these flags."""
+    given = {name: group[name] for name in kinds if group.get(name) is not None}
+    for name, value in given.items():
+        if not kinds[name].fits(value):
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} is {value!r:.200}: it must be {kinds[name]}")
+    return given
+
+
+def _kinds(settings: type | None) -> dict[str, Kind]:
+    """Of the fields of fairseq's dataclass for a task or criterion."""
+    kinds = {}
+    for field in dataclasses.fields(settings) if settings else ():
+        kind, *_ = typing.get_args(field.type) or [field.type]  # of an Optional
+        if isinstance(kind, enum.EnumMeta):
+            kinds[field.name] = Kind(str, choices=[choice.value for choice in kind])
+        elif kind in PLAIN and not field.name.startswith("_"):
+            kinds[field.name] = RANGES.get(field.name, Kind(kind))
+    return kinds
