@@ -1,4 +1,4 @@
-"""Checkpoints of this package's models: model and dictionary, on a CPU or a GPU."""
+"""Trained models: what a checkpoint of fairseq holds, and where its dictionary is."""
 
 import argparse
 import logging
@@ -18,8 +18,9 @@ from omegaconf import DictConfig
 from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.compat import explained
 from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
-from fs_plugins.data.vocabulary import FILE, Vocabulary
+from fs_plugins.data.vocabulary import FILE, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
@@ -33,15 +34,18 @@ class Checkpoint:
     """A trained model.
 
     Attributes:
-        path: the file.
+        path: the file, or the folder for transformers.
         model: in evaluation mode, on ``device``.
         dictionary: with ``<mask>``.
-        data: the folder of the dictionary; None where the checkpoint holds it itself.
+        data: the folder of the dictionary; None where the checkpoint, or the folder, holds it itself.
         cfg: the flags of the run, by group, as fairseq keeps them.
         device: where the model is.
         task_state: what the task kept in the file, by name; empty for most tasks.
         updates: how many the model was trained for; None where the file does not say.
         score: of the last validation, by ``--best-checkpoint-metric``; None if there was none.
+        labels: names of a fine-tuned head's outputs, if the model's folder says so.
+        written: how its corpus was written, as of ``make_codec``, if the model's folder says so.
+        missing: beginnings of the names of parameters that the folder lacks, which are as initialised.
     """
 
     path: Path
@@ -53,6 +57,9 @@ class Checkpoint:
     task_state: dict = field(default_factory=dict)
     updates: int | None = None
     score: float | None = None
+    labels: tuple[str, ...] | None = None
+    written: str | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def arch(self) -> str:
@@ -91,8 +98,10 @@ class Checkpoint:
         return PropertyInfo.from_dict(held) if held else None
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
-        """How its corpus was written: SMILES of a fine-tuning on molecules, else as of ``make_codec``."""
-        return Smiles() if self.properties else make_codec(bpe, self.data, self.dictionary)
+        """How its corpus was written: SMILES if its dictionary is one of them, else as of ``make_codec``."""
+        if self.properties or (bpe is None and is_smiles(self.dictionary.symbols)):
+            return Smiles()
+        return make_codec(bpe or self.written, self.data, self.dictionary)
 
 
 def load_checkpoint(
@@ -181,16 +190,13 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
         for symbol in held[dictionary.nspecial :]:
             dictionary.add_symbol(symbol)
     else:
-        kept, read = path.parent / FILE, Vocabulary.read(folder)
-        if kept.is_file():  # the trainings of scripts/ keep theirs beside the checkpoints
+        dictionary, kept = read_dictionary(folder), path.parent / FILE
+        read = Vocabulary.of(dictionary.symbols, dictionary_file(folder))
+        if held is not None:
+            read.check(Vocabulary.of(held, path), "leave out --data")
+        elif kept.is_file():  # the trainings of scripts/ keep theirs beside the checkpoints
             read.check(Vocabulary.read(kept), "give the folder of the training's dictionary as --data")
-        dictionary = Dictionary.load(str(folder / "dict.txt"))
     dictionary.add_symbol("<mask>")
-    if held is not None and dictionary.symbols != held:
-        raise ValueError(
-            f"{folder / 'dict.txt'} is not the dictionary that {path} was trained with, which it "
-            "holds itself: leave out --data"
-        )
     return dictionary, folder
 
 
@@ -214,21 +220,21 @@ def choose_device(name: str | None) -> torch.device:
 
 
 def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLike | None) -> Path:
-    """The folder of dict.txt: the one given, or the one stored in the checkpoint.
+    """The folder of the dictionary: the one given; or the one stored in the checkpoint, or the checkpoint's.
 
     A stored relative path is tried from here and from each folder above the checkpoint.
 
     Raises:
-        FileNotFoundError: if none has a dict.txt; names those that were tried.
+        FileNotFoundError: if none has a dictionary; names those that were tried.
     """
-    tried = [Path(given)] if given is not None else stored_folders(checkpoint, stored)
+    tried = [Path(given)] if given is not None else [*stored_folders(checkpoint, stored), checkpoint.parent]
     for folder in (inner for outer in tried for inner in (outer, outer / "input0")):
-        if (folder / "dict.txt").is_file():
-            return folder
+        if dictionary_file(folder).is_file():
+            return folder if folder.is_dir() else folder.parent
+    above = ", in it from the folders above the checkpoint, or beside the checkpoint" if given is None else ""
     raise FileNotFoundError(
-        f"there is no dict.txt in {tried[0]}"
-        + (" or, from there, above the checkpoint" if len(tried) > 1 else "")
-        + ": give the folder with the dictionary of the training (--data)"
+        f"there is no dict.txt in {tried[0]}{above}: give the folder with the dictionary and the BPE of the "
+        "training (--data; --bpe for a BPE that lies elsewhere)"
     )
 
 

@@ -4,12 +4,14 @@ import argparse
 import atexit
 import collections
 import contextlib
+import importlib.metadata
 import importlib.util
 import logging
 import os
 import pickle
 import re
 import shutil
+import sys
 import time
 import typing
 import warnings
@@ -32,6 +34,7 @@ PAUSE = 2.5  # seconds before a checkpoint that could not be saved is tried agai
 def apply() -> None:
     """Makes fairseq work; called once, when the plugin is imported."""
     flush_subnormal_numbers()
+    hide_foreign_torchaudio()
     restore_numpy_name()
     keep_last_batch()
     tell_loaders_the_epoch()
@@ -66,6 +69,14 @@ def flush_subnormal_numbers() -> None:
     threads, which inherit it.
     """
     torch.set_flush_denormal(True)
+
+
+def hide_foreign_torchaudio() -> None:
+    """fairseq requires torchaudio, but nothing here uses it; transformers imports the one that is installed,
+    and fails if it was built for another torch: to this process there is none then."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        if importlib.metadata.version("torchaudio").split(".")[:2] != torch.__version__.split(".")[:2]:
+            sys.modules.setdefault("torchaudio", None)
 
 
 def restore_numpy_name() -> None:

@@ -24,7 +24,6 @@ from lib.moleculenet.results import SPLITS, Split, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from fs_plugins.data.molecule_splits import PARTS
 from fs_plugins.data.molecules import parse_molecule
 from fs_plugins.data.property_info import PropertyInfo, read_folder
 
@@ -101,29 +100,32 @@ def dmpnn(
     kept = {name: np.array(list(map(_is_read, split.smiles)), bool) for name, split in splits.items()}
     mean = np.ma.masked_invalid(splits["train"].labels).mean(axis=0).filled(0.5)
     common = ["--accelerator", device, "--devices", 1, "--num-workers", 0, "--smiles-columns", "smiles"]
-    predictions = {}
+    frames = {}
+    for name, split in splits.items():  # an empty cell is a missing label; properties may have any name
+        frame = pd.DataFrame(split.labels)
+        frame.insert(0, "smiles", split.smiles)
+        frames[name] = frame[kept[name]].assign(part={"valid": "val"}.get(name, name))
+        if unread := frame["smiles"][~kept[name]].tolist():
+            done = "left out" if name == "train" else "predicted as the mean of the training labels"
+            some = f"{len(unread)} of {len(frame)} molecules, such as {unread[0]}"
+            print(f"{name}: chemprop cannot read {some}: {done}")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        tables = {name: folder / f"{name}.csv" for name in splits}
-        for name, split in splits.items():  # an empty cell is a missing label
-            frame = pd.DataFrame(split.labels, columns=info.names)
-            frame.insert(0, "smiles", split.smiles)
-            frame[kept[name]].to_csv(tables[name], index=False, float_format="%.9g")
-            if unread := frame["smiles"][~kept[name]].tolist():
-                done = "left out" if name == "train" else "predicted as the mean of the training labels"
-                some = f"{len(unread)} of {len(frame)} molecules, such as {unread[0]}"
-                print(f"{name}: chemprop cannot read {some}: {done}")
-        _chemprop("train", "--data-path", *(tables[name] for name in PARTS), "-t", info.kind,
-                  *common, "--output-dir", folder / "model", "--epochs", epochs,
+        table, asked, answered = (folder / f"{name}.csv" for name in ("table", "asked", "answered"))
+        # without the test set, which chemprop would score, and cannot if a property has no label there
+        pd.concat([frames["train"], frames["valid"]]).to_csv(table, index=False, float_format="%.9g")
+        _chemprop("train", "--data-path", table, "--splits-column", "part", "-t", info.kind, *common,
+                  "--output-dir", folder / "model", "--epochs", epochs, "--warmup-epochs", min(2, epochs - 1),
                   "--pytorch-seed", seed, "--data-seed", seed)  # fmt: skip
-        model = folder / "model" / "model_0" / "best.pt"
-        for name in splits.keys() - {"train"}:
-            asked, answered = folder / f"{name}.asked.csv", folder / f"{name}.answered.csv"
-            pd.read_csv(tables[name], usecols=["smiles"]).to_csv(asked, index=False)  # without the labels
-            files = ("--test-path", asked, "--model-paths", model, "--preds-path", answered)
-            _chemprop("predict", *files, *common)
-            predictions[name] = np.tile(mean, (len(kept[name]), 1))
-            predictions[name][kept[name]] = pd.read_csv(answered)[list(info.names)].to_numpy(float)
+        rows = pd.concat([frames[name] for name in SPLITS])
+        rows[["smiles"]].to_csv(asked, index=False)
+        best = folder / "model" / "model_0" / "best.pt"
+        _chemprop("predict", "--test-path", asked, "--model-paths", best, "--preds-path", answered, *common)
+        found = pd.read_csv(answered)[list(map(str, range(len(info.names))))].to_numpy(float)
+    predictions = {name: np.tile(mean, (len(kept[name]), 1)) for name in SPLITS}
+    ends = np.cumsum([kept[name].sum() for name in SPLITS])[:-1]
+    for name, part in zip(SPLITS, np.split(found, ends), strict=True):
+        predictions[name][kept[name]] = part
     return predictions, {name: int((~read).sum()) for name, read in kept.items()}
 
 

@@ -1,4 +1,4 @@
-"""A demo in the browser: a sentence or a SMILES with masks in, its graph of states and its fillings out.
+"""A demo in the browser: a sentence or a SMILES with masks in, its graph of states and its decodings out.
 
     python scripts/demo.py pretrained/exlm-molecules
 
@@ -16,25 +16,21 @@ from pathlib import Path
 
 from lib.command_line import argument_parser, script
 
+MASK = "<mask>"
 EXAMPLES = {False: "This is <mask>, and I am very <mask> to see it.", True: "CC(=O)<mask>c1ccccc1C(=<mask>)O"}
 # the page in the frame says how high it is
 HEAD = """<script>addEventListener("message", (event) => {
   const frame = document.querySelector("#page iframe");
   if (frame && event.source === frame.contentWindow) frame.style.height = `${event.data.pageHeight + 8}px`;
 });</script>"""
-CSS = """#page .html-container, #drawings .html-container { padding: 0; }
-#page iframe { width: 100%; height: 60rem; border: 0; border-radius: .5rem; background: #fff; }
-.molecules { display: flex; flex-wrap: wrap; gap: .8rem; }
-.molecules figure { flex: 1 1 14rem; max-width: 20rem; margin: 0; padding: .4rem; border: 1px solid #ddd;
-  border-radius: .5rem; background: #fff; font-size: .8rem; overflow-wrap: anywhere; }
-.molecules figure :is(p, figcaption) { color: #222 !important; } /* on white in Gradio's dark theme, too */
-.molecules svg { width: 100%; height: auto; }"""
+CSS = """#page .html-container { padding: 0; }
+#page iframe { width: 100%; height: 60rem; border: 0; border-radius: .5rem; }"""
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argument_parser(__doc__)
     add = parser.add_argument
-    add("model", type=Path, help="a checkpoint of an ExLM, or a folder that export_huggingface.py wrote")
+    add("model", type=Path, help="a checkpoint of an ExLM, or a folder for transformers")
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     add("--bpe", nargs="+", metavar="FILE", help="how the corpus was written, as of explore.py")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
@@ -43,66 +39,48 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def draw_molecules(readings) -> str:
-    """HTML with a drawing of each distinct molecule among the readings; says which are none."""
-    from rdkit.Chem.Draw import rdMolDraw2D
-
-    from fs_plugins.data.molecules import parse_molecule
-
-    figures = []
-    for smiles in dict.fromkeys(reading.text for reading in readings if reading is not None):
-        drawing = rdMolDraw2D.MolDraw2DSVG(260, 190)
-        try:
-            rdMolDraw2D.PrepareAndDrawMolecule(drawing, parse_molecule(smiles))
-            drawing.FinishDrawing()
-            picture = drawing.GetDrawingText().split("?>", 1)[1]
-        except ValueError as error:
-            picture = f"<p>Not a molecule: {html.escape(str(error))}</p>"
-        figures.append(f"<figure>{picture}<figcaption>{html.escape(smiles)}</figcaption></figure>")
-    return f'<div class="molecules">{"".join(figures)}</div>'
-
-
-def build(gr, explorer):
+def build(gr, model):
     """The demo of a model, as Gradio's Blocks."""
     from fs_plugins.inference.page import page
 
-    molecules = explorer.codec.name == "smiles"
+    molecules = model.codec.name == "smiles"
 
-    def fill(text: str, samples: int, seed: int):
+    def fill(text: str, samples: float | None, seed: float | None):
         try:
-            filling = explorer.fill(text, samples=int(samples), seed=int(seed))
+            for name, value in (("Sampled decodings", samples), ("Seed", seed)):
+                if value is None or value < 0:
+                    raise ValueError(f"{name}: give a whole number, 0 or more")
+            graph = model.graph(text, samples=int(samples), seed=int(seed))
         except ValueError as error:
             raise gr.Error(html.escape(str(error)), print_exception=False) from error
         sandbox = "allow-scripts allow-downloads"
-        frame = f'<iframe sandbox="{sandbox}" title="Graph" srcdoc="{html.escape(page(filling))}"></iframe>'
-        drawn = [filling.best, *filling.samples] if molecules else []
-        return frame, draw_molecules(drawn)
+        return f'<iframe sandbox="{sandbox}" title="Graph" srcdoc="{html.escape(page(graph))}"></iframe>'
 
     with gr.Blocks(title="ExLM", analytics_enabled=False) as demo:
         what = "SMILES" if molecules else "Sentence"
-        gr.Markdown(f"# ExLM\n{what} in, with `<mask>` for each token to fill; states and decodings out.")
-        text = gr.Textbox(EXAMPLES[molecules], label=f"{what} with <mask>", elem_id="text")
+        gr.Markdown(f"# ExLM\n{what} in, with `{MASK}` for each token to fill; states and decodings out.")
+        text = gr.Textbox(EXAMPLES[molecules], label=f"{what} with {MASK}", elem_id="text")
         with gr.Accordion("Options", open=False):
-            samples = gr.Slider(0, 20, 5, step=1, label="Sampled decodings, of each kind")
+            samples = gr.Slider(0, 100, 10, step=1, label="Sampled decodings, of each kind")
             seed = gr.Number(1, precision=0, label="Seed of the samples")
         button = gr.Button("Fill", variant="primary", elem_id="fill")
-        drawings = gr.HTML(elem_id="drawings", label="Fillings", visible=molecules)
         shown = gr.HTML(elem_id="page")
         for event in (button.click, text.submit):
-            event(fill, [text, samples, seed], [shown, drawings])
+            event(lambda: "", None, shown).then(fill, [text, samples, seed], shown)
     return demo
 
 
 def run(args: argparse.Namespace, wait: bool = True):
-    from fs_plugins.inference.loading import load_explorer
+    from fs_plugins.inference import load
 
-    explorer = load_explorer(args.model, data=args.data, bpe=args.bpe, device=args.device)
+    model = load(args.model, data=args.data, bpe=args.bpe, device=args.device)
+    model.graph(MASK, samples=0)  # raises for a model without states before anything is served
     os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1"}  # send nothing home
     try:
         import gradio as gr
     except ImportError as error:
         raise ValueError("the demo needs Gradio 6: pip install -e '.[demo]'") from error
-    demo = build(gr, explorer)
+    demo = build(gr, model)
     fonts = ["system-ui", "sans-serif"]  # by default, Gradio's pages fetch theirs from Google
     theme = gr.themes.Default(font=fonts, font_mono=["ui-monospace", "monospace"])
     demo.launch(

@@ -3,8 +3,8 @@
     python scripts/import_huggingface.py trained/exlm checkpoints/exlm/imported.pt
 
 The folder was made by export_huggingface.py, or saved from such a model by transformers (Trainer,
-save_pretrained). Train on with --restore-file, --reset-optimizer, --reset-dataloader, --reset-meters and
---reset-lr-scheduler.
+save_pretrained). Its dictionary is written beside the checkpoint, as dict.txt. Train on with --restore-file,
+--reset-optimizer, --reset-dataloader, --reset-meters and --reset-lr-scheduler.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("folder", type=Path, help="with config.json and model.safetensors")
     add("checkpoint", type=Path, help="the file to write")
-    data = (
-        "folder of the pre-training's dict.txt, to be recorded; without it, tools that read text ask for it"
-    )
+    data = "folder of the pre-training's data, to be recorded (default: the dictionary is the tokenizer's)"
     add("--data", type=Path, metavar="DIR", help=data)
     args = parser.parse_args(argv)
 
-    from fs_plugins.huggingface.restore import restore
+    from fs_plugins.huggingface.restore import restore, save
 
-    print(restore(**vars(args)))
+    print(save(restore(args.folder, args.data, "cpu"), args.checkpoint))
 
 
 if __name__ == "__main__":

@@ -103,12 +103,12 @@ def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("what", choices=("predict", "embed"))
-    add("checkpoint", type=Path, help="of exlm_*, mlm_*, p_roberta* or p_roberta_ext_denselink*")
+    add("model", type=Path, help="a checkpoint, or a folder for transformers")
     add("molecules", type=Path, help="a table (.csv, .tsv, .parquet), or one SMILES per line (.txt, .smi)")
     add("--output", type=Path, metavar="FILE", help="(default: named after the molecules, beside them)")
     add("--overwrite", action="store_true", help="replace an existing FILE")
     add_table_arguments(parser)
-    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: as the checkpoint says)")
+    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: as the model says)")
     add("--truncate", action="store_true", help="truncate molecules longer than the checkpoint's positions")
     add("--smiles", choices=("canonical", "as-given"), help="(default: as in fine-tuning, or canonical)")
     valence = "atoms with too many bonds (default: as in fine-tuning, or check)"
@@ -122,22 +122,24 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     output, form = output_of(args), TableFormat.of(args)
     header = header_of(args.molecules, form)  # an unreadable file is refused before the model is loaded
-    from fs_plugins.checkpoint import load_checkpoint
-    from fs_plugins.inference.molecules import MoleculeModel
+    from fs_plugins.inference import load
 
-    model = MoleculeModel(
-        load_checkpoint(args.checkpoint, args.data, args.device),
+    model = load(
+        args.model,
+        data=args.data,
+        device=args.device,
         batch_tokens=args.batch_tokens,
         truncate=args.truncate,
         canonical=None if args.smiles is None else args.smiles == "canonical",
         allow_valence=None if args.valence is None else args.valence == "allow",
     )
+    if model.codec.name != "smiles":
+        raise UserError(f"{args.model} is a model of text: give one that was trained on SMILES")
     records, ahead = tee(records_in(args.molecules, form))
     texts = ("" if record.fault else record.content.decode(errors="backslashreplace") for record in ahead)
     if args.what == "predict":
-        model.head  # noqa: B018  (raises if it predicts nothing)
-        rows = zip(records, model.predict(texts), strict=True)
-        counts = predict(output, header, rows, model.properties.names)
+        names = model.output_names  # raises if it predicts nothing, before a file is begun
+        counts = predict(output, header, zip(records, model.predict(texts), strict=True), names)
     else:
         rows = zip(records, model.embed(texts, pooling=args.pooling), strict=True)
         counts = embed(output, rows, (sum(1 for _ in records_in(args.molecules, form)), model.width))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import shutil
 import sys
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from lib.glue.reading import NUMBERS, files_of, folder_of, read_split
 from lib.glue.tasks import TASKS, Task, task_named
 from lib.preparing import check_absent, new_folder, write_dataset
 
-from fs_plugins.data.vocabulary import SPECIAL
+from fs_plugins.data.vocabulary import SPECIAL, copy_dictionary
 
 SUMMARY = "summary.json"
 
@@ -78,7 +77,7 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
                 "tokens": tokens,
             }
         for i in range(len(task.sentences)):
-            shutil.copyfile(encoder.dictionary_path, target / f"input{i}" / "dict.txt")
+            copy_dictionary(encoder.dictionary_path, target / f"input{i}" / "dict.txt")
         write_json(target / SUMMARY, summary)
     return summary
 

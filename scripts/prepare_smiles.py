@@ -11,7 +11,6 @@ be used are listed in rejected.tsv with file, line and reason. The result does n
 from __future__ import annotations
 
 import hashlib
-import shutil
 import sys
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -35,15 +34,14 @@ from lib.files import sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
-from fs_plugins.data.vocabulary import dictionary_file, read_dictionary
+from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
 
 EOS = "</s>"
 
 
-def is_validation(smiles: str, share: float) -> bool:
-    """Determined by the string only: the same molecule is always in the same split."""
-    digest = hashlib.blake2b(smiles.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") < share * 2**64
+def place_of(smiles: str) -> float:
+    """In [0, 1), determined by the string only: the same molecule is always in the same split."""
+    return int.from_bytes(hashlib.blake2b(smiles.encode(), digest_size=8).digest(), "big") / 2**64
 
 
 @dataclass(frozen=True)
@@ -51,21 +49,17 @@ class SmilesEncoder:
     """Makes sentences of molecules.
 
     Attributes:
-        valid_files: the files whose molecules go to valid; those of other files go to train,
-        valid_share: except this share of them, chosen by a hash of the canonical SMILES, which goes to valid.
         canonical: write each molecule as RDKit does.
         ids: {symbol: id} of a given dictionary; molecules with other tokens are rejected. None: any token.
         max_tokens: the most tokens of a molecule, with <s> and </s>; None: no limit.
     """
 
-    valid_files: frozenset[Path]
-    valid_share: float
     canonical: bool
     ids: dict[str, int] | None
     max_tokens: int | None
 
     def __call__(self, path: Path, records: list[Record]) -> EncodedBlock:
-        splits, rejections, lmdb = {"train": [], "valid": []}, [], path.suffix.lower() in LMDB
+        block, lmdb = EncodedBlock(), path.suffix.lower() in LMDB
         for record in records:
             text = "" if lmdb else record.content.decode("utf-8", errors="backslashreplace")
             try:
@@ -77,12 +71,11 @@ class SmilesEncoder:
                 reason = str(error)
                 if isinstance(error, UnicodeDecodeError):
                     reason = f"invalid UTF-8: byte {record.content[error.start]:#04x}"
-                rejections.append(Rejection(record.place, reason, text))
+                block.rejections.append(Rejection(record.place, reason, text))
                 continue
-            valid = path in self.valid_files or is_validation(canonical, self.valid_share)
-            ids = tokens if self.ids is None else [self.ids[token] for token in tokens]
-            splits["valid" if valid else "train"].append(ids)
-        return EncodedBlock(splits, rejections)
+            block.sentences.append(tokens if self.ids is None else [self.ids[token] for token in tokens])
+            block.places.append(place_of(canonical))
+        return block
 
     def read(self, text: str) -> tuple[str, list[str]]:
         """The canonical SMILES, and the tokens of the molecule as it is kept, with </s>.
@@ -117,28 +110,28 @@ def main(argv: list[str] | None = None) -> None:
     add_table_arguments(parser)
     smiles = "RDKit's canonical SMILES (default), as fine-tuning uses, or the strings as they are"
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
-    add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use; reject other tokens")
+    add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use, or its folder; reject other tokens")
     add("--max-tokens", type=positive, metavar="N", help="reject longer molecules, counting <s> and </s>")
     args = parser.parse_args(argv)
     if args.max_tokens is not None and args.max_tokens < 3:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     args.train, args.valid = list(map(lmdb_file, args.train)), list(map(lmdb_file, args.valid))
-    files, valid_share = [*args.train, *args.valid], 0.0 if args.valid else args.valid_share
     read = partial(records_in, form=TableFormat.of(args))
-    for path in files:  # what is wrong with a file as a whole is found before any work
+    for path in (*args.train, *args.valid):  # what is wrong with a file as a whole is found before any work
         if next(read(path), None) is None:
             raise UserError(f"{path} is empty")
     inputs, ids = inputs_of({"--train": args.train, "--valid": args.valid}), None
     settings = {"max_tokens": args.max_tokens, "smiles": args.smiles, **asdict(TableFormat.of(args))}
-    settings |= {"valid_share": valid_share, "rdkit": rdkit.__version__}
+    settings["rdkit"] = rdkit.__version__
     if dictionary := args.dictionary and dictionary_file(args.dictionary):
         ids, inputs["--dictionary"] = read_dictionary(dictionary).indices, sha256(dictionary)
     canonical = args.smiles == "canonical"
-    encoder = SmilesEncoder(frozenset(args.valid), valid_share, canonical, ids, args.max_tokens)
+    encoder = SmilesEncoder(canonical, ids, args.max_tokens)
     with draft_of(args.output, settings, inputs) as folder:
         if dictionary:
-            shutil.copyfile(dictionary, folder / "dict.txt")
-        result = binarise(folder, files, read, encoder, args.workers, build_dictionary=not dictionary)
+            copy_dictionary(dictionary, folder / "dict.txt")
+        chosen = args.train, args.valid, read, encoder, "smiles", args.valid_share, args.workers
+        result = binarise(folder, *chosen, build_dictionary=not dictionary)
     show_result(result, args.output, "molecules")
     print(f"dictionary: {result['symbols']:,} symbols")
 

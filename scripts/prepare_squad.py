@@ -22,7 +22,7 @@ from lib.preparing import check_absent
 from lib.squad import read_squad
 
 from fs_plugins.data.squad import Squad, TokenizedSquad, save_split
-from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary
 
 
 def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSquad:
@@ -69,10 +69,10 @@ def main(argv: list[str] | None = None) -> None:
     read = {name: read_squad(files, name) for name, files in splits.items()}
     args.output.mkdir(parents=True, exist_ok=True)
     source, target = encoder.dictionary_path, args.output / "dict.txt"
-    if target.exists() and target.read_bytes() != source.read_bytes():  # other splits depend on it
-        raise UserError(f"{target} differs from {source}: choose another OUTPUT, or remove this one")
-    with atomic(target, "wb") as file:
-        file.write(source.read_bytes())
+    if target.exists():  # other splits depend on it
+        Vocabulary.read(source).check(Vocabulary.read(target), "choose another OUTPUT, or remove this one")
+    else:
+        copy_dictionary(source, target)
     settings = {
         "dictionary": Vocabulary.read(target).identity,
         "bpe": [str(path) for path in encoder.bpe.files],

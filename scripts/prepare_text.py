@@ -3,9 +3,10 @@
     python scripts/prepare_text.py data-bin/text --train wiki.txt.gz books/ --bpe encoder.json vocab.bpe \\
         --dictionary dict.txt --workers 16
 
-Reads, plain or .gz: one paragraph per line with an empty line between documents; WikiExtractor's output,
-<doc> or JSON; folders of books, one per file. What cannot be read is listed in rejected.tsv. The result does
-not depend on --workers. See docs/data.md.
+Reads, plain or packed (.gz, .bz2, .xz): one paragraph per line with an empty line between documents; books,
+one per file; WikiExtractor's output; JSON, an object per line; CSV, TSV and Parquet (pip install -e
+'.[parquet]'); and folders of these. What cannot be read is listed in rejected.tsv. The result does not depend
+on --workers. See docs/data.md.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -20,11 +22,11 @@ import tokenizers
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.binarise import add_corpus_arguments, binarise, draft_of, inputs_of, show_result
 from lib.corpora.bpe import TextEncoder, dictionary_of
-from lib.corpora.text import AUTO, LAYOUTS, TextBlockEncoder, documents_of, layouts_of
+from lib.corpora.text import AUTO, COLUMN, LAYOUTS, TextBlockEncoder, documents_of, layouts_of
 from lib.files import sha256
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
-from fs_plugins.data.vocabulary import dictionary_file, read_dictionary
+from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
 
 
 @script
@@ -35,38 +37,45 @@ def main(argv: list[str] | None = None) -> None:
     add_corpus_arguments(parser, "files and folders", valid_share=0.005)
     add("--bpe", nargs="+", required=True, metavar="FILE", help="encoder.json vocab.bpe, or tokenizer.json")
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use (default: all tokens of the BPE)")
-    add("--layout", choices=(AUTO, *LAYOUTS), default=AUTO, help="of all files (default: as each begins)")
+    add("--layout", choices=(AUTO, *LAYOUTS), default=AUTO, help="of plain text (default: as each begins)")
+    add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and tables (default: %(default)s)")
     add("--max-tokens", type=positive, metavar="N", help="split longer paragraphs: see docs/data.md")
     args = parser.parse_args(argv)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
     if ":" in str(args.output):
         raise UserError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
-    train, valid = layouts_of(args.train, args.layout), layouts_of(args.valid, args.layout)
+    column = args.text_column
+    train, valid = (layouts_of(paths, args.layout, column) for paths in (args.train, args.valid))
     layouts, inputs = train | valid, inputs_of({"--train": train, "--valid": valid})
-    valid_share = 0.0 if valid else args.valid_share
     bpe = read_bpe(*args.bpe)
-    settings = {"valid_share": valid_share, "layout": args.layout, "max_tokens": args.max_tokens}
+    settings = {"layout": args.layout, "text_column": column, "max_tokens": args.max_tokens}
     settings["tokenizers"], inputs["--bpe"] = tokenizers.__version__, sha256(*bpe.files)
     if given := args.dictionary and dictionary_file(args.dictionary):
         read_dictionary(given)
         inputs["--dictionary"] = sha256(given)
     with draft_of(args.output, settings, inputs) as folder:
         if given:
-            shutil.copyfile(given, folder / "dict.txt")
+            copy_dictionary(given, folder / "dict.txt")
         else:
             (folder / "dict.txt").write_text(dictionary_of(bpe), encoding="utf-8")
         encoder = TextEncoder(bpe, given or folder / "dict.txt")
-        encode = TextBlockEncoder(encoder, frozenset(valid), valid_share, args.max_tokens)
-        result = binarise(folder, list(layouts), partial(documents_of, layouts=layouts), encode, args.workers)
+        encode = TextBlockEncoder(encoder, layouts, args.max_tokens, column)
+        read = partial(documents_of, layouts=layouts, column=column)
+        chosen = list(train), list(valid), read, encode, "text", args.valid_share, args.workers
+        result = binarise(folder, *chosen)
         # the BPE beside the dictionary, by the names that fine-tuning looks for
         for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
             shutil.copyfile(path, folder / name)
+    for layout, files in Counter(layouts.values()).items():
+        documents = result.get(f"{layout} documents", 0)
+        print(f"{files:,} file{'s' * (files > 1)} as {layout}: {documents:,} documents")
     show_result(result, args.output, "sentences")
     print(
-        f"{result['documents']:,} documents, {result['paragraphs']:,} paragraphs "
-        f"({result['paragraphs cut']:,} split); skipped as empty: "
+        f"{result['paragraphs']:,} paragraphs ({result['paragraphs cut']:,} split); skipped as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
+    if removed := result["markup removed"]:
+        print(f"tags and empty brackets removed from Wikipedia's text: {removed:,}")
 
 
 if __name__ == "__main__":

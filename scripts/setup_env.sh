@@ -94,10 +94,16 @@ fairseq=$(grep '^fairseq-fixed==' constraints.txt)
 # In this order: a build of fairseq in isolation would fetch a torch of its own choice, with GBs of CUDA packages.
 step "build tools, NumPy" install -c constraints.txt setuptools wheel cython numpy
 step "PyTorch ($(grep '^torch==' constraints.txt))" install -c constraints.txt torch
+# fairseq-fixed requires torchaudio, which nothing here uses, and which transformers fails to import if it is of another
+# torch. This has its name and no module, so that pip does not fetch it with any extra later.
+step "no torchaudio" uninstall -y torchaudio
+name=torchaudio-$(sed -n 's/^torchaudio==//p' constraints.txt)+none
+about=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/$name.dist-info
+mkdir -p "$about"
+printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "${name%%-*}" "${name#*-}" >"$about/METADATA"
+printf "$name.dist-info/%s,,\n" METADATA RECORD >"$about/RECORD"
 step "fairseq ($fairseq)" install -c constraints.txt --no-build-isolation "$fairseq"
 step "ExLM, the rest" install -c constraints.txt --no-build-isolation -v -e ".[$extra]"
-# fairseq-fixed requires it, but nothing here uses it, and transformers fails to import one of another torch's.
-step "torchaudio removed" uninstall -y torchaudio
 
 op='import sources, sys; sys.exit(not sources.library_path("cpu").exists())'
 if PYTHONPATH=fs_plugins/custom_ops "$venv/bin/python" -c "$op"; then

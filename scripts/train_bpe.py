@@ -9,23 +9,25 @@ Reads what prepare_text.py reads, and writes bpe/tokenizer.json.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.text import documents_of, layouts_of, paragraphs_of
+from lib.corpora.text import COLUMN, documents_of, layouts_of, paragraphs_of
 from lib.files import atomic
+from lib.preparing import check_absent
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 LEAST_VOCABULARY = 300  # 256 bytes and some merges
 
 
-def paragraphs(layouts: dict[Path, str], megabytes: float) -> Iterator[str]:
+def paragraphs(layouts: dict[Path, str], megabytes: float, column: str = COLUMN) -> Iterator[str]:
     """Clean paragraphs, from each file its share of the limit."""
     for path in layouts:
         left = megabytes * 1e6 / len(layouts)
-        for document in documents_of(path, layouts):
-            for _, text in paragraphs_of(document, [])[0]:
+        for document in documents_of(path, layouts, column):
+            for _, text in paragraphs_of(document, [], Counter(), column)[0]:
                 left -= len(text)
                 yield text
             if left <= 0:
@@ -55,15 +57,20 @@ def main(argv: list[str] | None = None) -> None:
     add("text", type=Path, nargs="+", metavar="PATH", help="files and folders of text")
     add("--vocabulary", type=positive, default=8000, metavar="N", help="tokens (default: %(default)s)")
     add("--megabytes", type=float, default=50, metavar="N", help="of text to read (default: %(default)s)")
+    add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and tables (default: %(default)s)")
+    add("--overwrite", action="store_true", help="replace an existing tokenizer.json")
     args = parser.parse_args(argv)
     if args.vocabulary < LEAST_VOCABULARY or not args.megabytes > 0:
         raise UserError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
-    tokenizer = train_tokenizer(paragraphs(layouts_of(args.text), args.megabytes), args.vocabulary)
+    path, column = args.output / "tokenizer.json", args.text_column
+    check_absent(path, args.overwrite)
+    texts = paragraphs(layouts_of(args.text, column=column), args.megabytes, column)
+    tokenizer = train_tokenizer(texts, args.vocabulary)
     args.output.mkdir(parents=True, exist_ok=True)
-    path = args.output / "tokenizer.json"
     with atomic(path) as file:
         file.write(tokenizer.to_str(pretty=True))
-    print(f"{path}: {tokenizer.get_vocab_size():,} tokens")
+    size, few = tokenizer.get_vocab_size(), f" (the text has no more: {args.vocabulary:,} were asked for)"
+    print(f"{path}: {size:,} tokens" + few * (size < args.vocabulary))
 
 
 if __name__ == "__main__":

@@ -225,8 +225,9 @@ def wiki_text() -> str:
 
 
 def json_text() -> str:
+    about = {"id": "1", "url": "https://x?curid=1"}
     return "".join(
-        json.dumps({"id": "1", "title": title, "text": f"{title}\n\n" + "\n".join(paragraphs) + "\n"}) + "\n"
+        json.dumps({**about, "title": title, "text": f"{title}\n\n" + "\n".join(paragraphs) + "\n"}) + "\n"
         for title, paragraphs in CORPUS.items()
     )
 

@@ -150,6 +150,15 @@ def checkpoints(save_checkpoint) -> dict[str, Path]:
     }
 
 
+@pytest.fixture(scope="session")
+def folders(checkpoints, tmp_path_factory) -> dict[str, Path]:
+    """The export of each of these."""
+    from fs_plugins.huggingface.export import export
+
+    place = tmp_path_factory.mktemp("exports")
+    return {name: export(path, place / name) for name, path in checkpoints.items()}
+
+
 @pytest.fixture
 def refused(capsys):
     """refused(main, *arguments): the error of a script, which is one line or more and has status 2."""

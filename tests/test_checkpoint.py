@@ -48,7 +48,7 @@ def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, t
     folder = tmp_path / "runs" / "checkpoints"
     folder.mkdir(parents=True)
     torch.save(state, folder / "checkpoint.pt")
-    with pytest.raises(FileNotFoundError, match=r"no dict.txt in runs/data-bin .*--data"):
+    with pytest.raises(FileNotFoundError, match=r"no dict.txt in runs/data-bin.*--data"):
         load_checkpoint(folder / "checkpoint.pt")
     shutil.copytree(corpus, tmp_path / "runs" / "data-bin")
     assert load_checkpoint(folder / "checkpoint.pt").data == tmp_path / "runs" / "data-bin"

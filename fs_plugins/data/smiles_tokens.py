@@ -10,6 +10,7 @@ dative bond ``<-`` (its mirror image ``->`` gives ``-`` and ``>``, as published)
 """
 
 import re
+from collections.abc import Iterable
 
 PATTERN = "|".join(
     (
@@ -63,3 +64,15 @@ def tokenize(smiles: str) -> list[str]:
     while found := _TOKEN.match(smiles, position):
         position = found.end()
     raise SmilesTokenError(smiles, position)
+
+
+def is_smiles(symbols: Iterable[str]) -> bool:
+    """Whether a dictionary is one of SMILES: nine in ten of its symbols are single tokens, other than special
+    and made-up ones."""
+    symbols = [s for s in symbols if not re.fullmatch(r"</?s>|<pad>|<unk>|<mask>|madeupword\d+", s)]
+    return sum(_TOKEN.fullmatch(symbol) is not None for symbol in symbols) > 0.9 * len(symbols)
+
+
+def is_atom(token: str) -> bool:
+    """Whether a token is an atom, not a bond, a branch, a ring or a dot."""
+    return token[0] in "[*" or token[0].isalpha()

@@ -256,7 +256,8 @@ def encode_with_masks(text: str, codec: Codec) -> list[str]:
     """
     if MASK not in text:
         hint = ": write it <mask>, not [MASK]" if "[mask]" in text.lower() else ""
-        raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. 'This is {MASK}.'")
+        example = f"CC{MASK}O" if isinstance(codec, Smiles) else f"This is {MASK}."
+        raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. {example!r}")
     return encode_text(text, codec)
 
 

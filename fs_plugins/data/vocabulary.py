@@ -1,18 +1,21 @@
 """A vocabulary: the symbols that a model's ids stand for, in order. Two are the same if all symbols are."""
 
 import hashlib
+import json
 import os
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 from fairseq.data import Dictionary
+from tokenizers import Tokenizer
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's ids 0 to 3, which a dict.txt does not list
 MASK = "<mask>"
-FILE = "dict.txt"
-HINT = f"give the {FILE} of the pre-training, or its folder"
+FILE, TOKENIZER = "dict.txt", "tokenizer.json"
+HINT = f"give the {FILE} of the pre-training, or the folder of its data, its checkpoint, or its export"
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """Of a dict.txt, or of a folder with one; raises what :func:`read_dictionary` does."""
+        """Of what :func:`dictionary_file` finds; raises what :func:`read_dictionary` does."""
         return cls.of(read_dictionary(path).symbols, dictionary_file(path))
 
     @property
@@ -43,6 +46,12 @@ class Vocabulary:
         """SHA-256 of the symbols, to be recorded; without a last ``<mask>``, which a dict.txt may lack."""
         symbols = self.symbols[:-1] if self.symbols[-1] == MASK else self.symbols
         return hashlib.sha256("\n".join(symbols).encode("utf-8")).hexdigest()
+
+    def write(self, path: Path) -> None:
+        """A dict.txt, in which every symbol counts 1."""
+        symbols = self.symbols[: -1 if self.symbols[-1] == MASK else None]
+        lines = (f"{symbol} 1\n" for symbol in symbols[len(SPECIAL) :])
+        path.write_text("".join(lines), encoding="utf-8")
 
     def check(self, other: "Vocabulary", way_out: str) -> None:
         """Raises ValueError if the two differ: names both, the first entry that differs, and the way out."""
@@ -59,21 +68,53 @@ class Vocabulary:
 
 
 def dictionary_file(path: Path) -> Path:
-    """``path`` itself, or the dict.txt in it if it is a folder."""
-    return path / FILE if path.is_dir() else path
+    """The file of a vocabulary: ``path`` itself; of a folder, or of a checkpoint, the dict.txt in it or
+    beside it; of a folder for transformers without one, its tokenizer.json."""
+    folder = path if path.is_dir() else path.parent
+    if path.is_dir() or path.suffix == ".pt":
+        exported = (folder / "config.json").is_file() and not (folder / FILE).is_file()
+        return folder / (TOKENIZER if exported else FILE)
+    return path
 
 
 def read_dictionary(path: Path) -> Dictionary:
-    """fairseq's Dictionary of a dict.txt, or of a folder with one.
+    """fairseq's Dictionary of what :func:`dictionary_file` finds.
 
     Raises:
         ValueError: if it does not exist, is empty, or has a line that is not a new symbol and its count.
     """
     path = dictionary_file(path)
+    if path.name == TOKENIZER and path.with_name("config.json").is_file():
+        return _of_tokenizer(path)
     try:
         dictionary = Dictionary.load(str(path))
     except Exception as error:  # of invalid UTF-8 fairseq raises Exception itself
         raise ValueError(f"{path} is not a {FILE} of fairseq ({error}): {HINT}") from error
     if len(dictionary) == len(SPECIAL):
         raise ValueError(f"{path} is empty: {HINT}")
+    return dictionary
+
+
+def copy_dictionary(path: Path, target: Path) -> None:
+    """Writes what :func:`dictionary_file` finds as a dict.txt."""
+    if dictionary_file(path).name == FILE:
+        shutil.copyfile(dictionary_file(path), target)
+    else:
+        Vocabulary.read(path).write(target)
+
+
+def _of_tokenizer(path: Path) -> Dictionary:
+    """The symbols of a tokenizer.json that the model of the config.json beside it has; ids that the tokenizer
+    lacks, where embeddings were padded, get made-up ones. As in a dict.txt, a last ``<mask>`` is left out."""
+    try:
+        size = json.loads(path.with_name("config.json").read_text(encoding="utf-8"))["vocab_size"]
+        name_of = Tokenizer.from_file(str(path)).id_to_token
+    except Exception as error:  # tokenizers raises Exception itself
+        raise ValueError(f"{path} is not the tokenizer of an exported model ({error}): {HINT}") from error
+    symbols = [name_of(i) or f"madeupword{i:04d}" for i in range(size)]
+    if tuple(symbols[: len(SPECIAL)]) != SPECIAL or MASK not in symbols or len(set(symbols)) < size:
+        raise ValueError(f"{path} is not the tokenizer of an exported model: {HINT}")
+    dictionary = Dictionary()
+    for symbol in symbols[len(SPECIAL) : size - (symbols[-1] == MASK)]:
+        dictionary.add_symbol(symbol)
     return dictionary

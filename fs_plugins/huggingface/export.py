@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
+from safetensors.torch import save_file
 
-from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.custom_ops import dag_reference
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
+from fs_plugins.huggingface.restore import open_checkpoint
 from fs_plugins.modules import marginals, state_expansion, transition_head
 
 HERE = Path(__file__).parent
@@ -38,7 +38,8 @@ def export(
     """Writes a folder that transformers loads with ``trust_remote_code=True``, atomically.
 
     Args:
-        checkpoint: a file that fairseq-train saved: pre-trained, or fine-tuned on GLUE, SQuAD or molecules.
+        checkpoint: a model, as of :func:`open_checkpoint`: pre-trained, or fine-tuned on GLUE, SQuAD or
+            molecules.
         folder: to be made; one that is there has to be empty.
         data: folder of the pre-training's ``dict.txt``; by default the one that the checkpoint names.
         bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default what
@@ -61,14 +62,14 @@ def export(
     folder = Path(folder).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already: choose another folder, or remove it")
-    loaded = load_checkpoint(checkpoint, data, "cpu")
+    loaded = open_checkpoint(checkpoint, data, "cpu")
     codec = loaded.codec(bpe)
     head = settings.find_head(loaded)
     tensors = weights.to_transformers(loaded.model.state_dict(), head, loaded.has_transitions)
     config = settings.model_config(loaded, head, tensors)
     info = loaded.properties
     if info is not None:
-        to_units(tensors, info)
+        weights.to_units(tensors, info)
         config["fairseq"]["properties"] = info.to_dict()
     tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
     config["tokenizer_size"] = 1 + max(tokenizer.get_vocab().values())
@@ -92,23 +93,7 @@ def export(
     return folder
 
 
-def to_units(tensors: dict, info, sign: int = 1) -> None:
-    """Makes the last layer of a regression give values in the units of its labels, in place; with sign -1,
-    makes these the standardised values that were trained. A classification stays as it is."""
-    if not info.regression:
-        return
-    std, mean = (torch.tensor(values, dtype=torch.float64) for values in (info.std, info.mean))
-    weight, bias = (tensors[f"classifier.out_proj.{name}"].double() for name in ("weight", "bias"))
-    scaled = bias * std + mean if sign > 0 else (bias - mean) / std
-    tensors["classifier.out_proj.weight"] = (weight * std[:, None] ** sign).float()
-    tensors["classifier.out_proj.bias"] = scaled.float()
-
-
 def _write(folder: Path, files: dict[str, object], tensors: dict, card: str) -> None:
-    try:
-        from safetensors.torch import save_file
-    except ImportError as error:
-        raise ValueError("an export needs safetensors: pip install -e '.[export]'") from error
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -122,7 +122,8 @@ def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     for name in SUMMARIES:
         if (path := _data_file(checkpoint, name)) is not None:
             rows.append((f"data ({name})", f"{_contents(path)}SHA-256 {_hash(path)}"))
-    rows.append(("checkpoint", f"SHA-256 {_hash(checkpoint.path)}"))
+    files = [checkpoint.path] if checkpoint.path.is_file() else sorted(checkpoint.path.glob("*.safetensors"))
+    rows += [("checkpoint", f"SHA-256 {_hash(path)}") for path in files]
     made_with = (f"{name} {metadata.version(name)}" for name in ("exlm", "fairseq-fixed", "torch"))
     return [*rows, ("made with", ", ".join(made_with))]
 

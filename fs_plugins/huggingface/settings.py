@@ -1,9 +1,11 @@
 """Settings of an exported model: config.json, and the files of sentence-transformers."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from fs_plugins.checkpoint import Checkpoint, stored_folders
+from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.huggingface.weights import TIED, Head
 from fs_plugins.models.flags import to_config
 
@@ -17,6 +19,7 @@ CLASSES = {
     "AutoModelForTokenClassification": "ExLMForTokenClassification",
     "AutoModelForQuestionAnswering": "ExLMForQuestionAnswering",
 }
+SAMPLES = ("mask_prob", "tokens_per_sample", "sample_break_mode")  # flags of a pre-training
 HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
 
 
@@ -68,6 +71,10 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
             "task": checkpoint.task,
             "criterion": checkpoint.criterion,
             "head": head and head.name,
+            "symbols": Vocabulary.of(dictionary.symbols, checkpoint.path).identity,
+            "samples": {
+                name: value for name in SAMPLES if (value := getattr(checkpoint.cfg.task, name, None))
+            },
         },
     }
     if head is not None and head.kind == "sequence":
@@ -77,14 +84,10 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
 
 def _labels(checkpoint: Checkpoint, outputs: int) -> dict:
     """Names of the outputs, and what kind of labels they have."""
-    info = checkpoint.properties
-    if info is not None:
-        names, regression = info.names, info.regression
-        kind = "regression" if regression else "multi_label_classification"
-    else:
-        regression = bool(getattr(checkpoint.cfg.criterion, "regression_target", False))
-        kind = "regression" if regression else "single_label_classification"
-        names = ["score"] if regression and outputs == 1 else _class_names(checkpoint, outputs)
+    info, names = checkpoint.properties, output_names(checkpoint, outputs)
+    regression = info.regression if info else getattr(checkpoint.cfg.criterion, "regression_target", False)
+    classes = "multi_label_classification" if info else "single_label_classification"
+    kind = "regression" if regression else classes
     return {
         "problem_type": kind,
         "id2label": {str(i): name for i, name in enumerate(names)},
@@ -92,8 +95,13 @@ def _labels(checkpoint: Checkpoint, outputs: int) -> dict:
     }
 
 
-def _class_names(checkpoint: Checkpoint, outputs: int) -> list[str]:
-    """Those of label/dict.txt in the folder of the fine-tuning's data, or LABEL_0, LABEL_1, ..."""
+def output_names(checkpoint: Checkpoint, outputs: int) -> Sequence[str]:
+    """Of a head: the properties', or of classes those of label/dict.txt in the folder of the fine-tuning's
+    data, or LABEL_0, LABEL_1, ..."""
+    if checkpoint.properties is not None or checkpoint.labels is not None:
+        return checkpoint.properties.names if checkpoint.properties else checkpoint.labels
+    if outputs == 1 and getattr(checkpoint.cfg.criterion, "regression_target", False):
+        return ["score"]
     stored = getattr(checkpoint.cfg.task, "data", None)
     for folder in stored_folders(checkpoint.path, stored):
         path = folder / "label" / "dict.txt"

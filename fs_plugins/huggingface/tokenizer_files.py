@@ -6,6 +6,7 @@ reads them as ``<unk>``.
 
 import json
 from itertools import count
+from pathlib import Path
 
 from fairseq.data import Dictionary
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -115,3 +116,12 @@ def _blank_at_start_only(settings) -> tuple[object, bool]:
         first = {"type": "Metaspace", "replacement": " ", "prepend_scheme": "first", "split": False}
         return {"type": "Sequence", "pretokenizers": [first, {**settings, "add_prefix_space": False}]}, True
     return settings, prefixed
+
+
+def written_as(path: Path) -> str:
+    """How text is written in the tokens of a tokenizer.json made here, as of
+    :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    splitter = (content["pre_tokenizer"] or {}).get("type")
+    known = {"Split": "smiles", "WhitespaceSplit": "none"} if content["model"]["type"] == "WordLevel" else {}
+    return known.get(splitter, str(path))

@@ -82,3 +82,15 @@ def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tenso
         else:
             raise ValueError(f"the tensor {name} is none of an ExLM: is there an adapter to be merged first?")
     return state
+
+
+def to_units(tensors: dict, info, sign: int = 1) -> None:
+    """Makes the last layer of a regression give values in the units of its labels, in place; with sign -1,
+    makes these the standardised values that were trained. A classification stays as it is."""
+    if not info.regression:
+        return
+    std, mean = (torch.tensor(values, dtype=torch.float64) for values in (info.std, info.mean))
+    weight, bias = (tensors[f"classifier.out_proj.{name}"].double() for name in ("weight", "bias"))
+    scaled = bias * std + mean if sign > 0 else (bias - mean) / std
+    tensors["classifier.out_proj.weight"] = (weight * std[:, None] ** sign).float()
+    tensors["classifier.out_proj.bias"] = scaled.float()

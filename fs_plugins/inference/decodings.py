@@ -1,8 +1,8 @@
-"""Readings of a graph of states: its best and its sampled sequences of words (sections 4.3, appendix P).
+"""Decodings of a graph of states: its best and its sampled sequences of words (sections 4.3, appendix P).
 
 A path goes from the first node to the last; each of its nodes emits a word, the first ``<s>`` and the last
 ``</s>``. The probability of a path and its words is the product of its transitions E(u, v) and of its words'
-P_u(y), as in training. The words between ``<s>`` and ``</s>`` are the reading: as many as there are masks
+P_u(y), as in training. The words between ``<s>`` and ``</s>`` are the decoding: as many as there are masks
 (what training aligns), or any number. "Any number" is a path of exactly L nodes which, once it is at the last
 one, stays there: a link from the last node to itself of probability 1, which emits nothing.
 
@@ -14,6 +14,7 @@ All tensors here belong to one sentence and are float64, on a CPU:
 =========  ======  =========================================================
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,20 +38,23 @@ class Path:
     log_prob: float
 
 
-class StateGraphReader:
-    """Reads one sentence's graph; see the module for shapes. ``count`` is a number of words, None for any.
+class GraphDecoder:
+    """Decodes one sentence's graph; see the module for shapes. ``count`` is a number of words, None for any.
 
     Args:
         words: [L, V]; links: [L, L].
         bos, eos: ids of ``<s>`` and ``</s>``.
+        barred: ids that no node between the first and the last emits in a decoding.
 
     Raises:
         ValueError: if no path leads from the first node to the last.
     """
 
-    def __init__(self, words: Tensor, links: Tensor, bos: int, eos: int):
+    def __init__(self, words: Tensor, links: Tensor, bos: int, eos: int, barred: Sequence[int] = ()):
         L = len(words)
         self.words = words.double()
+        self.inner = self.words.clone()  # of what is decoded
+        self.inner[:, list(barred)] = -torch.inf
         no_edge = torch.ones(L, L, dtype=torch.bool).tril()
         self.links = links.double().masked_fill(no_edge, -torch.inf)
         self.bos, self.eos, self.L = bos, eos, L
@@ -89,7 +93,7 @@ class StateGraphReader:
 
     def best(self, count: int | None = None) -> Path | None:
         """The most probable path and words (Viterbi); None if there is no path of so many words."""
-        emit, word = self.words.max(1)
+        emit, word = self.inner.max(1)
         emit[-1] = self.words[-1, self.eos]
         edges, back = self.links + emit, []
         edges[-1, -1] = 0.0 if count is None else -torch.inf
@@ -131,7 +135,7 @@ class StateGraphReader:
         inner = nodes[:, 1:-1]
         if inner.numel() == 0:
             return nodes, torch.zeros_like(inner)
-        words = torch.multinomial(self.words[inner.flatten()].exp(), 1, generator=generator)
+        words = torch.multinomial(self.inner[inner.flatten()].softmax(-1), 1, generator=generator)
         return nodes, words.view(inner.shape)
 
     def path_log_prob(self, nodes, words) -> float:
@@ -141,7 +145,7 @@ class StateGraphReader:
         return float(self.words[nodes, ids].sum() + self.links[nodes[:-1], nodes[1:]].sum())
 
     def words_log_prob(self, words) -> float:
-        """Log-probability of a reading, summed over all its paths: what training maximises."""
+        """Log-probability of a decoding, summed over all its paths: what training maximises."""
         ids = torch.tensor([self.bos, *words, self.eos])
         match = self.words[:, ids].t()[None]  # [1, M, L]
         lengths = torch.tensor([self.L]), torch.tensor([len(ids)])

@@ -1,7 +1,7 @@
 """fairseq's hub interface of the models here: text in, features and words out, with nothing downloaded."""
 
 import argparse
-import math
+from pathlib import Path
 
 import torch
 from fairseq import utils
@@ -9,10 +9,18 @@ from fairseq.models.roberta.hub_interface import RobertaHubInterface
 from omegaconf import open_dict
 from torch import Tensor
 
-from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.text_codecs import MASK, Codec, encode_text, encode_with_masks
-from fs_plugins.modules.marginals import NEVER, ctc_word_log_probs, word_log_probs
+from fs_plugins.huggingface.restore import is_folder
+from fs_plugins.inference.model import Model, load
 from fs_plugins.modules.state_expansion import gather_tokens
+
+
+def from_pretrained(folder: str, checkpoint_file: str, data: str, bpe=None) -> "HubInterface":
+    """As :meth:`fs_plugins.models.mlm.RotaryRobertaModel.from_pretrained`."""
+    place = Path(folder) / data if data.startswith(".") else Path(data)
+    given = place.absolute() if data != "." or (place / "dict.txt").is_file() else None
+    path = folder if is_folder(folder) else Path(folder) / checkpoint_file
+    return HubInterface(load(path, data=given, bpe=bpe, device="cpu"))
 
 
 class _Bpe:
@@ -36,13 +44,14 @@ class HubInterface(RobertaHubInterface):
     text is the symbol, and SMILES, of a model of molecules, are taken as they are given.
     """
 
-    def __init__(self, checkpoint: Checkpoint, codec: Codec):
+    def __init__(self, model: Model):
+        checkpoint, codec = model.checkpoint, model.codec
         with open_dict(checkpoint.cfg):
             checkpoint.cfg.bpe = None  # fairseq would download GPT-2's
         task = argparse.Namespace(source_dictionary=checkpoint.dictionary)
         super().__init__(checkpoint.cfg, task, checkpoint.model)
         self.bpe, self.codec, self.repeat_times = _Bpe(codec), codec, checkpoint.copies
-        self.dictionary, self.has_transitions = checkpoint.dictionary, checkpoint.has_transitions
+        self.predictor = model.predictor
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """[B, T, d]: a row for each of the tokens [B, T] (or [T]), that of its first state if it has states;
@@ -67,26 +76,11 @@ class HubInterface(RobertaHubInterface):
 
     @torch.no_grad()
     def mask_log_probs(self, tokens: Tensor) -> Tensor:
-        """Log-probabilities of the vocabulary for each ``<mask>`` of tokens [T]: [masks, V] in nats, float32.
-
-        MLM: at the mask; Repeated MLM: the mean of its copies' probabilities; ExLM: the exact marginal over
-        all paths with one word for each mask; without transitions, by CTC over the mask's states.
-        """
+        """Log-probabilities of the vocabulary for each ``<mask>`` of tokens [T]: [masks, V] in nats, float32;
+        see fs_plugins/inference/masked_prediction.py."""
         tokens = tokens[None].to(self.device)
-        is_mask = tokens[0] == self.dictionary.index(MASK)
         with utils.model_eval(self.model):
-            output, _ = self.model(tokens.repeat_interleave(self.repeat_times, dim=1))
-        if isinstance(output, Tensor):
-            copies = output[0].float().log_softmax(-1).unflatten(0, (-1, self.repeat_times))
-            return copies[is_mask].logsumexp(1) - math.log(self.repeat_times)
-        layout, words = output.layout, output.logits().float().log_softmax(-1)  # [1, L, V]
-        if not self.has_transitions:
-            by_target = words.unflatten(1, (layout.targets.shape[1], -1))
-            marginals = ctc_word_log_probs(by_target, self.dictionary.unk())
-        else:
-            links = output.links.clamp(min=NEVER)
-            marginals = word_log_probs(words, links, layout.node_lengths, layout.target_lengths)
-        return marginals[0, layout.targets[0] == self.dictionary.index(MASK)]
+            return self.predictor.token_log_probs(tokens, tokens == self.task.source_dictionary.index(MASK))
 
     def fill_mask(self, masked_input: str, topk: int = 5) -> list[tuple[str, float, str]]:
         """The most probable words of the one ``<mask>``: (text, probability, word), best first.
@@ -102,7 +96,7 @@ class HubInterface(RobertaHubInterface):
         probabilities, words = self.mask_log_probs(self.encode(masked_input))[0].exp().topk(topk)
         filled = []
         for probability, word in zip(probabilities.tolist(), words.tolist(), strict=True):
-            symbol = self.dictionary[word]
+            symbol = self.task.source_dictionary[word]
             text = self.codec.decode([symbol if s == MASK else s for s in symbols]).strip()
             filled.append((text, probability, self.codec.decode([symbol])))
         return filled

@@ -1,22 +1,31 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const { nodes, transitions } = data.filling;
-const last = nodes.length - 1;
-const COLUMN = 150, ROW = 66, BOX = [112, 46], TOP = 34, MOST_PATHS = 3;
-const ends = "#a9a9a9";
-let path = [];       // nodes of the reading that is lit
+const { graph, pictures } = data, { states, transitions } = graph;
+const last = states.length - 1;
+const COLUMN = 162, ROW = 80, BOX = [134, 60], TOP = 34, MOST_PATHS = 3;
+const LIGHT = { paper: "#ffffff", ink: "#222222", quiet: "#444444", line: "#777777", ends: "#a9a9a9" };
+const DARK = { paper: "#1b1c1f", ink: "#eeeeee", quiet: "#d5d5d5", line: "#8a8a8a", ends: "#8d8d8d" };
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+let theme = scheme.matches ? DARK : LIGHT;
+let decoding = null; // the one that is lit
 let pinned = null;   // state that was clicked; hovering another shows that one for the time being
 
 const byId = (id) => document.getElementById(id);
-const colour = (mask) => (mask ? data.colours[(mask - 1) % data.colours.length] : ends);
+const colour = (mask) => (mask ? data.colours[(mask - 1) % data.colours.length] : theme.ends);
 const percent = (p) => {
   const value = 100 * p;
   if (value > 0 && value < 0.01) return "<0.01%";
+  if (value >= 99.95) return "100%";
   return `${value >= 9.95 ? value.toFixed(1) : Number(value.toPrecision(2))}%`;
 };
 const cut = (text, most) => ([...text].length > most ? `${[...text].slice(0, most - 1).join("")}…` : text);
-const nameOf = (node) => (node.mask ? `mask ${node.mask}, state ${node.copy}` : `${node.group}, state ${node.copy}`);
-const wordOf = (u) => nodes[u].words[0].text;
+const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+const tokenOf = (u) => states[u].tokens[0].text;
+const groupOf = (u) => states[u].name.split(", ")[0];
+/** Share of the paths, drawn by the transitions, that take an edge. */
+const flow = (u, v) => states[u].visit_prob * transitions[u][v];
+/** A path by its states, without the ends' first and last. */
+const pathOf = (path) => path.filter((u) => u !== 0 && u !== last).map((u) => states[u].name).join(" → ") || "no states between";
 
 /** An element with attributes and children; text is never read as markup. */
 function make(name, attributes = {}, ...children) {
@@ -27,134 +36,150 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
-/** White mixed with a colour; 0 is white. */
+/** A colour on the page's; strength 0 is the page's own. */
 function tint(hex, strength) {
-  const parts = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-  return `rgb(${parts.map((c) => Math.round(255 - strength * (255 - c))).join(",")})`;
+  const parts = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16));
+  const [over, under] = [parts(hex), parts(theme.paper)];
+  return `rgb(${over.map((c, i) => Math.round(under[i] + strength * (c - under[i]))).join(",")})`;
 }
 
 // ---- Sentence
 
 function drawSentence() {
-  const { filling } = data, sentence = byId("sentence");
-  let mask = 0;
-  filling.text.split("<mask>").forEach((piece, i, pieces) => {
+  const sentence = byId("sentence");
+  sentence.replaceChildren();
+  graph.text.split("<mask>").forEach((piece, i, pieces) => {
     sentence.append(piece);
     if (i === pieces.length - 1) return;
-    mask += 1;
-    const number = mask;
+    const number = i + 1;
     const chip = make("button", { class: "mask", style: `background:${tint(colour(number), 0.6)}`, "data-mask": number }, `mask ${number}`);
-    const states = nodes.filter((node) => node.mask === number);
-    const likeliest = states.reduce((a, b) => (b.visit_prob > a.visit_prob ? b : a));
-    chip.addEventListener("pointerenter", () => { chip.classList.add("lit"); light((node) => node.mask === number); });
+    const own = states.filter((state) => state.mask === number);
+    const likeliest = own.reduce((a, b) => (b.visit_prob > a.visit_prob ? b : a));
+    chip.addEventListener("pointerenter", () => { chip.classList.add("lit"); light((state) => state.mask === number); });
     chip.addEventListener("pointerleave", () => { chip.classList.remove("lit"); show(pinned); });
     chip.addEventListener("click", () => pin(likeliest.index));
     sentence.append(chip);
   });
-  document.title = filling.text;
-  const words = filling.masks === 1 ? "1 word" : `${filling.masks} words`;
-  byId("summary").textContent = `${filling.masks === 1 ? "1 mask" : `${filling.masks} masks`}, k = ${filling.k}: `
-    + `${nodes.length} states. By the transitions, ${percent(filling.length_prob)} of the paths have ${words}.`;
-  const unknown = filling.unknown.map((symbol) => `“${symbol}” is not in the dictionary: the model reads <unk> there.`);
-  for (const note of [...unknown, ...filling.notes]) byId("notes").append(make("li", {}, note));
+  document.title = graph.text;
+  byId("summary").textContent = `${count(graph.masks, "mask")}, k = ${graph.k}: ${states.length} states. `
+    + `By the transitions, ${percent(graph.length_prob)} of the paths have ${count(graph.masks, graph.unit)}.`;
+  const unknown = graph.unknown.map((symbol) => `“${symbol}” is not in the dictionary: the model reads <unk> there.`);
+  byId("notes").replaceChildren(...[...unknown, ...graph.notes].map((note) => make("li", {}, note)));
 }
 
 // ---- Graph
 
 const place = {};    // centre of each state that is drawn
 
-function drawNodes(svg) {
-  const shown = data.shown.map((u) => nodes[u]);
-  const columns = [...new Set(shown.map((node) => node.token))].map((token) => shown.filter((node) => node.token === token));
+function drawStates(svg) {
+  const shown = data.shown.map((u) => states[u]);
+  const columns = [...new Set(shown.map((state) => state.token))].map((token) => shown.filter((state) => state.token === token));
   const tallest = Math.max(...columns.map((column) => column.length));
   const width = columns.length * COLUMN, height = TOP + (tallest + 0.5) * ROW;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("width", width);
   svg.setAttribute("height", height);
-  svg.append(make("g", { id: "edges" }));
+  svg.replaceChildren(make("g", { id: "edges" }));
   columns.forEach((column, c) => {
     const x = (c + 0.5) * COLUMN;
     const shift = column.length > 1 ? (c % 2 ? 0.25 : -0.25) : 0; // edges over a column pass between its states
     const y = (r) => TOP + ((tallest + 0.5) / 2 + r - (column.length - 1) / 2 + shift) * ROW;
-    svg.append(make("text", { x, y: y(0) - BOX[1] / 2 - 9, "font-size": 12, fill: "#555" }, column[0].group));
-    column.forEach((node, r) => {
-      place[node.index] = [x, y(r)];
-      svg.append(drawNode(node, x, y(r)));
+    svg.append(label(x, y(0) - BOX[1] / 2 - 9, 12, theme.quiet, groupOf(column[0].index)));
+    column.forEach((state, r) => {
+      place[state.index] = [x, y(r)];
+      svg.append(drawState(state, x, y(r)));
     });
   });
 }
 
-function drawNode(node, x, y) {
-  const [width, height] = BOX, [first, ...others] = node.words;
-  const fill = tint(colour(node.mask), 0.25 + 0.75 * Math.sqrt(Math.min(node.visit_prob, 1)));
-  const below = [percent(first.prob), ...(node.mask ? others.slice(0, 2).map((word) => cut(word.text, 6)) : [])].join(" · ");
-  const box = make("g", { class: "node", tabindex: 0, role: "button", "data-node": node.index, "aria-label": `${nameOf(node)}: ${first.text}` },
-    make("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 8, fill }),
-    make("text", { x, y: y - 2, "font-size": 15, "font-weight": 600 }, cut(first.text, 12)),
-    make("text", { x, y: y + 15, "font-size": 10.5, fill: "#333" }, below));
-  box.addEventListener("pointerenter", (event) => { if (event.pointerType !== "touch") show(node.index); });
+function label(x, y, size, fill, text, more = {}) {
+  return make("text", { x, y, "font-size": size, fill, "text-anchor": "middle", ...more }, text);
+}
+
+function drawState(state, x, y) {
+  const [width, height] = BOX, [first, ...others] = state.tokens;
+  const fill = tint(colour(state.mask), 0.15 + 0.85 * Math.sqrt(Math.min(state.visit_prob, 1)));
+  const below = [percent(first.prob), ...(state.mask ? others.slice(0, 2).map((token) => cut(token.text, 6)) : [])].join(" · ");
+  const number = state.name.split(", ")[1], ink = theme === DARK && state.visit_prob > 0.3 ? "#111111" : theme.ink;
+  const visit = `visited ${percent(state.visit_prob)}`;
+  const box = make("g", { class: "node", tabindex: 0, role: "button", "data-node": state.index, "aria-label": `${state.name}: ${first.text}, ${visit}` },
+    make("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 8, fill, stroke: theme.line }),
+    label(x, y - 10, 15, ink, cut(first.text, 12), { "font-weight": 600 }),
+    label(x, y + 6, 10.5, ink, below),
+    label(x, y + 22, 10, ink, `${number} · ${visit}`));
+  box.addEventListener("pointerenter", (event) => { if (event.pointerType !== "touch") show(state.index); });
   box.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") show(pinned); });
-  box.addEventListener("click", () => pin(node.index));
+  box.addEventListener("click", () => pin(state.index));
   box.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pin(node.index); }
+    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pin(state.index); }
   });
   return box;
 }
 
 function drawEdges() {
-  const least = byId("slider").value / 100, group = byId("edges");
+  const least = byId("slider").value / 100, path = decoding.states;
   const steps = new Set(path.slice(1).map((v, i) => `${path[i]}-${v}`));
   byId("least").textContent = percent(least);
   const edges = [];
   for (const u of data.shown) {
-    const after = data.shown.filter((v) => v > u);
-    const strongest = Math.max(...after.map((v) => transitions[u][v]));
-    for (const v of after) {
-      const p = transitions[u][v], lit = steps.has(`${u}-${v}`);
-      if (lit || (p > 0 && (p >= least || p === strongest))) edges.push({ u, v, p, lit });
+    for (const v of data.shown.filter((other) => other > u)) {
+      const p = flow(u, v), lit = steps.has(`${u}-${v}`);
+      if (lit || (p > 0 && p >= least)) edges.push({ u, v, p, lit });
     }
   }
   edges.sort((a, b) => a.lit - b.lit || a.p - b.p);
-  group.replaceChildren(...edges.map(drawEdge));
+  byId("edges").replaceChildren(...edges.map(drawEdge));
+  for (const box of document.querySelectorAll(".node")) {
+    const on = path.includes(Number(box.dataset.node));
+    box.classList.toggle("path", on);
+    box.firstChild.setAttribute("stroke", on ? theme.ink : theme.line);
+    box.firstChild.setAttribute("stroke-width", on ? 2.5 : 1);
+  }
 }
 
 function drawEdge({ u, v, p, lit }) {
   const [x0, y0] = place[u], [x1, y1] = place[v], half = BOX[0] / 2;
   const turn = Math.max(14, 0.5 * (x1 - x0 - BOX[0]));
-  const bend = nodes[u].token === nodes[v].token ? 18 + 6 * Math.round((y1 - y0) / ROW) : 0;
+  const bend = states[u].token === states[v].token ? 18 + 6 * Math.round((y1 - y0) / ROW) : 0;
   const d = bend
     ? `M${x0 + half},${y0 + 6} C${x0 + half + bend},${y0 + 6} ${x1 + half + bend},${y1 - 6} ${x1 + half},${y1 - 6}`
     : `M${x0 + half},${y0} C${x0 + half + turn},${y0} ${x1 - half - turn},${y1} ${x1 - half},${y1}`;
-  return make("path", { class: lit ? "edge path" : "edge", d, "data-edge": `${u}-${v}`, stroke: lit ? "#000" : tint(colour(nodes[u].mask), 1),
-    "stroke-width": Math.max(lit ? 1.8 : 0.6, 6 * p), "stroke-opacity": lit ? 0.85 : 0.25 + 0.65 * p },
-  make("title", {}, `${wordOf(u)} → ${wordOf(v)}: ${percent(p)}`));
+  return make("path", { class: lit ? "edge path" : "edge", d, fill: "none", "data-edge": `${u}-${v}`,
+    stroke: lit ? theme.ink : tint(colour(states[u].mask), 1), "stroke-width": Math.max(0.8, 6 * p), "stroke-opacity": lit ? 0.85 : 0.25 + 0.65 * p },
+  make("title", {}, `${states[u].name} → ${states[v].name}: ${percent(p)} of the paths; transition ${percent(transitions[u][v])}`));
 }
 
-/** The drawing as the text of an SVG file. */
+/** The drawing as the text of an SVG file, for a light page. */
 function drawingAsSvg() {
+  theme = LIGHT;
+  drawGraph();
   const copy = byId("drawing").cloneNode(true);
+  theme = scheme.matches ? DARK : LIGHT;
+  drawGraph();
+  show(pinned);
   copy.setAttribute("font-family", "system-ui, sans-serif");
-  copy.prepend(make("style", {}, document.querySelector("style").textContent));
   return new XMLSerializer().serializeToString(copy);
+}
+
+function drawGraph() {
+  drawStates(byId("drawing"));
+  drawEdges();
 }
 
 /** Dims what `kept` does not name. */
 function light(kept) {
   for (const box of document.querySelectorAll(".node")) {
-    box.classList.toggle("faint", !kept(nodes[box.dataset.node]));
+    box.classList.toggle("faint", !kept(states[box.dataset.node]));
   }
   for (const edge of document.querySelectorAll(".edge")) {
-    edge.classList.toggle("faint", !edge.dataset.edge.split("-").some((u) => kept(nodes[u])));
+    edge.classList.toggle("faint", !edge.dataset.edge.split("-").some((u) => kept(states[u])));
   }
 }
 
-/** Lights the path of a reading, and presses its button. */
-function lightPath(reading, button) {
-  path = reading.nodes;
-  for (const box of document.querySelectorAll(".node")) {
-    box.classList.toggle("path", path.includes(Number(box.dataset.node)));
-  }
-  for (const other of document.querySelectorAll("button.reading")) {
+/** Lights the path of a decoding, and presses its button. */
+function lightPath(chosen, button) {
+  decoding = chosen;
+  for (const other of document.querySelectorAll("button.decoding")) {
     other.setAttribute("aria-pressed", other === button);
   }
   drawEdges();
@@ -166,21 +191,21 @@ function lightPath(reading, button) {
 /** The most probable paths from the first to each state and from each to the last, by the transitions. */
 const [before, beyond] = (() => {
   const best = (lists) => lists.flat().sort((a, b) => b.p - a.p).slice(0, MOST_PATHS);
-  const before = [[{ p: 1, nodes: [0] }]], beyond = [];
+  const before = [[{ p: 1, path: [0] }]], beyond = [];
   for (let v = 1; v <= last; v += 1) {
     before[v] = best(before.map((list, u) => list.filter(() => transitions[u][v] > 0)
-      .map((one) => ({ p: one.p * transitions[u][v], nodes: [...one.nodes, v] }))));
+      .map(({ p, path }) => ({ p: p * transitions[u][v], path: [...path, v] }))));
   }
-  beyond[last] = [{ p: 1, nodes: [] }];
+  beyond[last] = [{ p: 1, path: [] }];
   for (let u = last - 1; u >= 0; u -= 1) {
-    beyond[u] = best(nodes.slice(u + 1).map(({ index: v }) => beyond[v].filter(() => transitions[u][v] > 0)
-      .map((one) => ({ p: transitions[u][v] * one.p, nodes: [v, ...one.nodes] }))));
+    beyond[u] = best(states.slice(u + 1).map(({ index: v }) => beyond[v].filter(() => transitions[u][v] > 0)
+      .map(({ p, path }) => ({ p: transitions[u][v] * p, path: [v, ...path] }))));
   }
   return [before, beyond];
 })();
 
 function pathsThrough(u) {
-  const all = before[u].flatMap((a) => beyond[u].map((b) => ({ p: a.p * b.p, nodes: [...a.nodes, ...b.nodes] })));
+  const all = before[u].flatMap((a) => beyond[u].map((b) => ({ p: a.p * b.p, path: [...a.path, ...b.path] })));
   return all.sort((a, b) => b.p - a.p).slice(0, MOST_PATHS);
 }
 
@@ -190,37 +215,36 @@ function row(left, p, bar) {
   return make("tr", {}, cell, make("td", { class: "number" }, percent(p)));
 }
 
-function edgeTable(u, others, probability, id) {
+function edgeTable(others, probability, id) {
   const strong = others.map((v) => [v, probability(v)]).filter(([, p]) => p >= 0.0005).sort((a, b) => b[1] - a[1]);
   if (!strong.length) return make("p", { class: "quiet", id }, "none from 0.05%");
-  return make("table", { id }, ...strong.slice(0, 6).map(([v, p]) => row(`${wordOf(v)} (${nameOf(nodes[v])})`, p)));
+  return make("table", { id }, ...strong.slice(0, 6).map(([v, p]) => row(`${tokenOf(v)} (${states[v].name})`, p)));
 }
 
 /** Shows a state in the panel and its edges in the graph; null for none. */
 function show(u) {
   const panel = byId("state");
   for (const box of document.querySelectorAll(".node")) box.classList.toggle("lit", Number(box.dataset.node) === u);
+  light(() => true);
   if (u === null) {
-    light(() => true);
-    panel.replaceChildren(make("p", { class: "quiet" }, "Point at a state, or tap it, to see its words, its edges and the paths through it."));
+    panel.replaceChildren(make("p", { class: "quiet" }, `Point at a state, or tap it, to see its ${graph.unit}s, its edges and the paths through it.`));
     return;
   }
-  const node = nodes[u];
-  light(() => true);
+  const state = states[u], indices = states.map((_, v) => v);
   for (const edge of document.querySelectorAll(".edge")) {
     edge.classList.toggle("faint", !edge.dataset.edge.split("-").includes(String(u)) && !edge.classList.contains("path"));
   }
   panel.replaceChildren(
-    make("h2", {}, nameOf(node)),
-    make("p", { class: "quiet" }, `${percent(node.visit_prob)} of the paths pass this state.`),
-    make("h3", {}, "Words"),
-    make("table", { id: "words" }, ...node.words.map((word) => row(word.text, word.prob, true))),
-    make("h3", {}, "Edges to"),
-    edgeTable(u, nodes.map((_, v) => v).filter((v) => v > u), (v) => transitions[u][v], "to"),
-    make("h3", {}, "Edges from"),
-    edgeTable(u, nodes.map((_, v) => v).filter((v) => v < u), (v) => transitions[v][u], "from"),
+    make("h2", {}, state.name),
+    make("p", { class: "quiet" }, `${percent(state.visit_prob)} of the paths visit this state.`),
+    make("h3", {}, graph.unit === "atom" ? "Atoms" : "Tokens"),
+    make("table", { id: "tokens" }, ...state.tokens.map((token) => row(token.text, token.prob, true))),
+    make("h3", {}, "Transitions to"),
+    edgeTable(indices.filter((v) => v > u), (v) => transitions[u][v], "to"),
+    make("h3", {}, "Transitions from"),
+    edgeTable(indices.filter((v) => v < u), (v) => transitions[v][u], "from"),
     make("h3", {}, "Most probable paths through it"),
-    make("table", { id: "paths" }, ...pathsThrough(u).map((one) => row(one.nodes.map(wordOf).join(" → "), one.p))));
+    make("table", { id: "paths" }, ...pathsThrough(u).map(({ p, path }) => row(pathOf(path), p))));
 }
 
 function pin(u) {
@@ -228,31 +252,48 @@ function pin(u) {
   show(pinned);
 }
 
-// ---- Readings
+// ---- Decodings
 
-function drawReadings() {
-  const { filling } = data, section = byId("readings");
-  const exactly = filling.masks === 1 ? "1 word" : `${filling.masks} words`;
-  section.append(make("h2", {}, "Decodings"), make("p", { class: "hint" }, "Select a decoding to highlight its path. log P, in nats: of this path with its tokens / summed over all paths with these tokens."));
-  for (const [title, readings] of [
-    [`Best of ${exactly}`, [filling.best]],
-    ["Best of any number of words", [filling.best_free]],
-    [`Sampled, ${exactly}`, filling.samples],
-    ["Sampled, any number of words", filling.samples_free],
+function drawDecodings() {
+  const section = byId("decodings"), exactly = count(graph.masks, graph.unit);
+  section.append(make("h2", {}, "Decodings"), make("p", { class: "hint" },
+    `Select a decoding to highlight its path. log P, in nats: of this path with its ${graph.unit}s / summed over all paths with these ${graph.unit}s.`));
+  for (const [title, decodings, sampled] of [
+    [`Best of ${exactly}`, [graph.best], false],
+    [`Best of any number of ${graph.unit}s`, [graph.best_free], false],
+    [`Sampled, ${exactly}`, graph.samples, true],
+    [`Sampled, any number of ${graph.unit}s`, graph.samples_free, true],
   ]) {
-    if (readings.length) section.append(make("h3", {}, title));
-    for (const reading of readings) {
-      section.append(reading ? drawReading(reading) : make("p", { class: "quiet" }, "There is none: no path has so many states."));
+    if (!decodings.length) continue;
+    const list = make("div", { class: Object.keys(pictures).length ? "cards" : "" });
+    section.append(make("h3", {}, title), list);
+    for (const chosen of decodings) {
+      list.append(chosen ? drawDecoding(chosen, sampled) : make("p", { class: "quiet" }, "There is none: no path has so many states."));
     }
   }
 }
 
-function drawReading(reading) {
-  const figures = `log P ${reading.log_prob.toFixed(2)} / ${reading.total_log_prob.toFixed(2)} · states ${reading.nodes.join(" ")}`;
-  const button = make("button", { class: "reading", "aria-pressed": "false" },
-    make("span", {}, reading.text || "(no words)"), make("small", {}, figures));
-  button.addEventListener("click", () => lightPath(reading, button));
+function drawDecoding(chosen, sampled) {
+  const times = sampled ? `${chosen.count} of ${graph.drawn} · ` : "";
+  const figures = `${times}log P ${chosen.log_prob.toFixed(2)} / ${chosen.total_log_prob.toFixed(2)}`;
+  const text = make("span", {}, ...chosen.pieces.map(([piece, mask]) => (mask ? make("mark", { "data-mask": mask }, piece) : piece)));
+  const button = make("button", { class: "decoding", "aria-pressed": "false" }, ...drawPicture(pictures[chosen.text]),
+    text, make("small", {}, figures), make("small", {}, pathOf(chosen.states)));
+  button.addEventListener("click", () => lightPath(chosen, button));
   return button;
+}
+
+function drawPicture(picture) {
+  if (!picture) return [];
+  if (picture.fault) return [make("small", { class: "fault" }, `Not a molecule: ${picture.fault}`)];
+  return [make("picture", {}, make("source", { srcset: picture.dark, media: "(prefers-color-scheme: dark)" }),
+    make("img", { src: picture.light, alt: "", width: 240, height: 170 }))];
+}
+
+function colourMarks() {
+  for (const mark of document.querySelectorAll("mark")) {
+    mark.style.background = tint(colour(Number(mark.dataset.mask)), 0.5);
+  }
 }
 
 // ---- Start
@@ -260,12 +301,20 @@ function drawReading(reading) {
 byId("save").addEventListener("click", () => {
   byId("save").href = URL.createObjectURL(new Blob([drawingAsSvg()], { type: "image/svg+xml" }));
 });
-drawSentence();
-drawNodes(byId("drawing"));
-drawReadings();
 byId("slider").value = Math.round(100 * data.min_edge);
 byId("slider").addEventListener("input", () => { drawEdges(); show(pinned); });
-lightPath(data.filling.best || data.filling.best_free, document.querySelector("button.reading"));
+drawDecodings();
+decoding = graph.best || graph.best_free;
+function draw() {
+  theme = scheme.matches ? DARK : LIGHT;
+  drawSentence();
+  drawGraph();
+  colourMarks();
+  show(pinned);
+}
+draw();
+scheme.addEventListener("change", draw);
+lightPath(decoding, document.querySelector("button.decoding"));
 if (parent !== window) { // in a frame, whose owner cannot see how high this page is
   document.body.classList.add("framed");
   new ResizeObserver(() => parent.postMessage({ pageHeight: document.documentElement.offsetHeight }, "*")).observe(document.body);

@@ -1,42 +1,58 @@
 """A case study as one HTML page to explore in a browser; it needs no network and no other file."""
 
+import base64
 import json
 from importlib import resources
 
-from fs_plugins.inference.explorer import Filling
-from fs_plugins.inference.plots import MASK_COLOURS, shown_nodes
+from fs_plugins.inference.drawing import draw_molecule
+from fs_plugins.inference.graph import Decoding, TextGraph
+from fs_plugins.inference.plots import MASK_COLOURS, shown_states
+
+MIN_EDGE = 0.02
 
 
-def page(filling: Filling, min_edge: float = 0.1) -> str:
-    """The page: the sentence, its graph of states and its readings.
+def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
+    """The page: the text, its graph of states and its decodings; of molecules, these are drawn.
 
-    Pointing at or tapping a state shows its words, its edges and the paths through it; a slider hides weak
-    edges; selecting a reading lights its path; the graph can be saved as SVG. The page shows the states of
-    :func:`fs_plugins.inference.plots.shown_nodes`; its figures cover all of them.
+    Pointing at or tapping a state shows its tokens, its edges and the paths through it; a slider hides weak
+    edges; selecting a decoding lights its path; the graph can be saved as SVG. The page shows the states of
+    :func:`fs_plugins.inference.plots.shown_states`; its figures cover all of them.
 
     Args:
-        filling: what to show.
-        min_edge: probability that the slider starts at.
+        graph: what to show.
+        min_edge: share of the paths that take an edge, which the slider starts at.
 
     Raises:
         ValueError: if ``min_edge`` is not between 0 and 1.
     """
     if not 0.0 <= min_edge <= 1.0:
-        raise ValueError(f"min_edge is a probability, 0 to 1, got {min_edge}")
+        raise ValueError(f"min_edge is a share of the paths, 0 to 1, got {min_edge}")
+    decodings = [graph.best, graph.best_free, *graph.samples, *graph.samples_free]
     data = {
-        "filling": filling.to_dict(),
-        "shown": [node.index for node in shown_nodes(filling)],
+        "graph": graph.to_dict(),
+        "shown": [state.index for state in shown_states(graph)],
         "colours": MASK_COLOURS,
         "min_edge": min_edge,
+        "pictures": {d.text: _picture(d) for d in decodings if d} if graph.unit == "atom" else {},
     }
     html = _template("page.html")
     for mark, text in (
         ("/*STYLE*/", _template("page.css")),
         ("/*SCRIPT*/", _template("page.js")),
-        ("/*DATA*/", _embedded(data)),  # last: a word may look like a mark
+        ("/*DATA*/", _embedded(data)),  # last: a token may look like a mark
     ):
         html = html.replace(mark, text)
     return html
+
+
+def _picture(decoding: Decoding) -> dict[str, str]:
+    """Addresses of the molecule's drawings on a light and on a dark page, or the reason why there is none."""
+    try:
+        drawings = {name: draw_molecule(decoding.pieces, dark=name == "dark") for name in ("light", "dark")}
+    except ValueError as error:
+        return {"fault": str(error)}
+    head = "data:image/svg+xml;base64,"
+    return {name: head + base64.b64encode(svg.encode()).decode() for name, svg in drawings.items()}
 
 
 def _template(name: str) -> str:

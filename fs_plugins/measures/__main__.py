@@ -1,23 +1,23 @@
-"""Measures of checkpoints as JSON: python -m fs_plugins.measures MEASURE CHECKPOINT..."""
+"""Measures of models as JSON: python -m fs_plugins.measures MEASURE MODEL..."""
 
 import argparse
 import contextlib
 import json
 import logging
+import math
 import os
 import pickle
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TextIO
 
-from fs_plugins.checkpoint import Checkpoint, load_checkpoint
+from fs_plugins.data.smiles_tokens import is_smiles
+from fs_plugins.inference import Model, load
 from fs_plugins.measures.atom_probe import atom_probe
 from fs_plugins.measures.entropy import corpus_entropy
 from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
-from fs_plugins.measures.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_samples import SEED, load_samples
 from fs_plugins.measures.molecule_filling import FILLINGS, filling
 
@@ -43,7 +43,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add = commands.add_parser(
             name, help=title, description=title, epilog=text, formatter_class=raw
         ).add_argument
-        add("checkpoint", type=Path, nargs="+", help="of p_roberta*, mlm_*, p_roberta_ext_denselink*, exlm_*")
+        add("model", type=Path, nargs="+", help="a checkpoint, or a folder for transformers")
         add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: as trained)")
         add("--split", default="valid", help="(default: %(default)s)")
         number = f"the split's first samples, of entropy a random choice (default: {count or 'all'})"
@@ -52,9 +52,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
         if name != "atoms":
-            nargs = 1 if name == "entropy" else "+"
             shares = "masking probabilities (default: as trained)"
-            add("--mask-prob", type=float, nargs=nargs, metavar="P", default=[], help=shares)
+            add("--mask-prob", type=float, nargs="+", metavar="P", default=[], help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=int, metavar="N", help=longest)
@@ -66,24 +65,11 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def measure_checkpoint(checkpoint: Checkpoint, args: argparse.Namespace) -> dict:
-    """What a measure says of a checkpoint, and what the checkpoint is."""
-    function, _ = MEASURES[args.measure]
-    if args.measure == "entropy":
-        [mask_prob] = args.mask_prob or [None]
-        options = {"split": args.split, "max_sentences": args.max_sentences, "seed": args.seed}
-        return function(checkpoint, mask_prob=mask_prob, **options)
-    options = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
-    samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **options)
-    if args.measure == "atoms":
-        results = function(checkpoint, samples, seed=args.seed)
-    else:
-        trained = getattr(checkpoint.cfg.task, "mask_prob", None)
-        if not args.mask_prob and trained is None:
-            raise ValueError(f"{checkpoint.path} was trained by --task {checkpoint.task}: give --mask-prob")
-        options = {"fillings": args.fillings} if args.measure == "filling" else {}
-        function = partial(function, MaskedPredictor.of(checkpoint), samples, seed=args.seed, **options)
-        results = [function(share) for share in args.mask_prob or [trained]]
+def measure_model(model: Model, args: argparse.Namespace) -> dict:
+    """What a measure says of a model, at each p if it masks, and what the model is."""
+    checkpoint = model.checkpoint
+    if args.measure in MOLECULES and not is_smiles(checkpoint.dictionary.symbols):
+        raise ValueError(f"{args.measure} is for models of SMILES, {checkpoint.path} is one of text")
     return {
         "checkpoint": str(checkpoint.path),
         "arch": checkpoint.arch,
@@ -92,8 +78,43 @@ def measure_checkpoint(checkpoint: Checkpoint, args: argparse.Namespace) -> dict
         "updates": checkpoint.updates,
         "split": args.split,
         "seed": args.seed,
-        "results": results,
+        "results": results_of(model, args),
     }
+
+
+def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
+    function, _ = MEASURES[args.measure]
+    checkpoint, options = model.checkpoint, {"seed": args.seed}
+    trained = getattr(checkpoint.cfg.task, "mask_prob", None)
+    if args.measure != "atoms" and not args.mask_prob and trained is None:
+        raise ValueError(f"{checkpoint.path} was trained by --task {checkpoint.task}: give --mask-prob")
+    shares = getattr(args, "mask_prob", None) or [trained]
+    if args.measure == "entropy":
+        options |= {"split": args.split, "max_sentences": args.max_sentences}
+        return [function(checkpoint, share, **options) for share in shares]
+    samples = load_samples(
+        checkpoint,
+        split=args.split,
+        count=args.max_sentences,
+        break_mode=args.sample_break_mode,
+        max_tokens=args.max_tokens,
+    )
+    if args.measure == "atoms":
+        return [function(checkpoint, samples, **options)]
+    options |= {"fillings": args.fillings} if args.measure == "filling" else {}
+    return [function(model.predictor, samples, share, **options) for share in shares]
+
+
+def plain(content):
+    """As JSON has it: dataclasses as dicts, and null for what is not finite, such as the error of a mean over
+    a single sentence."""
+    if isinstance(content, dict):
+        return {name: plain(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [plain(value) for value in content]
+    if is_dataclass(content):
+        return plain(asdict(content))
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 @contextlib.contextmanager
@@ -127,11 +148,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         with written_to(args.output) as file:
             rows = [
-                measure_checkpoint(load_checkpoint(path, args.data, args.device), args)
-                for path in args.checkpoint
+                measure_model(load(path, data=args.data, device=args.device), args) for path in args.model
             ]
-            rows.sort(key=lambda row: row.get("updates") or 0)
-            json.dump({"rows": rows} if len(rows) > 1 else rows[0], file, indent=1, default=asdict)
+            rows.sort(key=lambda row: row["updates"] or 0)
+            json.dump(plain({"rows": rows}), file, indent=1, allow_nan=False)
             file.write("\n")
     except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
         raise SystemExit(f"error: {error}") from error

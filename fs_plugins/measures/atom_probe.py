@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fs_plugins.checkpoint import Checkpoint, untrained_model
 from fs_plugins.data.molecules import parse_molecule
+from fs_plugins.data.smiles_tokens import is_atom
 from fs_plugins.measures.masked_samples import BATCH_TOKENS
 from fs_plugins.measures.means import ClusteredMean, Mean
 
@@ -40,7 +41,7 @@ def read_atoms(samples: Sequence[Tensor], dictionary: Dictionary) -> pd.DataFram
     rows, left_out = [], 0
     for number, sample in enumerate(samples):
         symbols = [dictionary[i] if i >= dictionary.nspecial else "" for i in sample.tolist()]
-        places = [i for i, s in enumerate(symbols) if s and (s[0] in "[*" or s[0].isalpha())]
+        places = [i for i, s in enumerate(symbols) if s and is_atom(s)]
         try:
             molecule = parse_molecule("".join(symbols))
         except ValueError:
@@ -125,10 +126,10 @@ def score(predicted: np.ndarray, labels: np.ndarray, molecule: np.ndarray, *, va
         parts = ((predicted - labels) ** 2, (labels - labels.mean()) ** 2)
     meter = ClusteredMean()
     meter.add_sums(*(torch.from_numpy(np.bincount(cluster, part)) for part in parts))
-    found = meter.result()
+    mean = meter.result()
     if not values:
-        return found
-    return replace(found, mean=1.0 - found.mean, tokens=len(labels), sentences=len(numbers))
+        return mean
+    return replace(mean, mean=1.0 - mean.mean, tokens=len(labels), sentences=len(numbers))
 
 
 def atom_probe(checkpoint: Checkpoint, samples: Sequence[Tensor], *, seed: int = 1) -> dict:

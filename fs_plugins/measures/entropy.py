@@ -25,7 +25,7 @@ from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.repeated_tokens import corrupted_tokens
 from fs_plugins.measures.masked_measures import own_states
-from fs_plugins.measures.masked_samples import BATCH_TOKENS
+from fs_plugins.measures.masked_samples import BATCH_TOKENS, SEED, check_share
 from fs_plugins.measures.means import ClusteredMean
 
 TASKS = ("masked_lm", "repeated_masked_lm")
@@ -34,11 +34,11 @@ NODES = 256  # whose predictions are alive at a time
 
 def corpus_entropy(
     checkpoint: Checkpoint,
+    mask_prob: float | None = None,
     *,
     split: str = "valid",
-    mask_prob: float | None = None,
     max_sentences: int | None = None,
-    seed: int = 1,
+    seed: int = SEED,
 ) -> dict:
     """Entropy of a checkpoint's predictions over a split of its data (appendices E.2 and Q.1, figures 5, 12).
 
@@ -93,13 +93,7 @@ def corpus_entropy(
             for name, value in values.items():
                 meters[name].add(value, wanted & finite[:, None])
     return {
-        "checkpoint": str(checkpoint.path),
-        "arch": checkpoint.arch,
-        "kind": "exlm" if checkpoint.states else "repeated_mlm" if k > 1 else "mlm",
-        "k": k,
         "mask_prob": task.cfg.mask_prob,
-        "split": split,
-        "seed": seed,
         **{name: meter.result() for name, meter in meters.items()},
         "nonfinite": nonfinite,
         "uniform": math.log2(len(d)),
@@ -113,13 +107,14 @@ def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
             f"{checkpoint.path} was trained by --task {checkpoint.task}, which masks nothing: give a "
             f"checkpoint of pre-training ({' or '.join(TASKS)})"
         )
+    if checkpoint.data is None:
+        raise ValueError(f"{checkpoint.path} does not say where its data is: give the folder (--data)")
     cfg = copy.deepcopy(checkpoint.cfg.task)
     with open_dict(cfg):
         cfg.data, cfg.seed = str(checkpoint.data), seed
         cfg.leave_unmasked_prob = cfg.random_token_prob = 0.0
         cfg.mask_prob = cfg.mask_prob if mask_prob is None else mask_prob
-    if not 0.0 < cfg.mask_prob < 1.0:
-        raise ValueError(f"the mask probability must be between 0 and 1, both excluded, got {cfg.mask_prob}")
+    check_share(cfg.mask_prob)
     return tasks.setup_task(cfg, from_checkpoint=True)
 
 

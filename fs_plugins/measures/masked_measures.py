@@ -1,7 +1,7 @@
 """Measures of the words that are masked, the same ones for every model.
 
 Each masks a share of the words of every sample, drawn by a seed and the sample's number alone, and asks the
-model for them, given the visible words and the number of missing ones (fs_plugins/measures/
+model for them, given the visible words and the number of missing ones (fs_plugins/inference/
 masked_prediction.py). They take a MaskedPredictor, samples ([T] int64 each, of ``load_samples``), the share,
 and the seed of the choice of words. Standard errors take the words of a sample as one cluster.
 """
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fs_plugins.measures.masked_prediction import MaskedGraph, MaskedPredictor
-from fs_plugins.measures.masked_samples import SEED
+from fs_plugins.inference.masked_prediction import MaskedGraph, MaskedPredictor
+from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
 
 SECOND = 0.1  # what a second state has to have
@@ -27,7 +27,7 @@ def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *
     right word. Of several checkpoints of a training they are a learning curve: one row each, by updates.
     """
     right, bits = ClusteredMean(), 0.0
-    for batch in predictor.batches(samples, share, seed):
+    for batch in batches_of(predictor, samples, share, seed):
         log_probs = predictor.token_log_probs(batch.tokens, batch.masked)
         target = batch.tokens[batch.masked]
         hits = torch.zeros_like(batch.masked, dtype=torch.float32)
@@ -57,7 +57,7 @@ def joint_likelihood(
     * gain: marginal minus joint; 0 where words are independent, more where the graph knows which go together.
     """
     meters = {name: ClusteredMean() for name in ("joint", "marginal", "gain")}
-    for batch in predictor.batches(samples, share, seed):
+    for batch in batches_of(predictor, samples, share, seed):
         each, joint = predictor.log_probs_of(batch.tokens, batch.masked)
         marginal = each.double().sum(1)
         joint, counts = joint.double(), batch.masked.sum(1)
@@ -94,21 +94,21 @@ def use_of_states(
             "p_roberta_ext_denselink* that was trained by --criterion nat_dag_loss_mlm"
         )
     meters: dict[str, ClusteredMean] = {}
-    for batch in predictor.batches(samples, share, seed):
-        found = predictor.graph(batch.tokens, batch.masked)
-        for name, values in _states_of_words(found, batch.tokens[batch.masked], predictor.k).items():
-            meters.setdefault(name, ClusteredMean()).add(values, found.is_masked)
+    for batch in batches_of(predictor, samples, share, seed):
+        graph = predictor.graph(batch.tokens, batch.masked)
+        for name, values in _states_of_words(graph, batch.tokens[batch.masked], predictor.k).items():
+            meters.setdefault(name, ClusteredMean()).add(values, graph.is_masked)
     return {"mask_prob": share, **{name: meter.result() for name, meter in meters.items()}}
 
 
-def _states_of_words(found: MaskedGraph, words: Tensor, k: int) -> dict[str, Tensor]:
+def _states_of_words(graph: MaskedGraph, words: Tensor, k: int) -> dict[str, Tensor]:
     """The measures of :func:`use_of_states`, all [B, M]; of no meaning where not ``is_masked``."""
-    own, own_posterior = (own_states(nodes, k) for nodes in (found.paths[0], found.posterior(words)))
+    own, own_posterior = (own_states(nodes, k) for nodes in (graph.paths[0], graph.posterior(words)))
     q, q_posterior = (x / x.sum(-1, keepdim=True).clamp_min(1e-30) for x in (own, own_posterior))  # [B, M, k]
     return {
         "entropy": _bits(q),
         "posterior_entropy": _bits(q_posterior),
-        "divergence": _divergence(found, q),
+        "divergence": _divergence(graph, q),
         "second_state": (q.topk(2).values[..., 1] > SECOND).float() if k > 1 else torch.zeros_like(q[..., 0]),
         "own_share": own.sum(-1),
         "posterior_own_share": own_posterior.sum(-1),
@@ -124,11 +124,11 @@ def _bits(probs: Tensor) -> Tensor:
     return torch.special.entr(probs).sum(-1) / math.log(2)
 
 
-def _divergence(found: MaskedGraph, q: Tensor) -> Tensor:
+def _divergence(graph: MaskedGraph, q: Tensor) -> Tensor:
     """[B, M] from q [B, M, k]."""
     result, k = torch.zeros(q.shape[:2], device=q.device), q.shape[2]
-    for b, masked in enumerate(found.is_masked):
-        probs = found.node_log_probs(b).exp().unflatten(0, (-1, k))  # [M, k, V]
+    for b, masked in enumerate(graph.is_masked):
+        probs = graph.node_log_probs(b).exp().unflatten(0, (-1, k))  # [M, k, V]
         masked = masked[: len(probs)]
         weights, probs = q[b, : len(probs)][masked], probs[masked]  # [R, k], [R, k, V]
         mixed = (weights[..., None] * probs).sum(1)

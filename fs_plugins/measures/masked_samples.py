@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.length_order import batches_by_length
+from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 SEED = 1
 BATCH_TOKENS = 4096  # of a batch, with all copies or states of each token
@@ -95,6 +96,12 @@ def load_samples(
     return samples
 
 
+def check_share(share: float) -> None:
+    """Raises ValueError if a masking probability is not between 0 and 1."""
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"the masking probability must be between 0 and 1, both excluded, got {share:g}")
+
+
 def masked_batches(
     samples: Sequence[Tensor],
     share: float,
@@ -113,8 +120,7 @@ def masked_batches(
     Raises:
         ValueError: for a share that is not between 0 and 1.
     """
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"the masking probability must be between 0 and 1, both excluded, got {share:g}")
+    check_share(share)
     numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]
     pad = torch.nn.utils.rnn.pad_sequence
     for batch in batches_by_length([len(samples[i]) * states for i in numbers], BATCH_TOKENS):
@@ -122,3 +128,11 @@ def masked_batches(
         masks = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
         tokens = pad([samples[i] for i in part], True, dictionary.pad())
         yield MaskedBatch(tokens.to(device), pad(masks, True, False).to(device), part)
+
+
+def batches_of(
+    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, seed: int = SEED
+) -> Iterator[MaskedBatch]:
+    """:func:`masked_batches` for a model, on its device."""
+    options = {"states": predictor.states, "seed": seed, "device": next(predictor.model.parameters()).device}
+    return masked_batches(samples, share, predictor.dictionary, **options)

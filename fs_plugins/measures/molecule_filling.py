@@ -9,9 +9,9 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
-from fs_plugins.inference.decodings import StateGraphReader
-from fs_plugins.measures.masked_prediction import MaskedPredictor
-from fs_plugins.measures.masked_samples import SEED, MaskedBatch
+from fs_plugins.inference.decodings import GraphDecoder
+from fs_plugins.inference.masked_prediction import MaskedPredictor
+from fs_plugins.measures.masked_samples import SEED, MaskedBatch, batches_of
 from fs_plugins.measures.means import ClusteredMean
 
 logger = logging.getLogger(__name__)
@@ -28,8 +28,8 @@ def draw_fillings(
     A sample's fillings depend on the seed, its number and ``n``, not on the batch.
     """
     if predictor.has_transitions:
-        found = predictor.graph(batch.tokens, batch.masked)
-        is_masked = found.is_masked.cpu()
+        graph = predictor.graph(batch.tokens, batch.masked)
+        is_masked = graph.is_masked.cpu()
     else:
         rows = predictor.token_log_probs(batch.tokens, batch.masked).exp().cpu()
         rows = rows.split(batch.masked.sum(1).tolist())
@@ -39,12 +39,12 @@ def draw_fillings(
         if not predictor.has_transitions:
             yield torch.multinomial(rows[b], n, replacement=True, generator=generator).t()
             continue
-        layout = found.graph.layout
+        layout = graph.graph.layout
         L, M = int(layout.node_lengths[b]), int(layout.target_lengths[b])
-        words = found.node_log_probs(b).double().log_softmax(-1).cpu()
+        words = graph.node_log_probs(b).double().log_softmax(-1).cpu()
         bos, eos = predictor.dictionary.bos(), predictor.dictionary.eos()
-        reader = StateGraphReader(words, found.graph.links[b, :L, :L].cpu(), bos, eos)
-        if (drawn := reader.draw(generator, M - 2, n)) is None:
+        decoder = GraphDecoder(words, graph.graph.links[b, :L, :L].cpu(), bos, eos)
+        if (drawn := decoder.draw(generator, M - 2, n)) is None:
             raise ValueError(
                 f"sample {number}: the model has no path of {M} nodes through its {L}, one for each target"
             )
@@ -74,7 +74,7 @@ def filling(
 ) -> dict:
     """Filling of molecules: a share of the tokens is masked, the same for every model, and filled again.
 
-    A filling is drawn from what the model says of all masked tokens together (fs_plugins/measures/
+    A filling is drawn from what the model says of all masked tokens together (fs_plugins/inference/
     masked_prediction.py): by an MLM, and by ExLM w/o transitions, each token by itself; by ExLM a path
     through its graph of as many nodes as there are targets, then the word of each node. Given are shares of
     all fillings; standard errors take the fillings of a molecule as one cluster:
@@ -104,7 +104,7 @@ def filling(
     ends = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])
     special = torch.tensor([*range(dictionary.nspecial), dictionary.index("<mask>")])
     meters = {name: ClusteredMean() for name in MEASURES}
-    for batch in predictor.batches(samples, share, seed):
+    for batch in batches_of(predictor, samples, share, seed):
         for b, words in enumerate(draw_fillings(predictor, batch, fillings, seed)):
             tokens, masked = batch.tokens[b].cpu(), batch.masked[b].cpu()
             inside = ~torch.isin(tokens, ends)
@@ -114,11 +114,11 @@ def filling(
                 continue
             filled = tokens.repeat(fillings, 1)
             filled[:, masked] = words
-            found = [canonical(smiles_of(row[inside], dictionary)) for row in filled]
+            molecules = [canonical(smiles_of(row[inside], dictionary)) for row in filled]
             counts = {
-                "valid": sum(one is not None for one in found),
-                "equal": found.count(original),
-                "distinct": len(set(found) - {None}),
+                "valid": sum(molecule is not None for molecule in molecules),
+                "equal": molecules.count(original),
+                "distinct": len(set(molecules) - {None}),
                 "special": int(torch.isin(words, special).any(1).sum()),
             }
             for name, count in counts.items():

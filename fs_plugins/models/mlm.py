@@ -1,7 +1,6 @@
 """The vanilla masked language model of the paper: RoBERTa's heads on an encoder with rotary positions."""
 
 import logging
-from pathlib import Path
 
 import torch
 from fairseq.models import register_model
@@ -129,7 +128,8 @@ class RotaryRobertaModel(RobertaModel):
         """fairseq's hub interface of a checkpoint of any model here, offline.
 
         Args:
-            model_name_or_path: folder of the checkpoint; checkpoint_file: its name.
+            model_name_or_path: folder of the checkpoint, or a folder for transformers.
+            checkpoint_file: name of the checkpoint in its folder.
             data_name_or_path: folder of the dictionary, or of a fine-tuning's data; what starts with a dot is
                 relative to the checkpoint's. By default that one, or if it has no ``dict.txt``, what the
                 checkpoint names.
@@ -140,14 +140,9 @@ class RotaryRobertaModel(RobertaModel):
             FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
             ValueError: for another dictionary, or if the BPE is not found.
         """
-        from fs_plugins.checkpoint import load_checkpoint  # which imports this module
-        from fs_plugins.inference.hub import HubInterface
+        from fs_plugins.inference import hub  # which imports this module
 
-        folder, data = Path(model_name_or_path), str(data_name_or_path)
-        place = folder / data if data.startswith(".") else Path(data)
-        given = place.absolute() if data != "." or (place / "dict.txt").is_file() else None
-        loaded = load_checkpoint(folder / checkpoint_file, given, device="cpu")
-        return HubInterface(loaded, loaded.codec(bpe))
+        return hub.from_pretrained(str(model_name_or_path), checkpoint_file, str(data_name_or_path), bpe)
 
     @classmethod
     def add_args(cls, parser):

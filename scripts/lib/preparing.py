@@ -1,59 +1,15 @@
-"""What prepares data: text in, plain or gzip; a new folder with datasets out, complete or absent."""
+"""What preparations write: a new folder with datasets, complete or absent."""
 
 from __future__ import annotations
 
 import contextlib
-import gzip
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from lib.command_line import UserError
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file's content, decompressed if it is gzip.
-
-    Raises:
-        UserError: if it does not exist, or is not what its name says, or is damaged.
-    """
-    if not path.is_file():
-        raise UserError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
-    with path.open("rb") as raw:
-        compressed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if path.name.endswith(".gz") and not compressed:
-            raise UserError(f"{path} is named .gz but is not gzip: rename it, or download it again")
-        try:
-            yield gzip.GzipFile(fileobj=raw) if compressed else raw
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(
-                f"{path} is a damaged or truncated gzip file ({error}): download or copy it again"
-            ) from error
-
-
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number from 1, line without its end) of a text in UTF-8, plain or gzip; a byte order mark is
-    skipped. Lines end at ``\\n`` or ``\\r\\n`` only: other line separators may stand within a sentence.
-
-    Raises:
-        UserError: if it cannot be read, or is not UTF-8.
-    """
-    number = 0
-    try:
-        with opened(path) as file:
-            for number, line in enumerate(file, 1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                yield number, text.removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}, line {number}: invalid UTF-8 ({error.reason} at byte {error.start})"
-        ) from None
 
 
 def check_absent(target: Path, overwrite: bool | None = None) -> None:

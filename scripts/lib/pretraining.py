@@ -16,6 +16,11 @@ OPTIONS = {
     "--k": {"type": positive, "help": "states of a masked token (default: 4, of SMILES 2; mlm has none)"},
     "--p": {"type": share, "help": "proportion of the tokens that are masked (default: the size's)"},
     "--updates": {"type": positive, "metavar": "N", "help": "updates in total (default: the size's)"},
+    "--tokens-per-sample": {
+        "type": positive,
+        "metavar": "N",
+        "help": "length of a sample; of SMILES, the longest molecule (default: the size's)",
+    },
     "--seed": {"type": count, "metavar": "N", "help": "default: 1"},
     "--tokens-per-gpu": {
         "type": positive,
@@ -52,16 +57,19 @@ def resolve(kind: str, words: list[str]) -> Training:
         raise UserError(f"--update-freq needs {batch}, the batch of a step; see --help")
 
     given = {"--mask-prob": args.p and f"{args.p:g}", "--seed": args.seed}
+    given["--tokens-per-sample"] = args.tokens_per_sample
     given |= dict.fromkeys(("--max-update", "--total-num-update"), args.updates)
     given = Flags({name: (str(value),) for name, value in given.items() if value is not None})
     flags = Flags.named("model", args.model, CONFIGS / "model" / configs)
-    flags |= Flags.named("size", args.size, CONFIGS / "pretrain" / configs) | given | user
+    flags |= Flags.named("size", args.size, CONFIGS / "pretrain" / configs)
+    least = flags.take("--max-positions").whole("--max-positions", 1)
+    flags |= given | user
     updates = flags.whole("--total-num-update")
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
         flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
     if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
         flags.take("--total-num-update")  # fairseq's other schedules refuse it
-    flags = model_flags(kind, args, flags) | flags
+    flags = model_flags(kind, args, flags, least) | flags
 
     workers, device_flags = devices(args)
     update = str(flags.whole(batch))
@@ -92,19 +100,23 @@ def resolve(kind: str, words: list[str]) -> Training:
     return training
 
 
-def model_flags(kind: str, args: argparse.Namespace, flags: Flags) -> Flags:
-    """Those that depend on k, the states of a masked token or copies of each, and on a sample's length."""
+def model_flags(kind: str, args: argparse.Namespace, flags: Flags, least: int) -> Flags:
+    """Those that depend on k, the states of a masked token or copies of each, and on a sample's length.
+
+    Args:
+        least: positions that each state has if a sample needs fewer: table 5's 512.
+    """
     default = 4 if kind == "text" else 2
     tokens, k = flags.whole("--tokens-per-sample"), args.k or default
     if args.model == "repeated-mlm":
-        return Flags.of(f"--repeat-times {k} --max-positions {tokens * k}")
+        return Flags.of(f"--repeat-times {k} --max-positions {max(tokens, least) * k}")
     if args.model == "mlm" and args.k not in (None, 1):
         raise UserError(f"--k {k}: the mlm has one state for each token; exlm and repeated-mlm have k")
-    # k more than table 5's tokens * k, for the </s> that ends a block cut in mid-sentence; as many for both
-    # models of molecules, so that both are fine-tuned on the same molecules
-    positions = (tokens + 1) * (k if kind == "text" else max(k, default))
+    # one token more, for the </s> that ends a block cut in mid-sentence; as many positions for both models of
+    # molecules, so that both are fine-tuned on the same molecules
+    positions = max(tokens + 1, least) * (k if kind == "text" else max(k, default))
     if args.model == "mlm":
-        return Flags.of(f"--max-positions {tokens if kind == 'text' else positions}")
+        return Flags.of(f"--max-positions {max(tokens, least) if kind == 'text' else positions}")
     return Flags.of(f"--max-positions {positions} --ext-state-num {k}")
 
 

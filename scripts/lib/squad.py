@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fs_plugins.data.squad import Answer, Question, Squad
 from lib.command_line import UserError
+from lib.corpora.kinds import opened
 from lib.corpora.parquet import PARQUET, columns_of, rows_of, shards_of
-from lib.preparing import opened
 
 HUB_SPLITS = {"valid": "validation"}  # our name -> the hub's
 COLUMNS = ("context", "id", "question")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fs_plugins.huggingface.export import export
 from tests.models.test_parity import record
 
 __all__ = ["record"]  # a fixture
@@ -35,13 +34,6 @@ def load(transformers):
         return getattr(transformers, name).from_pretrained(str(folder), **options)
 
     return load
-
-
-@pytest.fixture(scope="session")
-def folders(checkpoints, tmp_path_factory) -> dict[str, Path]:
-    """The export of each."""
-    place = tmp_path_factory.mktemp("exports")
-    return {name: export(path, place / name) for name, path in checkpoints.items()}
 
 
 @pytest.fixture(scope="session")

@@ -198,7 +198,7 @@ def test_a_folder_is_written_whole_or_not_at_all(checkpoints, tmp_path, monkeypa
     def fails(*_, **__):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("safetensors.torch.save_file", fails)
+    monkeypatch.setattr("fs_plugins.huggingface.export.save_file", fails)
     with pytest.raises(OSError, match="No space left"):
         export(checkpoints["mlm"], tmp_path / "a" / "export")
     assert list((tmp_path / "a").iterdir()) == []

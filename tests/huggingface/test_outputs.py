@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
-from fs_plugins.measures.masked_prediction import MaskedPredictor
+from fs_plugins.inference.masked_prediction import MaskedPredictor
 from tests import builders
 from tests.builders import CTC, KINDS, WORDS
 

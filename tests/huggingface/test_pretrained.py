@@ -7,8 +7,7 @@ import pytest
 from rdkit import Chem
 
 from fs_plugins.huggingface.export import export
-from fs_plugins.huggingface.restore import restore, write_dictionary
-from fs_plugins.inference.loading import load_explorer
+from fs_plugins.inference import load as load_model
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(path for path in (ROOT / "pretrained").iterdir() if path.is_dir())
@@ -21,13 +20,11 @@ def folder(request) -> Path:
 
 
 def test_it_comes_back_and_leaves_again(folder, tmp_path):
-    """Settings, tokenizer, weights and code, to the bit, by way of fairseq's checkpoint.
+    """Settings, tokenizer, weights and code, to the bit, by way of fairseq's model.
 
     If the code differs, copy the files of fs_plugins/huggingface/export.py's CODE into the folder.
     """
-    codec = write_dictionary(folder, tmp_path)
-    checkpoint = restore(folder, tmp_path / "checkpoint.pt", tmp_path)
-    again = export(checkpoint, tmp_path / "again", data=tmp_path, bpe=codec, half=True)
+    again = export(folder, tmp_path / "again", half=True)
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
     assert sum((folder / file).stat().st_size for file in files) <= 6e6
     assert files == {path.relative_to(again) for path in again.rglob("*") if path.is_file()}
@@ -48,7 +45,7 @@ def test_fills_a_molecule(folder, load, transformers):
 
 
 def test_reads_several_masks_together():
-    """The explorer, from the folder: the best reading of masks in a ring is a molecule."""
+    """From the folder: the best decoding of masks in a ring is a molecule."""
     [folder] = [path for path in FOLDERS if path.name.startswith("exlm")]
-    filling = load_explorer(folder, device="cpu").fill("CC(=O)Oc1<mask><mask>ccc1C(<mask>O)O")
-    assert filling.masks == 3 and Chem.MolFromSmiles(filling.best.text) is not None, filling.best.text
+    filled = load_model(folder, device="cpu").fill("CC(=O)Oc1<mask><mask>ccc1C(<mask>O)O")
+    assert len(filled.masks) == 3 and Chem.MolFromSmiles(filled.text) is not None, filled.text

@@ -7,10 +7,10 @@ import torch
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.huggingface.export import export
-from fs_plugins.huggingface.restore import restore
-from fs_plugins.inference.molecules import MoleculeModel
+from fs_plugins.huggingface.restore import open_checkpoint, restore, save
+from fs_plugins.inference import load as load_model
 from tests import builders
-from tests.builders import KINDS
+from tests.builders import KINDS, WORDS
 from tests.huggingface.test_export import GLUE, TOKENS, head_scores, molecule_checkpoint
 from tests.integration import commands
 
@@ -31,12 +31,13 @@ def assert_same(before: dict, after: dict, but: tuple[str, ...] = ()) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path, caplog):
-    path = restore(folders[kind], tmp_path / "back.pt", corpus)
+    path = save(restore(folders[kind], corpus), tmp_path / "back.pt")
     but = NOT_HELD[1:] if kind == "ctc" else ()
     assert ("does not hold encoder.gate_linear" in caplog.text) == (kind == "ctc")
     assert_same(*states(checkpoints[kind], path), but=but)
     before, after = load_checkpoint(checkpoints[kind]), load_checkpoint(path)
     assert (after.task, after.criterion, after.arch) == (before.task, before.criterion, before.arch)
+    assert (tmp_path / "dict.txt").read_text().split()[::2] == list(before.dictionary.symbols[4:-1])
     differing = {
         name
         for name, value in vars(before.model.encoder.args).items()
@@ -48,7 +49,7 @@ def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path, caplog):
 def test_training_goes_on(checkpoints, folders, corpus, tmp_path):
     """By the restored checkpoint exactly as by the first one."""
     arch, _, flags = KINDS["exlm"]
-    back, losses = restore(folders["exlm"], tmp_path / "back.pt"), []
+    back, losses = save(restore(folders["exlm"]), tmp_path / "back.pt"), []
     flags = {**builders.SMALL, **flags}
     given = [x for name, value in flags.items() for x in (f"--{name.replace('_', '-')}", value)]
     for path in (checkpoints["exlm"], back):
@@ -61,7 +62,7 @@ def test_training_goes_on(checkpoints, folders, corpus, tmp_path):
 
 def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
     path = save_checkpoint("exlm_base", GLUE, {"_name": "glue"}, heads=[("classification", "glue", 3)])
-    back = restore(export(path, tmp_path / "export", data=corpus), tmp_path / "back.pt", corpus)
+    back = save(restore(export(path, tmp_path / "export", data=corpus), corpus), tmp_path / "back.pt")
     assert_same(*states(path, back), but=NOT_HELD)
     assert "does not hold encoder.gate_linear" in caplog.text and "encoder.lm_head" in caplog.text
     torch.testing.assert_close(head_scores(back, "glue"), head_scores(path, "glue"))
@@ -70,10 +71,9 @@ def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
 
 def test_a_regression_is_standardised_again(save_checkpoint, tmp_path):
     path = molecule_checkpoint(save_checkpoint, "regression", ("logS",), (-2.5,), (1.5,))
-    back = restore(export(path, tmp_path / "export"), tmp_path / "back.pt")
+    back = save(restore(export(path, tmp_path / "export")), tmp_path / "back.pt")
     before, after = (
-        np.stack([row for row, _ in MoleculeModel(load_checkpoint(p)).predict(["CCO", "CC(N)=O"])])
-        for p in (path, back)
+        np.stack([row for row, _ in load_model(p).predict(["CCO", "CC(N)=O"])]) for p in (path, back)
     )
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
     assert load_checkpoint(back).task_state == load_checkpoint(path).task_state
@@ -84,24 +84,49 @@ def test_the_encoder_alone_in_parts(load, folders, corpus, tmp_path):
     encoder = load("AutoModel", folders["exlm"])
     encoder.save_pretrained(tmp_path / "encoder", max_shard_size="40KB")
     assert (tmp_path / "encoder" / "model.safetensors.index.json").is_file()
-    back = restore(tmp_path / "encoder", tmp_path / "encoder.pt", corpus)
-    features, _ = load_checkpoint(back).model.token_features(TOKENS)
+    back = restore(tmp_path / "encoder", corpus)
+    features, _ = back.model.token_features(TOKENS)
     expected = encoder.eval()(TOKENS).last_hidden_state
     torch.testing.assert_close(features[TOKENS != 1], expected[TOKENS != 1], rtol=0, atol=1e-5)
 
 
-def test_script_and_its_errors(folders, corpus, tmp_path, capsys):
-    def error(*arguments) -> str:
-        assert import_huggingface.main([str(a) for a in arguments]) == 2
-        return capsys.readouterr().err
-
+def test_script_and_its_errors(folders, corpus, refused, tmp_path, capsys):
     folder, path = folders["exlm"], tmp_path / "back.pt"
     assert import_huggingface.main([str(folder), str(path), "--data", str(corpus)]) == 0
     assert capsys.readouterr().out.strip() == str(path)
-    assert "is there already" in error(folder, path)
-    assert "there is no config.json" in error(tmp_path, tmp_path / "x.pt")
+    assert str(path) in refused(import_huggingface.main, folder, path)
+    assert "config.json" in refused(import_huggingface.main, tmp_path, tmp_path / "x.pt")
     (tmp_path / "adapter_config.json").write_text("{}")
-    assert "merge the adapter first" in error(tmp_path, tmp_path / "x.pt")
-    (tmp_path / "dict.txt").write_text("one 1\n")
-    assert "6 entries with <mask>, the model 21" in error(folder, tmp_path / "x.pt", "--data", tmp_path)
-    assert not (tmp_path / "x.pt").exists()
+    assert "merge the adapter first" in refused(import_huggingface.main, tmp_path, tmp_path / "x.pt")
+    (tmp_path / "adapter_config.json").unlink()
+    other = tmp_path / "other"
+    builders.write_dictionary(other, [*reversed(WORDS)])  # of the same size
+    for what in (
+        (import_huggingface.main, folder, tmp_path / "x.pt", "--data", other),
+        (
+            import_huggingface.main,
+            folder,
+            other / "x.pt",
+        ),
+    ):
+        message = refused(*what)
+        assert str(other / "dict.txt") in message and repr(WORDS[0]) in message and repr(WORDS[-1]) in message
+    assert not (tmp_path / "x.pt").exists() and not (other / "x.pt").exists()
+
+
+def test_resized_and_padded_embeddings(folders, load, tmp_path):
+    """The ids stay what they were, new tokens and the padding come after <mask>."""
+    folder = folders["exlm"]
+    tokenizer, model = load("AutoTokenizer", folder), load("AutoModelForMaskedLM", folder)
+    tokenizer.add_tokens(["weather"])
+    model.resize_token_embeddings(len(tokenizer), pad_to_multiple_of=8)
+    for part in (tokenizer, model):
+        part.save_pretrained(tmp_path / "resized")
+    path, before = tmp_path / "back" / "back.pt", restore(folder)
+    save(restore(tmp_path / "resized"), path)
+    for loaded in (open_checkpoint(tmp_path / "resized"), open_checkpoint(path)):
+        symbols = loaded.dictionary.symbols
+        assert symbols[:21] == before.dictionary.symbols and symbols[21] == "weather" and len(symbols) == 24
+        rows = loaded.model.encoder.sentence_encoder.embed_tokens.weight
+        assert torch.equal(rows[:21], before.model.encoder.sentence_encoder.embed_tokens.weight)
+        assert load_model(loaded.path).graph("weather is <mask>").unknown == []

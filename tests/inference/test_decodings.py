@@ -1,4 +1,4 @@
-"""Best and sampled readings against every path and every word of small graphs, one by one."""
+"""Best and sampled decodings against every path and every word of small graphs, one by one."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import torch
 
-from fs_plugins.inference.decodings import Path, StateGraphReader
+from fs_plugins.inference.decodings import GraphDecoder, Path
 from tests import oracles
 
 BOS, EOS, V, L = 0, 1, 4, 6
@@ -21,7 +21,7 @@ def graph(seed: int, nodes: int = L, missing: float = 0.0):
     return words, links[0]
 
 
-def readings(words, links, count=None) -> dict[tuple, float]:
+def decodings(words, links, count=None) -> dict[tuple, float]:
     """(path, words) -> its probability, of all of the graph or of those of ``count`` words."""
     n, result = len(words), {}
     for m in range(2, n + 1) if count is None else [count + 2]:
@@ -35,17 +35,22 @@ def readings(words, links, count=None) -> dict[tuple, float]:
     return result
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize(("missing", "barred"), [(0.0, ()), (0.4, ()), (0.0, (0, 2))])
 @pytest.mark.parametrize("count", [None, *range(L - 1)])
-def test_best_reading(count, missing):
+def test_best_decoding(count, missing, barred):
     found = 0
     for seed in range(6):
         words, links = graph(seed, missing=missing)
-        if not readings(words, links):
+        if not decodings(words, links):
             with pytest.raises(ValueError, match="no path"):
-                StateGraphReader(words, links, BOS, EOS)
+                GraphDecoder(words, links, BOS, EOS)
             continue
-        everything, best = readings(words, links, count), StateGraphReader(words, links, BOS, EOS).best(count)
+        everything = {
+            (path, inner): prob
+            for (path, inner), prob in decodings(words, links, count).items()
+            if not {*inner} & {*barred}
+        }
+        best = GraphDecoder(words, links, BOS, EOS, barred).best(count)
         if not everything:
             assert best is None
             continue
@@ -58,14 +63,14 @@ def test_best_reading(count, missing):
 @pytest.mark.parametrize("seed", range(3))
 def test_log_probs_are_sums_over_the_enumeration(seed):
     words, links = graph(seed)
-    reader = StateGraphReader(words, links, BOS, EOS)
-    everything = readings(words, links)
+    decoder = GraphDecoder(words, links, BOS, EOS)
+    everything = decodings(words, links)
     by_words = Counter()
     for (path, inner), prob in everything.items():
-        assert reader.path_log_prob(path, inner) == pytest.approx(math.log(prob))
+        assert decoder.path_log_prob(path, inner) == pytest.approx(math.log(prob))
         by_words[inner] += prob
     for inner, prob in itertools.islice(by_words.items(), 0, None, 7):
-        assert reader.words_log_prob(inner) == pytest.approx(math.log(prob))
+        assert decoder.words_log_prob(inner) == pytest.approx(math.log(prob))
 
 
 @pytest.mark.parametrize("dead_end", [False, True])
@@ -73,7 +78,7 @@ def test_visits_and_lengths_are_those_of_the_paths(dead_end):
     _, links = graph(3)
     if dead_end:
         links[3] = -math.inf
-    reader = StateGraphReader(torch.zeros(L, V), links, BOS, EOS)
+    decoder = GraphDecoder(torch.zeros(L, V), links, BOS, EOS)
     visits, lengths = torch.zeros(L, dtype=torch.float64), Counter()
     for m in range(2, L + 1):
         for path in oracles.paths(L, m):
@@ -82,35 +87,35 @@ def test_visits_and_lengths_are_those_of_the_paths(dead_end):
             lengths[m] += prob
     reach = sum(lengths.values())  # below 1 where nodes have no way on
     assert (reach < 0.999) == dead_end
-    torch.testing.assert_close(reader.visits(), visits / reach)
+    torch.testing.assert_close(decoder.visits(), visits / reach)
     for m in range(2, L + 1):
-        assert math.exp(reader.length_log_prob(m)) == pytest.approx(lengths[m] / reach, abs=1e-12)
+        assert math.exp(decoder.length_log_prob(m)) == pytest.approx(lengths[m] / reach, abs=1e-12)
 
 
 @pytest.mark.parametrize("dead_end", [False, True])
 @pytest.mark.parametrize("count", [None, 1, 2, 4])
 def test_samples_come_as_often_as_they_are_probable(count, dead_end):
-    """Chi-square of 4,000 samples over all readings, those expected less than 5 times taken together."""
+    """Chi-square of 4,000 samples over all decodings, those expected less than 5 times taken together."""
     words, links = graph(3)
     if dead_end:
         links[3] = -math.inf  # node 3 has no successor
-    exact = readings(words, links, count)
-    reader, generator, draws = (
-        StateGraphReader(words, links, BOS, EOS),
+    exact = decodings(words, links, count)
+    decoder, generator, draws = (
+        GraphDecoder(words, links, BOS, EOS),
         torch.Generator().manual_seed(1),
         4000,
     )
     if not exact:
-        assert reader.sample(generator, count) is reader.draw(generator, count, 2) is None
+        assert decoder.sample(generator, count) is decoder.draw(generator, count, 2) is None
         return
     if count is not None:
-        nodes, drawn = reader.draw(generator, count, draws)
+        nodes, drawn = decoder.draw(generator, count, draws)
         assert nodes.shape == (draws, count + 2) and drawn.shape == (draws, count)
         pairs = zip(map(tuple, nodes.tolist()), map(tuple, drawn.tolist()), strict=True)
         assert oracles.chi_square(Counter(pairs), exact) > 0.001
     seen = Counter()
     for _ in range(draws if count is None else 20):
-        path = reader.sample(generator, count)
+        path = decoder.sample(generator, count)
         assert path.log_prob == pytest.approx(math.log(exact[path.nodes, path.words]))
         assert not dead_end or 3 not in path.nodes
         seen[path.nodes, path.words] += 1

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fs_plugins.checkpoint import load_checkpoint
-from fs_plugins.inference.molecules import MoleculeModel
+from fs_plugins.inference import load
+from fs_plugins.inference.streaming import in_batches
 from fs_plugins.metrics.properties import summarise
 from tests.integration import commands
 from tests.integration.commands import train
@@ -40,13 +40,14 @@ def flags(data, save, *more, metric="auc") -> list:
 
 def measured(checkpoint, split):
     """The metrics of a checkpoint over a split, computed beside fairseq's loop."""
-    model = MoleculeModel(load_checkpoint(checkpoint, device="cpu"))
+    model = load(checkpoint, device="cpu")
     dictionary = model.checkpoint.dictionary
     tokens = [torch.tensor([0, *(dictionary.nspecial + t for t in row), 2]) for row, _ in split]
     labels = np.array([label for _, label in split])
     regression = model.properties.regression
-    function = model.properties_of if regression else model.outputs
-    return summarise(np.stack(model.run(tokens, function)).astype(np.float64), labels, regression)
+    function = model.predictions if regression else model.outputs
+    outputs = in_batches(tokens, function, dictionary.pad(), 1000, "cpu")
+    return summarise(np.stack(outputs).astype(np.float64), labels, regression)
 
 
 @pytest.mark.slow

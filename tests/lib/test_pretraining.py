@@ -49,6 +49,22 @@ def test_the_architectures_are_table_7s(arch):
     assert args.encoder_normalize_before and args.activation_dropout == 0
 
 
+@pytest.mark.parametrize(
+    ("model", "size", "tokens", "positions"),
+    [
+        ("exlm", "paper", None, 4 * 512),  # table 5's 512 k, and the authors' command
+        ("exlm", "base", None, 4 * 513),  # a block cut in mid-sentence gets a </s>
+        ("exlm", "base", 128, 4 * 512),
+        ("mlm", "paper", 1024, 1024),
+        ("repeated-mlm", "paper", None, 4 * 512),
+        ("exlm", "small", 64, 4 * 65),
+    ],
+)
+def test_positions_by_the_length_of_a_sample(model, size, tokens, positions):
+    given = ["--tokens-per-sample", tokens] if tokens else []
+    assert flags(TEXT, model, size, *given).whole("--max-positions") == positions
+
+
 @pytest.mark.parametrize("gpus", [0, 1, 4, 64])
 def test_the_batch_of_an_update_whatever_the_gpus(gpus):
     assert update_of(flags(TEXT, "exlm", "base", "--gpus", gpus)) == 2048

@@ -36,20 +36,22 @@ class WordEncoder:
         if self.log:
             with self.log.open("a") as log:
                 log.write(f"{path.name}\n")
-        splits, rejections = {"train": [], "valid": []}, []
+        block = EncodedBlock()
         for place, line, _ in lines:
             text = line.decode()
             if "!" in text:
-                rejections.append(Rejection(str(place), "a '!': " + text[:1], text))
+                block.rejections.append(Rejection(str(place), "a '!': " + text[:1], text))
                 continue
-            splits["valid" if "v" in text else "train"].append([*text.split(), "</s>"])
-        return EncodedBlock(splits, rejections)
+            block.sentences.append([*text.split(), "</s>"])
+            block.places.append(0.25 if "v" in text else 0.75)
+        return block
 
 
 def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, **settings):
     with binarise.draft_of(output, settings, binarise.inputs_of({"--train": sources})) as folder:
         encoder = encoder or WordEncoder()
-        return binarise.binarise(folder, sources, read, encoder, workers, build_dictionary=True)
+        chosen = sources, [], read, encoder, "words", 0.5, workers
+        return binarise.binarise(folder, *chosen, build_dictionary=True)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ import math
 import pytest
 import torch
 
-from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.inference import load
+from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.__main__ import main
 from fs_plugins.measures.entropy import corpus_entropy
 from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
-from fs_plugins.measures.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_samples import load_samples, mask_words
 from tests import builders, oracles
 
@@ -120,58 +120,69 @@ def measured(tmp_path, *arguments) -> dict:
     output = tmp_path / "new" / "measured.json"
     main([*map(str, arguments), "--device", "cpu", "--output", str(output)])
     assert [path.name for path in output.parent.iterdir()] == ["measured.json"]
-    return json.loads(output.read_text())
+    return json.loads(output.read_text())["rows"]
 
 
 def test_the_command_reads_a_checkpoint_and_writes_json(pretrained, corpus, tmp_path, capsys):
     flags = ["--data", corpus, "--mask-prob", 0.3, 0.5, "--max-sentences", 9, "--seed", 2]
-    found = measured(tmp_path, "probe", pretrained, *flags)
+    [found] = measured(tmp_path, "probe", pretrained, *flags)
     assert capsys.readouterr().out == ""
     about = {"arch": "exlm_tiny", "k": 3, "updates": 12, "split": "valid", "seed": 2}
-    assert about.items() <= found.items() and found["criterion"] == "nat_dag_loss_mlm"
-    checkpoint = load_checkpoint(pretrained, device="cpu")
-    samples = load_samples(checkpoint, count=9)
-    assert found["results"] == [probe(MaskedPredictor.of(checkpoint), samples, p, seed=2) for p in (0.3, 0.5)]
+    assert {name: found[name] for name in about} == about and found["criterion"] == "nat_dag_loss_mlm"
+    model = load(pretrained, device="cpu")
+    samples = load_samples(model.checkpoint, count=9)
+    assert found["results"] == [probe(model.predictor, samples, p, seed=2) for p in (0.3, 0.5)]
     main([str(flag) for flag in ("probe", pretrained, *flags, "--device", "cpu")])
-    assert json.loads(capsys.readouterr().out) == found
-    found = measured(tmp_path, "entropy", pretrained, "--mask-prob", 0.4, "--max-sentences", 9, "--seed", 3)
-    expected = corpus_entropy(checkpoint, mask_prob=0.4, max_sentences=9, seed=3)
-    assert found["entropy"]["mean"] == expected["entropy"].mean and found["mask_prob"] == 0.4
-    assert found.keys() == expected.keys()
+    assert json.loads(capsys.readouterr().out)["rows"] == [found]
+    [row] = measured(tmp_path, "entropy", pretrained, "--mask-prob", 0.4, 0.2, "--max-sentences", 9)
+    assert row.keys() == found.keys() and [result["mask_prob"] for result in row["results"]] == [0.4, 0.2]
+    expected = corpus_entropy(model.checkpoint, mask_prob=0.4, max_sentences=9)
+    assert row["results"][0]["entropy"]["mean"] == expected["entropy"].mean
+    assert row["results"][0].keys() == expected.keys()
+
+
+def test_what_is_not_finite_is_null(pretrained, tmp_path):
+    """The error of a mean over one sentence."""
+    [row] = measured(tmp_path, "joint", pretrained, "--mask-prob", 0.3, "--max-sentences", 1)
+    assert row["results"][0]["joint"]["standard_error"] is None and row["results"][0]["joint"]["mean"] > 0
 
 
 def test_checkpoints_in_any_order_become_rows_by_updates(pretrained, save_checkpoint, tmp_path):
     other = save_checkpoint("exlm_tiny", ext_state_num=2)  # of 5 updates
-    rows = measured(tmp_path, "states", pretrained, other, "--mask-prob", 0.2, "--max-sentences", 4)["rows"]
+    rows = measured(tmp_path, "states", pretrained, other, "--mask-prob", 0.2, "--max-sentences", 4)
     assert [(row["updates"], row["k"]) for row in rows] == [(5, 2), (12, 3)]
     assert all(0 <= row["results"][0]["entropy"]["mean"] <= math.log2(3) for row in rows)
 
 
 def test_the_masking_probability_is_the_trainings(save_checkpoint, corpus, tmp_path):
-    found = measured(tmp_path, "joint", save_checkpoint("mlm_tiny", mask_prob=0.4))
+    [found] = measured(tmp_path, "joint", save_checkpoint("mlm_tiny", mask_prob=0.4))
     assert [result["mask_prob"] for result in found["results"]] == [0.4]
     other = save_checkpoint("mlm_tiny", task="sentence_prediction", mask_prob=None)
     flags = ["--data", corpus, "--sample-break-mode", "eos", "--max-tokens", 64]
     with pytest.raises(SystemExit, match="was trained by --task sentence_prediction: give --mask-prob"):
         measured(tmp_path, "joint", other, *flags)
-    found = measured(tmp_path, "joint", other, *flags, "--mask-prob", 0.3)
+    [found] = measured(tmp_path, "joint", other, *flags, "--mask-prob", 0.3)
     assert found["results"][0]["mask_prob"] == 0.3
 
 
 def test_molecules(save_checkpoint, tmp_path):
+    text_model = save_checkpoint("exlm_tiny", ext_state_num=2)
     symbols, data = builders.dictionary(builders.ATOMS), tmp_path / "bin"
     smiles = ["CCO", "CNC", "c1ccccc1C", "C1CC1", "ClC(=O)N", "OCCO", "CC(C)=O", "C[NH3+]", "CC=O"]
     rows = builders.molecules(symbols, *smiles)
     builders.write_split(data, "valid", [row[1:].tolist() for row in rows], symbols)
     path = save_checkpoint("exlm_tiny", symbols=symbols, ext_state_num=2)
     flags = ["--data", data, "--mask-prob", 0.5, "--fillings", 3, "--max-sentences", 4]
-    [found] = measured(tmp_path, "filling", path, *flags)["results"]
+    [found] = measured(tmp_path, "filling", path, *flags)[0]["results"]
     assert (found["fillings"], found["valid"]["tokens"], found["valid"]["sentences"]) == (3, 12, 4)
-    found = measured(tmp_path, "atoms", path, "--data", data)["results"]
+    [found] = measured(tmp_path, "atoms", path, "--data", data)[0]["results"]
     assert list(found) == ["hydrogens", "degree", "ring", "charge"]
     for rows in found.values():
         assert list(rows) == ["model", "untrained", "token", "shuffled", "majority"]
         assert all(row["sentences"] == 3 and row["mean"] <= 1 for row in rows.values())
+    for measure in ("filling", "atoms"):
+        with pytest.raises(SystemExit, match=str(text_model)):
+            measured(tmp_path, measure, text_model)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 import torch
 
+from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures import molecule_filling
-from fs_plugins.measures.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_samples import MaskedBatch
 from tests import builders, oracles
 
@@ -79,7 +79,7 @@ def test_what_is_counted(monkeypatch):
         words = list(said.values())[some.indices[0]]
         yield torch.tensor([[symbols.index(word)] for word in words])
 
-    monkeypatch.setattr(MaskedPredictor, "batches", mask_last_atom)
+    monkeypatch.setattr(molecule_filling, "batches_of", mask_last_atom)
     monkeypatch.setattr(molecule_filling, "draw_fillings", draw)
     predictor = MaskedPredictor(builders.mlm(symbols))
     found = molecule_filling.filling(predictor, samples, 0.2, fillings=5)

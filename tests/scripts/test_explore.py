@@ -18,21 +18,25 @@ def test_what_it_prints_and_writes(pretrained, tmp_path, capsys):
     flags = ["--top", "3", "--samples", "2", "--min-edge", "0.3", "--output", str(output)]
     assert explore.main([str(pretrained), TEXT, *flags]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith(f"{TEXT}\n2 masks, k = 3: 12 nodes\n")
+    assert printed.startswith(f"{TEXT}\n2 masks, k = 3: 12 states\n")
     assert "NOTE: 'weather' is not in the dictionary: the model reads <unk> there" in printed
-    filling = json.loads((output / "filling.json").read_text(encoding="utf-8"))
-    for node in filling["nodes"]:
-        words = "  ".join(f"{word['text']} {explore.percent(word['prob'])}" for word in node["words"])
-        assert words in printed and len(node["words"]) == 3
-    for reading in (filling["best"], filling["best_free"], *filling["samples"], *filling["samples_free"]):
-        assert f"{reading['log_prob']:8.2f} {reading['total_log_prob']:9.2f}  {reading['text']}  [" in printed
-    assert len(filling["samples"]) == len(filling["samples_free"]) == 2
-    matrix = torch.tensor(filling["transitions"])
+    graph = json.loads((output / "graph.json").read_text(encoding="utf-8"))
+    for state in graph["states"]:
+        tokens = "  ".join(f"{token['text']} {explore.percent(token['prob'])}" for token in state["tokens"])
+        assert tokens in printed and state["name"] in printed and len(state["tokens"]) == 3
+    for sampled in (graph["samples"], graph["samples_free"]):
+        assert sum(decoding["count"] for decoding in sampled) == 2
+        assert all(f"{d['text']}  ({d['count']} of 2)  [" in printed for d in sampled)
+    for decoding in (graph["best"], graph["best_free"]):
+        path = " → ".join(graph["states"][u]["name"] for u in decoding["states"][1:-1])
+        log_probs = f"{decoding['log_prob']:8.2f} {decoding['total_log_prob']:9.2f}"
+        assert f"{log_probs}  {decoding['text']}  [{path}]" in printed
+    matrix = torch.tensor(graph["transitions"])
     torch.testing.assert_close(matrix.sum(1)[:-1], torch.ones(11))
     height, width, _ = imread(output / "transitions.png").shape
     assert min(height, width) > 300 and "transitions.png" in printed
     written = (output / "index.html").read_text(encoding="utf-8")
-    assert written == page(load(pretrained).fill(TEXT, top=3, samples=2), 0.3)
+    assert written == page(load(pretrained).graph(TEXT, top=3, samples=2), 0.3)
 
 
 def test_the_seed_decides_the_samples(pretrained, tmp_path):
@@ -40,7 +44,7 @@ def test_the_seed_decides_the_samples(pretrained, tmp_path):
     for seed in (1, 1, 2):
         flags = ["--samples", "8", "--seed", str(seed), "--output", str(tmp_path)]
         assert explore.main([str(pretrained), TEXT, *flags]) == 0
-        samples.append(json.loads((tmp_path / "filling.json").read_text())["samples_free"])
+        samples.append(json.loads((tmp_path / "graph.json").read_text())["samples_free"])
     assert samples[0] == samples[1] != samples[2]
 
 

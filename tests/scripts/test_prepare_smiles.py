@@ -10,7 +10,7 @@ import pyarrow
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-from prepare_smiles import is_validation
+from prepare_smiles import place_of
 from pyarrow import parquet
 
 from fs_plugins.data.molecules import LONGEST
@@ -138,7 +138,7 @@ def test_split_by_hash(tmp_path):
     train, valid = (read_split(tmp_path / "out", split) for split in ("train", "valid"))
     assert sorted([*train, *valid]) == sorted([*molecules, *molecules[:100]])
     assert not set(train) & set(valid)
-    assert train == [m for m in [*molecules, *molecules[:100]] if not is_validation(m, 0.1)]
+    assert train == [m for m in [*molecules, *molecules[:100]] if place_of(m) >= 0.1]
     assert 0.07 < len(valid) / len(molecules) < 0.14
 
 

@@ -1,9 +1,11 @@
-"""Text in four layouts becomes the same paragraphs; nothing is lost, and an interruption leaves no trace."""
+"""Text in all layouts becomes the same paragraphs; nothing is lost, and an interruption leaves no trace."""
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
+import pandas
 import prepare_text
 import pytest
 from fairseq.data import Dictionary, data_utils
@@ -19,6 +21,8 @@ from tests.builders import (
     wiki_text,
     write_file,
 )
+
+SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
 def prepare(output, bpe, *arguments) -> Path:
@@ -39,26 +43,53 @@ def sentences(folder: Path, split: str, bpe: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("layout", corpus.LAYOUTS)
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_every_layout(layout, ending, bpe, tmp_path):
-    valid = write_file(tmp_path / "valid.txt", "a line\n")
+def write_corpus(folder: Path, layout: str, ending: str) -> list[Path]:
+    """CORPUS in a layout; the files, in a folder of their own."""
     if layout == "books":
-        source = tmp_path / "books"
         for i, paragraphs in enumerate(CORPUS.values()):
-            # hard-wrapped, as books are
             wrapped = [paragraph.replace(" ", "\n", 1) for paragraph in paragraphs]
-            write_file(source / f"{i}.txt{ending}", "\n\n".join(wrapped) + "\n")
-        write_file(source / ".hidden", "no book")
+            write_file(folder / f"{i}.txt{ending}", "\n\n".join(wrapped) + "\n")
+    elif layout in ("csv", "tsv", "parquet"):
+        table = pandas.DataFrame([json.loads(line) for line in json_text().splitlines()])
+        path = folder / f"part.{layout}{ending}"
+        folder.mkdir()
+        write = table.to_parquet if layout == "parquet" else partial(table.to_csv, sep=SEPARATORS[layout])
+        write(path, index=False)
     else:
         content = {"paragraphs": paragraphs_text, "wikiextractor": wiki_text, "json": json_text}[layout]()
-        source = write_file(tmp_path / f"corpus{ending}", content)
-    output = prepare(tmp_path / "out", bpe, "--train", source, "--valid", valid)
-    assert sentences(output, "train", bpe) == corpus_sentences()
-    assert sentences(output, "valid", bpe) == ["a line", ""]
-    result = json.loads((output / "prepared.json").read_text())
-    assert result["documents"] == len(CORPUS) + 1 and result["paragraphs"] == 2 * len(CORPUS) + 1
-    assert result["rejected"] == {} and result["empty documents"] == 0
+        write_file(folder / f"part{ending}", content)
+    return sorted(folder.iterdir())
+
+
+@pytest.mark.parametrize("layout", ["paragraphs", "books", "wikiextractor", "json", "csv", "tsv", "parquet"])
+def test_every_layout_in_a_folder_and_named(layout, bpe, tmp_path, capsys):
+    valid = write_file(tmp_path / "valid.txt", "a line\n")
+    files = write_corpus(tmp_path / "corpus", layout, "" if layout == "parquet" else ".gz")
+    write_file(tmp_path / "corpus" / ".hidden", "no book")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "to").symlink_to(tmp_path / "corpus")
+    (tmp_path / "corpus" / "loop").symlink_to(tmp_path / "linked")
+    plain = ["--layout", "books"] if layout == "books" else []
+    for name, given in (("a", [tmp_path / "corpus"]), ("b", files), ("c", [tmp_path / "linked"])):
+        output = prepare(tmp_path / name, bpe, "--train", *given, "--valid", valid, *plain)
+        assert sentences(output, "train", bpe) == corpus_sentences()
+        result = json.loads((output / "prepared.json").read_text())
+        assert result["documents"] == len(CORPUS) + 1 and result["paragraphs"] == 2 * len(CORPUS) + 1
+        assert result["rejected"] == {} and result["empty documents"] == 0
+    layout = {"csv": "table", "tsv": "table"}.get(layout, layout)
+    documents = len(CORPUS) + (layout in ("paragraphs", "books"))
+    assert f" as {layout}: {documents} documents" in capsys.readouterr().out
+
+
+def test_the_split_is_the_same_in_every_format(bpe, tmp_path):
+    outputs = []
+    for layout in ("json", "csv", "parquet"):
+        [path] = write_corpus(tmp_path / layout, layout, "")
+        output = prepare(tmp_path / f"{layout}-out", bpe, "--train", path, "--valid-share", 0.5)
+        outputs.append(
+            {name: (output / name).read_bytes() for name in ("train.bin", "valid.bin", "train.idx")}
+        )
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 def test_the_split_is_by_document_and_by_its_content_only(bpe, tmp_path):
@@ -153,8 +184,8 @@ def test_what_is_refused(bpe, tmp_path, refused):
 
     assert "none does not exist" in says(train=tmp_path / "none")
     assert "has no files" in says(train=tmp_path / "empty")
-    assert "is empty" in says(train=write_file(tmp_path / "e.txt", " \n\n"))
-    assert "is not a text file" in says(train=write_file(tmp_path / "z", b"\0\1"))
+    assert "nothing is left for train" in says(train=write_file(tmp_path / "e.txt", " \n\n"))
+    assert "no column 'text'" in says(train=write_file(tmp_path / "a.csv", "a,b\n1,2\n"))
     assert "given more than once" in says("--valid", source)
     assert "does not support ':'" in says(output=tmp_path / "a:b")
     few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(256)))
@@ -174,11 +205,48 @@ def test_long_paragraphs_are_split_and_nothing_is_lost(limit, bpe, tmp_path):
     assert result["paragraphs cut"] == sum(len(t) > limit for t in texts)
 
 
-@pytest.mark.parametrize("single", [False, True])
-def test_an_empty_split_says_what_to_do(bpe, tmp_path, refused, single):
-    """``single``: a sentence a line and nothing between them."""
-    source = write_file(tmp_path / "a.txt", "The inn.\n" * 50 if single else paragraphs_text())
-    words = (tmp_path / "out", "--bpe", bpe, "--train", source, "--valid-share", 1e-9, "--workers", 1)
-    message = refused(prepare_text.main, *words)
-    assert "nothing is left for valid" in message and "another --valid or --valid-share" in message
-    assert ("an empty line ends one, see --layout" in message) == single
+def test_a_share_too_small_for_a_document_takes_one(bpe, tmp_path, refused):
+    source = write_file(tmp_path / "a.txt", paragraphs_text())
+    output = prepare(tmp_path / "out", bpe, "--train", source, "--valid-share", 1e-9)
+    train, valid = (sentences(output, split, bpe) for split in ("train", "valid"))
+    assert len(valid) == 3 and sorted(train + valid) == sorted(corpus_sentences())
+    source = write_file(tmp_path / "single.txt", "The inn.\n" * 50)
+    message = refused(prepare_text.main, tmp_path / "o", "--bpe", bpe, "--train", source, "--workers", 1)
+    assert "nothing is left for train" in message and "a single document" in message
+    assert not list(tmp_path.glob("o*.partial"))
+
+
+def test_a_line_of_any_length_in_bounded_memory(bpe, tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "LONGEST", 100)
+    monkeypatch.setattr(corpus, "MOST_BYTES", 1000)
+    words, cjk = " ".join(f"w{i}" for i in range(60)), "東" * 70
+    source = write_file(tmp_path / "a.txt", f"{words}\n\n{cjk}\nshort\n")
+    jsonl = write_file(
+        tmp_path / "a.jsonl", json.dumps({"text": words}) + '\n{"text": "' + 2000 * "x" + '"}\n'
+    )
+    valid = write_file(tmp_path / "v", "v")
+    output = prepare(tmp_path / "out", bpe, "--train", source, jsonl, "--valid", valid)
+    found = "\n".join(sentences(output, "train", bpe)).split("\n\n")
+    plain, chinese, from_json = (text.strip().split("\n") for text in found)
+    assert " ".join(plain) == " ".join(from_json) == words and "".join(chinese) == cjk + "short"
+    assert all(len(text.encode()) <= 100 for text in (*plain, *chinese, *from_json))
+    result = json.loads((output / "prepared.json").read_text())
+    assert result["rejected"] == {"a line of 1,000 bytes or more": 1} and result["paragraphs cut"]
+
+
+def test_only_wikipedia_is_cleaned_of_markup(bpe, tmp_path):
+    """Of other text, a program's brackets are text."""
+    code = "Call main() (or) if a <b and c> d"
+    rows = [{"text": code, "title": "Call"}, {"text": f"T\n{code}", "title": "T", "id": 1, "url": "u"}]
+    for name, row, kept in (("a", rows[0], code), ("b", rows[1], "Call main if a d")):
+        source = write_file(tmp_path / f"{name}.jsonl", json.dumps(row) + "\n")
+        output = prepare(tmp_path / name, bpe, "--train", source, "--valid", write_file(tmp_path / "v", "v"))
+        assert sentences(output, "train", bpe) == [kept, ""]
+        assert json.loads((output / "prepared.json").read_text())["markup removed"] == 3 * (kept != code)
+
+
+def test_a_row_of_too_many_cells_is_no_text(bpe, tmp_path):
+    source = write_file(tmp_path / "a.csv", 'id,text\n1,"Good, quoted."\n2,Bad, unquoted.\n\n3,\n')
+    output = prepare(tmp_path / "out", bpe, "--train", source, "--valid", write_file(tmp_path / "v", "v"))
+    assert sentences(output, "train", bpe) == ["Good, quoted.", ""]
+    assert json.loads((output / "prepared.json").read_text())["rejected"] == {"wrong number of cells": 1}

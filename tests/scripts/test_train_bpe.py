@@ -46,3 +46,7 @@ def test_what_is_refused(tmp_path, refused):
         assert "give --vocabulary 300 or more, and --megabytes above 0" in message
     assert "gone does not exist" in refused(train_bpe.main, tmp_path / "bpe", tmp_path / "gone")
     assert "File exists" in refused(train_bpe.main, text, text)
+    kept = write_file(tmp_path / "bpe" / "tokenizer.json", "mine")
+    assert "give --overwrite" in refused(train_bpe.main, kept.parent, text) and kept.read_text() == "mine"
+    main(train_bpe, kept.parent, text, "--overwrite")
+    assert read_bpe(kept)

@@ -57,11 +57,12 @@ def test_the_whole_paper(tmp_path):
     words = ("output=out", "size=paper", "data=data", "smiles=smiles", "glue=glue", "squad=squad", "gpus=2")
     words += ("moleculenet=bace=bace", "finetune_seeds=1,2", "baselines=forest,dmpnn")
     shown = dry_run(tmp_path, "reproduce", "--config", *words)
-    assert (shown.count("pretrain_text.sh"), shown.count("pretrain_smiles.sh")) == (30 + 2, 2)
-    assert shown.count("finetune_squad.sh") == 2 * (32 + 1)
+    assert (shown.count("pretrain_text.sh"), shown.count("pretrain_smiles.sh")) == (30 + 3, 2)
+    assert shown.count("finetune_squad.sh") == 3 * (32 + 1)
     study = 24 * 4 * 2  # of figure 8, tables 2, 4 and 13; four tasks
-    assert shown.count("finetune_glue.sh") == 2 * (304 + 8) + study
+    assert shown.count("finetune_glue.sh") == 3 * (304 + 8) + study
     assert shown.count("finetune_moleculenet.sh bace") == 3 * 2
+    assert "pretrain_text.sh exlm large data out/study/exlm-large-text/" in shown
     best = "out/table3/exlm-text/squad2/best"
     model = "out/study/exlm-text/lr-default/seed-1/checkpoint_last.pt"
     assert (

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
+import json
 import os
-import pickle
 import shutil
 import sys
 from collections import Counter
@@ -26,10 +27,11 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
+import numpy as np
 from lib.command_line import UserError, positive, share
-from lib.files import atomic, claim, locked, write_json
+from lib.files import MANIFEST, atomic, claim, locked, write_json
 from lib.preparing import check_absent, write_dataset
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from tqdm import tqdm
@@ -37,7 +39,6 @@ from tqdm import tqdm
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 
 FINISHED = "prepared.json"
-SPLITS = ("train", "valid")
 DONE = "draft/*[0-9]"  # the files that are
 BLOCK_ITEMS, BLOCK_BYTES = 4096, 1 << 19
 
@@ -55,16 +56,50 @@ class EncodedBlock:
     """What an encoder makes of a block.
 
     Attributes:
-        splits: {split: its sentences}; a sentence is a list of ids or, if the dictionary is built from the
-            corpus, of symbols. It ends in ``</s>``, as from fairseq-preprocess; one of ``</s>`` alone is an
-            empty sentence, and is kept.
+        sentences: lists of ids or, if the dictionary is built from the corpus, of symbols. Each ends in
+            ``</s>``, as from fairseq-preprocess; one of ``</s>`` alone is an empty sentence, and is kept.
+        places: of each sentence, in [0, 1), by its content: those below the share for validation are for
+            that. Sentences that belong together have one place.
         rejections: what was left out and why, in the order of the input.
         counts: anything else worth adding up over all blocks and reporting, by name.
     """
 
-    splits: dict[str, list[list]]
+    sentences: list[Sequence] = field(default_factory=list)
+    places: list[float] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+
+    def save(self) -> bytes:
+        """As bytes that say nothing but numbers and text."""
+        items = list(chain.from_iterable(self.sentences))
+        symbols = list(dict.fromkeys(items)) if items and isinstance(items[0], str) else None
+        if symbols is not None:
+            items = map({symbol: i for i, symbol in enumerate(symbols)}.__getitem__, items)
+        about = {"symbols": symbols, "rejections": self.rejections, "counts": self.counts}
+        file = io.BytesIO()
+        for array in (
+            np.frombuffer(json.dumps(about).encode(), np.uint8),
+            np.fromiter(items, np.int32),
+            np.fromiter(map(len, self.sentences), np.int32),
+            np.array(self.places, np.float64),
+        ):
+            np.save(file, array, allow_pickle=False)
+        return file.getvalue()
+
+
+class _Saved:
+    """What ``EncodedBlock.save`` wrote; ``items`` of all sentences: ids, or numbers of ``symbols``."""
+
+    def __init__(self, file: BinaryIO):
+        about, self.items, self.lengths, self.places = (np.load(file, allow_pickle=False) for _ in range(4))
+        about = json.loads(about.tobytes())
+        self.symbols, self.counts = about["symbols"], about["counts"]
+        self.rejections = [Rejection(*rejection) for rejection in about["rejections"]]
+
+    def sentences(self, dictionary) -> list[np.ndarray]:
+        """As ids."""
+        ids = np.array([*map(dictionary.index, self.symbols)])[self.items] if self.symbols else self.items
+        return np.split(ids, self.lengths.cumsum()[:-1]) if len(self.lengths) else []
 
 
 Reader = Callable[[Path], Iterable]  # reads a file as items; each has a ``size`` in bytes
@@ -74,24 +109,27 @@ Encoder = Callable[[Path, list], EncodedBlock]  # makes sentences of consecutive
 @contextmanager
 def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[Path]:
     """A folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays, to
-    resume in, if a file is done.
+    resume in, if it existed before or a file is done.
 
     Args:
         settings: all that a user chose and the result depends on, in JSON's types.
         inputs: what is read; see ``inputs_of``.
 
     Raises:
-        UserError: if ``output`` exists, another run is at work, or OUTPUT.partial is of other settings or
-            inputs, each of which is named.
+        UserError: if ``output`` exists, another run is at work, or OUTPUT.partial is no draft or one of
+            other settings or inputs, each of which is named.
     """
     check_absent(output)
     partial = output.with_name(f"{output.name}.partial")
+    before = {path.name for path in partial.iterdir()} if partial.is_dir() else set()
+    if before - {"lock"} and MANIFEST not in before:
+        raise UserError(f"{partial} was not made by this script: choose another OUTPUT, or move it away")
     with locked(partial):
         claim(partial, settings, inputs, sys.argv, (DONE,))
         try:
             yield partial
         except BaseException:
-            if not any(partial.glob(DONE)):
+            if not before and not any(partial.glob(DONE)):
                 shutil.rmtree(partial)
             raise
         (partial / "lock").unlink()
@@ -100,9 +138,12 @@ def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[P
 
 def binarise(
     folder: Path,
-    files: Sequence[Path],
+    train: Sequence[Path],
+    valid: Sequence[Path],
     read: Reader,
     encode: Encoder,
+    kind: str,
+    valid_share: float,
     workers: int = 1,
     build_dictionary: bool = False,
 ) -> dict:
@@ -110,9 +151,11 @@ def binarise(
 
     Args:
         folder: of ``draft_of``, with a dict.txt unless that is to be built.
-        files: each once.
-        read, encode: are pickled for the workers; items are always the same ones in the same order. Both
-            splits must get a sentence.
+        train, valid: files, each once.
+        read, encode: are pickled for the workers; items are always the same ones in the same order.
+        kind: of the corpus, to be recorded: "text" or "smiles".
+        valid_share: without ``valid``, the share of ``train`` that is for validation, by ``places``; at least
+            the sentences of one place are.
         workers: processes; 1 works in this one.
         build_dictionary: of the symbols that the encoder returns; otherwise it returns ids.
 
@@ -123,43 +166,72 @@ def binarise(
     Raises:
         UserError: for what the user has to mend.
     """
-    rejected, counts, symbols = Counter(), Counter(), Counter()
+    rejected, counts, symbols, least = Counter(), Counter(), Counter(), 1.0
+    files = [*valid, *train]  # valid first: whether it is empty is soon known
     drafts = {path: folder / "draft" / str(number) for number, path in enumerate(files)}
     (folder / "draft").mkdir(exist_ok=True)
-    _encode({path: draft for path, draft in drafts.items() if not draft.exists()}, read, encode, workers)
+    for part in filter(None, (valid, train)):
+        _encode({path: drafts[path] for path in part if not drafts[path].exists()}, read, encode, workers)
+        if not any(len(block.places) for path in part for block in _blocks_of(drafts[path])):
+            _refuse_empty("train" if part is train else "valid", folder, drafts)
     table = (folder / "rejected.tsv").open("w", encoding="utf-8", errors="backslashreplace", newline="")
     with table:
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
         rows.writerow(("file", "line", "reason", "input"))
-        for source, block in _encoded(drafts):
-            rows.writerows((source, *rejection) for rejection in block.rejections)
-            # after the colon a reason is about the one input
-            rejected.update(rejection.reason.split(":")[0] for rejection in block.rejections)
-            counts.update(block.counts)
-            for sentences in block.splits.values() if build_dictionary else ():
-                symbols.update(chain.from_iterable(sentences))
+        for source, draft in drafts.items():
+            for block in _blocks_of(draft):
+                rows.writerows((source, *rejection) for rejection in block.rejections)
+                rejected.update(map(_reason, block.rejections))
+                counts.update(block.counts)
+                least = min([least, *block.places])
+                if build_dictionary:
+                    symbols.update(dict(zip(block.symbols or (), np.bincount(block.items), strict=True)))
     if build_dictionary:
         _dictionary_of(symbols).save(str(folder / "dict.txt"))
-    dictionary, result = read_dictionary(folder / "dict.txt"), {}
-    for split in SPLITS:
-        sentences = chain.from_iterable(block.splits[split] for _, block in _encoded(drafts))
-        if build_dictionary:
-            sentences = (list(map(dictionary.index, sentence)) for sentence in sentences)
-        count, tokens = write_dataset(folder / split, sentences, len(dictionary))
-        result[split] = {"sentences": count, "tokens": tokens}
+    dictionary, result = read_dictionary(folder / "dict.txt"), {"kind": kind, "valid_share": valid_share}
+    for split, part in (("train", train), ("valid", valid or train)):
+        share = None if valid else (valid_share, least)
+        chosen = _chosen(split, [drafts[path] for path in part], dictionary, share)
+        sentences, tokens = write_dataset(folder / split, chosen, len(dictionary))
+        if not sentences:
+            _refuse_empty(split, folder, drafts)
+        result[split] = {"sentences": sentences, "tokens": tokens}
     shutil.rmtree(folder / "draft")
-    if empty := [split for split in SPLITS if not result[split]["sentences"]]:
-        why = "; ".join(f"{count:,} x {reason}" for reason, count in rejected.most_common())
-        single = " The input is a single document: an empty line ends one, see --layout."
-        raise UserError(
-            f"nothing is left for {' and '.join(empty)}. Rejected: {why or 'nothing'}."
-            + (single if counts["documents"] == 1 else "")
-            + " Give more input, or another --valid or --valid-share"
-        )
     result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
     result |= {"rejected": dict(rejected.most_common()), **counts}
     write_json(folder / FINISHED, result)
     return result
+
+
+def _chosen(
+    split: str, drafts: list[Path], dictionary, share: tuple[float, float] | None
+) -> Iterator[np.ndarray]:
+    """The sentences of a split as ids: all of the drafts, or by ``share``: those whose place is less, or the
+    least of all, are for validation."""
+    for block in chain.from_iterable(map(_blocks_of, drafts)):
+        for sentence, place in zip(block.sentences(dictionary), block.places, strict=True):
+            if share is None or (place < share[0] or place == share[1]) == (split == "valid"):
+                yield sentence
+
+
+def _refuse_empty(split: str, folder: Path, drafts: dict[Path, Path]) -> None:
+    """Raises the error that says what became of the input; its draft is of no use to another command."""
+    rejections, documents = [], 0
+    for block in chain.from_iterable(map(_blocks_of, drafts.values())):
+        rejections += block.rejections
+        documents += block.counts.get("documents", 0)
+    reasons = Counter(map(_reason, rejections)).most_common()
+    why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
+    why += ", such as " + ", ".join(repr(row.content[:60]) for row in rejections[:3]) if rejections else ""
+    why += ". The input is a single document: see --layout" if documents == 1 else ""
+    shutil.rmtree(folder / "draft")
+    raise UserError(
+        f"nothing is left for {split}. Rejected: {why}. Give more input, or other files for --valid"
+    )
+
+
+def _reason(rejection: Rejection) -> str:
+    return rejection.reason.split(":")[0]  # after the colon it is about the one input
 
 
 def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
@@ -180,7 +252,7 @@ def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
 
 
 class _Encoding(IterableDataset):
-    """(file, items, pickled EncodedBlock) of each block; or what the user has to mend, as an error that was
+    """(file, items, saved EncodedBlock) of each block; or what the user has to mend, as an error that was
     raised in a worker would get a traceback in its message."""
 
     def __init__(self, files: Sequence[Path], read: Reader, encode: Encoder):
@@ -192,7 +264,7 @@ class _Encoding(IterableDataset):
         blocks = ((path, block) for path in self.files for block in _blocks(self.read(path)))
         try:
             for path, block in islice(blocks, first, None, step):
-                yield path, len(block), pickle.dumps(self.encode(path, block))
+                yield path, len(block), self.encode(path, block).save()
         except UserError as error:
             yield error
 
@@ -235,13 +307,12 @@ def _raised(item):
     return item
 
 
-def _encoded(drafts: dict[Path, Path]) -> Iterator[tuple[Path, EncodedBlock]]:
-    """All encoded blocks in the order of the input, each with its file."""
-    for path, draft in drafts.items():
-        if draft.exists():  # of an empty file there is none
-            with draft.open("rb") as file:
-                while file.peek(1):
-                    yield path, pickle.load(file)
+def _blocks_of(draft: Path) -> Iterator[_Saved]:
+    """The encoded blocks of a file."""
+    if draft.exists():  # of an empty file there is none
+        with draft.open("rb") as file:
+            while file.peek(1):
+                yield _Saved(file)
 
 
 def _dictionary_of(symbols: Counter):

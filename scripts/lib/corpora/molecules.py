@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
+from lib.corpora.kinds import opened
 from lib.corpora.lmdb_reader import LMDB, lmdb_items
 from lib.corpora.parquet import PARQUET
 from lib.corpora.tables import TableFormat, column_of, is_utf16, separator_of, table_rows, text_of
-from lib.preparing import opened
 
 LINES, NAMED_LINES, TABLES = (".txt",), (".smi", ".smiles"), (".csv", ".tsv", PARQUET)
 TEXT_FORMATS = (*LINES, *NAMED_LINES, *TABLES)

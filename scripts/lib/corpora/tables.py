@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from lib.command_line import UserError
+from lib.corpora.kinds import opened
 from lib.corpora.parquet import PARQUET, columns_of, rows_of
-from lib.preparing import opened
 
 SEPARATORS = ",\t;|"
 Row = tuple[int, list[str]]

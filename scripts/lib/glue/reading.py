@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 from lib.command_line import UserError
+from lib.corpora.kinds import lines_of
 from lib.corpora.parquet import PARQUET, class_names, columns_of, rows_of, shards_of
 from lib.glue.tasks import COLA_COLUMNS, HUB_LABEL, SCORES, Task
-from lib.preparing import lines_of
 
 LONGEST_SHOWN = 300  # characters of a header
 NUMBERS = ("index", "id", "idx")  # columns of GLUE's numbers of rows

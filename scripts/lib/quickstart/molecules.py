@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from lib.command_line import script
+from lib.corpora.kinds import lines_of
 from lib.files import write_lines
-from lib.preparing import lines_of
 from rdkit import Chem, RDConfig, rdBase
 from rdkit.Chem import Crippen
 

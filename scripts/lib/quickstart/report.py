@@ -18,9 +18,8 @@ from lib.command_line import script
 from lib.files import atomic, read_json, write_lines
 from lib.tables import Value
 
-from fs_plugins.inference import load, load_checkpoint
+from fs_plugins.inference import load
 from fs_plugins.measures.masked_measures import joint_likelihood
-from fs_plugins.measures.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_samples import load_samples
 
 FILLING = "exlm-lattice"
@@ -32,13 +31,13 @@ SAMPLES = 500  # of the validation set
 
 def measure(path: Path, p: float) -> dict:
     """Bits per masked token of a checkpoint: of all of a sample together, and one by one."""
-    checkpoint = load_checkpoint(path, device="cpu")
-    found = joint_likelihood(MaskedPredictor.of(checkpoint), load_samples(checkpoint, count=SAMPLES), p)
-    bits = {"jointly": found["joint"], "one by one": found["marginal"], "gain": found["gain"]}
+    model = load(path, device="cpu")
+    joint = joint_likelihood(model.predictor, load_samples(model.checkpoint, count=SAMPLES), p)
+    bits = {"jointly": joint["joint"], "one by one": joint["marginal"], "gain": joint["gain"]}
     return {
         "model": MODELS[path.parent.name],
-        "updates": checkpoint.updates,
-        "tokens": found["joint"].tokens,
+        "updates": model.checkpoint.updates,
+        "tokens": joint["joint"].tokens,
         **{name: mean.mean for name, mean in bits.items()},
     }
 
@@ -76,7 +75,7 @@ def main() -> None:
     paths += [output / name / LAST for name in MODELS]
     measured = pd.DataFrame([measure(path, p) for path in paths]).sort_values("updates", kind="stable")
     rows = table(output, measured)
-    filled = load(output / FILLING / LAST, device="cpu").fill(sentence, samples=0).best
+    filled = load(output / FILLING / LAST, device="cpu").fill(sentence)
     rows += ["", f"{MODELS[FILLING]} fills  {sentence}", f"with  {filled.text}"]
     with atomic(output / "curve.png", "wb") as file:
         file.write(figures.png(draw(measured)))

@@ -48,6 +48,7 @@ def finish(save: Path, run: dict) -> None:
     content = {
         "run": {**run, "rate": run["lr"], "lr": float(manifest["settings"]["--lr"])},
         "updates": updates,
+        "seconds": seconds,
         "gpu_seconds": seconds and workers * seconds,
         "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},

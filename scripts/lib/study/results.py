@@ -208,7 +208,7 @@ def measure_command(settings: Namespace, measure: str, run: Run) -> str:
 def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
     """A pre-training, but for its devices and the best learning rate; the options of its row come last."""
     kind, size = ("smiles" if run.of_molecules else "text"), settings.size
-    size = "base" if size == "paper" and "table3" in run.targets else size  # table 10's
+    size = run.size if size == "paper" and run.size else size
     data, save = (
         data_of(settings, run) or f"{settings.output}/data-bin",
         Path(settings.output, STUDY, run.folder),
@@ -216,6 +216,8 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
     words = ["bash", f"{scripts}/pretrain_{kind}.sh", run.model, size, data, str(save)]
     words += [] if run.model == "mlm" else ["--k", str(run.k)]
     words += ["--p", f"{run.p:g}", "--seed", str(run.seed)]
+    if settings.tokens_per_sample and not run.of_molecules:  # a sample of those is a molecule
+        words += ["--tokens-per-sample", str(settings.tokens_per_sample)]
     if settings.updates or run.times != 1:
         folder = CONFIGS / "pretrain" / ("smiles" if run.of_molecules else "")
         updates = settings.updates or Flags.read(folder / f"{size}.flags").whole("--max-update")

@@ -2,8 +2,9 @@
 
 Columns of a table of runs: ``name`` (of its folder), ``targets`` (the figures, tables and comparisons that
 need it), ``label`` (what a reader calls it, without its p), ``model`` (of configs/model/), ``k``, ``p``;
-``times`` (as many updates as the others; 1 if empty), ``flags`` (more of fairseq-train's) and ``rates``
-(learning rates to try, instead of the setting ``rates``), which may be empty. targets.csv has each target's
+``times`` (as many updates as the others; 1 if empty), ``flags`` (more of fairseq-train's), ``rates``
+(learning rates to try, instead of the setting ``rates``) and ``size`` (of configs/pretrain/, in place of
+``paper``), which may be empty. targets.csv has each target's
 title, what is measured of its runs and what is shown; a comparison that is not there is like ``graphs``.
 
 The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the batches and the loss of
@@ -23,7 +24,7 @@ from lib.command_line import UserError
 from lib.files import CONFIGS
 
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
-REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates")
+REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates", "size")
 LARGEST_K = 16
 PROBE_MASK_PROB = 0.15  # of the tokens, in the probe
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of the paper's study
@@ -35,6 +36,7 @@ class Run:
     """A row of a table of runs; with ``lr`` and ``seed`` one pre-training of it.
 
     Attributes:
+        size: that it has in a reproduction of the paper, if it is another than the study's.
         lr: one of ``rates`` to try, ``best`` for the best of those, or ``default`` for the size's.
     """
 
@@ -47,6 +49,7 @@ class Run:
     times: float = 1.0
     flags: tuple[str, ...] = ()
     rates: tuple[float, ...] = ()
+    size: str = ""
     lr: str = "default"
     seed: int = 1
 
@@ -124,18 +127,22 @@ def read_runs(path: Path) -> list[Run]:
 
 
 def _run(row: dict[str, str], where: str) -> Run:
-    models = sorted(path.stem for path in (CONFIGS / "model").glob("*.flags"))
+    models, sizes = (
+        sorted(path.stem for path in (CONFIGS / folder).glob("*.flags")) for folder in ("model", "pretrain")
+    )
     lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "flags", "rates")}
     try:
         numbers = {"k": int(row["k"]), "p": float(row["p"]), "times": float(row.get("times") or 1)}
         lists["rates"] = tuple(map(float, lists["rates"]))
     except ValueError as error:
         raise UserError(f"{where}: {error}") from None
-    run = Run(row["name"], label=row.get("label") or row["name"], model=row["model"], **lists, **numbers)
+    texts = {"label": row.get("label") or row["name"], "model": row["model"], "size": row.get("size", "")}
+    run = Run(row["name"], **texts, **lists, **numbers)
     for wrong, message in (
         (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run.name), "name: use letters, digits, . - _"),
         (not run.targets, "no targets: name the comparison that it belongs to"),
         (run.model not in models, f"unknown model {run.model!r}: choose one of {', '.join(models)}"),
+        (run.size not in ("", *sizes), f"unknown size {run.size!r}: choose one of {', '.join(sizes)}"),
         (not 1 <= run.k <= LARGEST_K, f"k = {run.k}: give a whole number from 1 to {LARGEST_K}"),
         (run.model == "mlm" and run.k > 1, f"k = {run.k}: the MLM has k = 1"),
         (run.k == 1 and "mlm" not in run.model, "k = 1 makes an MLM: give model mlm, or k = 2 or more"),

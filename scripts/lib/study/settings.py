@@ -13,7 +13,7 @@ from lib.files import CONFIGS, read_json, write_json
 from lib.glue.tasks import FLAGS, GRIDS, TASKS
 from lib.study.runs import targets
 
-SIZES = {"smoke": 500, "small": 2000, "paper": 5000, "large": 5000}  # sentences for the measures of each
+SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each
 # Of a table of runs, for ``only``
 COLUMNS = {"name": str, "model": str, "k": int, "p": float, "times": float}
 # What makes a run of the study that run, or has a setting of its own
@@ -22,7 +22,7 @@ NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 FILE = "settings.json"
 RESULTS = ("*.pt", "train.json", "result.json")  # one of which a folder with results has
-FIXED = ("size", "updates", "sentences", "flags", "finetune_flags", "max_epoch")
+FIXED = ("size", "tokens_per_sample", "updates", "sentences", "flags", "finetune_flags", "max_epoch")
 HASHED = ("data", "smiles", "glue", "squad", "moleculenet", "models", "init_from")
 END = 1 << 20  # bytes of a file that count; at a checkpoint's end are the checksums of its tensors
 
@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         add(f"--{name}", type=existing)
     for name in ("moleculenet", "models", "init_from"):
         add(f"--{name}", type=named_path, nargs="+", default=[])
-    for name in ("updates", "max_epoch", "sentences"):
+    for name in ("updates", "tokens_per_sample", "max_epoch", "sentences"):
         add(f"--{name}", type=positive)
     for name in ("jobs_per_gpu", "threads"):
         add(f"--{name}", type=positive, default=1)
@@ -174,7 +174,10 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
             several = {one.name: one for one in Path(value).glob("*-bin")}
         found |= {f"{name} {key}".strip(): fingerprint(Path(one)) for key, one in several.items()}
     folders = ("pretrain", "pretrain/smiles") if settings.smiles else ("pretrain",)
-    for path in (one for folder in folders for one in (CONFIGS / folder).glob(f"{settings.size}.flags")):
+    sizes = (settings.size, *(("base", "large") if settings.size == "paper" else ()))
+    for path in (CONFIGS / folder / f"{size}.flags" for folder in folders for size in sizes):
+        if not path.is_file():
+            continue
         found[f"configs/{path.relative_to(CONFIGS)}"] = str(Flags.read(path))
     return found
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -89,6 +90,44 @@ def test_a_stopped_run_resumes_at_its_file(sources, whole, tmp_path):
     assert log.read_text().split() == ["2.txt"] * 4 + ["3.txt"] * 4
     with pytest.raises(UserError, match="out exists already: choose another OUTPUT"):
         prepare(output, sources)
+
+
+def test_a_foreign_folder_stays(sources, tmp_path):
+    thesis = tmp_path / "out.partial" / "thesis.txt"
+    thesis.parent.mkdir()
+    thesis.write_text("mine")
+    with pytest.raises(UserError, match="out.partial was not made by this script"):
+        prepare(tmp_path / "out", sources)
+    assert thesis.read_text() == "mine"
+
+
+def test_a_draft_runs_no_code(sources, tmp_path):
+    class Planted:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "owned",)
+
+    class Stops(WordEncoder):
+        def __call__(self, path, lines):
+            if path.name == "1.txt":
+                raise KeyboardInterrupt
+            return super().__call__(path, lines)
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "out", sources, 1, Stops())
+    (tmp_path / "out.partial" / "draft" / "0").write_bytes(pickle.dumps(Planted()))
+    with pytest.raises(ValueError, match="pickle"):
+        prepare(tmp_path / "out", sources)
+    assert not (tmp_path / "owned").exists()
+
+
+def test_nothing_is_left_of_an_input_that_is_rejected(tmp_path):
+    """And its draft is no obstacle to the next command."""
+    (tmp_path / "a.txt").write_text("!one\n!two\n")
+    with pytest.raises(
+        UserError, match="nothing is left for train. Rejected: 2 x a '!', such as '!one', '!two'"
+    ):
+        prepare(tmp_path / "out", [tmp_path / "a.txt"])
+    prepare(tmp_path / "out", [corpus(tmp_path / "b.txt")], other=1)
 
 
 def start(output, sources, workers, log):

@@ -56,7 +56,7 @@ def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="c
 def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
     measured = corrupted and {"proportion": corrupted, "tokens": tokens}
     cost = {"machine": "a laptop", "flops": None}
-    return {"updates": 100, "gpu_seconds": seconds, "corrupted": measured, **cost, **more}
+    return {"updates": 100, "seconds": seconds, "gpu_seconds": seconds, "corrupted": measured, **cost, **more}
 
 
 def records(page) -> list[dict[str, str]]:

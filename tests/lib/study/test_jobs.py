@@ -20,7 +20,8 @@ RECORDS = [
 
 RUN = {"name": "a", "lr": "best", "model": "repeated-mlm", "k": 2, "p": 0.387}
 COMMAND = shlex.split(
-    "fairseq-train data-bin --user-dir p --task repeated_masked_lm --criterion masked_lm --repeat-times 2 "
+    "fairseq-train data-bin --user-dir p --arch mlm_tiny --task repeated_masked_lm --criterion masked_lm "
+    "--repeat-times 2 "
     "--encoder-layers 2 --encoder-embed-dim 8 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2 "
     "--mask-prob 0.387 --max-positions 64 --tokens-per-sample 32 --batch-size 4 --max-update 2 "
     "--distributed-world-size 2"
@@ -56,7 +57,7 @@ def test_what_is_kept(save):
         jobs.finish(save, RUN)
         found = json.loads((save / "train.json").read_text())
         assert found["run"] == {**RUN, "rate": "best", "lr": 5e-4}
-        assert (found["updates"], found["gpu_seconds"]) == (2, 24)
+        assert (found["updates"], found["seconds"], found["gpu_seconds"]) == (2, 12, 24)
         assert found["corrupted"] == {"proportion": pytest.approx(0.15), "tokens": 10}
         assert found["machine"] and found["flops"] > 0
         assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]

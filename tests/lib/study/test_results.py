@@ -109,7 +109,14 @@ def test_commands_of_measures(asked):
             "smoke data --k 4 --p 0.387 --seed 1 --updates 30 --cpu --dropout 0.1 --expand-from-layer 0",
         ),
         ({"size": "paper"}, "exlm-text", "base data --k 4 --p 0.15 --seed 1 --cpu"),
-        ({"size": "large"}, "mlm-text", "large data --p 0.15 --seed 1 --cpu"),
+        ({"size": "paper"}, "exlm-large-text", "large data --k 4 --p 0.15 --seed 1 --cpu"),
+        ({}, "exlm-large-text", "smoke data --k 4 --p 0.15 --seed 1 --cpu"),
+        (
+            {"tokens_per_sample": 64},
+            "mlm-p38",
+            "smoke data --p 0.387 --seed 1 --tokens-per-sample 64 --cpu",
+        ),
+        ({"tokens_per_sample": 64}, "mlm-smiles", "smoke smiles --p 0.15 --seed 1 --cpu"),
         ({"size": "paper"}, "exlm-smiles", "paper smiles --k 2 --p 0.15 --seed 1 --cpu"),
     ],
 )
@@ -166,7 +173,11 @@ def test_without_models_they_are_pre_trained_first(asked, data, glue, sets):
         found = results.finetune_inputs(settings, f"{table}/{model}", task, "table8")
         trained = model.replace("untrained", "exlm-smiles")
         assert names(settings, found.values()) == [f"study/{trained}/lr-default/seed-1/train.json"]
-    assert {name.split("/")[1] for name in needed(settings, "table3")} == {"exlm-text", "mlm-text"}
+    assert {name.split("/")[1] for name in needed(settings, "table3")} == {
+        "exlm-text",
+        "exlm-large-text",
+        "mlm-text",
+    }
     every = needed(settings, "reproduce")
     assert set(needed(settings, "table1")) | set(needed(settings, "study")) < set(every)
 
@@ -203,7 +214,7 @@ def test_table_1(asked, sets, checkpoint):
 def test_what_is_refused(asked, tmp_path, glue, monkeypatch, target, given, message):
     monkeypatch.chdir(tmp_path)
     Path("sets").mkdir()
-    for name in ("molecules.json", "dict.txt"):
-        Path("sets", name).write_text("{}")
+    Path("sets/molecules.json").write_text("{}")
+    Path("sets/dict.txt").write_text("other 1\n")
     with pytest.raises(UserError, match=message):
         results.files_of(asked(**given), target)

@@ -11,7 +11,7 @@ FIGURE_4 = {
     **{(4, 0.387): 2.25, (4, 0.622): 15, (4, 0.789): 38.7, (8, 0.622): 2.25, (8, 0.789): 15},
 }
 KNOWN = targets()
-HEAD = "name,targets,label,model,k,p,times,flags,rates\n"
+HEAD = "name,targets,label,model,k,p,times,flags,rates,size\n"
 
 
 def test_runs_are_those_of_figure_4_and_table_4():
@@ -29,12 +29,12 @@ def test_runs_are_those_of_figure_4_and_table_4():
 def test_a_table_of_ones_own(tmp_path):
     """In a comparison of its own, with quoted cells, defaults, flags and rates."""
     path = tmp_path / "mine.csv"
-    row = 'a,mine,"A, k = 2",exlm-lattice,2,0.3,1.5,--expand-from-layer -1,1e-3 2e-3\n'
+    row = 'a,mine,"A, k = 2",exlm-lattice,2,0.3,1.5,--expand-from-layer -1,1e-3 2e-3,base\n'
     path.write_text(f"{HEAD}{row}b,mine,,mlm,1,0.3,,,\n")
     both = targets(path)
     a, b = both["mine"].runs
     flags, rates = ("--expand-from-layer", "-1"), (1e-3, 2e-3)
-    assert a == Run("a", ("mine",), "A, k = 2", "exlm-lattice", 2, 0.3, 1.5, flags, rates)
+    assert a == Run("a", ("mine",), "A, k = 2", "exlm-lattice", 2, 0.3, 1.5, flags, rates, "base")
     assert (b.label, b.times, b.flags, b.rates) == ("b", 1.0, (), ())
     assert "joint" in both["mine"].measures and not both["mine"].of_the_paper
     assert {name: one for name, one in both.items() if name != "mine"} == KNOWN
@@ -55,11 +55,12 @@ def test_a_table_of_ones_own(tmp_path):
         (HEAD + "a,t,,exlm,1,0.15,,,\n", "line 2: a: k = 1 makes an MLM: give model mlm, or k = 2 or more"),
         (HEAD + "a,t,,exlm,17,0.15,,,\n", "line 2: a: k = 17: give a whole number from 1 to 16"),
         (HEAD + "a,t,,exlm,2,15,,,\n", "line 2: a: p = 15: give a share between 0 and 1"),
+        (HEAD + "a,t,,exlm,2,0.15,,,,huge\n", "line 2: a: unknown size 'huge': choose one of base, "),
         (HEAD + "a,t,,exlm,two,0.15,,,\n", "line 2: invalid literal"),
         (HEAD + "a,t,,exlm,2,0.15,0,,\n", "line 2: a: times and rates are numbers above 0"),
         (
-            HEAD + "a,t,,exlm,2,0.15,,,\n" + "b,t,,exlm,2,0.15,,,,extra\n",
-            "Expected 9 fields in line 3, saw 10",
+            HEAD + "a,t,,exlm,2,0.15,,,\n" + "b,t,,exlm,2,0.15,,,,,extra\n",
+            "Expected 10 fields in line 3, saw 11",
         ),
         (HEAD + "a,t,,exlm,2,0.15,,,\n" * 2, "has two runs named a"),
         ("", "No columns to parse"),

@@ -36,6 +36,7 @@ def test_as_a_file_in_yaml(asked, checkpoint):
         ({"output": "a:b"}, "give a folder for the results, without ':' in its name"),
         ({"sede": 1}, "unknown setting sede: choose from baselines, data, "),
         ({"finetune_seeds": "a"}, "finetune_seeds: 'a': give a whole number"),
+        ({"size": "large"}, "size: invalid choice: 'large' .choose from .*smoke"),
         ({"updates": 0}, "updates: '0': give a whole number, 1 or more"),
         ({"only": "lr=fast"}, "only: 'lr=fast': give a value of name, model, k, .*, such as k=4"),
         ({"only": "ratio=1"}, "only: 'ratio=1': give a value of name, model, k"),
@@ -80,7 +81,14 @@ def test_other_settings_are_refused_once_there_are_results(check, tmp_path, data
     check("table2", updates=61)  # nothing was trained with the first
     result(tmp_path)
     check("figure5", updates=61, gpus=0, threads=4, only="k=4")
-    differing = {"updates": 60, "sentences": 7, "flags": "--lr 1", "size": "small", "rates": "1e-3,2e-3"}
+    differing = {
+        "updates": 60,
+        "tokens_per_sample": 64,
+        "sentences": 7,
+        "flags": "--lr 1",
+        "size": "small",
+        "rates": "1e-3,2e-3",
+    }
     for name, value in differing.items():
         given = {"updates": 61, "seeds": "1,2", name: value}
         with pytest.raises(UserError, match=rf"holds results of other settings.*\n(.*\n)*  {name}: there "):

@@ -57,16 +57,16 @@ def test_molecules_that_chemprop_cannot_read_are_left_out_and_said(tmp_path, cap
     argv = ["mine", tmp_path / "a.csv", tmp_path / "data", "--dictionary", tmp_path / "dict.txt"]
     argv += ["--split", "given", "--split-column", "part", "--valence", "allow"]
     assert prepare_moleculenet.main(list(map(str, argv))) == 0
-    seen = []
+    seen, valid = [], [("CCCO", "val", "1"), ("CCCN", "val", "0")]
 
     def chemprop(what, *words):
         files = [word for word in words if str(word).endswith(".csv")]
         if what == "train":
-            seen.extend(row["smiles"] for file in files for row in read_csv(file))
+            seen.extend((row["smiles"], row["part"], row["0"]) for file in files for row in read_csv(file))
             return
         asked, answered = files
         found = [f"{row['smiles']},0.9" for row in read_csv(asked)]
-        answered.write_text("\n".join(["smiles,label", *found]) + "\n")
+        answered.write_text("\n".join(["smiles,0", *found]) + "\n")
 
     argv = ["dmpnn", str(tmp_path / "data"), str(tmp_path / "run"), "--cpu"]
     if importlib.util.find_spec("chemprop") is None:
@@ -75,7 +75,7 @@ def test_molecules_that_chemprop_cannot_read_are_left_out_and_said(tmp_path, cap
     monkeypatch.setattr(baseline_moleculenet.importlib.util, "find_spec", {"chemprop": "installed"}.get)
     monkeypatch.setattr(baseline_moleculenet, "_chemprop", chemprop)
     assert baseline_moleculenet.main(argv) == 0
-    assert len(seen) == 6 and not [smiles for smiles in seen if "(" in smiles]
+    assert seen == [("CO", "train", "1"), ("CN", "train", "0"), ("CCN", "train", "0"), *valid]
     said = capsys.readouterr().out
     assert f"train: chemprop cannot read 1 of 4 molecules, such as {bad}: left out" in said
     assert "test: chemprop cannot read 1 of 2" in said and "valid: chemprop" not in said

@@ -11,8 +11,7 @@ import pytest
 from lib.command_line import UserError
 from sklearn.metrics import roc_auc_score
 
-from fs_plugins.checkpoint import load_checkpoint
-from fs_plugins.inference.molecules import MoleculeModel
+from fs_plugins.inference import load
 from tests import pages
 from tests.makers.molecules import BAD, STREAM, finetune, finetuning, molecules, read_csv
 
@@ -133,9 +132,9 @@ def test_predictions_are_those_of_the_evaluation(finetuned, tmp_path):
 
 @pytest.mark.slow
 def test_windows_keep_the_order(finetuned, monkeypatch):
-    loaded = load_checkpoint(finetuned / "seed-1" / "checkpoint_best.pt", device="cpu")
+    checkpoint = finetuned / "seed-1" / "checkpoint_best.pt"
     strings = molecules(40) + ["C("] + molecules(5)
-    whole = list(MoleculeModel(loaded).predict(strings))
+    whole = list(load(checkpoint, device="cpu").predict(strings))
     taken = 0
 
     def counted():
@@ -144,8 +143,8 @@ def test_windows_keep_the_order(finetuned, monkeypatch):
             taken += 1
             yield string
 
-    monkeypatch.setattr("fs_plugins.inference.stream.WINDOW", 7)
-    results = MoleculeModel(loaded, batch_tokens=50).predict(counted())
+    monkeypatch.setattr("fs_plugins.inference.streaming.WINDOW", 7)
+    results = load(checkpoint, device="cpu", batch_tokens=50).predict(counted())
     first = next(results)
     assert taken == 7  # no more is read than is needed
     for (one, remark), (other, same) in zip(whole, [first, *results], strict=True):

@@ -11,7 +11,6 @@ A model knows how many words are missing and where, but none of them:
 * ExLM w/o transitions: the CTC probability that the token's k states emit w and nothing else; not the blank.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,10 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.custom_ops.dag_loss import dag_loss, node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
-from fs_plugins.measures.masked_samples import SEED, MaskedBatch, masked_batches
 from fs_plugins.models.exlm import ExLMModel, StateGraph
 from fs_plugins.modules.marginals import ctc_word_log_probs
 
@@ -100,19 +97,9 @@ class MaskedPredictor:
         self.states = self.k * copies  # most tokens that the model makes of one
         self.has_transitions, self.ctc = expands and not ctc, expands and ctc
 
-    @classmethod
-    def of(cls, checkpoint: Checkpoint) -> "MaskedPredictor":
-        """As the checkpoint was trained."""
-        return cls(checkpoint.model, copies=checkpoint.copies, ctc=not checkpoint.has_transitions)
-
-    def batches(self, samples: Sequence[Tensor], share: float, seed: int = SEED) -> Iterator[MaskedBatch]:
-        """:func:`masked_batches` of the samples for this model, on its device."""
-        options = {"states": self.states, "seed": seed, "device": next(self.model.parameters()).device}
-        return masked_batches(samples, share, self.dictionary, **options)
-
     @torch.no_grad()
     def graph(self, tokens: Tensor, masked: Tensor) -> MaskedGraph:
-        """The graph of an ExLM; tokens [B, T] and masked [B, T] as in :class:`MaskedBatch`.
+        """The graph of an ExLM; tokens [B, T] and masked [B, T] as of :meth:`token_log_probs`.
 
         Raises:
             ValueError: for more states than the model has positions.
@@ -130,7 +117,8 @@ class MaskedPredictor:
         """Log-probabilities (nats) of the vocabulary for each masked word, each by itself.
 
         Args:
-            tokens, masked: [B, T] as in :class:`MaskedBatch`.
+            tokens: [B, T] int64, right-padded; at masked ones it does not matter which.
+            masked: [B, T] bool.
 
         Returns:
             [masked words, V] float32, in the order of ``tokens[masked]``.
@@ -141,14 +129,14 @@ class MaskedPredictor:
             logits, _ = self.model(visible.repeat_interleave(self.copies, dim=1), masked_tokens=copies)
             log_probs = logits.float().log_softmax(-1).unflatten(0, (-1, self.copies))
             return log_probs.logsumexp(1) - torch.tensor(float(self.copies)).log()
-        found, rows = self.graph(tokens, masked), []
-        for b, wanted in enumerate(found.is_masked):
-            log_probs = found.node_log_probs(b)
+        graph, rows = self.graph(tokens, masked), []
+        for b, wanted in enumerate(graph.is_masked):
+            log_probs = graph.node_log_probs(b)
             if self.ctc:  # the states of each token emit blanks, a run of the word, blanks
                 states = log_probs.unflatten(0, (-1, self.k))  # [M, k, V]
                 rows.append(ctc_word_log_probs(states[wanted[: len(states)]], self.dictionary.unk()))
             else:
-                visits = found.paths[0][b, wanted, : len(log_probs)]
+                visits = graph.paths[0][b, wanted, : len(log_probs)]
                 rows.append((visits @ log_probs.exp()).clamp_min(torch.finfo(visits.dtype).tiny).log())
         return torch.cat(rows)
 
@@ -163,7 +151,7 @@ class MaskedPredictor:
         if not self.has_transitions:
             each[masked] = self.token_log_probs(tokens, masked).gather(1, tokens[masked][:, None])[:, 0]
             return each, each.sum(1)
-        found, words = self.graph(tokens, masked), tokens[masked]
-        marginal = (found.paths[0].log() + found.match(words)).logsumexp(-1)  # [B, M]
-        each[masked] = marginal[found.is_masked]
-        return each, found.joint_log_probs(words)
+        graph, words = self.graph(tokens, masked), tokens[masked]
+        marginal = (graph.paths[0].log() + graph.match(words)).logsumexp(-1)  # [B, M]
+        each[masked] = marginal[graph.is_masked]
+        return each, graph.joint_log_probs(words)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fs_plugins.measures.masked_prediction import MaskedPredictor
+from fs_plugins.inference.masked_prediction import MaskedPredictor
 from tests import builders, oracles
 
 

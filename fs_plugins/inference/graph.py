@@ -1,0 +1,224 @@
+"""Case studies (section 5.3, appendix P): what the states of a text's masks predict, and how they link."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+
+import torch
+
+from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_with_masks, is_special
+from fs_plugins.inference.decodings import GraphDecoder, Path
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token that is predicted: as shown, its symbol in the dictionary, its probability."""
+
+    text: str
+    symbol: str
+    prob: float
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of the graph.
+
+    Attributes:
+        index: of the node, from 0.
+        name: "mask 1, state 2", or "<s>, state 1".
+        token: index in the text, with ``<s>`` at 0, of the token that it is a state of.
+        mask: 1, 2, ... for the states of masks, 0 for others.
+        visit_prob: probability that a path, drawn by the transitions, visits it.
+        tokens: its most probable ones, best first, with their probabilities P_u.
+    """
+
+    index: int
+    name: str
+    token: int
+    mask: int
+    visit_prob: float
+    tokens: list[Token]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The text as a path through the graph fills it.
+
+    Attributes:
+        text: with the masks replaced.
+        pieces: the text in parts, each with the number of the mask that it fills, or 0.
+        states: the path, by index.
+        log_prob: log-probability (nats) of the path with its tokens, ``<s>`` and ``</s>``.
+        total_log_prob: the same, summed over all paths that give these tokens.
+        count: how many samples of its kind have this text; 1 for the best.
+    """
+
+    text: str
+    pieces: list[tuple[str, int]]
+    states: list[int]
+    log_prob: float
+    total_log_prob: float
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class TextGraph:
+    """What an ExLM makes of a text with masks.
+
+    Attributes:
+        text: the one given.
+        unit: what a mask stands for: "token", or "atom" of a molecule.
+        tokens: its symbols as shown, with ``<s>`` and ``</s>``.
+        k: states of each mask.
+        masks: how many there are.
+        states: the L = k (masks + 2) states.
+        transitions: [L][L] probabilities E(u, v).
+        best: the best decoding of as many tokens as masks: token i fills mask i.
+        best_free: the best one of any number of tokens; a mask takes those that its own states emit.
+        samples, samples_free: sampled decodings, of as many tokens as masks and of any number, each text once
+            with its likeliest path that was drawn, the most frequent first.
+        drawn: samples of each kind.
+        length_prob: probability that a path drawn by the transitions has as many tokens as there are masks.
+        unknown: pieces of the text that the dictionary does not have; the model saw ``<unk>`` there.
+        notes: what to know about this checkpoint.
+    """
+
+    text: str
+    unit: str
+    tokens: list[str]
+    k: int
+    masks: int
+    states: list[State]
+    transitions: list[list[float]]
+    best: Decoding | None
+    best_free: Decoding
+    samples: list[Decoding]
+    samples_free: list[Decoding]
+    drawn: int
+    length_prob: float
+    unknown: list[str]
+    notes: list[str]
+
+    def to_dict(self) -> dict:
+        """All of it in plain lists and dicts, for JSON."""
+        return asdict(self)
+
+
+def text_graph(
+    checkpoint: Checkpoint, codec: Codec, text: str, *, top: int, samples: int, seed: int
+) -> TextGraph:
+    """As :meth:`fs_plugins.inference.model.Model.graph`. Symbols such as ``</s>`` fill no mask."""
+    if checkpoint.states is None:
+        raise ValueError(
+            f"{checkpoint.path} is a vanilla masked language model (--arch {checkpoint.arch}), which has "
+            "no graph of states: give a model of exlm_* or p_roberta_ext_denselink*"
+        )
+    if top < 1 or samples < 0:
+        raise ValueError(f"top must be at least 1 and samples at least 0, got {top} and {samples}")
+    dictionary = checkpoint.dictionary
+    symbols = encode_with_masks(text, codec)
+    ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
+    with torch.no_grad():
+        graph, _ = checkpoint.model(torch.tensor([ids], device=checkpoint.device))
+        log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
+    barred = special_ids(dictionary)
+    decoder = GraphDecoder(log_probs, graph.links[0].cpu(), dictionary.bos(), dictionary.eos(), barred)
+    sources = graph.layout.node_sources[0].tolist()
+    sentence = _Sentence(["<s>", *symbols, "</s>"], codec, dictionary, sources, decoder)
+    masks, generator = len(sentence.masks), torch.Generator().manual_seed(seed)
+    by_order = [decoder.sample(generator, masks) for _ in range(samples)]
+    free = [decoder.sample(generator) for _ in range(samples)]
+    notes = []
+    if checkpoint.criterion != "nat_dag_loss_mlm":
+        notes.append(
+            f"this checkpoint was trained with --criterion {checkpoint.criterion}, not nat_dag_loss_mlm: "
+            "its transitions and decodings are not what was trained last"
+        )
+    return TextGraph(
+        text=text,
+        unit="atom" if isinstance(codec, Smiles) else "token",
+        tokens=[codec.word(s) for s in sentence.symbols],
+        k=checkpoint.states,
+        masks=masks,
+        states=sentence.states(checkpoint.states, top),
+        transitions=decoder.links.exp().tolist(),
+        best=sentence.decode(decoder.best(masks), by_order=True),
+        best_free=sentence.decode(decoder.best(), by_order=False),
+        samples=_counted([sentence.decode(path, by_order=True) for path in by_order if path is not None]),
+        samples_free=_counted([sentence.decode(path, by_order=False) for path in free]),
+        drawn=samples,
+        length_prob=math.exp(decoder.length_log_prob(masks + 2)),
+        unknown=[codec.word(s) for s in symbols if dictionary.index(s) == dictionary.unk()],
+        notes=notes,
+    )
+
+
+def special_ids(dictionary) -> list[int]:
+    """Of the symbols that stand for no token of a text."""
+    return [i for i, symbol in enumerate(dictionary.symbols) if is_special(symbol)]
+
+
+def _counted(decodings: list[Decoding]) -> list[Decoding]:
+    by_text: dict[str, list[Decoding]] = {}
+    for decoding in decodings:
+        by_text.setdefault(decoding.text, []).append(decoding)
+    likeliest = [
+        replace(max(same, key=lambda decoding: decoding.log_prob), count=len(same))
+        for same in by_text.values()
+    ]
+    return sorted(likeliest, key=lambda decoding: (-decoding.count, -decoding.log_prob))
+
+
+class _Sentence:
+    """The symbols of a text beside its graph; ``sources``: of each state the index of its symbol."""
+
+    def __init__(self, symbols, codec: Codec, dictionary, sources: list[int], decoder: GraphDecoder):
+        self.symbols, self.codec, self.dictionary = symbols, codec, dictionary
+        self.sources, self.decoder = sources, decoder
+        self.masks = [i for i, symbol in enumerate(symbols) if symbol == MASK]
+
+    def states(self, k: int, top: int) -> list[State]:
+        visits = self.decoder.visits().tolist()
+        probs, ids = self.decoder.words.exp().topk(min(top, self.decoder.words.shape[1]), dim=1)
+        states = []
+        for u, source in enumerate(self.sources):
+            mask = self.masks.index(source) + 1 if source in self.masks else 0
+            tokens = [
+                Token(self.codec.word(self.dictionary[i]), self.dictionary[i], p)
+                for i, p in zip(ids[u].tolist(), probs[u].tolist(), strict=True)
+            ]
+            name = f"{f'mask {mask}' if mask else self.symbols[source]}, state {u % k + 1}"
+            states.append(State(u, name, source, mask, visits[u], tokens))
+        return states
+
+    def decode(self, path: Path | None, by_order: bool) -> Decoding | None:
+        """A path as a text: its tokens fill the masks in order, or each goes where its state stands."""
+        if path is None:
+            return None
+        symbols = [self.dictionary[word] for word in path.words]
+        places = self.masks if by_order else [self.sources[u] for u in path.nodes[1:-1]]
+        filled: list[list[str]] = [[] if i in self.masks else [s] for i, s in enumerate(self.symbols)]
+        filled[0], filled[-1] = [], []
+        for place, symbol in zip(places, symbols, strict=True):
+            filled[place].append(symbol)
+        return Decoding(
+            text=self.codec.decode([symbol for group in filled for symbol in group]).strip(),
+            pieces=self.pieces(filled),
+            states=list(path.nodes),
+            log_prob=path.log_prob,
+            total_log_prob=self.decoder.words_log_prob(path.words),
+        )
+
+    def pieces(self, filled: list[list[str]]) -> list[tuple[str, int]]:
+        """The decoded text, cut where a mask begins or ends."""
+        pieces, before, done = [], "", []
+        for i, group in enumerate(filled):
+            done += group
+            text = self.codec.decode(done).lstrip()
+            mask = self.masks.index(i) + 1 if i in self.masks else 0
+            if (added := text.removeprefix(before)) and pieces and pieces[-1][1] == mask == 0:
+                pieces[-1] = (pieces[-1][0] + added, 0)
+            elif added:
+                pieces.append((added, mask))
+            before = text
+        return pieces

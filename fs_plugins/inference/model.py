@@ -1,0 +1,249 @@
+"""A trained model from Python: one door, whatever it was trained for and however it is stored."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks
+from fs_plugins.huggingface.restore import open_checkpoint
+from fs_plugins.huggingface.settings import find_head, output_names
+from fs_plugins.inference.encoding import Encoder
+from fs_plugins.inference.graph import TextGraph, Token, special_ids, text_graph
+from fs_plugins.inference.masked_prediction import MaskedPredictor
+from fs_plugins.inference.streaming import BATCH_TOKENS, Row, in_batches, stream
+
+POOLINGS = ("first", "mean")
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text with its masks filled.
+
+    Attributes:
+        text: the text.
+        masks: of each mask its most probable tokens, each by itself, best first; none is a special symbol.
+    """
+
+    text: str
+    masks: list[list[Token]]
+
+
+class Model:
+    """A trained model; :func:`load` gives one.
+
+    Args:
+        checkpoint: what it consists of.
+        codec: how its corpus was written.
+        batch_tokens: most tokens of a batch, with padding.
+        options: how texts are read, as of :class:`Encoder`.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, codec: Codec, *, batch_tokens: int = BATCH_TOKENS, **options):
+        self.checkpoint, self.codec, self.batch_tokens = checkpoint, codec, batch_tokens
+        self.encoder = Encoder(checkpoint, codec, **options)
+        self.predictor = MaskedPredictor(
+            checkpoint.model, copies=checkpoint.copies, ctc=not checkpoint.has_transitions
+        )
+
+    @property
+    def width(self) -> int:
+        """Size of an embedding."""
+        return self.checkpoint.model.encoder.sentence_encoder.embed_tokens.embedding_dim
+
+    @property
+    def properties(self) -> PropertyInfo | None:
+        """What it predicts of molecules; None for a model that was not fine-tuned on them."""
+        return self.checkpoint.properties
+
+    # ---- texts without masks
+
+    def embed(self, texts: str | Iterable[str], pooling: str = "first") -> Iterator[Row]:
+        """For each text, in order, its [width] float32 and a remark; None and the reason if it is unreadable.
+
+        It is the last layer's state of ``<s>`` (of ExLM the first of its states, node 0), or with "mean" the
+        mean over the states of its own tokens.
+
+        Args:
+            texts: any number of them; a string is one text.
+
+        Raises:
+            ValueError: for another pooling.
+        """
+        if pooling not in POOLINGS:
+            raise ValueError(f"unknown pooling {pooling!r}: known are {' and '.join(POOLINGS)}")
+        return self._stream(texts, lambda tokens: self._pooled(tokens, pooling))
+
+    def predict(self, texts: str | tuple[str, str] | Iterable) -> Iterator[Row]:
+        """For each text, in order, its [outputs] float32 and a remark; None and the reason if it is
+        unreadable.
+
+        Of properties of molecules the probability of class 1, or the value in the units of the training data;
+        of GLUE the probability of each class, or the score. ``output_names`` has their names.
+
+        Args:
+            texts: any number of them, each a string or a pair of strings; a string is one text.
+
+        Raises:
+            ValueError: if the model predicts nothing of texts.
+        """
+        self.head  # noqa: B018  (raises before any work)
+        return self._stream([texts] if isinstance(texts, tuple) else texts, self.predictions)
+
+    @cached_property
+    def head(self) -> str:
+        """Name of the classification head.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        head = find_head(self.checkpoint)
+        if head is None or head.kind != "sequence":
+            raise ValueError(
+                f"{self.checkpoint.path} predicts no properties: give a model that was fine-tuned for "
+                "that, by scripts/finetune_moleculenet.sh or finetune_glue.sh"
+            )
+        return head.name
+
+    @property
+    def output_names(self) -> Sequence[str]:
+        """Of what :meth:`predict` gives; raises as it does."""
+        outputs = self.checkpoint.model.classification_heads[self.head].out_proj.out_features
+        return output_names(self.checkpoint, outputs)
+
+    def outputs(self, tokens: Tensor) -> Tensor:
+        """The head's outputs [B, outputs] for tokens [B, T]: logits, or (standardised) values."""
+        model, head = self.checkpoint.model, self.head
+        return model(tokens, features_only=True, classification_head_name=head)[0].float()
+
+    def predictions(self, tokens: Tensor) -> Tensor:
+        """[B, outputs] for tokens [B, T]: probabilities, or values in their units."""
+        outputs, info = self.outputs(tokens), self.properties
+        if info is None:
+            regression = getattr(self.checkpoint.cfg.criterion, "regression_target", False)
+            return outputs if regression else outputs.softmax(-1)
+        if not info.regression:
+            return outputs.sigmoid()
+        return outputs * outputs.new_tensor(info.std) + outputs.new_tensor(info.mean)
+
+    def _pooled(self, tokens: Tensor, pooling: str) -> Tensor:
+        first = pooling == "first"
+        states, extra = self.checkpoint.model(tokens, features_only=True, only_first=first)
+        if first:
+            return states[:, 0].float()
+        read = extra["layout"].tokens if "layout" in extra else tokens
+        dictionary = self.checkpoint.dictionary
+        own = ~torch.isin(read, read.new_tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()]))
+        weights = own.float()[..., None]
+        return (states.float() * weights).sum(1) / weights.sum(1)
+
+    def _stream(self, texts: str | Iterable, function) -> Iterator[Row]:
+        pad, device = self.checkpoint.dictionary.pad(), self.checkpoint.device
+        return stream(
+            [texts] if isinstance(texts, str) else texts,
+            self.encoder.encode,
+            lambda tokens: in_batches(tokens, function, pad, self.batch_tokens, device),
+        )
+
+    # ---- texts with masks
+
+    def log_probs(self, text: str) -> Tensor:
+        """Log-probabilities (nats) of the vocabulary for each ``<mask>`` of a text, each by itself:
+        [masks, V] float32, of :meth:`MaskedPredictor.token_log_probs`.
+
+        Raises:
+            ValueError: for a text without a mask, or more states than the model has positions.
+        """
+        self._check("encoder.lm_head")
+        dictionary, device = self.checkpoint.dictionary, self.checkpoint.device
+        symbols = encode_with_masks(text, self.codec)
+        ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
+        tokens = torch.tensor([ids], device=device)
+        return self.predictor.token_log_probs(tokens, tokens == dictionary.index(MASK))
+
+    def fill(self, text: str, top: int = 5) -> Filled:
+        """A text with its masks filled.
+
+        An ExLM fills them together, by the best path through its graph and the best tokens on it; other
+        models fill each by itself.
+
+        Args:
+            text: with at least one ``<mask>``; each stands for one symbol of the dictionary.
+            top: tokens to give for each mask.
+
+        Raises:
+            ValueError: as of :meth:`log_probs`, and for ``top`` < 1.
+        """
+        if top < 1:
+            raise ValueError(f"top must be at least 1, got {top}")
+        log_probs, dictionary = self.log_probs(text), self.checkpoint.dictionary
+        log_probs[:, special_ids(dictionary)] = -torch.inf
+        rows = zip(*(part.tolist() for part in log_probs.exp().topk(top)), strict=True)
+        masks = [
+            [Token(self.codec.word(dictionary[i]), dictionary[i], p) for p, i in zip(*row, strict=True)]
+            for row in rows
+        ]
+        if self.predictor.has_transitions and (best := self.graph(text, top=1, samples=0).best):
+            return Filled(best.text, masks)
+        words = iter(tokens[0].symbol for tokens in masks)
+        symbols = [next(words) if s == MASK else s for s in encode_with_masks(text, self.codec)]
+        return Filled(self.codec.decode(symbols).strip(), masks)
+
+    def graph(self, text: str, *, top: int = 5, samples: int = 5, seed: int = 1) -> TextGraph:
+        """The graph of an ExLM's states for a text with masks, and its decodings.
+
+        Args:
+            text: with at least one ``<mask>``; each stands for one symbol of the dictionary.
+            top: tokens to give for each state.
+            samples: sampled decodings to give, of each kind.
+            seed: of the samples.
+
+        Raises:
+            ValueError: for a model without states, a text without a mask, more states than the model has
+                positions, top < 1 or samples < 0.
+        """
+        self._check("encoder.lm_head", "encoder.query_linear")
+        return text_graph(self.checkpoint, self.codec, text, top=top, samples=samples, seed=seed)
+
+    def _check(self, *parts: str) -> None:
+        """Raises ValueError if the model's folder does not hold these parts of it."""
+        if lacking := [part for part in parts if part in self.checkpoint.missing]:
+            raise ValueError(
+                f"{self.checkpoint.path} does not hold {lacking[0]}, without which no mask can be filled: "
+                "give the model as pre-trained"
+            )
+
+
+def load(
+    model: str | os.PathLike,
+    *,
+    data: str | os.PathLike | None = None,
+    bpe: str | Sequence[str] | None = None,
+    device: str | None = None,
+    **options,
+) -> Model:
+    """A trained model, with the dictionary and the tokenizer that lie beside it.
+
+    >>> model = load("checkpoints/exlm/checkpoint_best.pt")  # or load("pretrained/exlm-molecules")
+    >>> [(vector, remark)] = model.embed("Good news.")
+    >>> model.fill("This is <mask>.").text
+
+    Args:
+        model: a file that fairseq-train saved, or a folder for transformers.
+        data: folder with the ``dict.txt`` of the pre-training, if it is not found.
+        bpe: how the corpus was written: "none" (symbols between blanks), "smiles", a tokenizer.json, or
+            GPT-2's (encoder.json, vocab.bpe); by default what lies beside the dictionary.
+        device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
+        options: those of :class:`Model`.
+
+    Raises:
+        FileNotFoundError: if the model, its dictionary or a file of the BPE is not there.
+        ValueError: for another kind of model, another dictionary, or a device that does not exist.
+    """
+    checkpoint = open_checkpoint(model, data, device)
+    return Model(checkpoint, checkpoint.codec(bpe), **options)

@@ -1,0 +1,163 @@
+"""What a file is, told by its first bytes and its name, and its content, unpacked: for all preparations.
+
+What no preparation reads is refused by name, with the command that converts it.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from lib.command_line import UserError
+
+PARAGRAPHS, BOOKS, EMPTY = "paragraphs", "books", "empty"
+WIKIEXTRACTOR, JSON, TABLE, PARQUET = "wikiextractor", "json", "table", "parquet"
+PACKED = {  # by how their names end
+    ".gz": (b"\x1f\x8b", gzip.open),
+    ".bz2": (b"BZh", bz2.open),
+    ".xz": (b"\xfd7zXZ\0", lzma.open),
+}
+FOREIGN = (  # first bytes, what that is, how to get at its content
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file", "zstd -d '{}'"),
+    (b"PK\x03\x04", "a zip archive", "unzip '{}'"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x '{}'"),
+    (b"%PDF-", "a PDF file", "pdftotext '{}'"),
+    *((magic, "packed twice", f"unpack it once to a name in {end}") for end, (magic, _) in PACKED.items()),
+)
+MARKED = (  # first bytes of text in other encodings
+    (b"\xff\xfe\0\0", "UTF-32"),
+    (b"\0\0\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+BOM = b"\xef\xbb\xbf"
+SAMPLE = 1 << 16  # bytes that a layout is judged by
+_XML = re.compile(rb"<(\?xml|!doctype|html|tei|page)\b", re.IGNORECASE)
+_ARRAY = re.compile(rb'\[\s*([{"]|\[\s*["{])')
+_NAME = re.compile(r"\w{1,40}")  # of a column
+WRAPPED_LENGTH = 100  # characters of a line
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file's content, unpacked if it is gzip, bzip2 or xz.
+
+    Raises:
+        UserError: if it does not exist, is packed otherwise, is not what its name says, or is damaged.
+    """
+    if not path.is_file():
+        raise UserError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
+    with path.open("rb") as raw:
+        start = raw.peek(8)
+        packed = [end for end, (magic, _) in PACKED.items() if start.startswith(magic)]
+        if path.suffix in PACKED and packed != [path.suffix]:
+            raise UserError(
+                f"{path} is named {path.suffix} but is not such a file: rename it, or download it again"
+            )
+        try:
+            file = PACKED[packed[0]][1](raw) if packed else raw
+            start = file.peek(8)
+            for magic, what, convert in FOREIGN:
+                if start.startswith(magic):
+                    raise UserError(f"{path} is {what}: {convert.format(path)}")
+            yield file
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            if getattr(error, "errno", None) is not None or not packed:  # of another file, or the disk
+                raise
+            raise UserError(
+                f"{path} is a damaged or truncated {packed[0]} file ({error}): download or copy it again"
+            ) from error
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number from 1, line without its end) of a text in UTF-8, plain or packed; a byte order mark is
+    skipped. Lines end at ``\\n`` or ``\\r\\n`` only: other line separators may stand within a sentence.
+
+    Raises:
+        UserError: if it cannot be read, or is not UTF-8.
+    """
+    number = 0
+    try:
+        with opened(path) as file:
+            for number, line in enumerate(file, 1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield number, text.removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}, line {number}: invalid UTF-8 ({error.reason} at byte {error.start})"
+        ) from None
+
+
+def text_layout(path: Path, column: str) -> str:
+    """How a file holds text: PARQUET, TABLE (CSV or TSV), JSON (an object a line), WIKIEXTRACTOR, BOOKS (of
+    wrapped lines), EMPTY, or PARAGRAPHS (any other).
+
+    Args:
+        column: of the text, in tables.
+
+    Raises:
+        UserError: if it is not text in UTF-8, or of a form that is not read.
+    """
+    with opened(path) as file:
+        start = file.read(SAMPLE)
+    whole = len(start) < SAMPLE
+    if start.startswith(b"PAR1"):
+        return PARQUET
+    for mark, encoding in MARKED:
+        if start.startswith(mark):
+            raise UserError(f"{path} is {encoding}: iconv -f {encoding} -t UTF-8 '{path}' > TEXT")
+    if b"\0" in start:
+        hint = "tar -xf, if it is an archive; iconv -f UTF-16LE -t UTF-8, if it is text"
+        raise UserError(f"{path} is not a text file: it has a zero byte ({hint})")
+    start = start.removeprefix(BOM).lstrip()
+    *lines, last = start.split(b"\n")
+    lines += [last] if whole else []
+    if not start:
+        return EMPTY
+    if start.startswith(b"<doc "):
+        return WIKIEXTRACTOR
+    if b"<mediawiki" in start[:1000]:
+        convert = f"python -m wikiextractor.WikiExtractor --json -o wiki '{path}'"
+        raise UserError(f"{path} is a dump of MediaWiki: {convert}")
+    if match := _XML.match(start):
+        raise UserError(f"{path} is {match[0].decode()} markup: extract its text first")
+    if _ARRAY.match(start):
+        raise UserError(f"{path} is a JSON array, not an object a line: jq -c '.[]' '{path}' > LINES.jsonl")
+    if start.startswith(b"{"):
+        if len(lines) > 1 and not any(map(_is_object, lines)):
+            raise UserError(f"{path} is JSON without an object a line: jq -c . '{path}' > LINES.jsonl")
+        return JSON
+    if b"\n" not in start.rstrip() and start.rstrip().count(b"\r") > 1:
+        raise UserError(f"{path} has lines that end in \\r alone: tr '\\r' '\\n' < '{path}' > TEXT")
+    texts = [line.decode("utf-8", "replace").strip() for line in lines]
+    marks = ",\t;|"
+    headers = [[cell.strip(' "') for cell in texts[0].split(mark)] for mark in marks] if texts else []
+    named = [h for h in headers if len(h) > 1 and column in h and all(map(_NAME.fullmatch, h))]
+    if named or {".csv", ".tsv"} & {suffix.lower() for suffix in path.suffixes[-2:]}:
+        return TABLE
+    return BOOKS if _is_wrapped(texts) else PARAGRAPHS
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_wrapped(lines: list[str]) -> bool:
+    """Whether paragraphs go on over lines, and end at empty ones: lines are short, and most of those that
+    another one follows do not end a sentence."""
+    full = [line for line in lines if line]
+    inner = [line for line, after in zip(lines, lines[1:], strict=False) if line and after]
+    short = sum(len(line) <= WRAPPED_LENGTH for line in full)
+    going_on = sum(line[-1].isalnum() or line[-1] in ",;-" for line in inner)
+    return len(inner) >= 10 and "" in lines and short >= 0.9 * len(full) and going_on >= 0.7 * len(inner)

@@ -1,0 +1,98 @@
+"""Graphs of texts with masks, of trained and random models."""
+
+import json
+
+import pytest
+import torch
+
+from fs_plugins.inference import load
+from tests import builders
+from tests.builders import WORDS
+
+TEXT = "this is <mask> news , and I am <mask> to see it ."
+SPECIAL = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
+
+
+def test_a_model_trained_by_fairseq_is_loaded_and_read(pretrained):
+    model = load(pretrained)  # no data: the folder that the checkpoint names
+    graph = model.graph(TEXT, top=4, samples=3)
+    assert (graph.masks, graph.k, graph.unit, graph.drawn) == (2, 3, "token", 3)
+    assert graph.tokens == ["<s>", *TEXT.split(), "</s>"]
+    assert graph.unknown == graph.notes == []
+    assert model.graph("this is <mask> weather , Sir").unknown == ["weather", "Sir"]
+    assert model.graph("<mask><mask> <mask>", samples=0).masks == 3
+    names = [f"{token}, state {i}" for token in ("<s>", "mask 1", "mask 2", "</s>") for i in (1, 2, 3)]
+    assert [state.name for state in graph.states] == names
+    assert [state.token for state in graph.states] == [i for i in (0, 3, 9, 14) for _ in range(3)]
+    for state in graph.states:
+        probs = [token.prob for token in state.tokens]
+        assert len(probs) == 4 and probs == sorted(probs, reverse=True) and 0 < sum(probs) <= 1
+    for samples in (graph.samples, graph.samples_free):
+        assert sum(sample.count for sample in samples) == 3
+        assert len({sample.text for sample in samples}) == len(samples)
+    json.dumps(graph.to_dict(), allow_nan=False)
+
+
+def test_the_graph_is_the_models(save_checkpoint):
+    model = load(save_checkpoint("exlm_base", ext_state_num=2), device="cpu")
+    graph = model.graph(TEXT, top=len(WORDS))
+    symbols = model.checkpoint.dictionary
+    ids = torch.tensor([[0, *map(symbols.index, TEXT.split()), 2]])
+    with torch.no_grad():
+        expected, _ = model.checkpoint.model(ids)
+    torch.testing.assert_close(torch.tensor(graph.transitions), expected.links[0].exp())
+    probs = expected.logits()[0].softmax(-1)
+    for u, state in enumerate(graph.states):
+        for token in state.tokens:
+            assert token.prob == pytest.approx(float(probs[u, symbols.index(token.symbol)]), rel=1e-4)
+        top = probs[u].topk(len(WORDS)).indices.tolist()
+        assert [token.symbol for token in state.tokens] == [symbols[i] for i in top]
+
+
+def test_decodings_say_where_their_tokens_go(save_checkpoint):
+    path = save_checkpoint("exlm_base", ext_state_num=2, seed=3, spread=2.0)
+    graph = load(path).graph(TEXT, samples=40)
+    for decoding in [graph.best, *graph.samples]:  # token i fills mask i
+        first, second = (piece.strip() for piece, mask in decoding.pieces if mask)
+        assert decoding.text == f"this is {first} news , and I am {second} to see it ."
+        assert len(decoding.states) == 4
+    assert graph.best.log_prob >= max(decoding.log_prob for decoding in graph.samples)
+    lengths = set()
+    for decoding in [graph.best_free, *graph.samples_free]:  # tokens go where their states stand
+        assert "".join(piece for piece, _ in decoding.pieces) == decoding.text
+        own = {mask: piece.split() for piece, mask in decoding.pieces if mask}
+        inside = [graph.states[u].mask for u in decoding.states[1:-1]]
+        assert all(len(own.get(mask, [])) == inside.count(mask) for mask in (1, 2))
+        lengths.add(len(inside))
+    assert len(lengths) > 2
+    assert graph.best_free.log_prob >= max(d.log_prob for d in [*graph.samples, *graph.samples_free])
+    for decoding in graph.samples + graph.samples_free:
+        assert decoding.total_log_prob >= decoding.log_prob - 1e-9
+        assert not SPECIAL & set(decoding.text.split())
+
+
+def test_no_special_symbol_fills_a_mask(save_checkpoint):
+    model = load(save_checkpoint("exlm_base", ext_state_num=2))
+    with torch.no_grad():  # which all states predict
+        model.checkpoint.model.encoder.lm_head.bias[2] += 30.0
+    graph, filled = model.graph(TEXT, samples=5), model.fill(TEXT)
+    assert graph.states[2].tokens[0].symbol == "</s>"
+    for text in (filled.text, graph.best.text, graph.best_free.text, *(s.text for s in graph.samples_free)):
+        assert not SPECIAL & set(text.split())
+    assert not SPECIAL & {token.symbol for mask in filled.masks for token in mask}
+
+
+def test_other_models(save_checkpoint):
+    path = save_checkpoint("exlm_base", criterion="nat_ctc_loss_mlm", ext_state_num=2)
+    (note,) = load(path).graph(TEXT).notes
+    assert "nat_ctc_loss_mlm" in note and "transitions" in note
+    with pytest.raises(ValueError, match="--arch p_roberta_base"):
+        load(save_checkpoint("p_roberta_base")).graph(TEXT)
+
+
+def test_molecules_have_atoms(save_checkpoint):
+    path = save_checkpoint("exlm_base", ext_state_num=2, symbols=builders.dictionary(builders.ATOMS))
+    builders.write_dictionary(path.parent, builders.ATOMS)
+    model = load(path, data=path.parent)
+    graph = model.graph("CC<mask>O")
+    assert graph.unit == "atom" and graph.best.pieces[0] == ("CC", 0) and graph.best.pieces[1][1] == 1

@@ -1,0 +1,122 @@
+"""Embeddings against each text alone, position by position; masks; and both kinds of files."""
+
+import numpy as np
+import pytest
+import torch
+
+from fs_plugins.inference import load
+from tests.builders import KINDS
+
+TEXTS = ["this is good news", "I am", "it is very very good , and I am glad to see it .", "news"]
+TEXTS += ["I see <mask> ."]
+
+
+def alone(model, text, pooling):
+    """By the definition: the states of the text, encoded without padding."""
+    dictionary, copies = model.checkpoint.dictionary, model.checkpoint.copies
+    words = [dictionary.index(word) for word in text.split()]
+    ids = [i for i in (0, *words, 2) for _ in range(copies)]
+    with torch.no_grad():
+        states = model.checkpoint.model(torch.tensor([ids]), features_only=True)[0][0]
+    k = model.checkpoint.states or copies  # <s> and </s> are expanded, words are not, but for <mask>
+    assert len(states) == 2 * k + copies * len(words) + (k - copies) * words.count(dictionary.index("<mask>"))
+    return states[0] if pooling == "first" else states[k:-k].mean(0)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize("kind", ["exlm", "mlm", "repeated"])
+def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, monkeypatch, kind, pooling):
+    repeated = {"repeat_times": 3} if kind == "repeated" else {}
+    path = pretrained if kind == "exlm" else save_checkpoint("p_roberta_base", **repeated)
+    model = load(path, device="cpu", batch_tokens=40)
+    monkeypatch.setattr("fs_plugins.inference.streaming.WINDOW", 3)
+    found = list(model.embed(TEXTS, pooling))
+    assert [remark for _, remark in found] == [""] * len(TEXTS)
+    for text, (vector, _) in zip(TEXTS, found, strict=True):
+        assert vector.shape == (model.width,)
+        torch.testing.assert_close(torch.from_numpy(vector), alone(model, text, pooling), rtol=0, atol=1e-5)
+
+
+def test_what_cannot_be_read_costs_no_other(pretrained):
+    limit = 50
+    model = load(pretrained, device="cpu", max_tokens=limit)
+    found = list(model.embed(["I am", "", "good <s> news", "good " * limit, "good weather"]))
+    assert [vector is None for vector, _ in found] == [False, True, True, True, False]
+    remarks = [remark for _, remark in found]
+    assert remarks[1] == "there is no text" and "is given <s> and </s>" in remarks[2]
+    assert remarks[3] == f"{limit + 2} tokens with <s> and </s>, {limit} are read at most"
+    assert remarks[4] == "unknown tokens weather"
+    shorter = load(pretrained, device="cpu", max_tokens=limit, truncate=True)
+    [(vector, remark)] = shorter.embed(["good " * limit])
+    assert vector is not None and f"{limit} are read at most" in remark
+
+
+@pytest.mark.parametrize(
+    ("arch", "flags"),
+    [("mlm_tiny", {}), ("exlm_tiny", {}), ("mlm_tiny", {"repeat_times": 2})],
+    ids=["mlm", "exlm", "repeated"],
+)
+def test_every_model_reads_the_same_whatever_its_positions(save_checkpoint, arch, flags):
+    """Rotary positions have no weights: samples of 16 tokens in pre-training are no limit afterwards."""
+    model = load(save_checkpoint(arch, max_positions=16, **flags), device="cpu")
+    text = "this is good news " * 25
+    tokens, remark = model.encoder.encode(text)
+    assert len(tokens) == 102 * model.encoder.copies and remark == ""
+    (vector, remark), (shorter, _) = model.embed([text, text.rsplit(maxsplit=10)[0]], "mean")
+    assert remark == "" and np.isfinite(vector).all()
+    assert not np.allclose(vector, shorter, atol=1e-6)
+
+
+def test_a_string_is_one_text(pretrained):
+    model = load(pretrained, device="cpu")
+    [(vector, remark)] = model.embed("this is good news")
+    [(same, _)] = model.embed(["this is good news"])
+    assert remark == "" and np.array_equal(vector, same)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_is_read_as_its_checkpoint(kind, checkpoints, folders, caplog):
+    one, other = load(checkpoints[kind], device="cpu"), load(folders[kind], device="cpu")
+    text = "this is <mask> news , <mask> ."
+    torch.testing.assert_close(other.log_probs(text), one.log_probs(text))
+    assert other.fill(text).text == one.fill(text).text
+    for (vector, _), (same, _) in zip(one.embed(TEXTS, "mean"), other.embed(TEXTS, "mean"), strict=True):
+        np.testing.assert_allclose(vector, same, atol=1e-6)
+    if one.predictor.has_transitions:
+        assert other.graph(text).best.text == one.graph(text).best.text
+    assert not [record for record in caplog.records if record.levelname != "INFO"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_filled_masks_are_the_most_probable_tokens(kind, checkpoints):
+    model = load(checkpoints[kind], device="cpu")
+    text, dictionary = "this is <mask> news , <mask> .", model.checkpoint.dictionary
+    log_probs, filled = model.log_probs(text), model.fill(text, top=3)
+    assert log_probs.shape == (2, len(dictionary)) and len(filled.masks) == 2
+    ordinary = [i for i in range(4, len(dictionary)) if dictionary[i] != "<mask>"]
+    for row, tokens in zip(log_probs.exp(), filled.masks, strict=True):
+        best = sorted(ordinary, key=lambda i: -row[i])[:3]
+        assert [token.symbol for token in tokens] == [dictionary[i] for i in best]
+        assert [token.prob for token in tokens] == pytest.approx(row[best].tolist())
+    if not model.predictor.has_transitions:
+        first, second = (tokens[0].symbol for tokens in filled.masks)
+        assert filled.text == f"this is {first} news , {second} ."
+
+
+def test_probabilities_of_classes(save_checkpoint, corpus):
+    criterion = {"_name": "glue_prediction", "classification_head_name": "glue"}
+    path = save_checkpoint("exlm_base", criterion, "glue", heads=[("classification", "glue", 3)])
+    model = load(path, data=corpus, device="cpu")
+    single, pair = [row for row, _ in model.predict(["this is good", ("this is good", "news .")])]
+    assert single.shape == (3,) and single.sum() == pytest.approx(1, abs=1e-6)
+    symbols = [
+        model.checkpoint.dictionary.index(word)
+        for word in ["this", "is", "good", "</s>", "</s>", "news", "."]
+    ]
+    with torch.no_grad():
+        tokens = torch.tensor([[0, *symbols, 2]])
+        expected, _ = model.checkpoint.model(tokens, features_only=True, classification_head_name="glue")
+    np.testing.assert_allclose(pair, expected[0].softmax(-1), atol=1e-6)
+    assert list(model.output_names) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    with pytest.raises(ValueError, match=str(corpus.parent)[:4]):
+        load(save_checkpoint("exlm_base"), device="cpu").predict("this is good")
