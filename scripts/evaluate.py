@@ -40,7 +40,6 @@ from fs_plugins.tasks.glue import GlueTask
 from fs_plugins.tasks.molecule_property import MoleculePropertyTask
 from fs_plugins.tasks.scored import ScoredTask, predict
 from fs_plugins.tasks.squad2 import Squad2Task
-from fs_plugins.tasks.squad_answers import AnswerTable
 
 Outputs = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N, ...]
 
@@ -96,12 +95,9 @@ def glue(args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str)
         (args.output / "predictions").mkdir(exist_ok=True)
         with atomic(args.output / "predictions" / f"{split}.tsv") as file:
             table.to_csv(file, sep="\t", index=False, quoting=csv.QUOTE_NONE)
-    lengths, limit = (
-        {split: row_lengths(args.data, split) for split in ("train", *outputs)},
-        task.max_positions(),
-    )
+    lengths = {split: row_lengths(args.data, split) for split in ("train", *outputs)}
+    rows["train"], limit = len(lengths["train"]), task.max_positions()
     cut = {split: [int((found > limit).sum()), limit] for split, found in lengths.items()}
-    rows["train"] = len(lengths["train"])
     write_result(args.output, name, task.metric, scores, args.checkpoint.parent, rows=rows, cut=cut)
     return "\n".join(
         f"{name} {split} ({rows[split]:,} rows"
@@ -133,9 +129,9 @@ def row_lengths(data: Path, split: str) -> np.ndarray:
 def squad(args: argparse.Namespace, task: Squad2Task, outputs: Outputs, model: str) -> str:
     """As :func:`glue`, of SQuAD."""
     [(split, (ids, rows))], threshold = outputs.items(), task.cfg.null_threshold
-    table = AnswerTable(task.dataset(split), ids, rows)
-    scores = table.evaluate(threshold)
-    for name, content in table.files(threshold).items():
+    answers = task.answers(split, ids, rows)
+    scores = answers.evaluate(threshold)
+    for name, content in answers.files(threshold).items():
         write_json(args.output / f"{name}.json", content)
     about = {"split": split, "threshold": threshold, "windows": len(ids)}
     write_result(args.output, "squad2", task.metric, {split: scores}, args.checkpoint.parent, **about)
@@ -148,15 +144,12 @@ def squad(args: argparse.Namespace, task: Squad2Task, outputs: Outputs, model: s
 
 def molecules(args: argparse.Namespace, task: MoleculePropertyTask, outputs: Outputs, model: str) -> str:
     """As :func:`glue`, of molecules."""
-    truncated = {}
+    more = {"logits": not task.properties.regression, "truncated": {}}
     for split in outputs:
         tokens = data_utils.load_indexed_dataset(str(args.data / split), task.dictionary)
-        truncated[split] = int((tokens.sizes + 1 > task.positions).sum())  # with <s>
+        more["truncated"][split] = int((tokens.sizes + 1 > task.positions).sum())  # with <s>
     rows = {split: rows for split, (_, rows) in outputs.items()}
-    logits = not task.properties.regression
-    return write_results(
-        args.output, args.data, model, rows, args.checkpoint.parent, logits=logits, truncated=truncated
-    )
+    return write_results(args.output, args.data, model, rows, args.checkpoint.parent, **more)
 
 
 def others(args: argparse.Namespace, task: ScoredTask, outputs: Outputs, model: str) -> str:
@@ -168,9 +161,7 @@ def others(args: argparse.Namespace, task: ScoredTask, outputs: Outputs, model: 
             table.to_csv(file, sep="\t")
         scores[split] = task.score(split, ids, rows)
     write_result(args.output, name_of(task.cfg), task.metric, scores, args.checkpoint.parent)
-    return ", ".join(
-        f"{split} {name} {value}" for split, found in scores.items() for name, value in found.items()
-    )
+    return "\n".join(f"{split}: {found}" for split, found in scores.items())
 
 
 @script
@@ -181,16 +172,8 @@ def main(argv: list[str] | None = None) -> None:
     add("data", type=Path, help="what it was fine-tuned on; of GLUE TASK-bin")
     add("--output", type=Path, required=True, help="folder to write into")
     add("--split", nargs="+", default=["valid"], metavar="NAME", help="default: valid")
-    add(
-        "--threshold", type=float, metavar="X", help="SQuAD: no answer above these null odds (the training's)"
-    )
-    add(
-        "--n-best",
-        type=positive,
-        default=20,
-        metavar="N",
-        help="SQuAD: answers in nbest_predictions.json (20)",
-    )
+    add("--threshold", type=float, metavar="X", help="SQuAD: no answer above these null odds (training's)")
+    add("--n-best", type=positive, default=20, metavar="N", help="SQuAD: answers in nbest_predictions (20)")
     add("--batch-size", type=positive, default=64, metavar="N", help="rows at a time (default: 64)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
     remove = "in the end, delete these checkpoints of CHECKPOINT's folder: all, or all but CHECKPOINT"

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
-from torch import Tensor
 
 
 @dataclass
@@ -40,8 +39,12 @@ class MoleculePropertyCriterion(FairseqCriterion):
         outputs, _ = model(**sample["net_input"], **self.head)
         outputs, labels = outputs.float(), sample["target"].float()
         labelled = ~torch.isnan(labels)
-        losses = self.losses(outputs, labels, labelled)
-        loss = losses.sum() if reduce else losses.sum(1)
+        wanted, loss = labels, F.binary_cross_entropy_with_logits
+        if self.properties.regression:
+            mean, std = (labels.new_tensor(x) for x in (self.properties.mean, self.properties.std))
+            wanted, loss = (labels - mean) / std, F.mse_loss
+        losses = loss(outputs, torch.where(labelled, wanted, 0.0), reduction="none")
+        losses = torch.where(labelled, losses, 0.0)
         sample_size = labelled.sum()
         logging_output = {
             "loss": losses.detach().sum(),
@@ -50,16 +53,7 @@ class MoleculePropertyCriterion(FairseqCriterion):
             "sample_size": sample_size,
             "bits": float(not self.properties.regression),
         }
-        return loss, sample_size, logging_output
-
-    def losses(self, outputs: Tensor, labels: Tensor, labelled: Tensor) -> Tensor:
-        """[B, properties], 0 where there is no label."""
-        wanted, loss = labels, F.binary_cross_entropy_with_logits
-        if self.properties.regression:
-            mean, std = (labels.new_tensor(x) for x in (self.properties.mean, self.properties.std))
-            wanted, loss = (labels - mean) / std, F.mse_loss
-        losses = loss(outputs, torch.where(labelled, wanted, 0.0), reduction="none")
-        return torch.where(labelled, losses, 0.0)
+        return losses.sum() if reduce else losses.sum(1), sample_size, logging_output
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:

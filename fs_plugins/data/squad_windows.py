@@ -123,7 +123,6 @@ class SquadDataset(FairseqDataset):
     Args:
         split, windows, sizes: as above.
         dictionary: the model's.
-        name: of the split, told to whoever gets a batch.
         labelled_only: leave out the windows without a label, for training.
         shuffle: mix the windows, in groups of nearly the same length, by ``seed``; else they are ordered by
             length.
@@ -135,13 +134,12 @@ class SquadDataset(FairseqDataset):
         windows: Windows,
         sizes: WindowSizes,
         dictionary: Dictionary,
-        name: str,
         *,
         labelled_only: bool = False,
         shuffle: bool = False,
         seed: int = 1,
     ):
-        self.split, self.windows, self.dictionary, self.name = split, windows, dictionary, name
+        self.split, self.windows, self.dictionary = split, windows, dictionary
         self.shuffle, self.seed = shuffle, seed
         lengths = np.array(list(map(len, split.question_tokens)))[windows.question].clip(max=sizes.question)
         self.question_lengths = lengths
@@ -177,7 +175,7 @@ class SquadDataset(FairseqDataset):
 
     def collater(self, samples: list[dict]) -> dict:
         """B windows as a batch: ``id`` [B]; ``net_input.src_tokens`` [B, T], padded on the right;
-        ``allowed`` [B, T] bool; ``target`` [B, 2]; ``split``, the name."""
+        ``allowed`` [B, T] bool; ``target`` [B, 2]."""
         if not samples:
             return {}
         tokens = [sample["tokens"] for sample in samples]
@@ -190,7 +188,6 @@ class SquadDataset(FairseqDataset):
             },
             "allowed": pad_sequence([sample["allowed"] for sample in samples], batch_first=True),
             "target": torch.stack([sample["label"] for sample in samples]),
-            "split": self.name,
             "nsentences": len(samples),
             "ntokens": int(lengths.sum()),
         }

@@ -11,7 +11,7 @@ from omegaconf import II, MISSING
 
 from fs_plugins.data.squad import load_split
 from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_windows
-from fs_plugins.tasks.scored import ScoredTask
+from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 from fs_plugins.tasks.squad_answers import AnswerTable, window_answers
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,6 @@ class Squad2Task(ScoredTask):
             windows,
             self.window_sizes,
             self.dictionary,
-            split,
             labelled_only=training,
             shuffle=training,
             seed=self.cfg.seed,
@@ -126,8 +125,8 @@ class Squad2Task(ScoredTask):
         ):
             if ids:
                 logger.warning("%s: %d of %d questions %s: %s ...", split, len(ids), questions, what, ids[0])
-        self.datasets[split] = dataset
-        return dataset
+        self.datasets[split] = NamedSplit(dataset, split)
+        return self.datasets[split]
 
     def max_positions(self):
         """Tokens of a window."""
@@ -144,9 +143,12 @@ class Squad2Task(ScoredTask):
     def rows(self, sample, outputs):
         return window_answers(outputs, sample["allowed"], self.cfg.max_answer_tokens, self.n_best)
 
+    def answers(self, split, ids, rows) -> AnswerTable:
+        return AnswerTable(self.datasets[split].dataset, ids, rows)
+
     def score(self, split, ids, rows):
         """The official measures, under their official names, in percent."""
-        return AnswerTable(self.datasets[split], ids, rows).evaluate(self.cfg.null_threshold)
+        return self.answers(split, ids, rows).evaluate(self.cfg.null_threshold)
 
     def logged(self, scores):
         return {logged: round(scores.get(name, 0.0), 2) for name, logged in LOGGED.items()}

@@ -14,7 +14,7 @@ BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()
 
 
 def dataset(split, sizes, **options):
-    return SquadDataset(split, make_windows(split, sizes), sizes, DICTIONARY, "valid", **options)
+    return SquadDataset(split, make_windows(split, sizes), sizes, DICTIONARY, **options)
 
 
 @settings(deadline=None, max_examples=200)
@@ -124,5 +124,5 @@ def test_batches():
         n = lengths[row]
         assert torch.equal(tokens[row, :n], data[i]["tokens"]) and (tokens[row, n:] == PAD).all()
         assert not batch["allowed"][row, n:].any()
-    assert batch["ntokens"] == lengths.sum() and batch["nsentences"] == 3 and batch["split"] == "valid"
+    assert batch["ntokens"] == lengths.sum() and batch["nsentences"] == 3
     assert data.collater([]) == {}

@@ -10,7 +10,6 @@ from fs_plugins.data.squad import load_split
 from tests import pages
 from tests.integration import commands
 from tests.integration.commands import train
-from tests.integration.conftest import QUESTIONS, save_questions
 
 
 def finetuning(data, save_dir, *flags, arch="exlm_tiny") -> list:
@@ -77,46 +76,10 @@ def test_starts_from_a_pretrained_checkpoint_and_resumes(squad_data, pretrained,
     assert [stats["epoch"] for stats in resumed.stats["valid"]] == [2]
 
 
-def test_two_validation_sets_of_an_mlm(squad_data, tmp_path):
-    data, flags = tmp_path / "data", ["--max-update", 2, "--lr", 1e-3]
-    shutil.copytree(squad_data, data)
-    save_questions(data, "test", 2 * QUESTIONS, seed=6)
-
-    def validated(names):
-        run = train(*finetuning(data, tmp_path / names, *flags, "--valid-subset", names, arch="mlm_tiny"))
-        return run.stats
-
-    both = validated("valid,test")
-    for name, questions in (("valid", QUESTIONS), ("test", 2 * QUESTIONS)):
-        alone = validated(name)[name][-1]
-        assert float(alone[f"{name}_questions"]) == questions
-        for measure in ("loss", "questions", "em", "f1", "f1_swept"):
-            assert both[name][-1][f"{name}_{measure}"] == alone[f"{name}_{measure}"]
-
-
-@pytest.mark.slow
-def test_two_workers_measure_what_one_does(squad_data, memorised, tmp_path):
-    """Each sees half of the windows, and those of a question may be with both. With other windows than those
-    of the training the model errs; the one update changes nothing."""
-    folder, _ = memorised
-    flags = [
-        *("--restore-file", folder / "checkpoint_best.pt", "--reset-optimizer", "--reset-dataloader"),
-        *("--reset-meters", "--lr", 0, "--max-update", 1, "--encoder-embed-dim", 64, "--batch-size", 5),
-        *("--window-tokens", 15, "--doc-stride", 3),
-    ]
-    alone = train(*finetuning(squad_data, tmp_path / "alone", *flags)).stats["valid"][-1]
-    two = finetuning(squad_data, tmp_path / "two", *flags, "--find-unused-parameters")
-    together = commands.train_on_two(two)[0].stats["valid"][-1]
-    names = [f"valid_{name}" for name in ("questions", "em", "f1", "em_swept", "f1_swept", "span_accuracy")]
-    assert {name: together[name] for name in names} == {name: alone[name] for name in names}
-    assert float(alone["valid_questions"]) == QUESTIONS and float(alone["valid_f1"]) < 100
-
-
 @pytest.mark.slow
 def test_the_script_trains_predicts_and_does_not_repeat(pretrained, squad_data, tmp_path):
-    """finetune_squad.sh in bash."""
     words = (pretrained, squad_data, tmp_path, "--cpu", "--window-tokens", 60, "--max-epoch", 1, "--lr", 1e-3)
-    said = pages.in_bash("finetune_squad", *words)
+    said = pages.run("finetune_squad", *words)
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["task"], result["seed"], result["checkpoint"]) == ("squad2", 1, str(pretrained))
     scores = result["metrics"]["valid"]

@@ -115,10 +115,11 @@ def test_the_batch_is_that_of_an_update(ask, kind, updates):
     assert whole.value("--warmup-updates") == split.value("--warmup-updates")
 
 
-def test_from_scratch_is_another_run(ask):
+def test_from_scratch_is_another_run(ask, toy_inputs):
     pretrained, scratch = ask("moleculenet"), ask("moleculenet", "--scratch")
     assert pretrained.flags.take("--finetune-from-model") and scratch.flags == pretrained.flags
     assert scratch.settings != pretrained.settings
+    assert pretrained.inputs["data"] == [toy_inputs / "moleculenet/bbbp/molecules.json"]
 
 
 def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):

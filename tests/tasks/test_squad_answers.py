@@ -42,7 +42,7 @@ def test_best_spans_equal_enumeration(T, longest, n, seed):
 
 def dataset(contexts, questions, sizes):
     split = split_of(contexts, questions)
-    return SquadDataset(split, make_windows(split, sizes), sizes, DICTIONARY, "valid")
+    return SquadDataset(split, make_windows(split, sizes), sizes, DICTIONARY)
 
 
 def table(contexts, questions, sizes, *rows):

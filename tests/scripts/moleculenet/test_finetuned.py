@@ -1,4 +1,4 @@
-"""A fine-tuning of two seeds: its metrics, going on with it, and predictions of its checkpoints.
+"""A fine-tuning of two seeds: its metrics, and predictions of its checkpoints.
 
 In one file, as what runs files on several workers would train for each.
 """
@@ -8,75 +8,37 @@ import json
 import molecules as script
 import numpy as np
 import pytest
-from lib.command_line import UserError
-from sklearn.metrics import roc_auc_score
 
 from fs_plugins.inference import load
-from tests import pages
-from tests.makers.molecules import BAD, STREAM, finetune, finetuning, molecules, read_csv
+from fs_plugins.metrics.properties import summarise
+from tests.integration import commands
+from tests.makers.molecules import BAD, STREAM, molecules, read_csv
 
 
 @pytest.mark.slow
-def test_results_of_each_seed(finetuned, data):
+def test_results_of_each_seed(finetuned):
     aucs = []
     for seed in (1, 2):
         folder = finetuned / f"seed-{seed}"
         result = json.loads((folder / "result.json").read_text())
         assert (result["seed"], result["task"], result["model"]) == (seed, "bbbp", "exlm_tiny")
-        metrics = result["metrics"]
-        best = 0.0
-        for line in (folder / "train.log").read_text().splitlines():
-            if "| valid |" in line and '"valid_auc"' in line:
-                best = max(best, float(json.loads(line.split(" | ", 3)[3])["valid_auc"]))
-        assert metrics["valid"]["auc"] == pytest.approx(best, abs=2e-6)  # that of the best checkpoint
+        metrics, run = result["metrics"], commands.parse((folder / "train.log").read_text())
+        best = max(run.values("auc", "valid"))  # that of the best checkpoint
+        assert metrics["valid"]["auc"] == pytest.approx(best, abs=2e-6)
         for split in ("valid", "test"):
             rows = read_csv(folder / f"{split}.predictions.csv")
-            scores = []
-            for name in ("ring", "other"):
-                labelled = [row for row in rows if row[f"{name} (label)"] != ""]
-                truth = [int(row[f"{name} (label)"]) for row in labelled]
-                found = metrics[split]["properties"][name]["auc"]
-                if len(set(truth)) == 2:
-                    scores.append(roc_auc_score(truth, [float(row[name]) for row in labelled]))
-                    assert found == pytest.approx(scores[-1], abs=1e-9)
-                else:
-                    assert found is None
-            assert metrics[split]["scored_properties"] == len(scores) > 0
-            assert metrics[split]["auc"] == pytest.approx(np.mean(scores), abs=1e-9)
+            table = {
+                end: np.array(
+                    [[float(row[name + end] or "nan") for name in ("ring", "other")] for row in rows]
+                )
+                for end in ("", " (label)")
+            }
+            expected = summarise(*table.values(), regression=False)
+            assert {name: metrics[split][name] for name in expected} == pytest.approx(expected, abs=1e-9)
             assert metrics[split]["molecules"] == len(rows) == 10
         aucs.append(metrics["test"]["auc"])
         assert not (folder / "checkpoint_last.pt").exists() and (folder / "checkpoint_best.pt").exists()
     assert aucs[0] != aucs[1]
-
-
-@pytest.mark.slow
-def test_the_page_itself_to_its_end(finetuned, pretrained, data, tmp_path):
-    said = pages.in_bash("finetune_moleculenet", *finetuning(pretrained, data, tmp_path / "page", 1))
-    metrics, expected = (
-        json.loads((folder / "result.json").read_text())["metrics"]
-        for folder in (tmp_path / "page", finetuned / "seed-1")
-    )
-    assert metrics == expected
-    assert f"test auc {metrics['test']['auc']}" in said
-    names = {path.name for path in (tmp_path / "page").iterdir()}
-    assert {"result.json", "manifest.json", "train.log", "test.predictions.csv"} <= names
-
-
-@pytest.mark.slow
-def test_finished_runs_are_skipped_and_other_settings_refused(finetuned, pretrained, data):
-    before = (finetuned / "seed-1" / "result.json").stat().st_mtime_ns
-    assert "finished before" in finetune(pretrained, data, finetuned, 1)
-    assert (finetuned / "seed-1" / "result.json").stat().st_mtime_ns == before
-    with pytest.raises(UserError, match="--dropout: there '0.1', asked '0.3'"):
-        finetune(pretrained, data, finetuned, 1, "--dropout", "0.3")
-    information = data / "molecules.json"
-    content = information.read_bytes()
-    try:
-        information.write_bytes(content + b"\n")
-        with pytest.raises(UserError, match="data: there"):
-            finetune(pretrained, data, finetuned, 1)
-    finally:
-        information.write_bytes(content)
 
 
 @pytest.mark.slow
