@@ -104,7 +104,7 @@ def test_filled_masks_are_the_most_probable_tokens(kind, checkpoints):
 
 
 def test_probabilities_of_classes(save_checkpoint, corpus):
-    criterion = {"_name": "glue_prediction", "classification_head_name": "glue"}
+    criterion = {"_name": "sentence_prediction", "classification_head_name": "glue"}
     path = save_checkpoint("exlm_base", criterion, "glue", heads=[("classification", "glue", 3)])
     model = load(path, data=corpus, device="cpu")
     single, pair = [row for row, _ in model.predict(["this is good", ("this is good", "news .")])]
