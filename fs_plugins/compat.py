@@ -45,6 +45,7 @@ def apply() -> None:
     explain_checkpoints()
     explain_missing_data()
     check_precision()
+    tell_of_collapsed_states()
     silence_known_warnings()
 
 
@@ -314,6 +315,19 @@ def check_precision() -> None:
         if getattr(flags, "bf16", False) and importlib.util.find_spec("torch_xla") is None:
             flags.tpu = False
         return parsed
+
+
+def tell_of_collapsed_states() -> None:
+    """Says at the end of a training that its last validation saw one state of each mask in use."""
+    from fairseq import checkpoint_utils
+
+    @wrap(checkpoint_utils, "save_checkpoint")
+    def save_checkpoint(original, cfg, trainer, *args, **kwargs):
+        original(cfg, trainer, *args, **kwargs)
+        most = trainer.cfg.optimization.max_update
+        if trainer.is_data_parallel_master and 0 < most <= trainer.get_num_updates():
+            tell = getattr(trainer.get_criterion(), "tell_of_collapse", lambda: None)
+            tell()
 
 
 def silence_known_warnings() -> None:

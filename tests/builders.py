@@ -44,7 +44,10 @@ KINDS = {
     "lattice": (
         "exlm_base",
         DAG,
-        {"ext_state_num": 3, "state_graph": "lattice", "state_embedding_scale": 1.0, "expand_from_layer": 2},
+        {
+            **{"ext_state_num": 3, "state_graph": "lattice", "expand_from_layer": 2},
+            "state_embedding_scale": 1.0,
+        },
     ),
     "postnorm": (
         "p_roberta_ext_denselink_base",

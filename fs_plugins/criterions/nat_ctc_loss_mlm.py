@@ -30,4 +30,4 @@ class NatCtcLossMLM(StatesCriterion):
         own, blank = match.unflatten(0, shape).unbind(2)  # [B, M, k] each
         is_blank = layout.targets == self.blank
         log_probs = ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths)
-        return self.loss_of(log_probs, layout, sample, reduce)
+        return self.loss_of(log_probs, graph, sample, reduce)

@@ -16,4 +16,4 @@ class NatDagLossMLM(StatesCriterion):
         layout = graph.layout
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
         log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
-        return self.loss_of(log_probs, layout, sample, reduce)
+        return self.loss_of(log_probs, graph, sample, reduce)

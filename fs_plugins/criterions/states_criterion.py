@@ -9,7 +9,13 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fs_plugins.custom_ops.dag_loss import node_posteriors
+from fs_plugins.modules.state_use import divergence, entropy, own_states, shares
+
 logger = logging.getLogger(__name__)
+
+MEASURED = 8  # sentences of a validation batch whose states are measured
+COLLAPSED = 1.05  # effective states of a mask, below which there is one
 
 
 class StatesCriterion(FairseqCriterion):
@@ -21,7 +27,13 @@ class StatesCriterion(FairseqCriterion):
     log-likelihood is not finite (0 in a healthy run), which are left out of the sum. That of a sentence
     without a path is -inf, and its gradient 0; if it is NaN or inf, the batch's gradient is not finite
     either, so that fairseq skips the update with ``--fp16`` and stops without.
+
+    At validation also, of the masked tokens of each batch's first sentences: ``states``, the effective number
+    of states of a mask under the transitions, 2 to the mean entropy of q (1: collapsed to one; k: all alike),
+    and ``divergence``, that of the tokens they predict, in bits, as ``use_of_states`` of the measures.
     """
+
+    effective_states: float | None = None  # at the last validation of this process
 
     def graph(self, model, sample, **options):
         """The model's StateGraph of the batch.
@@ -38,14 +50,15 @@ class StatesCriterion(FairseqCriterion):
             )
         return graph
 
-    def loss_of(self, log_probs: Tensor, layout, sample, reduce: bool):
+    def loss_of(self, log_probs: Tensor, graph, sample, reduce: bool):
         """What ``forward`` returns: the loss (summed over sentences, or [B] if not ``reduce``), sample size
         and what to log.
 
         Args:
             log_probs: [B] log-probability (nats) of each sentence's targets.
-            layout: the batch's StateLayout.
+            graph: the batch's StateGraph.
         """
+        layout = graph.layout
         finite = torch.isfinite(log_probs)
         losses = torch.where(finite, -log_probs / layout.target_lengths, 0.0)
         loss = losses.sum() if reduce else losses
@@ -59,7 +72,36 @@ class StatesCriterion(FairseqCriterion):
             "nodes": layout.node_lengths.sum(),
             "nonfinite": (~finite).sum(),
         }
+        if graph.links is not None and not self.training:
+            logging_output |= self._use_of_states(graph)
         return loss, sample_size, logging_output
+
+    def tell_of_collapse(self) -> None:
+        """Warns if one state of each mask had all of the probability at the last validation."""
+        if self.effective_states is not None and self.effective_states < COLLAPSED:
+            logger.warning(
+                "the states of a mask have collapsed: %.3f effective states at the last validation. Such a "
+                "model gains nothing by its graph. The model exlm-lattice of the scripts keeps states apart: "
+                "--state-graph lattice --state-embedding-scale 1",
+                self.effective_states,
+            )
+
+    @torch.no_grad()
+    def _use_of_states(self, graph) -> dict[str, Tensor]:
+        """Sums over the masked tokens of the first sentences, as scalars."""
+        layout, links, symbols = graph.layout, graph.links[:MEASURED].detach(), self.task.target_dictionary
+        targets, (L, V) = layout.targets[:MEASURED], (links.shape[1], len(graph.output_weight))
+        k = L // targets.shape[1]
+        lengths = (layout.node_lengths[:MEASURED], layout.target_lengths[:MEASURED])
+        paths, _ = node_posteriors(links.new_zeros(*targets.shape, L), links, *lengths)
+        ends = torch.tensor([symbols.bos(), symbols.eos(), symbols.pad()], device=targets.device)
+        masked = ~torch.isin(targets, ends)
+        q = shares(own_states(paths, k))
+        total = {"masked": masked.sum(), "entropy": entropy(q)[masked].sum(), "divergence": q.new_zeros(())}
+        for b in range(len(targets)):
+            words = graph.logits(slice(b, b + 1)).float().log_softmax(-1).view(-1, k, V)
+            total["divergence"] += divergence(q[b, masked[b]], words[masked[b]]).sum()
+        return total
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
@@ -75,6 +117,12 @@ class StatesCriterion(FairseqCriterion):
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["loss"].avg))
         metrics.log_scalar("targets", total["targets"] / sentences, sentences, round=1)
         metrics.log_scalar("nodes", total["nodes"] / sentences, sentences, round=1)
+        masked = sum(log.get("masked", 0) for log in logging_outputs)
+        if masked > 0:
+            for name in ("entropy", "divergence"):
+                mean = sum(log.get(name, 0) for log in logging_outputs) / masked
+                metrics.log_scalar(name if name == "divergence" else "_entropy", mean, masked, round=3)
+            metrics.log_derived("states", _effective_states)
         metrics.log_scalar_sum("nonfinite", int(total["nonfinite"]), round=0)
         if total["nonfinite"] > 0:
             logger.warning(
@@ -87,3 +135,9 @@ class StatesCriterion(FairseqCriterion):
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
+
+
+def _effective_states(meters) -> float:
+    """2 to the mean entropy; kept for what is said at the end of the training."""
+    StatesCriterion.effective_states = 2 ** float(meters["_entropy"].avg)
+    return round(StatesCriterion.effective_states, 2)

@@ -14,6 +14,8 @@ def match_scores(
 ) -> Tensor:
     """match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
 
+    With a bias of each of k states, node u has that of state u mod k.
+
     Logits are computed for a chunk of the nodes at a time; the backward pass computes them again, unless one
     chunk has all nodes, which is then kept. So never more than ``chunk_bytes`` of float32 logits are alive
     (one node's at least), and in half precision as many logits of that type beside them. Matrix products are
@@ -24,7 +26,7 @@ def match_scores(
     Args:
         states: [B, L, d] floating, outputs of the LM head's last layer norm.
         weight: [V, d], the output (embedding) matrix.
-        bias: [V].
+        bias: [V], or [k, V] for L a multiple of k.
         targets: [B, M] int64 in 0 .. V - 1; on padding any of them.
 
     Returns:
@@ -44,12 +46,12 @@ class _MatchScores(torch.autograd.Function):
         B, L, _ = states.shape
         rows = states.flatten(0, 1)  # [B * L, d]
         row_targets = targets.repeat_interleave(L, dim=0)  # [B * L, M]
-        chunks = _chunks(len(rows), len(weight), chunk_bytes)
+        chunks = _chunks(len(rows), len(weight), chunk_bytes, _biases(bias))
         keep = len(chunks) == 1 and any(ctx.needs_input_grad)
         scores, log_norms, softmax = [], [], None
         for chunk in chunks:
             logits = None  # frees the last chunk before the next
-            logits = F.linear(rows[chunk], weight, bias)
+            logits = _logits(rows[chunk], weight, bias)
             if logits.dtype in HALF:  # one kernel, without a copy in float32
                 logits = logits.log_softmax(1, dtype=torch.float32)
                 scores.append(logits.gather(1, row_targets[chunk]))
@@ -78,7 +80,7 @@ class _MatchScores(torch.autograd.Function):
         for i, chunk in enumerate(ctx.chunks):
             logits = None  # frees the last chunk before the next
             if kept is None:
-                logits = F.linear(rows[chunk], weight, bias)
+                logits = _logits(rows[chunk], weight, bias)
                 if logits.dtype in HALF:
                     logits = logits.softmax(1, dtype=torch.float32)
                 else:
@@ -87,7 +89,7 @@ class _MatchScores(torch.autograd.Function):
                 logits = kept
             logits.mul_(row_grads[chunk].sum(1, keepdim=True).neg_())
             logits.scatter_add_(1, row_targets[chunk], row_grads[chunk])  # now the gradient of the logits
-            of_bias = logits.sum(0)
+            of_bias = logits.unflatten(0, (-1, _biases(bias))).sum(0).view_as(bias)
             logits = logits.to(rows.dtype)
             grad_rows.append(logits @ weight)
             if grad_weight is None:
@@ -104,13 +106,29 @@ class _MatchScores(torch.autograd.Function):
         return *grads, None, None
 
 
+def _biases(bias: Tensor) -> int:
+    """How many biases there are: 1, or one for each of k states."""
+    return 1 if bias.dim() == 1 else len(bias)
+
+
+def _logits(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """[R, V] from rows [R, d], of which each k that follow each other are the states of a token."""
+    if bias.dim() == 1:
+        return F.linear(rows, weight, bias)
+    logits = F.linear(rows, weight)
+    logits.unflatten(0, (-1, len(bias))).add_(bias)
+    return logits
+
+
 def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _chunks(rows: int, vocabulary: int, chunk_bytes: int) -> list[slice]:
-    """Slices of (nearly) equal size: a small last one would cost another pass over the weight's gradient."""
-    most = max(1, chunk_bytes // (4 * vocabulary))
-    count = max(1, -(-rows // most))
-    size = max(1, -(-rows // count))
+def _chunks(rows: int, vocabulary: int, chunk_bytes: int, k: int) -> list[slice]:
+    """Slices of (nearly) equal size, a multiple of k: a small last one would cost another pass over the
+    weight's gradient."""
+    tokens = rows // k
+    most = max(1, chunk_bytes // (4 * vocabulary * k))
+    count = max(1, -(-tokens // most))
+    size = k * max(1, -(-tokens // count))
     return [slice(start, min(start + size, rows)) for start in range(0, max(1, rows), size)]

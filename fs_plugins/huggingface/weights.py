@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 ENCODER = (
-    ("encoder.state_embedding", "model.state_embedding"),
     ("encoder.sentence_encoder.emb_layer_norm_after.", "model.norm."),
     ("encoder.sentence_encoder.", "model."),
 )
@@ -14,6 +13,8 @@ LM_HEAD = (
     ("encoder.lm_head.weight", "lm_head.decoder.weight"),
     ("encoder.lm_head.bias", "lm_head.decoder.bias"),
     ("encoder.lm_head.", "lm_head."),
+    ("encoder.state_embedding", "state_embedding"),
+    ("encoder.state_bias", "state_bias"),
 )
 TRANSITIONS = tuple(
     (f"encoder.{name}.", f"graph.{name}.")

@@ -76,8 +76,8 @@ class MaskedGraph:
     @torch.no_grad()
     def node_log_probs(self, b: int) -> Tensor:
         """[L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
-        states = self.graph.node_states[b, : int(self.graph.layout.node_lengths[b])]
-        return F.linear(states, self.graph.output_weight, self.graph.output_bias).float().log_softmax(-1)
+        logits = self.graph.logits(slice(b, b + 1))[0, : int(self.graph.layout.node_lengths[b])]
+        return logits.float().log_softmax(-1)
 
 
 class MaskedPredictor:

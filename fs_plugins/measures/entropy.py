@@ -24,9 +24,9 @@ from fs_plugins.custom_ops.dag_loss import node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.repeated_tokens import corrupted_tokens
-from fs_plugins.measures.masked_measures import own_states
 from fs_plugins.measures.masked_samples import BATCH_TOKENS, SEED, check_share
 from fs_plugins.measures.means import ClusteredMean
+from fs_plugins.modules.state_use import entropy, own_states
 
 TASKS = ("masked_lm", "repeated_masked_lm")
 NODES = 256  # whose predictions are alive at a time
@@ -131,8 +131,7 @@ def entropy_bits(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     dtype = torch.promote_types(states.dtype, torch.float32)
     nodes = states.flatten(0, -2).split(NODES)
     probs = (F.linear(some, weight, bias).to(dtype).softmax(-1) for some in nodes)
-    nats = torch.cat([torch.special.entr(p).sum(-1) for p in probs])
-    return (nats / math.log(2)).view(states.shape[:-1])
+    return torch.cat([entropy(p) for p in probs]).view(states.shape[:-1])
 
 
 @torch.no_grad()
@@ -167,7 +166,9 @@ def exlm_entropy(model, tokens: Tensor, target: Tensor) -> tuple[dict[str, Tenso
     graph, _ = model(tokens, target=target)
     layout, k = graph.layout, model.encoder.k
     head = graph.output_weight, graph.output_bias
-    node_bits = entropy_bits(graph.node_states, *head)  # [B, L]
+    dtype = torch.promote_types(graph.node_states.dtype, torch.float32)
+    sentences = (graph.logits(slice(b, b + 1)).to(dtype) for b in range(len(tokens)))
+    node_bits = torch.cat([entropy(logits.softmax(-1)) for logits in sentences])  # [B, L]
     match = match_scores(graph.node_states, *head, layout.targets)  # [B, M, L]
     posterior, log_probs = node_posteriors(match, graph.links, layout.node_lengths, layout.target_lengths)
     values = {

@@ -15,6 +15,7 @@ from torch import Tensor
 from fs_plugins.inference.masked_prediction import MaskedGraph, MaskedPredictor
 from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
+from fs_plugins.modules.state_use import divergence, entropy, own_states, shares
 
 SECOND = 0.1  # what a second state has to have
 
@@ -104,33 +105,17 @@ def use_of_states(
 def _states_of_words(graph: MaskedGraph, words: Tensor, k: int) -> dict[str, Tensor]:
     """The measures of :func:`use_of_states`, all [B, M]; of no meaning where not ``is_masked``."""
     own, own_posterior = (own_states(nodes, k) for nodes in (graph.paths[0], graph.posterior(words)))
-    q, q_posterior = (x / x.sum(-1, keepdim=True).clamp_min(1e-30) for x in (own, own_posterior))  # [B, M, k]
+    q, q_posterior = shares(own), shares(own_posterior)  # [B, M, k]
+    differing = torch.zeros_like(q[..., 0])
+    for b, masked in enumerate(graph.is_masked):
+        log_probs = graph.node_log_probs(b).unflatten(0, (-1, k))  # [M, k, V]
+        masked = masked[: len(log_probs)]
+        differing[b, : len(masked)][masked] = divergence(q[b, : len(masked)][masked], log_probs[masked])
     return {
-        "entropy": _bits(q),
-        "posterior_entropy": _bits(q_posterior),
-        "divergence": _divergence(graph, q),
+        "entropy": entropy(q),
+        "posterior_entropy": entropy(q_posterior),
+        "divergence": differing,
         "second_state": (q.topk(2).values[..., 1] > SECOND).float() if k > 1 else torch.zeros_like(q[..., 0]),
         "own_share": own.sum(-1),
         "posterior_own_share": own_posterior.sum(-1),
     }
-
-
-def own_states(nodes: Tensor, k: int) -> Tensor:
-    """[B, M, L = M k] values of each target's nodes -> [B, M, k] those of its own."""
-    return nodes.unflatten(2, (-1, k)).diagonal(dim1=1, dim2=2).transpose(1, 2)
-
-
-def _bits(probs: Tensor) -> Tensor:
-    return torch.special.entr(probs).sum(-1) / math.log(2)
-
-
-def _divergence(graph: MaskedGraph, q: Tensor) -> Tensor:
-    """[B, M] from q [B, M, k]."""
-    result, k = torch.zeros(q.shape[:2], device=q.device), q.shape[2]
-    for b, masked in enumerate(graph.is_masked):
-        probs = graph.node_log_probs(b).exp().unflatten(0, (-1, k))  # [M, k, V]
-        masked = masked[: len(probs)]
-        weights, probs = q[b, : len(probs)][masked], probs[masked]  # [R, k], [R, k, V]
-        mixed = (weights[..., None] * probs).sum(1)
-        result[b, : len(masked)][masked] = _bits(mixed) - (weights * _bits(probs)).sum(1)
-    return result

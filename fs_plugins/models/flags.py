@@ -187,8 +187,9 @@ EXLM_FLAGS = (
     ),
     Flag(
         *("state_embedding_scale", SCALE, 0.0, WEIGHTS, "state_embedding"),
-        "learn a vector for each of the K states, added where tokens are expanded, of initial standard "
-        "deviation R times --embedding-init-std (not in the paper; default 0: none)",
+        "learn for each of the K states a vector, added to the features of its nodes, and a bias of its "
+        "logits, of initial standard deviations R and 2 R (not in the paper; default 0: none; 1 keeps states "
+        "apart)",
         "R",
     ),
     Flag(

@@ -212,6 +212,7 @@ class RotaryRobertaModel(RobertaModel):
                 f"pass the --max-positions {trained_with}",
             ),
             "encoder.state_embedding": ("state embeddings", f"pass the --ext-state-num {trained_with}"),
+            "encoder.state_bias": ("state biases", f"pass the --ext-state-num {trained_with}"),
         }.items():
             if key in state_dict and key in own and len(state_dict[key]) != len(own[key]):
                 sizes = f"{len(state_dict[key]):,} {what}, this model {len(own[key]):,}"

@@ -81,7 +81,6 @@ class RotaryEncoder(nn.Module):
         return_all_hiddens: bool = False,
         query_positions: Tensor | None = None,
         expansion: Expansion | None = None,
-        added: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor] | None]:
         """Encodes a batch.
 
@@ -93,17 +92,12 @@ class RotaryEncoder(nn.Module):
             query_positions: [B, R] int64, the tokens whose features are wanted: the last layer computes keys
                 and values of all tokens, but queries and everything after only for these. None for all.
             expansion: of the U tokens to N, after its first layers; None if all layers see the same tokens.
-            added: [B, N, d], what tells copies of a token apart: added to the embedding, or with
-                ``expansion`` to its copies. None for nothing.
 
         Returns:
             [B, N, d] features ([B, R, d] with ``query_positions``), and None or the list of [N, B, d] hidden
             states (fairseq's order; those before the expansion are copied to N tokens as well).
         """
-        x = self.embed_tokens(tokens)
-        if added is not None and expansion is None:
-            x = x + added
-        x = self.dropout(x)
+        x = self.dropout(self.embed_tokens(tokens))
         hiddens = [x] if return_all_hiddens else None
         layers = list(self.layers)  # layer drop chooses anew each time
         if expansion is not None:
@@ -112,8 +106,6 @@ class RotaryEncoder(nn.Module):
                 [layer for layer in layers if layer in first], x, coordinates, non_padding_mask, hiddens
             )
             x = gather_tokens(x, expansion.sources)
-            if added is not None:
-                x = x + added
             if hiddens is not None:
                 hiddens = [gather_tokens(hidden, expansion.sources) for hidden in hiddens]
             layers = [layer for layer in layers if layer not in first]

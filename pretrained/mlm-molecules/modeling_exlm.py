@@ -50,13 +50,11 @@ class ExLMPreTrainedModel(PreTrainedModel):
 class ExLMModel(ExLMPreTrainedModel):
     """The encoder: ``last_hidden_state`` [B, T, d], one row for each of ``input_ids``."""
 
-    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|classifier|qa_outputs)\."]
+    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|classifier|qa_outputs)\.|^state_"]
 
     def __init__(self, config):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
-        if config.state_embedding:
-            self.state_embedding = nn.Parameter(torch.zeros(config.num_states, config.hidden_size))
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.layers = nn.ModuleList(ExLMLayer(config) for _ in range(config.num_hidden_layers))
         self.norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
@@ -114,18 +112,14 @@ class ExLMModel(ExLMPreTrainedModel):
         check_length(tokens, given, config)
         if config.expand_from_layer:
             tokens = layout.unexpanded
-        x, added = self.embed_tokens(tokens), 0
+        x = self.dropout(self.embed_tokens(tokens))
         hiddens, attentions, first = [], [], config.expand_from_layer
-        if config.state_embedding:  # of copies 1 ... k; the other tokens are copy 0
-            added = F.embedding(layout.copies, F.pad(self.state_embedding, (0, 0, 1, 0)))
-        x = self.dropout(x if first else x + added)
         stages = [(self.layers[first:], tokens, layout)]
         if first > 0:  # these see each token once
             stages = [(self.layers[:first], tokens, None), (self.layers[first:], layout.tokens, layout)]
         for layers, tokens, where in stages:
             if where is not None and first > 0:
                 x, *hiddens = (gather_tokens(h, layout.positions) for h in (x, *hiddens))
-                x = x + added
             rotation = self.rotation(tokens, where, x.dtype)
             full = where is not None and where.full
             mask = None if full else (tokens != config.pad_token_id)[:, None, None]
@@ -180,6 +174,10 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         super().__init__(config)
         self.model, self.lm_head = ExLMModel(config), ExLMHead(config)
         self.graph = ExLMGraph(config) if config.num_states and config.alignment == "dag" else None
+        self.state_embedding = self.state_bias = None
+        if config.state_embedding:
+            self.state_embedding = nn.Parameter(torch.zeros(config.num_states, config.hidden_size))
+            self.state_bias = nn.Parameter(torch.zeros(config.num_states, config.vocab_size))
         self.post_init()
 
     def get_output_embeddings(self):
@@ -187,6 +185,13 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
 
     def set_output_embeddings(self, value):
         self.lm_head.decoder = value
+
+    def resize_token_embeddings(self, *args, **kwargs):
+        embedding = super().resize_token_embeddings(*args, **kwargs)
+        if self.state_bias is not None:  # of new tokens 0, as their other bias
+            more = len(embedding.weight) - self.state_bias.shape[1]
+            self.state_bias = nn.Parameter(F.pad(self.state_bias.detach(), (0, more)))
+        return embedding
 
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
@@ -224,7 +229,11 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         """All outputs with states: x [B, N, d]."""
         config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
         nodes = gather_tokens(x, layout.node_positions)
+        if config.state_embedding:
+            nodes = nodes + self.state_embedding.repeat(layout.targets.shape[1], 1)
         node_logits = self.lm_head(nodes)
+        if config.state_embedding:
+            node_logits = node_logits + self.state_bias.repeat(layout.targets.shape[1], 1)
         words = wide(node_logits).log_softmax(-1)  # [B, L, V]
         by_target = words.unflatten(1, (-1, config.num_states))  # [B, M, k, V]
         links, loss = None, None
@@ -262,7 +271,7 @@ class ExLMForSequenceClassification(ExLMPreTrainedModel):
     labels may be missing (NaN).
     """
 
-    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|qa_outputs)\."]
+    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|qa_outputs)\.|^state_"]
 
     def __init__(self, config):
         super().__init__(config)
@@ -294,7 +303,7 @@ class ExLMForSequenceClassification(ExLMPreTrainedModel):
 class ExLMForTokenClassification(ExLMPreTrainedModel):
     """A class for each token; labels [B, T] int64 are -100 where there is none."""
 
-    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|qa_outputs)\."]
+    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|qa_outputs)\.|^state_"]
 
     def __init__(self, config):
         super().__init__(config)
@@ -314,7 +323,7 @@ class ExLMForTokenClassification(ExLMPreTrainedModel):
 class ExLMForQuestionAnswering(ExLMPreTrainedModel):
     """Where the answer starts and ends; both at ``<s>`` where the context has none (SQuAD 2.0)."""
 
-    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|classifier)\."]
+    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|classifier)\.|^state_"]
 
     def __init__(self, config):
         super().__init__(config)

@@ -7,7 +7,7 @@ import torch
 from fairseq.logging import metrics
 
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
-from tests import builders
+from tests import builders, oracles
 from tests.criterions.batch import SENTENCES, WORDS
 
 CRITERION = builders.criterion(WORDS)
@@ -92,6 +92,43 @@ def test_metrics_are_those_of_all_workers_and_steps():
     with metrics.aggregate() as logged:
         NatDagLossMLM.reduce_metrics([])
     assert logged.get_smoothed_values() == {}
+
+
+def use_by_enumeration(model, tokens, targets, k) -> list[tuple[float, float]]:
+    """Entropy of the transitions over the states of each masked token, and divergence of what these say."""
+    graph, _ = model(tokens[None], target=targets[None])
+    y, words = graph.layout.targets[0], graph.logits()[0].detach().log_softmax(-1).double().exp()
+    M, lengths = len(y), torch.tensor([[len(y) * k], [len(y)]])
+    paths, _ = oracles.dag_posteriors(torch.zeros(1, M, M * k), graph.links.detach(), *lengths)
+    rows = []
+    for i in range(1, M if y[-1] != WORDS.eos() else M - 1):
+        own = slice(i * k, i * k + k)
+        q = paths[0, i, own] / paths[0, i, own].sum()
+        bits = torch.tensor([oracles.entropy(row) for row in words[own]], dtype=torch.float64)
+        rows.append((oracles.entropy(q), oracles.entropy(q @ words[own]) - float(q @ bits)))
+    return rows
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_use_of_states_is_logged_at_validation(k, scale):
+    """Of all workers' batches, each masked token counting alike."""
+    model = builders.trained(builders.exlm(WORDS, ext_state_num=k, state_embedding_scale=scale)).eval()
+    rows = [row for sentence in SENTENCES for row in use_by_enumeration(model, *sentence, k)]
+    assert len(rows) == 3
+    entropy, divergence = (sum(column) / 3 for column in zip(*rows, strict=True))
+    criterion = builders.criterion(WORDS)
+    assert "entropy" not in criterion(model, builders.sample(WORDS, SENTENCES))[2]  # not in training
+    criterion.eval()
+    logs = [criterion(model, builders.sample(WORDS, part))[2] for part in (SENTENCES[:2], SENTENCES[2:])]
+    with metrics.aggregate() as logged:
+        for log in logs:
+            NatDagLossMLM.reduce_metrics([log])
+    values = logged.get_smoothed_values()
+    assert values["states"] == pytest.approx(2**entropy, abs=0.006)
+    assert values["divergence"] == pytest.approx(divergence, abs=6e-4)
+    if k == 3 and scale:
+        assert values["states"] > 1.05 and values["divergence"] > 0.1
 
 
 def test_a_model_without_transitions_is_refused():

@@ -8,24 +8,28 @@ from fs_plugins.custom_ops.match_scores import _chunks, match_scores
 
 
 def plain(states, weight, bias, targets):
+    if bias.dim() == 2:  # node u has the bias of state u mod k
+        bias = bias[torch.arange(states.shape[1], device=bias.device) % len(bias)]
     log_probs = torch.log_softmax(states @ weight.t() + bias, dim=-1)  # [B, L, V]
     index = targets[:, None, :].expand(-1, states.shape[1], -1)  # [B, L, M]
     return log_probs.gather(2, index).transpose(1, 2)
 
 
-def inputs(B=3, L=7, M=4, V=29, d=6, dtype=torch.float64, device="cpu"):
+def inputs(B=3, L=7, M=4, V=29, d=6, dtype=torch.float64, device="cpu", k=None):
     generator = torch.Generator().manual_seed(B * L + M)
     states, weight = (torch.randn(*s, generator=generator, dtype=torch.float64) for s in ((B, L, d), (V, d)))
-    bias = torch.randn(V, generator=generator, dtype=torch.float64)
+    bias = torch.randn((k, V) if k else V, generator=generator, dtype=torch.float64)
     targets = torch.randint(V, (B, M), generator=generator)
     leaves = [t.to(device=device, dtype=dtype).requires_grad_() for t in (states, weight, bias)]
     return leaves, targets.to(device)
 
 
 @pytest.mark.parametrize("rows_per_chunk", [0, 1, 4, 20, 21, 100])
-@pytest.mark.parametrize("shape", [(3, 7, 4), (1, 1, 1), (2, 5, 9)])
-def test_equals_the_plain_way(device, shape, rows_per_chunk):
-    leaves, targets = inputs(*shape, device=device)
+@pytest.mark.parametrize(
+    ("shape", "k"), [((3, 7, 4), None), ((1, 1, 1), None), ((2, 5, 9), None), ((3, 6, 4), 3), ((2, 5, 9), 1)]
+)
+def test_equals_the_plain_way(device, shape, k, rows_per_chunk):
+    leaves, targets = inputs(*shape, device=device, k=k)
     repeated = targets.clone()
     repeated[:, -1] = repeated[:, 0]  # a token may be a target twice
     for index in (targets, repeated):
@@ -39,9 +43,10 @@ def test_equals_the_plain_way(device, shape, rows_per_chunk):
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("k", [None, 7])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half(device, dtype):
-    leaves, targets = inputs(dtype=torch.float32, device=device)
+def test_half(device, dtype, k):
+    leaves, targets = inputs(dtype=torch.float32, device=device, k=k)
     low = [t.detach().to(dtype).requires_grad_() for t in leaves]
     expected = plain(*(t.detach().float().requires_grad_() for t in low), targets)
     actual = match_scores(*low, targets)
@@ -83,7 +88,9 @@ def test_one_chunk_of_logits_at_a_time():
 
 
 def test_chunks_are_of_equal_size():
-    sizes = [chunk.stop - chunk.start for chunk in _chunks(5376, 50265, 256 * 2**20)]
+    sizes = [chunk.stop - chunk.start for chunk in _chunks(5376, 50265, 256 * 2**20, 1)]
     assert sum(sizes) == 5376 and len(sizes) == 5 and max(sizes) - min(sizes) < 5
     assert 4 * 50265 * max(sizes) <= 256 * 2**20
-    assert _chunks(7, 100, 1) == [slice(i, i + 1) for i in range(7)]
+    assert _chunks(7, 100, 1, 1) == [slice(i, i + 1) for i in range(7)]
+    by_token = _chunks(12, 100, 4 * 100 * 7, 4)  # 7 rows would fit, 4 are a token's states
+    assert by_token == [slice(i, i + 4) for i in (0, 4, 8)]

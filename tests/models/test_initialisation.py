@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from fs_plugins.inference.masked_prediction import MaskedPredictor
+from fs_plugins.measures.masked_measures import use_of_states
 from tests import builders
 
 WORDS = builders.dictionary(2000)
@@ -36,20 +38,45 @@ def test_an_untied_output_matrix_is_another_parameter(make):
     assert encoder.state_dict().keys() >= set(names)
 
 
-@pytest.mark.parametrize("scale", [0.5, 2.0])
-def test_state_embeddings_are_drawn_after_everything_else(scale):
-    """Relative to the embeddings; and only they tell states apart at first."""
-    flags = {**builders.SMALL, "encoder_embed_dim": 512, "embedding_init_std": 0.5}
-    without, model = (
-        builders.model("exlm_base", WORDS, **flags, state_embedding_scale=s) for s in (0.0, scale)
-    )
-    added = set(model.state_dict()) - set(without.state_dict())
-    assert added == {"encoder.state_embedding"} and not set(without.state_dict()) - set(model.state_dict())
-    assert model.encoder.state_embedding.shape == (4, 512)
-    assert model.encoder.state_embedding.std().item() == pytest.approx(scale * 0.5, rel=0.1)
-    tokens, targets = builders.sentence(WORDS, 6, [2, 5])
-    distances = []
-    for one in (without, model):
-        probs = one(tokens[None], target=targets[None])[0].logits()[0].softmax(-1).unflatten(0, (-1, 4))
-        distances.append((probs[1:-1] - probs[1:-1].mean(1, keepdim=True)).abs().sum(-1).mean().item())
-    assert 20 * distances[0] < distances[1]
+def measured(arch: str, words, **flags) -> tuple[torch.nn.Module, float, float]:
+    """A model with the flags of exlm-lattice, effective states of a mask and their divergence in bits."""
+    lattice = {"state_graph": "lattice", "state_embedding_scale": 1.0, "expand_from_layer": -1}
+    model = builders.model(arch, words, **{"ext_state_num": 4, **lattice, **flags}).eval()
+    samples = [builders.sentence(words, 20, [], seed=seed)[0] for seed in range(3)]
+    use = use_of_states(MaskedPredictor(model), samples, 0.387)
+    return model, 2 ** use["entropy"].mean, use["divergence"].mean
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"embedding_init_std": 0.02},
+        {"embedding_init_std": 1.0},
+        {"expand_from_layer": 0},
+        {"encoder_normalize_before": False},
+        {"encoder_layers": 6},
+        {"encoder_embed_dim": 128},
+    ],
+    ids=str,
+)
+def test_states_of_the_lattice_differ_at_first_whatever_the_other_settings(flags, k):
+    """All alike by the transitions; what they predict differs by what trainings ask for, 0.5 bits."""
+    _, states, divergence = measured("exlm_base", WORDS, **{**builders.SMALL, "ext_state_num": k, **flags})
+    assert states > 0.95 * k and divergence > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arch", "vocabulary"), [("exlm_smiles", 230), ("exlm_base", 50_260)])
+def test_states_of_the_lattice_differ_at_the_papers_sizes(arch, vocabulary):
+    _, states, divergence = measured(arch, builders.dictionary(vocabulary))
+    assert states > 3.8 and divergence > 0.5
+    _, _, without = measured(arch, builders.dictionary(230), state_embedding_scale=0.0)
+    assert without < 0.01
+
+
+def test_state_embeddings_are_the_only_parameters_that_the_flag_adds():
+    plain, model = (builders.exlm(WORDS, state_embedding_scale=scale).state_dict() for scale in (0.0, 0.5))
+    assert model.keys() - plain.keys() == {"encoder.state_embedding", "encoder.state_bias"}
+    assert model["encoder.state_embedding"].std().item() == pytest.approx(0.5, rel=0.2)
+    assert model["encoder.state_bias"].std().item() == pytest.approx(1.0, rel=0.05)

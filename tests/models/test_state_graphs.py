@@ -1,4 +1,4 @@
-"""--state-graph and --state-embedding-scale: which paths there are, and the loss by enumerating them."""
+"""--state-graph, state embeddings and biases: which paths there are, and the loss by enumerating them."""
 
 import itertools
 import math
@@ -46,7 +46,11 @@ def test_loss_with_state_embeddings_equals_enumeration_of_all_paths(graph, k, J)
         states, _ = model(tokens[None], target=targets[None])
         links, layout = states.links[0].detach(), states.layout
         y, L = layout.targets[0], int(layout.node_lengths[0])
-        match = states.logits()[0].log_softmax(-1)[:, y].t().detach()  # [M, L]
+        encoder, node = model.encoder, torch.arange(L)
+        scores = states.node_states[0] @ encoder.lm_head.weight.t() + encoder.lm_head.bias
+        scores = scores + encoder.state_bias[node % k]
+        torch.testing.assert_close(states.logits()[0], scores)
+        match = scores.log_softmax(-1)[:, y].t().detach()  # [M, L]
         found = []
         for path in oracles.paths(L, len(y)):
             steps = list(itertools.pairwise(path))
@@ -55,5 +59,5 @@ def test_loss_with_state_embeddings_equals_enumeration_of_all_paths(graph, k, J)
                 found.append(float(score))
         expected -= math.log(math.fsum(map(math.exp, found))) / len(y)
     assert log["nonfinite"] == 0 and loss.item() == pytest.approx(expected, rel=1e-11)
-    (gradient,) = torch.autograd.grad(loss, model.encoder.state_embedding)
-    assert (gradient.abs().sum(1) > 0).all()  # each state's vector is trained
+    for gradient in torch.autograd.grad(loss, [model.encoder.state_embedding, model.encoder.state_bias]):
+        assert (gradient.abs().sum(1) > 0).all()  # each state's vector is trained

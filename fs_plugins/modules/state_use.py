@@ -1,0 +1,39 @@
+"""Whether the k states of a mask are used: how probability is spread over them, and how they differ."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def own_states(nodes: Tensor, k: int) -> Tensor:
+    """[B, M, L = M k] values of each target's nodes -> [B, M, k] those of its own k states."""
+    return nodes.unflatten(2, (-1, k)).diagonal(dim1=1, dim2=2).transpose(1, 2)
+
+
+def shares(own: Tensor) -> Tensor:
+    """[..., k] probabilities of a target's own states -> the same, summing to 1: q."""
+    return own / own.sum(-1, keepdim=True).clamp_min(1e-30)
+
+
+def entropy(probs: Tensor) -> Tensor:
+    """[..., n] -> [...] H[probs] in bits. For q, 0 (one state does it all) to log2 k."""
+    return torch.special.entr(probs).sum(-1) / math.log(2)
+
+
+def divergence(q: Tensor, log_probs: Tensor) -> Tensor:
+    """Jensen-Shannon divergence in bits of the tokens that states predict, weighted by q.
+
+    H[sum over c of q(c) P_c] - sum over c of q(c) H[P_c]: what the state tells about the token. 0 where the
+    states agree or one does it all; at most H[q].
+
+    Args:
+        q: [R, k].
+        log_probs: [R, k, V], the states' log-probabilities of the vocabulary.
+
+    Returns:
+        [R].
+    """
+    probs = log_probs.exp()
+    mixed = (q[..., None] * probs).sum(1)
+    return entropy(mixed) - (q * entropy(probs)).sum(1)
