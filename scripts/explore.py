@@ -3,9 +3,8 @@
     python scripts/explore.py pretrained/exlm-molecules "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
 prints each state's most probable tokens, and the best and some sampled decodings of the sentence; writes
-graph.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap; with one token a
-state: transitions_one_word.png) and index.html (the graph of states and the decodings, to explore in a
-browser or save as SVG) into --output.
+graph.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap) and index.html
+(the graph of states and the decodings, to explore in a browser or save as SVG) into --output.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from lib.command_line import argument_parser, script, visible
 
-PAGE = "index.html"
+PICTURE, PAGE = "transitions.png", "index.html"
 
 
 def percent(p: float) -> str:
@@ -90,16 +89,11 @@ def main(argv: list[str] | None = None) -> None:
     model = load(args.model, data=args.data, bpe=args.bpe, device=args.device)
     graph = model.graph(args.text, top=args.top, samples=args.samples, seed=args.seed)
     print(visible(describe(graph)))
-    pictures = {
-        "transitions.png": transition_heatmap(graph),
-        "transitions_one_word.png": transition_heatmap(graph, tokens=1),
-    }
     text = json.dumps(graph.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
     (args.output / "graph.json").write_text(text + "\n", encoding="utf-8")
-    for name, picture in pictures.items():
-        picture.savefig(args.output / name)
+    transition_heatmap(graph).savefig(args.output / PICTURE)
     (args.output / PAGE).write_text(page(graph, args.min_edge), encoding="utf-8")
-    print(f"\n{args.output}: graph.json, {', '.join(pictures)}, {PAGE}")
+    print(f"\n{args.output}: graph.json, {PICTURE}, {PAGE}")
 
 
 if __name__ == "__main__":

@@ -13,17 +13,24 @@ finetune_squad.sh, finetune_moleculenet.sh and baseline_moleculenet.py.
 from __future__ import annotations
 
 import sys
+from datetime import date
 from pathlib import Path
 
+import pandas as pd
 from lib.command_line import UserError, argument_parser, script
+from lib.files import MANIFEST, RESULT
 from lib.report.page import Page
 from lib.report.study import Study, add_target, read
 from lib.study.results import SEEDS, STUDY
+from lib.study.runs import targets
 
 TITLE = "ExLM: the paper's results and ours"
 ABOUT = (
-    "Ours are means over seeds, ± the sample standard deviation; (n=3) is the number of seeds, (n=2 of 3) "
-    "says that one is missing, - that all are."
+    "Ours are means over seeds ± the sample standard deviation; (n=3) is the number of seeds, (n=2 of 3) "
+    "says that one is missing. Without a bracket there is one seed; - says that there is no result."
+)
+SMOKE = (
+    "Size smoke shows that everything runs. Its numbers mean nothing: don't compare them with the paper's."
 )
 
 
@@ -49,11 +56,16 @@ def report(folders: list[tuple[str, Path]]) -> Page:
     """
     page, problems, models, grid = Page(TITLE), [], [], None
     settings = {path: read(path / "settings.json", problems) for _, path in folders}
+    if any(one.get("size") == "smoke" for one in settings.values()):
+        page.warn(SMOKE)
+    page.text(ABOUT)
+    page.table(pd.DataFrame([made_of(path, settings[path], problems) for path in settings]).fillna("-"))
+    labels = {run.name: run.label for target in targets().values() for run in target.runs}
     for name, path in folders:
         models += [] if settings[path] else [(name, path, 0)]
         for model in sorted(path.glob("table[13]/*")) if settings[path] else ():
             seeds = settings[path].get("finetune_seeds") or SEEDS[model.parent.name]
-            models.append((model.name, model, len(seeds)))
+            models.append((labels.get(model.name, model.name), model, len(seeds)))
             grid = settings[path].get("fixed", {}).get("grid", ())[:2]
     sets = [one["moleculenet"] for one in settings.values() if "table9" in one.get("targets", ())]
     if models or sets:
@@ -65,8 +77,7 @@ def report(folders: list[tuple[str, Path]]) -> Page:
     studies = [Study(path, problems) for path in settings if settings[path] and (path / STUDY).is_dir()]
     for i, study in enumerate(studies, 1):
         page.heading(2, f"The study of [MASK] in {study.output}")
-        finished, prefix = study.frame["folder"].nunique(), f"study{i}-" if i > 1 else ""  # of pictures
-        page.text(f"Size {study.settings.get('size')}, {finished} pre-trainings are finished. {ABOUT}")
+        prefix = f"study{i}-" if i > 1 else ""  # of pictures
         for name in study.settings.get("targets", ()):
             target, add = study.targets.get(name), add_target
             if not target or (target.of_the_paper and not target.of_the_study):
@@ -79,7 +90,27 @@ def report(folders: list[tuple[str, Path]]) -> Page:
     if problems:
         page.list(["Damaged or unused results:", *dict.fromkeys(problems)])
         page.parts.insert(0, page.parts.pop())  # at the top
+    page.terms()
     return page
+
+
+def made_of(path: Path, settings: dict, problems: list[str]) -> dict[str, str]:
+    """A row on the results in a folder: what of, when, from which commits."""
+    trained = [read(one, problems) for one in path.glob("study/*/*/*/train.json")]
+    results = [*path.glob("study/*/*/*/train.json"), *path.rglob(RESULT)]
+    commits = {str(read(one, problems).get("commit"))[:12] for one in path.rglob(MANIFEST)}
+    days = sorted(date.fromtimestamp(one.stat().st_mtime).isoformat() for one in results)
+    updates = sorted({one["updates"] for one in trained if one})
+    data = settings.get("data") or settings.get("smiles")
+    row = {"results": str(path), "size": settings.get("size", "-"), "pre-trainings": f"{len(trained)}"}
+    row["updates"] = " to ".join(dict.fromkeys(f"{one:,}" for one in updates[:1] + updates[-1:])) or "-"
+    row["seeds"] = ", ".join(map(str, settings.get("seeds", ()))) or "-"
+    row["data"] = data or ("CPython's documentation" if trained else "-")
+    row["fine-tunings"] = f"{len(results) - len(trained)}"
+    return row | {
+        "commit": ", ".join(sorted(commits)) or "-",
+        "date": " to ".join(dict.fromkeys(days[:1] + days[-1:])) or "-",
+    }
 
 
 @script

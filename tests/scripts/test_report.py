@@ -1,6 +1,7 @@
 """scripts/report.py from end to end: what it finds in folders, what it writes, what it refuses."""
 
 import re
+from datetime import date
 
 import pytest
 import report
@@ -47,6 +48,10 @@ def test_a_folder_of_the_workflow(output, capsys):
         assert (output / picture).read_bytes().startswith(b"\x89PNG")
     assert page.count("data:image/png;base64,") == 2 and "http" not in page
     assert "1.00" in text  # hours
+    assert "> Size smoke shows that everything runs. Its numbers mean nothing" in text
+    about = text.split("| results |")[1].splitlines()[2]
+    made = ["smoke", "2", "100", "1", "data-bin", "2", "c0ffee", date.today().isoformat()]
+    assert about.split(" | ")[1:] == [*made[:-1], f"{made[-1]} |"]
 
 
 def test_models_by_hand_and_another_folder(output, tmp_path, capsys):
@@ -57,7 +62,7 @@ def test_models_by_hand_and_another_folder(output, tmp_path, capsys):
     assert ran(capsys, output, hand, tmp_path / "mlm", "--output", target)[0] == 0
     text = (target / "report.md").read_text(encoding="utf-8")
     for name in ("exlm", r"A \| B", "mlm"):
-        assert len(re.findall(rf"^\| \*\*{re.escape(name)} \(ours\)\*\*", text, re.M)) == 2  # tables 1 and 3
+        assert len(re.findall(rf"^\| {re.escape(name)} \| ours", text, re.M)) == 2  # tables 1 and 3
     assert not (output / "report.md").exists()
 
 

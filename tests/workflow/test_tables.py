@@ -43,10 +43,16 @@ def test_table_1_to_its_report(tmp_path):
     for path in (tmp_path / "out/table1").glob("*/*/*/seed-*/result.json"):
         results[path.parts[-5], path.parts[-4], path.parts[-2]] = json.loads(path.read_text())["metrics"]
     assert len(results) == 4 * 2
-    for name in ("exlm-smiles", "mlm-smiles", "untrained", "forest"):
+    labels = {
+        "exlm-smiles": "ExLM",
+        "mlm-smiles": "SMILES-BERT",
+        "untrained": "untrained",
+        "forest": "forest",
+    }
+    for name, label in labels.items():
         auc = [results[name, data, "seed-1"]["test"]["auc"] for data in ("bbbp", "clintox")]
-        [row] = [line for line in report.splitlines() if line.startswith(f"| **{name} (ours)**")]
-        cells = [cell for cell in row.split(" | ")[1:-1] if cell != "-"]
+        [row] = [line for line in report.splitlines() if line.startswith(f"| {label} | ours |")]
+        cells = [cell for cell in row.split(" | ")[2:-1] if cell != "-"]
         assert cells == [f"{100 * value:.1f}" for value in auc]
 
 
@@ -73,8 +79,8 @@ def test_table_3_to_its_report(tmp_path):
     words = ("output=out", *PRETRAINED, "data=data", "glue=glue", "squad=squad", "tasks=SST-2")
     only = ("only=name=exlm-text,lr=2e-5,batch=32,warmup=0.06", "finetune_seeds=1,2")  # epochs are left
     report = complete(tmp_path, "table3", "--cores", "2", "--config", *words, *only)
-    [row] = [line for line in report.splitlines() if line.startswith("| **exlm-text (ours)**")]
-    cells = [cell for cell in row.split(" | ")[1:] if cell != "-"]
+    [row] = [line for line in report.splitlines() if line.startswith("| ExLM | ours |")]
+    cells = [cell for cell in row.split(" | ")[2:] if cell != "-"]
     for task, points, metric, cell, scale in (("SST-2", 3, "accuracy", 0, 100), ("squad2", 2, "f1", 3, 1)):
         folder = tmp_path / "out/table3/exlm-text" / task
         scores = {path.parts[-3]: score(path, metric) for path in folder.glob("lr*/seed-1/result.json")}

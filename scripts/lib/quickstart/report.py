@@ -4,7 +4,7 @@
 
 Every checkpoint in OUTPUT/{mlm,exlm,exlm-lattice} predicts the same masked tokens of the validation set, a
 share P, all of a sample together (fs_plugins/measures/masked_measures.py). exlm-lattice then fills the masks
-of SENTENCE. Writes OUTPUT/table.txt and curve.png.
+of SENTENCE. Writes OUTPUT/table.txt, curve.png and curve.svg.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from fs_plugins.measures.masked_measures import joint_likelihood
 from fs_plugins.measures.masked_samples import load_samples
 
 FILLING = "exlm-lattice"
-MODELS = {"mlm": "MLM", "exlm": "ExLM, the paper's", FILLING: "ExLM, states on a lattice"}
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
 LAST = "checkpoint_last.pt"
 SAMPLES = 500  # of the validation set
@@ -35,7 +34,7 @@ def measure(path: Path, p: float) -> dict:
     joint = joint_likelihood(model.predictor, load_samples(model.checkpoint, count=SAMPLES), p)
     bits = {"jointly": joint["joint"], "one by one": joint["marginal"], "gain": joint["gain"]}
     return {
-        "model": MODELS[path.parent.name],
+        "model": figures.QUICKSTART[path.parent.name],
         "updates": model.checkpoint.updates,
         "tokens": joint["joint"].tokens,
         **{name: mean.mean for name, mean in bits.items()},
@@ -65,20 +64,21 @@ def draw(measured: pd.DataFrame):
         model: {x: Value((bits,)) for x, bits in zip(found["updates"], found["jointly"], strict=True)}
         for model, found in measured.groupby("model", sort=False)
     }
-    return figures.lines(lines, "joint bits per masked token (validation)", "updates")
+    return figures.lines(lines, "joint bits per masked token, validation", "updates", better="lower")
 
 
 @script
 def main() -> None:
     output, p, sentence = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
-    paths = [path for name in MODELS for path in (output / name).glob("checkpoint_*_*.pt")]
-    paths += [output / name / LAST for name in MODELS]
+    paths = [path for name in figures.QUICKSTART for path in (output / name).glob("checkpoint_*_*.pt")]
+    paths += [output / name / LAST for name in figures.QUICKSTART]
     measured = pd.DataFrame([measure(path, p) for path in paths]).sort_values("updates", kind="stable")
     rows = table(output, measured)
     filled = load(output / FILLING / LAST, device="cpu").fill(sentence)
-    rows += ["", f"{MODELS[FILLING]} fills  {sentence}", f"with  {filled.text}"]
-    with atomic(output / "curve.png", "wb") as file:
-        file.write(figures.png(draw(measured)))
+    rows += ["", f"{figures.QUICKSTART[FILLING]} fills  {sentence}", f"with  {filled.text}"]
+    for form in ("svg", "png"):
+        with atomic(output / f"curve.{form}", "wb") as file:
+            file.write(figures.picture(draw(measured), form))
     write_lines(output / "table.txt", rows)
     print("\n".join(["", *rows, "", f"picture: {output / 'curve.png'}"]))
 

@@ -103,7 +103,8 @@ def add_comparison(page: Page, study: Study, target: Target, place: str) -> None
         for (label, k, _), one in part.groupby(["label", "k", "updates"], sort=False):
             if value := over_seeds(one[bits]):
                 values.setdefault("MLM" if k == 1 else label, {})[one["flops"].mean()] = value
-        title = f"{NUMBERS[bits].title} (p = {figures.percent(p)})"
-        page.picture(f"{place}-flops-p{p:g}", figures.lines(values, title, "FLOPs of training", xscale="log"))
+        about = {"xscale": "log", "title": f"p = {figures.percent(p)}", "better": "lower"}
+        figure = figures.lines(values, NUMBERS[bits].title, "FLOPs of training", **about)
+        page.picture(f"{place}-flops-p{p:g}", figure)
     for key in target.numbers:
         add_curves(page, study, target, key, f"{place}-{key}")

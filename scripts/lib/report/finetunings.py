@@ -131,7 +131,9 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
         theirs = pd.read_csv(CONFIGS / "paper" / f"{name}.csv", index_col="model").rename(columns=title)
     own = [] if of_table3 else sorted({title(task) for task in results["task"]} - {*theirs})
     order, averaged = [*theirs, *own], [one for one in theirs if one not in ("MEAN", "MNLI-mm", "EM", "F1")]
-    rows = [[model, *(text(row.get(one)) or "-" for one in order)] for model, row in theirs.iterrows()]
+    rows = [
+        [model, "paper", *(text(row.get(one)) or "-" for one in order)] for model, row in theirs.iterrows()
+    ]
     for model, part in results.groupby("model", sort=False):
         cells, ours = {}, {}
         for one in (one for one in order if one in part and part[one].notna().any()):
@@ -144,11 +146,13 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
         if centres:
             some = f" ({len(centres)} of {len(averaged)})" if len(centres) < len(averaged) else ""
             cells["MEAN"] = f"{statistics.fmean(centres):.1f}{some}"
-        rows.append([f"{model} (ours)", *(cells.get(one, "-") for one in order)])
+        rows.append([model, "ours", *(cells.get(one, "-") for one in order)])
+    names = list(dict.fromkeys(row[0].rstrip("*") for row in rows))
+    rows.sort(key=lambda row: names.index(row[0].rstrip("*")))  # ours below the paper's of that name
     target = targets().get(name)
     page.heading(2, target.title if target else "Regressions of molecular properties: RMSE in their units")
     page.text(target.note if target else "Means ± standard deviations over seeds, on test sets.")
-    page.table(pd.DataFrame(rows, columns=["model", *order]))
+    page.table(pd.DataFrame(rows, columns=["model", "source", *order]))
     page.list([] if of_table3 else _remarks(results))
 
 
@@ -185,13 +189,16 @@ def add_table9(page: Page, folders: dict[str, str], problems: list[str]) -> None
     """
     rows = []
     for one in pd.read_csv(CONFIGS / "paper" / "table9.csv").itertuples():
-        row = {"set": title(one.set), "type": one.type, "tasks: paper": f"{one.tasks}"}
-        row["molecules: paper"] = f"{one.train:,}/{one.valid:,}/{one.test:,}"
+        row = {"set": title(one.set), "type": one.type, ("tasks", "paper"): f"{one.tasks}"}
+        row |= {("tasks", "ours"): "-", ("molecules", "paper"): f"{one.train:,}/{one.valid:,}/{one.test:,}"}
+        row |= {("molecules", "ours"): "-", "split of ours": "-"}
         found = read(Path(folders[one.set], "molecules.json"), problems) if one.set in folders else {}
         if found:
-            row |= {"tasks: ours": f"{len(found['names'])}", "split: ours": found["split"]["kind"]}
-            row["molecules: ours"] = "/".join(f"{size['molecules']:,}" for size in found["sizes"].values())
+            row |= {("tasks", "ours"): f"{len(found['names'])}", "split of ours": found["split"]["kind"]}
+            sizes = (f"{size['molecules']:,}" for size in found["sizes"].values())
+            row["molecules", "ours"] = "/".join(sizes)
         rows.append(row)
     page.heading(2, targets()["table9"].title)
     page.text(targets()["table9"].note)
-    page.table(pd.DataFrame(rows).fillna("-"))
+    heads = pd.Index(rows[0], tupleize_cols=False)
+    page.table(pd.DataFrame([[*row.values()] for row in rows], columns=heads))

@@ -6,15 +6,20 @@ import base64
 import re
 from dataclasses import dataclass, field
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
 from lib import figures
-from lib.files import atomic
+from lib.files import ROOT, atomic
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
 PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
+GLOSSARY = ROOT / "docs" / "glossary.md"
+NUMBER = re.compile(
+    r"[-+]?\d[\d,.]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|"
+)  # a cell of a column of numbers
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
 _LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
 _HTML = """<!DOCTYPE html>
@@ -27,16 +32,39 @@ _HTML = """<!DOCTYPE html>
 
 
 def markdown(text: object) -> str:
-    """Plain text as Markdown; the name of one of our models in bold."""
-    escaped = _LIST.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", " ".join(str(text).split())))
-    return f"**{escaped}**" if escaped.endswith("(ours)") else escaped
+    """Plain text as Markdown."""
+    return _LIST.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", " ".join(str(text).split())))
+
+
+def of_numbers(table: pd.DataFrame) -> list[bool]:
+    """Of each column of text, whether it is one of numbers."""
+    columns = zip(*table.astype(str).to_numpy(), strict=True)
+    return [all(NUMBER.fullmatch(cell) for cell in column) for column in columns] or [False] * table.shape[1]
 
 
 def markdown_table(table: pd.DataFrame) -> str:
-    """A table of text as Markdown."""
-    lines = [map(markdown, table.columns), ["---"] * len(table.columns)]
+    """A table of text as Markdown; the head of a column with a group is "group: name"."""
+    heads = [head if isinstance(head, str) else ": ".join(head) for head in table.columns]
+    lines = [map(markdown, heads), ["---:" if right else "---" for right in of_numbers(table)]]
     lines += [map(markdown, row) for row in table.to_numpy().tolist()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def html_table(table: pd.DataFrame) -> str:
+    """The same as HTML, in which neighbouring columns of a group share a head."""
+    pairs = [(head, "") if isinstance(head, str) else head for head in table.columns]
+    first, second = [], []
+    for group, columns in groupby(pairs, key=lambda pair: pair[0]):
+        names = [name for _, name in columns if name]
+        span = f'colspan="{len(names)}" class="group"' if names else 'rowspan="2"'
+        first.append(f"<th {span}>{escape(group)}</th>")
+        second += [f"<th>{escape(name)}</th>" for name in names]
+    rows = [f"<tr>{''.join(first)}</tr>", f"<tr>{''.join(second)}</tr>"]
+    kinds = ["number" if right else "text" for right in of_numbers(table)]
+    for row in table.astype(str).to_numpy().tolist():
+        cells = (f'<td class="{kind}">{escape(cell)}</td>' for kind, cell in zip(kinds, row, strict=True))
+        rows.append(f'<tr class="{"ours" if "ours" in row else "row"}">{"".join(cells)}</tr>')
+    return f"<table>{''.join(rows)}</table>\n"
 
 
 @dataclass
@@ -44,7 +72,7 @@ class Page:
     """A report, to which headings, plain text, tables and pictures are added one after another."""
 
     title: str
-    parts: list[str] = field(default_factory=list)
+    parts: list[str | pd.DataFrame] = field(default_factory=list)  # Markdown, and tables
     pictures: dict[str, Figure | Path] = field(default_factory=dict)  # by the name of their PNG
 
     def heading(self, level: int, text: str) -> None:
@@ -57,28 +85,39 @@ class Page:
         if lines:
             self.parts.append("\n".join(f"- {markdown(line)}" for line in lines))
 
+    def warn(self, text: str) -> None:
+        self.parts.append(f"> {markdown(text)}")
+
     def table(self, table: pd.DataFrame) -> None:
-        self.parts.append(markdown_table(table))
+        """A table of text; the head of a column is its name, or a group and its name in that."""
+        self.parts.append(table)
+
+    def terms(self) -> None:
+        """The rows of docs/glossary.md whose terms are on the page."""
+        rows = [line.strip("| ").split(" | ") for line in GLOSSARY.read_text(encoding="utf-8").splitlines()]
+        text, found = self.markdown(), []
+        for names, meaning in (row for row in rows[4:] if len(row) == 2):
+            if any(
+                re.search(rf"(?<!\w){re.escape(markdown(name))}(?!\w)", text) for name in names.split(", ")
+            ):
+                found.append(f"- **{markdown(names)}**: {meaning}")
+        self.parts += ["## Terms", "\n".join(found)] if found else []
 
     def picture(self, name: str, picture: Figure | Path) -> None:
-        about = picture.stem if isinstance(picture, Path) else picture.axes[0].get_title()
+        about = picture.stem if isinstance(picture, Path) else picture.get_label()
         self.pictures[f"{PICTURES}/{name}.png"] = picture
         self.parts.append(f"![{markdown(about)}]({PICTURES}/{name}.png)")
 
     def html(self, pictures: dict[str, bytes]) -> str:
         """Rendered from the Markdown, with the PNGs inside."""
-        parser = MarkdownIt().enable("table")
-        tokens = parser.parse(self.markdown())
-        for child in (child for token in tokens for child in token.children or ()):
-            if child.type == "image":
-                png = base64.b64encode(pictures[child.attrGet("src")]).decode()
-                child.attrSet("src", f"data:image/png;base64,{png}")
-        body = parser.renderer.render(tokens, parser.options, {})
+        parts = (f"# {markdown(self.title)}", *self.parts)
+        body = "".join(_rendered(one, pictures) if isinstance(one, str) else html_table(one) for one in parts)
         style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
         return _HTML.format(title=escape(self.title), style=style, body=body)
 
     def markdown(self) -> str:
-        return "\n\n".join([f"# {markdown(self.title)}", *self.parts]) + "\n"
+        parts = (one if isinstance(one, str) else markdown_table(one) for one in self.parts)
+        return "\n\n".join([f"# {markdown(self.title)}", *parts]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
         """Writes report.md, its pictures and report.html; returns the paths of the two reports.
@@ -87,7 +126,7 @@ class Page:
             UserError: if they cannot be written.
         """
         pictures = {
-            name: one.read_bytes() if isinstance(one, Path) else figures.png(one)
+            name: one.read_bytes() if isinstance(one, Path) else figures.picture(one)
             for name, one in self.pictures.items()
         }
         texts = {"report.md": self.markdown().encode(), "report.html": self.html(pictures).encode()}
@@ -97,3 +136,14 @@ class Page:
             with atomic(folder / name, "wb") as file:
                 file.write(content)
         return [folder / "report.md", folder / "report.html"]
+
+
+def _rendered(text: str, pictures: dict[str, bytes]) -> str:
+    """Markdown as HTML, with the PNGs inside."""
+    parser = MarkdownIt()
+    tokens = parser.parse(text)
+    for child in (child for token in tokens for child in token.children or ()):
+        if child.type == "image":
+            png = base64.b64encode(pictures[child.attrGet("src")]).decode()
+            child.attrSet("src", f"data:image/png;base64,{png}")
+    return parser.renderer.render(tokens, parser.options, {})

@@ -172,7 +172,7 @@ def add_target(page: Page, study: Study, target: Target, place: str) -> None:
             values["ours"] = {run: study.value(run, key) for run in runs}
         for who, found in values.items():
             cells = [text(one, number.digits, count=True) or "-" for one in found.values()]
-            columns[f"{number.title}: {who}"] = cells
+            columns[number.title, who] = cells
         if target.picture == "curves":
             add_curves(page, study, target, key, f"{place}-{key}")
         elif target.picture == "lines":
@@ -184,7 +184,8 @@ def add_target(page: Page, study: Study, target: Target, place: str) -> None:
             cells = {(run.k, run.p): one and one.centre for run, one in found.items()}
             picture = figures.heatmap(cells, f"{number.title}: {who}", number.digits)
             page.picture(f"{place}-{key}-{who}", picture)
-    page.table(pd.DataFrame(columns))
+    table = pd.DataFrame(zip(*columns.values(), strict=True))
+    page.table(table.set_axis(pd.Index(columns, tupleize_cols=False), axis="columns"))
 
 
 def add_example(page: Page, study: Study, target: Target, place: str) -> None:
@@ -200,5 +201,5 @@ def add_curves(page: Page, study: Study, target: Target, key: str, place: str) -
     """A number over updates, a picture for each p."""
     for p in dict.fromkeys(run.p for run in target.runs):
         curves = {run.label: study.curve(run, key) for run in target.runs if run.p == p}
-        title = f"{NUMBERS[key].title} (p = {figures.percent(p)})"
-        page.picture(f"{place}-p{p:g}", figures.lines(curves, title, "updates"))
+        figure = figures.lines(curves, NUMBERS[key].title, "updates", title=f"p = {figures.percent(p)}")
+        page.picture(f"{place}-p{p:g}", figure)

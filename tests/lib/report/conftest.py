@@ -1,9 +1,9 @@
 """Folders of results as the workflow and the scripts leave them, and reading a report's tables."""
 
 import json
-import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from lib.glue.tasks import TASKS
 
@@ -61,13 +61,8 @@ def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
 
 def records(page) -> list[dict[str, str]]:
     """The rows of all tables of a page, by the heads of their columns."""
-    found, head = [], None
-    for part in page.parts:
-        lines = [line[2:-2].split(" | ") for line in part.splitlines() if line.startswith("| ")]
-        lines = [[re.sub(r"\\(.)|\*\*", r"\1", cell) for cell in line] for line in lines]
-        head = lines[0] if lines else head
-        found += [dict(zip(head, line, strict=True)) for line in lines[2:]]
-    return found
+    tables = (part for part in page.parts if isinstance(part, pd.DataFrame))
+    return [dict(zip(table, row, strict=True)) for table in tables for row in table.to_numpy().tolist()]
 
 
 def record(page, *cells) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The two forms of a report: what is shown, that text stays text, that the HTML needs nothing else."""
 
+import re
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -39,8 +40,9 @@ def written(tmp_path):
     page.list(["train.json is damaged", NASTY])
     page.heading(2, f"Table 1 {NASTY}")
     page.text(NASTY)
-    rows = [["paper", "1"], [f"{NASTY} (ours)", "2.0 ± 0.1 (n=2 of 3)"]]
-    page.table(pd.DataFrame(rows, columns=["model", NASTY]))
+    rows = [["BERT", "1", "-"], [NASTY, "2.0 ± 0.1 (n=2 of 3)", "3"]]
+    heads = pd.Index(["model", ("bits", "paper"), ("bits", "ours")], tupleize_cols=False)
+    page.table(pd.DataFrame(rows, columns=heads))
     page.picture("one", figures.lines({}, "first", ""))
     page.picture("two", figures.lines({}, NASTY, ""))
     page.heading(3, "The end")
@@ -56,15 +58,31 @@ def test_html_is_whole_and_needs_nothing_else(written):
     assert len(read.addresses) == 2
     assert all(one.startswith("data:image/png;base64,iVBOR") for one in read.addresses)
     assert "url(" not in page and "@import" not in page and "http" not in page
-    assert read.text.count(NASTY) == 5 and "2.0 ± 0.1 (n=2 of 3)" in read.text
+    assert read.text.count(NASTY) == 4 and "2.0 ± 0.1 (n=2 of 3)" in read.text
+
+
+def test_a_table_has_its_groups_side_by_side_and_its_numbers_at_the_right(written):
+    [table] = re.findall("<table>.*</table>", written["html"])
+    first, second, row, _ = re.findall("<tr.*?</tr>", table)
+    assert first == '<tr><th rowspan="2">model</th><th colspan="2" class="group">bits</th></tr>'
+    assert second == "<tr><th>paper</th><th>ours</th></tr>"
+    assert '<td class="text">BERT</td><td class="number">1</td><td class="number">-</td>' in row
+
+
+def test_the_terms_of_a_page_are_explained():
+    page = Page("Report")
+    page.table(pd.DataFrame([["3.1"]], columns=["joint bits per masked token"]))
+    page.terms()
+    terms = re.findall(r"- \*\*(.*?)\*\*: \S", page.markdown())
+    assert terms == ["bits per masked token"]
 
 
 def test_markdown(written):
     text, escaped = written["md"], r"\<b\>\*a\|b\*\</b\> \[x\](y) \& \`c\`"
     remarks = f"# Report\n\n- train.json is damaged\n- {escaped}\n\n## Table 1 {escaped}\n\n{escaped}\n\n"
     assert text.startswith(remarks)
-    table = f"| model | {escaped} |\n| --- | --- |\n| paper | 1 |\n"
-    assert f"{table}| **{escaped} (ours)** | 2.0 ± 0.1 (n=2 of 3) |\n" in text
+    table = "| model | bits: paper | bits: ours |\n| --- | ---: | ---: |\n| BERT | 1 | - |\n"
+    assert f"{table}| {escaped} | 2.0 ± 0.1 (n=2 of 3) | 3 |\n" in text
     assert f"![first](pictures/one.png)\n\n![{escaped}](pictures/two.png)\n\n### The end\n" in text
 
 

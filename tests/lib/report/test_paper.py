@@ -53,4 +53,8 @@ def test_the_studys_numbers_are_complete():
             assert row["Avg"] == pytest.approx(row[["MNLI", "QNLI", "QQP", "RTE"]].mean(), abs=0.1)
     for name in ("figure3", "figure4", "figure5", "figure8", "table2", "table4", "table12", "table13"):
         target = targets()[name]
-        assert PAPER.loc[[run.name for run in target.runs], list(target.numbers)].notna().all(axis=None), name
+        assert (
+            PAPER.loc[[run.name for run in target.runs], sorted({*target.numbers} - {"wall_hours"})]
+            .notna()
+            .all(axis=None)
+        ), name

@@ -1,6 +1,6 @@
 """Writes the tables and figures of docs/results.md and its appendix from the CSV files in docs/results/.
 
-    python scripts/results.py
+    PYTHONPATH=scripts python docs/results/make.py
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`. To add runs, add their rows to a CSV file
 and run this again. Rows of the workflow's OUTPUT/states.csv and graphs.csv belong in states.csv, at any p.
@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import argument_parser
-from lib.figures import COLOURS, fill, lines, percent, png
+from lib.command_line import argument_parser, script
+from lib.figures import COLOURS, QUICKSTART, fill, lines, percent, picture
 from lib.report.comparisons import leads
 from lib.report.page import markdown_table
 from lib.report.study import PAPER
@@ -20,7 +20,7 @@ from lib.tables import Value, difference, of_summary, over_seeds, standard_error
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parents[1]
 PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
@@ -156,28 +156,36 @@ def figure5(figure: Figure) -> None:
 
 
 def states_figure(figure: Figure) -> None:
-    """Joint bits over FLOPs, a panel for each corpus and p; error bars are standard deviations."""
+    """Joint bits less the shortest MLM's over FLOPs, a panel for each corpus and p; error bars are standard
+    deviations."""
     data = pd.concat([read("states").assign(corpus="molecules"), read("states_text").assign(corpus="text")])
     data = data[~data["label"].str.contains(VARIANTS)]
     colours = dict(zip(data[data.k > 1]["label"].unique(), COLOURS, strict=False))
     groups = list(data.groupby(["corpus", "p"]))
-    panels = figure.subplots(1, len(groups), squeeze=False)[0]
-    for axes, ((corpus, p), part) in zip(panels, groups, strict=True):
+    panels = figure.subplots(2, (len(groups) + 1) // 2, sharex=True, sharey=True).flat
+    for axes, ((corpus, p), part) in zip(panels, groups, strict=False):
         part = part.assign(model=part["label"].where(part["k"] > 1, "MLM, by length of training"))
+        mlm = mean(part.query("k == 1 and updates == updates.min()"), "joint").centre
         for label, one in part.groupby("model", sort=False):
             lengths = [length for _, length in one.groupby("updates")]
             xs = [length.flops.mean() / part.query("k == 1")["flops"].min() for length in lengths]
             ys = [mean(length, "joint") for length in lengths]
             style = {"color": colours.get(label, "0.2"), "marker": "o", "capsize": 3, "label": label}
-            axes.errorbar(xs, [y.centre for y in ys], [y.spread or 0 for y in ys], **style)
-        axes.set(title=f"{corpus}, p = {percent(p)}", xscale="log", xlabel="FLOPs, times the MLM's")
+            axes.errorbar(xs, [y.centre - mlm for y in ys], [y.spread or 0 for y in ys], **style)
+        axes.axhline(0, color="0.75", lw=0.8, zorder=0)
+        axes.set_title(f"{corpus}, p = {percent(p)}", fontsize=11)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xscale("log")
         axes.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
         axes.minorticks_off()
-    panels[0].set_ylabel("joint bits per masked token")
+    figure.supxlabel("FLOPs of training, times the MLM's", fontsize=10)
+    figure.supylabel("joint bits per masked token, less the MLM's (lower is better)", fontsize=10)
     handles = {
-        label: one for axes in panels for one, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        label: one
+        for axes in figure.axes
+        for one, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles, loc="outside right upper", frameon=False)
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=3, frameon=False)
 
 
 def scale_figure(figure: Figure) -> None:
@@ -205,11 +213,10 @@ def scale_figure(figure: Figure) -> None:
 
 def quickstart_figure() -> Figure:
     """Joint bits of the quickstart's models over updates."""
-    labels = read("quickstart").groupby("name")["label"].first()
     values = {}
     for (name, updates), part in read("quickstart_curves").groupby(["model", "updates"], sort=False):
-        values.setdefault(labels[name], {})[updates] = mean(part, "joint")
-    return lines(values, "joint bits per masked token (validation)", "updates")
+        values.setdefault(QUICKSTART[name], {})[updates] = mean(part, "joint")
+    return lines(values, "joint bits per masked token", "updates", better="lower")
 
 
 TABLES = {
@@ -226,7 +233,7 @@ TABLES["quickstart"] = lambda: leads(read("quickstart"), "corpus")
 FIGURES = {  # file: function, width and height
     "results_gap": (gap_figure, 7, 3.6),
     "results_figure5": (figure5, 9, 2.9),
-    "results_states": (states_figure, 14, 3.6),
+    "results_states": (states_figure, 8, 6.4),
     "results_scale": (scale_figure, 9, 3.6),
 }
 
@@ -236,6 +243,7 @@ def filled_in(page: str) -> str:
     return BLOCK.sub(lambda block: f"{block[1]}{markdown_table(TABLES[block[2]]())}\n{block[3]}", page)
 
 
+@script
 def main(argv: list[str] | None = None) -> None:
     argument_parser(__doc__).parse_args(argv)
     for page in (DOCS / name for name in PAGES):
@@ -243,8 +251,8 @@ def main(argv: list[str] | None = None) -> None:
     for name, (draw, width, height) in FIGURES.items():
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
-        (DOCS / f"{name}.png").write_bytes(png(figure))
-    (DOCS / "quickstart.png").write_bytes(png(quickstart_figure()))
+        (DOCS / f"{name}.png").write_bytes(picture(figure))
+    (DOCS / "quickstart.png").write_bytes(picture(quickstart_figure()))
 
 
 if __name__ == "__main__":
