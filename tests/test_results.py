@@ -1,45 +1,45 @@
 import re
 import shutil
 
+import make
 import numpy as np
 import pandas as pd
 import pytest
-import results
 
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
-IN_TABLES = "".join(results.markdown_table(table()) for table in results.TABLES.values())
-IN_FILES = "".join(path.read_text() for path in (results.DOCS / "results").glob("*.csv"))
+IN_TABLES = "".join(make.markdown_table(table()) for table in make.TABLES.values())
+IN_FILES = "".join(path.read_text() for path in (make.DOCS / "results").glob("*.csv"))
 PAPERS = {"104.2", "54.7", "79.6", "72.8", "91.6", "64.5", "78.2"}  # quoted from tables 1 and 12
 
 
 def test_tables_are_those_of_the_csv_files(monkeypatch, tmp_path):
-    docs = results.DOCS
-    monkeypatch.setattr(results, "DOCS", shutil.copytree(docs, tmp_path / "docs"))
-    for name in results.PAGES:
+    docs = make.DOCS
+    monkeypatch.setattr(make, "DOCS", shutil.copytree(docs, tmp_path / "docs"))
+    for name in make.PAGES:
         page = tmp_path / "docs" / name
-        page.write_text(results.BLOCK.sub(r"\1\3", page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(make.BLOCK.sub(r"\1\3", page.read_text(encoding="utf-8")), encoding="utf-8")
     pictures = sorted(tmp_path.glob("docs/results_*.png"))
     for picture in [*pictures, tmp_path / "docs" / "quickstart.png"]:
         picture.unlink()
-    results.main([])
-    for name in results.PAGES:
+    make.main([])
+    for name in make.PAGES:
         page = (docs / name).read_text(encoding="utf-8")
-        assert (tmp_path / "docs" / name).read_text(encoding="utf-8") == page, "run scripts/results.py"
+        assert (tmp_path / "docs" / name).read_text(encoding="utf-8") == page, "run docs/results/make.py"
     assert sorted(tmp_path.glob("docs/results_*.png")) == pictures
     assert (tmp_path / "docs" / "quickstart.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", results.PAGES)
+@pytest.mark.parametrize("name", make.PAGES)
 def test_every_number_of_the_prose_is_in_a_table_or_a_csv_file(name):
-    page = results.BLOCK.sub("", (results.DOCS / name).read_text(encoding="utf-8"))
+    page = make.BLOCK.sub("", (make.DOCS / name).read_text(encoding="utf-8"))
     prose = re.sub(r"```.*?```|\]\([^)]*\)", "", page, flags=re.DOTALL)
-    known = {f"{100 * p:g}" for file in ("states", "experiments", "entropy") for p in results.read(file)["p"]}
+    known = {f"{100 * p:g}" for file in ("states", "experiments", "entropy") for p in make.read(file)["p"]}
     known |= PAPERS | set(NUMBER.findall(IN_TABLES)) | set(NUMBER.findall(IN_FILES))
     assert set(NUMBER.findall(prose)) <= known
 
 
 def test_the_numbers_that_are_quoted_are_the_papers():
-    every = "".join(path.read_text() for path in (results.DOCS.parent / "configs" / "paper").glob("*.csv"))
+    every = "".join(path.read_text() for path in (make.DOCS.parent / "configs" / "paper").glob("*.csv"))
     for number in PAPERS:
         assert re.search(rf"\b{number.rstrip('0')}0*\b", every), number
 
@@ -48,29 +48,29 @@ def test_a_mean_of_rows_is_that_of_the_seeds():
     seeds = pd.DataFrame({"bits": [2.0, 3.0, 5.0]})
     [sd] = seeds.std()
     row = pd.DataFrame([{"bits": 10 / 3, "bits_sd": sd, "seeds": "1 2 3"}])
-    one, other = results.mean(seeds, "bits"), results.mean(row, "bits")
+    one, other = make.mean(seeds, "bits"), make.mean(row, "bits")
     assert one.text(3) == other.text(3) == f"3.333 ± {sd:.3f} (n=3)"
-    assert other.spread == pytest.approx(one.spread) and results.mean(row, "gain") is None
+    assert other.spread == pytest.approx(one.spread) and make.mean(row, "gain") is None
     single = pd.DataFrame([{"bits": 2.0, "bits_sd": np.nan, "seeds": "1"}])
-    assert results.mean(single, "bits").text(1) == "2.0"
+    assert make.mean(single, "bits").text(1) == "2.0"
 
 
 def test_rows_that_are_added_are_in_the_table_and_the_figure(monkeypatch):
-    data = results.read("states")
+    data = make.read("states")
     more = data.query("k == 1 or label == 'lattice'").assign(p=0.25)
-    monkeypatch.setattr(results, "read", lambda name: pd.concat([data, more]) if name == "states" else data)
-    added = results.TABLES["states"]().query("p == '25%'")
+    monkeypatch.setattr(make, "read", lambda name: pd.concat([data, more]) if name == "states" else data)
+    added = make.TABLES["states"]().query("p == '25%'")
     assert list(added["model"]) == list(more["label"].unique())
-    figure = results.Figure()
-    results.states_figure(figure)
+    figure = make.Figure()
+    make.states_figure(figure)
     titles = [axes.get_title() for axes in figure.axes if "molecules" in axes.get_title()]
     assert titles == [f"molecules, p = {p}" for p in ("15%", "25%", "38.7%", "62.2%")]
 
 
 def test_the_gap_over_scale_is_of_models_of_one_size_and_probability():
-    figure = results.Figure()
-    results.scale_figure(figure)
-    data = results.read("scale").query("p == 0.15 and width == 64").groupby("name")["joint"].mean()
+    figure = make.Figure()
+    make.scale_figure(figure)
+    data = make.read("scale").query("p == 0.15 and width == 64").groupby("name")["joint"].mean()
     gaps = {line.get_label(): line.get_ydata()[0] for line in figure.axes[0].get_lines()}
     assert gaps["local"] == pytest.approx(data["exlm-local-s-p15"] - data["mlm-s-p15"])
     assert gaps["ExLM (paper)"] == pytest.approx(data["exlm-s-p15"] - data["mlm-s-p15"])
