@@ -56,7 +56,7 @@ def describe_decoding(graph, decoding, drawn: int) -> str:
         return "    there is none: no path has so many states"
     path = " → ".join(graph.states[u].name for u in decoding.states[1:-1])
     times = f"  ({decoding.count} of {drawn})" if drawn else ""
-    return f"{decoding.log_prob:8.2f} {decoding.total_log_prob:9.2f}  {decoding.text}{times}  [{path}]"
+    return f"{decoding.log_prob:z8.2f} {decoding.total_log_prob:z9.2f}  {decoding.text}{times}  [{path}]"
 
 
 @script

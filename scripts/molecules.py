@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
+from lib.corpora.kinds import PACKED
 from lib.corpora.molecules import header_of, records_in
 from lib.corpora.tables import TableFormat, add_table_arguments
 from lib.files import atomic, tsv_line
@@ -39,9 +40,9 @@ def output_of(args: argparse.Namespace) -> Path:
     Raises:
         UserError: if it is the input, or exists and is not to be overwritten.
     """
-    stem = args.molecules.name.removesuffix(".gz").rsplit(".", 1)[0]
+    path = args.molecules.with_suffix("") if args.molecules.suffix in PACKED else args.molecules
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
-    output = args.output or args.molecules.with_name(stem + ending)
+    output = args.output or path.with_name(path.stem + ending)
     if output.resolve() == args.molecules.resolve():
         raise UserError(f"--output {output} is the file of the molecules: choose another")
     check_absent(output, args.overwrite)
@@ -84,7 +85,7 @@ def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counte
             vector = np.full(shape[1], np.nan) if vector is None else vector
             file.write(np.asarray(vector, "<f4").tobytes())
             if record.fault or remark:
-                remarks.write(tsv_line(row, text, remark) + "\n")
+                remarks.write(tsv_line(row, text, record.fault or remark) + "\n")
     return counts
 
 

@@ -236,6 +236,11 @@ def write_result(
     return {**about, **more}
 
 
+def digits(value: float | None) -> str:
+    """A metric, for messages; "none" where there is no such number."""
+    return "none" if value is None else f"{value:.4g}"
+
+
 def git_commit() -> str:
     """Of this clone, with "+changes" if it has uncommitted ones; "unknown" outside a clone."""
     words = ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lib.checkpoints import FINETUNING_TASKS, Pretrained, check_dictionary, read_checkpoint
 from lib.command_line import Flags, UserError, count, script
-from lib.files import CONFIGS, RESULT, read_json
+from lib.files import CONFIGS, RESULT, digits, read_json
 from lib.glue.tasks import FLAGS, GRIDS, points_of, task_named
 from lib.launch import Training, arguments, devices, launch
 
@@ -96,7 +96,7 @@ def finished(path: Path) -> str:
     if (result := read_json(path)) is None:
         return ""
     metric, metrics = result["metric"], result["metrics"]
-    values = ", ".join(f"{split} {metric} {found.get(metric)}" for split, found in metrics.items())
+    values = ", ".join(f"{split} {metric} {digits(found.get(metric))}" for split, found in metrics.items())
     return f"finished before: {path}, {values}"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
+from fs_plugins.data.molecules import LONGEST, canonical_smiles, murcko_scaffold, parse_molecule
 
 # of Tox21: six bonds on aluminium
 ALUMINIUM = "CC(=O)O[AlH3](O)OC(C)=O"
@@ -22,6 +22,13 @@ ALUMINIUM = "CC(=O)O[AlH3](O)OC(C)=O"
 def test_the_reason_is_told(smiles, reason):
     with pytest.raises(ValueError, match=reason):
         parse_molecule(smiles)
+
+
+def test_long_ones_are_refused_before_they_are_read():
+    assert parse_molecule("C" * LONGEST).GetNumAtoms() == LONGEST
+    for smiles in ("C" * (LONGEST + 1), "C(" * 30_000 + "C" + ")" * 30_000):  # these would end the process
+        with pytest.raises(ValueError, match="too long"):
+            parse_molecule(smiles)
 
 
 def test_valence_can_be_allowed_and_nothing_else():

@@ -120,6 +120,10 @@ def test_unknown_tokens_are_kept_named_and_counted(source, dictionary, tmp_path,
     assert len(read(tmp_path / "out")) == 32
     assert "2 unknown tokens became <unk>: [Si] (2), [Se] (1)" in capsys.readouterr().out
     assert {row[2] for row in table(tmp_path / "out" / "report.tsv")} == {"kept"}
+    exact = ("--split", "random", "--max-unknown", "0.0625")  # two of 32
+    assert prepare(path, dictionary, tmp_path / "exact", *exact)["unknown_tokens"]
+    refusal(path, dictionary, tmp_path / "none", "--max-unknown", "0.0624")
+    refusal(path, dictionary, tmp_path / "none", "--max-unknown", "0")
     message = refusal(path, dictionary, tmp_path / "none")
     assert "2 of 32 molecules have tokens missing from the dictionary: [Si] (2), [Se] (1)" in message
     assert not (tmp_path / "none").exists()

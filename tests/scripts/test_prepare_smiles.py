@@ -10,10 +10,12 @@ import pyarrow
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from prepare_smiles import place_of
 from pyarrow import parquet
 
-from fs_plugins.data.molecules import LONGEST
+from fs_plugins.data.molecules import LONGEST, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.builders import write_file, write_lmdb
 
@@ -150,6 +152,26 @@ def test_two_spellings_of_a_molecule_are_on_one_side(form, tmp_path):
     train, valid = (read_split(tmp_path / "out", split) for split in ("train", "valid"))
     lengths = {len(smiles) for smiles in train}, {len(smiles) for smiles in valid}
     assert all(lengths) and not lengths[0] & lengths[1]
+
+
+JUNK = st.binary(max_size=8).filter(lambda line: b"\n" not in line and b"\r" not in line)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.sampled_from(MOLECULES).map(str.encode) | JUNK, min_size=1, max_size=8), st.booleans())
+def test_molecules_come_back_and_all_others_are_listed(tmp_path_factory, lines, table):
+    """Whatever bytes are between them, no line is lost."""
+    folder, lines = tmp_path_factory.mktemp("smiles"), [b"CCO", *lines]
+    path = write_file(folder / "a.txt", b"\n".join([b"smiles"] * table + [*lines, b""]))
+    valid = write(folder / "valid.txt", ["CC"])
+    if table and any(b'"' in line for line in lines):
+        return  # quotation marks mean something there
+    prepare(folder / "out", "--train", path, "--valid", valid)
+    kept, bad = read_split(folder / "out", "train"), rejected(folder / "out")
+    good = [line.decode() for line in lines if line in map(str.encode, MOLECULES)]
+    assert [smiles for smiles in kept if smiles in MOLECULES] == good
+    assert len(kept) + len(bad) == len(lines)
+    assert all(parse_molecule(smiles) for smiles in kept)
 
 
 def test_workers_change_nothing(valid, tmp_path):

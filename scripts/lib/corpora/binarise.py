@@ -222,7 +222,11 @@ def _refuse_empty(split: str, folder: Path, drafts: dict[Path, Path]) -> None:
         documents += block.counts.get("documents", 0)
     reasons = Counter(map(_reason, rejections)).most_common()
     why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
-    why += ", such as " + ", ".join(repr(row.content[:60]) for row in rejections[:3]) if rejections else ""
+    why += (
+        ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
+        if rejections
+        else ""
+    )
     why += ". The input is a single document: see --layout" if documents == 1 else ""
     shutil.rmtree(folder / "draft")
     raise UserError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
-from lib.corpora.kinds import opened
+from lib.corpora.kinds import PACKED, opened
 from lib.corpora.lmdb_reader import LMDB, lmdb_items
 from lib.corpora.parquet import PARQUET
 from lib.corpora.tables import TableFormat, column_of, is_utf16, separator_of, table_rows, text_of
@@ -46,11 +46,13 @@ def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, *LMDB)) -> st
     Raises:
         UserError: for another name.
     """
-    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if suffix in formats and (suffix not in (*LMDB, PARQUET) or not path.name.endswith(".gz")):
+    packed = path.suffix in PACKED
+    suffix = (path.with_suffix("") if packed else path).suffix.lower()
+    if suffix in formats and not (packed and suffix in (*LMDB, PARQUET)):
         return suffix
     known = ", ".join(formats)
-    raise UserError(f"{path} has an unknown format: molecules are read from {known}: rename or convert it")
+    convert = f"; obabel '{path}' -O molecules.smi converts it" if suffix in (".sdf", ".mol2") else ""
+    raise UserError(f"{path} has an unknown format: molecules are read from {known}{convert}")
 
 
 def header_of(path: Path, form: TableFormat) -> list[str]:

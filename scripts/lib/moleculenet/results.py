@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from lib.files import atomic, write_result
+from lib.files import atomic, digits, write_result
 
 from fs_plugins.data.property_info import PropertyInfo, read_folder
 from fs_plugins.metrics.properties import by_property, summarise
@@ -87,4 +87,4 @@ def write_results(
     metric, names = ("rmse", ("rmse", "mae")) if info.regression else ("auc", ("auc",))
     about = {"model": model, "kind": info.kind, "split": folder["split"]}
     write_result(save, folder["dataset"], metric, metrics, run, **about)
-    return ", ".join(f"{split} {one} {metrics[split].get(one)}" for split in outputs for one in names)
+    return ", ".join(f"{split} {one} {digits(metrics[split].get(one))}" for split in outputs for one in names)
