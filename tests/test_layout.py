@@ -28,7 +28,7 @@ ALLOWED = {
     "custom_ops": set(),
     "optim": set(),
     "checkpoint.py": {*MODEL, "checkpoint_settings", "compat"},
-    "huggingface": {*MODEL, "checkpoint"},
+    "huggingface": {*MODEL, "checkpoint", "checkpoint_settings"},
     "inference": {*MODEL, "checkpoint", "huggingface"},
     "measures": {*MODEL, "checkpoint", "huggingface", "inference"},
 }

@@ -16,13 +16,14 @@ from torch import Tensor
 
 from fs_plugins import checkpoint as checkpoints
 from fs_plugins.checkpoint import Checkpoint, choose_device, load_checkpoint
+from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.huggingface import settings, weights
 from fs_plugins.huggingface.tokenizer_files import written_as
 from fs_plugins.huggingface.weights import Head, to_units
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
-from fs_plugins.models.flags import from_config
+from fs_plugins.models.flags import SIZE, from_config
 
 logger = logging.getLogger(__name__)
 
@@ -155,9 +156,7 @@ def read_folder(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, Pro
         adapter = (folder / "adapter_config.json").is_file()
         hint = ": merge the adapter first (merge_and_unload) and save the model" if adapter else ""
         raise FileNotFoundError(f"there is no config.json in {folder}{hint}")
-    config = json.loads(path.read_text(encoding="utf-8"))
-    if config.get("model_type") != "exlm":
-        raise ValueError(f"{folder} is a model of type {config.get('model_type')!r}, this reads 'exlm'")
+    config = read_config(path)
     files = [WEIGHTS]
     if (folder / INDEX).is_file():
         files = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
@@ -174,6 +173,35 @@ def read_folder(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, Pro
         to_units(tensors, info, -1)
         return config, tensors, head, info
     return config, tensors, head, None
+
+
+def read_config(path: Path) -> dict:
+    """A config.json, of whose fields those that are no flags are checked.
+
+    Raises:
+        ValueError: if it is not that of a model of ours, naming the field.
+    """
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({error})") from error
+    if not isinstance(config, dict) or config.get("model_type") != "exlm":
+        kind = config.get("model_type") if isinstance(config, dict) else config
+        raise ValueError(f"{path.parent} is a model of type {kind!r:.200}, this reads 'exlm'")
+    recorded = config.get("fairseq") or {}
+    head = recorded.get("head") if isinstance(recorded, dict) else None
+    for name, fits in {
+        "vocab_size": SIZE.fits(config.get("vocab_size")),
+        "num_states": config.get("num_states") is None or SIZE.fits(config["num_states"]),
+        "repeat_times": SIZE.fits(config.get("repeat_times")),
+        "alignment": config.get("alignment") in ("dag", "ctc"),
+        "architectures": isinstance(config.get("architectures") or [], list),
+        "fairseq": isinstance(recorded, dict) and isinstance(recorded.get("samples", {}), dict),
+        "fairseq.head": head is None or (isinstance(head, str) and "." not in head),
+    }.items():
+        if not fits:
+            raise ValueError(f"{name} of {path} is {config.get(name.split('.')[0])!r:.200}")
+    return config
 
 
 def head_of(config: dict) -> Head | None:
@@ -224,7 +252,7 @@ def model_flags(config: dict) -> dict:
     """The flags of fairseq's that build the model."""
     default = "p_roberta_ext_denselink_base" if config["num_states"] else "p_roberta_base"
     arch = (config.get("fairseq") or {}).get("arch")
-    arch = arch if arch in ARCH_MODEL_REGISTRY else default
+    arch = arch if isinstance(arch, str) and arch in ARCH_MODEL_REGISTRY else default
     return {"arch": arch, "_name": arch, **from_config({"tie_word_embeddings": True, **config})}
 
 
@@ -267,4 +295,4 @@ def run_settings(config: dict, head: Head | None, info: PropertyInfo | None) -> 
     if head is not None and info is None and config.get("problem_type") == "regression":
         criterion["regression_target"] = True
     groups = {"model": Namespace(**model_flags(config)), "task": task, "criterion": criterion}
-    return OmegaConf.create(groups, flags={"allow_objects": True})
+    return read_settings({"cfg": groups})

@@ -235,9 +235,22 @@ def to_config(args, states: bool) -> dict[str, Any]:
 
 
 def from_config(config: dict[str, Any]) -> dict[str, Any]:
-    """{name of the flag: value} of a config.json."""
-    flags = _exported(bool(config["num_states"]))
-    return {flag.name: flag.kind.from_config(config[flag.config]) for flag in flags}
+    """{name of the flag: value} of a config.json.
+
+    Raises:
+        ValueError: for a field that is missing, or that no flag has such a value of.
+    """
+    values = {}
+    for flag in _exported(bool(config.get("num_states"))):
+        try:
+            value = flag.kind.from_config(config[flag.config])
+            wrong = flag.kind.to_config(value) != config[flag.config] or not flag.kind.fits(value)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            wrong = True
+        if wrong:
+            raise ValueError(f"{flag.config} of config.json is {config.get(flag.config)!r:.200}")
+        values[flag.name] = value
+    return values
 
 
 def _exported(states: bool) -> list[Flag]:

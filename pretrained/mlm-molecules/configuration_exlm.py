@@ -1,11 +1,31 @@
 """Settings of an ExLM, or of a masked language model to compare it with; imports transformers only."""
 
+import difflib
+
 try:
     from transformers import PreTrainedConfig
 except ImportError:  # transformers 4
     from transformers import PretrainedConfig as PreTrainedConfig
+from transformers.activations import ACT2FN
 
-ALIGNMENTS = ("dag", "ctc")
+# what fields may be: whole numbers from the least one, also None; numbers up to the largest one; ...
+SIZES = {
+    **dict.fromkeys(("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"), 1),
+    **dict.fromkeys(("intermediate_size", "max_position_embeddings", "repeat_times", "num_states"), 1),
+    **dict.fromkeys(("bos_token_id", "pad_token_id", "eos_token_id", "unk_token_id", "mask_token_id"), 0),
+    **{"tokenizer_size": 1, "expand_from_layer": 0, "max_transition_length": -1},
+}
+OPTIONAL = ("num_states", "tokenizer_size")
+PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "activation_dropout")
+NUMBERS = {**dict.fromkeys((*PROBABILITIES, "classifier_dropout", "layer_norm_eps"), 1)}
+NUMBERS["initializer_range"] = 1e6
+CHOICES = {
+    "alignment": ("dag", "ctc"),
+    "state_graph": ("dag", "local", "sparse", "lattice"),
+    "rope_dimensions": (1, 2),
+    **dict.fromkeys(("norm_first", "state_embedding", "tie_word_embeddings"), (False, True)),
+}
+FEATURES = ("feature", "position")
 
 
 class ExLMConfig(PreTrainedConfig):
@@ -74,12 +94,7 @@ class ExLMConfig(PreTrainedConfig):
         **kwargs,
     ):
         own = {name: value for name, value in locals().items() if name not in ("self", "kwargs", "__class__")}
-        if alignment not in ALIGNMENTS:
-            raise ValueError(f"alignment is one of {', '.join(ALIGNMENTS)}, got {alignment!r}")
-        if num_states is not None and num_states < 1:
-            raise ValueError(
-                f"num_states must be at least 1, or None for a model without states, got {num_states}"
-            )
+        check(own)
         if not 0 <= expand_from_layer <= (num_hidden_layers if num_states else 0):
             raise ValueError(
                 f"expand_from_layer must be 0 to num_hidden_layers, {num_hidden_layers}, and 0 without "
@@ -90,3 +105,41 @@ class ExLMConfig(PreTrainedConfig):
         super().__init__(**kwargs)
         for name, value in own.items():  # after the parent's, so that none of its defaults wins
             setattr(self, name, value)
+        known = dir(PreTrainedConfig())
+        for name in kwargs.keys() - set(known):
+            if similar := difflib.get_close_matches(name, own, 1, 0.85):
+                raise ValueError(f"there is no setting {name}: did you mean {similar[0]}?")
+
+
+def check(settings):
+    """Raises a ValueError for a setting that is not of its type, or out of its range."""
+    for name, value in settings.items():
+        if name in SIZES:
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            fits = (whole and SIZES[name] <= value <= 2**24) or (value is None and name in OPTIONAL)
+            what = f"a whole number from {SIZES[name]}"
+        elif name in NUMBERS:
+            fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+            fits = fits and 0 <= value <= NUMBERS[name]
+            what = f"a number from 0 to {NUMBERS[name]}"
+        elif name in CHOICES:
+            fits = any(type(value) is type(choice) and value == choice for choice in CHOICES[name])
+            what = f"one of {', '.join(map(str, CHOICES[name]))}"
+        elif name == "links_features":
+            features = list(value) if isinstance(value, (list, tuple)) else [None]
+            fits = all(part in FEATURES for part in features) and len(set(features)) == len(features)
+            fits, what = (
+                fits and bool(features or settings["num_states"] is None),
+                "a list of feature, position",
+            )
+        else:
+            fits, what = isinstance(value, str) and value in ACT2FN, "an activation function of transformers"
+        if not fits:
+            raise ValueError(f"{name} must be {what}, got {value!r:.200}")
+    part = settings["num_attention_heads"] * 2 * settings["rope_dimensions"]
+    if settings["hidden_size"] % part:
+        raise ValueError(
+            f"hidden_size must be a multiple of {part} with num_attention_heads "
+            f"{settings['num_attention_heads']} and rope_dimensions {settings['rope_dimensions']}, got "
+            f"{settings['hidden_size']}"
+        )

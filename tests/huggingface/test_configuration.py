@@ -1,0 +1,86 @@
+"""Settings of config.json: types and ranges, misspelt names, and what transformers adds."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from fs_plugins.huggingface.configuration_exlm import CHOICES, NUMBERS, OPTIONAL, SIZES, ExLMConfig
+from fs_plugins.huggingface.restore import restore
+
+STRANGE = ("--lr=1", "", -7, 1.5, math.nan, math.inf, True, [1], {"a": 1}, 10**30)
+OTHERS = ("hidden_act", "classifier_activation", "links_features")
+
+
+def fits(name: str, value) -> bool:
+    """Of the strange values, those that a field may have."""
+    return (name in CHOICES and value in CHOICES[name] and type(value) is bool) or (
+        name == "initializer_range" and value == 1.5
+    )
+
+
+@pytest.mark.parametrize("name", [*SIZES, *NUMBERS, *CHOICES, *OTHERS])
+def test_values_that_a_field_cannot_have(name):
+    for value in [v for v in STRANGE if not fits(name, v)] + [None] * (name not in OPTIONAL):
+        with pytest.raises(ValueError, match=name):
+            ExLMConfig(**{name: value})
+
+
+def test_fields_that_go_together():
+    for wrong in (
+        {"hidden_size": 30},
+        {"expand_from_layer": 13},
+        {"repeat_times": 2},
+        {"links_features": []},
+    ):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            ExLMConfig(**wrong)
+    ExLMConfig(num_states=None, links_features=[], repeat_times=2)
+
+
+@pytest.mark.parametrize("name", ["num_state", "expand_from_layers", "norm_frist", "state_embeddings"])
+def test_a_misspelt_field_is_named(name):
+    with pytest.raises(ValueError, match=f"no setting {name}: did you mean"):
+        ExLMConfig(**{name: 1})
+
+
+def test_what_transformers_adds_stays(tmp_path):
+    config = ExLMConfig(num_labels=5, problem_type="regression", dtype="float32", output_hidden_states=True)
+    config.quantization_config = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    config.save_pretrained(tmp_path)
+    back = ExLMConfig.from_pretrained(tmp_path)
+    assert back.num_labels == 5 and back.dtype == torch.float32
+    assert back.quantization_config["load_in_8bit"] and back.to_dict() == config.to_dict()
+    ExLMConfig(**{"of_another_version": {"a": 1}, "_internal": 2, "use_cache": False})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("num_hidden_layers", v) for v in ("2", 0, True, 10**9)],
+        *[
+            ("repeat_times", -3),
+            ("hidden_dropout_prob", math.nan),
+            ("state_graph", "dags"),
+            ("num_states", "4"),
+        ],
+        *[("links_features", "position"), ("hidden_act", "gelus"), ("tie_word_embeddings", "yes")],
+        *[("alignment", "dagg"), ("vocab_size", 21.0), ("fairseq", "x"), ("fairseq", {"criterion": "ctc"})],
+        *[("architectures", "x"), ("fairseq", {"head": "a.b"})],
+    ],
+)
+def test_an_import_refuses_them_too(folders, tmp_path, name, value):
+    for file in folders["lattice"].iterdir():
+        if file.is_file():
+            (tmp_path / file.name).symlink_to(file)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    path.unlink()
+    recorded = {**config["fairseq"], **value} if isinstance(value, dict) else value
+    path.write_text(json.dumps({**config, name: recorded}))
+    with pytest.raises(ValueError, match=r"config\.json|criterion"):
+        restore(tmp_path)
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="config.json"):
+        restore(tmp_path)

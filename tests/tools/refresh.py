@@ -1,0 +1,16 @@
+"""Copies the code that exported models hold into the folders of pretrained/, which hold it too.
+
+python -m tests.tools.refresh
+"""
+
+import shutil
+from pathlib import Path
+
+from fs_plugins.huggingface.export import CODE
+
+PRETRAINED = Path(__file__).resolve().parents[2] / "pretrained"
+
+if __name__ == "__main__":
+    for folder in (path for path in PRETRAINED.iterdir() if (path / "config.json").is_file()):
+        for file in CODE:
+            shutil.copyfile(file, folder / file.name)
