@@ -39,6 +39,10 @@ FREE = (  # what a pre-training may change when it is resumed: how long it train
     *("--max-update", "--total-num-update", "--warmup-updates", "--stop-time-hours"),
     *("--disable-validation", "--max-valid-steps", "--no-save"),
 )
+USE_OF_STATES = (
+    "use of states     valid_states in the log (1: collapsed), valid_divergence (bits by which they differ): "
+    "docs/extensions.md"
+)
 
 
 def resolve(kind: str, words: list[str]) -> Training:
@@ -85,6 +89,8 @@ def resolve(kind: str, words: list[str]) -> Training:
         from lib.cost import cost_text
 
         training.note = cost_text(args.data, flags, args.card)
+        if flags.value("--criterion") == "nat_dag_loss_mlm":
+            training.note += "\n" + USE_OF_STATES
         return training
     for path in (folder / name for folder in folders for name in ("dict.txt", "train.idx")):
         if not path.is_file():
