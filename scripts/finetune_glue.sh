@@ -4,7 +4,7 @@
 #   bash scripts/finetune_glue.sh TASK CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
 #
 #   TASK        MNLI, QQP, QNLI, SST-2, CoLA, RTE, MRPC or STS-B
-#   CHECKPOINT  of a pre-training: ExLM, one of its ablations, or the MLM; its architecture is read from it
+#   CHECKPOINT  of a pre-training, or a folder for transformers: ExLM, one of its ablations, or the MLM
 #   DATA        a folder made by prepare_glue.py: the one with TASK-bin
 #   SAVE        the folder of this run: train.log, checkpoints while it trains, predictions/SPLIT.tsv,
 #               result.json and, with --test, submission/

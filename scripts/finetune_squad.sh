@@ -3,7 +3,7 @@
 #
 #   bash scripts/finetune_squad.sh CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
 #
-#   CHECKPOINT  of a pre-training: ExLM, one of its ablations, or the MLM; its architecture is read from it
+#   CHECKPOINT  of a pre-training, or a folder for transformers: ExLM, one of its ablations, or the MLM
 #   DATA        a folder made by prepare_squad.py with the dictionary of the pre-training
 #   SAVE        the folder of this run: train.log, checkpoint_best.pt (by F1), predictions.json,
 #               nbest_predictions.json, null_odds.json, best_answers.json and, last, result.json

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -25,10 +25,13 @@ class Vocabulary:
     Attributes:
         symbols: with fairseq's special ones and ``<mask>``, as a model has them.
         source: the file that they were read from, for messages.
+        recorded: identity of the dict.txt that an exported model was trained with, whose symbols may be
+            written otherwise in its tokenizer (GPT-2's are numbers).
     """
 
     symbols: tuple[str, ...]
     source: str
+    recorded: str | None = None
 
     @classmethod
     def of(cls, symbols: Iterable[str], source: str | os.PathLike) -> "Vocabulary":
@@ -39,7 +42,12 @@ class Vocabulary:
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
         """Of what :func:`dictionary_file` finds; raises what :func:`read_dictionary` does."""
-        return cls.of(read_dictionary(path).symbols, dictionary_file(path))
+        file, recorded = dictionary_file(path), None
+        vocabulary = cls.of(read_dictionary(path).symbols, file)
+        if file.name == TOKENIZER:
+            config = json.loads(file.with_name("config.json").read_text(encoding="utf-8"))
+            recorded = (config.get("fairseq") or {}).get("symbols")
+        return replace(vocabulary, recorded=recorded)
 
     @property
     def identity(self) -> str:
@@ -55,7 +63,8 @@ class Vocabulary:
 
     def check(self, other: "Vocabulary", way_out: str) -> None:
         """Raises ValueError if the two differ: names both, the first entry that differs, and the way out."""
-        if self.symbols == other.symbols:
+        same_size = len(self.symbols) == len(other.symbols)  # unlike after a resizing
+        if self.symbols == other.symbols or same_size and other.recorded == self.identity:
             return
         pairs = enumerate(zip_longest(self.symbols, other.symbols))
         entry, pair = next((i, pair) for i, pair in pairs if pair[0] != pair[1])

@@ -238,7 +238,7 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
         own = Vocabulary.read(folder)
         if vocabulary.symbols == own.symbols:
             written = written_as(tokenizer)
-        elif vocabulary.identity != (config.get("fairseq") or {}).get("symbols"):
+        else:
             vocabulary.check(own, "give the data that the model was trained on, or leave out --data")
     if len(dictionary) != size:
         raise ValueError(

@@ -21,12 +21,14 @@ FINETUNING_TASKS = (
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A checkpoint to start from.
+    """A model to start from.
 
     Attributes:
+        path: a checkpoint, or a folder for transformers.
         flags: --arch and sizes, with which fairseq-train builds the checkpoint's model.
         entries: of its dictionary.
-        dictionary: the dict.txt beside it, or that it names; None if there is none of its size.
+        dictionary: the dict.txt beside it, or that it names, or the folder itself; None if there is none of
+            its size.
         repeat: copies of each token (Repeated MLM), else 1.
         expands: whether it is an ExLM, which makes several states of a token.
         max_positions: most tokens of a sentence, after any expansion.
@@ -48,15 +50,16 @@ class Pretrained:
 
 
 def read_checkpoint(path: Path) -> Pretrained:
-    """Reads what fine-tuning needs of a checkpoint; builds no model.
+    """Reads what fine-tuning needs of a checkpoint or a folder for transformers; builds no model.
 
     Raises:
         UserError: if it is not there, broken, or not of this package's models.
     """
     from fs_plugins import checkpoint
+    from fs_plugins.huggingface import restore
 
     try:
-        state, cfg = checkpoint.read_state(path)
+        state, cfg = restore.read_state(path)
     except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
         raise UserError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
     entries = next((len(state["model"][name]) for name in EMBEDDINGS if name in state["model"]), None)
@@ -64,8 +67,8 @@ def read_checkpoint(path: Path) -> Pretrained:
         raise UserError(f"{path} is no checkpoint of ExLM or of the MLM: it has no {EMBEDDINGS[0]}")
     flags = _model_flags(checkpoint.name_of(cfg.model), cfg.model)
     try:
-        dictionary = path.parent / FILE
-        if not dictionary.is_file():
+        dictionary = path if restore.is_folder(path) else path.parent / FILE
+        if not dictionary.exists():
             dictionary = checkpoint.find_dictionary(path, getattr(cfg.task, "data", None), None) / FILE
         dictionary = dictionary if len(Vocabulary.read(dictionary).symbols) == entries else None
     except (FileNotFoundError, ValueError):

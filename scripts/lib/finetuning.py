@@ -12,7 +12,7 @@ from lib.checkpoints import FINETUNING_TASKS, Pretrained, check_dictionary, read
 from lib.command_line import Flags, UserError, count, script
 from lib.files import CONFIGS, RESULT, digits, read_json
 from lib.glue.tasks import FLAGS, GRIDS, points_of, task_named
-from lib.launch import Training, arguments, devices, launch
+from lib.launch import IMPORTED, Training, arguments, devices, launch
 
 REFUSED = {
     "--save-dir": "is SAVE",
@@ -76,6 +76,9 @@ def resolve(kind: str, words: list[str]) -> Training:
     flags.take("--warmup-ratio")
     if not getattr(args, "scratch", False):  # read only if SAVE has no checkpoint to resume from
         start = getattr(args, "init_from", None) or args.checkpoint
+        if start.is_dir():
+            training.imported = start
+            start = args.save / IMPORTED
         flags.set("--finetune-from-model", start.resolve())
     if workers > 1:  # the LM head and the transitions are not computed
         flags.set("--find-unused-parameters")
@@ -85,10 +88,15 @@ def resolve(kind: str, words: list[str]) -> Training:
     training.flags |= device_flags | args.user.take(*device_flags) | Flags.of(f"--seed {args.seed}")
     settings = {"task": args.task, "point": point, "seed": args.seed}
     training.settings = settings | training.settings
-    training.inputs["checkpoint"] = [args.checkpoint]
+    training.inputs["checkpoint"] = files_of(args.checkpoint)
     training.evaluation += ["--device", "cpu"] if "--cpu" in training.flags else []
     training.finished = lambda: finished(args.save / RESULT)
     return training
+
+
+def files_of(model: Path) -> list[Path]:
+    """A checkpoint, or what decides in a folder for transformers."""
+    return [model / "config.json", *sorted(model.glob("*.safetensors"))] if model.is_dir() else [model]
 
 
 def finished(path: Path) -> str:
@@ -149,7 +157,7 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
         settings={"test": args.test, "keep_checkpoint": args.keep_checkpoint},
         inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
     )
-    training.inputs |= {"init_from": [args.init_from]} if args.init_from else {}
+    training.inputs |= {"init_from": files_of(args.init_from)} if args.init_from else {}
     return training, len(data_utils.load_indexed_dataset(str(data / "input0" / "train"), None))
 
 

@@ -30,7 +30,7 @@ from fs_plugins.data.vocabulary import FILE, Vocabulary
 from lib.command_line import Flags, UserError, argument_parser, count
 from lib.files import ROOT, atomic, claim, locked, sha256
 
-LOG = "train.log"
+LOG, IMPORTED = "train.log", "imported.pt"
 LINUX, PR_SET_PDEATHSIG = sys.platform == "linux", 1
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
 PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
@@ -66,6 +66,7 @@ class Training:
         finished: says why there is nothing to do, "" if there is something.
         free: flags that this kind of training may change when it is resumed, besides FREE.
         note: what to tell the user before.
+        imported: a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains.
     """
 
     args: argparse.Namespace
@@ -78,6 +79,7 @@ class Training:
     finished: Callable[[], str] = str
     free: tuple[str, ...] = ()
     note: str = ""
+    imported: Path | None = None
 
     def fill(self, template: list[str]) -> list[str]:
         """A command: ``@NAME`` becomes what has that name, ``@NAME/FILE`` a file in that folder."""
@@ -215,9 +217,17 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         if said := training.finished():
             print(said)
             return 0
+        if first and training.imported and not (save / IMPORTED).is_file():
+            from fs_plugins.huggingface import restore  # takes seconds
+
+            restore.save(
+                restore.restore(training.imported, training.dictionary.parent, "cpu"), save / IMPORTED
+            )
         for command in commands if first else commands[:1]:
             if status := run(command, save / LOG, lock):
                 return status
+        if first and training.imported:
+            (save / IMPORTED).unlink()
     return 0
 
 

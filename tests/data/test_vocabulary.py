@@ -2,7 +2,10 @@
 
 import pytest
 
-from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
+from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary, dictionary_file, read_dictionary
+from fs_plugins.huggingface.export import export
+from tests import builders
 
 
 def of(words, name="a/dict.txt"):
@@ -39,3 +42,28 @@ def test_a_dictionary_that_cannot_be_read(content, tmp_path):
         (tmp_path / "dict.txt").write_bytes(content)
     with pytest.raises(ValueError, match="(?s)dict.txt .*: give the dict.txt of the pre-training"):
         read_dictionary(tmp_path)
+
+
+def test_the_vocabulary_of_a_folder_for_transformers(checkpoints, folders, tmp_path):
+    path, dictionary = tmp_path / "new" / "dict.txt", load_checkpoint(checkpoints["exlm"]).dictionary
+    path.parent.mkdir()
+    copy_dictionary(folders["exlm"], path)
+    assert (
+        Vocabulary.read(path).symbols == Vocabulary.read(folders["exlm"]).symbols == tuple(dictionary.symbols)
+    )
+    assert dictionary_file(path.with_name("checkpoint_best.pt")) == path
+
+
+def test_an_exports_vocabulary_is_that_of_its_training_also_by_other_symbols(save_checkpoint, tmp_path):
+    """GPT-2's are numbers in dict.txt, and tokens in the export."""
+    data = builders.write_gpt2(tmp_path / "data", [("t", "h"), ("i", "s")])
+    words = [str(i) for i in range(256 + 2)]
+    builders.write_dictionary(data, words)
+    folder = export(
+        save_checkpoint("mlm_tiny", symbols=builders.dictionary(words), data=data), tmp_path / "a"
+    )
+    assert "256" in Vocabulary.read(data).symbols and "256" not in Vocabulary.read(folder).symbols
+    Vocabulary.read(data).check(Vocabulary.read(folder), "...")
+    builders.write_dictionary(data, words[::-1])
+    with pytest.raises(ValueError, match=str(folder)):
+        Vocabulary.read(data).check(Vocabulary.read(folder), "...")

@@ -70,3 +70,12 @@ def test_what_is_no_checkpoint_of_ours(saved_checkpoint, tmp_path):
     assert "it has no encoder.sentence_encoder.embed_tokens.weight" in refusal(other)
     torch.save([1], tmp_path / "list.pt")
     assert "list.pt is not a checkpoint of fairseq-train" in refusal(tmp_path / "list.pt")
+
+
+def test_a_folder_for_transformers_is_read_as_its_checkpoint(checkpoints, folders):
+    for kind in ("exlm", "repeated"):
+        theirs, ours = read_checkpoint(checkpoints[kind]), read_checkpoint(folders[kind])
+        assert theirs.flags.items() <= ours.flags.items() and ours.dictionary == folders[kind]
+        for name in ("entries", "repeat", "expands", "max_positions", "tokens_per_sample", "task"):
+            assert getattr(ours, name) == getattr(theirs, name), name
+        check_dictionary(ours, theirs.dictionary, "...")
