@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import dataclasses
 import math
 import sys
 from pathlib import Path
@@ -45,9 +44,9 @@ Outputs = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N,
 
 
 def load_finetuned(path: Path, device: str | None, **settings):
-    """The model of a fine-tuning, in full precision, and its task.
+    """The model of a fine-tuning, in full precision, its task and its architecture.
 
-    Only a task that scores is built, with the settings that it knows, and no criterion: a file can name any.
+    Only a task that scores is built, and no criterion.
 
     Args:
         settings: of the task, instead of the checkpoint's.
@@ -57,17 +56,9 @@ def load_finetuned(path: Path, device: str | None, **settings):
         UserError, ValueError: if it is no checkpoint of a fine-tuning, or does not fit the data.
     """
     state, cfg = read_state(path)
-    name = name_of(cfg.task)
-    if not issubclass(tasks.TASK_REGISTRY.get(name, object), ScoredTask):
-        raise UserError(
-            f"{path} is a checkpoint of --task {name}, which is none to evaluate: fine-tune it with "
-            "scripts/finetune_*.sh"
-        )
-    known = [field.name for field in dataclasses.fields(tasks.TASK_DATACLASS_REGISTRY[name])]
-    if unknown := settings.keys() - set(known):
-        raise UserError(f"{path} is of --task {name}, which has no --{unknown.pop().replace('_', '-')}")
-    saved = {field: getattr(cfg.task, field) for field in known if hasattr(cfg.task, field)}
-    task = tasks.setup_task(OmegaConf.create({**saved, **settings, "_name": name}), from_checkpoint=True)
+    if not issubclass(tasks.TASK_REGISTRY[cfg.task._name], ScoredTask):
+        raise UserError(f"{path} is of --task {cfg.task._name}: fine-tune it with scripts/finetune_*.sh")
+    task = tasks.setup_task(OmegaConf.merge(cfg.task, settings), from_checkpoint=True)
     try:
         model = task.build_model(cfg.model, from_checkpoint=True)
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
@@ -179,17 +170,17 @@ def main(argv: list[str] | None = None) -> None:
     remove = "in the end, delete these checkpoints of CHECKPOINT's folder: all, or all but CHECKPOINT"
     add("--remove", choices=("all", "others"), help=remove)
     args = parser.parse_args(argv)
-    settings = {"data": str(args.data)}
-    if args.threshold is not None:
-        if math.isnan(args.threshold):
-            raise UserError("--threshold nan: give a number")
-        settings["null_threshold"] = args.threshold
-    model, task, arch = load_finetuned(args.checkpoint, args.device, **settings)
+    threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
+    if threshold and math.isnan(args.threshold):
+        raise UserError("--threshold nan: give a number")
+    model, task, arch = load_finetuned(args.checkpoint, args.device, data=str(args.data), **threshold)
     kinds = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
     if isinstance(task, Squad2Task):
         task.n_best = args.n_best
         if len(args.split) > 1:
             raise UserError(f"--split {' '.join(args.split)}: give one of SQuAD's")
+    elif threshold:
+        raise UserError(f"--threshold {args.threshold:g}: {args.checkpoint} is not of SQuAD")
     outputs = {split: predict(task, model, split, args.batch_size) for split in args.split}
     args.output.mkdir(parents=True, exist_ok=True)
     write = next(function for kind, function in kinds.items() if isinstance(task, kind))

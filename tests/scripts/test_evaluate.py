@@ -52,7 +52,7 @@ def data(tmp_path_factory):
 def checkpoint(save_checkpoint):
     """checkpoint(settings of the task, criterion) -> its file."""
 
-    def make(task=GLUE, criterion="glue_prediction"):  # which is no criterion any more
+    def make(task=GLUE, criterion="sentence_prediction"):
         return save_checkpoint("mlm_tiny", criterion, task, heads=[("classification", "h", 3)])
 
     return make
@@ -81,7 +81,8 @@ def test_classes_of_several_splits_and_rows_that_were_cut(checkpoint, data, tmp_
     assert result["rows"] == {"valid": 8, "other": 5, "train": 9} and result["metric"] == "accuracy"
 
 
-def test_a_task_of_ones_own(checkpoint, data, tmp_path):
+def test_a_task_of_ones_own(checkpoint, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("fs_plugins.checkpoint_settings.TASKS", ["of_ones_own"])
     result = evaluated(checkpoint({**GLUE, "_name": "of_ones_own"}), data, "--output", tmp_path)
     outputs = np.loadtxt(tmp_path / "valid.tsv", skiprows=1)
     assert outputs[:, 0].tolist() == list(range(8)) and outputs[:, 1:].sum(1) == pytest.approx(1)
@@ -107,36 +108,30 @@ def test_checkpoints_are_removed_last(checkpoint, data, tmp_path):
     assert not list(tmp_path.glob("*.pt")) and (tmp_path / "result.json").exists()
 
 
-CODE = "__import__('pathlib').Path('RUN').touch()"  # as fairseq evaluates the settings of some criteria
-
-
-def test_no_criterion_is_built(checkpoint, data, tmp_path, monkeypatch):
+def test_no_criterion_is_built(checkpoint, data, tmp_path, refused, monkeypatch):
+    """fairseq evaluates the settings of some criteria as Python."""
     monkeypatch.chdir(tmp_path)
-    for criterion in ({"_name": "ctc", "wer_args": CODE}, {"_name": "model", "can_sum": CODE}, {}):
-        evaluated(checkpoint(criterion=criterion), data, "--output", tmp_path / "out")
+    code = "__import__('pathlib').Path('RUN').touch()"
+    for criterion in ({"_name": "ctc", "wer_args": code}, {"_name": "model", "can_sum": code}):
+        path = checkpoint(criterion=criterion)
+        assert criterion["_name"] in refused(evaluate.main, path, data, "--output", tmp_path / "out")
+    evaluated(checkpoint(criterion="squad2"), data, "--output", tmp_path / "out")  # could not score it
     assert not (tmp_path / "RUN").exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["masked_lm", "speech_to_text", "translation", "sentence_prediction", "ScoredTask"]
-)
+@pytest.mark.parametrize("name", ["masked_lm", "sentence_prediction", "speech_to_text", "ScoredTask"])
 def test_no_other_task_is_built(checkpoint, data, tmp_path, refused, monkeypatch, name):
     monkeypatch.setattr("fairseq.tasks.setup_task", None)
     path = checkpoint({**GLUE, "_name": name})
-    assert f"--task {name}" in refused(evaluate.main, path, data, "--output", tmp_path / "out")
+    assert name in refused(evaluate.main, path, data, "--output", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_second_name_of_the_task_is_not_read(checkpoint, data, tmp_path):
-    """fairseq takes ``task`` for the name before ``_name``."""
-    evaluated(checkpoint({**GLUE, "task": "translation"}), data, "--output", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--threshold", "nan"], "--threshold nan"),
-        (["--threshold", "1"], "--null-threshold"),
+        (["--threshold", "1"], "--threshold 1"),
         (["--split", "test"], "'test'"),
     ],
 )
