@@ -22,7 +22,8 @@ def place(tmp_path_factory):
     """glue-bin and a pre-trained checkpoint, both made by the scripts."""
     place = tmp_path_factory.mktemp("glue")
     data, bpe = place / "data-bin", write_gpt2(place / "bpe", [("t", "h"), ("th", "e"), ("i", "n")])
-    flags = [data, "--train", pretraining_text(place), "--bpe", bpe, "--workers", 1, "--valid-share", 0.2]
+    flags = [data, "--train", pretraining_text(place), "--layout", "paragraphs", "--bpe", bpe]
+    flags += ["--workers", 1, "--valid-share", 0.2]
     assert prepare_text.main(list(map(str, flags))) == 0
     glue_files(place / "glue")
     assert prepare_glue.main(list(map(str, [place / "glue", place / "bin", "--data", data]))) == 0

@@ -64,8 +64,8 @@ def score(result: Path, metric: str) -> float:
 def test_table_3_to_its_report(tmp_path):
     """From text to the report: a model on SST-2 and SQuAD (grids; their best points with another seed)."""
     script(tmp_path, "train_bpe.py", "bpe", pretraining_text(tmp_path), "--vocabulary", 300)
-    text = ("--train", "text.txt", "--valid-share", 0.2, "--bpe", "bpe", "--workers", 1)
-    script(tmp_path, "prepare_text.py", "data", *text)
+    text = ("--train", "text.txt", "--layout", "paragraphs", "--valid-share", 0.2, "--bpe", "bpe")
+    script(tmp_path, "prepare_text.py", "data", *text, "--workers", 1)
     glue_files(tmp_path / "tsv")
     script(tmp_path, "prepare_glue.py", "tsv", "glue", "--data", "data", "--tasks", "SST-2")
     context = "the thing then nine inn thin tint ninth"
