@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
 GLOSSARY = ROOT / "docs" / "glossary.md"
 NUMBER = re.compile(
-    r"[-+]?\d[\d,.]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|"
+    r"[-+]?\d[\d,./]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|"
 )  # a cell of a column of numbers
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
 _LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
@@ -52,15 +52,17 @@ def markdown_table(table: pd.DataFrame) -> str:
 
 def html_table(table: pd.DataFrame) -> str:
     """The same as HTML, in which neighbouring columns of a group share a head."""
+    kinds = ["number" if right else "text" for right in of_numbers(table)]
     pairs = [(head, "") if isinstance(head, str) else head for head in table.columns]
     first, second = [], []
-    for group, columns in groupby(pairs, key=lambda pair: pair[0]):
-        names = [name for _, name in columns if name]
-        span = f'colspan="{len(names)}" class="group"' if names else 'rowspan="2"'
-        first.append(f"<th {span}>{escape(group)}</th>")
-        second += [f"<th>{escape(name)}</th>" for name in names]
+    for group, columns in groupby(zip(pairs, kinds, strict=True), key=lambda column: column[0][0]):
+        heads = [(name, kind) for (_, name), kind in columns]
+        if heads[0][0]:
+            first.append(f'<th colspan="{len(heads)}" class="group">{escape(group)}</th>')
+            second += [f'<th class="{kind}">{escape(name)}</th>' for name, kind in heads]
+        else:
+            first.append(f'<th rowspan="2" class="{heads[0][1]}">{escape(group)}</th>')
     rows = [f"<tr>{''.join(first)}</tr>", f"<tr>{''.join(second)}</tr>"]
-    kinds = ["number" if right else "text" for right in of_numbers(table)]
     for row in table.astype(str).to_numpy().tolist():
         cells = (f'<td class="{kind}">{escape(cell)}</td>' for kind, cell in zip(kinds, row, strict=True))
         rows.append(f'<tr class="{"ours" if "ours" in row else "row"}">{"".join(cells)}</tr>')

@@ -64,8 +64,8 @@ def test_html_is_whole_and_needs_nothing_else(written):
 def test_a_table_has_its_groups_side_by_side_and_its_numbers_at_the_right(written):
     [table] = re.findall("<table>.*</table>", written["html"])
     first, second, row, _ = re.findall("<tr.*?</tr>", table)
-    assert first == '<tr><th rowspan="2">model</th><th colspan="2" class="group">bits</th></tr>'
-    assert second == "<tr><th>paper</th><th>ours</th></tr>"
+    assert first == '<tr><th rowspan="2" class="text">model</th><th colspan="2" class="group">bits</th></tr>'
+    assert second == '<tr><th class="number">paper</th><th class="number">ours</th></tr>'
     assert '<td class="text">BERT</td><td class="number">1</td><td class="number">-</td>' in row
 
 
