@@ -54,6 +54,10 @@ GIVEN = {
     "data-bin/smiles": "python scripts/prepare_smiles.py data-bin/smiles --train zinc.txt.gz",
     "data-bin/bbbp": "python scripts/prepare_moleculenet.py bbbp BBBP.csv data-bin/bbbp"
     " --dictionary data-bin/smiles",
+    "data-bin/bace": "python scripts/prepare_moleculenet.py bace BACE.csv data-bin/bace"
+    " --dictionary data-bin/smiles",
+    "checkpoints/exlm-smiles": "bash scripts/pretrain_smiles.sh exlm paper data-bin/smiles checkpoints/exlm-smiles",
+    "checkpoints/mlm-smiles": "bash scripts/pretrain_smiles.sh mlm paper data-bin/smiles checkpoints/mlm-smiles",
     "checkpoints/exlm": "bash scripts/pretrain_text.sh exlm base data-bin/text checkpoints/exlm",
     "checkpoints/mlm": "bash scripts/pretrain_text.sh mlm base data-bin/text checkpoints/mlm",
     "checkpoint.pt": "bash scripts/pretrain_smiles.sh exlm small data-bin/smiles smiles --k 4"
@@ -67,7 +71,10 @@ PRESUMED = {  # in the order in which they are made
     "docs/experiments.md": tuple(name for name in GIVEN if name not in ("checkpoint.pt", "data-bin/wiki")),
     "docs/analysis.md": ("data-bin/smiles", "checkpoint.pt", "data-bin/text", "checkpoints/exlm"),
     "docs/extensions.md": ("data-bin/smiles",),
-    "docs/finetune.md": ("data-bin/text", "checkpoints/exlm", "checkpoints/mlm"),
+    "docs/finetune.md": (
+        *("data-bin/text", "checkpoints/exlm", "checkpoints/mlm"),
+        *("data-bin/smiles", "data-bin/bace", "checkpoints/exlm-smiles", "checkpoints/mlm-smiles"),
+    ),
     "docs/huggingface.md": ("data-bin/text", "checkpoints/exlm"),
 }
 ARRAYS = """import torch
