@@ -56,8 +56,10 @@ GIVEN = {
     " --dictionary data-bin/smiles",
     "data-bin/bace": "python scripts/prepare_moleculenet.py bace BACE.csv data-bin/bace"
     " --dictionary data-bin/smiles",
-    "checkpoints/exlm-smiles": "bash scripts/pretrain_smiles.sh exlm paper data-bin/smiles checkpoints/exlm-smiles",
-    "checkpoints/mlm-smiles": "bash scripts/pretrain_smiles.sh mlm paper data-bin/smiles checkpoints/mlm-smiles",
+    "checkpoints/exlm-smiles": "bash scripts/pretrain_smiles.sh exlm paper data-bin/smiles"
+    " checkpoints/exlm-smiles",
+    "checkpoints/mlm-smiles": "bash scripts/pretrain_smiles.sh mlm paper data-bin/smiles"
+    " checkpoints/mlm-smiles",
     "checkpoints/exlm": "bash scripts/pretrain_text.sh exlm base data-bin/text checkpoints/exlm",
     "checkpoints/mlm": "bash scripts/pretrain_text.sh mlm base data-bin/text checkpoints/mlm",
     "checkpoint.pt": "bash scripts/pretrain_smiles.sh exlm small data-bin/smiles smiles --k 4"
