@@ -73,12 +73,6 @@ def test_the_whole_paper(tmp_path):
     assert "on_gpu --gpus 0 --log out/table1/forest/log/bace-table8-seed-1.log" in shown
 
 
-def test_what_is_refused(tmp_path):
-    result = call(tmp_path, "study", "-n")
-    message = "give a folder for the results, without ':' in its name"
-    assert result.returncode != 0 and message in result.stdout + result.stderr
-
-
 def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
