@@ -21,8 +21,8 @@ from pathlib import Path
 import tokenizers
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.binarise import add_corpus_arguments, binarise, draft_of, inputs_of, show_result
-from lib.corpora.bpe import TextEncoder, dictionary_of
-from lib.corpora.text import AUTO, COLUMN, LAYOUTS, TextBlockEncoder, documents_of, layouts_of
+from lib.corpora.bpe import UNKNOWN, TextEncoder, dictionary_of, named
+from lib.corpora.text import AUTO, COLUMN, LAYOUTS, TextBlockEncoder, documents_of, layouts_of, sample_of
 from lib.files import sha256
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
@@ -40,6 +40,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--layout", choices=(AUTO, *LAYOUTS), default=AUTO, help="of plain text (default: as each begins)")
     add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and tables (default: %(default)s)")
     add("--max-tokens", type=positive, metavar="N", help="split longer paragraphs: see docs/data.md")
+    add("--allow-unknown", action="store_true", help="replace any number of unknown tokens by <unk>")
     args = parser.parse_args(argv)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
     if ":" in str(args.output):
@@ -58,7 +59,8 @@ def main(argv: list[str] | None = None) -> None:
             copy_dictionary(given, folder / "dict.txt")
         else:
             (folder / "dict.txt").write_text(dictionary_of(bpe), encoding="utf-8")
-        encoder = TextEncoder(bpe, given or folder / "dict.txt")
+        encoder = TextEncoder(bpe, given or folder / "dict.txt", args.allow_unknown)
+        encoder.check(sample_of(layouts, column))
         encode = TextBlockEncoder(encoder, layouts, args.max_tokens, column)
         read = partial(documents_of, layouts=layouts, column=column)
         chosen = list(train), list(valid), read, encode, "text", args.valid_share, args.workers
@@ -74,6 +76,8 @@ def main(argv: list[str] | None = None) -> None:
         f"{result['paragraphs']:,} paragraphs ({result['paragraphs cut']:,} split); skipped as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
+    if unknown := Counter({k.partition(" ")[2]: n for k, n in result.items() if k.startswith(UNKNOWN)}):
+        print(f"{unknown.total():,} tokens became {UNKNOWN}: {named(unknown)}")
     if removed := result["markup removed"]:
         print(f"tags and empty brackets removed from Wikipedia's text: {removed:,}")
 

@@ -89,8 +89,29 @@ class HfTokenizer(Codec):
         except Exception as error:  # the library raises Exception itself
             raise ValueError(f"{path} is not a {HF_FILE} of HF tokenizers: {error}") from error
         self.files = (Path(path),)
-        self.inner = Tokenizer.from_str(json.dumps(_without_prefix(settings)))
+        once = json.dumps(self.settings()).replace('"prepend_scheme": "first"', '"prepend_scheme": "never"')
+        self.inner = Tokenizer.from_str(once)
         self.tokens = {token: token for token in self.tokenizer.get_vocab()}  # of symbols
+        if (unknown := unknown_token(json.loads(self.tokenizer.to_str())["model"])) in self.tokens:
+            self.tokens["<unk>"] = unknown
+
+    def settings(self) -> dict:
+        """Those of a tokenizer that puts a blank before a text, if this one does, but not before what follows
+        a special token: the content of a tokenizer.json."""
+        settings = json.loads(self.tokenizer.to_str())
+        before = _steps(settings["normalizer"], "normalizers")
+        steps = _steps(settings["pre_tokenizer"], "pretokenizers")
+        first = steps[0] if steps else {}
+        if prepended := [step for step in before if step["type"] == "Prepend"]:
+            before.remove(prepended[0])
+            steps.insert(0, _blank_before(prepended[0]["prepend"]))
+        elif first.get("prepend_scheme") == "always":
+            steps[0] = {**first, "prepend_scheme": "first"}
+        elif first.get("type") == "ByteLevel" and first["add_prefix_space"]:
+            steps[:1] = [_blank_before(" "), {**first, "add_prefix_space": False}]
+        settings["normalizer"] = {"type": "Sequence", "normalizers": before} if before else None
+        settings["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps} if steps else None
+        return settings
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -141,6 +162,11 @@ class Gpt2Bpe(HfTokenizer):
             raise ValueError(
                 f"{encoder_json} and {vocab_bpe} are not the files of one BPE: {error}"
             ) from error
+        if foreign := {"<s>", MASK} & tokenizer.get_vocab().keys():
+            raise ValueError(
+                f"{encoder_json} has {min(foreign)}: it is a vocab.json of HF, whose ids are not those of "
+                f"GPT-2's {GPT2_FILES[0]}: give the {HF_FILE} that AutoTokenizer's save_pretrained writes"
+            )
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
         self.files = Path(encoder_json), Path(vocab_bpe)
@@ -153,14 +179,23 @@ def is_special(symbol: str) -> bool:
     return symbol in ("<s>", "</s>", "<pad>", "<unk>", MASK)
 
 
-def _without_prefix(settings):
-    """A tokenizer's settings, with no blank put before a text that does not start with one."""
-    if isinstance(settings, list):
-        return [_without_prefix(value) for value in settings]
-    if not isinstance(settings, dict):
-        return settings
-    changed = {"add_prefix_space": False, "prepend_scheme": "never"}
-    return {key: changed.get(key, _without_prefix(value)) for key, value in settings.items()}
+def unknown_token(model: dict) -> str | None:
+    """The token of a tokenizer.json's model for what it has no other for."""
+    if (index := model.get("unk_id")) is not None:
+        return model["vocab"][index][0]
+    return model.get("unk_token")
+
+
+def _steps(settings: dict | None, name: str) -> list[dict]:
+    """The single steps of a normalizer or a pre-tokenizer."""
+    if settings is None or settings["type"] != "Sequence":
+        return [settings] if settings else []
+    return [step for inner in settings[name] for step in _steps(inner, name)]
+
+
+def _blank_before(blank: str) -> dict:
+    """A pre-tokenizer that puts a blank before a text that does not begin with one."""
+    return {"type": "Metaspace", "replacement": blank, "prepend_scheme": "first", "split": False}
 
 
 def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dictionary) -> Codec:
@@ -262,15 +297,15 @@ def encode_with_masks(text: str, codec: Codec) -> list[str]:
 
 
 def encode_text(text: str, codec: Codec) -> list[str]:
-    """The symbols of a text; each ``<mask>`` is one symbol, and a blank before one belongs to its word.
+    """The symbols of a text; each ``<mask>`` is one symbol, and blanks before one belong to its word.
 
     Raises:
         ValueError: for a symbol that is kept for the sentence's ends.
     """
     symbols, pieces = [], text.split(MASK)
     for i, piece in enumerate(pieces):
-        if i < len(pieces) - 1 and piece.endswith(" "):
-            piece = piece[:-1]
+        if i < len(pieces) - 1:
+            piece = piece.rstrip()
         if piece:
             symbols += codec.encode(piece, first=i == 0)
         if i < len(pieces) - 1:

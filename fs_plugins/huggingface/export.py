@@ -72,6 +72,7 @@ def export(
         weights.to_units(tensors, info)
         config["fairseq"]["properties"] = info.to_dict()
     tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
+    tokenizer_files.check_tokenizer(tokenizer, loaded.dictionary, codec)
     config["tokenizer_size"] = 1 + max(tokenizer.get_vocab().values())
     files = {
         "config.json": config,

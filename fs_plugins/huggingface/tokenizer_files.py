@@ -5,6 +5,7 @@ reads them as ``<unk>``.
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -12,9 +13,17 @@ from fairseq.data import Dictionary
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from fs_plugins.data.smiles_tokens import PATTERN
-from fs_plugins.data.text_codecs import Codec, HfTokenizer, Smiles, is_special
+from fs_plugins.data.text_codecs import Codec, HfTokenizer, Smiles, encode_text, is_special, unknown_token
 
 SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
+AWKWARD = (
+    "The state of the war, it's said: 12,345 of 3.14 (or -7%)!",
+    "two  blanks and   three, snake_case CamelCase http://x.org/?a=1&b=2",
+    "naïve café – “über” e\u0301 ½ № ﬁ",
+    "東京 は 日本 の 首都です。 שלום мир",
+    "a smile 🙂 at last 👩‍👩‍👧 \u00a0 end",
+    "x",
+)
 
 
 def make_tokenizer(dictionary: Dictionary, codec: Codec) -> Tokenizer:
@@ -68,7 +77,7 @@ def tokenizer_config(max_length: int) -> dict:
 
 def _renumbered(dictionary: Dictionary, codec: HfTokenizer) -> Tokenizer:
     """The codec's tokenizer with the ids of the dictionary, whose symbols stand for its tokens."""
-    state = json.loads(codec.tokenizer.to_str())
+    state = codec.settings()
     model, vocab = state["model"], state["model"].get("vocab")
     if not isinstance(vocab, dict) and model.get("type") != "Unigram":
         raise ValueError(
@@ -76,46 +85,28 @@ def _renumbered(dictionary: Dictionary, codec: HfTokenizer) -> Tokenizer:
         )
     added = [t for t in state["added_tokens"] if not t["special"] and not is_special(t["content"])]
     scores = dict(vocab)  # of a Unigram; else the old ids
+    scores.pop(unknown_token(model), None)  # becomes <unk>
     of_symbols = {symbol: codec.tokens.get(symbol, symbol) for symbol in dictionary.indices}
+    of_symbols[SPECIAL["unk"]] = SPECIAL["unk"]
     ids, beyond = {of_symbols[symbol]: i for symbol, i in dictionary.indices.items()}, count(len(dictionary))
     for token in (*scores, *(t["content"] for t in added)):
         if token not in ids:
             ids[token] = next(beyond)
     if isinstance(vocab, dict):
         model["vocab"] = ids
+        model["unk_token"] = SPECIAL["unk"] if model.get("unk_token") else None
     else:
         worst = min(scores.values()) - 100.0  # of symbols that no text is to be cut into
         model["vocab"] = [[token, scores.get(token, worst)] for token in sorted(ids, key=ids.get)]
         model["unk_id"] = dictionary.unk()
-    state["pre_tokenizer"], prefixed = _blank_at_start_only(state["pre_tokenizer"])
-    if prefixed and (state["decoder"] or {}).get("type") == "ByteLevel":
+    blank = ((state["pre_tokenizer"] or {}).get("pretokenizers") or [{}])[0].get("replacement")
+    if blank == " " and (state["decoder"] or {}).get("type") == "ByteLevel":
         strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}  # the blank put before the text
         state["decoder"] = {"type": "Sequence", "decoders": [state["decoder"], strip]}
     state["added_tokens"] = [{**token, "id": ids[token["content"]]} for token in added]
     return Tokenizer.from_str(
         json.dumps({**state, "truncation": None, "padding": None, "post_processor": None})
     )
-
-
-def _blank_at_start_only(settings) -> tuple[object, bool]:
-    """A pre-tokenizer that puts a blank before a text, but not before what follows a ``<mask>``; and whether
-    its ByteLevel did."""
-    if isinstance(settings, list):
-        changed = [_blank_at_start_only(value) for value in settings]
-        return [value for value, _ in changed], any(prefixed for _, prefixed in changed)
-    if not isinstance(settings, dict):
-        return settings, False
-    changed = {key: _blank_at_start_only(value) for key, value in settings.items()}
-    settings, prefixed = (
-        {key: value for key, (value, _) in changed.items()},
-        any(p for _, p in changed.values()),
-    )
-    if settings.get("prepend_scheme") == "always":
-        settings["prepend_scheme"] = "first"
-    if settings.get("type") == "ByteLevel" and settings["add_prefix_space"]:
-        first = {"type": "Metaspace", "replacement": " ", "prepend_scheme": "first", "split": False}
-        return {"type": "Sequence", "pretokenizers": [first, {**settings, "add_prefix_space": False}]}, True
-    return settings, prefixed
 
 
 def written_as(path: Path) -> str:
@@ -125,3 +116,39 @@ def written_as(path: Path) -> str:
     splitter = (content["pre_tokenizer"] or {}).get("type")
     known = {"Split": "smiles", "WhitespaceSplit": "none"} if content["model"]["type"] == "WordLevel" else {}
     return known.get(splitter, str(path))
+
+
+def check_tokenizer(
+    tokenizer: Tokenizer, dictionary: Dictionary, codec: Codec, lines: Iterable[str] = ()
+) -> None:
+    """Raises ValueError unless a tokenizer gives the ids of the training: for awkward lines and those given,
+    whole, and with a mask for a word at the start, in the middle and at the end; or if what follows a mask
+    is cut otherwise than in the whole line."""
+    if not isinstance(codec, HfTokenizer):
+        return
+
+    def compare(text: str, trained: Sequence[str], left: Sequence[str], what: str) -> None:
+        if list(trained) != list(left):
+            raise ValueError(
+                f"{' and '.join(map(str, codec.files))}: {text!r} becomes {' '.join(trained)!r} in training, "
+                f"and {' '.join(left)!r} {what}: this kind of tokenizer is not supported, choose another"
+            )
+
+    def left(text: str) -> list[str]:
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        return [dictionary[i] if i < len(dictionary) else dictionary.unk_word for i in ids]
+
+    def known(symbols: Iterable[str]) -> list[str]:
+        return [dictionary[dictionary.index(symbol)] for symbol in symbols]
+
+    for line in (*AWKWARD, *lines):
+        if any(special in line for special in SPECIAL.values()):
+            continue
+        whole, words = known(codec.encode(line, first=True)), line.split(" ")
+        compare(line, whole, left(line), "in the exported model")
+        for i in {0, len(words) // 2, len(words) - 1}:
+            text = " ".join([*words[:i], SPECIAL["mask"], *words[i + 1 :]])
+            masked = known(encode_text(text, codec))
+            compare(text, masked, left(text), "in the exported model")
+            after = masked[masked.index(SPECIAL["mask"]) + 1 :]
+            compare(line, whole[len(whole) - len(after) :], after, "where a mask stands before it")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 from lib.command_line import Flags, UserError, count, positive, script, share
-from lib.files import CONFIGS
+from lib.files import CONFIGS, read_json
 from lib.launch import Training, arguments, devices, launch
 
 OPTIONS = {
@@ -33,6 +33,7 @@ OPTIONS = {
 REFUSED = {
     **dict.fromkeys(("--ext-state-num", "--repeat-times"), "is set by --k"),
     "--save-dir": "is SAVE",
+    "--mask-whole-words": "needs fairseq's own BPE, which these data have not",
     "--max-sentences": "is an old name: give --batch-size, which is that of an update",
 }
 FREE = (  # what a pre-training may change when it is resumed: how long it trains, and when to look and stop
@@ -74,6 +75,8 @@ def resolve(kind: str, words: list[str]) -> Training:
     if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
         flags.take("--total-num-update")  # fairseq's other schedules refuse it
     flags = model_flags(kind, args, flags, least) | flags
+    if not flags.proportion("--mask-prob"):
+        raise UserError("--mask-prob 0 leaves nothing to predict: give a share between 0 and 1, such as 0.15")
 
     workers, device_flags = devices(args)
     update = str(flags.whole(batch))
@@ -97,13 +100,32 @@ def resolve(kind: str, words: list[str]) -> Training:
             raise UserError(
                 f"{path} does not exist: DATA is a folder made by {maker}, or several, joined by ':'"
             )
-    first, *others = map(Vocabulary.read, folders)
+    first, *others = (checked_vocabulary(folder, kind) for folder in folders)
     for other in others:
         first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
     indices = [path for folder in folders for path in sorted(folder.glob("train*.idx"))]
     training.dictionary, training.inputs = folders[0] / FILE, {"train": indices}
     training.finished = lambda: finished(args.save / "checkpoint_last.pt", flags)
     return training
+
+
+def checked_vocabulary(folder: Path, kind: str) -> Vocabulary:
+    """The vocabulary of a folder of data.
+
+    Raises:
+        UserError: if the folder holds other data than a corpus of this kind, or has got another dict.txt
+            since it was made.
+    """
+    about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
+    made = about.get("kind", kind)
+    if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
+        made = "fine-tuning"
+    if made != kind:
+        way_out = "finetune_*.sh" if made == "fine-tuning" else f"pretrain_{made}.sh"
+        raise UserError(f"{folder} holds data of {made}, not a corpus of {kind}: give it to {way_out}")
+    if about.get("vocabulary", vocabulary.identity) != vocabulary.identity:
+        raise UserError(f"{vocabulary.source} is not the one that {folder} was made with: prepare it again")
+    return vocabulary
 
 
 def model_flags(kind: str, args: argparse.Namespace, flags: Flags, least: int) -> Flags:

@@ -52,12 +52,12 @@ def test_smiles():
 def test_gpt2_bpe_masks_take_their_blank(small_gpt2):
     codec = Gpt2Bpe(small_gpt2 / "encoder.json", small_gpt2 / "vocab.bpe")
     ids = json.loads((small_gpt2 / "encoder.json").read_text())
-    blank, is_, a, comma = (str(ids[symbol]) for symbol in ("Ġ", "Ġis", "a", ","))
+    is_, a, comma = (str(ids[symbol]) for symbol in ("Ġis", "a", ","))
     assert codec.encode("a is", True) == [a, is_]
     assert encode_with_masks("a <mask>, is", codec) == [a, "<mask>", comma, is_]
     assert encode_with_masks("<mask> is", codec) == ["<mask>", is_]
     assert encode_with_masks("<mask> <mask>", codec) == ["<mask>"] * 2
-    assert encode_with_masks("a  <mask>", codec) == [a, blank, "<mask>"]
+    assert encode_with_masks("a  <mask>", codec) == [a, "<mask>"]
     assert codec.decode([a, is_, "<mask>", comma]) == "a is <mask>,"
     assert [codec.word(s) for s in (is_, a, comma, "<unk>", "madeupword0000")] == [
         *("is", "##a", ",", "<unk>", "madeupword0000")
@@ -120,12 +120,16 @@ def test_folders_of_smiles_say_so(tmp_path):
 def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):
     tokens = builders.dictionary([f"{'Ġ' * (i % 3 == 0)}w{i}" for i in range(100)])
     ids = builders.dictionary([str(i) for i in range(2000)])
+    vocab = json.loads((small_gpt2 / "encoder.json").read_text())
+    (tmp_path / "vocab.json").write_text(json.dumps({**vocab, "<mask>": len(vocab)}))
+    roberta = [tmp_path / "vocab.json", small_gpt2 / "vocab.bpe"]
     for source, symbols, says in (
         (
             [str(tmp_path / "nothing.json")],
             tokens,
             "nothing.json does not exist: a BPE is encoder.json and vocab.bpe, or",
         ),
+        (roberta, ids, "has <mask>: it is a vocab.json of HF"),
         ([str(tmp_path)], tokens, "has no BPE .encoder.json and vocab.bpe, or"),
         ([small_gpt2 / "encoder.json", tmp_path / "nothing.bpe"], tokens, "nothing.bpe does not exist"),
         ([str(small_gpt2 / "encoder.json")], tokens, "is not a tokenizer.json"),

@@ -13,6 +13,7 @@ from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
 from fs_plugins.data.text_codecs import encode_text, make_codec
 from fs_plugins.huggingface.export import export
 from tests import builders
+from tests.makers import tokenizers
 
 LINES = [
     "This is great, and I'm very happy to see this.",
@@ -89,6 +90,8 @@ def text_tokenizer(kind: str, folder: Path) -> list[str]:
     folder.mkdir(parents=True)
     if kind == "prefixed_bytes":  # as scripts/train_bpe.py makes them
         tokenizer = train_bpe.train_tokenizer(LINES * 3, 400)
+    elif kind in tokenizers.LAYOUTS:
+        tokenizer = tokenizers.trained(kind, LINES * 3)
     else:
         model, trainer = {
             "bytes": (models.BPE(), trainers.BpeTrainer),
@@ -110,7 +113,7 @@ def text_tokenizer(kind: str, folder: Path) -> list[str]:
     return [token for token in sorted(vocab, key=vocab.get) if token not in SPECIAL]
 
 
-@pytest.mark.parametrize("kind", ["bytes", "prefixed_bytes", "unigram"])
+@pytest.mark.parametrize("kind", ["bytes", "prefixed_bytes", "unigram", *tokenizers.LAYOUTS])
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "lacking"])
 def test_ids_of_a_tokenizer_json(kind, whole, exported, texts, load, tmp_path):
     """In another order; and with a dictionary that lacks a tenth of the tokens."""

@@ -125,6 +125,8 @@ def test_another_schedule():
         ([TEXT, "exlm", "smoke", "--batch-size", "many"], "--batch-size 'many': give a whole number"),
         ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048 cannot be split evenly over 3 GPUs"),
         ([TEXT, "exlm", "smoke", "--mask-prob", "2"], "--mask-prob '2': give a number, 0 or more and less"),
+        ([TEXT, "exlm", "smoke", "--mask-prob", "0.0"], "--mask-prob 0 leaves nothing"),
+        ([TEXT, "exlm", "smoke", "--mask-whole-words"], "--mask-whole-words needs"),
         ([TEXT, "exlm", "smoke", "--card", "A1"], "--card A1: choose one of V100"),
         ([SMILES, "repeated-mlm", "smoke"], "unknown model 'repeated-mlm': choose one of exlm, exlm-.*, mlm"),
         ([SMILES, "exlm", "paper", "--tokens-per-gpu", "300"], "a molecule may have 512"),
@@ -152,6 +154,26 @@ def test_data_of_other_dictionaries_are_not_joined(tmp_path):
     pages.resolve(SMILES, "exlm", "smoke", f"{tmp_path}/a:{tmp_path}/c", tmp_path / "save")
     with pytest.raises(ValueError, match="a/dict.txt.*b/dict.txt.* --dictionary"):
         pages.resolve(SMILES, "exlm", "smoke", f"{tmp_path}/a:{tmp_path}/c:{tmp_path}/b", tmp_path / "save")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("prepared.json", '{"kind": "smiles"}'),
+        ("molecules.json", "{}"),
+        ("../summary.json", "{}"),
+        ("prepared.json", '{"kind": "text", "vocabulary": "0a"}'),
+    ],
+)
+def test_data_of_another_kind(file, content, tmp_path):
+    folder = tmp_path / "glue" / "data"
+    folder.mkdir(parents=True)
+    (folder / "train.idx").touch()
+    (folder / "dict.txt").write_text("a 1\n")
+    pages.resolve(TEXT, "exlm", "smoke", folder, tmp_path / "save")
+    (folder / file).write_text(content)
+    with pytest.raises(UserError, match="glue/data"):
+        pages.resolve(TEXT, "exlm", "smoke", folder, tmp_path / "save")
 
 
 def test_what_may_change_when_a_run_is_resumed(toy_inputs, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,8 +12,11 @@ from lib.command_line import UserError
 
 from fs_plugins.data.text_codecs import HfTokenizer, read_bpe
 from fs_plugins.data.vocabulary import MASK, SPECIAL, dictionary_file, read_dictionary
+from fs_plugins.huggingface.tokenizer_files import check_tokenizer, make_tokenizer
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
+UNKNOWN, UNKNOWN_ID = "<unk>", SPECIAL.index("<unk>")
+MOST_UNKNOWN = 0.01  # of the tokens of a sample
 BLANKS = "Ġ▁"  # a space in byte-level BPEs and in sentencepiece
 
 
@@ -23,9 +27,9 @@ class TextEncoder:
         bpe: the BPE.
         symbols: the dictionary's symbol of each id of the BPE; None for an unused id.
         dictionary_path: dict.txt of the pre-training.
-        allow_unknown: whether tokens missing from the dictionary become ``<unk>``; None if a user cannot ask
-            for that.
-        unknown: how many did so far.
+        allow_unknown: whether tokens missing from the dictionary become ``<unk>``, as what the BPE itself has
+            no other token for does.
+        unknown: how many tokens were ``<unk>`` so far.
         eos: id of ``</s>``.
         size: entries of the dictionary.
 
@@ -33,13 +37,13 @@ class TextEncoder:
         UserError: if the dictionary does not exist, is damaged, or was made with another BPE.
     """
 
-    def __init__(self, bpe: HfTokenizer, dictionary_path: Path, allow_unknown: bool | None = None):
+    def __init__(self, bpe: HfTokenizer, dictionary_path: Path, allow_unknown: bool = False):
         self.bpe, self.tokenizer, self.symbols = bpe, bpe.tokenizer, symbols_of(bpe)
         self.tokenizer.encode_special_tokens = True  # a "<mask>" that a text has is text
         self.dictionary_path, self.allow_unknown, self.unknown = dictionary_path, allow_unknown, 0
         dictionary = read_dictionary(dictionary_path)
         self.eos, self.size = dictionary.eos(), len(dictionary)
-        own = set(self.symbols)
+        own = set(bpe.tokens)
         for number, symbol in enumerate(dictionary.symbols[len(SPECIAL) :], 1):
             if symbol not in own and symbol != MASK and not symbol.startswith("madeupword"):
                 raise UserError(
@@ -47,7 +51,8 @@ class TextEncoder:
                     f"{' and '.join(map(str, bpe.files))}: give the BPE that the dictionary was made with"
                 )
         ids = dictionary.indices
-        self._ids = np.array([-1 if s in SPECIAL else ids.get(s, -1) for s in self.symbols], np.int64)
+        ends = set(SPECIAL) - {UNKNOWN}
+        self._ids = np.array([-1 if s in ends else ids.get(s, -1) for s in self.symbols], np.int64)
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__ = state
@@ -86,14 +91,43 @@ class TextEncoder:
         if unknown.any() and not self.allow_unknown:
             token = self.symbols[bpe_ids[int(np.argmax(unknown))]]
             text = text if len(text) <= 60 else text[:60] + "..."
-            way_out = "" if self.allow_unknown is None else "; or --allow-unknown"
             raise UserError(
                 f"{place}: {self.dictionary_path} has no token {token!r}, which is in {text!r}: give the "
-                f"dictionary of the pre-training and the BPE that it was made with{way_out}"
+                "dictionary of the pre-training and the BPE that it was made with; or --allow-unknown"
             )
-        self.unknown += int(unknown.sum())
-        ids[unknown] = SPECIAL.index("<unk>")
+        ids[unknown] = UNKNOWN_ID
+        self.unknown += int((ids == UNKNOWN_ID).sum())
         return ids
+
+    def unknown_in(self, text: str) -> list[str]:
+        """The pieces of a text that become ``<unk>``."""
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        unknown = (UNKNOWN_ID, -1) if self.allow_unknown else (UNKNOWN_ID,)
+        ids = self._ids[np.asarray(encoding.ids, np.int64)].tolist()
+        return [text[slice(*span)] for span, i in zip(encoding.offsets, ids, strict=True) if i in unknown]
+
+    def check(self, texts: Sequence[str]) -> None:
+        """Tries the BPE on texts of the corpus.
+
+        Raises:
+            ValueError: if an exported model would read another tokenizer, see ``check_tokenizer``.
+            UserError: if many tokens are unknown to the BPE, unless that is allowed.
+        """
+        dictionary = read_dictionary(self.dictionary_path)
+        dictionary.add_symbol(MASK)
+        check_tokenizer(make_tokenizer(dictionary, self.bpe), dictionary, self.bpe, texts)
+        pieces = Counter(piece for text in texts for piece in self.unknown_in(text))
+        tokens = sum(map(len, self.tokenizer.encode_batch(list(texts), add_special_tokens=False)))
+        if pieces.total() > MOST_UNKNOWN * tokens and not self.allow_unknown:
+            raise UserError(
+                f"{' and '.join(map(str, self.bpe.files))} has no token for {pieces.total():,} of the first "
+                f"{tokens:,}, such as {named(pieces)}: give a BPE for this text; or --allow-unknown"
+            )
+
+
+def named(pieces: Counter) -> str:
+    """The most frequent pieces of text, and how often they occur."""
+    return ", ".join(f"{piece!r} ({count:,})" for piece, count in pieces.most_common(5))
 
 
 def symbols_of(bpe: HfTokenizer) -> list[str | None]:
@@ -106,8 +140,9 @@ def symbols_of(bpe: HfTokenizer) -> list[str | None]:
 
 
 def dictionary_of(bpe: HfTokenizer) -> str:
-    """The text of a dict.txt with every token of a BPE, padded as fairseq does."""
+    """The text of a dict.txt with every token of a BPE that a line can have, padded as fairseq does."""
     symbols = [symbol for symbol in symbols_of(bpe) if symbol not in (None, *SPECIAL, MASK)]
+    symbols = [symbol for symbol in symbols if not {"\n", "\r"} & set(symbol)]
     padding = -(len(symbols) + len(SPECIAL)) % PADDING_FACTOR
     symbols += [f"madeupword{i:04d}" for i in range(padding)]
     return "".join(f"{symbol} 1\n" for symbol in symbols)

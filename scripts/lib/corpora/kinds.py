@@ -21,16 +21,16 @@ from lib.command_line import UserError
 PARAGRAPHS, BOOKS, EMPTY = "paragraphs", "books", "empty"
 WIKIEXTRACTOR, JSON, TABLE, PARQUET = "wikiextractor", "json", "table", "parquet"
 PACKED = {  # by how their names end
-    ".gz": (b"\x1f\x8b", gzip.open),
-    ".bz2": (b"BZh", bz2.open),
-    ".xz": (b"\xfd7zXZ\0", lzma.open),
+    ".gz": ("gzip", b"\x1f\x8b", gzip.open),
+    ".bz2": ("bzip2", b"BZh", bz2.open),
+    ".xz": ("xz", b"\xfd7zXZ\0", lzma.open),
 }
 FOREIGN = (  # first bytes, what that is, how to get at its content
     (b"\x28\xb5\x2f\xfd", "a Zstandard file", "zstd -d '{}'"),
     (b"PK\x03\x04", "a zip archive", "unzip '{}'"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x '{}'"),
     (b"%PDF-", "a PDF file", "pdftotext '{}'"),
-    *((magic, "packed twice", f"unpack it once to a name in {end}") for end, (magic, _) in PACKED.items()),
+    *((magic, "packed twice", f"unpack it once to a name in {end}") for end, (_, magic, _) in PACKED.items()),
 )
 MARKED = (  # first bytes of text in other encodings
     (b"\xff\xfe\0\0", "UTF-32"),
@@ -57,13 +57,13 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
     with path.open("rb") as raw:
         start = raw.peek(8)
-        packed = [end for end, (magic, _) in PACKED.items() if start.startswith(magic)]
+        packed = [end for end, (_, magic, _) in PACKED.items() if start.startswith(magic)]
         if path.suffix in PACKED and packed != [path.suffix]:
             raise UserError(
                 f"{path} is named {path.suffix} but is not such a file: rename it, or download it again"
             )
         try:
-            file = PACKED[packed[0]][1](raw) if packed else raw
+            file = PACKED[packed[0]][2](raw) if packed else raw
             start = file.peek(8)
             for magic, what, convert in FOREIGN:
                 if start.startswith(magic):
@@ -72,8 +72,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             if getattr(error, "errno", None) is not None or not packed:  # of another file, or the disk
                 raise
+            kind = PACKED[packed[0]][0]
             raise UserError(
-                f"{path} is a damaged or truncated {packed[0]} file ({error}): download or copy it again"
+                f"{path} is a damaged or truncated {kind} file ({error}): download or copy it again"
             ) from error
 
 

@@ -25,13 +25,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
 from lib.corpora.binarise import EncodedBlock, Rejection
-from lib.corpora.bpe import TextEncoder
+from lib.corpora.bpe import UNKNOWN, UNKNOWN_ID, TextEncoder
 from lib.corpora.kinds import (
     BOM,
     BOOKS,
@@ -51,6 +51,7 @@ AUTO = "auto"
 LAYOUTS = (PARAGRAPHS, BOOKS)  # of plain text
 COLUMN = "text"
 MOST_BYTES = 1 << 24  # of a document; a longer one is cut at the end of a line
+SAMPLED = 10  # files, documents of each, and paragraphs of each of these
 LONGEST = 100_000  # bytes of a line, and characters of a paragraph
 HASHED_BYTES = 1 << 19  # of a document's beginning, which determine its split
 WIKIPEDIA = {"id", "url", "title"}  # what WikiExtractor and wikimedia's sets have beside the text
@@ -263,7 +264,10 @@ class TextBlockEncoder:
             before = len(block.sentences)
             for group in _groups(paragraphs):
                 places = [f"{path}, line {number}" for number, _ in group]
-                for ids in self.encoder.encode([text for _, text in group], places):
+                texts = [text for _, text in group]
+                for text, ids in zip(texts, self.encoder.encode(texts, places), strict=True):
+                    if (ids == UNKNOWN_ID).any():
+                        counts.update(f"{UNKNOWN} {piece}" for piece in self.encoder.unknown_in(text))
                     cut = self._cut(ids.tolist())
                     counts["paragraphs cut"] += len(cut) > 1
                     block.sentences += cut
@@ -345,6 +349,16 @@ def _pieces(text: str) -> list[str]:
         pieces.append(text[:cut].rstrip())
         text = text[cut:]
     return [*pieces, text] if text else pieces
+
+
+def sample_of(layouts: dict[Path, str], column: str) -> list[str]:
+    """The first paragraphs of the first files, to try a tokenizer on."""
+    sample = []
+    for path in list(layouts)[:SAMPLED]:
+        for document in islice(documents_of(path, layouts, column), SAMPLED):
+            paragraphs, _ = paragraphs_of(document, [], Counter(), column)
+            sample += [text[:1000] for _, text in paragraphs[:SAMPLED]]
+    return sample
 
 
 def clean(text: str) -> str:

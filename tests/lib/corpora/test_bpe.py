@@ -1,5 +1,6 @@
 """The BPE gives fairseq's GPT-2 ids, and says which file does not belong."""
 
+import json
 import pickle
 import random
 
@@ -10,9 +11,11 @@ from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.command_line import UserError
 from lib.corpora.bpe import TextEncoder, dictionary_of
+from tokenizers import normalizers, pre_tokenizers
 
 from fs_plugins.data.text_codecs import read_bpe
 from tests.builders import write_gpt2
+from tests.makers import tokenizers
 
 AWKWARD = [
     "",
@@ -79,6 +82,40 @@ def test_unknown_tokens_are_named_or_counted(small, tmp_path):
     lenient = TextEncoder(read_bpe(small), path, allow_unknown=True)
     [ids] = lenient.encode(["in the"], [""])
     assert (ids == 3).sum() == lenient.unknown == 2 and ids.dtype == np.int64
+
+
+@pytest.mark.parametrize("layout", ["xlm-r", "albert", "bert"])
+def test_what_a_tokenizer_does_not_know_is_unk(layout, tmp_path):
+    tokenizers.trained(layout, ["the thin thing in the inn"] * 9).save(str(tmp_path / "tokenizer.json"))
+    encoder, dictionary = encoder_of(tmp_path, tmp_path / "dict.txt")
+    [ids] = encoder.encode(["the 🙂 inn"], [""])
+    assert (ids == 3).sum() == encoder.unknown == 1 and encoder.unknown_in("the 🙂 inn") == ["🙂"]
+    assert not {"[UNK]", "<unk>"} & set(dictionary.symbols[4:])
+    with pytest.raises(UserError, match=r"such as '🙂' \(3\)"):
+        encoder.check(["the 🙂 inn"] * 3)
+    encoder.allow_unknown = True
+    encoder.check(["the 🙂 inn"] * 3)
+
+
+def test_a_token_with_a_line_end_is_in_no_dictionary(tmp_path):
+    tokenizer = tokenizers.trained("albert", ["the thin thing in the inn"] * 9)
+    settings = json.loads(tokenizer.to_str())
+    settings["model"]["vocab"] += [["\n", -9.0], ["a\rb", -9.0]]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(settings))
+    encoder, dictionary = encoder_of(tmp_path, tmp_path / "dict.txt")
+    encoder.check(["the inn"])
+    assert not any({"\n", "\r"} & set(symbol) for symbol in dictionary.symbols)
+
+
+def test_a_tokenizer_that_an_export_cannot_copy_is_refused(tmp_path):
+    """Here, words are split before the blank, which the normalizer put there, could be put otherwise."""
+    tokenizer = tokenizers.trained("albert", ["the thin thing in the inn"] * 9)
+    tokenizer.normalizer = normalizers.Prepend("▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    encoder, _ = encoder_of(tmp_path, tmp_path / "dict.txt")
+    with pytest.raises(ValueError, match="becomes .* in training, and .* in the exported model"):
+        encoder.check(["the inn"])
 
 
 def test_a_bpe_of_another_model(small, hugging_face, tmp_path):
