@@ -165,9 +165,11 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
     """
     if not path.is_file():
         folder = path if path.is_dir() else path.parent
-        found = ", ".join(sorted(file.name for file in folder.glob("checkpoint*.pt"))[:5]) or "no checkpoint"
+        names = sorted(file.name for file in folder.glob("checkpoint*.pt"))[:5]
         what = "is a folder: give a file in it" if path.is_dir() else "does not exist"
-        raise FileNotFoundError(f"the checkpoint {path} {what} ({folder} has {found})")
+        raise FileNotFoundError(
+            f"the checkpoint {path} {what} ({folder} has {', '.join(names) or 'no checkpoint'})"
+        )
     try:
         with explained(path):
             state = torch.load(path, map_location="cpu", weights_only=True)

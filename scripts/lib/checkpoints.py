@@ -107,11 +107,11 @@ def check_dictionary(pretrained: Pretrained, dictionary: Path, hint: str) -> Non
     Args:
         hint: the end of the message, what to do if they differ.
     """
-    found = Vocabulary.read(dictionary)
+    vocabulary = Vocabulary.read(dictionary)
     if pretrained.dictionary:
-        found.check(Vocabulary.read(pretrained.dictionary), hint)
-    elif len(found.symbols) != pretrained.entries:
+        vocabulary.check(Vocabulary.read(pretrained.dictionary), hint)
+    elif len(vocabulary.symbols) != pretrained.entries:
         raise UserError(
-            f"{dictionary} has {len(found.symbols):,} entries (with <mask>), the checkpoint "
+            f"{dictionary} has {len(vocabulary.symbols):,} entries (with <mask>), the checkpoint "
             f"{pretrained.path} {pretrained.entries:,}: {hint}"
         )

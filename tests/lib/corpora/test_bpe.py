@@ -3,6 +3,7 @@
 import json
 import pickle
 import random
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -10,10 +11,13 @@ import train_bpe
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.command_line import UserError
+from lib.corpora import bpe as library
 from lib.corpora.bpe import TextEncoder, dictionary_of
 from tokenizers import normalizers, pre_tokenizers
 
 from fs_plugins.data.text_codecs import read_bpe
+from fs_plugins.huggingface.export import export
+from tests import builders
 from tests.builders import write_gpt2
 from tests.makers import tokenizers
 
@@ -128,3 +132,15 @@ def test_a_bpe_of_another_model(small, hugging_face, tmp_path):
         TextEncoder(read_bpe(other), path)
     with pytest.raises(ValueError, match="vocab.bpe are not the files of one BPE: .*`th` out of vocabulary"):
         read_bpe(other / "encoder.json", small / "vocab.bpe")
+
+
+def test_a_folder_for_transformers_serves_as_the_data_of_its_training(save_checkpoint, tmp_path):
+    data = builders.text_folder(tmp_path / "data-bin")
+    words = [line.split()[0] for line in (data / "dict.txt").read_text().splitlines()]
+    path = save_checkpoint("mlm_tiny", data=data, symbols=builders.dictionary(words))
+    folder, texts = export(path, tmp_path / "exported"), ["The quick brown fox, jumps.", "Hello world"]
+    asked = {"bpe": None, "dictionary": None, "allow_unknown": None}
+    first, second = (library.encoder_of(Namespace(data=place, **asked)) for place in (data, folder))
+    assert first.size == second.size
+    for ids, same in zip(*(encoder.encode(texts, ["a", "b"]) for encoder in (first, second)), strict=True):
+        assert ids.tolist() == same.tolist()
