@@ -31,11 +31,14 @@ from .modeling_exlm_layers import (
     check_length,
     checked,
     cross_entropy,
+    exporting,
     known,
     wide,
 )
 from .state_expansion import expand_states, gather_tokens
 from .transition_head import edge_mask  # noqa: F401  (transformers 4 copies only the files that this one imports)
+
+EXPORT_ROOM = 4  # tokens with states of each text in torch.export and ONNX: <s> A </s> </s> B </s>
 
 
 class ExLMPreTrainedModel(PreTrainedModel):
@@ -105,7 +108,8 @@ class ExLMModel(ExLMPreTrainedModel):
             masked = tokens == config.mask_token_id if labels is None else labels != IGNORED
             originals = tokens if labels is None else torch.where(masked, known(labels, config), tokens)
             ids = {"bos": config.bos_token_id, "eos": config.eos_token_id, "pad": config.pad_token_id}
-            layout = expand_states(tokens, masked, originals, config.num_states, **ids)
+            room = EXPORT_ROOM if exporting() else None
+            layout = expand_states(tokens, masked, originals, config.num_states, **ids, room=room)
             tokens = layout.tokens
         elif config.repeat_times > 1:
             tokens = tokens.repeat_interleave(config.repeat_times, dim=1)
@@ -120,7 +124,7 @@ class ExLMModel(ExLMPreTrainedModel):
         for layers, tokens, where in stages:
             if where is not None and first > 0:
                 x, *hiddens = (gather_tokens(h, layout.positions) for h in (x, *hiddens))
-            rotation = self.rotation(tokens, where, x.dtype)
+            rotation = self.rotation(tokens, where, x.dtype) if len(layers) else None
             full = where is not None and where.full
             mask = None if full else (tokens != config.pad_token_id)[:, None, None]
             for layer in layers:
@@ -129,6 +133,8 @@ class ExLMModel(ExLMPreTrainedModel):
                 x, weights = layer(x, rotation, mask)
                 attentions.append(weights)
         x = self.norm(x)
+        if layout is not None and exporting():  # which cannot raise an error
+            x = x.masked_fill((layout.target_lengths > EXPORT_ROOM)[:, None, None], float("nan"))
         output = BaseModelOutput(
             last_hidden_state=self.rows(x, layout),
             hidden_states=tuple(self.rows(h, layout) for h in [*hiddens, x])
@@ -139,21 +145,19 @@ class ExLMModel(ExLMPreTrainedModel):
         return (output, x, layout) if return_states else output
 
     def rotation(self, tokens, layout, dtype):
-        """Cosines and sines, [B, 1, N, coordinates, frequencies]; computed here, as buffers are lost when
-        transformers loads a model."""
+        """Cosines and sines [1 or B, N, d], these with a minus for the first of each pair, and how far apart
+        its two are; computed here, as buffers are lost when transformers loads a model."""
         config = self.config
-        index = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
-        if config.rope_dimensions == 1:
-            coordinates = [index]
-        elif layout is None:
-            coordinates = [index, torch.zeros_like(index)]
-        else:
+        index = torch.arange(tokens.shape[1], device=tokens.device)[None]
+        coordinates = [index, torch.zeros_like(index)][: config.rope_dimensions]
+        if layout is not None and config.rope_dimensions == 2:
             coordinates = [layout.positions, layout.copies]
-        part = config.hidden_size // config.num_attention_heads // config.rope_dimensions
-        exponents = torch.arange(0, part, 2, dtype=torch.float64) / part
-        frequencies = (10000.0**-exponents).float().to(tokens.device)
-        angles = torch.stack(coordinates, -1)[:, None, :, :, None].float() * frequencies
-        return angles.cos().to(dtype), angles.sin().to(dtype)
+        half = config.hidden_size // config.num_attention_heads // config.rope_dimensions // 2
+        frequencies = 10000.0 ** (torch.arange(half, dtype=torch.float64) / -half)
+        angles = torch.stack(coordinates, -1)[..., None].float() * frequencies.float().to(tokens.device)
+        cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)  # [1 or B, N, coordinates, half]
+        tables = (torch.stack(pair, -2).flatten(-3) for pair in ((cos, cos), (-sin, sin)))
+        return *(table.repeat(1, 1, config.num_attention_heads) for table in tables), half
 
     def rows(self, x, layout):
         """[B, N, d] of tokens and states -> [B, T, d] of the tokens given."""
@@ -227,6 +231,11 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
     @torch.compiler.disable  # it would be compiled anew for each number of targets
     def of_states(self, x, layout, labels):
         """All outputs with states: x [B, N, d]."""
+        if exporting():
+            raise NotImplementedError(
+                "the masked LM of an ExLM cannot be exported (torch.export, ONNX), as the size of its graph "
+                "depends on input_ids: export the encoder, AutoModel, or a fine-tuned model"
+            )
         config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
         nodes = gather_tokens(x, layout.node_positions)
         if config.state_embedding:

@@ -25,11 +25,8 @@ class ExLMAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d, d) for _ in range(4))
 
     def forward(self, x, rotation, mask):
-        q, k, v = (
-            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for layer in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        q, k = rotate(q, *rotation), rotate(k, *rotation)
+        q, k, v = rotate(self.q_proj(x), *rotation), rotate(self.k_proj(x), *rotation), self.v_proj(x)
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
         dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
         if self.config._attn_implementation == "eager":
             scores = (q @ k.transpose(2, 3)) * q.shape[-1] ** -0.5
@@ -135,10 +132,11 @@ class ExLMMaskedLMOutput(ModelOutput):
     attentions: tuple[Tensor, ...] | None = None
 
 
-def rotate(x, cos, sin):
-    """x [B, heads, N, head size]: in each coordinate's part, dimension j is paired with j + half of it."""
-    a, b = x.unflatten(-1, (cos.shape[-2], 2, cos.shape[-1])).unbind(-2)
-    return torch.stack([a * cos - b * sin, b * cos + a * sin], -2).flatten(-3)
+def rotate(x, cos, sin, half):
+    """x [B, N, d] by tables of :meth:`ExLMModel.rotation`: in each part of 2 ``half`` dimensions, j is paired
+    with j + half. All heads at once, as long rows are fast."""
+    swapped = x.unflatten(-1, (-1, 2, half)).roll(1, -2).flatten(-3)
+    return (x * cos).addcmul_(swapped, sin)
 
 
 def wide(x):
@@ -167,6 +165,11 @@ def at_targets(logits, marginals, layout, k):
     return logits.index_put((sentence, token), marginals[sentence, target])
 
 
+def exporting():
+    """Whether torch.export, ONNX or torch.jit.trace takes down what is computed."""
+    return torch.jit.is_tracing() or is_torchdynamo_exporting()
+
+
 def checked(tokens, attention_mask, labels, config):
     """The tokens, int64, with padding where the mask is 0, and there alone if it is given.
 
@@ -174,7 +177,6 @@ def checked(tokens, attention_mask, labels, config):
         ValueError: if they are no integers [B, T], are not padded on the right, or do not start with ``<s>``;
             or if attention_mask or labels have another shape.
         IndexError: for ids that the tokenizer does not have.
-        NotImplementedError: if a model with states is traced or exported.
     """
     if (
         not isinstance(tokens, Tensor)
@@ -196,13 +198,8 @@ def checked(tokens, attention_mask, labels, config):
         # a <pad> that is seen was drawn at random, by a collator
         tokens = tokens.masked_fill(padding & ~unseen, config.unk_token_id)
         tokens = tokens.masked_fill(unseen, config.pad_token_id)
-    if torch.jit.is_tracing() or is_torchdynamo_exporting():
-        if config.num_states is not None:
-            raise NotImplementedError(
-                "ExLM cannot be traced or exported (torch.jit.trace, torch.export, ONNX): the number of "
-                "its states depends on input_ids"
-            )
-        return tokens  # as values cannot be looked at
+    if exporting():  # values cannot be looked at
+        return tokens
     size = max(config.vocab_size, config.tokenizer_size or 0)
     if (tokens >= size).any():
         raise IndexError(

@@ -50,8 +50,8 @@ class StateLayout:
 
 def gather_tokens(x: Tensor, rows: Tensor) -> Tensor:
     """x [B, N, ...] at the indices rows [B, R] int64 -> [B, R, ...]."""
-    index = rows.reshape(*rows.shape, *(1,) * (x.dim() - 2))
-    return x.gather(1, index.expand(-1, -1, *x.shape[2:]))
+    first = torch.arange(x.shape[0], device=x.device)[:, None] * x.shape[1]
+    return x.flatten(0, 1).index_select(0, (first + rows).flatten()).unflatten(0, rows.shape)
 
 
 def expand_states(
@@ -63,6 +63,7 @@ def expand_states(
     bos: int,
     eos: int,
     pad: int,
+    room: int | None = None,
 ) -> StateLayout:
     """Expands the masked tokens and every ``<s>`` and ``</s>`` of a right-padded batch to k states each.
 
@@ -75,6 +76,8 @@ def expand_states(
         originals: [B, T] int64, the tokens before masking; read where ``masked``.
         k: states per expanded token, at least 1.
         bos, eos, pad: ids of ``<s>``, ``</s>`` and the pad symbol.
+        room: M where the values of tensors cannot be looked at, as in ``torch.export``; sizes are then the
+            largest possible, nothing is checked, and a sentence with more targets is cut short.
 
     Raises:
         ValueError: if a sentence does not start with ``<s>``.
@@ -90,26 +93,21 @@ def expand_states(
     ends = torch.add(before, ranks, alpha=k - 1)
     starts = F.pad(ends, (1, 0))  # where each token's states begin; [B, T + 2]
     lengths, target_lengths = ends[:, -1], ranks[:, -1]
-    starts_well = originals[:, 0] == bos
-    least, most = torch.stack([lengths, before[:, -1], target_lengths, starts_well]).aminmax(dim=1)
-    (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the one sync
-    if not good:
-        bad = int((originals[:, 0] != bos).nonzero()[0])
-        raise ValueError(
-            f"sentence {bad} of the batch starts with token {int(originals[bad, 0])}, not with <s> ({bos}), "
-            "where the graph of states begins; for fairseq's sentence_prediction pass --init-token 0"
-        )
+    if room is None:
+        N, U, M, full, unexpanded_full = _sizes(lengths, before[:, -1], target_lengths, originals[:, 0], bos)
+    else:
+        N, U, M, full, unexpanded_full = T + 1 + room * (k - 1), T + 1, room, False, False
 
     # Expanded token n comes from the first original token whose states end after n: from the last on padding.
-    place = torch.arange(N, device=tokens.device).expand(len(tokens), N).contiguous()
+    place = torch.arange(N, device=tokens.device).expand(tokens.shape[0], N).contiguous()
     is_state = place < lengths[:, None]
-    source = torch.searchsorted(ends, place, right=True).clamp_(max=T)  # [B, N]
+    source = _count_up_to(ends, place, room is None).clamp_(max=T)  # [B, N]
     is_node = expanded.gather(1, source).logical_and_(is_state)
 
     # Target m stands at the expanded token of rank m + 1; its k nodes follow each other.
     order = place[:, :M].contiguous()
     has_target = order < target_lengths[:, None]
-    target_source = torch.searchsorted(ranks, order, right=True).mul_(has_target)  # [B, M]
+    target_source = _count_up_to(ranks, order, room is None).mul_(has_target)  # [B, M]
     first_node = starts.gather(1, target_source)
     node_positions = first_node[:, :, None] + torch.arange(k, device=tokens.device)
     return StateLayout(
@@ -121,11 +119,32 @@ def expand_states(
         node_lengths=target_lengths * k,
         targets=originals.gather(1, target_source).masked_fill(~has_target, pad),
         target_lengths=target_lengths,
-        first_states=starts[:, :T] * is_given,
-        full=shortest == N,
+        first_states=starts[:, :T].clamp(max=N - 1) * is_given,
+        full=full,
         unexpanded=tokens[:, :U],
-        unexpanded_full=fewest == U,
+        unexpanded_full=unexpanded_full,
     )
+
+
+def _sizes(lengths: Tensor, tokens: Tensor, targets: Tensor, first: Tensor, bos: int):
+    """N, U, M, and whether all sentences have N and U tokens, of each sentence's numbers and first token."""
+    starts_well = first == bos
+    least, most = torch.stack([lengths, tokens, targets, starts_well]).aminmax(dim=1)
+    (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the one sync
+    if not good:
+        bad = int((~starts_well).nonzero()[0])
+        raise ValueError(
+            f"sentence {bad} of the batch starts with token {int(first[bad])}, not with <s> ({bos}), "
+            "where the graph of states begins; for fairseq's sentence_prediction pass --init-token 0"
+        )
+    return N, U, M, shortest == N, fewest == U
+
+
+def _count_up_to(ends: Tensor, place: Tensor, search: bool) -> Tensor:
+    """[B, N] how many of the sorted ends [B, T] are at most place [B, N]; ONNX cannot search."""
+    if search:
+        return torch.searchsorted(ends, place, right=True)
+    return (ends[:, None] <= place[:, :, None]).sum(2)
 
 
 def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int) -> tuple[Tensor, Tensor]:

@@ -204,16 +204,46 @@ def test_torch_compile(folders, load):
     assert counts[0] > 0 and counts[-1] == counts[1]
 
 
-def test_torch_export(folders, load):
-    """A model without states alone, whose texts may be of any length."""
-    tokens = torch.tensor([[0, 5, 8, 6, 2], [0, 7, 2, 1, 1]])
-    model = load("AutoModelForMaskedLM", folders["mlm"]).eval()
-    axes = {"input_ids": {1: torch.export.Dim.AUTO}}
+# one text of a pair, one that was cut; shorter than the longest with all its states
+EXPORTED = torch.tensor([[0, 5, 8, 6, 2, 2, 9, 10, 2], [0, 7, 2, *[1] * 6], [0, *range(5, 13)]])
+
+
+@pytest.mark.parametrize("kind", ["exlm", "sparse", "lattice", "repeated"])
+def test_torch_export(kind, folders, load):
+    """The encoder, for texts of any number and length; what has no room for its states is NaN."""
+    model = load("AutoModel", folders[kind]).eval()
+    axes = {"input_ids": dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)}
+    tokens = torch.tensor([[0, 5, 8, 2], [0, 7, 2, 1]])
     program = torch.export.export(model, (), {"input_ids": tokens}, dynamic_shapes=axes, strict=False)
-    longer = torch.tensor([[0, 5, 8, 6, 9, 10, 11, 2], [0, 7, 2, 1, 1, 1, 1, 1]])
-    torch.testing.assert_close(program.module()(input_ids=longer).logits, model(longer).logits)
-    model = load("AutoModel", folders["exlm"]).eval()
-    with pytest.raises(Exception, match="cannot be traced or exported"):
-        torch.export.export(model, (), {"input_ids": tokens}, strict=False)
-    with pytest.raises(NotImplementedError, match="cannot be traced or exported"):
-        torch.jit.trace(model, (tokens,), strict=False)
+    rows, expected = (f(input_ids=EXPORTED).last_hidden_state for f in (program.module(), model))
+    torch.testing.assert_close(rows[EXPORTED != 1], expected[EXPORTED != 1], rtol=0, atol=1e-5)
+    masks = torch.tensor([[0, 20, 20, 20, 2], [0, 20, 20, 2, 1]])
+    rows = program.module()(input_ids=masks).last_hidden_state
+    assert rows.isnan().flatten(1).all(1).tolist() == [kind != "repeated", False]
+    torch.testing.assert_close(rows[1, :4], model(masks)[0][1, :4], rtol=0, atol=1e-5)
+
+
+def test_the_masked_lm_of_an_exlm_cannot_be_exported(folders, load):
+    model = load("AutoModelForMaskedLM", folders["exlm"]).eval()
+    with pytest.raises(Exception, match="cannot be exported"):
+        torch.export.export(model, (), {"input_ids": EXPORTED}, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("auto", "kind"),
+    [("Model", "exlm"), ("ModelForSequenceClassification", "lattice"), ("ModelForMaskedLM", "mlm")],
+)
+def test_onnx(auto, kind, folders, load, tmp_path):
+    """As docs/huggingface.md exports them."""
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed (pip)")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (pip)")
+    model = load(f"Auto{auto}", folders[kind]).eval()
+    example = dict(load("AutoTokenizer", folders[kind])(TEXTS[:2], return_tensors="pt", padding=True))
+    axes = {name: {0: "batch", 1: "length"} for name in example}
+    torch.onnx.export(model, kwargs=example, dynamic_shapes=axes, f=str(tmp_path / "model.onnx"), dynamo=True)
+    session = runtime.InferenceSession(str(tmp_path / "model.onnx"))
+    mask = (EXPORTED != 1).long()
+    [rows] = session.run(None, {"input_ids": EXPORTED.numpy(), "attention_mask": mask.numpy()})
+    expected = model(EXPORTED, attention_mask=mask)[0]
+    kept = mask.bool() if expected.dim() == 3 else ...
+    torch.testing.assert_close(torch.tensor(rows)[kept], expected[kept], rtol=1e-4, atol=1e-5)
