@@ -1,9 +1,16 @@
-"""ExLM as a fairseq plugin: ``fairseq-train --user-dir fs_plugins``."""
+"""ExLM as a fairseq plugin: ``fairseq-train --user-dir fs_plugins``.
 
-from fs_plugins import compat
+Without fairseq, such as on a Python that it does not support, ``custom_ops`` and the model for transformers
+can be imported.
+"""
 
-compat.apply()
+from importlib.util import find_spec
 
-from fs_plugins import criterions, models, optim, tasks  # noqa: E402
+if find_spec("fairseq") is not None:
+    from fs_plugins import compat
 
-__all__ = ["compat", "criterions", "models", "optim", "tasks"]
+    compat.apply()
+
+    from fs_plugins import criterions, models, optim, tasks
+
+    __all__ = ["compat", "criterions", "models", "optim", "tasks"]

@@ -1,11 +1,12 @@
 """The tree: imports run one way, and what an export copies needs little."""
 
 import ast
+import re
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from fs_plugins.huggingface.export import CODE
+from fs_plugins.huggingface.code_files import CODE, write_code
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fs_plugins"
@@ -42,9 +43,8 @@ def imported(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0 or path in CODE, f"{path}: relative import"
-            if not node.level:  # else beside it in an export
-                names |= {f"{node.module}.{alias.name}" for alias in node.names}
+            assert node.level == 0, f"{path}: relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
@@ -67,14 +67,19 @@ def test_imports_run_one_way():
     assert seen == set(ALLOWED)
 
 
-def test_what_is_copied_needs_torch_and_transformers_alone():
+def test_what_is_copied_needs_torch_and_transformers_alone(tmp_path):
+    """And the compiled operator, where the package is installed."""
     modules = PACKAGE / "huggingface"
     assert set(CODE) > {*modules.glob("configuration_*.py"), *modules.glob("modeling_*.py")} > set()
-    model = (modules / "modeling_exlm.py").read_text()
+    (tmp_path / "config.json").write_text("{}")
+    write_code(tmp_path)
+    model = (tmp_path / "modeling_exlm.py").read_text()
     for path in CODE:
         # transformers 4 copies only the files that the model's own imports
         assert path.name == "modeling_exlm.py" or f"from .{path.stem} import" in model, path
-        assert roots(path) <= {*sys.stdlib_module_names, "torch", "transformers"}, path
+        assert roots(path) <= {*sys.stdlib_module_names, "torch", "transformers", "fs_plugins"}, path
+        own = re.findall(r"from fs_plugins[\w.]*", (tmp_path / path.name).read_text())
+        assert own == ["from fs_plugins.custom_ops.dag_loss"] * (path.name == "modeling_exlm.py"), path
 
 
 def test_scripts_import_the_library_and_not_each_other():

@@ -1,5 +1,5 @@
 """Checkpoints as folders for transformers, and back.
 
-``modeling_exlm.py`` and the files named beside it in ``export.CODE`` are copied into each folder; they import
-neither this package nor fairseq.
+``modeling_exlm.py`` and the files named beside it in ``code_files.CODE`` are copied into each folder. They
+and ``masking.py``, for transformers' Trainer, can be imported without fairseq.
 """

@@ -2,25 +2,15 @@
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from safetensors.torch import save_file
 
-from fs_plugins.custom_ops import dag_reference
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
+from fs_plugins.huggingface.code_files import write_code
 from fs_plugins.huggingface.restore import open_checkpoint
-from fs_plugins.modules import marginals, state_expansion, transition_head
-
-HERE = Path(__file__).parent
-CODE = (
-    HERE / "configuration_exlm.py",
-    HERE / "modeling_exlm.py",
-    HERE / "modeling_exlm_layers.py",
-    *(Path(module.__file__) for module in (dag_reference, marginals, state_expansion, transition_head)),
-)
 
 
 def export(
@@ -100,7 +90,6 @@ def _write(folder: Path, files: dict[str, object], tensors: dict, card: str) -> 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "README.md").write_text(card, encoding="utf-8")
-    for path in CODE:
-        shutil.copyfile(path, folder / path.name)
+    write_code(folder)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod((folder / "config.json").stat().st_mode)  # not for its owner alone

@@ -1,5 +1,4 @@
-"""Parts of ExLM for transformers, and the checks of its input: imports torch, transformers and the files that
-an export puts beside it."""
+"""Parts of ExLM for transformers, and the checks of its input."""
 
 from dataclasses import dataclass
 
@@ -11,8 +10,8 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import ModelOutput
 from transformers.utils.import_utils import is_torchdynamo_exporting
 
-from .marginals import NEVER
-from .transition_head import edge_mask, transition_log_probs
+from fs_plugins.modules.marginals import NEVER
+from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
 IGNORED = -100  # the label of what is not to be predicted
 

@@ -6,19 +6,13 @@ from pathlib import Path
 
 from fs_plugins.checkpoint import Checkpoint, stored_folders
 from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.huggingface.code_files import AUTO_MAP
 from fs_plugins.huggingface.weights import TIED, Head
 from fs_plugins.models.flags import to_config
 
 logger = logging.getLogger(__name__)
 
 POOLINGS = ("first", "mean")
-CLASSES = {
-    "AutoModel": "ExLMModel",
-    "AutoModelForMaskedLM": "ExLMForMaskedLM",
-    "AutoModelForSequenceClassification": "ExLMForSequenceClassification",
-    "AutoModelForTokenClassification": "ExLMForTokenClassification",
-    "AutoModelForQuestionAnswering": "ExLMForQuestionAnswering",
-}
 SAMPLES = ("mask_prob", "tokens_per_sample", "sample_break_mode")  # flags of a pre-training
 HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
 
@@ -48,10 +42,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
     config = {
         "architectures": [HEAD_CLASSES[head.kind] if head else "ExLMForMaskedLM"],
-        "auto_map": {
-            "AutoConfig": "configuration_exlm.ExLMConfig",
-            **{auto: f"modeling_exlm.{name}" for auto, name in CLASSES.items()},
-        },
+        "auto_map": AUTO_MAP,
         "model_type": "exlm",
         "dtype": "float32",
         "vocab_size": len(dictionary),

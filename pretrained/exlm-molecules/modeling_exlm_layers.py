@@ -1,5 +1,4 @@
-"""Parts of ExLM for transformers, and the checks of its input: imports torch, transformers and the files that
-an export puts beside it."""
+"""Parts of ExLM for transformers, and the checks of its input."""
 
 from dataclasses import dataclass
 

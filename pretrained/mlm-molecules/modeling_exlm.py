@@ -1,4 +1,5 @@
-"""ExLM for transformers: imports torch, transformers and the files that an export puts beside it.
+"""ExLM for transformers. What it imports of this package lies beside it in an export, but for the compiled
+operator, which is used where the package is installed.
 
 Each ``<s>``, ``</s>`` and masked token is k states inside the model; outputs have one row for each token,
 that of its first state if it has states. B sequences of T tokens become N tokens and states, of which L are
@@ -17,9 +18,8 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
-from .configuration_exlm import ExLMConfig
 from .dag_reference import dag_loss_reference
-from .marginals import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
+from .configuration_exlm import ExLMConfig
 from .modeling_exlm_layers import (
     IGNORED,
     ExLMClassificationHead,
@@ -35,10 +35,23 @@ from .modeling_exlm_layers import (
     known,
     wide,
 )
+from .marginals import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
 from .state_expansion import expand_states, gather_tokens
-from .transition_head import edge_mask  # noqa: F401  (transformers 4 copies only the files that this one imports)
+from .transition_head import (
+    edge_mask,  # noqa: F401  (transformers 4 copies only the files that this one imports)
+)
 
+STATE_BIAS_STD = 2.0  # as fs_plugins/models/exlm.py initialises it
 EXPORT_ROOM = 4  # tokens with states of each text in torch.export and ONNX: <s> A </s> </s> B </s>
+
+
+def dag_loss(*arguments):
+    """By the compiled operator, where this package is installed, which is imported by the first loss."""
+    try:
+        from fs_plugins.custom_ops.dag_loss import dag_loss
+    except ImportError:
+        return dag_loss_reference(*arguments)
+    return dag_loss(*arguments)
 
 
 class ExLMPreTrainedModel(PreTrainedModel):
@@ -48,6 +61,12 @@ class ExLMPreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = False  # losses are means: Trainer divides them by its accumulation steps
     _supports_sdpa = True
     _no_split_modules = ["ExLMLayer"]
+
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, ExLMForMaskedLM) and self.config.state_embedding:
+            nn.init.normal_(module.state_embedding)
+            nn.init.normal_(module.state_bias, std=STATE_BIAS_STD)
 
 
 class ExLMModel(ExLMPreTrainedModel):
@@ -256,7 +275,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
                 log_prob = ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths)
             else:
                 wanted = layout.targets[:, None].expand(-1, words.shape[1], -1)  # [B, L, M]
-                log_prob = dag_loss_reference(words.gather(2, wanted).transpose(1, 2), links, *lengths)
+                log_prob = dag_loss(words.gather(2, wanted).transpose(1, 2), links, *lengths)
             loss = (-log_prob / layout.target_lengths).mean()
             if self.training:
                 return {"loss": loss, "links": links, "node_logits": node_logits}

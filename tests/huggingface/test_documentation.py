@@ -40,6 +40,29 @@ def test_the_readmes_first_lines_and_loading(place, run_outside):
     run_outside(place, "-c", "\n".join(code))
 
 
+def test_pre_training_without_fairseq(place, run_outside):
+    """A hundred updates by Trainer, on the compiled operator; the folder loads by its own code."""
+    (place / "molecules.smi").write_text("CC(=O)Oc1ccccc1C(=O)O\nCCO\nc1ccccc1CN\n" * 40)
+    [code] = blocks(PAGE, "Pre-training without fairseq")
+    before = f"""
+import sys
+sys.modules |= dict.fromkeys(("fairseq", "torchaudio"))  # are not to be found
+sys.path.insert(0, {str(ROOT)!r})
+"""
+    after = """
+from transformers import AutoModelForMaskedLM
+from fs_plugins.custom_ops import library
+assert library.load.cache_info().hits > 50
+batch = {name: values.to(model.device) for name, values in collator(rows).items()}
+again = AutoModelForMaskedLM.from_pretrained("trained", trust_remote_code=True).to(model.device)
+assert type(again) is not type(model)
+models = ExLMForMaskedLM(config).to(model.device), model, again
+first, last, same = (m.eval()(**batch).loss.item() for m in models)
+assert last == same < first - 1
+"""
+    run_outside(place, "-c", before + code + after)
+
+
 def test_hub_interface(place, monkeypatch):
     monkeypatch.chdir(place)
     [code] = blocks(PAGE, "fairseq's hub interface")

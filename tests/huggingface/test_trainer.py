@@ -1,14 +1,24 @@
-"""Exported models trained by transformers' Trainer and peft, and back in fairseq."""
+"""Exported models, and new ones, trained by transformers' Trainer and peft; and back in fairseq."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
+from fairseq.data import MaskTokensDataset
+from safetensors.torch import load_file
 
 from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
+from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
+from fs_plugins.custom_ops import library
+from fs_plugins.huggingface import modeling_exlm, weights
+from fs_plugins.huggingface.configuration_exlm import ExLMConfig
+from fs_plugins.huggingface.masking import MaskingCollator
 from fs_plugins.huggingface.restore import restore
 from tests import builders
-from tests.builders import TEXTS, WORDS
+from tests.builders import CTC, DAG, KINDS, TEXTS, WORDS
 from tests.huggingface.test_restore import states
 
 SYMBOLS = builders.dictionary(WORDS)
@@ -120,24 +130,92 @@ def test_training_computes_the_logits_of_its_labels_alone(kind, rows, folders, l
     torch.testing.assert_close(found.loss, expected.loss)
 
 
-def test_gradients_are_those_of_fairseq(folders, checkpoints, load):
-    sentences = [builders.sentence(SYMBOLS, 7, [2, 5]), builders.sentence(SYMBOLS, 4, [1, 2], seed=1)]
-    batch = builders.sample(SYMBOLS, sentences)
-    model = load_checkpoint(checkpoints["exlm"]).model
-    loss, sample_size, _ = builders.criterion(SYMBOLS)(model, batch)
+def masked_rows(seed: int, prob: float) -> tuple[list[dict], dict]:
+    """Sentences, and the batch that the collator makes of them."""
+    rows = [
+        {"input_ids": builders.sentence(SYMBOLS, length, [], seed=length)[0].tolist()}
+        for length in range(3, 15)
+    ]
+    config = ExLMConfig(vocab_size=len(SYMBOLS), mask_token_id=SYMBOLS.index("<mask>"))
+    torch.manual_seed(seed)
+    return rows, MaskingCollator(config, prob)(rows)
+
+
+def test_the_collator_masks_as_fairseq():
+    """The same numbers, from the same random ones; ``<s>`` and ``</s>`` too."""
+    config = ExLMConfig(vocab_size=len(SYMBOLS), mask_token_id=SYMBOLS.index("<mask>"))
+    collator, rows = (
+        MaskingCollator(config, 0.4, 0.2, 0.3),
+        [torch.tensor(r["input_ids"]) for r in masked_rows(1, 0)[0]],
+    )
+    given = {"mask_prob": 0.4, "leave_unmasked_prob": 0.2, "random_token_prob": 0.3, "seed": 7}
+    tokens, targets = MaskTokensDataset.apply_mask(
+        rows, SYMBOLS, SYMBOLS.pad(), SYMBOLS.index("<mask>"), **given
+    )
+    for epoch in (1, 2):
+        for i, row in enumerate(rows):
+            for dataset in (tokens, targets):
+                dataset.set_epoch(epoch)
+            rng = np.random.default_rng(int(hash((7, epoch, i)) % 1e6))
+            seen, labels = map(torch.from_numpy, collator.mask(row.numpy(), rng))
+            assert torch.equal(seen, tokens[i])
+            assert torch.equal(labels.masked_fill(labels == -100, SYMBOLS.pad()), targets[i])
+
+
+def test_a_batch_of_the_collator():
+    rows, batch = masked_rows(1, 0.4)
+    again, other = masked_rows(1, 0.4)[1], masked_rows(2, 0.4)[1]
+    assert all(torch.equal(batch[name], again[name]) for name in batch)
+    assert not torch.equal(batch["labels"], other["labels"])
+    assert batch["attention_mask"].sum(1).tolist() == [len(row["input_ids"]) for row in rows]
+    chosen = batch["labels"] != -100
+    given = torch.nn.utils.rnn.pad_sequence([torch.tensor(r["input_ids"]) for r in rows], True, 1)
+    assert torch.equal(torch.where(chosen, batch["labels"], batch["input_ids"]), given)
+    assert chosen[:, 0].any() and abs(chosen.sum() / batch["attention_mask"].sum() - 0.4) < 0.05
+
+
+@pytest.mark.parametrize("kind", ["exlm", "sparse", "lattice", "ctc", "mlm"])
+def test_loss_and_gradients_are_those_of_fairseq(kind, folders, checkpoints, monkeypatch):
+    """Of a model made by ExLMConfig, on the compiled operator."""
+    _, batch = masked_rows(3, 0.4)
+    loaded, calls = load_checkpoint(checkpoints[kind]), []
+    target = batch["labels"].masked_fill(batch["labels"] == -100, SYMBOLS.pad())
+    lengths = batch["attention_mask"].sum(1)
+    sample = {"net_input": {"src_tokens": batch["input_ids"], "src_lengths": lengths}, "target": target}
+    sample |= {"nsentences": len(lengths), "ntokens": int(lengths.sum())}
+    task = builders.task(SYMBOLS)
+    criterion = {DAG: NatDagLossMLM(task), CTC: NatCtcLossMLM(task)}.get(KINDS[kind][1])
+    criterion = criterion or MaskedLmLoss(MaskedLmConfig(tpu=False), task)
+    loss, sample_size, _ = criterion(loaded.model, sample)
     (loss / sample_size).backward()
-    ours = load("AutoModelForMaskedLM", folders["exlm"])
-    labels = batch["target"].masked_fill(batch["target"] == SYMBOLS.pad(), -100)
-    ours(batch["net_input"]["src_tokens"], labels=labels).loss.backward()
-    for theirs, name in (
-        ("encoder.sentence_encoder.embed_tokens.weight", "model.embed_tokens.weight"),
-        ("encoder.query_linear.weight", "graph.query_linear.weight"),
-        ("encoder.link_positional.weight", "graph.link_positional.weight"),
-        ("encoder.sentence_encoder.layers.0.fc1.weight", "model.layers.0.fc1.weight"),
-    ):
-        expected = model.get_parameter(theirs).grad
-        found = ours.get_parameter(name).grad
-        assert (found - expected).norm() < 1e-4 * expected.norm(), name
+    own = modeling_exlm.ExLMForMaskedLM(ExLMConfig.from_pretrained(folders[kind]))
+    missing, unexpected = own.load_state_dict(load_file(folders[kind] / "model.safetensors"), strict=False)
+    assert unexpected == [] and set(missing) <= {"lm_head.decoder.weight"}
+    monkeypatch.setattr(library, "load", lambda name, load=library.load: calls.append(name) or load(name))
+    result = own.train()(**batch).loss
+    result.backward()
+    assert len(calls) >= (KINDS[kind][1] == DAG)
+    torch.testing.assert_close(result, loss / sample_size, rtol=1e-5, atol=0)
+    grads = {name: p.grad for name, p in loaded.model.named_parameters() if p.grad is not None}
+    grads = weights.to_transformers(grads, None, loaded.has_transitions)
+    named = dict(own.named_parameters())
+    assert grads.keys() == {name for name in named if kind != "ctc" or "graph" not in name}
+    for name, grad in grads.items():
+        assert (named[name].grad - grad).norm() <= 1e-4 * grad.norm() + 1e-8, name
+
+
+def test_weights_begin_as_those_of_fairseq():
+    torch.manual_seed(1)
+    symbols, sizes = builders.dictionary(3995), {"hidden_size": 64, "intermediate_size": 128}
+    config = ExLMConfig(
+        len(symbols), None, **sizes, num_hidden_layers=1, num_attention_heads=4, state_embedding=True
+    )
+    own = dict(modeling_exlm.ExLMForMaskedLM(config).named_parameters())
+    flags = {"encoder_embed_dim": 64, "encoder_ffn_embed_dim": 128, "encoder_layers": 1}
+    model = builders.exlm(symbols, **flags, state_embedding_scale=1.0)
+    for name, value in weights.to_transformers(model.state_dict(), None, True).items():
+        assert own[name].std().item() == pytest.approx(value.std().item(), rel=0.15, abs=1e-9), name
+        assert own[name].mean().item() == pytest.approx(value.mean().item(), abs=0.2), name
 
 
 def test_gradient_checkpointing(folders, load):

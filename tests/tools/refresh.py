@@ -3,14 +3,12 @@
 python -m tests.tools.refresh
 """
 
-import shutil
 from pathlib import Path
 
-from fs_plugins.huggingface.export import CODE
+from fs_plugins.huggingface.code_files import write_code
 
 PRETRAINED = Path(__file__).resolve().parents[2] / "pretrained"
 
 if __name__ == "__main__":
     for folder in (path for path in PRETRAINED.iterdir() if (path / "config.json").is_file()):
-        for file in CODE:
-            shutil.copyfile(file, folder / file.name)
+        write_code(folder)

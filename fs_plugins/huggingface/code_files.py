@@ -1,0 +1,43 @@
+"""The model's code, as it lies in a folder that transformers loads with neither fairseq nor this package."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+from fs_plugins.custom_ops import dag_reference
+from fs_plugins.modules import marginals, state_expansion, transition_head
+
+HERE = Path(__file__).parent
+CODE = (
+    HERE / "configuration_exlm.py",
+    HERE / "modeling_exlm.py",
+    HERE / "modeling_exlm_layers.py",
+    *(Path(module.__file__) for module in (dag_reference, marginals, state_expansion, transition_head)),
+)
+CLASSES = {
+    "AutoModel": "ExLMModel",
+    "AutoModelForMaskedLM": "ExLMForMaskedLM",
+    "AutoModelForSequenceClassification": "ExLMForSequenceClassification",
+    "AutoModelForTokenClassification": "ExLMForTokenClassification",
+    "AutoModelForQuestionAnswering": "ExLMForQuestionAnswering",
+}
+AUTO_MAP = {
+    "AutoConfig": "configuration_exlm.ExLMConfig",
+    **{auto: f"modeling_exlm.{name}" for auto, name in CLASSES.items()},
+}
+_IMPORT = re.compile(rf"from fs_plugins(?:\.\w+)*\.({'|'.join(path.stem for path in CODE)}) import")
+
+
+def write_code(folder: str | os.PathLike) -> None:
+    """Puts the code beside the model in ``folder``, and names it in config.json, so that the folder can be
+    loaded with ``trust_remote_code=True``, such as one that ``Trainer.save_model`` wrote."""
+    folder = Path(folder)
+    for path in CODE:
+        text = _IMPORT.sub(r"from .\1 import", path.read_text(encoding="utf-8"))
+        (folder / path.name).write_text(text, encoding="utf-8")
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if config.get("auto_map") != AUTO_MAP:
+        text = json.dumps({**config, "auto_map": AUTO_MAP}, indent=2, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
