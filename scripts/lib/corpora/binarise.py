@@ -173,7 +173,7 @@ def binarise(
     for part in filter(None, (valid, train)):
         _encode({path: drafts[path] for path in part if not drafts[path].exists()}, read, encode, workers)
         if not any(len(block.places) for path in part for block in _blocks_of(drafts[path])):
-            _refuse_empty("train" if part is train else "valid", folder, drafts)
+            _refuse_empty("train" if part is train else "valid", folder, [drafts[path] for path in part])
     table = (folder / "rejected.tsv").open("w", encoding="utf-8", errors="backslashreplace", newline="")
     with table:
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
@@ -194,7 +194,7 @@ def binarise(
         chosen = _chosen(split, [drafts[path] for path in part], dictionary, share)
         sentences, tokens = write_dataset(folder / split, chosen, len(dictionary))
         if not sentences:
-            _refuse_empty(split, folder, drafts)
+            _refuse_empty(split, folder, [drafts[path] for path in part])
         result[split] = {"sentences": sentences, "tokens": tokens}
     shutil.rmtree(folder / "draft")
     result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
@@ -214,10 +214,10 @@ def _chosen(
                 yield sentence
 
 
-def _refuse_empty(split: str, folder: Path, drafts: dict[Path, Path]) -> None:
+def _refuse_empty(split: str, folder: Path, drafts: list[Path]) -> None:
     """Raises the error that says what became of the input; its draft is of no use to another command."""
     rejections, documents = [], 0
-    for block in chain.from_iterable(map(_blocks_of, drafts.values())):
+    for block in chain.from_iterable(map(_blocks_of, drafts)):
         rejections += block.rejections
         documents += block.counts.get("documents", 0)
     reasons = Counter(map(_reason, rejections)).most_common()

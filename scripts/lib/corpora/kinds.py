@@ -112,6 +112,8 @@ def text_layout(path: Path, column: str) -> str:
     whole = len(start) < SAMPLE
     if start.startswith(b"PAR1"):
         return PARQUET
+    if path.suffix.lower() == ".parquet":
+        raise UserError(f"{path} is named .parquet but is no such file: rename it, or download it again")
     for mark, encoding in MARKED:
         if start.startswith(mark):
             raise UserError(f"{path} is {encoding}: iconv -f {encoding} -t UTF-8 '{path}' > TEXT")
