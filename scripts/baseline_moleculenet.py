@@ -16,6 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import lib  # noqa: F401  (finds the environment)
+
+# isort: split
 import numpy as np
 import pandas as pd
 from lib.command_line import UserError, argument_parser, count, positive, script

@@ -23,6 +23,9 @@ import math
 import sys
 from pathlib import Path
 
+import lib  # noqa: F401  (finds the environment)
+
+# isort: split
 import numpy as np
 import pandas as pd
 from fairseq import tasks

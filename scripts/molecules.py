@@ -25,6 +25,9 @@ from collections.abc import Iterable, Sequence
 from itertools import tee
 from pathlib import Path
 
+import lib  # noqa: F401  (finds the environment)
+
+# isort: split
 import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.kinds import PACKED

@@ -16,6 +16,9 @@ import random
 import sys
 from pathlib import Path
 
+import lib  # noqa: F401  (finds the environment)
+
+# isort: split
 import pandas as pd
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of

@@ -16,6 +16,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import lib  # noqa: F401  (finds the environment)
+
+# isort: split
 import rdkit
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.corpora.binarise import (

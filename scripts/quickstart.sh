@@ -66,8 +66,8 @@ else
     [[ -e $out/data-bin ]] || "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
 fi
 
-echo "Pre-training three models; each has a loss of its own"
-flags=(--updates "$updates" --p "$p" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
+echo "Pre-training three models, some 4 minutes on two cores; each has a loss of its own"
+flags=(--updates "$updates" --p "$p" --log-interval "$(((updates + 29) / 30))" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
 train mlm "pretrain_$kind.sh" mlm quickstart "$out/data-bin"
 flags+=(--k 4)
 train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin"
@@ -75,7 +75,7 @@ train exlm-lattice "pretrain_$kind.sh" exlm-lattice quickstart "$out/data-bin"
 finish
 
 if [[ $kind == smiles ]]; then
-    echo "Fine-tuning ExLM on Crippen's logP, pre-trained and from scratch"
+    echo "Fine-tuning ExLM on Crippen's logP, pre-trained and from scratch: a minute or two"
     [[ -e $out/logP ]] || "$python" scripts/prepare_moleculenet.py logP "$out/logP.csv" "$out/logP" \
         --dictionary "$out/data-bin/dict.txt" --kind regression --split random
     flags=(--max-epoch 5 --batch-size 32 --lr 1e-3)
@@ -84,4 +84,10 @@ if [[ $kind == smiles ]]; then
     train finetune/scratch finetune_moleculenet.sh bbbp "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
     finish
 fi
+echo "Scoring the checkpoints on the same masked tokens: a minute"
 "$python" -m lib.quickstart.report "$out" "$p" "$sentence"
+cat <<END
+Next: source .venv/bin/activate
+      python scripts/explore.py $out/exlm-lattice/checkpoint_last.pt '$sentence'    # its graph of states, as a page
+README.md goes on with models and data of your own.
+END

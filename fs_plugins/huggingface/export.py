@@ -50,7 +50,9 @@ def export(
         ValueError: for a checkpoint of another kind, or one that the exported model could not reproduce.
     """
     folder = Path(folder).absolute()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.is_file():
+        raise FileExistsError(f"{folder} is a file: give the checkpoint first, and then a folder to make")
+    if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is there already: choose another folder, or remove it")
     loaded = open_checkpoint(checkpoint, data, "cpu")
     codec = loaded.codec(bpe)

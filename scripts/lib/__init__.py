@@ -1,1 +1,23 @@
-"""The library behind the scripts and the workflow: plans, output folders, formats, tables and figures."""
+"""The library behind the scripts and the workflow: plans, output folders, formats, tables and figures.
+
+``python scripts/NAME.py`` starts anew in .venv, as the shell scripts do, if this Python has no fairseq."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+
+def _find_environment() -> None:
+    root = Path(__file__).resolve().parents[2]
+    called = Path(getattr(sys.modules["__main__"], "__file__", None) or ".").resolve()
+    if called.parent != root / "scripts" or importlib.util.find_spec("fairseq"):
+        return
+    python = Path(os.environ.get("EXLM_VENV") or root / ".venv", "bin", "python").absolute()
+    if python.exists() and python != Path(sys.executable):
+        os.execv(python, [str(python), *sys.orig_argv[1:]])
+    print(f"error: {sys.executable} has no fairseq: bash scripts/setup_env.sh makes .venv", file=sys.stderr)
+    sys.exit(2)
+
+
+_find_environment()

@@ -21,6 +21,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import stat
 import subprocess
 import time
@@ -41,6 +42,7 @@ PACKAGES = ("torch", "fairseq-fixed", "numpy")
 SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py")
 package_files = module_from_spec(SPEC)
 SPEC.loader.exec_module(package_files)
+BLOCK = 1 << 20  # bytes
 PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
 
 
@@ -77,12 +79,20 @@ def read_json(path: Path):
         raise UserError(f"{path} is damaged ({error}): remove it, or choose another folder") from None
 
 
-def sha256(*paths: Path) -> str:
-    """Of the contents of files, in their order."""
+def sha256(*paths: Path, most: int | None = None) -> str:
+    """Of the contents of files, in their order; of a file with more than ``most`` bytes, of its size and so
+    many of its bytes, in blocks at equal distances."""
     digest = hashlib.sha256()
     for path in paths:
+        size = path.stat().st_size
         with path.open("rb") as file:
-            hashlib.file_digest(file, lambda: digest)
+            if most is None or size <= most:
+                hashlib.file_digest(file, lambda: digest)
+                continue
+            digest.update(str(size).encode())
+            for start in range(0, size, -(-size * BLOCK // most)):
+                file.seek(start)
+                digest.update(file.read(BLOCK))
     return digest.hexdigest()
 
 
@@ -196,16 +206,22 @@ def claim(
         there = read_json(folder / MANIFEST)
         if there is None:
             raise UserError(f"{folder} holds results without a {MANIFEST}: choose another folder")
+        settings_there, inputs_there = there["settings"], there["inputs"]
         lines = [
-            f"  {name}: there {old.get(name)!r}, asked {new.get(name)!r}"
-            for old, new in ((there["settings"], settings), (there["inputs"], inputs))
-            for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name)
+            f"  {name}: there {settings_there.get(name)!r}, asked {settings.get(name)!r}"
+            for name in sorted(settings_there.keys() | settings.keys())
+            if settings_there.get(name) != settings.get(name)
         ]
+        lines += [
+            f"  {name}: {'other content' if name in inputs_there else 'not read'} there"
+            for name, content in sorted(inputs.items())
+            if inputs_there.get(name) != content
+        ]
+        lines += [f"  {name}: read there alone" for name in sorted(inputs_there.keys() - inputs.keys())]
         if lines:
             raise UserError(
                 f"{folder} holds a run of other settings or data: choose another folder, or remove that one\n"
-                + "\n".join(lines)
+                + "\n".join([*lines, f"  the command there: {shlex.join(there['command'])}"])
             )
         return
     record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}

@@ -213,7 +213,7 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
     recipe, own = Flags.read(table.with_suffix(".flags")), {path.stem: path for path in table.glob("*.flags")}
     if args.task in own:
         recipe |= Flags.read(own[args.task])
-    from fs_plugins.data.property_info import FILE, read_folder  # takes seconds
+    from fs_plugins.data.property_info import read_folder  # takes seconds
 
     about = read_folder(data)
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
@@ -224,7 +224,7 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
         pretrained.flags | recipe | Flags.of(f"--best-checkpoint-metric {metric}") | args.user,
         dictionary=data / "dict.txt",
         settings={"scratch": args.scratch},
-        inputs={"data": [data / FILE]},  # has the hashes of the data
+        inputs={"data": sorted(path for path in data.iterdir() if path.is_file())},
     )
     if args.task not in own:
         known = ", ".join(sorted(own))

@@ -31,9 +31,12 @@ from lib.command_line import Flags, UserError, argument_parser, count
 from lib.files import ROOT, atomic, claim, locked, sha256
 
 LOG, IMPORTED = "train.log", "imported.pt"
+MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
 LINUX, PR_SET_PDEATHSIG = sys.platform == "linux", 1
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
-PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
+# Ctrl-C ends it without Python's traceback
+TRAIN = "import signal, fairseq_cli.train as f; signal.signal(signal.SIGINT, signal.SIG_DFL); f.cli_main()"
+PROGRAMS = {"fairseq-train": [sys.executable, "-c", TRAIN], "python": [sys.executable]}
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
 # the batch of a step (that of an update is a setting of its own).
 FREE = re.compile(
@@ -42,7 +45,7 @@ FREE = re.compile(
     "|reset|restore|save|tensorboard|update-freq|user-dir|validate|wandb)"
 )
 # fairseq-train's name of what has another one elsewhere
-OTHER_NAMES = {"--learning-rate": "--lr"}
+OTHER_NAMES = {"--learning-rate": "--lr", "--epochs": "--max-epoch", "--steps": "--max-update"}
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PRECISIONS = {
     "fp16": ("--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50", "half precision (default on GPUs)"),
@@ -164,7 +167,10 @@ def check_flags(words: list[str], help: str) -> None:
     words = [word for word in words if word != "--fp16"]  # refused where no GPU is, as with --print
     parser = options.get_training_parser()
     parser.error = refuse
-    _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
+    try:
+        _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
+    except (SyntaxError, NameError, TypeError) as error:  # fairseq evaluates the values of some
+        raise UserError(f"fairseq-train: the value of a flag cannot be read ({error})") from None
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
         nearest = difflib.get_close_matches(name, [*OTHER_NAMES, *known], 1)
@@ -190,6 +196,9 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     train, *others = [[*words] for then, words in parts if not then]
     train, flags = training.fill_training(train)
     commands = [train, *map(training.fill, others)]
+    for word in train:
+        if "${" in word:
+            raise UserError(f"{word}: fairseq reads ${{...}} as a variable: choose another name")
     if training.args.user:
         check_flags(commands[0][1:], training.args.help)
     if training.note:
@@ -201,7 +210,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     save = training.args.save
     with locked(save) if first else contextlib.nullcontext() as lock:
         if first:
-            inputs = {name: sha256(*paths) for name, paths in training.inputs.items()}
+            inputs = {name: sha256(*paths, most=MOST_HASHED) for name, paths in training.inputs.items()}
             if training.dictionary:
                 vocabulary, kept = Vocabulary.read(training.dictionary), save / FILE
                 if kept.is_file() and any(save.glob("*.pt")):
@@ -266,7 +275,7 @@ def run(command: list[str], log: Path, lock: int | None) -> int:
     status = child.wait()
     for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
         signal.signal(number, handler)
-    if status == -signal.SIGINT:  # after Python's traceback
+    if status == -signal.SIGINT:
         print(f"interrupted: rerun the same command to resume; the log is {log}", file=sys.stderr)
     return status if status >= 0 else 128 - status
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,7 +45,8 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
         ) from error
     try:
         yield partial
-        partial.chmod(0o755)
+        os.umask(umask := os.umask(0o077))
+        partial.chmod(0o777 & ~umask)  # mkdtemp's is for its owner alone
         if replace:
             shutil.rmtree(target)
         with contextlib.suppress(FileNotFoundError):

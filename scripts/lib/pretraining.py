@@ -103,8 +103,13 @@ def resolve(kind: str, words: list[str]) -> Training:
     first, *others = (checked_vocabulary(folder, kind) for folder in folders)
     for other in others:
         first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
-    indices = [path for folder in folders for path in sorted(folder.glob("train*.idx"))]
-    training.dictionary, training.inputs = folders[0] / FILE, {"train": indices}
+    data = [
+        path
+        for folder in folders
+        for path in sorted(folder.glob("train*.*"))
+        if path.suffix in (".bin", ".idx")
+    ]
+    training.dictionary, training.inputs = folders[0] / FILE, {"train": data}
     training.finished = lambda: finished(args.save / "checkpoint_last.pt", flags)
     return training
 

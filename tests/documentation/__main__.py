@@ -25,7 +25,7 @@ TINY = """
 import os, sys
 
 sys.modules["torchaudio"] = None  # as after `pip uninstall torchaudio`, which docs/huggingface.md asks for
-if "fairseq_cli.train" in sys.orig_argv or os.path.basename(sys.argv[0]) == "fairseq-train":
+if "fairseq_cli.train" in " ".join(sys.orig_argv) or os.path.basename(sys.argv[0]) == "fairseq-train":
     small = "--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2"
     short = "--cpu --num-workers 0 --max-update 2 --batch-size 2 --update-freq 1"
     sys.argv[:] = [word for word in sys.argv if word != "--fp16"] + small.split() + short.split()

@@ -1,6 +1,7 @@
 """Files are written completely or not at all; what is wrong with one is named."""
 
 import pytest
+from lib import files
 from lib.command_line import UserError
 from lib.files import read_json, sha256, tsv_line, write_json
 
@@ -31,3 +32,19 @@ def test_cells():
     assert (
         tsv_line(1, "a\tb\n", "", "=1+1", "@x", " -2", "\udcff=C") == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C"
     )
+
+
+def test_sha256_of_a_large_file_is_of_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK", 4)
+    path, digests = tmp_path / "file", set()
+    for content in (
+        b"a" * 100,
+        b"b" + b"a" * 99,
+        b"a" * 50 + b"b" + b"a" * 49,
+        b"a" * 96 + b"bbbb",
+        b"a" * 99,
+    ):
+        path.write_bytes(content)
+        digests.add(sha256(path, most=40))
+        assert sha256(path, most=100) == sha256(path)
+    assert len(digests) == 4  # a byte between two blocks is not seen

@@ -103,9 +103,11 @@ def test_other_settings_and_inputs_are_refused_once_there_are_results(tmp_path):
     claim(tmp_path, {"seed": 2, "lr": 0.1}, {"data": "1a"})  # the first failed at once
     (tmp_path / "checkpoint.pt").write_text("")
     claim(tmp_path, {"seed": 2, "lr": 0.1}, {"data": "1a"})
-    with pytest.raises(UserError, match=r"(?s)another folder.*seed: there 2, asked 3\n  data: there '1a'"):
+    with pytest.raises(
+        UserError, match=r"(?s)another.*seed: there 2, asked 3\n  data: other content there\n"
+    ):
         claim(tmp_path, {"seed": 3, "lr": 0.1}, {"data": "2b"})
-    with pytest.raises(UserError, match=r"\n  lr: there 0.1, asked None$"):
+    with pytest.raises(UserError, match=r"\n  lr: there 0.1, asked None\n  the command there: command$"):
         claim(tmp_path, {"seed": 2}, {"data": "1a"})
     assert read_json(tmp_path / MANIFEST)["settings"]["seed"] == 2
 
@@ -131,6 +133,16 @@ def test_a_new_folder_is_complete_or_absent(tmp_path):
         (folder / "a").write_text("a")
         assert list(target.iterdir()) == []
     assert (target / "a").read_text() == "a" and [p.name for p in target.parent.iterdir()] == ["out"]
+
+
+def test_a_new_folder_is_as_open_as_others(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with new_folder(tmp_path / "out"):
+            pass
+        assert (tmp_path / "out").stat().st_mode & 0o777 == 0o750
+    finally:
+        os.umask(before)
 
 
 def test_a_new_folder_replaces_its_own_only(tmp_path):

@@ -209,6 +209,12 @@ def test_an_error_is_one_line_and_trains_nothing(tmp_path):
         (["--gpu", "1"], "unknown flag --gpu: did you mean --gpus?"),
         (["--state-grph=dag"], "unknown flag --state-grph: did you mean --state-graph?"),
         (["--lr", "fast"], "fairseq-train: argument --lr: invalid"),
+        (["--lr", "3e-5x"], "fairseq-train: the value of a flag cannot be read"),
+        (["--epochs", "3"], "unknown flag --epochs: did you mean --max-epoch?"),
+        (
+            ["--tensorboard-logdir", "${oc.env:HOME}/x"],
+            "${oc.env:HOME}/x: fairseq reads ${...} as a variable",
+        ),
         (["--optimizer", "adamm"], "fairseq-train: argument --optimizer: invalid choice: 'adamm'"),
     ],
 )

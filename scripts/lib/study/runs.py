@@ -138,8 +138,10 @@ def _run(row: dict[str, str], where: str) -> Run:
         raise UserError(f"{where}: {error}") from None
     texts = {"label": row.get("label") or row["name"], "model": row["model"], "size": row.get("size", "")}
     run = Run(row["name"], **texts, **lists, **numbers)
+    plain = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of folders and files
     for wrong, message in (
-        (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run.name), "name: use letters, digits, . - _"),
+        (not plain.fullmatch(run.name), "name: use letters, digits, . - _"),
+        (not all(map(plain.fullmatch, run.targets)), "targets: use letters, digits, . - _"),
         (not run.targets, "no targets: name the comparison that it belongs to"),
         (run.model not in models, f"unknown model {run.model!r}: choose one of {', '.join(models)}"),
         (run.size not in ("", *sizes), f"unknown size {run.size!r}: choose one of {', '.join(sizes)}"),

@@ -50,6 +50,7 @@ def test_a_table_of_ones_own(tmp_path):
         ("name,targets,model,k,p,prob\n", "column prob: a table of runs has"),
         (HEAD + "a,t,,exlm,2,0.15,,,\na b,t,,mlm,1,0.15,,,\n", "line 3: a b: name: use letters"),
         (HEAD + "a,,,exlm,2,0.15,,,\n", "line 2: a: no targets"),
+        (HEAD + "a,mine ../../b,,exlm,2,0.15,,,\n", "line 2: a: targets: use letters"),
         (HEAD + "a,t,,xlm,1,0.15,,,\n", "line 2: a: unknown model 'xlm': choose one of exlm, "),
         (HEAD + "a,t,,mlm,4,0.15,,,\n", "line 2: a: k = 4: the MLM has k = 1"),
         (HEAD + "a,t,,exlm,1,0.15,,,\n", "line 2: a: k = 1 makes an MLM: give model mlm, or k = 2 or more"),
