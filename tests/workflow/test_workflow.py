@@ -52,7 +52,7 @@ def test_the_whole_paper(tmp_path):
     """Each pre-training once, then the grids of each task and of SQuAD, and the sets of MoleculeNet."""
     for name in ("data", "smiles", "squad", "bace", *(f"glue/{task}-bin/input0" for task in TASKS)):
         (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "dict.txt").touch()
+        (tmp_path / name / "dict.txt").write_text("a 1\n")
     (tmp_path / "bace/molecules.json").write_text("{}")
     words = ("output=out", "size=paper", "data=data", "smiles=smiles", "glue=glue", "squad=squad", "gpus=2")
     words += ("moleculenet=bace=bace", "finetune_seeds=1,2", "baselines=forest,dmpnn")
