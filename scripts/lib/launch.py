@@ -196,9 +196,6 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     train, *others = [[*words] for then, words in parts if not then]
     train, flags = training.fill_training(train)
     commands = [train, *map(training.fill, others)]
-    for word in train:
-        if "${" in word:
-            raise UserError(f"{word}: fairseq reads ${{...}} as a variable: choose another name")
     if training.args.user:
         check_flags(commands[0][1:], training.args.help)
     if training.note:
