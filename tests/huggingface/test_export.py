@@ -71,13 +71,11 @@ def test_a_card_is_text_without_the_environment(save_checkpoint, tmp_path, monke
     """Whatever a checkpoint of others, or a folder, is called and holds."""
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     path = save_checkpoint("exlm_base", seed=3)
-    state = torch.load(path)
     hostile = "x | y |\n\n<script>`[a](b)\x1b[31m"
-    state["cfg"]["task"] |= {"mask_prob": "${oc.env:HF_TOKEN}", "sample_break_mode": hostile}
-    state["cfg"]["dataset"] = {"batch_size": "${oc.env:HOME}"}
-    torch.save(state, path)
     name = 'a"; import os #`<b>\n| end'
     loaded = load_checkpoint(path)
+    loaded.cfg.task.mask_prob = "${oc.env:HF_TOKEN}"  # with either of these a checkpoint would be refused
+    loaded.cfg.task.sample_break_mode = hostile
     config = {"architectures": ["ExLMForMaskedLM"], "num_states": 3, "alignment": "dag", "rope_dimensions": 2}
     config |= {"state_graph": "dag", "state_embedding": False, "expand_from_layer": 0, "repeat_times": 1}
     config |= {"num_hidden_layers": 2, "hidden_size": 32, "vocab_size": 9, "max_position_embeddings": 64}
@@ -207,11 +205,9 @@ def test_a_folder_is_written_whole_or_not_at_all(checkpoints, tmp_path, monkeypa
 def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, tmp_path):
     heads = [("classification", "a", 2), ("classification", "b", 2)]
     two = save_checkpoint("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"}, heads=heads)
-    relu = save_checkpoint("mlm_tiny", activation_fn="relu_squared")
     for path, folder, says in (
         (checkpoints["mlm"], folders["exlm"], "is there already: choose another folder"),
         (two, tmp_path / "export", r"2 heads \['a', 'b'\]"),
-        (relu, tmp_path / "export", "no activation function 'relu_squared': known are gelu"),
     ):
         with pytest.raises((ValueError, FileExistsError), match=says):
             export(path, folder)

@@ -179,7 +179,8 @@ def test_data_of_another_kind(file, content, tmp_path):
 def test_what_may_change_when_a_run_is_resumed(toy_inputs, tmp_path):
     def made(*rest, data=toy_inputs / "text"):
         found = pages.resolve(TEXT, "exlm", "smoke", data, tmp_path / "save", *rest)
-        return found.all_settings(found.fill(["fairseq-train", "@data", "@flags"])), found.inputs
+        _, flags = found.fill_training(["fairseq-train", "@data", "@flags"])
+        return found.all_settings(flags), found.inputs
 
     settings, inputs = made()
     assert settings["--lr"] == "2e-3" and settings["batch"] == "16" and set(inputs) == {"train"}

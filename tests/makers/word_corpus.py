@@ -1,6 +1,6 @@
 """A corpus of words for test_binarise.py; also a program, so that it can be killed.
 
-python word_corpus.py OUTPUT WORKERS LOG INPUT...
+python -m tests.makers.word_corpus OUTPUT WORKERS LOG INPUT...
 """
 
 import sys

@@ -114,7 +114,10 @@ def check_glue(settings: Namespace, tasks) -> None:
         other = settings.data and Path(settings.data, "dict.txt")
         if other and not settings.models:
             way_out = f"prepare GLUE with prepare_glue.py --data {settings.data}"
-            Vocabulary.read(path).check(Vocabulary.read(other), way_out)
+            try:
+                Vocabulary.read(path).check(Vocabulary.read(other), way_out)
+            except ValueError as error:
+                raise UserError(str(error)) from error
 
 
 def seeds(settings: Namespace, table: str) -> tuple[int, ...]:

@@ -17,7 +17,6 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
 from lib.command_line import UserError
 
-from tests.makers import word_corpus
 from tests.makers.word_corpus import WordEncoder, prepare
 
 
@@ -129,8 +128,7 @@ def test_nothing_is_left_of_an_input_that_is_rejected(tmp_path):
 
 
 def start(output, sources, workers, log):
-    program = word_corpus.__file__
-    command = [sys.executable, program, output, str(workers), log, *sources]
+    command = [sys.executable, "-m", "tests.makers.word_corpus", output, str(workers), log, *sources]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
