@@ -237,6 +237,8 @@ class Saved(Trainer):
     data_parallel_rank, should_save_checkpoint_on_current_rank = 0, True
     task = consolidate_optimizer = staticmethod(lambda: None)
 
+    cfg = argparse.Namespace(optimization=argparse.Namespace(max_update=0))  # it goes on
+
     def save_checkpoint(self, path, extra_state):
         model = {str(i): torch.full((3000,), self.updates) for i in range(3)}
         checkpoint_utils.torch_persistent_save({"model": model, "extra_state": extra_state}, path)

@@ -106,10 +106,10 @@ def read_dictionary(path: Path) -> Dictionary:
 
 def copy_dictionary(path: Path, target: Path) -> None:
     """Writes what :func:`dictionary_file` finds as a dict.txt."""
-    if dictionary_file(path).name == FILE:
-        shutil.copyfile(dictionary_file(path), target)
-    else:
+    if dictionary_file(path).name == TOKENIZER:
         Vocabulary.read(path).write(target)
+    else:
+        shutil.copyfile(dictionary_file(path), target)
 
 
 def _of_tokenizer(path: Path) -> Dictionary:

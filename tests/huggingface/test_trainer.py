@@ -16,7 +16,7 @@ from fs_plugins.custom_ops import library
 from fs_plugins.huggingface import modeling_exlm, weights
 from fs_plugins.huggingface.configuration_exlm import ExLMConfig
 from fs_plugins.huggingface.masking import MaskingCollator
-from fs_plugins.huggingface.restore import restore
+from fs_plugins.huggingface.restore import restore, save
 from tests import builders
 from tests.builders import CTC, DAG, KINDS, TEXTS, WORDS
 from tests.huggingface.test_restore import states
@@ -82,7 +82,7 @@ def test_fine_tuning_by_trainer_and_back(folders, corpus, load, trained, tmp_pat
     again = load("AutoModelForSequenceClassification", tmp_path / "tuned").eval()
     assert load("AutoTokenizer", tmp_path / "tuned")(TEXTS)["input_ids"] == tokenizer(TEXTS)["input_ids"]
     torch.testing.assert_close(again(**inputs).logits, expected, rtol=0, atol=1e-6)
-    back = load_checkpoint(restore(tmp_path / "tuned", tmp_path / "back.pt", corpus)).model
+    back = load_checkpoint(save(restore(tmp_path / "tuned", corpus), tmp_path / "back.pt"), corpus).model
     scores, _ = back(inputs["input_ids"], classification_head_name="sentence_classification_head")
     torch.testing.assert_close(scores, expected, rtol=0, atol=1e-5)
 
@@ -97,7 +97,8 @@ def test_pre_training_goes_on_by_trainer(
     trainer = trained(model, rows, data_collator=collator)
     assert sum(losses(trainer)[-4:]) < sum(losses(trainer)[:4]) and all(map(math.isfinite, losses(trainer)))
     trainer.save_model(str(tmp_path / "trained"))
-    before, after = states(checkpoints[kind], restore(tmp_path / "trained", tmp_path / "back.pt", corpus))
+    back = save(restore(tmp_path / "trained", corpus), tmp_path / "back.pt")
+    before, after = states(checkpoints[kind], back)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert "encoder.lm_head.weight" in moved and before.keys() == after.keys()
     assert ("encoder.gate_linear.weight" in moved) == (kind in ("exlm", "ctc"))  # trained, or initialised

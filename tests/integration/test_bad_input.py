@@ -46,4 +46,4 @@ def test_what_python_prints_ends_with_the_message(corpus, tmp_path):
     process = commands.start("train", *pretraining(corpus, tmp_path, "--ext-state-num", 0))
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert output.strip().endswith("--ext-state-num must be at least 1 state per masked token, got 0")
+    assert output.splitlines()[-1].startswith("ValueError: --ext-state-num 0: it must be")

@@ -102,9 +102,10 @@ def test_minus_one_is_after_all_layers():
     assert exlm(-1).encoder.expand_from_layer == LAYERS
 
 
-@pytest.mark.parametrize("J", [-2, LAYERS + 1])
-def test_layers_that_are_not_there(J):
-    with pytest.raises(ValueError, match=rf"--expand-from-layer {J}: .* from 0 .* to --encoder-layers 3"):
-        exlm(J)
+def test_layers_that_are_not_there():
+    with pytest.raises(ValueError, match="--expand-from-layer -2"):
+        exlm(-2)
+    with pytest.raises(ValueError, match="--expand-from-layer 4: .* from 0 .* to --encoder-layers 3"):
+        exlm(LAYERS + 1)
     with pytest.raises(ValueError, match="--expand-from-layer 3: .* to --encoder-layers 2"):
         exlm(3, encoder_layers_to_keep="0,1")

@@ -155,7 +155,7 @@ def test_what_is_refused(tmp_path, bpe_folder, refused):
     assert prepare(out, bpe_folder, "--overwrite", train=good) == 0
     few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
     own = ("--dictionary", write(tmp_path / "small.txt", few), "--bpe", bpe_folder)
-    assert "dict.txt differs from" in says("--valid", good, data=own)
+    assert "are different vocabularies" in says("--valid", good, data=own)
     message = says("--train", good, data=own, output=tmp_path / "elsewhere")
     assert "has no token" in message and "the context 'Rollo ruled" in message
     assert "--allow-unknown" in message
