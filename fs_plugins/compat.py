@@ -325,7 +325,7 @@ def tell_of_collapsed_states() -> None:
     def save_checkpoint(original, cfg, trainer, *args, **kwargs):
         original(cfg, trainer, *args, **kwargs)
         most = trainer.cfg.optimization.max_update
-        if trainer.is_data_parallel_master and 0 < most <= trainer.get_num_updates():
+        if 0 < most <= trainer.get_num_updates() and trainer.is_data_parallel_master:
             tell = getattr(trainer.get_criterion(), "tell_of_collapse", lambda: None)
             tell()
 
