@@ -122,6 +122,18 @@ def pretrained() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["measure", "ExLM", "MLM"])
 
 
+def single_molecules() -> pd.DataFrame:
+    """How states are told apart at first, and what they gain; ± is the standard error over molecules."""
+    data = read("single_molecules")
+    for name, digits in (("joint", 3), ("valid", 1)):
+        errors = data.pop(f"{name}_error")
+        data[name] = [f"{x:.{digits}f} ± {e:.{digits}f}" for x, e in zip(data[name], errors, strict=True)]
+    for name, digits in (("gain", 3), ("divergence_at_first", 2), ("states", 2), ("divergence", 2)):
+        data[name] = ["" if pd.isna(x) else f"{abs(x):.{digits}f}" for x in data[name]]
+    data = data.drop(columns=["seed", "marginal", "second_state"]).astype(str)
+    return data.rename(columns=lambda column: column.replace("_", " "))
+
+
 def add_gap(axes: Axes, x: float, exlm: Value, mlm: Value, **style) -> None:
     """A point of ExLM's bits less the MLM's, with its standard error; hollow: one seed."""
     error = standard_error(exlm, mlm)
@@ -220,7 +232,8 @@ def quickstart_figure() -> Figure:
 
 
 TABLES = {
-    table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning, pretrained)
+    table.__name__: table
+    for table in (experiments, pretraining, plateau, variance, finetuning, pretrained, single_molecules)
 }
 TABLES |= {name: lambda name=name: leads(read(name)) for name in ("states", "states_text")}
 TABLES["scale"] = lambda: leads(
