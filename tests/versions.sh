@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-all=(transformers==5.3.0 transformers==5.24.0 torch==2.10.0)
+all=(transformers==5.23.0 transformers==5.24.0 torch==2.10.0)
 if [[ ${1:-} == *==* ]]; then
     all=("$1")
     shift
