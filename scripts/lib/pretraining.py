@@ -100,7 +100,9 @@ def resolve(kind: str, words: list[str]) -> Training:
             raise UserError(
                 f"{path} does not exist: DATA is a folder made by {maker}, or several, joined by ':'"
             )
-    first, *others = (checked_vocabulary(folder, kind) for folder in folders)
+    first, *others = (
+        checked_vocabulary(folder, kind, blocks="--sample-break-mode" in user) for folder in folders
+    )
     for other in others:
         first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
     data = [
@@ -114,8 +116,11 @@ def resolve(kind: str, words: list[str]) -> Training:
     return training
 
 
-def checked_vocabulary(folder: Path, kind: str) -> Vocabulary:
+def checked_vocabulary(folder: Path, kind: str, blocks: bool) -> Vocabulary:
     """The vocabulary of a folder of data.
+
+    Args:
+        blocks: whether --sample-break-mode is given, so that molecules may be cut as text is.
 
     Raises:
         UserError: if the folder holds other data than a corpus of this kind, or has got another dict.txt
@@ -125,8 +130,9 @@ def checked_vocabulary(folder: Path, kind: str) -> Vocabulary:
     made = about.get("kind", kind)
     if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
         made = "fine-tuning"
-    if made != kind:
+    if made != kind and not (blocks and (made, kind) == ("smiles", "text")):
         way_out = "finetune_*.sh" if made == "fine-tuning" else f"pretrain_{made}.sh"
+        way_out += ", or give --sample-break-mode none to cut it into blocks" if made == "smiles" else ""
         raise UserError(f"{folder} holds data of {made}, not a corpus of {kind}: give it to {way_out}")
     if about.get("vocabulary", vocabulary.identity) != vocabulary.identity:
         raise UserError(f"{vocabulary.source} is not the one that {folder} was made with: prepare it again")

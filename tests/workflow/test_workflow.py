@@ -122,7 +122,8 @@ def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
     assert "Loaded checkpoint" in log.read_text()
     train = json.loads((folder / "train.json").read_text())
     assert train["updates"] == 60 and train["run"]["name"] == "exlm-k4-p0.15"
-    assert json.loads((folder / "entropy.json").read_text())["entropy"]["sentences"] == 20
+    [row] = json.loads((folder / "entropy.json").read_text())["rows"]
+    assert row["results"][0]["entropy"]["sentences"] == 20
     assert sorted(path.name for path in folder.glob("*.pt")) == ["checkpoint_1_40.pt", "checkpoint_last.pt"]
 
     again = call(tmp_path, *words)

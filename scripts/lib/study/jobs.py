@@ -88,8 +88,9 @@ def trial(path: Path) -> tuple[str, str, float, int]:
         point = Point(**found["manifest"]["settings"]["point"])
         return point.key, str(point.flags), found["metrics"]["valid"][found["metric"]], found["seed"]
     run = read_json(path.with_name("train.json"))["run"]
-    one = next(one for one in found["results"] if one["mask_prob"] == run["own_mask_prob"])
-    bits = one["bits"] if "bits" in one else one["joint"]["mean"]
+    [measured] = found["rows"]
+    own = next(row for row in measured["results"] if row["mask_prob"] == run["own_mask_prob"])
+    bits = own["bits"] if "bits" in own else own["joint"]["mean"]
     return f"{run['lr']:g}", f"--lr {run['lr']:g}", -bits, run["seed"]
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pandas as pd
 from lib.command_line import Flags, UserError
-from lib.files import CONFIGS
+from lib.files import CONFIGS, read_json
 from lib.glue.tasks import FROM_MNLI, TASKS, Point, points_of
 from lib.study.runs import PROBE_MASK_PROB, WORKFLOW, Run, Target
 
@@ -217,6 +217,9 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
         Path(settings.output, STUDY, run.folder),
     )
     words = ["bash", f"{scripts}/pretrain_{kind}.sh", run.model, size, data, str(save)]
+    about = read_json(Path(data.partition(":")[0], "prepared.json")) or {}
+    if kind == "text" and about.get("kind") == "smiles":  # in blocks
+        words += ["--sample-break-mode", "none"]
     words += [] if run.model == "mlm" else ["--k", str(run.k)]
     words += ["--p", f"{run.p:g}", "--seed", str(run.seed)]
     if settings.tokens_per_sample and not run.of_molecules:  # a sample of those is a molecule

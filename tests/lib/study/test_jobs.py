@@ -81,7 +81,9 @@ def pretrained(folder, lr, measure, low, own):
     path.parent.mkdir(parents=True)
     bits = {0.15: low, 0.387: own}
     values = {p: {"joint": {"mean": one}} if measure == "joint" else {"bits": one} for p, one in bits.items()}
-    path.write_text(json.dumps({"results": [{"mask_prob": p, **value} for p, value in values.items()]}))
+    path.write_text(
+        json.dumps({"rows": [{"results": [{"mask_prob": p, **value} for p, value in values.items()]}]})
+    )
     run = {"run": {"lr": lr, "seed": 1, "own_mask_prob": 0.387}}
     (path.parent / "train.json").write_text(json.dumps(run))
     return path
