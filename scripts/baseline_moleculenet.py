@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from lib.command_line import UserError, argument_parser, count, positive, script
 from lib.files import RESULT, claim, locked
-from lib.moleculenet.results import SPLITS, Split, write_results
+from lib.run.predictions import SPLITS, Split, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 

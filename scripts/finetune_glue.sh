@@ -20,9 +20,9 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# lib/launch.py fills in @data (TASK-bin), @save and @flags: fairseq's task and head,
+# lib/run/launch.py fills in @data (TASK-bin), @save and @flags: fairseq's task and head,
 # the checkpoint to start from, its architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
-exec "$python" -m lib.finetuning glue \
+exec "$python" -m lib.run.finetuning glue \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --criterion sentence_prediction \
     --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \

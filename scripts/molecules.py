@@ -30,11 +30,11 @@ import lib  # noqa: F401  (finds the environment)
 # isort: split
 import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.kinds import PACKED
-from lib.corpora.molecules import header_of, records_in
-from lib.corpora.tables import TableFormat, add_table_arguments
+from lib.data.datasets import check_absent
+from lib.data.kinds import PACKED
+from lib.data.molecules import header_of, records_in
+from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import atomic, tsv_line
-from lib.preparing import check_absent
 
 
 def output_of(args: argparse.Namespace) -> Path:

@@ -34,11 +34,11 @@ import lib  # noqa: F401  (finds the environment)
 import numpy as np
 import rdkit
 from lib.command_line import UserError, argument_parser, script
-from lib.corpora.lmdb_reader import lmdb_file
-from lib.corpora.tables import TableFormat, add_table_arguments
+from lib.data.datasets import new_folder, write_dataset
+from lib.data.lmdb_reader import lmdb_file
+from lib.data.moleculenet import KNOWN, OTHER, KnownSet, Molecule, read_lmdbs, read_table
+from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import sha256, tsv_line, write_json, write_lines
-from lib.moleculenet.reading import KNOWN, OTHER, KnownSet, Molecule, read_lmdbs, read_table
-from lib.preparing import new_folder, write_dataset
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule

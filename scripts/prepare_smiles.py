@@ -21,7 +21,7 @@ import lib  # noqa: F401  (finds the environment)
 # isort: split
 import rdkit
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.binarise import (
+from lib.data.binarise import (
     EncodedBlock,
     Rejection,
     add_corpus_arguments,
@@ -30,9 +30,9 @@ from lib.corpora.binarise import (
     inputs_of,
     show_result,
 )
-from lib.corpora.lmdb_reader import LMDB, decode_value, lmdb_file
-from lib.corpora.molecules import Record, records_in
-from lib.corpora.tables import TableFormat, add_table_arguments
+from lib.data.lmdb_reader import LMDB, decode_value, lmdb_file
+from lib.data.molecules import Record, records_in
+from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule

@@ -16,10 +16,10 @@ import sys
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, script
-from lib.corpora.bpe import TextEncoder, add_encoder_arguments, encoder_of
+from lib.data.bpe import TextEncoder, add_encoder_arguments, encoder_of
+from lib.data.datasets import check_absent
+from lib.data.squad import read_squad
 from lib.files import atomic
-from lib.preparing import check_absent
-from lib.squad import read_squad
 
 from fs_plugins.data.squad import Squad, TokenizedSquad, save_split
 from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary

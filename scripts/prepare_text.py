@@ -20,9 +20,9 @@ from pathlib import Path
 
 import tokenizers
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.binarise import add_corpus_arguments, binarise, draft_of, inputs_of, show_result
-from lib.corpora.bpe import UNKNOWN, TextEncoder, dictionary_of, named
-from lib.corpora.text import AUTO, COLUMN, LAYOUTS, TextBlockEncoder, documents_of, layouts_of, sample_of
+from lib.data.binarise import add_corpus_arguments, binarise, draft_of, inputs_of, show_result
+from lib.data.bpe import UNKNOWN, TextEncoder, dictionary_of, named
+from lib.data.text import AUTO, COLUMN, LAYOUTS, TextBlockEncoder, documents_of, layouts_of, sample_of
 from lib.files import sha256
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe

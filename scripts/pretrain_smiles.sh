@@ -14,7 +14,7 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-exec "$python" -m lib.pretraining smiles \
+exec "$python" -m lib.run.pretraining smiles \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --no-epoch-checkpoints --keep-interval-updates 1 --save-interval 1000000 --validate-interval 1000000 \
     --log-format json @flags -- "$@"

@@ -19,9 +19,9 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# lib/launch.py fills in @data, @save and @flags: configs/ for model and size, batch, devices, the user's own flags.
+# lib/run/launch.py fills in @data, @save and @flags: configs/ for model and size, batch, devices, the user's own flags.
 # fairseq saves and validates by updates, never by epochs; one checkpoint is enough to resume from.
-exec "$python" -m lib.pretraining text \
+exec "$python" -m lib.run.pretraining text \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --no-epoch-checkpoints --keep-interval-updates 1 --save-interval 1000000 --validate-interval 1000000 \
     --log-format json @flags -- "$@"

@@ -56,13 +56,13 @@ trap 'echo "interrupted: rerun the same command to resume" >&2; exit 130' INT TE
 if [[ $kind == text ]]; then
     : "${updates:=1200}"
     sentence='Return the number of <mask> in the <mask>.'
-    [[ -e $out/corpus.txt ]] || "$python" -m lib.quickstart.english "$out/corpus.txt"
+    [[ -e $out/corpus.txt ]] || "$python" -m lib.data.python_docs "$out/corpus.txt"
     [[ -e $out/bpe/tokenizer.json ]] || "$python" scripts/train_bpe.py "$out/bpe" "$out/corpus.txt" --vocabulary 400
     [[ -e $out/data-bin ]] || "$python" scripts/prepare_text.py "$out/data-bin" --train "$out/corpus.txt" --bpe "$out/bpe" --valid-share 0.08
 else
     : "${updates:=600}"
     sentence='CC(=O)<mask>c1ccccc1C(=<mask>)O' # aspirin
-    [[ -e $out/pretrain.smi ]] || "$python" -m lib.quickstart.molecules "$out"/{pretrain.smi,logP.csv}
+    [[ -e $out/pretrain.smi ]] || "$python" -m lib.data.rdkit_molecules "$out"/{pretrain.smi,logP.csv}
     [[ -e $out/data-bin ]] || "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
 fi
 
@@ -85,7 +85,7 @@ if [[ $kind == smiles ]]; then
     finish
 fi
 echo "Scoring the checkpoints on the same masked tokens: a minute"
-"$python" -m lib.quickstart.report "$out" "$p" "$sentence"
+"$python" -m lib.report.quickstart "$out" "$p" "$sentence"
 cat <<END
 Next: source .venv/bin/activate
       python scripts/explore.py $out/exlm-lattice/checkpoint_last.pt '$sentence'    # its graph of states, as a page

@@ -21,8 +21,8 @@ from lib.command_line import UserError, argument_parser, script
 from lib.files import MANIFEST, RESULT
 from lib.report.page import Page
 from lib.report.study import Study, add_target, read
-from lib.study.results import SEEDS, STUDY
-from lib.study.runs import targets
+from lib.workflow.plan import SEEDS, STUDY
+from lib.workflow.runs import targets
 
 TITLE = "ExLM: the paper's results and ours"
 ABOUT = (

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.corpora.text import COLUMN, documents_of, layouts_of, paragraphs_of
+from lib.data.datasets import check_absent
+from lib.data.text import COLUMN, documents_of, layouts_of, paragraphs_of
 from lib.files import atomic
-from lib.preparing import check_absent
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 LEAST_VOCABULARY = 300  # 256 bytes and some merges

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests import builders
 from tests.integration import commands
+from tests.support import builders
 
 ROOT = Path(__file__).resolve().parents[1]
 # of the processes that tests start, as scripts/environment.sh sets it

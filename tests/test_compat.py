@@ -24,7 +24,7 @@ from fairseq.distributed.utils import _split_tensors_from_obj
 from fairseq.logging import metrics
 
 from fs_plugins import compat
-from tests.full_disk import at_each_write
+from tests.support.full_disk import at_each_write
 
 
 class Sentences(torch.utils.data.Dataset):

@@ -1,6 +1,6 @@
 """The commands in README and docs: each script, module and target exists and knows the options it is given.
 
-`python -m tests.documentation` runs them.
+`python -m tests.manual.documentation` runs them.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ from unittest import mock
 import pytest
 import torch
 from fairseq import options
-from lib.study import settings
-from lib.study.results import REPRODUCE, STUDY
+from lib.workflow import settings
+from lib.workflow.plan import REPRODUCE, STUDY
 
 import fs_plugins  # noqa: F401  (registers models, tasks and criterions)
-from tests import pages
-from tests.documentation import __main__ as documentation
-from tests.documentation.pages import PAGES, ROOT, commands, simple_commands
+from tests.manual.documentation import __main__ as documentation
+from tests.manual.documentation.pages import PAGES, ROOT, commands, simple_commands
+from tests.support import pages
 
 OPTION = re.compile(r"--[a-z][a-z0-9-]+")
 

@@ -8,7 +8,7 @@ import safetensors.torch
 import torch
 
 from fs_plugins.files import atomic
-from tests.full_disk import at_each_write
+from tests.support.full_disk import at_each_write
 
 
 @pytest.mark.parametrize("mode", ["w", "wb"])

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 from lib.command_line import argument_parser, script
-from lib.figures import COLOURS, QUICKSTART, fill, lines, percent, picture
 from lib.report.comparisons import leads
+from lib.report.figures import COLOURS, QUICKSTART, fill, lines, percent, picture
 from lib.report.page import markdown_table
 from lib.report.study import PAPER
-from lib.study.runs import targets
-from lib.tables import Value, difference, of_summary, over_seeds, standard_error, text
+from lib.report.tables import Value, difference, of_summary, over_seeds, standard_error, text
+from lib.workflow.runs import targets
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 

@@ -14,7 +14,7 @@ import time
 
 import torch
 import transformers
-from lib.quickstart.molecules import NCI, read_molecules
+from lib.data.rdkit_molecules import NCI, read_molecules
 from step_costs import print_head
 
 SHARED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")

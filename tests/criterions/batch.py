@@ -1,6 +1,6 @@
 """A batch of three sentences: two masks, none, and one mask without an end of sentence."""
 
-from tests import builders
+from tests.support import builders
 
 WORDS = builders.dictionary(20)
 SENTENCES = [

@@ -6,8 +6,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
-from tests import builders
 from tests.criterions.batch import BATCH, WORDS
+from tests.support import builders
 
 SYNCS = {"_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "_unique2", "unique_dim"}
 

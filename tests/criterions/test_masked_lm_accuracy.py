@@ -6,7 +6,7 @@ from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.logging import metrics
 
 from fs_plugins.criterions.masked_lm_accuracy import MaskedLmAccuracy
-from tests import builders
+from tests.support import builders
 
 WORDS = builders.dictionary(12)
 

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
-from tests import builders, oracles
+from tests import oracles
 from tests.criterions.batch import SENTENCES, WORDS
+from tests.support import builders
 
 CRITERION = NatCtcLossMLM(builders.task(WORDS))
 

@@ -7,8 +7,9 @@ import torch
 from fairseq.logging import metrics
 
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
-from tests import builders, oracles
+from tests import oracles
 from tests.criterions.batch import SENTENCES, WORDS
+from tests.support import builders
 
 CRITERION = builders.criterion(WORDS)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fs_plugins.data.squad import Answer
 from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, answer_tokens, make_windows
-from tests.makers.squad import DICTIONARY, sentence, split_of, words
+from tests.support.squad import DICTIONARY, sentence, split_of, words
 
 BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()
 

@@ -15,7 +15,7 @@ from fs_plugins.data.text_codecs import (
     make_codec,
     smiles_form,
 )
-from tests import builders
+from tests.support import builders
 
 LINES = ["This is great, and I'm very happy to see this.", "I see that this is very good news."] * 3
 

@@ -5,7 +5,7 @@ import pytest
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary, dictionary_file, read_dictionary
 from fs_plugins.huggingface.export import export
-from tests import builders
+from tests.support import builders
 
 
 def of(words, name="a/dict.txt"):

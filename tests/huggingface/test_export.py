@@ -17,9 +17,9 @@ from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface import model_card
 from fs_plugins.huggingface.export import export
-from tests import builders
-from tests.builders import DAG, WORDS
 from tests.models.test_parity import case, flags_of
+from tests.support import builders
+from tests.support.builders import DAG, WORDS
 
 SYMBOLS = builders.dictionary(WORDS)
 TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])

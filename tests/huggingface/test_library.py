@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from fs_plugins.huggingface.export import export
 from fs_plugins.models.mlm import RotaryRobertaModel
-from tests.builders import TEXTS
+from tests.support.builders import TEXTS
 
 MASKED = "this is <mask> news , and I am very glad"
 

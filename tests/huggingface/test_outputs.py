@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from fs_plugins.inference.masked_prediction import MaskedPredictor
-from tests import builders
-from tests.builders import CTC, KINDS, WORDS
+from tests.support import builders
+from tests.support.builders import CTC, KINDS, WORDS
 
 SYMBOLS = builders.dictionary(WORDS)
 PAD, MASK = SYMBOLS.pad(), SYMBOLS.index("<mask>")

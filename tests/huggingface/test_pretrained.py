@@ -22,7 +22,7 @@ def folder(request) -> Path:
 def test_it_comes_back_and_leaves_again(folder, tmp_path):
     """Settings, tokenizer, weights and code, to the bit, by way of fairseq's model.
 
-    If the code differs: python -m tests.tools.refresh
+    If the code differs: python -m tests.manual.refresh
     """
     again = export(folder, tmp_path / "again", half=True)
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}

@@ -9,10 +9,10 @@ from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.huggingface.export import export
 from fs_plugins.huggingface.restore import open_checkpoint, restore, save
 from fs_plugins.inference import load as load_model
-from tests import builders
-from tests.builders import KINDS, WORDS
 from tests.huggingface.test_export import GLUE, TOKENS, head_scores, molecule_checkpoint
 from tests.integration import commands
+from tests.support import builders
+from tests.support.builders import KINDS, WORDS
 
 NOT_HELD = ("encoder.lm_head.", "encoder.link_positional.", "encoder.query_", "encoder.key_", "encoder.gate_")
 RESETS = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]

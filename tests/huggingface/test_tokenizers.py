@@ -12,8 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
 from fs_plugins.data.text_codecs import encode_text, make_codec
 from fs_plugins.huggingface.export import export
-from tests import builders
-from tests.makers import tokenizers
+from tests.support import builders, tokenizers
 
 LINES = [
     "This is great, and I'm very happy to see this.",

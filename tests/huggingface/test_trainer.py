@@ -17,9 +17,9 @@ from fs_plugins.huggingface import modeling_exlm, weights
 from fs_plugins.huggingface.configuration_exlm import ExLMConfig
 from fs_plugins.huggingface.masking import MaskingCollator
 from fs_plugins.huggingface.restore import restore, save
-from tests import builders
-from tests.builders import CTC, DAG, KINDS, TEXTS, WORDS
 from tests.huggingface.test_restore import states
+from tests.support import builders
+from tests.support.builders import CTC, DAG, KINDS, TEXTS, WORDS
 
 SYMBOLS = builders.dictionary(WORDS)
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fs_plugins.inference import load
-from tests import builders
-from tests.builders import WORDS
+from tests.support import builders
+from tests.support.builders import WORDS
 
 TEXT = "this is <mask> news , and I am <mask> to see it ."
 SPECIAL = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}

@@ -10,9 +10,9 @@ from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.inference import load
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
-from tests import builders
-from tests.builders import ATOMS, KINDS, write_gpt2
-from tests.makers.prepared import write_properties
+from tests.support import builders
+from tests.support.builders import ATOMS, KINDS, write_gpt2
+from tests.support.prepared import write_properties
 
 
 @pytest.fixture(autouse=True)

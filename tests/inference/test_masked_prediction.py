@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from fs_plugins.inference.masked_prediction import MaskedPredictor
-from tests import builders, oracles
+from tests import oracles
+from tests.support import builders
 
 
 def batch(symbols):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fs_plugins.inference import load
-from tests.builders import KINDS
+from tests.support.builders import KINDS
 
 TEXTS = ["this is good news", "I am", "it is very very good , and I am glad to see it .", "news"]
 TEXTS += ["I see <mask> ."]

@@ -12,7 +12,7 @@ import pytest
 from fs_plugins.inference.page import page
 from fs_plugins.inference.plots import shown_states
 from tests import oracles
-from tests.browser import errors, set_width
+from tests.support.browser import errors, set_width
 
 ODD = ["</script><script>document.title='broken'</script>", "<b>bold</b>", "<!--", "&lt;", "a'b\"c", "\u2028"]
 ODD += ["/*DATA*/", "$&", "日本", "\\u003c"]

@@ -9,7 +9,7 @@ import pytest
 from fairseq.trainer import Trainer
 
 from tests.integration import commands
-from tests.makers import squad
+from tests.support import squad
 
 WORDS = 300
 QUESTIONS = 12

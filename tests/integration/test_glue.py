@@ -11,10 +11,10 @@ from lib.command_line import Flags
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score
 
-from tests import pages
-from tests.builders import write_gpt2
 from tests.integration import commands
-from tests.makers.glue import glue_files, pretraining_text
+from tests.support import pages
+from tests.support.builders import write_gpt2
+from tests.support.glue import glue_files, pretraining_text
 
 
 @pytest.fixture(scope="module")

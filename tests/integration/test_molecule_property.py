@@ -8,7 +8,7 @@ from fs_plugins.inference import load
 from fs_plugins.inference.streaming import in_batches
 from fs_plugins.metrics.properties import summarise
 from tests.integration import commands
-from tests.makers.prepared import write_properties
+from tests.support.prepared import write_properties
 
 WORDS, NAN = 8, float("nan")
 

@@ -6,11 +6,11 @@ import sys
 
 import prepare_text
 import pytest
-from lib.pretraining import trained_updates
+from lib.run.pretraining import trained_updates
 
-from tests import pages
-from tests.builders import write_gpt2
 from tests.integration import commands
+from tests.support import pages
+from tests.support.builders import write_gpt2
 
 SCRIPT = commands.ROOT / "scripts" / "pretrain_text.sh"
 # of a batch of 16 sentences; without dropout, whose random numbers are each process's own

@@ -7,9 +7,9 @@ import evaluate
 import pytest
 
 from fs_plugins.data.squad import load_split
-from tests import pages
 from tests.integration import commands
 from tests.integration.commands import train
+from tests.support import pages
 
 
 def finetuning(data, save_dir, *flags, arch="exlm_tiny") -> list:

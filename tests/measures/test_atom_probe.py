@@ -8,7 +8,7 @@ import torch
 
 from fs_plugins.checkpoint import load_checkpoint, untrained_model
 from fs_plugins.measures import atom_probe
-from tests import builders
+from tests.support import builders
 
 SYMBOLS = builders.dictionary(builders.ATOMS)
 samples = partial(builders.molecules, SYMBOLS)

@@ -14,8 +14,9 @@ from fs_plugins.measures.entropy import (
     exlm_entropy,
 )
 from fs_plugins.measures.means import ClusteredMean
-from tests import builders, oracles
-from tests.builders import TEXTS
+from tests import oracles
+from tests.support import builders
+from tests.support.builders import TEXTS
 
 EXLM = {"ext_state_num": 2, "spread": 2.0}
 REPEATED = {"repeat_times": 2, "mask_prob": 0.8, "spread": 2.0}

@@ -5,7 +5,7 @@ import torch
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.measures.masked_samples import load_samples, mask_words, masked_batches
-from tests import builders
+from tests.support import builders
 
 
 def test_masked_words_are_drawn_by_seed_and_number():

@@ -12,7 +12,8 @@ from fs_plugins.measures.__main__ import main
 from fs_plugins.measures.entropy import corpus_entropy
 from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.measures.masked_samples import load_samples, mask_words
-from tests import builders, oracles
+from tests import oracles
+from tests.support import builders
 
 SYMBOLS = builders.dictionary()
 SAMPLES = [builders.sentence(SYMBOLS, n, [], seed=n)[0] for n in (10, 20, 12)]

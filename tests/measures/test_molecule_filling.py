@@ -9,7 +9,8 @@ import torch
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures import molecule_filling
 from fs_plugins.measures.masked_samples import MaskedBatch
-from tests import builders, oracles
+from tests import oracles
+from tests.support import builders
 
 WORDS = builders.dictionary(4)
 

@@ -4,7 +4,7 @@ import pytest
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fs_plugins.models.mlm import RotaryRobertaModel
-from tests import builders
+from tests.support import builders
 
 # layers, heads, hidden size, feed-forward size
 BASE, LARGE, SMILES, TINY = (12, 12, 768, 3072), (24, 16, 1024, 4096), (9, 12, 768, 2048), (2, 4, 128, 512)

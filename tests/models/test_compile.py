@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tests import builders
 from tests.criterions.batch import BATCH, WORDS
+from tests.support import builders
 
 criterion = builders.criterion(WORDS)
 

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fs_plugins.models.cost import arguments, cost_of
-from tests import builders
+from tests.support import builders
 
 SMALL = "--encoder-layers 3 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48 --encoder-attention-heads 4"
 MODELS = sorted((CONFIGS / "model").rglob("*.flags"))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fs_plugins.modules.transition_head import edge_mask
-from tests import builders
+from tests.support import builders
 
 WORDS = builders.dictionary(20)
 

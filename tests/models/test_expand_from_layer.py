@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests import builders
+from tests.support import builders
 
 WORDS = builders.dictionary(20)
 LAYERS, K = 3, 3

@@ -5,7 +5,7 @@ import torch
 
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_measures import use_of_states
-from tests import builders
+from tests.support import builders
 
 WORDS = builders.dictionary(2000)
 

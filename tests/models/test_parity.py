@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
-from tests import builders
+from tests.support import builders
 
 PLACE = Path(__file__).resolve()
 # ExLM's, in every clone: without the positions that no node is at; gradients in half precision, scaled to 1

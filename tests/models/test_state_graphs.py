@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from fs_plugins.modules.transition_head import STATE_GRAPHS, edge_mask
-from tests import builders, oracles
+from tests import oracles
+from tests.support import builders
 
 WORDS = builders.dictionary(20)
 SENTENCES = [builders.sentence(WORDS, 5, [2, 4]), builders.sentence(WORDS, 2, [1], seed=1, end=False)]

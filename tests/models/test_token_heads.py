@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests import builders, oracles
+from tests import oracles
+from tests.support import builders
 
 DICTIONARY = builders.dictionary(20)
 BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from lib.corpora.bpe import dictionary_of
+from lib.data.bpe import dictionary_of
 
 from fs_plugins.data.text_codecs import read_bpe
-from tests.builders import write_gpt2
+from tests.support.builders import write_gpt2
 
 
 @pytest.fixture

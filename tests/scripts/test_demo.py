@@ -8,8 +8,8 @@ import demo
 import pytest
 
 from fs_plugins.inference import load
-from tests import builders
-from tests.browser import errors, set_width
+from tests.support import builders
+from tests.support.browser import errors, set_width
 
 DAG = "nat_dag_loss_mlm"
 TEXT = "this is <mask> news , and I am <mask> ."

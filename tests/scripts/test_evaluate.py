@@ -11,7 +11,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from sklearn.metrics import accuracy_score
 
 from fs_plugins.tasks.scored import NamedSplit, ScoredTask
-from tests import builders
+from tests.support import builders
 
 WORDS = builders.dictionary(builders.WORDS)
 CLASSES = ["no", "maybe", "yes"]

@@ -6,10 +6,10 @@ import csv
 import molecules
 import pytest
 from lib.command_line import UserError
-from lib.corpora.molecules import header_of, records_in
-from lib.corpora.tables import TableFormat
+from lib.data.molecules import header_of, records_in
+from lib.data.tables import TableFormat
 
-from tests.builders import write_file
+from tests.support.builders import write_file
 
 FORM = TableFormat()
 

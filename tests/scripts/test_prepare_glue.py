@@ -11,12 +11,12 @@ from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lib.command_line import UserError
-from lib.glue.reading import files_of, read_split
-from lib.glue.tasks import TASKS
+from lib.data.glue import files_of, read_split
+from lib.data.glue_tasks import TASKS
 from pyarrow import parquet
 
-from tests.builders import write_file
-from tests.makers.glue import LABELLED, UNLABELLED, lines, write_hub, write_task
+from tests.support.builders import write_file
+from tests.support.glue import LABELLED, UNLABELLED, lines, write_hub, write_task
 
 
 def prepare(*arguments) -> int:

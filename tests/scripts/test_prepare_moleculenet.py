@@ -15,11 +15,11 @@ from fairseq.data import Dictionary, data_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lib.command_line import UserError
-from lib.corpora.tables import TableFormat
-from lib.moleculenet.reading import Molecule, read_table
+from lib.data.moleculenet import Molecule, read_table
+from lib.data.tables import TableFormat
 
 from fs_plugins.data.smiles_tokens import tokenize
-from tests.builders import write_lmdb
+from tests.support.builders import write_lmdb
 
 CARBONS = [f"{'C' * n}{end}" for n in range(1, 9) for end in ("O", "N", "Cl")]  # 24, no rings
 RINGS = ["c1ccccc1", "C1CCCCC1", "C1CCNCC1", "c1ccncc1", "C1CC1", "C1CCC1"]

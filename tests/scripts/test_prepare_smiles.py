@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from fs_plugins.data.molecules import LONGEST, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
-from tests.builders import write_file, write_lmdb
+from tests.support.builders import write_file, write_lmdb
 
 FILES = ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "rejected.tsv")
 MOLECULES = ["CCO", "F/C=C\\F", "C[N+](C)(C)C.[Cl-]", "Brc1ccccc1", "C[C@H](N)C(=O)O", "C#N", "CCBr"]

@@ -8,13 +8,13 @@ import prepare_squad
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lib.corpora.bpe import TextEncoder, dictionary_of
+from lib.data.bpe import TextEncoder, dictionary_of
 from tokenizers import pre_tokenizers
 from train_bpe import train_tokenizer
 
 from fs_plugins.data.squad import load_split
 from fs_plugins.data.text_codecs import read_bpe
-from tests.makers.squad import CONTEXT, question, squad_json, write, write_hub
+from tests.support.squad import CONTEXT, question, squad_json, write, write_hub
 
 TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\nand\u3000a wide one, \u200b none"]
 

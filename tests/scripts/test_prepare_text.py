@@ -10,10 +10,10 @@ import prepare_text
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from lib.corpora import binarise
-from lib.corpora import text as corpus
+from lib.data import binarise
+from lib.data import text as corpus
 
-from tests.builders import (
+from tests.support.builders import (
     CORPUS,
     corpus_sentences,
     json_text,

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 import report
 
-from tests.lib.report.conftest import glue_result, manifest, molecule_result, trained, write
+from tests.scripts.lib.report.conftest import glue_result, manifest, molecule_result, trained, write
 
 
 def ran(capsys, *arguments) -> tuple[int, str]:

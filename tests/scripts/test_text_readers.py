@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from tests.builders import write_gpt2
+from tests.support.builders import write_gpt2
 
 PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress]
 LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=30)

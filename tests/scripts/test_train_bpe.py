@@ -3,10 +3,10 @@
 import prepare_text
 import train_bpe
 from fairseq.data import Dictionary, data_utils
-from lib.corpora.text import layouts_of
+from lib.data.text import layouts_of
 
 from fs_plugins.data.text_codecs import read_bpe
-from tests.builders import corpus_sentences, paragraphs_text, wiki_text, write_file
+from tests.support.builders import corpus_sentences, paragraphs_text, wiki_text, write_file
 
 
 def main(script, *arguments) -> None:

@@ -11,7 +11,7 @@ from fs_plugins.tasks.glue import (
     GlueTask,
     RepeatedSentencePredictionTask,
 )
-from tests import builders
+from tests.support import builders
 
 WORDS = builders.dictionary(50)
 PAIRS = 90

@@ -8,8 +8,8 @@ import torch
 from fairseq.trainer import Trainer
 
 from fs_plugins.tasks.molecule_property import MoleculePropertyConfig, MoleculePropertyTask
-from tests import builders
-from tests.makers.prepared import write_properties
+from tests.support import builders
+from tests.support.prepared import write_properties
 
 NAN = float("nan")
 ROWS = [([0, 1, 2], [0, 1, NAN]), ([3], [1, NAN, NAN]), ([4, 5, 6, 7, 0], [0, 0, NAN])]

@@ -10,7 +10,7 @@ from fairseq.logging import metrics
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
-from tests import builders
+from tests.support import builders
 
 WORDS = builders.dictionary(50)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_windows
 from fs_plugins.tasks.squad_answers import AnswerTable, best_spans, window_answers
-from tests.makers.squad import DICTIONARY, sentence, split_of
+from tests.support.squad import DICTIONARY, sentence, split_of
 
 
 @settings(deadline=None, max_examples=150)

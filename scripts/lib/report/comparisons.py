@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 
 import pandas as pd
-from lib import figures
 from lib.files import MANIFEST
+from lib.report import figures
 from lib.report.page import Page
 from lib.report.study import NUMBERS, Study, add_curves, read
-from lib.study.runs import Target
-from lib.tables import Value, difference, over_seeds, text
+from lib.report.tables import Value, difference, over_seeds, text
+from lib.workflow.runs import Target
 
 # what is shown of each run, if it was measured
 COLUMNS = ("joint", "marginal", "gain", "bits", "recovered", "second_state", "divergence", "own_share")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 from lib.command_line import UserError
+from lib.data.glue_tasks import TASKS, Point, points_of
+from lib.data.moleculenet import KNOWN
 from lib.files import CONFIGS, RESULT
-from lib.glue.tasks import TASKS, Point, points_of
-from lib.moleculenet.reading import KNOWN
 from lib.report.page import Page
 from lib.report.study import DAMAGED, HALVES, read
-from lib.study.runs import targets
-from lib.tables import over_seeds, text
+from lib.report.tables import over_seeds, text
+from lib.workflow.runs import targets
 
 COLUMNS = ("model", "path", "table", "task", "seed", "expected")
 COLUMNS += ("point", "score", "from_mnli", "whole")  # of table 3

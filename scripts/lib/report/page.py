@@ -10,8 +10,8 @@ from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
-from lib import figures
 from lib.files import ROOT, atomic
+from lib.report import figures
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from lib import figures
 from lib.files import CONFIGS
-from lib.logs import read_log
+from lib.report import figures
 from lib.report.page import Page
-from lib.study.results import EXAMPLE, SEEDS, STUDY
-from lib.study.runs import GLUE_TASKS, WORKFLOW, Run, Target, targets
-from lib.tables import Value, over_seeds, text
+from lib.report.tables import Value, over_seeds, text
+from lib.run.logs import read_log
+from lib.workflow.plan import EXAMPLE, SEEDS, STUDY
+from lib.workflow.runs import GLUE_TASKS, WORKFLOW, Run, Target, targets
 
 NUMBERS = {row.number: row for row in pd.read_csv(WORKFLOW / "numbers.csv").itertuples(index=False)}
 PAPER = pd.read_csv(CONFIGS / "paper" / "study.csv", index_col="run")

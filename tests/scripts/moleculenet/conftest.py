@@ -5,7 +5,7 @@ import pytest
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.integration import commands
 from tests.integration.conftest import binarise
-from tests.makers.molecules import STREAM, finetune, labelled_molecules, molecules
+from tests.support.molecules import STREAM, finetune, labelled_molecules, molecules
 
 
 @pytest.fixture(scope="package")

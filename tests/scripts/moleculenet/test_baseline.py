@@ -11,7 +11,7 @@ import prepare_moleculenet
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tests.makers.molecules import labelled_molecules, read_csv
+from tests.support.molecules import labelled_molecules, read_csv
 
 
 def baseline(model: str, *words) -> str:

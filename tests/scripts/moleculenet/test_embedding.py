@@ -7,7 +7,7 @@ import torch
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
-from tests.makers.molecules import BAD, STREAM
+from tests.support.molecules import BAD, STREAM
 
 
 @pytest.mark.parametrize("kind", ["exlm", "mlm"])

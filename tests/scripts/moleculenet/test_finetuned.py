@@ -12,7 +12,7 @@ import pytest
 from fs_plugins.inference import load
 from fs_plugins.metrics.properties import summarise
 from tests.integration import commands
-from tests.makers.molecules import BAD, STREAM, molecules, read_csv
+from tests.support.molecules import BAD, STREAM, molecules, read_csv
 
 
 @pytest.mark.slow

@@ -1,0 +1,362 @@
+"""Binarises a corpus of any size for fairseq: streaming, parallel, resumable and deterministic.
+
+``binarise`` reads files item by item, has worker processes encode blocks of items, and keeps what comes of
+each file in FOLDER/draft; if interrupted, it resumes at the first file that is not done. Then it writes
+
+    FOLDER/dict.txt         fairseq's dictionary, unless it is given
+    FOLDER/SPLIT.bin, .idx  the sentences of train and valid, in the order of the input
+    FOLDER/rejected.tsv     what was left out: file, line, reason, input
+    FOLDER/prepared.json    what it all came to
+
+All of these are the same, byte for byte, for any number of workers and interruptions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+from lib.command_line import UserError, positive, share
+from lib.data.datasets import check_absent, write_dataset
+from lib.files import MANIFEST, atomic, claim, locked, write_json
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from tqdm import tqdm
+
+from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
+
+FINISHED = "prepared.json"
+DONE = "draft/*[0-9]"  # the files that are
+BLOCK_ITEMS, BLOCK_BYTES = 4096, 1 << 19
+
+
+class Rejection(NamedTuple):
+    """A piece of input that is left out; a row of rejected.tsv."""
+
+    place: str  # line number from 1, or key: where to find it in its file
+    reason: str
+    content: str
+
+
+@dataclass
+class EncodedBlock:
+    """What an encoder makes of a block.
+
+    Attributes:
+        sentences: lists of ids or, if the dictionary is built from the corpus, of symbols. Each ends in
+            ``</s>``, as from fairseq-preprocess; one of ``</s>`` alone is an empty sentence, and is kept.
+        places: of each sentence, in [0, 1), by its content: those below the share for validation are for
+            that. Sentences that belong together have one place.
+        rejections: what was left out and why, in the order of the input.
+        counts: anything else worth adding up over all blocks and reporting, by name.
+    """
+
+    sentences: list[Sequence] = field(default_factory=list)
+    places: list[float] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def save(self) -> bytes:
+        """As bytes that say nothing but numbers and text."""
+        items = list(chain.from_iterable(self.sentences))
+        symbols = list(dict.fromkeys(items)) if items and isinstance(items[0], str) else None
+        if symbols is not None:
+            items = map({symbol: i for i, symbol in enumerate(symbols)}.__getitem__, items)
+        about = {"symbols": symbols, "rejections": self.rejections, "counts": self.counts}
+        file = io.BytesIO()
+        for array in (
+            np.frombuffer(json.dumps(about).encode(), np.uint8),
+            np.fromiter(items, np.int32),
+            np.fromiter(map(len, self.sentences), np.int32),
+            np.array(self.places, np.float64),
+        ):
+            np.save(file, array, allow_pickle=False)
+        return file.getvalue()
+
+
+class _Saved:
+    """What ``EncodedBlock.save`` wrote; ``items`` of all sentences: ids, or numbers of ``symbols``."""
+
+    def __init__(self, file: BinaryIO):
+        about, self.items, self.lengths, self.places = (np.load(file, allow_pickle=False) for _ in range(4))
+        about = json.loads(about.tobytes())
+        self.symbols, self.counts = about["symbols"], about["counts"]
+        self.rejections = [Rejection(*rejection) for rejection in about["rejections"]]
+
+    def sentences(self, dictionary) -> list[np.ndarray]:
+        """As ids."""
+        ids = np.array([*map(dictionary.index, self.symbols)])[self.items] if self.symbols else self.items
+        return np.split(ids, self.lengths.cumsum()[:-1]) if len(self.lengths) else []
+
+
+Reader = Callable[[Path], Iterable]  # reads a file as items; each has a ``size`` in bytes
+Encoder = Callable[[Path, list], EncodedBlock]  # makes sentences of consecutive items of a file
+
+
+@contextmanager
+def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[Path]:
+    """A folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays, to
+    resume in, if it existed before or a file is done.
+
+    Args:
+        settings: all that a user chose and the result depends on, in JSON's types.
+        inputs: what is read; see ``inputs_of``.
+
+    Raises:
+        UserError: if ``output`` exists, another run is at work, or OUTPUT.partial is no draft or one of
+            other settings or inputs, each of which is named.
+    """
+    check_absent(output)
+    partial = output.with_name(f"{output.name}.partial")
+    before = {path.name for path in partial.iterdir()} if partial.is_dir() else set()
+    if before - {"lock"} and MANIFEST not in before:
+        raise UserError(f"{partial} was not made by this script: choose another OUTPUT, or move it away")
+    with locked(partial):
+        claim(partial, settings, inputs, sys.argv, (DONE,))
+        try:
+            yield partial
+        except BaseException:
+            if not before and not any(partial.glob(DONE)):
+                shutil.rmtree(partial)
+            raise
+        (partial / "lock").unlink()
+        partial.replace(output)
+
+
+def binarise(
+    folder: Path,
+    train: Sequence[Path],
+    valid: Sequence[Path],
+    read: Reader,
+    encode: Encoder,
+    kind: str,
+    valid_share: float,
+    workers: int = 1,
+    build_dictionary: bool = False,
+) -> dict:
+    """Binarises a corpus; see above.
+
+    Args:
+        folder: of ``draft_of``, with a dict.txt unless that is to be built.
+        train, valid: files, each once.
+        read, encode: are pickled for the workers; items are always the same ones in the same order.
+        kind: of the corpus, to be recorded: "text" or "smiles".
+        valid_share: without ``valid``, the share of ``train`` that is for validation, by ``places``; at least
+            the sentences of one place are.
+        workers: processes; 1 works in this one.
+        build_dictionary: of the symbols that the encoder returns; otherwise it returns ids.
+
+    Returns:
+        What prepared.json holds: for each split its sentences and tokens, "rejected" by reason, "symbols"
+        (entries of the dictionary with fairseq's four) and what the encoder counted.
+
+    Raises:
+        UserError: for what the user has to mend.
+    """
+    rejected, counts, symbols, least = Counter(), Counter(), Counter(), 1.0
+    files = [*valid, *train]  # valid first: whether it is empty is soon known
+    drafts = {path: folder / "draft" / str(number) for number, path in enumerate(files)}
+    (folder / "draft").mkdir(exist_ok=True)
+    for part in filter(None, (valid, train)):
+        _encode({path: drafts[path] for path in part if not drafts[path].exists()}, read, encode, workers)
+        if not any(len(block.places) for path in part for block in _blocks_of(drafts[path])):
+            _refuse_empty("train" if part is train else "valid", folder, [drafts[path] for path in part])
+    table = (folder / "rejected.tsv").open("w", encoding="utf-8", errors="backslashreplace", newline="")
+    with table:
+        rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
+        rows.writerow(("file", "line", "reason", "input"))
+        for source, draft in drafts.items():
+            for block in _blocks_of(draft):
+                rows.writerows((source, *rejection) for rejection in block.rejections)
+                rejected.update(map(_reason, block.rejections))
+                counts.update(block.counts)
+                least = min([least, *block.places])
+                if build_dictionary:
+                    symbols.update(dict(zip(block.symbols or (), np.bincount(block.items), strict=True)))
+    if build_dictionary:
+        _dictionary_of(symbols).save(str(folder / "dict.txt"))
+    dictionary, result = read_dictionary(folder / "dict.txt"), {"kind": kind, "valid_share": valid_share}
+    for split, part in (("train", train), ("valid", valid or train)):
+        share = None if valid else (valid_share, least)
+        chosen = _chosen(split, [drafts[path] for path in part], dictionary, share)
+        sentences, tokens = write_dataset(folder / split, chosen, len(dictionary))
+        if not sentences:
+            _refuse_empty(split, folder, [drafts[path] for path in part])
+        result[split] = {"sentences": sentences, "tokens": tokens}
+    shutil.rmtree(folder / "draft")
+    result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
+    result |= {"rejected": dict(rejected.most_common()), **counts}
+    write_json(folder / FINISHED, result)
+    return result
+
+
+def _chosen(
+    split: str, drafts: list[Path], dictionary, share: tuple[float, float] | None
+) -> Iterator[np.ndarray]:
+    """The sentences of a split as ids: all of the drafts, or by ``share``: those whose place is less, or the
+    least of all, are for validation."""
+    for block in chain.from_iterable(map(_blocks_of, drafts)):
+        for sentence, place in zip(block.sentences(dictionary), block.places, strict=True):
+            if share is None or (place < share[0] or place == share[1]) == (split == "valid"):
+                yield sentence
+
+
+def _refuse_empty(split: str, folder: Path, drafts: list[Path]) -> None:
+    """Raises the error that says what became of the input; its draft is of no use to another command."""
+    rejections, documents = [], 0
+    for block in chain.from_iterable(map(_blocks_of, drafts)):
+        rejections += block.rejections
+        documents += block.counts.get("documents", 0)
+    reasons = Counter(map(_reason, rejections)).most_common()
+    why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
+    why += (
+        ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
+        if rejections
+        else ""
+    )
+    why += ". The input is a single document: see --layout" if documents == 1 else ""
+    shutil.rmtree(folder / "draft")
+    raise UserError(
+        f"nothing is left for {split}. Rejected: {why}. Give more input, or other files for --valid"
+    )
+
+
+def _reason(rejection: Rejection) -> str:
+    return rejection.reason.split(":")[0]  # after the colon it is about the one input
+
+
+def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
+    """Each option's files with size and time of change, for the manifest.
+
+    Raises:
+        UserError: if a file is given twice, whatever the path.
+    """
+    paths = [(option, path.resolve()) for option, given in files.items() for path in given]
+    [(path, times)] = Counter(path for _, path in paths).most_common(1)
+    if times > 1:
+        raise UserError(f"{path} is given more than once")
+    states = ((option, path, path.stat()) for option, path in paths)
+    return {
+        f"{option} {path}": f"{state.st_size} bytes, changed at {state.st_mtime_ns}"
+        for option, path, state in states
+    }
+
+
+class _Encoding(IterableDataset):
+    """(file, items, saved EncodedBlock) of each block; or what the user has to mend, as an error that was
+    raised in a worker would get a traceback in its message."""
+
+    def __init__(self, files: Sequence[Path], read: Reader, encode: Encoder):
+        self.files, self.read, self.encode = files, read, encode
+
+    def __iter__(self):
+        worker = get_worker_info()  # N workers read all, and encode every N-th block each
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        blocks = ((path, block) for path in self.files for block in _blocks(self.read(path)))
+        try:
+            for path, block in islice(blocks, first, None, step):
+                yield path, len(block), self.encode(path, block).save()
+        except UserError as error:
+            yield error
+
+
+def _blocks(items: Iterable) -> Iterator[list]:
+    """Consecutive items, of bounded number and size; determined by the items alone."""
+    held, size = [], 0
+    for item in items:
+        held.append(item)
+        size += item.size
+        if len(held) == BLOCK_ITEMS or size >= BLOCK_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _encode(drafts: dict[Path, Path], read: Reader, encode: Encoder, workers: int) -> None:
+    """Writes the draft, the encoded blocks, of each file."""
+    # bounded, in order; it notices workers that were killed, and they a parent that was
+    data = _Encoding(list(drafts), read, encode)
+    loader = DataLoader(data, batch_size=None, num_workers=workers if workers > 1 else 0)
+    try:
+        with tqdm(unit=" items", unit_scale=True, disable=None) as bar:
+            for path, blocks in groupby(map(_raised, loader), key=itemgetter(0)):
+                with atomic(drafts[path], "wb") as file:
+                    for _, items, block in blocks:
+                        file.write(block)
+                        bar.update(items)
+    except RuntimeError as error:
+        raise UserError(
+            f"a worker was killed, most likely because memory ran out ({error}): rerun the same command with "
+            "fewer --workers; it resumes"
+        ) from error
+
+
+def _raised(item):
+    if isinstance(item, UserError):
+        raise item
+    return item
+
+
+def _blocks_of(draft: Path) -> Iterator[_Saved]:
+    """The encoded blocks of a file."""
+    if draft.exists():  # of an empty file there is none
+        with draft.open("rb") as file:
+            while file.peek(1):
+                yield _Saved(file)
+
+
+def _dictionary_of(symbols: Counter):
+    """fairseq's Dictionary of counted symbols: the most frequent first, then in order of characters."""
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for symbol, count in sorted(symbols.items(), key=lambda item: (-item[1], item[0])):
+        if symbol not in dictionary:  # </s> and its like are there from the start
+            dictionary.add_symbol(symbol, n=count)
+    return dictionary
+
+
+def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
+    """--train, --valid, --valid-share and --workers.
+
+    Args:
+        what: is trained on, for the help.
+    """
+    # those that this process may use, if the system tells (Linux)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    add = parser.add_argument
+    add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help=f"{what} to validate on")
+    about = "without --valid: the share of --train to validate on, by hash (default: %(default)s)"
+    add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
+    add = parser.add_argument
+    add("--workers", type=positive, default=cores, metavar="N", help="(default: %(default)s)")
+
+
+def show_result(result: dict, output: Path, what: str) -> None:
+    """What a preparation came to.
+
+    Args:
+        result: of ``binarise``.
+        what: a sentence is.
+    """
+    for split in ("train", "valid"):
+        print(f"{split}: {result[split]['sentences']:,} {what}, {result[split]['tokens']:,} tokens")
+    total = sum(result["rejected"].values())
+    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
+    print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))

@@ -1,0 +1,125 @@
+"""The rows of GLUE's files: the TSV of gluebenchmark.com, and the Parquet of the Hugging Face hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from lib.command_line import UserError
+from lib.data.glue_tasks import COLA_COLUMNS, HUB_LABEL, SCORES, Task
+from lib.data.kinds import lines_of
+from lib.data.parquet import PARQUET, class_names, columns_of, rows_of, shards_of
+
+LONGEST_SHOWN = 300  # characters of a header
+NUMBERS = ("index", "id", "idx")  # columns of GLUE's numbers of rows
+
+
+@dataclass
+class Rows:
+    """The rows of a split.
+
+    Attributes:
+        files: that they are from.
+        table: with the columns of ``task.sentences``, ``task.label`` in a split that has labels, and of
+            GLUE's numbers; its index is the line in the file, or the row in all Parquet files.
+        skipped: lines that were left out.
+    """
+
+    files: list[Path]
+    table: pd.DataFrame
+    skipped: list[int]
+
+    def place(self, line: int) -> str:
+        """Of a row, for messages."""
+        path, more = self.files[0], " and on" if len(self.files) > 1 else ""
+        return f"{path}{more}, {'row' if path.suffix == PARQUET else 'line'} {line}"
+
+
+def folder_of(glue: Path, task: Task) -> Path | None:
+    """GLUE/RTE, or GLUE/rte as on the hub; None if there is neither."""
+    return next((path for path in (glue / task.name, glue / task.hub_name) if path.is_dir()), None)
+
+
+def files_of(folder: Path, task: Task, split: str) -> list[Path]:
+    """The files of a split, by our name for it, in a task's folder; [] if there are none."""
+    names = (f"{task.splits[split]}.tsv", f"{task.splits[split]}.tsv.gz")
+    found = [folder / name for name in names if (folder / name).is_file()]
+    return found[:1] or shards_of(folder, task.splits[split].replace("dev", "validation"))
+
+
+def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> Rows:
+    """The rows of a split.
+
+    Args:
+        files: of :func:`files_of`.
+        skip_broken: skip rows of a training set whose number of columns is not the header's.
+
+    Raises:
+        UserError: for a missing column, a broken row, or a label that the task does not have.
+    """
+    labelled = not split.startswith("test")
+    read = _parquet if files[0].suffix == PARQUET else _tsv
+    rows = read(files, task, labelled, skip_broken if split == "train" else None)
+    if rows.table.empty:
+        raise UserError(f"{files[0]} has no rows")
+    for column in task.sentences:
+        rows.table[column] = rows.table[column].str.strip()
+    if labelled:
+        labels, known = rows.table[task.label], ", ".join(task.labels)
+        wrong = ~labels.isin(task.labels)
+        if task.regression:
+            wrong = ~pd.to_numeric(labels, errors="coerce").between(*SCORES)
+            known = f"{SCORES[0]:g} to {SCORES[1]:g}"
+        if wrong.any():
+            line = wrong.idxmax()
+            raise UserError(f"{rows.place(line)}: label {labels[line]!r}, but {task.name} has {known}")
+    return rows
+
+
+def _check(path: Path, task: Task, wanted: tuple[str, ...], columns: list[str]) -> None:
+    for column in wanted:
+        if column not in columns:
+            shown = ", ".join(columns)
+            shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
+            raise UserError(f"{path}: {task.name} needs a column {column!r}; the columns are {shown}")
+
+
+def _tsv(files: list[Path], task: Task, labelled: bool, skip_broken: bool | None) -> Rows:
+    """pandas would read the file itself, but pad short rows, shift columns and drop empty lines unsaid."""
+    [path] = files
+    lines = {number: line.split("\t") for number, line in lines_of(path)}
+    columns = list(COLA_COLUMNS) if task.name == "CoLA" and labelled else lines.pop(1, [])
+    _check(path, task, (*task.sentences, *([task.label] if labelled else [])), columns)
+    broken = [number for number, fields in lines.items() if len(fields) != len(columns)]
+    if broken and not skip_broken:
+        way_out = "" if skip_broken is None else " (or skip such rows: --skip-broken)"
+        found = f"{len(lines[broken[0]])} columns, expected {len(columns)}"
+        raise UserError(
+            f"{path}, line {broken[0]}: {found}: GLUE's files are not quoted; if a program added quotes, "
+            f"download the file again{way_out}"
+        )
+    for number in broken:
+        del lines[number]
+    table = pd.DataFrame(list(lines.values()), index=list(lines), columns=columns, dtype=object)
+    return Rows(files, table, broken)
+
+
+def _parquet(files: list[Path], task: Task, labelled: bool, _) -> Rows:
+    """With the columns and labels of the TSV files; the hub has others, and numbers for classes."""
+    names = dict(zip(task.hub_sentences, task.sentences, strict=True))
+    names |= {HUB_LABEL: task.label} if labelled else {}
+    columns = columns_of(files[0])
+    _check(files[0], task, tuple(names), columns)
+    names |= {name: name for name in NUMBERS if name in columns and not labelled}
+    values = [row for path in files for row in rows_of(path, list(names))]
+    table = pd.DataFrame(values, range(1, len(values) + 1), list(names.values()), dtype=object)
+    for column in task.sentences:
+        table[column] = table[column].fillna("")
+    if labelled and not task.regression:
+        classes = class_names(files[0], HUB_LABEL) or list(task.hub_classes)
+        numbered = dict(enumerate(classes))
+        table[task.label] = [
+            task.hub_classes.get(name, name) for name in (numbered.get(y, y) for y in table[task.label])
+        ]
+    return Rows(files, table, [])

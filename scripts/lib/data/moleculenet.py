@@ -1,0 +1,224 @@
+"""Molecules with labels from a table or from Uni-Mol's LMDBs; the columns of the seven sets of table 9, as
+DeepChem distributes them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from lib.command_line import UserError
+from lib.data.lmdb_reader import LmdbValueError, decode_value, lmdb_file, lmdb_items
+from lib.data.molecules import TABLES, format_of
+from lib.data.tables import TableFormat, column_of, table_rows
+
+from fs_plugins.data.molecule_splits import PARTS
+
+MISSING = ("", "nan")  # labels in a table
+MISSING_CLASS = -1.0  # in an LMDB file
+CLASSES = {"false": 0.0, "true": 1.0}
+LARGEST, SMALLEST = float(np.finfo(np.float32).max), 2.0**-126  # normal float32
+LISTED = 10  # kinds of bad cells in a message
+# headers of the row numbers that pandas writes beside a table
+UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
+
+
+@dataclass(frozen=True)
+class KnownSet:
+    """A set of MoleculeNet.
+
+    Attributes:
+        title: the paper's name.
+        smiles: the column of the SMILES.
+        labels: the columns of the labels; () for all others, but the ``ignored``.
+        allow_valence: Tox21 has 8 salts of aluminium that current releases of RDKit refuse and those of the
+            paper's time read; without them its 7,831 molecules, and so the split, would be others.
+    """
+
+    title: str
+    smiles: str
+    labels: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
+    allow_valence: bool = False
+
+
+# in the order of table 1
+KNOWN = {
+    "bace": KnownSet("BACE", "mol", ("Class",)),
+    "bbbp": KnownSet("BBBP", "smiles", ("p_np",)),
+    "tox21": KnownSet("Tox21", "smiles", (), ("mol_id",), allow_valence=True),
+    "sider": KnownSet("SIDER", "smiles", ()),
+    "muv": KnownSet("MUV", "smiles", (), ("mol_id",)),
+    "clintox": KnownSet("ClinTox", "smiles", ("FDA_APPROVED", "CT_TOX")),
+    "toxcast": KnownSet("ToxCast", "smiles", ()),
+}
+OTHER = KnownSet("", "smiles", ())  # the columns of a set of one's own, unless they are named
+
+
+@dataclass
+class Molecule:
+    """A molecule as it stands in its file, and what prepare_moleculenet.py makes of it.
+
+    Attributes:
+        line: in the file, the header being 1; in an LMDB file the number of the entry, from 1.
+        labels: one for each property, NaN if missing.
+        split: "train", ... if the source says so.
+        fault: why it cannot be used, if it cannot.
+        remarks: what to be wary of.
+        written: the SMILES as the model gets it, of which ``tokens`` are the tokens.
+        canonical: RDKit's canonical SMILES, by which repeated molecules are found.
+    """
+
+    line: int
+    smiles: str
+    labels: list[float]
+    split: str
+    fault: str = ""
+    remarks: list[str] = field(default_factory=list)
+    written: str = ""
+    tokens: list[str] = field(default_factory=list)
+    canonical: str = ""
+    scaffold: str = ""
+
+
+class Labels:
+    """Reads cells as labels, and collects those that are none.
+
+    Args:
+        classification: labels are 0 and 1; otherwise numbers that float32 can hold.
+    """
+
+    def __init__(self, classification: bool):
+        self.classification = classification
+        self.wrong: dict[tuple[str, str], list[str]] = {}  # (property, cell) -> where
+
+    def read(self, names: Sequence[str], cells: Sequence, where: str) -> tuple[list[float], str]:
+        """A label for each property, and which of the cells are none ("" if all are)."""
+        labels, wrong = [], []
+        for name, cell in zip(names, cells, strict=True):
+            text = str(cell).strip().lower()
+            try:
+                label = self._of(text)
+            except ValueError:
+                label = math.nan
+                wrong.append(f"{name} is {cell!r}")
+                self.wrong.setdefault((name, str(cell)), []).append(where)
+            labels.append(label)
+        return labels, ", ".join(wrong)
+
+    def _of(self, text: str) -> float:
+        if text in MISSING:
+            return math.nan
+        label = CLASSES[text] if self.classification and text in CLASSES else float(text)
+        fits = label in (0.0, 1.0) if self.classification else SMALLEST <= abs(label) <= LARGEST or label == 0
+        if not fits or "_" in text:  # Python reads 1_000, which is nobody's number
+            raise ValueError(text)
+        return label
+
+    def check(self, path: Path) -> None:
+        """Raises UserError if there were cells that are no labels; lists them all."""
+        if not self.wrong:
+            return
+        wanted = "0, 1" if self.classification else f"numbers (of at most {LARGEST:.3g})"
+        found = sorted(self.wrong.items(), key=lambda item: -len(item[1]))
+        lines = [
+            f"  {len(where):,} x {name}: {cell!r}, first in {where[0]}"
+            for (name, cell), where in found[:LISTED]
+        ]
+        more = f"  and {len(found) - LISTED:,} more kinds\n" if len(found) > LISTED else ""
+        other = " --kind regression accepts any number." if self.classification else ""
+        raise UserError(
+            f"{path} has cells that are not {wanted} or empty:\n" + "\n".join(lines) + f"\n{more}"
+            "Choose the columns of the labels with --label-columns, leave such rows out with --skip-broken, "
+            f"or mend the table: an empty cell is a missing label, and decimals have a point.{other}"
+        )
+
+
+def read_table(
+    path: Path,
+    form: TableFormat,
+    label_columns: Sequence[str],
+    ignored: Sequence[str],
+    classification: bool,
+    split_column: str | None,
+    skip_broken: bool,
+) -> tuple[list[str], list[Molecule], list[str]]:
+    """The properties and the molecules of a table, and what to say of it; without ``label_columns`` all other
+    columns that have a name are labels.
+
+    Raises:
+        UserError: if it cannot be read, a column is missing, or, unless ``skip_broken``, a label is not one.
+    """
+    format_of(path, TABLES)
+    rows = table_rows(path, form)
+    _, header = next(rows)
+    smiles_at = column_of(header, form.column, path, "--smiles-column")
+    split_at = column_of(header, split_column, path, "--split-column") if split_column else None
+    unnamed = [i for i, name in enumerate(header, 1) if UNNAMED.fullmatch(name)]
+    other = {form.column, split_column, *ignored, *(header[i - 1] for i in unnamed)}
+    names = list(label_columns) or [name for name in header if name not in other]
+    remarks = []
+    if unnamed and not label_columns:
+        shown = ", ".join(map(str, unnamed))
+        remarks.append(f"column {shown} without a name (a row number?) is not a property, and was ignored")
+    if not names:
+        raise UserError(f"{path} has no column of labels besides {form.column!r}")
+    at = [column_of(header, name, path, "--label-columns") for name in names]
+    if garbled := [name for name in names if name != name.encode(errors="ignore").decode()]:
+        raise UserError(f"{path} has a column {ascii(garbled[0])}, not UTF-8: give --encoding, e.g. cp1252")
+    labels, molecules = Labels(classification), []
+    for line, cells in rows:
+        molecule = Molecule(line, cells[smiles_at].strip() if smiles_at < len(cells) else "", [], "")
+        if not any(cell.strip() for cell in cells):
+            molecule.fault = "empty line"
+        elif len(cells) < len(header) or any(cell.strip() for cell in cells[len(header) :]):
+            molecule.fault = f"{len(cells)} cells, but the header has {len(header)}"
+        else:
+            molecule.labels, wrong = labels.read(names, [cells[i] for i in at], f"line {line}")
+            molecule.split = cells[split_at] if split_at is not None else ""
+            molecule.fault = f"not a label: {wrong}" if wrong else ""
+        molecules.append(molecule)
+    if not skip_broken:
+        labels.check(path)
+    return names, molecules, remarks
+
+
+def read_lmdbs(
+    folder: Path, names: Sequence[str], classification: bool, skip_broken: bool
+) -> tuple[list[str], list[Molecule]]:
+    """The properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb; -1 is a missing
+    class.
+
+    Args:
+        names: of the properties; () for property-1, property-2, ..., as the files do not have them.
+
+    Raises:
+        UserError: if a file is missing or damaged, or, unless ``skip_broken``, a label is not one.
+    """
+    names, rows, labels = list(names), [], Labels(classification)
+    for split in PARTS:
+        path = lmdb_file(folder / f"{split}.lmdb")
+        for number, (_, value) in enumerate(lmdb_items(path, by_number=True), start=1):
+            try:
+                molecule = decode_value(value)
+            except LmdbValueError as error:
+                rows.append(Molecule(number, "", [], split, str(error)))
+                continue
+            if "target" not in molecule:
+                raise UserError(
+                    f"{path}, entry {number} has no labels under 'target': is this a file for pre-training?"
+                )
+            cells = np.asarray(molecule["target"]).reshape(-1).tolist()
+            names = names or [f"property-{i + 1}" for i in range(len(cells))]
+            if len(cells) != len(names):
+                raise UserError(f"{path}, entry {number}: {len(cells)} labels, but {len(names)} are expected")
+            cells = ["" if classification and cell == MISSING_CLASS else cell for cell in cells]
+            found, wrong = labels.read(names, cells, f"{split}.lmdb, entry {number}")
+            fault = f"not a label: {wrong}" if wrong else ""
+            rows.append(Molecule(number, molecule["smi"], found, split, fault))
+    if not skip_broken:
+        labels.check(folder)
+    return names, rows

@@ -1,0 +1,132 @@
+"""Reads SQuAD: its JSON, version 1.1 or 2.0, and the Parquet of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+from pathlib import Path
+
+from lib.command_line import UserError
+from lib.data.kinds import opened
+from lib.data.parquet import PARQUET, columns_of, rows_of, shards_of
+
+from fs_plugins.data.squad import Answer, Question, Squad
+
+HUB_SPLITS = {"valid": "validation"}  # our name -> the hub's
+COLUMNS = ("context", "id", "question")
+Paragraph = tuple[str, list[dict]]  # a context, and its questions as in the JSON
+
+
+def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
+    """The questions of files of one split.
+
+    An answer that is not where its ``answer_start`` says is taken at its nearest occurrence in the context.
+    One that is not in the context at all keeps its text, for evaluation, and has no place. Both are counted.
+
+    Args:
+        paths: files, plain or gzip, or folders of the hub's files; their questions follow each other.
+        split: its name; in "train" and "valid" every question has to have answers, or be impossible.
+
+    Returns:
+        The split, and the ids of the questions that have no answers and are not impossible.
+
+    Raises:
+        UserError: for a file that is not SQuAD, a context or question that is empty, an id that occurs twice,
+            a question that contradicts itself; names the file and, if possible, the question.
+    """
+    squad, unlabelled, seen = Squad(), [], {}
+    for path in chain.from_iterable(_files(place, split) for place in paths):
+        entry = None
+        try:
+            for context, entries in _paragraphs(path):
+                squad.contexts.append(context)
+                for entry in entries:
+                    if not _add_question(squad, entry, path, seen):
+                        unlabelled.append(entry["id"])
+        except (KeyError, TypeError, AttributeError) as error:
+            where = f" in the question {json.dumps(entry)[:200]}" if entry else ""
+            raise UserError(
+                f"{path} is not a SQuAD JSON (data, paragraphs, context and qas, id, question and answers): "
+                f"{error!r}{where}"
+            ) from error
+    if unlabelled and split in ("train", "valid"):
+        raise UserError(
+            f"{len(unlabelled):,} questions of {', '.join(map(str, paths))} have no answers and are not "
+            f"is_impossible, such as {unlabelled[0]}: to predict such questions, prepare them by --split test"
+        )
+    if not squad.questions:
+        raise UserError(f"there are no questions in {', '.join(map(str, paths))}")
+    return squad, unlabelled
+
+
+def _files(path: Path, split: str) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    name = HUB_SPLITS.get(split, split)
+    if not (files := shards_of(path, name)):
+        raise UserError(f"{path} has no {name}-*{PARQUET}: give the files of the split")
+    return files
+
+
+def _paragraphs(path: Path) -> Iterator[Paragraph]:
+    if path.suffix == PARQUET:
+        names = [*COLUMNS, *(["answers"] if "answers" in columns_of(path, nested=True) else [])]
+        rows = (dict(zip(names, row, strict=True)) for row in rows_of(path, names))
+        for context, entries in groupby(rows, key=lambda row: row["context"]):
+            yield context, [_entry(row) for row in entries]
+        return
+    try:
+        with opened(path) as file:
+            content = json.load(file)
+        json.dumps(content, ensure_ascii=False).encode()  # fails on half a character (\ud83d)
+    except UserError:
+        raise
+    except (ValueError, RecursionError) as error:  # ValueError: of json, and of the decoding
+        raise UserError(f"{path} is not JSON, plain or gzip: {error}") from error
+    for article in content["data"]:
+        for paragraph in article["paragraphs"]:
+            yield paragraph["context"], paragraph["qas"]
+
+
+def _entry(row: dict) -> dict:
+    """A row of the hub as the JSON has it; there, a question without answers is impossible."""
+    answers = row.pop("answers", None)
+    if answers is None:
+        return row
+    listed = zip(answers["text"], answers["answer_start"], strict=True)
+    found = [{"text": text, "answer_start": start} for text, start in listed]
+    return {**row, "answers": found, "is_impossible": not found}
+
+
+def _add_question(squad: Squad, entry: dict, path: Path, seen: dict[str, Path]) -> bool:
+    """Whether it has answers, or is impossible."""
+    name, text, context = entry["id"], entry["question"], squad.contexts[-1]
+    where = f"question {name}"
+    if name in seen:
+        raise UserError(f"{where} is there twice, in {seen[name]} and in {path}: ids have to be unique")
+    seen[name] = path
+    for what, value in (("context", context), ("text", text)):
+        if not value.strip():
+            raise UserError(f"{path}: the {what} of {where} is empty")
+    impossible, listed = entry.get("is_impossible", False), entry.get("answers") or []
+    if impossible and listed:
+        raise UserError(f"{path}: {where} is is_impossible, yet has answers")
+    answers = [Answer(a["text"], _place(context, a["text"], a["answer_start"])) for a in listed]
+    if any(answer.start < 0 for answer in answers):
+        squad.not_in_context.append(name)
+    if any(answer.start not in (-1, a["answer_start"]) for answer, a in zip(answers, listed, strict=True)):
+        squad.moved.append(name)
+    squad.questions.append(Question(name, text, len(squad.contexts) - 1, tuple(answers)))
+    return bool(impossible or listed)
+
+
+def _place(context: str, answer: str, given: int) -> int:
+    """Where the answer begins: at ``given``, else at its nearest occurrence, else -1."""
+    if not answer.strip():
+        return -1
+    if given >= 0 and context.startswith(answer, given):
+        return given
+    before, after = context.rfind(answer, 0, max(given, 0) + len(answer)), context.find(answer, max(given, 0))
+    places = [place for place in (before, after) if place >= 0]
+    return min(places, key=lambda place: abs(place - given), default=-1)

@@ -1,0 +1,135 @@
+"""Tables with a column of SMILES: CSV, with any separator and in any encoding, and Parquet."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from lib.command_line import UserError
+from lib.data.kinds import opened
+from lib.data.parquet import PARQUET, columns_of, rows_of
+
+SEPARATORS = ",\t;|"
+Row = tuple[int, list[str]]
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How to read a table.
+
+    Attributes:
+        column: of the SMILES.
+        separator: of cells; None: the one at which the first line has that column.
+        encoding: None: UTF-8, or UTF-16 if there is its byte order mark. Bytes that are not UTF-8 are kept as
+            they are (as Python's "surrogateescape" does): SMILES and numbers are ASCII in every encoding.
+    """
+
+    column: str = "smiles"
+    separator: str | None = None
+    encoding: str | None = None
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, column: str = "smiles") -> TableFormat:
+        """What the arguments of :func:`add_table_arguments` ask for; ``column`` is the default."""
+        return cls(args.smiles_column or column, args.separator, args.encoding)
+
+
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    """--smiles-column, --separator and --encoding."""
+    add = parser.add_argument
+    add("--smiles-column", metavar="NAME", help="of a table (default: smiles)")
+    add("--separator", type=_separator, metavar="C", help="of a table's cells, or 'tab' (default: detected)")
+    add(
+        "--encoding",
+        type=_encoding,
+        help="of a table, such as cp1252 (default: UTF-8, or UTF-16 by its mark)",
+    )
+
+
+def _separator(text: str) -> str:
+    mark = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(mark) != 1 or mark in '"\r\n':
+        raise argparse.ArgumentTypeError(f"{text!r}: give one character, or 'tab'")
+    return mark
+
+
+def _encoding(text: str) -> str:
+    try:
+        "".encode(text)
+    except LookupError as error:
+        raise argparse.ArgumentTypeError(f"{error}: give a name such as cp1252") from None
+    return text
+
+
+def is_utf16(file: BinaryIO) -> bool:
+    """Whether an open file begins with UTF-16's byte order mark."""
+    return file.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
+
+
+def text_of(file: BinaryIO, encoding: str | None) -> TextIO:
+    """The text of an open file; see :class:`TableFormat`."""
+    encoding = encoding or ("utf-16" if is_utf16(file) else "utf-8-sig")
+    errors = "surrogateescape" if encoding == "utf-8-sig" else "strict"
+    return io.TextIOWrapper(file, encoding, errors, newline="")
+
+
+def table_rows(path: Path, form: TableFormat) -> Iterator[Row]:
+    """(number of its first line, cells) of each row, the header first, empty ones (no cells) included; of
+    Parquet the lines are those of a CSV file with the same rows.
+
+    Strict about quoting, as a stray quotation mark would otherwise swallow the rows up to the next one.
+
+    Raises:
+        UserError: if there is no header; for wrong quoting, or text that is not of ``form.encoding``.
+    """
+    if path.suffix.lower() == PARQUET:
+        columns = columns_of(path)
+        yield 1, columns
+        for number, values in enumerate(rows_of(path, columns), start=2):
+            yield number, ["" if value is None else str(value) for value in values]
+        return
+    line = 1
+    try:
+        with opened(path) as file:
+            lines = text_of(file, form.encoding)
+            first = next(lines, "")
+            separator = form.separator or separator_of(first, form.column)
+            rows = csv.reader(chain([first] if first else [], lines), strict=True, delimiter=separator)
+            for cells in rows:
+                yield line, [name.strip() for name in cells] if line == 1 else cells
+                line = rows.line_num + 1
+    except csv.Error as error:
+        raise UserError(f"{path}, line {line}: {error}: is a quotation mark missing there?") from error
+    except UnicodeError as error:
+        raise UserError(f"{path}, line {line} or later: {error}: choose with --encoding") from error
+    if line == 1:
+        raise UserError(f"{path} is empty")
+
+
+def separator_of(header: str, column: str) -> str:
+    """The separator at which a header has the column; if none, that of the most cells."""
+    cells = {mark: next(csv.reader([header], delimiter=mark), []) for mark in SEPARATORS}
+    named = [mark for mark in SEPARATORS if column in map(str.strip, cells[mark])]
+    return named[0] if named else max(SEPARATORS, key=lambda mark: len(cells[mark]))
+
+
+def column_of(header: Sequence[str], name: str, path: Path, option: str) -> int:
+    """The index of a column.
+
+    Args:
+        option: that chooses the column.
+
+    Raises:
+        UserError: if it does not exist, or more than once.
+    """
+    if header.count(name) == 1:
+        return header.index(name)
+    what = "no column" if name not in header else f"{header.count(name)} columns"
+    shown = ", ".join(map(repr, header[:20])) + (", ..." if len(header) > 20 else "")
+    raise UserError(f"{path} has {what} {name!r}: its columns are {shown}; choose with {option}")

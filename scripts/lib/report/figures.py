@@ -1,0 +1,111 @@
+"""The pictures of the reports, built without pyplot: they need no display and leave no state behind."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from lib.report.tables import Value
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+WIDTH = 5.4  # inches: half of a page, or the width of a phone
+DPI = 160
+# the models of scripts/quickstart.sh, as README calls them
+QUICKSTART = {"mlm": "MLM", "exlm": "ExLM (paper)", "exlm-lattice": "ExLM on a lattice"}
+DIRECT = 5  # so many lines are named at their ends, more in a legend
+COLOURS = ("#1b5e9e", "#d1660f", "#2a8a4a", "#8e44ad", "#b03a48", "#7f6a00", "#0097a7", "#5d4037")
+
+Cells = Mapping[tuple[int, float], float | None]  # (k, p) -> value, None where it was not measured
+
+
+def percent(p: float) -> str:
+    return f"{100 * p:g}%"
+
+
+def picture(figure: Figure, form: str = "png") -> bytes:
+    """The content of a file, ``png`` or ``svg``."""
+    file = io.BytesIO()
+    figure.savefig(
+        file, format=form, dpi=DPI, metadata={"Software": None} if form == "png" else {"Date": None}
+    )
+    return file.getvalue()
+
+
+def _axes(height: float, about: str) -> Axes:
+    return Figure(figsize=(WIDTH, height), layout="constrained", label=about).add_subplot()
+
+
+def heatmap(cells: Cells, title: str, digits: int) -> Figure:
+    """Values by k and p, coloured by value; grey where nothing was measured."""
+    axes = _axes(0.55 * len({k for k, _ in cells}) + 0.9, title)
+    fill(axes, cells, title, digits)
+    return axes.figure
+
+
+def fill(axes: Axes, cells: Cells, title: str, digits: int, **ends: float) -> None:
+    """A heatmap, with ``vmin`` and ``vmax`` of its colours if they are given."""
+    grid = pd.Series(cells, dtype=float).unstack()
+    colours = colormaps["YlOrRd"].with_extremes(bad="0.85")
+    axes.imshow(grid, colours, aspect="auto", alpha=0.7, **ends)
+    for (row, column), value in np.ndenumerate(grid):
+        label = "" if np.isnan(value) else f"{value:.{digits}f}"
+        axes.text(column, row, label, ha="center", va="center", fontsize=10)
+    axes.set_xticks(range(grid.shape[1]), map(percent, grid.columns))
+    axes.set_yticks(range(grid.shape[0]), grid.index)
+    axes.set(xlabel="p", ylabel="k")
+    axes.set_title(title, fontsize=11)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+def lines(
+    values: Mapping[str, Mapping[float, Value]],
+    quantity: str,
+    xlabel: str,
+    xscale: str = "linear",
+    title: str = "",
+    better: str = "",
+) -> Figure:
+    """Values over numbers, a line per label and a band over seeds; the first is the baseline.
+
+    Args:
+        better: ``lower`` or ``higher``.
+    """
+    axes, handles = _axes(4.0, ", ".join(filter(None, (quantity, title)))), {}
+    for i, (label, found) in enumerate(values.items()):
+        if not found:
+            continue
+        style = {"color": COLOURS[(i - 1) % len(COLOURS)]} if i else {"color": "0.2", "ls": "--"}
+        xs = sorted(found)
+        marker = "o" if len(xs) == 1 else None  # else it would not be seen
+        [handles[label]] = axes.plot(xs, [found[x].centre for x in xs], lw=1.5, marker=marker, **style)
+        below, above = zip(*(found[x].interval for x in xs), strict=True)
+        axes.fill_between(xs, below, above, color=style["color"], alpha=0.15, lw=0)
+    axes.set(xlabel=xlabel, xscale=xscale)
+    axes.set_ylabel(quantity + (f" ({better} is better)" if better else ""), fontsize=9)
+    axes.set_title(title, fontsize=11)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    ends = {label: line.get_xydata()[-1] for label, line in handles.items()}
+    if handles and len(handles) <= DIRECT and len({x for x, _ in ends.values()}) == 1:
+        _name_ends(axes, handles)
+    elif handles:  # below the picture, in as many columns as fit
+        columns = max(1, 76 // (8 + max(map(len, handles))))
+        place = {"loc": "outside lower center", "ncols": columns, "fontsize": 8, "frameon": False}
+        axes.figure.legend(handles.values(), handles.keys(), handlelength=3, **place)
+    return axes.figure
+
+
+def _name_ends(axes: Axes, handles: Mapping[str, Line2D]) -> None:
+    """Labels beside the ends of their lines, moved up where they would touch."""
+    low, high = axes.get_ylim()
+    height, below = 0.055 * (high - low), -np.inf
+    for label, line in sorted(handles.items(), key=lambda one: one[1].get_ydata()[-1]):
+        below = max(line.get_ydata()[-1], below + height)
+        place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 9}
+        axes.text(1.01, below, label, color=line.get_color(), **place)

@@ -1,0 +1,101 @@
+"""What a pre-training will cost, from its flags alone: parameters, tokens, FLOPs, hours.
+
+Samples of different lengths count as such. Hours are those of half of a card's peak, which the paper's in
+table 12 are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from lib.command_line import Flags, UserError
+
+if TYPE_CHECKING:
+    from fs_plugins.models.cost import Cost
+
+# peak in TFLOP/s, half precision, dense, by the makers' data sheets
+CARDS = {"V100": 125, "RTX-3090": 71, "RTX-4090": 165, "A100": 312, "L40S": 362, "H100": 989, "H200": 989}
+UTILIZATION = 0.5
+# where the data do not exist yet: entries of the paper's dictionaries, tokens of a typical molecule
+TEXT_ENTRIES, SMILES_ENTRIES, MOLECULE = 50_265, 369, 48
+
+
+def lengths(data: str, flags: Flags) -> np.ndarray:
+    """Tokens of the samples, with their ``<s>``: those of the training set where each sentence is a sample
+    (--sample-break-mode eos), else one sample of --tokens-per-sample.
+
+    Args:
+        data: folders, joined by ':'.
+    """
+    longest, folders = flags.whole("--tokens-per-sample"), data.split(":")
+    if flags.value("--sample-break-mode") != "eos":
+        return np.array([longest])
+    if not all(Path(folder, "train.idx").is_file() for folder in folders):
+        return np.array([min(MOLECULE, longest)])
+    from fairseq.data import data_utils  # takes seconds
+
+    datasets = [data_utils.load_indexed_dataset(str(Path(folder, "train")), None) for folder in folders]
+    found = np.concatenate([dataset.sizes for dataset in datasets]) + 1  # a copy: sizes go with their dataset
+    return found[found <= longest]
+
+
+def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
+    """(the cost, the samples' lengths, samples of an update) of a call of fairseq-train."""
+    dictionary, T = Path(data.split(":")[0], "dict.txt"), lengths(data, flags)
+    V = SMILES_ENTRIES if "smiles" in (flags.value("--arch") or "") else TEXT_ENTRIES
+    if dictionary.is_file():
+        from fairseq.data import Dictionary  # takes seconds
+
+        V = len({*Dictionary.load(str(dictionary)).symbols, "<mask>"})
+    samples = flags.whole("--batch-size", 1)
+    if "--batch-size" not in flags:
+        samples = flags.whole("--max-tokens") / T.mean()
+    for flag in ("--update-freq", "--distributed-world-size"):
+        samples *= flags.whole(flag, 1)
+    return of_model(flags, V, T), T, samples
+
+
+def of_model(flags: Flags, V: int, T: np.ndarray) -> Cost:
+    """The cost of samples of these lengths; ``V`` entries of the dictionary."""
+    import fs_plugins  # noqa: F401  (takes seconds; registers the models)
+    from fs_plugins.models import cost
+
+    transitions = flags.value("--criterion") == "nat_dag_loss_mlm"
+    return cost.cost_of(flags.words(), V, T, flags.proportion("--mask-prob"), transitions)
+
+
+def flops_of_run(words: list[str]) -> float:
+    """FLOPs of a training by its call ``["fairseq-train", DATA, "--user-dir", ...]``."""
+    flags = Flags.of(words[2:])
+    cost, _, samples = cost_of(words[1], flags)
+    return cost.flops * samples * flags.whole("--max-update")
+
+
+def cost_text(data: str, flags: Flags, card: str) -> str:
+    """The cost in words.
+
+    Args:
+        card: of CARDS.
+    """
+    if card not in CARDS:
+        raise UserError(f"--card {card}: choose one of {', '.join(CARDS)}")
+    cost, T, samples = cost_of(data, flags)
+    updates, workers = flags.whole("--max-update"), flags.whole("--distributed-world-size")
+    flops = cost.flops * samples * updates
+    hours = flops / (CARDS[card] * 1e12 * UTILIZATION * workers) / 3600
+    about = f"about {hours:,.1f}" if hours >= 0.05 else "less than 0.1"
+    before, after = samples * T.mean(), samples * cost.tokens.mean()
+    dictionary = Path(data.split(":")[0], "dict.txt")
+    assumed = f"assumed           the paper's dictionary: {dictionary} does not exist"
+    return "\n".join(
+        [
+            f"parameters        {cost.parameters:,}",
+            *([] if dictionary.is_file() else [assumed]),
+            f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
+            f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
+            f"FLOPs             {flops:.3g}",
+            f"hours             {about} on {workers} x {card} at half of {CARDS[card]} TFLOP/s",
+        ]
+    )

@@ -1,0 +1,247 @@
+"""Fine-tuning on GLUE, SQuAD 2.0 and MoleculeNet (tables 1 and 3): what scripts/finetune_*.sh run."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from functools import partial
+from pathlib import Path
+
+from lib.command_line import Flags, UserError, count, script
+from lib.data.glue_tasks import FLAGS, GRIDS, points_of, task_named
+from lib.files import CONFIGS, RESULT, digits, read_json
+from lib.run.checkpoints import FINETUNING_TASKS, Pretrained, check_dictionary, read_checkpoint
+from lib.run.launch import IMPORTED, Training, arguments, devices, launch
+
+REFUSED = {
+    "--save-dir": "is SAVE",
+    "--finetune-from-model": "is CHECKPOINT",
+    "--restore-file": "is the script's: a run in SAVE is resumed",
+    **dict.fromkeys(("--max-sentences", "--max-tokens"), "stands beside --batch-size: give that alone"),
+}
+LONGEST = 512  # tokens that every model reads at least, however short the samples of its pre-training were
+BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
+RECIPES = CONFIGS / "finetune"
+WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-answer-tokens")
+SWITCH = {"action": "store_true"}
+OPTIONS = {
+    "glue": {
+        "--recipe": {"choices": GRIDS, "default": GRIDS[0], "help": "default: %(default)s"},
+        "--init-from": {
+            "type": Path,
+            "metavar": "FILE",
+            "help": "a checkpoint fine-tuned on MNLI to start from",
+        },
+        "--test": {**SWITCH, "help": "predict the test sets too, for gluebenchmark.com"},
+        "--keep-checkpoint": {**SWITCH, "help": "keep SAVE/checkpoint_best.pt"},
+    },
+    "squad": {},
+    "moleculenet": {"--scratch": {**SWITCH, "help": "the same architecture, untrained"}},
+}
+SEED = {"--seed": {"type": count, "default": 1, "metavar": "N", "help": "default: %(default)s"}}
+
+
+def resolve(kind: str, words: list[str]) -> Training:
+    """One fine-tuning, which is finished when it has its result.
+
+    Args:
+        kind: glue, squad or moleculenet.
+
+    Raises:
+        UserError: for what cannot be trained, or an update that cannot be split over GPUs and --update-freq.
+    """
+    args = arguments(f"finetune_{kind}.sh", words, SEED | OPTIONS[kind], REFUSED)
+    if ":" in args.data:
+        raise UserError(f"{args.data}: fairseq takes a folder without ':' in its name")
+    workers, device_flags = devices(args, one_gpu=kind != "squad")
+    pretrained = read_checkpoint(args.checkpoint)
+    if pretrained.task in FINETUNING_TASKS:  # its scores would pass for the pre-training's
+        raise UserError(
+            f"{args.checkpoint} was fine-tuned (--task {pretrained.task}): give the checkpoint of the "
+            "pre-training"
+        )
+    training, rows = {"glue": glue, "squad": squad, "moleculenet": moleculenet}[kind](args, pretrained)
+
+    flags = training.flags
+    point = {name: flags.value(flag) for name, flag in FLAGS.items()}
+    update, steps = flags.whole("--batch-size"), flags.whole("--update-freq", 1)
+    if update % (steps * workers):
+        raise UserError(
+            f"--batch-size {update} is that of an update, and cannot be split evenly over {workers} GPUs and "
+            f"--update-freq {steps}"
+        )
+    updates = flags.whole("--max-epoch") * math.ceil(rows / update)
+    warmup = round(flags.proportion("--warmup-ratio") * updates)
+    flags.take("--warmup-ratio")
+    if not getattr(args, "scratch", False):  # read only if SAVE has no checkpoint to resume from
+        start = getattr(args, "init_from", None) or args.checkpoint
+        if start.is_dir():
+            training.imported = start
+            start = args.save / IMPORTED
+        flags.set("--finetune-from-model", start.resolve())
+    if workers > 1:  # the LM head and the transitions are not computed
+        flags.set("--find-unused-parameters")
+
+    training.flags = Flags.of(f"--total-num-update {updates} --warmup-updates {warmup}") | flags
+    training.flags |= Flags.of(f"--batch-size {update // (steps * workers)} --update-freq {steps}")
+    training.flags |= device_flags | args.user.take(*device_flags) | Flags.of(f"--seed {args.seed}")
+    settings = {"task": args.task, "point": point, "seed": args.seed}
+    training.settings = settings | training.settings
+    training.inputs["checkpoint"] = files_of(args.checkpoint)
+    training.evaluation += ["--device", "cpu"] if "--cpu" in training.flags else []
+    training.finished = lambda: finished(args.save / RESULT)
+    return training
+
+
+def files_of(model: Path) -> list[Path]:
+    """A checkpoint, or what decides in a folder for transformers."""
+    return [model / "config.json", *sorted(model.glob("*.safetensors"))] if model.is_dir() else [model]
+
+
+def finished(path: Path) -> str:
+    """What a result says; "" if there is none."""
+    if (result := read_json(path)) is None:
+        return ""
+    metric, metrics = result["metric"], result["metrics"]
+    values = ", ".join(f"{split} {metric} {digits(found.get(metric))}" for split, found in metrics.items())
+    return f"finished before: {path}, {values}"
+
+
+def positions(pretrained: Pretrained, least: int = LONGEST) -> Flags:
+    """--max-positions. Rotary positions have no weights: an MLM may have more than its pre-training had,
+    else it would lose what an ExLM, whose positions count its states, gets to read."""
+    own = pretrained.max_positions
+    most = own if pretrained.expands else max(own, least * pretrained.repeat)
+    return Flags({"--max-positions": (str(most),)})
+
+
+def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
+    """On a task of GLUE (tables 6 and 11): the training, whose --batch-size is that of an update and whose
+    --warmup-ratio becomes updates, and its examples; and so the others."""
+    task = task_named(args.task)
+    args.task, data = task.name, Path(args.data, f"{task.name}-bin")
+    dictionary = data / "input0" / "dict.txt"
+    for path in (dictionary, data / "input0" / "valid.idx"):
+        if not path.is_file():
+            raise UserError(f"{path} does not exist: give a folder that scripts/prepare_glue.py made")
+    check_dictionary(pretrained, dictionary, "prepare GLUE with the dict.txt of its pre-training")
+    if args.init_from:
+        check_mnli(read_checkpoint(args.init_from), pretrained)
+
+    # the head is named after the task, so that MNLI's is left behind for RTE
+    head = task.name.lower().replace("-", "")
+    flags = Flags.of(f"--task glue --classification-head-name {head} --metrics {','.join(task.metrics)}")
+    if pretrained.repeat > 1:
+        flags.set("--task", "repeated_sentence_prediction")
+        flags.set("--repeat-times", pretrained.repeat)
+    if task.regression:
+        flags.set("--regression-target")
+    splits = [split for split in task.splits if (data / "input0" / f"{split}.idx").is_file()]
+    valid, tests = ([s for s in splits if s.startswith(kind)] for kind in ("valid", "test"))
+    if args.test and not tests:
+        raise UserError(f"--test: {data} has no test set")
+    flags |= Flags.of(f"--num-classes {task.outputs} --init-token {BOS} --separator-token {EOS}")
+    flags |= Flags.of(f"--valid-subset {','.join(valid)}") | pretrained.flags | positions(pretrained)
+    point = points_of(task.name, args.recipe)[0].flags
+
+    from fairseq.data import data_utils  # takes seconds
+
+    evaluated = [*valid, *(tests if args.test else ())]
+    training = Training(
+        args,
+        str(data),
+        flags | Flags.read(RECIPES / "recipe.flags") | point | args.user,
+        dictionary=dictionary,
+        evaluation=["--split", *evaluated, "--remove", "others" if args.keep_checkpoint else "all"],
+        settings={"test": args.test, "keep_checkpoint": args.keep_checkpoint},
+        inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
+    )
+    training.inputs |= {"init_from": files_of(args.init_from)} if args.init_from else {}
+    return training, len(data_utils.load_indexed_dataset(str(data / "input0" / "train"), None))
+
+
+def check_mnli(mnli: Pretrained, pretrained: Pretrained) -> None:
+    """Raises UserError unless a model was fine-tuned on MNLI, from a pre-training of the other's kind."""
+    if mnli.classes != 3:
+        raise UserError(
+            f"--init-from {mnli.path} was trained by {mnli.task} with {mnli.classes} classes, not on MNLI, "
+            "which has 3: give the checkpoint_best.pt of finetune_glue.sh MNLI ... --keep-checkpoint"
+        )
+    sizes = [Flags(model.flags, **{"--max-positions": ()}) for model in (mnli, pretrained)]
+    if sizes[0] != sizes[1] or mnli.entries != pretrained.entries or mnli.repeat != pretrained.repeat:
+        raise UserError(f"--init-from {mnli.path} is a model of other sizes than {pretrained.path}")
+    if mnli.dictionary:
+        check_dictionary(pretrained, mnli.dictionary, "both have to be of one pre-training")
+
+
+def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
+    """On SQuAD 2.0 (table 11)."""
+    args.task, data = "squad2", Path(args.data).resolve()
+    files = [data / name for name in ("dict.txt", "train.npz", "valid.npz")]
+    for path in files:
+        if not path.is_file():
+            raise UserError(f"{path} does not exist: DATA is a folder made by prepare_squad.py")
+    hint = "prepare the data with scripts/prepare_squad.py --dictionary, the dict.txt of its pre-training"
+    check_dictionary(pretrained, files[0], hint)
+    recipe = Flags.read(RECIPES / "squad2.flags")
+    flags = recipe | args.user
+    if "--window-tokens" not in args.user and pretrained.tokens_per_sample:
+        flags.set("--window-tokens", min(recipe.whole("--window-tokens"), pretrained.tokens_per_sample))
+    window = flags.whole("--window-tokens")
+    if "--doc-stride" not in args.user:
+        flags.set("--doc-stride", max(1, window // 4))
+    for name, most in (("--max-question-tokens", window // 2), ("--max-answer-tokens", window // 4)):
+        if name not in args.user:
+            flags.set(name, max(1, min(recipe.whole(name), most)))
+    if pretrained.expands and window > pretrained.max_positions:
+        raise UserError(
+            f"--window-tokens {window} is more than the checkpoint's {pretrained.max_positions} positions"
+        )
+    flags = pretrained.flags | positions(pretrained, window) | flags
+    from fs_plugins.data.squad import load_split  # takes seconds
+    from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
+
+    windows = make_windows(load_split(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
+    trained_on = int((windows.labels[:, 0] != NO_LABEL).sum())
+    return Training(args, str(data), flags, dictionary=files[0], inputs={"data": files}), trained_on
+
+
+def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
+    """On a set of MoleculeNet (table 8), or one's own molecules and properties."""
+    args.task, data, table = args.dataset, Path(args.data).resolve(), RECIPES / "table8"
+    recipe, own = Flags.read(table.with_suffix(".flags")), {path.stem: path for path in table.glob("*.flags")}
+    if args.task in own:
+        recipe |= Flags.read(own[args.task])
+    from fs_plugins.data.property_info import read_folder  # takes seconds
+
+    about = read_folder(data)
+    check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
+    metric = "rmse" if about["kind"] == "regression" else "auc --maximize-best-checkpoint-metric"
+    training = Training(
+        args,
+        str(data),
+        pretrained.flags | recipe | Flags.of(f"--best-checkpoint-metric {metric}") | args.user,
+        dictionary=data / "dict.txt",
+        settings={"scratch": args.scratch},
+        inputs={"data": sorted(path for path in data.iterdir() if path.is_file())},
+    )
+    if args.task not in own:
+        known = ", ".join(sorted(own))
+        training.note = f"default hyper-parameters, as '{args.task}' is not a set of table 8 ({known})"
+    elif (other := about["dataset"]) != args.task and other in own:
+        training.note = (
+            f"warning: {args.data} was prepared as {other}, and is fine-tuned with the hyper-parameters of "
+            f"{args.task}"
+        )
+    return training, about["sizes"]["train"]["molecules"]
+
+
+@script
+def main() -> int:
+    kind = sys.argv[1]
+    return launch(f"finetune_{kind}.sh", partial(resolve, kind), sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

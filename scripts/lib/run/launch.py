@@ -1,0 +1,336 @@
+"""Runs a training: the commands of a shell script, filled in with what was asked for, in a folder of its own.
+
+    python -m lib.run.pretraining text COMMAND... [then COMMAND...] -- ARGUMENT...
+
+and its like are called by the shell scripts that train. In the commands, @data, @save, @flags and @evaluation
+stand for what the :class:`Training` has; fairseq-train gets each flag once, with the last value. A command
+after ``then`` runs if the one before succeeded. The folder is locked until the last one ends, and their
+output is appended to SAVE/train.log. ``--print`` shows the commands instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import difflib
+import itertools
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from lib.command_line import Flags, UserError, argument_parser, count
+from lib.files import ROOT, atomic, claim, locked, sha256
+
+from fs_plugins.data.vocabulary import FILE, Vocabulary
+
+LOG, IMPORTED = "train.log", "imported.pt"
+MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
+LINUX, PR_SET_PDEATHSIG = sys.platform == "linux", 1
+RESULTS = ("*.pt", "*.json")  # of whatever is trained
+# Ctrl-C ends it without Python's traceback
+TRAIN = "import signal, fairseq_cli.train as f; signal.signal(signal.SIGINT, signal.SIG_DFL); f.cli_main()"
+PROGRAMS = {"fairseq-train": [sys.executable, "-c", TRAIN], "python": [sys.executable]}
+# Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
+# the batch of a step (that of an update is a setting of its own).
+FREE = re.compile(
+    "--(amp|batch-size|bf16|checkpoint-act|cpu|data-buffer|ddp|device|distributed|empty-cache|finetune-from"
+    "|find-unused|fp16|keep|log|max-tokens|memory-efficient|no-epoch|no-progress|nprocs|num-workers|offload"
+    "|reset|restore|save|tensorboard|update-freq|user-dir|validate|wandb)"
+)
+# fairseq-train's name of what has another one elsewhere
+OTHER_NAMES = {"--learning-rate": "--lr", "--epochs": "--max-epoch", "--steps": "--max-update"}
+DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+PRECISIONS = {
+    "fp16": ("--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50", "half precision (default on GPUs)"),
+    "bf16": ("--bf16", "bfloat16"),
+    "fp32": ("", "single precision (default on the CPU)"),
+}
+
+
+@dataclass
+class Training:
+    """What was asked for, resolved.
+
+    Attributes:
+        args: what :func:`arguments` returned.
+        data: what fairseq-train reads, as it is given to it.
+        flags: of fairseq-train.
+        evaluation: further words for the command that evaluates.
+        settings: what may not differ when the run is resumed, besides the flags.
+        dictionary: the dict.txt of the data, which is kept beside the checkpoints and may not differ either.
+        inputs: name -> files that are read, which may not differ either.
+        finished: says why there is nothing to do, "" if there is something.
+        free: flags that this kind of training may change when it is resumed, besides FREE.
+        note: what to tell the user before.
+        imported: a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains.
+    """
+
+    args: argparse.Namespace
+    data: str
+    flags: Flags
+    evaluation: list[str] = field(default_factory=list)
+    settings: dict = field(default_factory=dict)
+    dictionary: Path | None = None
+    inputs: dict[str, list[Path]] = field(default_factory=dict)
+    finished: Callable[[], str] = str
+    free: tuple[str, ...] = ()
+    note: str = ""
+    imported: Path | None = None
+
+    def fill(self, template: list[str]) -> list[str]:
+        """A command: ``@NAME`` becomes what has that name, ``@NAME/FILE`` a file in that folder."""
+        values = {"data": [self.data], "save": [str(self.args.save)], "evaluation": self.evaluation}
+        words = []
+        for word in template:
+            name, slash, file = word[1:].partition("/")
+            words += [value + slash + file for value in values[name]] if word.startswith("@") else [word]
+        return words
+
+    def fill_training(self, template: list[str]) -> tuple[list[str], Flags]:
+        """The command of fairseq-train, and its flags: those of the template and then, as ``@flags``, those
+        that were resolved, whose values are not parsed.
+
+        Raises:
+            UserError: for an interpolation, which fairseq would follow.
+        """
+        words = self.fill([word for word in template if word != "@flags"])
+        flags = Flags.of(words[2:]) | self.flags
+        command = [*words[:2], *flags.words()] if "@flags" in template else words
+        for word in command:
+            if "${" in word:
+                raise UserError(f"'{word}': fairseq takes '${{' for an interpolation; give another name")
+        return command, flags
+
+    def all_settings(self, flags: Flags) -> dict:
+        """What may not differ when the run is resumed, the flags of fairseq-train among it."""
+        flags = {name: " ".join(values) for name, values in sorted(flags.items())}
+        kept = {name: v for name, v in flags.items() if not FREE.match(name) and name not in self.free}
+        return self.settings | kept
+
+
+def arguments(
+    script: str, words: list[str], options: dict[str, dict], refused: dict[str, str]
+) -> argparse.Namespace:
+    """What a script that trains was called with: its own options; ``user``, further flags for fairseq-train.
+
+    Args:
+        script: its name; its header is the help, and the words in capitals in the usage are its arguments.
+        options: name -> how argparse is told of it; besides devices, precision and --print.
+        refused: flags of fairseq-train that it does not take -> why.
+
+    Raises:
+        UserError: for a flag that is refused.
+    """
+    header = re.match(r"#!.*\n((#.*\n)*)", (ROOT / "scripts" / script).read_text(encoding="utf-8"))[1]
+    about = re.sub("(?m)^# ?", "", header)
+    usage = re.search(f"{re.escape(script)} .*", about)[0]
+    parser = argument_parser(about, prog=script, usage=usage)
+    for name in re.findall("[A-Z]+", usage):
+        kind = Path if name in ("CHECKPOINT", "SAVE") else str  # DATA may be several, joined by ':'
+        parser.add_argument(name.lower(), metavar=name, type=kind, help=argparse.SUPPRESS)
+    group = parser.add_mutually_exclusive_group()
+    number = "GPUs to train on (default: as many of the visible ones as are of use)"
+    group.add_argument("--gpus", type=count, metavar="N", help=number)
+    group.add_argument("--cpu", dest="gpus", action="store_const", const=0, help="train on the CPU")
+    group = parser.add_mutually_exclusive_group()
+    for name, (_, text) in PRECISIONS.items():
+        group.add_argument(f"--{name}", dest="precision", action="store_const", const=name, help=text)
+    for name, more in options.items():
+        parser.add_argument(name, **more)
+    parser.add_argument("--print", action="store_true", help="show the commands; train nothing")
+    args, others = parser.parse_known_args(words)
+    args.user, args.help = Flags.of(others), parser.format_help()
+    for name in args.user.keys() & refused.keys():
+        raise UserError(f"{name} {refused[name]}; see --help")
+    return args
+
+
+def check_flags(words: list[str], help: str) -> None:
+    """Raises UserError for a flag that fairseq-train does not know, or a value that it does not take.
+
+    Args:
+        words: of its call.
+        help: has further flags that may have been meant.
+    """
+    from fairseq import options  # takes seconds
+
+    def refuse(message: str) -> None:  # argparse would show the usage before, a hundred lines
+        raise UserError(f"fairseq-train: {message}")
+
+    words = [word for word in words if word != "--fp16"]  # refused where no GPU is, as with --print
+    parser = options.get_training_parser()
+    parser.error = refuse
+    try:
+        _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
+    except (SyntaxError, NameError, TypeError) as error:  # fairseq evaluates the values of some
+        raise UserError(f"fairseq-train: the value of a flag cannot be read ({error})") from None
+    for name in (word for word in unknown if word.startswith("--")):
+        known = re.findall("--[a-z0-9-]+", help + parser.format_help())
+        nearest = difflib.get_close_matches(name, [*OTHER_NAMES, *known], 1)
+        nearest = [OTHER_NAMES.get(one, one) for one in nearest]
+        raise UserError(f"unknown flag {name}" + "".join(f": did you mean {one}?" for one in nearest))
+
+
+def launch(script: str, resolve: Callable[[list[str]], Training], words: list[str]) -> int:
+    """Runs the commands in ``words``, filled in with what the arguments after ``--`` resolve to.
+
+    Args:
+        script: what the user called, for the manifest.
+
+    Returns:
+        The exit status of the first command that failed, or 0; 128 + N if signal N ended it.
+
+    Raises:
+        UserError: if it cannot be trained, or another run is at work in the folder or has been before.
+    """
+    template, given = words[: words.index("--")], words[words.index("--") + 1 :]
+    training = resolve(given)
+    parts = itertools.groupby(template, lambda word: word == "then")
+    train, *others = [[*words] for then, words in parts if not then]
+    train, flags = training.fill_training(train)
+    commands = [train, *map(training.fill, others)]
+    if training.args.user:
+        check_flags(commands[0][1:], training.args.help)
+    if training.note:
+        print(training.note)
+    if training.args.print:
+        print(*map(shlex.join, commands), sep="\n")
+        return 0
+    first = os.environ.get("RANK", "0") == "0"  # of processes that train together; acts for all in the folder
+    save = training.args.save
+    with locked(save) if first else contextlib.nullcontext() as lock:
+        if first:
+            inputs = {name: sha256(*paths, most=MOST_HASHED) for name, paths in training.inputs.items()}
+            if training.dictionary:
+                vocabulary, kept = Vocabulary.read(training.dictionary), save / FILE
+                if kept.is_file() and any(save.glob("*.pt")):
+                    vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
+                inputs[FILE] = vocabulary.identity
+            settings = training.all_settings(flags)
+            claim(save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
+            for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # of a run that was killed
+                path.unlink()
+            if training.dictionary:
+                with atomic(kept, "wb") as file:
+                    file.write(training.dictionary.read_bytes())
+        if said := training.finished():
+            print(said)
+            return 0
+        if first and training.imported and not (save / IMPORTED).is_file():
+            from fs_plugins.huggingface import restore  # takes seconds
+
+            restore.save(
+                restore.restore(training.imported, training.dictionary.parent, "cpu"), save / IMPORTED
+            )
+        for command in commands if first else commands[:1]:
+            if status := run(command, save / LOG, lock):
+                return status
+        if first and training.imported:
+            (save / IMPORTED).unlink()
+    return 0
+
+
+def run(command: list[str], log: Path, lock: int | None) -> int:
+    """Runs a command, whose output goes to the screen and the log; 128 + N if signal N ended it.
+
+    Args:
+        lock: a file descriptor that the command inherits, so that it holds the folder until it has ended.
+            None for a process that leaves folder and log to another.
+    """
+    command = [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
+    if lock is None:
+        return subprocess.call(command)
+    with log.open("ab", buffering=0) as file:
+        child = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[lock],
+            # nobody would log what a training does whose launcher was killed
+            preexec_fn=partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGTERM) if LINUX else None,
+        )
+        before = [
+            signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
+            signal.signal(signal.SIGINT, signal.SIG_IGN),  # Ctrl-C reaches the command too, which answers it
+        ]
+        unwritten = b""
+        while chunk := child.stdout.read1(1 << 16):  # at once, for a progress bar
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            unwritten += chunk
+            with contextlib.suppress(OSError):  # of a disk that is full for a moment
+                unwritten = unwritten[file.write(unwritten) :]
+        while unwritten:
+            unwritten = unwritten[file.write(unwritten) :]
+    status = child.wait()
+    for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+        signal.signal(number, handler)
+    if status == -signal.SIGINT:
+        print(f"interrupted: rerun the same command to resume; the log is {log}", file=sys.stderr)
+    return status if status >= 0 else 128 - status
+
+
+def devices(
+    args: argparse.Namespace, environment: Mapping[str, str] = os.environ, one_gpu: bool = False
+) -> tuple[int, Flags]:
+    """(processes that train together, flags) for the GPUs asked for, else the visible ones.
+
+    Alone, a process starts one worker a GPU; with RANK and its like in the environment, as torchrun and the
+    SLURM example of docs/data.md set them, it is itself one of WORLD_SIZE workers.
+
+    Args:
+        one_gpu: more than one are of no use to this training.
+
+    Raises:
+        UserError: if the environment says something that cannot be, or for more GPUs than are of use.
+    """
+    gpus = len(visible_gpus(environment)) if args.gpus is None else args.gpus
+    if one_gpu:
+        if args.gpus and args.gpus > 1:
+            raise UserError(f"--gpus {args.gpus}: this script trains on one GPU, or the CPU")
+        environment, gpus = {}, min(gpus, 1)
+    flags = Flags() if gpus else Flags.of("--cpu --num-workers 0")
+    flags |= Flags.of(PRECISIONS[args.precision or ("fp16" if gpus else "fp32")][0])
+    workers = max(gpus, 1)
+    if environment.get("RANK") or environment.get("WORLD_SIZE"):
+        if missing := [name for name in DISTRIBUTED if not environment.get(name)]:
+            raise UserError(
+                f"RANK or WORLD_SIZE is set, but not {missing[0]}: processes that train together need all of "
+                f"{', '.join(DISTRIBUTED)} (and LOCAL_RANK), as torchrun sets them"
+            )
+        rank, workers, host, port = (environment[name] for name in DISTRIBUTED)
+        if (workers := int(workers)) > 1:
+            flags |= Flags.of(f"--distributed-rank {rank} --distributed-no-spawn")
+            flags |= Flags.of(f"--distributed-init-method tcp://{host}:{port}")
+            device = f"--device-id {int(environment.get('LOCAL_RANK') or rank) % gpus}" if gpus else ""
+            flags |= Flags.of(device or "--distributed-backend gloo --ddp-backend legacy_ddp")
+    return workers, flags | Flags.of(f"--distributed-world-size {workers}")
+
+
+def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What CUDA_VISIBLE_DEVICES can name: UUIDs, which mean the same GPU in every job of a machine.
+
+    A GPU named by a number in CUDA_VISIBLE_DEVICES is looked up; one that is named otherwise stays as it is.
+    """
+    query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    try:
+        found = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError):
+        found = []
+    asked = environment.get("CUDA_VISIBLE_DEVICES")
+    if asked is None:
+        return found
+    gpus = []
+    for name in asked.split(","):  # CUDA sees the ones before the first that does not exist
+        if not name or name.startswith("-") or (name.isdigit() and int(name) >= len(found) > 0):
+            break
+        gpus.append(found[int(name)] if name.isdigit() and found else name)
+    return gpus

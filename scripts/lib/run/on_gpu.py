@@ -1,0 +1,127 @@
+"""Runs a command on GPUs that no other job of this user has.
+
+    python -m lib.run.on_gpu [--gpus N] [--jobs-per-gpu J] [--log FILE] -- COMMAND...
+
+Snakemake starts no more jobs than there is room for; this says which GPUs each has. It sets
+CUDA_VISIBLE_DEVICES to N free ones of the visible GPUs (default: 1), waiting for them if another workflow has
+them; with --gpus 0 the command sees none. With --jobs-per-gpu, up to J such jobs share a GPU: a small model
+alone leaves most of it idle. With --log, the output is appended to a file, whose end is shown if the command
+fails.
+
+The command and all that it starts end with this process, and this process ends with the workflow that started
+its shell: trainings never write into the folders of the next one's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+from lib.command_line import UserError, argument_parser, count, positive, script
+from lib.files import try_lock
+from lib.run.launch import visible_gpus
+
+POLL = 0.5  # seconds
+GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+
+
+def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
+    """Waits for ``number`` of the GPUs, those with the fewest of up to ``jobs`` jobs first.
+
+    Returns:
+        The GPUs' names, each with the file descriptor that holds its slot; closing it frees the slot.
+
+    Raises:
+        UserError: if the folder of the locks is not this user's alone.
+    """
+    folder = Path(tempfile.gettempdir()) / f"exlm-gpus-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o077:
+        raise UserError(f"{folder} is not a folder of yours alone: remove it, or set TMPDIR to another place")
+    waiting = False
+    while True:
+        held, others = {}, []
+        for slot, gpu in itertools.product(range(jobs), gpus):
+            if gpu not in held and len(held) < number:
+                descriptor, stop = try_lock(folder / f"{gpu.replace('/', '-')}.{slot}.lock")
+                if descriptor is None:
+                    others.append(f"{gpu}: {stop}")
+                else:
+                    held[gpu] = descriptor
+        if len(held) == number:
+            return held
+        for descriptor in held.values():  # all or none: two jobs never wait for each other
+            os.close(descriptor)
+        if not waiting:
+            said = f"waiting for {number} of {len(gpus)} GPUs, which other jobs have ({'; '.join(others)})"
+            print(said, file=sys.stderr)
+        waiting = True
+        time.sleep(POLL)
+
+
+def workflow() -> str:
+    """What started the shell that started this process: its ID; "" if it is gone or cannot be told."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+    return ""
+
+
+def run(command: list[str], output: IO | None, environment: dict[str, str]) -> int:
+    """The command's exit status; 128 + N if signal N ended it. All of its process group ends with it."""
+    started_by = workflow()
+    error = subprocess.STDOUT if output else None
+    child = subprocess.Popen(command, stdout=output, stderr=error, env=environment, start_new_session=True)
+    try:
+        while child.poll() is None and workflow() == started_by:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(POLL)
+    finally:  # also after Ctrl-C and SIGTERM
+        with contextlib.suppress(ProcessLookupError):  # nobody is left
+            os.killpg(child.pid, signal.SIGTERM)
+            deadline = time.monotonic() + GRACE
+            while time.monotonic() < deadline:
+                child.poll()
+                os.killpg(child.pid, 0)
+                time.sleep(POLL / 5)
+            os.killpg(child.pid, signal.SIGKILL)
+    status = child.wait()
+    return status if status >= 0 else 128 - status
+
+
+@script
+def main() -> int:
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("--gpus", type=count, default=1, metavar="N")
+    add("--jobs-per-gpu", type=positive, default=1, metavar="J")
+    add("--log", type=Path, metavar="FILE")
+    add("command", nargs="+", metavar="-- COMMAND")
+    args = parser.parse_args()
+    gpus = visible_gpus() if args.gpus else []
+    if len(gpus) < args.gpus:
+        raise UserError(f"--gpus {args.gpus}: this job sees {len(gpus)} GPUs; see `nvidia-smi -L`")
+    if args.log:
+        args.log.parent.mkdir(parents=True, exist_ok=True)
+    held = take(gpus, args.gpus, args.jobs_per_gpu)
+    with args.log.open("ab") if args.log else contextlib.nullcontext() as output:
+        status = run(args.command, output, {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)})
+    if status and args.log:
+        lines = args.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+        print(f"failed with exit status {status}; the end of {args.log}:", file=sys.stderr)
+        print(*(line[:300] for line in lines), sep="\n", file=sys.stderr)  # some of fairseq's are very long
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""Pre-training on text (tables 5 and 10) and on molecules (table 7): what scripts/pretrain_*.sh run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from lib.command_line import Flags, UserError, count, positive, script, share
+from lib.files import CONFIGS, read_json
+from lib.run.launch import Training, arguments, devices, launch
+
+from fs_plugins.data.vocabulary import FILE, Vocabulary
+
+OPTIONS = {
+    "--k": {"type": positive, "help": "states of a masked token (default: 4, of SMILES 2; mlm has none)"},
+    "--p": {"type": share, "help": "proportion of the tokens that are masked (default: the size's)"},
+    "--updates": {"type": positive, "metavar": "N", "help": "updates in total (default: the size's)"},
+    "--tokens-per-sample": {
+        "type": positive,
+        "metavar": "N",
+        "help": "length of a sample; of SMILES, the longest molecule (default: the size's)",
+    },
+    "--seed": {"type": count, "metavar": "N", "help": "default: 1"},
+    "--tokens-per-gpu": {
+        "type": positive,
+        "default": 32768,  # what 40 GB hold of the base model
+        "metavar": "N",
+        "help": "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)",
+    },
+    "--card": {"default": "A100", "help": "GPU of --print's hours (default: %(default)s)"},
+}
+REFUSED = {
+    **dict.fromkeys(("--ext-state-num", "--repeat-times"), "is set by --k"),
+    "--save-dir": "is SAVE",
+    "--mask-whole-words": "needs fairseq's own BPE, which these data have not",
+    "--max-sentences": "is an old name: give --batch-size, which is that of an update",
+}
+FREE = (  # what a pre-training may change when it is resumed: how long it trains, and when to look and stop
+    *("--max-update", "--total-num-update", "--warmup-updates", "--stop-time-hours"),
+    *("--disable-validation", "--max-valid-steps", "--no-save"),
+)
+USE_OF_STATES = (
+    "use of states     valid_states in the log (1: collapsed), valid_divergence (bits by which they differ): "
+    "docs/extensions.md"
+)
+
+
+def resolve(kind: str, words: list[str]) -> Training:
+    """One pre-training.
+
+    Args:
+        kind: text or smiles.
+
+    Raises:
+        UserError: for what cannot be trained.
+    """
+    args = arguments(f"pretrain_{kind}.sh", words, OPTIONS, REFUSED)
+    user = args.user
+    configs, batch = ("", "--batch-size") if kind == "text" else ("smiles", "--max-tokens")
+    if "--update-freq" in user and batch not in user:
+        raise UserError(f"--update-freq needs {batch}, the batch of a step; see --help")
+
+    given = {"--mask-prob": args.p and f"{args.p:g}", "--seed": args.seed}
+    given["--tokens-per-sample"] = args.tokens_per_sample
+    given |= dict.fromkeys(("--max-update", "--total-num-update"), args.updates)
+    given = Flags({name: (str(value),) for name, value in given.items() if value is not None})
+    flags = Flags.named("model", args.model, CONFIGS / "model" / configs)
+    flags |= Flags.named("size", args.size, CONFIGS / "pretrain" / configs)
+    least = flags.take("--max-positions").whole("--max-positions", 1)
+    flags |= given | user
+    updates = flags.whole("--total-num-update")
+    if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
+        flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
+    if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
+        flags.take("--total-num-update")  # fairseq's other schedules refuse it
+    flags = model_flags(kind, args, flags, least) | flags
+    if not flags.proportion("--mask-prob"):
+        raise UserError("--mask-prob 0 leaves nothing to predict: give a share between 0 and 1, such as 0.15")
+
+    workers, device_flags = devices(args)
+    update = str(flags.whole(batch))
+    if "--update-freq" in flags:
+        update = f"{update} x {flags.whole('--update-freq')} on {workers} workers"
+    else:
+        flags |= step_flags(batch, args.tokens_per_gpu, flags, workers)
+    flags |= device_flags | user.take(*device_flags)
+
+    folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{kind}.py"
+    training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
+    if args.print:
+        from lib.run.cost import cost_text
+
+        training.note = cost_text(args.data, flags, args.card)
+        if flags.value("--criterion") == "nat_dag_loss_mlm":
+            training.note += "\n" + USE_OF_STATES
+        return training
+    for path in (folder / name for folder in folders for name in ("dict.txt", "train.idx")):
+        if not path.is_file():
+            raise UserError(
+                f"{path} does not exist: DATA is a folder made by {maker}, or several, joined by ':'"
+            )
+    first, *others = (
+        checked_vocabulary(folder, kind, blocks="--sample-break-mode" in user) for folder in folders
+    )
+    for other in others:
+        first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
+    data = [
+        path
+        for folder in folders
+        for path in sorted(folder.glob("train*.*"))
+        if path.suffix in (".bin", ".idx")
+    ]
+    training.dictionary, training.inputs = folders[0] / FILE, {"train": data}
+    training.finished = lambda: finished(args.save / "checkpoint_last.pt", flags)
+    return training
+
+
+def checked_vocabulary(folder: Path, kind: str, blocks: bool) -> Vocabulary:
+    """The vocabulary of a folder of data.
+
+    Args:
+        blocks: whether --sample-break-mode is given, so that molecules may be cut as text is.
+
+    Raises:
+        UserError: if the folder holds other data than a corpus of this kind, or has got another dict.txt
+            since it was made.
+    """
+    about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
+    made = about.get("kind", kind)
+    if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
+        made = "fine-tuning"
+    if made != kind and not (blocks and (made, kind) == ("smiles", "text")):
+        way_out = "finetune_*.sh" if made == "fine-tuning" else f"pretrain_{made}.sh"
+        way_out += ", or give --sample-break-mode none to cut it into blocks" if made == "smiles" else ""
+        raise UserError(f"{folder} holds data of {made}, not a corpus of {kind}: give it to {way_out}")
+    if about.get("vocabulary", vocabulary.identity) != vocabulary.identity:
+        raise UserError(f"{vocabulary.source} is not the one that {folder} was made with: prepare it again")
+    return vocabulary
+
+
+def model_flags(kind: str, args: argparse.Namespace, flags: Flags, least: int) -> Flags:
+    """Those that depend on k, the states of a masked token or copies of each, and on a sample's length.
+
+    Args:
+        least: positions that each state has if a sample needs fewer: table 5's 512.
+    """
+    default = 4 if kind == "text" else 2
+    tokens, k = flags.whole("--tokens-per-sample"), args.k or default
+    if args.model == "repeated-mlm":
+        return Flags.of(f"--repeat-times {k} --max-positions {max(tokens, least) * k}")
+    if args.model == "mlm" and args.k not in (None, 1):
+        raise UserError(f"--k {k}: the mlm has one state for each token; exlm and repeated-mlm have k")
+    # one token more, for the </s> that ends a block cut in mid-sentence; as many positions for both models of
+    # molecules, so that both are fine-tuned on the same molecules
+    positions = max(tokens + 1, least) * (k if kind == "text" else max(k, default))
+    if args.model == "mlm":
+        return Flags.of(f"--max-positions {max(tokens, least) if kind == 'text' else positions}")
+    return Flags.of(f"--max-positions {positions} --ext-state-num {k}")
+
+
+def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> Flags:
+    """The batch of a step and --update-freq: an update in the fewest equal steps that fit.
+
+    Args:
+        batch: the flag that has the update's: --batch-size (sentences) or --max-tokens.
+
+    Raises:
+        UserError: if the update cannot be split.
+    """
+    update, tokens = flags.whole(batch), flags.whole("--tokens-per-sample")
+    masked = round(flags.proportion("--mask-prob") * 10**6)
+    copies, states = flags.whole("--repeat-times", 1), flags.whole("--ext-state-num", 1)
+
+    def expanded(n: int) -> int:
+        """Tokens that the encoder sees for n of the data."""
+        return n * copies + n * masked * (states - 1) // 10**6
+
+    own = update // workers
+    if batch == "--max-tokens":
+        steps = max(1, -(-expanded(own) // tokens_per_gpu))
+        if own // steps < tokens:
+            raise UserError(
+                f"--max-tokens {update} on {workers} GPUs in {steps} steps is {own // steps} a step, and a "
+                f"molecule may have {tokens} (--tokens-per-sample): give fewer --gpus, or more "
+                "--tokens-per-gpu"
+            )
+    elif update % workers:
+        raise UserError(
+            f"--batch-size {update} cannot be split evenly over {workers} GPUs: give a multiple of {workers}"
+        )
+    else:
+        divisors = (n for n in range(1, own) if own % n == 0)
+        steps = next((n for n in divisors if own // n * expanded(tokens) <= tokens_per_gpu), own)
+    return Flags.of(f"{batch} {own // steps} --update-freq {steps}")
+
+
+def finished(last: Path, flags: Flags) -> str:
+    """Why there is nothing to train (fairseq would train one update more), or "" if there is something."""
+    if not last.is_file() or {"--restore-file", "--reset-optimizer"} & flags.keys():
+        return ""
+    done, most = trained_updates(last), flags.whole("--max-update")
+    return f"finished before: {last} has had {done} updates; for more, give --updates" if most <= done else ""
+
+
+def trained_updates(path: Path) -> int:
+    """The updates that a checkpoint of fairseq-train has had; 0 if it is damaged (fairseq-train says how)."""
+    import torch
+
+    import fs_plugins  # noqa: F401  (registers what torch.load may load)
+
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return int(checkpoint["optimizer_history"][-1]["num_updates"])
+    except Exception:
+        return 0
+
+
+@script
+def main() -> int:
+    kind = sys.argv[1]
+    return launch(f"pretrain_{kind}.sh", partial(resolve, kind), sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Two small jobs of the workflow, each after other jobs:
+
+    python -m lib.workflow.jobs finish SAVE RUN
+    python -m lib.workflow.jobs best OUTPUT.json RESULT.json...
+
+finish sums up a finished pre-training in SAVE/train.json, written last; RUN is its row of the table of runs,
+as JSON. It drops the optimizer's state, which only resuming needs, from the checkpoints, and removes
+checkpoint_best.pt and those of the last update, which is in checkpoint_last.pt.
+
+best chooses among trials with one seed: the learning rate with the fewest bits per masked token at the
+masking probability of the training (by joint.json the joint bits, by probe.json a token's own), or the point
+of a grid with the highest metric of its task on the development set (of MNLI, the matched one). Of equals the
+first counts. The flags of the best are written beside OUTPUT.json, for the trainings with the other seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from pathlib import Path
+
+from lib.command_line import Flags, UserError, script
+from lib.data.glue_tasks import Point
+from lib.files import MANIFEST, RESULT, atomic, read_json, write_json, write_lines
+from lib.run import logs
+from lib.run.cost import flops_of_run
+
+
+def finish(save: Path, run: dict) -> None:
+    """Writes train.json, whose ``run`` has the learning rate as "lr", and what was asked for as "rate".
+
+    Raises:
+        UserError: if the folder holds no finished training, or its data are gone.
+    """
+    records = logs.read_log(save / "train.log")
+    if not records:
+        raise UserError(f"{save / 'train.log'} has no figures: remove {save}, and rerun the same command")
+    updates = max(record["update"] for record in records)
+    drop_optimizer(save / "checkpoint_last.pt")
+    for path in [save / "checkpoint_best.pt", *save.glob(f"checkpoint_*_{updates}.pt")]:
+        path.unlink(missing_ok=True)
+    for path in save.glob("checkpoint_*_*.pt"):
+        drop_optimizer(path)
+    manifest, seconds = read_json(save / MANIFEST), logs.training_seconds(records)
+    corrupted = logs.corruption(records, run["k"]) if run["model"] == "repeated-mlm" else None
+    workers = Flags.of(manifest["runs"][2:]).whole("--distributed-world-size")
+    content = {
+        "run": {**run, "rate": run["lr"], "lr": float(manifest["settings"]["--lr"])},
+        "updates": updates,
+        "seconds": seconds,
+        "gpu_seconds": seconds and workers * seconds,
+        "machine": platform.node(),
+        "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
+        "flops": flops_of_run(manifest["runs"]),
+    }
+    write_json(save / "train.json", content)
+
+
+def drop_optimizer(checkpoint: Path) -> None:
+    """Rewrites a checkpoint without what only resuming needs."""
+    import torch
+    from fairseq import checkpoint_utils
+
+    import fs_plugins  # noqa: F401  (what torch.load may load)
+
+    if not checkpoint.is_file():
+        raise UserError(f"the training left no {checkpoint}: see {checkpoint.with_name('train.log')}")
+    content = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    if content["last_optimizer_state"] is not None:
+        content["last_optimizer_state"] = None
+        with atomic(checkpoint, "wb") as file:
+            torch.save(content, file)
+
+
+def best(output: Path, paths: list[Path]) -> None:
+    """Writes the name of the best trial with all scores (of bits the negative), and its flags."""
+    found = [trial(path) for path in paths]
+    name, flags, _, seed = max(found, key=lambda one: one[2])
+    write_lines(output.with_suffix(".flags"), [flags])
+    write_json(output, {"best": name, "seed": seed, "scores": {name: score for name, _, score, _ in found}})
+
+
+def trial(path: Path) -> tuple[str, str, float, int]:
+    """Its name, its flags, its score and its seed."""
+    found = read_json(path)
+    if path.name == RESULT:
+        point = Point(**found["manifest"]["settings"]["point"])
+        return point.key, str(point.flags), found["metrics"]["valid"][found["metric"]], found["seed"]
+    run = read_json(path.with_name("train.json"))["run"]
+    [measured] = found["rows"]
+    own = next(row for row in measured["results"] if row["mask_prob"] == run["own_mask_prob"])
+    bits = own["bits"] if "bits" in own else own["joint"]["mean"]
+    return f"{run['lr']:g}", f"--lr {run['lr']:g}", -bits, run["seed"]
+
+
+@script
+def main() -> None:
+    match sys.argv[1:]:
+        case ["finish", save, run]:
+            finish(Path(save), json.loads(run))
+        case ["best", output, *results] if results:
+            best(Path(output), [*map(Path, results)])
+        case _:
+            raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

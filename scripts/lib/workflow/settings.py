@@ -1,0 +1,194 @@
+"""The settings of the workflow: Snakemake's config, read as options of a command line; and
+OUTPUT/settings.json, which records them, so that results of other settings are never mixed."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shlex
+from pathlib import Path
+
+from lib.command_line import Flags, UserError, count, positive
+from lib.data.glue_tasks import FLAGS, GRIDS, TASKS
+from lib.files import CONFIGS, read_json, write_json
+from lib.workflow.runs import targets
+
+SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each
+# Of a table of runs, for ``only``
+COLUMNS = {"name": str, "model": str, "k": int, "p": float, "times": float}
+# What makes a run of the study that run, or has a setting of its own
+NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
+NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
+NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
+FILE = "settings.json"
+RESULTS = ("*.pt", "train.json", "result.json")  # one of which a folder with results has
+FIXED = ("size", "tokens_per_sample", "updates", "sentences", "flags", "finetune_flags", "max_epoch")
+HASHED = ("data", "smiles", "glue", "squad", "moleculenet", "models", "init_from")
+END = 1 << 20  # bytes of a file that count; at a checkpoint's end are the checksums of its tensors
+
+
+def existing(text: str) -> str:
+    """Type of a setting: a path."""
+    if not Path(text).exists():
+        raise argparse.ArgumentTypeError(f"{text} does not exist")
+    return text
+
+
+def named_path(text: str) -> tuple[str, str]:
+    """Type of a setting: NAME=PATH."""
+    name, _, path = text.partition("=")
+    if not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"'{text}': give NAME=PATH, the name without '/'")
+    return name, existing(path)
+
+
+def part(text: str) -> tuple[str, str | int | float]:
+    """Type of ``only``: a column of a table of runs, or of table 3's grid, and its value."""
+    name, _, value = text.partition("=")
+    types = COLUMNS | dict.fromkeys(FLAGS, float)
+    try:
+        typed = types[name](value)
+    except (KeyError, ValueError):
+        message = f"'{text}': give a value of {', '.join(types)}, such as k=4 or lr=2e-5"
+        raise argparse.ArgumentTypeError(message) from None
+    return name, typed if name in COLUMNS else value
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise UserError(message.removeprefix("argument --"))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Each setting as an option; docs/experiments.md describes them."""
+    made = _Parser(allow_abbrev=False, add_help=False)
+    add = made.add_argument
+    for name in ("data", "smiles", "glue", "squad", "runs_table"):
+        add(f"--{name}", type=existing)
+    for name in ("moleculenet", "models", "init_from"):
+        add(f"--{name}", type=named_path, nargs="+", default=[])
+    for name in ("updates", "tokens_per_sample", "max_epoch", "sentences"):
+        add(f"--{name}", type=positive)
+    for name in ("jobs_per_gpu", "threads"):
+        add(f"--{name}", type=positive, default=1)
+    for name in ("flags", "finetune_flags"):
+        add(f"--{name}", default="")
+    add("--output")
+    add("--size", choices=SIZES, default="smoke")
+    add("--baselines", choices=("forest", "dmpnn"), nargs="+", default=["forest"])
+    add("--tasks", choices=TASKS, nargs="+", default=[])
+    add("--seeds", type=count, nargs="+", default=[1])
+    add("--finetune_seeds", type=count, nargs="+", default=[])
+    add("--rates", type=float, nargs="+", default=[])
+    add("--grid", choices=GRIDS, default=GRIDS[0])
+    add("--only", type=part, nargs="+", default=[])
+    add("--example", default="This is <mask>, and I'm very <mask> to see this.")
+    add("--gpus", type=count, default=0)
+    return made
+
+
+def read(config: dict) -> argparse.Namespace:
+    """The settings by name; those that are not given have their default, or None. Values joined by commas are
+    several.
+
+    Raises:
+        UserError: for an unknown setting, a value that cannot be, or a path that does not exist.
+    """
+    options, words = parser(), []
+    known = vars(options.parse_args([]))
+    if unknown := sorted(config.keys() - known):
+        raise UserError(f"unknown setting {unknown[0]}: choose from {', '.join(sorted(known))}")
+    for name, value in config.items():
+        if isinstance(known[name], list) and value is not None:
+            pairs = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else value
+            several = pairs if isinstance(pairs, list) else str(pairs).split(",")
+            words += [f"--{name}", *(str(one).strip() for one in several)]
+        elif value is not None:
+            words += [f"--{name}={value}"]
+    settings = options.parse_args(words)
+    for name in ("moleculenet", "models", "init_from", "only"):
+        setattr(settings, name, dict(getattr(settings, name)))
+    if not settings.output or ":" in settings.output:
+        raise UserError("give a folder for the results, without ':' in its name: --config output=runs/NAME")
+    if settings.rates and min(len(settings.seeds), len(settings.rates)) < 2:
+        raise UserError(
+            "rates: the first of seeds chooses each model's learning rate, and the others are reported: give "
+            "two rates and two seeds or more, such as rates=5e-4,1e-3 seeds=1,2,3,4"
+        )
+    if unknown := settings.init_from.keys() - settings.models.keys():
+        raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
+    settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
+    settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # of table 3's grid
+    settings.sentences = settings.sentences or SIZES[settings.size]
+    settings.targets = targets(settings.runs_table and Path(settings.runs_table))
+    of_runs = {word for one in settings.targets.values() for run in one.runs for word in run.flags}
+    taken = {"flags": NOT_IN_FLAGS | of_runs | ({"--lr"} if settings.rates else set())}
+    for name, names in {**taken, "finetune_flags": {*FLAGS.values()}}.items():
+        if wrong := sorted(names & Flags.of(shlex.split(getattr(settings, name))).keys()):
+            raise UserError(
+                f"{name}: {', '.join(wrong)} would apply to runs that differ in it; use the settings "
+                "updates, max_epoch, only, seeds, rates and gpus"
+            )
+    return settings
+
+
+def record(settings: argparse.Namespace, asked: list[str]) -> None:
+    """Writes OUTPUT/settings.json, of the targets that were asked for; to be called by the folder's holder.
+
+    Snakemake's own record of parameters is in the working directory: it protects no output folder that was
+    moved, or that is written to from elsewhere.
+
+    Raises:
+        UserError: if the output holds results of other settings; the message names each difference.
+    """
+    path = Path(settings.output, FILE)
+    there = read_json(path) or {"targets": [], "fixed": {}}
+    found, old = fixed(settings), there["fixed"]
+    if not any(next(path.parent.rglob(name), None) for name in RESULTS):
+        old = {}  # of a call that failed at once
+    if differing := sorted(name for name in found.keys() & old if old[name] != found[name]):
+        raise UserError(
+            f"{path.parent} holds results of other settings: choose another output, or remove them\n"
+            + "\n".join(f"  {name}: there {old[name]!r}, asked {found[name]!r}" for name in differing)
+        )
+    about = {name: value for name, value in vars(settings).items() if value and name != "targets"}
+    for name in ("seeds", "finetune_seeds"):
+        about[name] = list(dict.fromkeys([*there.get(name, []), *(getattr(settings, name) or [])]))
+    shown = list(dict.fromkeys([*there["targets"], *asked]))
+    write_json(path, {**there, **about, "targets": shown, "fixed": {**old, **found}})
+
+
+def fixed(settings: argparse.Namespace) -> dict[str, object]:
+    """What may not differ between results. Data and models that are not given may be added later; without
+    ``data``, size smoke has its own."""
+    found = {name: getattr(settings, name) for name in FIXED}
+    found["rates"] = [*settings.rates, f"chosen by seed {settings.seeds[0]}"] if settings.rates else None
+    found["grid"] = [settings.grid, settings.point, f"chosen by seed {(settings.finetune_seeds or [1])[0]}"]
+    found |= dict.fromkeys(f"init_from {name}" for name in settings.models)
+    if settings.size == "smoke":
+        found["data"] = None
+    for name in HASHED:
+        value = getattr(settings, name)
+        several = value if isinstance(value, dict) else {"": value} if value else {}
+        if name == "glue" and value:
+            several = {one.name: one for one in Path(value).glob("*-bin")}
+        found |= {f"{name} {key}".strip(): fingerprint(Path(one)) for key, one in several.items()}
+    folders = ("pretrain", "pretrain/smiles") if settings.smiles else ("pretrain",)
+    sizes = (settings.size, *(("base", "large") if settings.size == "paper" else ()))
+    for path in (CONFIGS / folder / f"{size}.flags" for folder in folders for size in sizes):
+        if not path.is_file():
+            continue
+        found[f"configs/{path.relative_to(CONFIGS)}"] = str(Flags.read(path))
+    return found
+
+
+def fingerprint(path: Path) -> str:
+    """Of the names, sizes and ends of a folder's files, or of a file."""
+    digest = hashlib.sha256()
+    for one in sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]:
+        size = one.stat().st_size
+        digest.update(f"{one.relative_to(path)} {size}\n".encode())
+        with one.open("rb") as file:
+            file.seek(max(0, size - END))
+            digest.update(file.read())
+    return digest.hexdigest()

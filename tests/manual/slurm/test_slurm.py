@@ -1,0 +1,67 @@
+"""The workflow on a real SLURM: jobs are submitted, and one that scancel ended resumes at the next call.
+
+Runs if a cluster answers, such as that of tests/manual/slurm/start.sh.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e '.[workflow]'")
+if shutil.which("sinfo") is None or subprocess.run(["sinfo"], capture_output=True).returncode:
+    pytest.skip("needs SLURM: see tests/manual/slurm/start.sh", allow_module_level=True)
+
+ROOT = Path(__file__).resolve().parents[3]
+WORKFLOW = ROOT / "scripts" / "workflow"
+UPDATES = 300
+PATIENCE = 1800  # seconds; the test takes some minutes on an idle machine
+
+
+def snakemake(output: Path, *targets: str) -> subprocess.Popen:
+    command = [
+        *(sys.executable, "-m", "snakemake", "-s", WORKFLOW / "Snakefile", *targets),
+        *("--profile", WORKFLOW / "profiles" / "slurm", "--default-resources", "mem_mb=1500", "runtime=60"),
+        *("--slurm-status-command", "squeue", "--slurm-no-account"),
+        *("--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"),
+        *("--latency-wait", "10", "--config", f"output={output}", "gpus=0", "only=k=4,p=0.15,model=exlm"),
+        *(f"updates={UPDATES}", "sentences=100"),
+    ]
+    log = (output.parent / "snakemake.log").open("a")
+    return subprocess.Popen([str(word) for word in command], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+
+
+def wait_for(found, engine: subprocess.Popen, seconds: float = PATIENCE):
+    deadline = time.monotonic() + seconds
+    while not (value := found()):
+        assert engine.poll() is None, "the engine ended"
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    return value
+
+
+def jobs() -> list[str]:
+    command = ["squeue", "--me", "--noheader", "--states=RUNNING", "--format=%i"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_a_cancelled_job_resumes(tmp_path):
+    output = tmp_path / "out"
+    folder = output / "study/exlm-k4-p0.15/lr-default/seed-1"
+    engine = snakemake(output, "figure12")
+    log = folder / "train.log"
+    wait_for(lambda: log.exists() and "Saved checkpoint" in log.read_text(), engine)
+    [job] = jobs()
+    subprocess.run(["scancel", job], check=True)
+    assert engine.wait(PATIENCE) != 0
+    assert not (folder / "train.json").exists()
+
+    assert snakemake(output, "figure12").wait(PATIENCE) == 0
+    assert json.loads((folder / "train.json").read_text())["updates"] == UPDATES
+    assert json.loads((folder / "entropy.json").read_text())
+    assert "Loaded checkpoint" in log.read_text()
+    assert not jobs()

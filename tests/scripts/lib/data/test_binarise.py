@@ -1,0 +1,189 @@
+"""Binarisation: fairseq's own bytes, whatever the number of workers and however often it was killed."""
+
+import errno
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import make_builder
+from lib.command_line import UserError
+
+from tests.support.word_corpus import WordEncoder, prepare
+
+
+def corpus(path: Path, lines: int = 40, seed: int = 1) -> Path:
+    chosen = random.Random(seed)
+    words = ["see", "v", "é", "#", "a", "bb", "ccc", "I", '"q"']
+    made = [" ".join(chosen.choices(words, k=chosen.randrange(6))) for _ in range(lines)]
+    made[::7] = [f"!{line}" for line in made[::7]]
+    path.write_text("\n".join([*made, ""]))
+    return path
+
+
+def contents(output: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in output.iterdir() if path.name != "manifest.json"}
+
+
+def test_bytes_of_fairseq(tmp_path):
+    """Against fairseq's own dictionary and builder, over the same sentences."""
+    source = corpus(tmp_path / "corpus.txt")
+    result = prepare(tmp_path / "out", [source])
+    lines = [line for line in source.read_text().split("\n")[:-1] if "!" not in line]
+    dictionary = Dictionary.load(str(tmp_path / "out" / "dict.txt"))
+    counts = Counter(" ".join(lines).split())
+    assert {s: c for s, c in zip(dictionary.symbols, dictionary.count, strict=True) if s in counts} == counts
+    assert dictionary.symbols[4:] == sorted(counts, key=lambda word: (-counts[word], word))
+    for split in ("train", "valid"):
+        prefix = tmp_path / split
+        builder = make_builder(f"{prefix}.bin", impl="mmap", vocab_size=len(dictionary))
+        for line in lines:
+            if ("v" in line) == (split == "valid"):
+                builder.add_item(dictionary.encode_line(line, add_if_not_exist=False))
+        builder.finalize(f"{prefix}.idx")
+        for suffix in (".bin", ".idx"):
+            ours = tmp_path / "out" / f"{split}{suffix}"
+            assert ours.read_bytes() == prefix.with_suffix(suffix).read_bytes()
+    assert json.loads((tmp_path / "out" / "prepared.json").read_text()) == result
+    assert result["rejected"] == {"a '!'": 6} and result["symbols"] == len(dictionary)
+
+
+@pytest.fixture
+def sources(tmp_path):
+    return [corpus(tmp_path / f"{i}.txt", 12, seed=i) for i in range(4)]
+
+
+@pytest.fixture
+def whole(sources, tmp_path):
+    """What a run that nothing stops writes."""
+    prepare(tmp_path / "whole", sources)
+    return contents(tmp_path / "whole")
+
+
+def test_a_stopped_run_resumes_at_its_file(sources, whole, tmp_path):
+    class Stops(WordEncoder):
+        def __call__(self, path, lines):
+            if path.name in self.log.name and lines[0].place > 1:
+                raise KeyboardInterrupt
+            return super().__call__(path, lines)
+
+    output, log = tmp_path / "out", tmp_path / "log"
+    for name in ("until-0.txt", "until-2.txt"):
+        assert not (tmp_path / "out.partial").exists()  # nothing was done
+        with pytest.raises(KeyboardInterrupt):
+            prepare(output, sources, 1, Stops(tmp_path / name))
+    assert not output.exists()
+    for change in ({"sources": sources[:3]}, {"sources": sources, "a": 1}):
+        with pytest.raises(UserError, match="out.partial holds a run of other settings or data"):
+            prepare(output, **change)
+    prepare(output, sources, 1, WordEncoder(log))
+    assert contents(output) == whole and not (tmp_path / "out.partial").exists()
+    assert log.read_text().split() == ["2.txt"] * 4 + ["3.txt"] * 4
+    with pytest.raises(UserError, match="out exists already: choose another OUTPUT"):
+        prepare(output, sources)
+
+
+def test_a_foreign_folder_stays(sources, tmp_path):
+    thesis = tmp_path / "out.partial" / "thesis.txt"
+    thesis.parent.mkdir()
+    thesis.write_text("mine")
+    with pytest.raises(UserError, match="out.partial was not made by this script"):
+        prepare(tmp_path / "out", sources)
+    assert thesis.read_text() == "mine"
+
+
+def test_a_draft_runs_no_code(sources, tmp_path):
+    class Planted:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "owned",)
+
+    class Stops(WordEncoder):
+        def __call__(self, path, lines):
+            if path.name == "1.txt" and lines[0].place > 1:
+                raise KeyboardInterrupt
+            return super().__call__(path, lines)
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "out", sources, 1, Stops())
+    (tmp_path / "out.partial" / "draft" / "0").write_bytes(pickle.dumps(Planted()))
+    with pytest.raises(ValueError, match="pickle"):
+        prepare(tmp_path / "out", sources)
+    assert not (tmp_path / "owned").exists()
+
+
+def test_nothing_is_left_of_an_input_that_is_rejected(tmp_path):
+    """And its draft is no obstacle to the next command."""
+    (tmp_path / "a.txt").write_text("!one\n!two\n")
+    with pytest.raises(UserError, match="nothing is left for train. Rejected: 2 x a '!', such as '!one' "):
+        prepare(tmp_path / "out", [tmp_path / "a.txt"])
+    prepare(tmp_path / "out", [corpus(tmp_path / "b.txt")], other=1)
+
+
+def start(output, sources, workers, log):
+    command = [sys.executable, "-m", "tests.support.word_corpus", output, str(workers), log, *sources]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def children(pid: int) -> list[int]:
+    listing = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return list(map(int, listing.split()))
+
+
+def until(condition, what: str):
+    for _ in range(2400):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def test_killed_and_repeated(sources, whole, tmp_path):
+    output, log = tmp_path / "out", tmp_path / "log"
+    run = start(output, sources, 2, log)
+    until((tmp_path / "out.partial" / "draft" / "0").exists, "the first file")
+    workers = children(run.pid)
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the end of the workers")
+    assert workers and not output.exists()
+    log.unlink()
+    run = start(output, sources, 1, log)
+    assert run.wait() == 0, run.stderr.read()
+    assert contents(output) == whole and "0.txt" not in log.read_text()
+
+
+def test_a_killed_worker_is_an_error(sources, tmp_path):
+    run = start(tmp_path / "out", sources, 2, tmp_path / "log")
+    until((tmp_path / "log").exists, "a worker")
+    for pid in children(run.pid):
+        os.kill(pid, signal.SIGKILL)
+    assert run.wait(120) == 1
+    assert "a worker was killed, most likely because memory ran out" in run.stderr.read()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk(sources, whole, tmp_path, monkeypatch):
+    """The disk fills up after the first file; with space the same call goes on."""
+    output, sync, room = tmp_path / "out", os.fsync, [2]  # the manifest, a file
+
+    def no_room(descriptor):
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", no_room)
+        with pytest.raises(UserError, match="cannot write .*out.partial.*No space.*: free some space"):
+            prepare(output, sources)
+    assert [path.name for path in tmp_path.glob("out.partial/draft/*")] == ["0"]
+    prepare(output, sources)
+    assert contents(output) == whole

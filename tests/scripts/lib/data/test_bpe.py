@@ -1,0 +1,145 @@
+"""The BPE gives fairseq's GPT-2 ids, and says which file does not belong."""
+
+import json
+import pickle
+import random
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import train_bpe
+from fairseq.data import Dictionary
+from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+from lib.command_line import UserError
+from lib.data import bpe as library
+from lib.data.bpe import TextEncoder, dictionary_of
+from tokenizers import normalizers, pre_tokenizers
+
+from fs_plugins.data.text_codecs import read_bpe
+from fs_plugins.huggingface.export import export
+from tests.support import builders, tokenizers
+from tests.support.builders import write_gpt2
+
+AWKWARD = [
+    "",
+    " ",
+    "  two  blanks ",
+    "I'm, you've, he'll; WE'RE DON'T",
+    "naïve café – “quoted” … 東京 🙂 \u00a0\u2028 x",
+    "123456 3.14159 1,000",
+    "tab\tand\x07bell",
+    "<s> </s> <mask> <|endoftext|>",
+    "ÿĀ\u0300e\u0301",
+]
+
+
+@pytest.fixture
+def small(tmp_path):
+    return write_gpt2(tmp_path / "bpe", [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("Ġ", "in")])
+
+
+@pytest.fixture
+def hugging_face(tmp_path):
+    tokenizer = train_bpe.train_tokenizer(["the thin thing in the inn"] * 9, 300)
+    tokenizer.add_special_tokens(["<s>", "<mask>"])
+    tokenizer.enable_truncation(3)
+    tokenizer.enable_padding(length=50)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path
+
+
+def encoder_of(folder, path):
+    """With all tokens of the BPE; as a worker process gets it."""
+    path.write_text(dictionary_of(read_bpe(folder)), encoding="utf-8")
+    encoder = pickle.loads(pickle.dumps(TextEncoder(read_bpe(folder), path)))
+    return encoder, Dictionary.load(str(path))
+
+
+def test_same_ids_as_fairseq_on_random_text(small, tmp_path):
+    encoder, dictionary = encoder_of(small, tmp_path / "dict.txt")
+    oracle = get_encoder(str(small / "encoder.json"), str(small / "vocab.bpe"))
+    rng = random.Random(4)
+    texts = ["".join(rng.choice("thein  '\n3é東") for _ in range(rng.randrange(40))) for _ in range(300)]
+    assert len(dictionary) % 8 == 0
+    for text, ids in zip(
+        [*texts, *AWKWARD], encoder.encode([*texts, *AWKWARD], [*texts, *AWKWARD]), strict=True
+    ):
+        assert [dictionary[i] for i in ids] == list(map(str, oracle.encode(text)))
+
+
+def test_a_tokenizer_json_is_not_cut_or_padded_and_text_is_text(hugging_face, tmp_path):
+    encoder, dictionary = encoder_of(hugging_face, tmp_path / "dict.txt")
+    [ids] = encoder.encode(["the thin thing in the <mask> inn"], [""])
+    tokens = [dictionary[i] for i in ids]
+    assert "".join(tokens).replace("Ġ", " ") == " the thin thing in the <mask> inn"
+    assert "<mask>" not in tokens
+    assert all((ids >= 4).all() for ids in encoder.encode(AWKWARD, AWKWARD))
+
+
+def test_unknown_tokens_are_named_or_counted(small, tmp_path):
+    path = tmp_path / "dict.txt"
+    path.write_text("".join(f"{i} 1\n" for i in range(256)))
+    encoder = TextEncoder(read_bpe(small), path)
+    with pytest.raises(UserError, match="^1: .*dict.txt has no token '259', which is in 'in the'"):
+        encoder.encode(["a b c", "in the", "the"], "012")
+    lenient = TextEncoder(read_bpe(small), path, allow_unknown=True)
+    [ids] = lenient.encode(["in the"], [""])
+    assert (ids == 3).sum() == lenient.unknown == 2 and ids.dtype == np.int64
+
+
+@pytest.mark.parametrize("layout", ["xlm-r", "albert", "bert"])
+def test_what_a_tokenizer_does_not_know_is_unk(layout, tmp_path):
+    tokenizers.trained(layout, ["the thin thing in the inn"] * 9).save(str(tmp_path / "tokenizer.json"))
+    encoder, dictionary = encoder_of(tmp_path, tmp_path / "dict.txt")
+    [ids] = encoder.encode(["the 🙂 inn"], [""])
+    assert (ids == 3).sum() == encoder.unknown == 1 and encoder.unknown_in("the 🙂 inn") == ["🙂"]
+    assert not {"[UNK]", "<unk>"} & set(dictionary.symbols[4:])
+    with pytest.raises(UserError, match=r"such as '🙂' \(3\)"):
+        encoder.check(["the 🙂 inn"] * 3)
+    encoder.allow_unknown = True
+    encoder.check(["the 🙂 inn"] * 3)
+
+
+def test_a_token_with_a_line_end_is_in_no_dictionary(tmp_path):
+    tokenizer = tokenizers.trained("albert", ["the thin thing in the inn"] * 9)
+    settings = json.loads(tokenizer.to_str())
+    settings["model"]["vocab"] += [["\n", -9.0], ["a\rb", -9.0]]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(settings))
+    encoder, dictionary = encoder_of(tmp_path, tmp_path / "dict.txt")
+    encoder.check(["the inn"])
+    assert not any({"\n", "\r"} & set(symbol) for symbol in dictionary.symbols)
+
+
+def test_a_tokenizer_that_an_export_cannot_copy_is_refused(tmp_path):
+    """Here, words are split before the blank, which the normalizer put there, could be put otherwise."""
+    tokenizer = tokenizers.trained("albert", ["the thin thing in the inn"] * 9)
+    tokenizer.normalizer = normalizers.Prepend("▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    encoder, _ = encoder_of(tmp_path, tmp_path / "dict.txt")
+    with pytest.raises(ValueError, match="becomes .* in training, and .* in the exported model"):
+        encoder.check(["the inn"])
+
+
+def test_a_bpe_of_another_model(small, hugging_face, tmp_path):
+    path = tmp_path / "dict.txt"
+    path.write_text(dictionary_of(read_bpe(small)), encoding="utf-8")
+    with pytest.raises(UserError, match="dict.txt, line 11: '10' is not a token of .*tokenizer.json"):
+        TextEncoder(read_bpe(hugging_face / "tokenizer.json"), path)
+    other = write_gpt2(tmp_path / "other", [("q", "u")])
+    with pytest.raises(UserError, match=r"line 258: '257' is not a token of .*encoder.json and"):
+        TextEncoder(read_bpe(other), path)
+    with pytest.raises(ValueError, match="vocab.bpe are not the files of one BPE: .*`th` out of vocabulary"):
+        read_bpe(other / "encoder.json", small / "vocab.bpe")
+
+
+def test_a_folder_for_transformers_serves_as_the_data_of_its_training(save_checkpoint, tmp_path):
+    data = builders.text_folder(tmp_path / "data-bin")
+    words = [line.split()[0] for line in (data / "dict.txt").read_text().splitlines()]
+    path = save_checkpoint("mlm_tiny", data=data, symbols=builders.dictionary(words))
+    folder, texts = export(path, tmp_path / "exported"), ["The quick brown fox, jumps.", "Hello world"]
+    asked = {"bpe": None, "dictionary": None, "allow_unknown": None}
+    first, second = (library.encoder_of(Namespace(data=place, **asked)) for place in (data, folder))
+    assert first.size == second.size
+    for ids, same in zip(*(encoder.encode(texts, ["a", "b"]) for encoder in (first, second)), strict=True):
+        assert ids.tolist() == same.tolist()

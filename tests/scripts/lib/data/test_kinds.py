@@ -1,0 +1,116 @@
+"""What a file is: unpacked if it is packed; text in its layout, or refused with what to do."""
+
+import bz2
+import gzip
+import json
+import lzma
+
+import pytest
+from lib.command_line import UserError
+from lib.data.kinds import lines_of, opened, text_layout
+
+from tests.support.builders import write_file
+
+PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+@pytest.mark.parametrize("end", ["", *PACKERS])
+@pytest.mark.parametrize("named", [True, False])
+def test_lines(end, named, tmp_path):
+    text = "\ufeffone\r\n\ntwo\u2028\x85half\rline\nlast".encode()
+    path = write_file(tmp_path / "a", PACKERS.get(end, bytes)(text))
+    if named:
+        path = path.rename(tmp_path / f"a.txt{end}")
+    assert list(lines_of(path)) == [(1, "one"), (2, ""), (3, "two\u2028\x85half\rline"), (4, "last")]
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    def refusal(content: bytes | None, name="a.gz") -> str:
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError) as error:
+            list(lines_of(tmp_path / name))
+        return str(error.value)
+
+    assert refusal(None, "none").endswith("none does not exist")
+    assert refusal(None, ".").endswith("is not a file")
+    for end, pack in PACKERS.items():
+        packed = pack("".join(map(str, range(50_000))).encode())
+        damaged = bytearray(packed)
+        damaged[40:60] = b"\xff" * 20
+        for content in (packed[:-12], packed[: len(packed) // 2], bytes(damaged)):
+            assert "damaged or truncated" in refusal(content, f"a{end}")
+        assert "is named" in refusal(b"text\n", f"a{end}")
+        assert f"to a name in {end}" in refusal(gzip.compress(pack(b"twice\n")))
+    assert "a.txt, line 2: invalid UTF-8 (invalid start byte at byte 4)" in refusal(
+        b"good\nbad \xff\n", "a.txt"
+    )
+
+
+def test_errors_that_are_not_the_files_stay_what_they_are(tmp_path):
+    path = write_file(tmp_path / "a.gz", "text")
+    with pytest.raises(FileNotFoundError), opened(path):
+        (tmp_path / "gone").read_text()
+
+
+WRAPPED = "It was the best of times, it was the\nworst of times, it was the age of\nwisdom.\n\n" * 8
+DOCUMENTS = "Some Title\nA first paragraph, on one line.\nA second one.\n\n" * 8
+WIKI_KEYS = {"id": 1, "url": "u", "title": "t", "text": "The text."}
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "layout"),
+    [
+        (DOCUMENTS, "a", "paragraphs"),
+        (DOCUMENTS.replace("\n\n", "\n"), "a", "paragraphs"),
+        (WRAPPED, "a", "books"),
+        ("", "a", "empty"),
+        ("[1] A note, in brackets.\n", "a", "paragraphs"),
+        ("text, and more text\n", "a", "paragraphs"),
+        ("<p was less than 0.05.\n", "a", "paragraphs"),
+        ("<doc id='1' title=\"T\">\nT\n</doc>\n", "wiki_00", "wikiextractor"),
+        (json.dumps(WIKI_KEYS) + "\n", "wiki_00", "json"),
+        ('{"text": "cut sh\n{"text": "good"}\n', "a.jsonl", "json"),
+        ('{"text": "' + "long " * 20000 + '"}\n', "a", "json"),
+        ("id,text\n1,a\n", "a", "table"),
+        ('"title";"text"\n', "a.txt", "table"),
+        ("any\tthing\n", "a.tsv", "table"),
+        ("anything\n", "a.CSV", "table"),
+        (b"PAR1\0\0", "a", "parquet"),
+    ],
+)
+def test_layouts_of_text(content, name, layout, tmp_path):
+    for start in ("", "\ufeff", " \n"):
+        if isinstance(content, str) and (content or not start):
+            assert text_layout(write_file(tmp_path / name, start + content), "text") == layout
+    if not name.startswith("wiki"):
+        assert text_layout(write_file(tmp_path / f"{name}.gz", content), "text") == layout
+
+
+@pytest.mark.parametrize(
+    ("content", "way_out"),
+    [
+        (json.dumps([WIKI_KEYS]), "jq -c '.\\[\\]'"),
+        (json.dumps([WIKI_KEYS], indent=1), "jq -c '.\\[\\]'"),
+        ('[\n\n"A text."]', "jq"),
+        (json.dumps(WIKI_KEYS, indent=2), "jq -c ."),
+        (json.dumps(WIKI_KEYS, indent=2) * 9000, "jq -c ."),
+        ("<mediawiki xmlns='x'>\n", "wikiextractor"),
+        ("<?xml version='1.0'?>\n<mediawiki>", "wikiextractor"),
+        ("<!DOCTYPE html>\n<html>", "html.*extract its text|extract its text"),
+        ("one\rtwo\rthree\r", "tr "),
+        ("UTF-16 text".encode("utf-16"), "iconv -f UTF-16"),
+        ("UTF-16 text".encode("utf-16-le"), "iconv"),
+        ("UTF-32 text".encode("utf-32"), "iconv -f UTF-32"),
+        (b"PK\3\4....", "unzip"),
+        (b"\x28\xb5\x2f\xfd....", "zstd -d"),
+        (b"7z\xbc\xaf\x27\x1c...", "7z x"),
+        (b"%PDF-1.7", "pdftotext"),
+    ],
+)
+def test_what_is_refused_with_its_conversion(content, way_out, tmp_path):
+    for end in ("", ".gz", ".bz2"):
+        data = content.encode() if isinstance(content, str) else content
+        (tmp_path / f"a{end}").write_bytes(PACKERS.get(end, bytes)(data))
+        with pytest.raises(UserError, match=f"/a{end} .*{way_out}"):
+            text_layout(tmp_path / f"a{end}", "text")

@@ -1,0 +1,124 @@
+"""Reading SQuAD files, and what is wrong with them."""
+
+import contextlib
+import gzip
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lib.command_line import UserError
+from lib.data.squad import read_squad
+
+from fs_plugins.data.squad import Answer
+from tests.support.squad import CONTEXT, question, squad_json, write, write_hub
+
+
+def test_plain_and_compressed_and_several_files(tmp_path):
+    first = write(tmp_path / "a.json", squad_json(question(), question("q2", ())))
+    second = tmp_path / "b.json.gz"
+    without_flag = question("q3", [("Rollo", 0), ("911", 15)])
+    del without_flag["is_impossible"]  # as in version 1.1
+    second.write_bytes(gzip.compress(json.dumps(squad_json(without_flag)).encode()))
+    squad, unlabelled = read_squad([first, second], "train")
+    assert [q.id for q in squad.questions] == ["q1", "q2", "q3"]
+    assert [q.context for q in squad.questions] == [0, 0, 1] and squad.contexts == [CONTEXT] * 2
+    assert [[a.text for a in q.answers] for q in squad.questions] == [["911"], [], ["Rollo", "911"]]
+    assert not squad.not_in_context and not squad.moved and not unlabelled
+
+
+def test_an_answer_elsewhere_is_taken_at_its_nearest_place(tmp_path):
+    for given_at, expected in ((22, 20), (1, 0), (9, 0), (11, 20), (33, 44), (-4, 0), (900, 44)):
+        path = write(tmp_path / "a.json", squad_json(question(answers=[("Rollo", given_at)])))
+        squad, _ = read_squad([path], "train")
+        assert squad.questions[0].answers == (Answer("Rollo", expected),) and squad.moved == ["q1"]
+    path = write(tmp_path / "a.json", squad_json(question("odd", [("1066", 3)]), question("q2")))
+    squad, _ = read_squad([path], "train")
+    assert squad.not_in_context == ["odd"] and squad.questions[0].answers == (Answer("1066", -1),)
+
+
+def test_questions_without_answers_can_be_predicted_only(tmp_path):
+    bare = {"id": "q1", "question": "?"}
+    path = write(
+        tmp_path / "a.json", squad_json(bare, question("q2", (), is_impossible=False), question("q3", ()))
+    )
+    squad, unlabelled = read_squad([path], "test")
+    assert [q.answers for q in squad.questions] == [()] * 3 and unlabelled == ["q1", "q2"]
+    with pytest.raises(UserError, match="2 questions .* such as q1.* --split test"):
+        read_squad([path], "valid")
+
+
+def test_parquet_of_the_hub(tmp_path):
+    """In several files, contexts follow each other as in the JSON."""
+    contexts = [
+        squad_json(question("q1"), question("q2", ())),
+        squad_json(question("q3"), context="In 911 x 911"),
+    ]
+    files = [write(tmp_path / f"{i}.json", value) for i, value in enumerate(contexts)]
+    for i, value in enumerate(contexts):
+        write_hub(tmp_path / f"validation-{i:05}-of-00002.parquet", value)
+    expected = read_squad(files, "valid")
+    assert read_squad([tmp_path], "valid") == expected
+    assert read_squad(sorted(tmp_path.glob("*.parquet")), "valid") == expected
+    with pytest.raises(UserError, match="has no train-"):
+        read_squad([tmp_path], "train")
+
+
+CUT = gzip.compress(json.dumps(squad_json(question())).encode())[:-9]
+HALF = json.dumps(squad_json(question(), context="In 911, Rollo \ud83d came"))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{not json", "a.json is not JSON"),
+        (CUT, "a.json is a damaged or truncated gzip"),
+        (HALF, "a.json is not JSON.*ud83d.* surrogates not allowed"),
+        ([1], "a.json is not a SQuAD"),
+        ({"data": [{}]}, "is not a SQuAD JSON .*: KeyError.'paragraphs'"),
+        (squad_json({"id": "q1", "answers": []}), "KeyError.'question'. in the question .*q1"),
+        ("[" * 100_000, "is not JSON"),
+        (squad_json(question(answers=[("911", "15")])), "TypeError.* in the question .*q1"),
+        (squad_json(question(), question()), "question q1 is there twice"),
+        (squad_json(question(), context=" \n"), "the context of question q1 is empty"),
+        (squad_json(question(is_impossible=True)), "q1 is is_impossible, yet has answers"),
+        (squad_json(), "there are no questions in"),
+    ],
+)
+def test_what_is_refused(tmp_path, content, says):
+    path = tmp_path / "a.json"
+    path.write_bytes(content) if isinstance(content, bytes) else write(path, content)
+    with pytest.raises(UserError, match=says):
+        read_squad([path], "train")
+    with pytest.raises(UserError, match="b.json does not exist"):
+        read_squad([tmp_path / "b.json"], "train")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["id", "question", "answers", "text", "answer_start"]), inner)
+    ),
+    max_leaves=8,
+)
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip)
+
+
+@settings(deadline=None)
+@given(TEXT, TEXT, st.data(), JSON, st.binary(max_size=20))
+def test_questions_come_back_and_nothing_ends_in_a_traceback(
+    tmp_path_factory, context, text, data, junk, more
+):
+    begin = data.draw(st.integers(0, len(context) - 1))
+    answer = context[begin : data.draw(st.integers(begin + 1, len(context)))]
+    entry = question("q", [(answer, begin)] if answer.strip() else [], question=text)
+    path = tmp_path_factory.getbasetemp() / "a.json"
+    squad, _ = read_squad([write(path, squad_json(entry, context=context))], "train")
+    [found] = squad.questions
+    assert (squad.contexts, found.text, found.context) == ([context], text, 0)
+    assert found.answers == ((Answer(answer, begin),) if answer.strip() else ())
+    for content in (json.dumps(squad_json(junk)).encode(), json.dumps(junk).encode(), more):
+        path.write_bytes(content)
+        with contextlib.suppress(UserError):
+            read_squad([path], "test")

@@ -1,0 +1,85 @@
+"""The paper's numbers are the paper's."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from lib.files import CONFIGS
+from lib.report.study import PAPER
+from lib.workflow.runs import targets
+
+
+@pytest.fixture
+def printed_rows(shared) -> list[list[str]]:
+    """The rows of the tables in the paper's text, without its markup."""
+    path = shared("paper", "003_91d29e1a608569de.txt")
+    text = re.sub(r"</?u>|\*\*", "", path.read_text(encoding="utf-8"))
+    return [line.split("\t") for line in text.splitlines() if "\t" in line]
+
+
+def table(name) -> pd.DataFrame:
+    return pd.read_csv(CONFIGS / "paper" / f"{name}.csv", index_col="model")
+
+
+def check(name, printed: dict[str, list[str]]) -> None:
+    for model, row in table(name).iterrows():
+        found = [np.nan if cell == "-" else float(cell) for cell in printed[model]]
+        np.testing.assert_array_equal(row[: len(found)], found, model)
+
+
+def test_table_3_is_the_papers(printed_rows):
+    rows = [cells for cells in printed_rows if len(cells) == 12 and cells[0] and "/" in cells[1]]
+    names = [re.sub(r" _{LARGE}", " large", cells[0]) for cells in rows]
+    check("table3", dict(zip(names, ([*one[1].split("/"), *one[2:]] for one in rows), strict=True)))
+    assert set(names) == set(table("table3").index)
+
+
+def test_table_1_is_the_papers(printed_rows):
+    rows = [cells for cells in printed_rows if len(cells) == 9 and re.fullmatch(r"[\d.]+", cells[1])]
+    names = [cells[0].replace(" _{RF}", " RF").replace("EXLM", "ExLM") for cells in rows]
+    check("table1", dict(zip(names, (cells[1:] for cells in rows), strict=True)))
+    found = table("table1").dropna()
+    assert found.drop(columns="MEAN").mean(axis=1).tolist() == pytest.approx(found["MEAN"].tolist(), abs=0.06)
+
+
+def test_the_entropies_of_figure_5():
+    p = (0.0225, 0.15, 0.387, 0.622, 0.789)
+    rows = {
+        1: (1.62, 2.78, 3.95, 5.79, 7.26),
+        2: (1.37, 2.30, 3.44, 5.48),
+        4: (1.23, 1.77, 3.35),
+        8: (1.22, 1.76),
+    }
+    printed = {
+        (k, one): bits for k, row in rows.items() for one, bits in zip(p[-len(row) :], row, strict=True)
+    }
+    assert {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs} == printed
+
+
+def test_the_grids_of_figures_3_4_5_and_8_are_the_papers(printed_rows):
+    rows = [cells for cells in printed_rows if len(cells) == 6 and cells[0] in ("1", "2", "4", "8")]
+    runs = {(run.k, run.p): run.name for run in targets()["figure3"].runs}
+    columns = ("MNLI", "corrupted", "entropy", "MNLI-m", "QNLI", "QQP", "RTE")
+    assert len(rows) == 4 * len(columns)
+    for i, cells in enumerate(rows):
+        for p, cell in zip((0.0225, 0.15, 0.387, 0.622, 0.789), cells[1:], strict=True):
+            if cell:
+                assert PAPER.at[runs[int(cells[0]), p], columns[i // 4]] == float(cell.rstrip("%")), cells
+
+
+def test_the_studys_numbers_are_complete():
+    """Figure 4's are p^k, and the averages those of the four tasks."""
+    runs = {run.name: run for one in targets().values() for run in one.runs}
+    for name, row in PAPER.iterrows():
+        if row["corrupted"] > 0:
+            assert row["corrupted"] == pytest.approx(100 * runs[name].p ** runs[name].k, rel=0.02)
+        if row["Avg"] > 0:
+            assert row["Avg"] == pytest.approx(row[["MNLI", "QNLI", "QQP", "RTE"]].mean(), abs=0.1)
+    for name in ("figure3", "figure4", "figure5", "figure8", "table2", "table4", "table12", "table13"):
+        target = targets()[name]
+        assert (
+            PAPER.loc[[run.name for run in target.runs], sorted({*target.numbers} - {"wall_hours"})]
+            .notna()
+            .all(axis=None)
+        ), name

@@ -1,0 +1,168 @@
+"""The figures and tables of the study: numbers where they belong, over seeds; a mark where there is none."""
+
+import json
+
+import pytest
+from lib.data.glue_tasks import TASKS
+from lib.report.page import Page
+from lib.report.study import NUMBERS, PAPER, Study, add_target, pretrainings
+from lib.workflow.runs import targets
+
+from tests.scripts.lib.report.conftest import glue_result, record, records, trained, write
+
+STUDIED = [name for name, one in targets().items() if one.of_the_study]
+
+
+def probed(accuracy, bits=9.0, ratio=0.15):
+    return {"results": [{"mask_prob": ratio, "accuracy": accuracy, "bits": bits}]}
+
+
+@pytest.fixture
+def page(tmp_path, problems):
+    """A figure or table as a page."""
+
+    def built(name):
+        made, study = Page(name), Study(tmp_path, problems)
+        add_target(made, study, study.targets[name], name)
+        return made
+
+    return built
+
+
+@pytest.mark.parametrize("name", STUDIED)
+def test_without_results_there_are_the_papers_numbers_and_marks(page, tmp_path, name):
+    """Every number that a target shows is known, and its table has a row for each run."""
+    made, target = page(name), targets()[name]
+    assert not target.numbers or len(records(made)) == len(target.runs)
+    for row in records(made):
+        assert {cell for head, cell in row.items() if head[-1] == "ours"} == {"-"}
+    assert {*target.numbers, *target.without_glue} <= NUMBERS.keys()
+    shown = [head for row in records(made) for head in row if head[-1] == "paper"]
+    assert bool(shown) == bool({*target.numbers} & {*PAPER})
+
+
+def test_numbers_appear_where_they_should(add, page):
+    for seed, bits in ((1, 3.0), (2, 3.5)):
+        entropy = {"entropy": {"mean": bits}, "entropy_posterior": None}
+        results = {"entropy": entropy, "probe": probed(0.25 + 0.01 * seed)}
+        add("repeated-mlm-k2-p0.387", seed, train=trained(corrupted=0.152), **results)
+    cells = ("Repeated MLM, k = 2", "2", "38.7%", "14.98%")
+    assert [*record(page("figure5"), *cells).values()][4:] == ["2.30", "3.25 ± 0.35 (n=2)"]
+    assert [*record(page("figure3"), *cells).values()][4:6] == ["83.1", "26.5 ± 0.7 (n=2)"]
+    assert [*record(page("figure4"), *cells).values()][4:] == ["15.00", "15.20 ± 0.00 (n=2)"]
+    pictures = {"pictures/figure5-entropy-paper.png", "pictures/figure5-entropy-ours.png"}
+    assert page("figure5").pictures.keys() == pictures
+
+
+def test_what_is_missing_is_marked_and_what_is_damaged_or_unknown_is_told(tmp_path, add, page, problems):
+    write(tmp_path / "settings.json", {"seeds": [1, 2]})
+    add("repeated-mlm-k1-p0.15", train=trained(), entropy={"entropy": {"mean": 2.0}})
+    add("repeated-mlm-k1-p0.15", 2)  # unfinished
+    add("repeated-mlm-k4-p0.622", rate="0.001", train=trained(), entropy={"entropy": {"mean": 2.0}})
+    add("repeated-mlm-k8-p0.789", 2, rate="best", train=trained(), entropy={"entropy": {"mean": 3.0}})
+    write(tmp_path / "study/repeated-mlm-k8-p0.789/best.json", {"best": "0.001", "seed": 1})
+    folder = add("repeated-mlm-k8-p0.622", train=trained())
+    (folder / "train.json").write_text("{")
+    add("notes", train=trained())
+    made = page("figure5")
+    assert record(made, "MLM", "1", "15%")["entropy, bits", "ours"] == "2.00 (n=1 of 2)"
+    for row in (("Repeated MLM, k = 4", "4", "62.2%"), ("Repeated MLM, k = 8", "8", "62.2%")):
+        assert record(made, *row)["entropy, bits", "ours"] == "-"
+    # of two seeds the first chose the rate, and does not count
+    assert record(made, "Repeated MLM, k = 8", "8", "78.9%")["entropy, bits", "ours"] == "3.00"
+    damaged, unknown = problems
+    assert f"{folder / 'train.json'} is damaged" in damaged and "notes is in no table of runs" in unknown
+
+
+def test_tables_of_methods_and_time(add, page):
+    add("repeated-mlm-k1-p0.15", 1, train=trained(1800), probe=probed(0.2, 8.0))
+    entropy = {"entropy": {"mean": 4.5}, "entropy_posterior": {"mean": 3.25}}
+    probes = {"results": [*probed(0.31, 7.0)["results"], *probed(0.1, 9.0, 0.387)["results"]]}
+    add("exlm-k4-p0.15", 1, train=trained(3420), probe=probed(0.31, 7.0), entropy=entropy)
+    add("exlm-k4-p0.387", 1, train=trained(3420), probe=probes)
+    papers = ["85.1", "91.4", "91.3", "57.6", "81.4"]
+    assert [*record(page("table2"), "ExLM, k = 4").values()][3:] == [*papers, "31.0", "7.000"]
+    assert [*record(page("table2"), "MLM").values()][-2:] == ["20.0", "8.000"]
+    assert [*record(page("table2"), "w/o 2D RoPE").values()][-2:] == ["-", "-"]
+    own = [*record(page("table4"), "ExLM, k = 4", "4", "38.7%").values()][-4:]
+    assert own == ["31.0", "7.000", "10.0", "9.000"]
+    assert [*record(page("table12"), "ExLM, k = 4").values()][3:] == ["104.20", "0.95", "0.95"]
+    assert [*record(page("figure12"), "ExLM, k = 4", "4", "15%").values()][-2:] == ["4.50", "3.25"]
+
+
+def test_fine_tuning_takes_the_place_of_the_probe(tmp_path, add, page):
+    write(tmp_path / "settings.json", {"seeds": [1, 2], "finetune_seeds": [1, 2]})
+    folder = add("repeated-mlm-k1-p0.15", train=trained())
+
+    def tune(task, seed, *scores):
+        splits = zip(TASKS[task].valid_splits, scores, strict=True)
+        metrics = {split: {"accuracy": score} for split, score in splits}
+        glue_result(folder / f"glue/{task}/table6/seed-{seed}", task, 0, seed, metrics=metrics)
+
+    tune("MNLI", 1, 0.80, 0.82)
+    tune("MNLI", 2, 0.82, 0.84)
+    tune("QNLI", 1, 0.9)
+    tune("QQP", 1, 0.88)
+    assert record(page("figure3"), "MLM", "1", "15%")["MNLI, %", "ours"] == "82.0 ± 1.4 (n=2 of 4)"
+    assert record(page("figure8"), "MLM", "1", "15%")["MNLI-m, %", "ours"] == "81.0 ± 1.4 (n=2 of 4)"
+    found = record(page("table2"), "MLM")
+    assert (found["MNLI, %", "ours"], found["QNLI, %", "ours"]) == (
+        "82.0 ± 1.4 (n=2 of 4)",
+        "90.0 (n=1 of 4)",
+    )
+    assert found["average of four tasks, %", "ours"] == "-"  # no seed has all four tasks
+    tune("RTE", 1, 0.6)
+    assert (
+        record(page("table2"), "MLM")["average of four tasks, %", "ours"] == "79.8 (n=1 of 4)"
+    )  # 81, 90, 88, 60
+
+
+def test_curves_are_drawn_from_the_logs(add, page):
+    folder = add("repeated-mlm-k1-p0.15", 1, train=trained())
+    figures = [
+        {"loss": f"{9 - u / 10}", "ppl": f"{500 - u}", "accuracy": f"{u}", "num_updates": f"{u}"}
+        for u in (10, 20)
+    ]
+    lines = [f"2026-01-01 | INFO | train_inner | {json.dumps(one)}\n" for one in figures]
+    (folder / "train.log").write_text("".join(lines))
+    made = page("figure9")
+    assert [*record(made, "MLM", "1", "15%").values()][3:] == ["7.00", "20.0", "480.0"]
+    assert len(made.pictures) == 3 * 5
+
+
+def test_the_case_study_shows_the_explorers_pictures(add, page):
+    folder = add("exlm-k4-p0.15", train=trained()) / "example"
+    assert page("figure7").parts == []
+    folder.mkdir()
+    (folder / "transitions.png").touch()
+    (folder / "index.html").touch()
+    assert page("figure7").pictures == {"pictures/figure7.png": folder / "transitions.png"}
+    assert not page("figure11").pictures and "example/index.html" in page("figure11").markdown()
+
+
+def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
+    states = [
+        {"updates": u, "results": [{"mask_prob": 0.3, "divergence": {"mean": u / 10, "tokens": 5}}]}
+        for u in (1, 2)
+    ]
+    folder = add("a", 3, "0.002", 2e-3, train=trained(corrupted=0.25), states={"rows": states})
+    glue_result(folder / "glue/RTE/table6/seed-2", "RTE", 0.5, seed=2)
+    found = pretrainings(tmp_path, problems)
+    assert set(zip(found["name"], found["seed"], found["rate"], strict=True)) == {("a", 3, "0.002")}
+    values = found.set_index(["measure", "metric"])["value"]
+    assert values["train", "corrupted.proportion"] == 0.25 and values["train", "run.lr"] == 2e-3
+    divergence = found[found["metric"] == "divergence"]
+    assert divergence["value"].tolist() == [0.1, 0.2] and divergence["updates"].tolist() == [1, 2]
+    assert set(divergence["mask_prob"]) == {0.3} and "manifest" not in set(found["measure"])
+    tuned = found[found["measure"] == "glue"]
+    assert (
+        tuned[["metric", "tuning_seed", "value"]].to_numpy().tolist() == [["RTE", 2, 0.5]] and problems == []
+    )
+
+
+def test_a_damaged_measurement_is_told_and_the_others_are_used(tmp_path, add, problems):
+    folder = add("a", train=trained())
+    (folder / "probe.json").write_bytes(b"\xff\xfe")
+    assert "gpu_seconds" in set(pretrainings(tmp_path, problems)["metric"])
+    [problem] = problems
+    assert str(folder / "probe.json") in problem and "is damaged" in problem

@@ -1,0 +1,77 @@
+"""What a run costs, against the paper's hours."""
+
+import numpy as np
+import pytest
+from lib.command_line import Flags
+from lib.run.cost import CARDS, flops_of_run, lengths, of_model
+
+from tests.support import builders, pages
+
+TEXT = np.array([512])
+
+
+def cost(script, model, size, *words, V=50_265, T=TEXT):
+    return of_model(pages.resolve(script, model, size, "d", "s", "--print", *words).flags, V, T)
+
+
+MLM, EXLM = (
+    lambda *words, model=model: cost("pretrain_text", model, "paper", *words) for model in ("mlm", "exlm")
+)
+
+
+@pytest.mark.parametrize(("tokens", "peak"), [(128, (0.24, 0.22)), (512, (1.03, 0.91))])
+def test_hours_of_table_12_are_impossible_with_samples_of_512(tokens, peak):
+    """The share of an A100's peak that 54.7 and 104.2 GPU hours are (docs/choices.md)."""
+    for model, paper, share in zip(("mlm", "exlm"), (54.7, 104.2), peak, strict=True):
+        given = ("pretrain_text", model, "paper", "d", "s", "--print", "--tokens-per-sample", tokens)
+        run = pages.resolve(*given, "--gpus", 2)
+        flops = flops_of_run(["fairseq-train", "d", *run.flags.words()])
+        assert flops / (CARDS["A100"] * 1e12) / 3600 / paper == pytest.approx(share, abs=0.005)
+        hours = 2 * paper * share / 2  # at half of the peak, on two
+        said = float(run.note.split("about ")[1].split()[0])
+        assert said == pytest.approx(hours, rel=0.03)
+    assert "the paper's dictionary: d/dict.txt does not exist" in run.note
+
+
+@pytest.mark.parametrize(("first", "times"), [(0, 1.69), (6, 1.45), (9, 1.33), (-1, 1.20)])
+def test_layers_before_the_expansion_cost_as_much_as_the_mlms(first, times):
+    """With all 12, vocabulary and graph are what ExLM costs more."""
+    late, whole = EXLM("--expand-from-layer", first), EXLM()
+    assert late.flops / MLM().flops == pytest.approx(times, abs=0.01)
+    assert (late.parameters, late.tokens) == (whole.parameters, whole.tokens)
+
+
+def test_repeated_mlm_reads_every_copy():
+    repeated = cost("pretrain_text", "repeated-mlm", "paper", "--k", 4)
+    assert repeated.tokens == 4 * 512
+    assert repeated.flops > 4 * MLM().flops  # attention grows with the square
+
+
+def test_samples_count_at_their_lengths(tmp_path):
+    """Those of single molecules, too long ones left out; the cost is the mean over them."""
+    symbols = builders.dictionary(20)
+    for name, sizes in (("a", [3, 60]), ("b", [5, 9])):
+        builders.write_split(tmp_path / name, "train", [[5] * (n - 1) + [2] for n in sizes], symbols)
+    flags = Flags({"--tokens-per-sample": ("50",), "--sample-break-mode": ("eos",)})
+    found = lengths(f"{tmp_path / 'a'}:{tmp_path / 'b'}", flags)
+    assert sorted(found.tolist()) == [4, 6, 10]
+    flags.set("--sample-break-mode", "none")
+    assert lengths(str(tmp_path / "a"), flags).tolist() == [50]
+
+    def flops(T):
+        return cost("pretrain_smiles", "exlm", "paper", T=np.array(T)).flops
+
+    assert flops(found) == pytest.approx(np.mean([flops([n]) for n in found])) != flops([found.mean()])
+
+
+@pytest.mark.parametrize("gpus", [0, 4])
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [("exlm", ["--k", 3, "--expand-from-layer", 1]), ("mlm", []), ("repeated-mlm", ["--k", 2])],
+)
+def test_the_cost_of_a_run_by_its_command(toy_inputs, model, more, gpus):
+    """As --print says before."""
+    data = str(toy_inputs / "text")
+    words = ["pretrain_text", model, "smoke", data, "s", *more, "--gpus", gpus, "--batch-size", 64, "--print"]
+    said = float(pages.resolve(*words).note.split("FLOPs")[1].split()[0])
+    assert flops_of_run(["fairseq-train", *pages.command(*words)[1:]]) == pytest.approx(said, rel=1e-2)

@@ -1,0 +1,247 @@
+"""Fine-tuning on GLUE, SQuAD and molecules: schedules, positions, where it starts, what is refused."""
+
+import json
+import shutil
+import warnings
+
+import pytest
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from lib.command_line import UserError
+from lib.files import MANIFEST, read_json
+from lib.run.checkpoints import read_checkpoint
+from lib.run.finetuning import check_mnli, positions
+
+from fs_plugins import compat
+from fs_plugins.data.squad import Answer
+from tests.support import builders, pages, squad
+
+LENGTHS = [3, 5, 40, 4, 6, 30, 3]  # of the first sentences; the second ones are of 2 tokens
+FINE = {"_name": "sentence_prediction", "num_classes": 3}
+KINDS = {  # words before the checkpoint, checkpoint, data
+    "glue": (["RTE"], "exlm", "glue"),
+    "squad": ([], "exlm-long", "squad-short"),
+    "moleculenet": (["bbbp"], "exlm-smiles", "moleculenet/bbbp"),
+}
+
+
+@pytest.fixture
+def ask(toy_inputs):
+    """ask(KIND, WORD...) -> the training of a script with the toy inputs, or others."""
+
+    def make(kind, *words, checkpoint=None, data=None, save="save"):
+        first, start, about = KINDS[kind]
+        path = toy_inputs / "checkpoints" / f"{checkpoint or start}.pt"
+        return pages.resolve(f"finetune_{kind}", *first, path, data or toy_inputs / about, save, *words)
+
+    return make
+
+
+def test_updates_and_rows_are_those_of_fairseqs_batches(saved_checkpoint, tmp_path):
+    """All rows of all epochs count; long ones are cut and not left out."""
+    words, labels = (
+        builders.dictionary(["a", "b", "c"]),
+        builders.dictionary(["not_entailment", "entailment"]),
+    )
+    for one in (words, labels):
+        one.symbols = one.symbols[:-1]  # dict.txt has no <mask>
+    data, checkpoint = tmp_path / "RTE-bin", saved_checkpoint()
+    for split in ("train", "valid"):
+        first = [[4 + i % 3 for i in range(n)] + [2] for n in LENGTHS]
+        builders.write_split(data / "input0", split, first, words)
+        builders.write_split(data / "input1", split, [[5, 2]] * len(LENGTHS), words)
+        builders.write_split(data / "label", split, [[4 + i % 2, 2] for i in range(len(LENGTHS))], labels)
+    point = ("--lr", "1e-3", "--batch-size", "3", "--max-epoch", "4", "--warmup-ratio", "0.25")
+    _, *command = pages.command("finetune_glue", "RTE", checkpoint, tmp_path, tmp_path / "out", *point)
+    args = options.parse_args_and_arch(options.get_training_parser(), command)
+    with warnings.catch_warnings():
+        compat.silence_known_warnings()
+        cfg = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(cfg.task)
+    for split in ("train", "valid"):
+        task.load_dataset(split)
+        iterator = task.get_batch_iterator(
+            task.dataset(split),
+            max_sentences=cfg.dataset.batch_size,
+            max_positions=task.max_positions(),
+            ignore_invalid_inputs=split == "train",  # as fairseq-train does
+            required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
+        )
+        batches, found = list(iterator.next_epoch_itr(shuffle=False)), {}
+        for batch in batches:
+            tokens, lengths = batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"]
+            rows = zip(batch["id"], tokens, lengths.tolist(), strict=True)
+            found |= {int(i): row[:n].tolist() for i, row, n in rows}
+        assert sorted(found) == list(range(len(LENGTHS)))
+        for i, n in enumerate(LENGTHS):
+            whole = [0, *(4 + j % 3 for j in range(n)), 2, 2, 5, 2]  # <s> A </s> </s> B </s>
+            assert found[i] == whole[:16]  # the checkpoint's positions
+    assert cfg.lr_scheduler.total_num_update == len(batches) * 4 == 3 * 4  # 7 rows by threes
+    assert cfg.lr_scheduler.warmup_updates == 3
+
+
+def test_what_mnlis_model_has_to_be(saved_checkpoint, tmp_path):
+    def read(name, **more):
+        return read_checkpoint(saved_checkpoint(**more).rename(tmp_path / name))
+
+    mnli, two = read("mnli.pt", task=FINE), read("two.pt", task={**FINE, "num_classes": 2})
+    other, plain = read("other.pt", task=FINE, rows=9), read("plain.pt")
+    check_mnli(mnli, plain)
+    for model, message in (
+        (two, "two.pt was trained by sentence_prediction with 2 classes, not on MNLI, which has 3"),
+        (plain, "plain.pt was trained by masked_lm"),
+        (other, "other.pt is a model of other sizes than"),
+    ):
+        with pytest.raises(UserError, match=message):
+            check_mnli(model, plain)
+
+
+@pytest.mark.parametrize(
+    ("arch", "task", "expected"),
+    [("exlm_tiny", {}, 16), ("mlm_tiny", {}, 512), ("mlm_tiny", {"repeat_times": 3}, 3 * 512)],
+)
+def test_an_mlm_reads_rows_as_long_as_an_exlm(saved_checkpoint, arch, task, expected):
+    found = positions(read_checkpoint(saved_checkpoint(arch, task=task)))
+    assert found.whole("--max-positions") == expected
+
+
+@pytest.mark.parametrize(("kind", "updates"), [("glue", 3 * 5), ("moleculenet", 3 * 6)])  # 129, 163 examples
+def test_the_batch_is_that_of_an_update(ask, kind, updates):
+    words = ("--batch-size", 32, "--max-epoch", 3)
+    whole, split = ask(kind, *words).flags, ask(kind, *words, "--update-freq=2").flags
+    assert (split.value("--batch-size"), split.value("--update-freq")) == ("16", "2")
+    assert whole.whole("--total-num-update") == split.whole("--total-num-update") == updates
+    assert whole.value("--warmup-updates") == split.value("--warmup-updates")
+
+
+def test_from_scratch_is_another_run(ask, toy_inputs):
+    pretrained, scratch = ask("moleculenet"), ask("moleculenet", "--scratch")
+    assert pretrained.flags.take("--finetune-from-model") and scratch.flags == pretrained.flags
+    assert scratch.settings != pretrained.settings
+    read = {path.name for path in pretrained.inputs["data"]}
+    assert {"molecules.json", "train.bin", "train.idx", "train.labels.npy"} <= read
+
+
+def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):
+    bbbp, model = toy_inputs / "moleculenet" / "bbbp", toy_inputs / "checkpoints" / "exlm-smiles.pt"
+    note = pages.resolve("finetune_moleculenet", "bace", model, bbbp, "save").note
+    assert "was prepared as bbbp, and is fine-tuned with the hyper-parameters of bace" in note
+    assert not ask("moleculenet").note
+    own = pages.resolve(
+        "finetune_moleculenet", "mine", model, toy_inputs / "moleculenet" / "solubility", "save"
+    )
+    assert "default hyper-parameters, as 'mine'" in own.note and own.settings["point"]["lr"] == "1e-4"
+    assert own.flags.value("--best-checkpoint-metric") == "rmse"
+
+
+def test_windows_and_their_updates(saved_checkpoint, tmp_path):
+    """Of two questions, one with an unknown answer, and a pre-training on 24 tokens."""
+    symbols = builders.dictionary(60)
+    data = tmp_path / "squad"
+    data.mkdir()
+    (data / "dict.txt").write_text("".join(f"w{i} 1\n" for i in range(60)))
+    asked = [("known", "w50 w51", 0, [(3, 4)]), ("odd", "w52 w53", 0, [Answer("elsewhere", -1)])]
+    squad.save(data, squad.split_of([squad.sentence(30)], asked), "train", "valid")
+    model = saved_checkpoint("mlm_tiny", rows=len(symbols), task={"data": str(data), "tokens_per_sample": 24})
+    sizes = ("--batch-size", 2, "--max-epoch", 5, "--warmup-ratio", 0.5, "--max-question-tokens", 8)
+    names = ("--window-tokens", "--doc-stride", "--total-num-update", "--warmup-updates")
+
+    def counted(*words):
+        found = pages.resolve("finetune_squad", model, data, "save", *sizes, "--max-answer-tokens", 3, *words)
+        return [found.flags.whole(name) for name in names]
+
+    # 24 - 2 - 4 = 18 words a window, from 0, 6 and 12: 3 windows, 2 updates of 2
+    assert counted() == [24, 6, 2 * 5, 5]
+    assert counted("--window-tokens", 96) == [96, 24, 1 * 5, 2]
+    assert counted("--window-tokens", 96, "--doc-stride", 32) == [96, 32, 1 * 5, 2]
+    defaults = pages.resolve("finetune_squad", model, data, "save").flags
+    limits = [defaults.whole(name) for name in ("--max-question-tokens", "--max-answer-tokens")]
+    assert limits == [12, 6], "half and a quarter of 24"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "message"),
+    [
+        ("glue", ["--restore-file", "x.pt"], "--restore-file is the script's"),
+        ("glue", ["--max-epoch", "0"], "--max-epoch '0': give a whole number, 1 or more"),
+        ("glue", ["--warmup-ratio", "6"], "--warmup-ratio '6': give a number, 0 or more and less than 1"),
+        ("glue", ["--max-sentences", "1"], "--max-sentences stands beside --batch-size"),
+        ("glue", ["--batch-size", "32", "--update-freq", "3"], "--batch-size 32 is that of an update"),
+        ("moleculenet", ["--gpus", "2"], "--gpus 2: this script trains on one GPU"),
+        ("squad", ["--gpus", "3"], "--batch-size 32 .* split evenly over 3 GPUs"),
+        ("squad", ["--window-tokens", "5000"], "5000 is more than the checkpoint's 1026 positions"),
+        ("squad", ["--window-tokens", "6"], "question known0 of 3 tokens leaves"),
+    ],
+)
+def test_flags_that_cannot_be(ask, kind, words, message):
+    with pytest.raises(ValueError, match=message):
+        ask(kind, *words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("glue", "RTE-bin/input0/dict.txt does not exist: give a folder that scripts/prepare_glue.py made"),
+        ("squad", "dict.txt does not exist: DATA is a folder made by prepare_squad.py"),
+        ("moleculenet", "molecules.json does not exist: scripts/prepare_moleculenet.py makes such a folder"),
+    ],
+)
+def test_data_and_checkpoints_that_are_not_there(ask, kind, message, toy_inputs, tmp_path):
+    with pytest.raises((UserError, OSError), match=message):
+        ask(kind, data=tmp_path)
+    with pytest.raises(UserError, match="without ':' in its name"):
+        ask(kind, data=tmp_path / "a:b")
+    with pytest.raises(UserError, match="the checkpoint .*none.pt does not exist"):
+        ask(kind, checkpoint="none")
+    with pytest.raises(UserError, match=r"was fine-tuned \(--task glue\)"):
+        ask(kind, checkpoint="mnli")
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"), [("glue", "RTE-bin/input0/dict.txt"), ("moleculenet", "dict.txt")]
+)
+def test_the_dictionary_has_to_be_the_checkpoints(ask, kind, place, toy_inputs, tmp_path):
+    source = toy_inputs / KINDS[kind][2]
+    copied = shutil.copytree(source, tmp_path / "copied", ignore=shutil.ignore_patterns("[!R]*-bin"))
+    lines = (copied / place).read_text().splitlines(keepends=True)
+    for content, message in (
+        (lines[:-1], "with the dict.txt of its pre-training"),
+        (lines[::-1], "different vocabularies"),
+    ):
+        (copied / place).write_text("".join(content))
+        with pytest.raises(ValueError, match=message):
+            ask(kind, data=copied)
+
+
+def test_a_finished_run_is_not_taken_for_another(toy_inputs, tmp_path):
+    save, data = tmp_path / "save", tmp_path / "glue"
+    shutil.copytree(toy_inputs / "glue" / "RTE-bin", data / "RTE-bin")
+    trainings = []
+
+    def fail(*words) -> int:
+        trainings.append(words)
+        return 1
+
+    def asked(*words) -> str:
+        checkpoint = toy_inputs / "checkpoints" / "exlm.pt"
+        return pages.run("finetune_glue", "RTE", checkpoint, data, save, *words, execute=fail)
+
+    asked()
+    assert len(trainings) == 1 and read_json(save / MANIFEST)["settings"]["seed"] == 1
+    result = {"metric": "accuracy", "metrics": {"valid": {"accuracy": 0.5}}}
+    (save / "result.json").write_text(json.dumps(result))
+    for words in ([], ["--log-interval", "5"]):
+        assert "finished before" in (said := asked(*words)) and "valid accuracy 0.5" in said
+    for words, message in (
+        (["--seed", "2"], "seed: there 1, asked 2"),
+        (["--lr", "1e-3"], "point: there {'lr': '2e-5'.*, asked {'lr': '1e-3'"),
+        (["--dropout", "0.3"], "--dropout: there '0.1', asked '0.3'"),
+        (["--max-update", "10", "--no-save"], "--max-update: there None, asked '10'"),
+        (["--test"], "test: there False, asked True"),
+    ):
+        with pytest.raises(UserError, match=message):
+            asked(*words)
+    (data / "RTE-bin" / "more").write_text("other data")
+    with pytest.raises(UserError, match="data: other content there"):
+        asked()
+    assert len(trainings) == 1

@@ -1,0 +1,254 @@
+"""A checkpoint of a stranger: whatever its settings are, no script starts a process, writes outside of its
+folder, builds a task or a criterion that is not known, or gives fairseq-train a flag more."""
+
+import argparse
+import copy
+import itertools
+import math
+import os
+import sys
+from pathlib import Path
+
+import evaluate
+import explore
+import export_huggingface
+import molecules
+import pytest
+import torch
+from fairseq import criterions, tasks
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lib.command_line import Flags
+from lib.run.launch import Training
+from lib.workflow import plan
+from omegaconf import OmegaConf
+
+from fs_plugins.checkpoint import name_of
+from fs_plugins.checkpoint_settings import CRITERIA, TASKS, read_settings
+from fs_plugins.measures.__main__ import main as measure
+from fs_plugins.models.flags import EXLM_FLAGS
+from tests.support import pages
+
+PROCESS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn")
+CHANGES = (
+    "os.mkdir",
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.chmod",
+    "os.truncate",
+)
+TEMPLATE = ["fairseq-train", "@data", "--user-dir", "plugin", "--save-dir", "@save", "@flags"]
+STRANGE = [
+    *(
+        "--criterion=ctc",
+        "--wer-args=x",
+        "1 --user-dir=/tmp/x",
+        "-1",
+        "--",
+        "${oc.env:HOME}",
+        "${",
+        "../../x",
+        "\0",
+    ),
+    *(
+        "__import__('os').system('touch PWNED')",
+        "ctc",
+        "translation",
+        "roberta_base",
+        "nan",
+        "???",
+        "@flags",
+        "",
+    ),
+    *(-3, 0, 1, 3, 10**30, 0.5, -1.0, math.nan, math.inf, True, False, [], ["--cpu"], {}, {"_name": "ctc"}),
+    *({"a": {"b": ["${oc.env:HOME}"]}}, [[[[[[[[[[[["x"]]]]]]]]]]]]),
+]
+VALUES = (
+    st.sampled_from(STRANGE) | st.text(max_size=8) | st.integers(-5, 5) | st.floats(allow_subnormal=False)
+)
+NEW = [("criterion", "wer_args"), ("common", "user_dir"), ("model", "criterion"), ("task", "user_dir")]
+
+
+@pytest.fixture(scope="module")
+def watch():
+    """watch(FOLDER) -> a list that gets what is forbidden, as it happens; watch(None) ends it."""
+    state = {"folder": None, "seen": []}
+
+    def hook(event, arguments):
+        folder = state["folder"]
+        if folder is None:
+            return
+        if event in PROCESS:
+            state["seen"].append((event, arguments))
+        written = event == "open" and arguments[2] and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if (written or event in CHANGES) and isinstance(arguments[0], str | bytes | os.PathLike):
+            path = os.path.realpath(os.fsdecode(arguments[0]))
+            if path != os.devnull and not f"{path}/".startswith(f"{folder}/"):
+                state["seen"].append((event, path))
+
+    def start(folder):
+        state.update(folder=folder and os.path.realpath(folder), seen=[])
+        return state["seen"]
+
+    sys.addaudithook(hook)  # stays for good, and does nothing once it has ended
+    yield start
+    start(None)
+
+
+@pytest.fixture
+def scripts(toy_inputs, tmp_path):
+    """Name -> (a checkpoint, what is called with one and a folder)."""
+    (tmp_path / "molecules.txt").write_text("CCO\n")
+
+    def finetune(kind):
+        return lambda words: pages.resolve(f"finetune_{kind}", *words)
+
+    def workflow(words):
+        """A fine-tuning of the workflow, with models=."""
+        path, save, bbbp = words
+        given = {
+            "output": save,
+            "models": {"m": path},
+            "moleculenet": {"bbbp": bbbp},
+            "targets": {"table1": None},
+        }
+        given |= {"baselines": [], "max_epoch": None, "gpus": 0, "finetune_flags": ""}
+        command = plan.finetune_command(argparse.Namespace(**given), "S", "table1/m", "bbbp", "default", "1")
+        assert command[:2] == ["bash", "S/finetune_moleculenet.sh"]
+        return pages.resolve("finetune_moleculenet", *command[2:])
+
+    calls = {
+        "glue": ("exlm", finetune("glue"), "RTE {path} {toys}/glue {save} --cpu"),
+        "squad": ("exlm", finetune("squad"), "{path} {toys}/squad-short {save} --cpu"),
+        "moleculenet": (
+            "exlm-smiles",
+            finetune("moleculenet"),
+            "bbbp {path} {toys}/moleculenet/bbbp {save} --cpu",
+        ),
+        "workflow": ("exlm-smiles", workflow, "{path} {save} {toys}/moleculenet/bbbp"),
+        "evaluate": ("mnli", evaluate.main, "{path} {toys}/glue/MNLI-bin --output {save} --device cpu"),
+        "explore": (
+            *("exlm-smiles", explore.main),
+            "{path} C<mask>O --output {save} --samples 0 --bpe smiles --device cpu",
+        ),
+        "export": ("exlm-smiles", export_huggingface.main, "{path} {save}/e --bpe smiles"),
+        "molecules": (
+            *("exlm-smiles", molecules.main),
+            "embed {path} {here}/molecules.txt --output {save}/e.npy --device cpu",
+        ),
+        "measures": (
+            *("exlm-smiles", measure),
+            "probe {path} --data {toys}/molecules --max-sentences 2 --output {save}/m --device cpu",
+        ),
+    }
+
+    def bound(main, words):
+        places = {"toys": toy_inputs, "here": tmp_path}
+        return lambda path, save: main([w.format(path=path, save=save, **places) for w in words.split()])
+
+    folder = toy_inputs / "checkpoints"
+    return {name: (folder / f"{m}.pt", bound(main, words)) for name, (m, main, words) in calls.items()}
+
+
+def attempt(call, path: Path, save: Path):
+    """What the call returns, or the user's error; others are raised."""
+    try:
+        return call(path, save)
+    except (ValueError, OSError, RuntimeError, SystemExit) as error:
+        return error
+
+
+def flags_of(outcome) -> dict:
+    return outcome.fill_training(TEMPLATE)[1]
+
+
+def replaced(state: dict, group: str, name: str, value) -> dict:
+    """The content of a file with another value of a setting."""
+    groups = copy.deepcopy(state["cfg"])
+    part = groups.get(group) or groups.setdefault(group, {})
+    (vars(part) if isinstance(part, argparse.Namespace) else part)[name] = value
+    return {**state, "cfg": groups}
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Names of the tasks and criteria that are built."""
+    names = []
+
+    def recorded(original):
+        return lambda cfg, *args, **more: names.append(name_of(cfg)) or original(cfg, *args, **more)
+
+    monkeypatch.setattr(tasks, "setup_task", recorded(tasks.setup_task))
+    monkeypatch.setattr(criterions, "build_criterion", recorded(criterions.build_criterion))
+    return names
+
+
+def test_no_setting_reaches_further_than_its_flag(scripts, built, watch, tmp_path):
+    options = {flag.option for flag in EXLM_FLAGS} | {"--repeat-times", "--window-tokens"}
+    files, counter = {}, itertools.count()
+    for kind, (path, call) in scripts.items():
+        state = torch.load(path, weights_only=True)
+        (tmp_path / kind).mkdir()
+        outcome = attempt(call, path, tmp_path / kind)  # imports what is imported late
+        assert not isinstance(outcome, BaseException), (kind, outcome)
+        files[kind] = state, flags_of(outcome) if isinstance(outcome, Training) else None
+    assert built == ["glue"]  # of the evaluation
+    names = [("model", name) for name in ("_name", "arch", *(flag.name for flag in EXLM_FLAGS))]
+    names += [(group, name) for group in ("task", "criterion") for name in settings_of(state, group)]
+
+    @settings(max_examples=24, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(st.sampled_from(sorted(scripts)), st.sampled_from(names + NEW), VALUES)
+    def check(kind, place, value):
+        state, flags = files[kind]
+        path = tmp_path / f"{next(counter)}.pt"
+        torch.save(replaced(state, *place, value), path)
+        save = path.with_suffix("")
+        save.mkdir()
+        seen = watch(save)
+        outcome = attempt(scripts[kind][1], path, save)
+        watch(None)
+        assert not seen and set(built) <= {*TASKS, *CRITERIA}
+        if isinstance(outcome, Training):
+            given = flags_of(outcome)
+            assert Flags.of(given.words()) == given  # as fairseq-train will read them
+            assert given.keys() <= flags.keys() | options
+            assert given["--user-dir"] == ("plugin",) and given["--save-dir"][0].startswith(str(save))
+
+    check()
+
+
+def settings_of(state: dict, group: str) -> list[str]:
+    part = state["cfg"][group]
+    return sorted(vars(part) if isinstance(part, argparse.Namespace) else part)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(["model", "task", "criterion", "optimization"]),
+    st.text(max_size=5),
+    VALUES,
+    st.booleans(),
+)
+def test_settings_are_data(group, text, value, old):
+    """Of any file, also of older fairseq: of the types of their flags, or refused."""
+    model = {"_name": "exlm_tiny", "arch": "exlm_tiny", "encoder_layers": 2}
+    groups = {
+        "model": model,
+        "task": {"_name": "masked_lm", "mask_prob": 0.15},
+        "criterion": {"_name": "masked_lm"},
+    }
+    name = next(iter([*groups.get(group, {})][1:]), "lr") if len(text) % 2 else text or "_name"
+    groups.setdefault(group, {})[name] = value
+    flat = {**groups["task"], **model, "task": "masked_lm", "criterion": "masked_lm", name: value}
+    state = {"args": argparse.Namespace(**flat)} if old else {"cfg": groups}
+    try:
+        cfg = read_settings(state)
+    except ValueError:
+        return
+    assert name_of(cfg.task) in TASKS and name_of(cfg.criterion) in CRITERIA
+    assert vars(cfg.model).keys() <= {"_name", "arch", *(flag.name for flag in EXLM_FLAGS)}
+    assert type(cfg.model.encoder_layers) is int
+    assert "${" not in str(OmegaConf.to_container(cfg, resolve=False))

@@ -1,0 +1,165 @@
+"""Jobs get GPUs of their own, keep a log, and end with the workflow."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from lib.command_line import UserError
+from lib.run import on_gpu
+from lib.run.launch import visible_gpus
+
+JOB = [sys.executable, "-m", "lib.run.on_gpu"]
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with three GPUs."""
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text("#!/bin/sh\nprintf 'GPU-a\\nGPU-b\\nGPU-c\\n'\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{smi.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(on_gpu.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (None, ["GPU-a", "GPU-b", "GPU-c"]),
+        ("2,0", ["GPU-c", "GPU-a"]),
+        ("GPU-b", ["GPU-b"]),
+        ("MIG-x", ["MIG-x"]),
+        ("1,-1,2", ["GPU-b"]),  # CUDA stops at the first that does not exist
+        ("1,7,2", ["GPU-b"]),
+        ("", []),
+    ],
+)
+def test_visible_gpus(machine, monkeypatch, asked, found):
+    if asked is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
+    assert visible_gpus() == found
+
+
+def test_no_gpus_without_a_driver(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert visible_gpus({}) == []
+
+
+def waiting_for(*asked) -> tuple[threading.Thread, dict]:
+    """take() in a thread, which has been waiting for a while, and what it will have taken."""
+    held = {}
+    thread = threading.Thread(target=lambda: held.update(on_gpu.take(*asked)))
+    thread.start()
+    time.sleep(1.5 * on_gpu.POLL)
+    return thread, held
+
+
+def test_two_jobs_never_get_one_gpu(machine, capsys):
+    gpus = ["GPU-a", "GPU-b", "GPU-c"]
+    first, second = on_gpu.take(gpus, 2), on_gpu.take(gpus, 1)
+    assert [*first, *second] == gpus
+    thread, third = waiting_for(gpus, 2)
+    os.close(second["GPU-c"])  # one is free: not enough
+    time.sleep(1.5 * on_gpu.POLL)
+    assert not third
+    os.close(first["GPU-b"])
+    thread.join(10)
+    assert list(third) == ["GPU-b", "GPU-c"]
+    said = (
+        f"waiting for 2 of 3 GPUs, which other jobs have (GPU-a: kill {os.getpid()} on {os.uname().nodename};"
+    )
+    assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize("kind", ["open to all", "a link"])
+def test_locks_in_a_folder_of_others(kind, machine, tmp_path):
+    folder, victim = tmp_path / f"exlm-gpus-{os.getuid()}", tmp_path / "victim"
+    victim.mkdir(mode=0o700)
+    folder.symlink_to(victim) if kind == "a link" else folder.mkdir()
+    with pytest.raises(UserError, match="is not a folder of yours alone"):
+        on_gpu.take(["GPU-a"], 1)
+    assert not list(victim.iterdir())
+
+
+def test_jobs_that_share(machine):
+    gpus = ["GPU-a", "GPU-b"]
+    jobs = [on_gpu.take(gpus, 1, 2) for _ in range(4)]
+    assert [*map(list, jobs)] == [["GPU-a"], ["GPU-b"], ["GPU-a"], ["GPU-b"]]  # spread evenly
+    thread, fifth = waiting_for(gpus, 1, 2)
+    assert not fifth
+    os.close(jobs[1]["GPU-b"])
+    thread.join(10)
+    assert list(fifth) == ["GPU-b"]
+
+
+def call(*words) -> subprocess.CompletedProcess:
+    return subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True)
+
+
+def test_the_command_sees_its_gpus(machine):
+    show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
+    held = on_gpu.take(["GPU-a"], 1)
+    assert call(*show).stdout == "GPU-b\n"
+    assert call("--jobs-per-gpu", 2, "--gpus", 3, *show).stdout == "GPU-b,GPU-c,GPU-a\n"
+    os.close(held["GPU-a"])
+    assert call("--gpus", 0, *show).stdout == "\n"
+    refused = call("--gpus", 4, *show)
+    assert refused.returncode == 2 and "--gpus 4: this job sees 3 GPUs" in refused.stderr
+
+
+def test_log(tmp_path):
+    log = tmp_path / "deep" / "log"
+    options = ("--gpus", 0, "--log", log, "--")
+    assert call(*options, "sh", "-c", "echo one; echo two >&2").stderr == ""
+    failed = call(*options, "sh", "-c", "seq 30; echo the reason why; exit 3")
+    assert failed.returncode == 3
+    assert f"the end of {log}" in failed.stderr and "the reason why" in failed.stderr
+    assert "\n17\n" in failed.stderr and "\n5\n" not in failed.stderr
+    assert log.read_text().startswith("one\ntwo\n1\n2\n")
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("how", ["engine killed", "job interrupted"])
+def test_nothing_outlives_the_engine(tmp_path, how):
+    """The engine starts a shell, which starts the job, whose command starts another process."""
+    pids = tmp_path / "pids"
+    command = f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
+    engine = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()",
+            *("bash", "-c", 'echo $$ > "$0"; "$@"; exit $?', str(tmp_path / "shell")),
+            *(*JOB, "--gpus", "0", "--", "bash", "-c", command),
+        ],
+    )
+    deadline = time.monotonic() + 60
+    while not pids.exists():
+        assert time.monotonic() < deadline and engine.poll() is None
+        time.sleep(0.05)
+    started = [int(pid) for pid in pids.read_text().split()]
+    assert all(map(alive, started))
+    if how == "engine killed":
+        engine.kill()
+    else:
+        shell = (tmp_path / "shell").read_text().strip()
+        [job] = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        os.kill(int(job), signal.SIGTERM)
+    engine.wait()
+    while any(map(alive, started)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, started))

@@ -1,0 +1,192 @@
+"""Pre-training: what fairseq makes of the flags, batches, and what is refused."""
+
+import pytest
+from fairseq import options
+from lib.command_line import UserError
+from lib.files import CONFIGS
+
+import fs_plugins  # noqa: F401  (registers models and tasks)
+from tests.support import pages
+
+TEXT, SMILES = "pretrain_text", "pretrain_smiles"
+MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.flags"))
+SIZES = sorted(path.stem for path in (CONFIGS / "pretrain").glob("*.flags"))
+SIZE = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+ENCODER = (*SIZE, "activation_fn", "dropout", "attention_dropout", "activation_dropout", "embedding_init_std")
+
+
+def flags(script, *words):
+    """The flags of a run that is shown."""
+    return pages.resolve(script, *words[:2], "d", "s", "--print", *words[2:]).flags
+
+
+def update_of(found, batch="--batch-size") -> int:
+    """Sentences or tokens of an update."""
+    return found.whole("--distributed-world-size") * found.whole(batch) * found.whole("--update-freq")
+
+
+@pytest.mark.parametrize(
+    ("size", "numbers"),
+    [("base", (12, 768, 3072, 12)), ("large", (24, 1024, 4096, 16)), ("paper", (12, 768, 3072, 12))],
+)
+def test_every_model_has_one_and_the_same_encoder(size, numbers):
+    """What fairseq-train makes of the flags; pre-norm; the sizes of tables 5 and 10."""
+    found = {}
+    for model in MODELS:
+        words = ["data", *flags(TEXT, model, size).words()]
+        args = options.parse_args_and_arch(options.get_training_parser(), words)
+        found[model] = [args.encoder_normalize_before, *(getattr(args, name) for name in ENCODER)]
+    assert found == dict.fromkeys(MODELS, [True, *numbers, *found["mlm"][5:]])
+
+
+@pytest.mark.parametrize("arch", ["exlm_smiles", "mlm_smiles"])
+def test_the_architectures_are_table_7s(arch):
+    args = options.parse_args_and_arch(
+        options.get_training_parser(), ["data", *flags(SMILES, arch.split("_")[0], "paper").words()]
+    )
+    assert (args.arch, *(getattr(args, name) for name in SIZE)) == (arch, 9, 768, 2048, 12)
+    assert args.activation_fn == "gelu" and args.dropout == args.attention_dropout == 0.1
+    assert args.encoder_normalize_before and args.activation_dropout == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "tokens", "positions"),
+    [
+        ("exlm", "paper", None, 4 * 512),  # table 5's 512 k, and the authors' command
+        ("exlm", "base", None, 4 * 513),  # a block cut in mid-sentence gets a </s>
+        ("exlm", "base", 128, 4 * 512),
+        ("mlm", "paper", 1024, 1024),
+        ("repeated-mlm", "paper", None, 4 * 512),
+        ("exlm", "small", 64, 4 * 65),
+    ],
+)
+def test_positions_by_the_length_of_a_sample(model, size, tokens, positions):
+    given = ["--tokens-per-sample", tokens] if tokens else []
+    assert flags(TEXT, model, size, *given).whole("--max-positions") == positions
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 4, 64])
+def test_the_batch_of_an_update_whatever_the_gpus(gpus):
+    assert update_of(flags(TEXT, "exlm", "base", "--gpus", gpus)) == 2048
+
+
+@pytest.mark.parametrize(
+    ("sentences", "room", "expected"),
+    [(2048, 10**9, (2048, 1)), (682, 100, (62, 11)), (341, 40, (31, 11)), (343, 48, (7, 49)), (7, 3, (1, 7))],
+)
+def test_the_fewest_equal_steps_that_fit(sentences, room, expected):
+    words = ("--batch-size", sentences, "--tokens-per-sample", 10, "--tokens-per-gpu", 10 * room, "--cpu")
+    found = flags(TEXT, "mlm", "paper", *words)
+    assert (found.whole("--batch-size"), found.whole("--update-freq")) == expected
+
+
+@pytest.mark.parametrize("gpus", [1, 3, 8])
+@pytest.mark.parametrize("tokens_per_gpu", [1500, 10**6])
+def test_tokens_of_an_update_over_gpus_and_steps(gpus, tokens_per_gpu):
+    found = flags(SMILES, "exlm", "paper", "--gpus", gpus, "--tokens-per-gpu", tokens_per_gpu, "--k", 4)
+    step, steps = found.whole("--max-tokens"), found.whole("--update-freq")
+    assert 0 <= 64000 - gpus * steps * step < gpus * (steps + 1)  # what does not divide evenly
+    assert step * (1 + 0.15 * 3) <= tokens_per_gpu
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--max-update", 1000], ("1000", "125000", "10000")),  # stopping early changes no schedule
+        (["--updates", 1000], ("1000", "1000", "100")),
+        (["--updates", 1000, "--warmup-updates", 900], ("1000", "1000", "900")),
+    ],
+)
+def test_schedules(given, expected):
+    found = flags(TEXT, "exlm", "base", *given)
+    names = ("--max-update", "--total-num-update", "--warmup-updates")
+    assert tuple(found.value(name) for name in names) == expected
+
+
+def test_another_schedule():
+    """fairseq's other schedules have no --total-num-update, and refuse it."""
+    found = flags(TEXT, "exlm", "small", "--lr-scheduler", "cosine", "--updates", 1000)
+    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *found.words()])
+    assert (args.lr_scheduler, args.max_update, args.warmup_updates) == ("cosine", 1000, 100)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([TEXT, "bert", "smoke"], "unknown model 'bert': choose one of exlm"),
+        ([TEXT, "exlm", "huge"], "unknown size 'huge': choose one of " + ", ".join(SIZES)),
+        ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2: the mlm has one state"),
+        ([TEXT, "exlm", "smoke", "--ext-state-num=2"], "--ext-state-num is set by --k"),
+        ([TEXT, "exlm", "smoke", "--save-dir", "elsewhere"], "--save-dir is SAVE"),
+        (
+            [TEXT, "exlm", "smoke", "--update-freq", "2"],
+            "--update-freq needs --batch-size, the batch of a step",
+        ),
+        ([TEXT, "exlm", "smoke", "--batch-size", "many"], "--batch-size 'many': give a whole number"),
+        ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048 cannot be split evenly over 3 GPUs"),
+        ([TEXT, "exlm", "smoke", "--mask-prob", "2"], "--mask-prob '2': give a number, 0 or more and less"),
+        ([TEXT, "exlm", "smoke", "--mask-prob", "0.0"], "--mask-prob 0 leaves nothing"),
+        ([TEXT, "exlm", "smoke", "--mask-whole-words"], "--mask-whole-words needs"),
+        ([TEXT, "exlm", "smoke", "--card", "A1"], "--card A1: choose one of V100"),
+        ([SMILES, "repeated-mlm", "smoke"], "unknown model 'repeated-mlm': choose one of exlm, exlm-.*, mlm"),
+        ([SMILES, "exlm", "paper", "--tokens-per-gpu", "300"], "a molecule may have 512"),
+    ],
+)
+def test_what_is_refused(words, message):
+    with pytest.raises(UserError, match=message):
+        flags(*words)
+
+
+def test_data_have_to_be_there(tmp_path):
+    with pytest.raises(UserError, match="dict.txt does not exist: .* by prepare_smiles.py"):
+        pages.resolve(SMILES, "exlm", "smoke", tmp_path, "save")
+    (tmp_path / "dict.txt").touch()
+    with pytest.raises(UserError, match="train.idx does not exist: .* or several, joined by ':'"):
+        pages.resolve(TEXT, "exlm", "smoke", tmp_path, "save")
+
+
+def test_data_of_other_dictionaries_are_not_joined(tmp_path):
+    for name, symbols in (("a", "c ="), ("b", "= c"), ("c", "c =")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.idx").touch()
+        (tmp_path / name / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in symbols.split()))
+
+    pages.resolve(SMILES, "exlm", "smoke", f"{tmp_path}/a:{tmp_path}/c", tmp_path / "save")
+    with pytest.raises(ValueError, match="a/dict.txt.*b/dict.txt.* --dictionary"):
+        pages.resolve(SMILES, "exlm", "smoke", f"{tmp_path}/a:{tmp_path}/c:{tmp_path}/b", tmp_path / "save")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("prepared.json", '{"kind": "smiles"}'),
+        ("molecules.json", "{}"),
+        ("../summary.json", "{}"),
+        ("prepared.json", '{"kind": "text", "vocabulary": "0a"}'),
+    ],
+)
+def test_data_of_another_kind(file, content, tmp_path):
+    folder = tmp_path / "glue" / "data"
+    folder.mkdir(parents=True)
+    (folder / "train.idx").touch()
+    (folder / "dict.txt").write_text("a 1\n")
+    pages.resolve(TEXT, "exlm", "smoke", folder, tmp_path / "save")
+    (folder / file).write_text(content)
+    with pytest.raises(UserError, match="glue/data"):
+        pages.resolve(TEXT, "exlm", "smoke", folder, tmp_path / "save")
+
+
+def test_what_may_change_when_a_run_is_resumed(toy_inputs, tmp_path):
+    def made(*rest, data=toy_inputs / "text"):
+        found = pages.resolve(TEXT, "exlm", "smoke", data, tmp_path / "save", *rest)
+        _, flags = found.fill_training(["fairseq-train", "@data", "@flags"])
+        return found.all_settings(flags), found.inputs
+
+    settings, inputs = made()
+    assert settings["--lr"] == "2e-3" and settings["batch"] == "16" and set(inputs) == {"train"}
+    for free in (["--updates", 7], ["--log-interval", 5], ["--tokens-per-gpu", 64], ["--no-save"]):
+        assert made(*free) == (settings, inputs)
+    assert made("--gpus", 1)[0] == settings
+    for other in (["--p", "0.5"], ["--seed", "3"], ["--lr", "1"], ["--k", "2"], ["--batch-size", "32"]):
+        assert made(*other)[0] != settings
+    assert made(data=f"{toy_inputs / 'text'}:{toy_inputs / 'text2'}")[1] != inputs

@@ -1,0 +1,125 @@
+"""What is kept of a finished pre-training; the best learning rate, and the best point of a grid."""
+
+import json
+import shlex
+import sys
+
+import pytest
+import torch
+from lib.command_line import UserError
+from lib.workflow import jobs
+
+RECORDS = [
+    *(
+        ("train_inner", {"loss": str(9 - u / 10), "num_updates": str(u), "wpb": "10", "corrupted": "0.15"})
+        for u in (1, 2)
+    ),
+    ("valid", {"valid_loss": "8.5", "valid_num_updates": "2"}),
+    ("train", {"train_loss": "8.9", "train_train_wall": "12", "train_num_updates": "2"}),
+]
+
+RUN = {"name": "a", "lr": "best", "model": "repeated-mlm", "k": 2, "p": 0.387}
+COMMAND = shlex.split(
+    "fairseq-train data-bin --user-dir p --arch mlm_tiny --task repeated_masked_lm --criterion masked_lm "
+    "--repeat-times 2 "
+    "--encoder-layers 2 --encoder-embed-dim 8 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2 "
+    "--mask-prob 0.387 --max-positions 64 --tokens-per-sample 32 --batch-size 4 --max-update 2 "
+    "--distributed-world-size 2"
+)
+POINT = {"batch": "16", "epochs": "3", "warmup": "0.06"}
+
+
+@pytest.fixture
+def save(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data-bin").mkdir()
+    (tmp_path / "data-bin/dict.txt").write_text("".join(f"{i} 1\n" for i in range(30)))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = (f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS)
+    (folder / "train.log").write_text("".join(lines))
+    (folder / "manifest.json").write_text(json.dumps({"settings": {"--lr": "5e-4"}, "runs": COMMAND}))
+    history = [
+        {"num_updates": 2, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "criterion_name": "x"}
+    ]
+    state = {"args": None, "cfg": None, "model": {"weight": torch.ones(3)}, "optimizer_history": history}
+    state |= {
+        "extra_state": {"train_iterator": {"epoch": 1}},
+        "last_optimizer_state": {"state": torch.zeros(9)},
+    }
+    for name in ("last", "best", "1_1", "1_2"):
+        torch.save(state, folder / f"checkpoint_{name}.pt")
+    return folder
+
+
+def test_what_is_kept(save):
+    for _ in range(2):  # again, if it was killed before train.json
+        jobs.finish(save, RUN)
+        found = json.loads((save / "train.json").read_text())
+        assert found["run"] == {**RUN, "rate": "best", "lr": 5e-4}
+        assert (found["updates"], found["seconds"], found["gpu_seconds"]) == (2, 12, 24)
+        assert found["corrupted"] == {"proportion": pytest.approx(0.15), "tokens": 10}
+        assert found["machine"] and found["flops"] > 0
+        assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]
+        for path in save.glob("*.pt"):
+            kept = torch.load(path, weights_only=True)
+            assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
+
+
+def test_a_training_that_left_nothing(save):
+    (save / "checkpoint_last.pt").unlink()
+    with pytest.raises(UserError, match="the training left no .*checkpoint_last.pt: see .*train.log"):
+        jobs.finish(save, RUN)
+    (save / "train.log").write_text("nothing\n")
+    with pytest.raises(UserError, match="train.log has no figures"):
+        jobs.finish(save, RUN)
+
+
+def pretrained(folder, lr, measure, low, own):
+    """Of a pre-training: bits at 15% and at its own p."""
+    path = folder / f"lr-{lr:g}" / "seed-1" / f"{measure}.json"
+    path.parent.mkdir(parents=True)
+    bits = {0.15: low, 0.387: own}
+    values = {p: {"joint": {"mean": one}} if measure == "joint" else {"bits": one} for p, one in bits.items()}
+    path.write_text(
+        json.dumps({"rows": [{"results": [{"mask_prob": p, **value} for p, value in values.items()]}]})
+    )
+    run = {"run": {"lr": lr, "seed": 1, "own_mask_prob": 0.387}}
+    (path.parent / "train.json").write_text(json.dumps(run))
+    return path
+
+
+def fine_tuned(folder, lr, score):
+    path = folder / lr / "seed-1" / "result.json"
+    path.parent.mkdir(parents=True)
+    content = {"metric": "matthews", "metrics": {"valid": {"matthews": score, "accuracy": 1 - score}}}
+    content |= {"seed": 1, "manifest": {"settings": {"point": {"lr": lr, **POINT}}}}
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.fixture
+def choose(tmp_path, monkeypatch):
+    """The content of the two files."""
+
+    def chosen(paths):
+        monkeypatch.setattr(sys, "argv", ["jobs", "best", *map(str, [tmp_path / "a.json", *paths])])
+        jobs.main()
+        return json.loads((tmp_path / "a.json").read_text()), (tmp_path / "a.flags").read_text()
+
+    return chosen
+
+
+@pytest.mark.parametrize("measure", ["probe", "joint"])
+def test_the_rate_with_the_fewest_bits_at_the_share_of_the_training(tmp_path, measure, choose):
+    bits = {5e-4: (1.0, 4.0), 1e-3: (3.0, 2.5), 2e-3: (2.0, 3.0)}
+    found, flags = choose([pretrained(tmp_path, lr, measure, *both) for lr, both in bits.items()])
+    assert found == {"best": "0.001", "seed": 1, "scores": {"0.0005": -4.0, "0.001": -2.5, "0.002": -3.0}}
+    assert flags == "--lr 0.001\n"
+
+
+def test_the_point_with_the_best_metric_and_of_equals_the_first(tmp_path, choose):
+    scores = {"2e-5": 0.5, "3e-5": 0.7, "4e-5": 0.7, "5e-5": 0.1}
+    found, flags = choose([fine_tuned(tmp_path, lr, score) for lr, score in scores.items()])
+    assert found["best"] == "lr3e-5-b16-e3-w0.06" and list(found["scores"].values()) == list(scores.values())
+    assert flags == "--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06\n"

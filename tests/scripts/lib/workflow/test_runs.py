@@ -1,0 +1,73 @@
+"""The table of runs, what each figure and table needs of it, and what is refused."""
+
+import pytest
+from lib.command_line import UserError
+from lib.workflow.runs import Run, read_runs, targets
+
+# Figure 4 of the paper, as it is printed.
+FIGURE_4 = {
+    **{(1, 0.0225): 2.25, (1, 0.15): 15, (1, 0.387): 38.7, (1, 0.622): 62.2, (1, 0.789): 78.9},
+    **{(2, 0.15): 2.25, (2, 0.387): 15, (2, 0.622): 38.7, (2, 0.789): 62.2},
+    **{(4, 0.387): 2.25, (4, 0.622): 15, (4, 0.789): 38.7, (8, 0.622): 2.25, (8, 0.789): 15},
+}
+KNOWN = targets()
+HEAD = "name,targets,label,model,k,p,times,flags,rates,size\n"
+
+
+def test_runs_are_those_of_figure_4_and_table_4():
+    for name in ("figure3", "figure4", "figure5", "figure8", "figure9"):
+        runs = KNOWN[name].runs
+        assert {(run.k, run.p) for run in runs} == FIGURE_4.keys() and len(runs) == 14
+        assert {run.model for run in runs} == {"repeated-mlm"}
+        assert all(100 * run.p**run.k == pytest.approx(FIGURE_4[run.k, run.p], rel=0.02) for run in runs)
+    for name, ratios in (("table4", (0.15, 0.387)), ("figure12", (0.15, 0.387, 0.622, 0.789))):
+        expected = {("repeated-mlm" if k == 1 else "exlm", k, p) for k in (1, 2, 4, 8) for p in ratios}
+        found = [(run.model, run.k, run.p) for run in KNOWN[name].runs]
+        assert set(found) == expected and len(found) == len(expected)
+
+
+def test_a_table_of_ones_own(tmp_path):
+    """In a comparison of its own, with quoted cells, defaults, flags and rates."""
+    path = tmp_path / "mine.csv"
+    row = 'a,mine,"A, k = 2",exlm-lattice,2,0.3,1.5,--expand-from-layer -1,1e-3 2e-3,base\n'
+    path.write_text(f"{HEAD}{row}b,mine,,mlm,1,0.3,,,\n")
+    both = targets(path)
+    a, b = both["mine"].runs
+    flags, rates = ("--expand-from-layer", "-1"), (1e-3, 2e-3)
+    assert a == Run("a", ("mine",), "A, k = 2", "exlm-lattice", 2, 0.3, 1.5, flags, rates, "base")
+    assert (b.label, b.times, b.flags, b.rates) == ("b", 1.0, (), ())
+    assert "joint" in both["mine"].measures and not both["mine"].of_the_paper
+    assert {name: one for name, one in both.items() if name != "mine"} == KNOWN
+    path.write_text("name,model,k,p,targets\nmlm-p38,mlm,1,0.15,mine\n")
+    with pytest.raises(UserError, match="mlm-p38 stands in scripts/workflow/ too: choose another name"):
+        targets.__wrapped__(path)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("name,targets,model,k\nx,t,mlm,1\n", "column p: a table of runs has name, targets"),
+        ("name,targets,model,k,p,prob\n", "column prob: a table of runs has"),
+        (HEAD + "a,t,,exlm,2,0.15,,,\na b,t,,mlm,1,0.15,,,\n", "line 3: a b: name: use letters"),
+        (HEAD + "a,,,exlm,2,0.15,,,\n", "line 2: a: no targets"),
+        (HEAD + "a,mine ../../b,,exlm,2,0.15,,,\n", "line 2: a: targets: use letters"),
+        (HEAD + "a,t,,xlm,1,0.15,,,\n", "line 2: a: unknown model 'xlm': choose one of exlm, "),
+        (HEAD + "a,t,,mlm,4,0.15,,,\n", "line 2: a: k = 4: the MLM has k = 1"),
+        (HEAD + "a,t,,exlm,1,0.15,,,\n", "line 2: a: k = 1 makes an MLM: give model mlm, or k = 2 or more"),
+        (HEAD + "a,t,,exlm,17,0.15,,,\n", "line 2: a: k = 17: give a whole number from 1 to 16"),
+        (HEAD + "a,t,,exlm,2,15,,,\n", "line 2: a: p = 15: give a share between 0 and 1"),
+        (HEAD + "a,t,,exlm,2,0.15,,,,huge\n", "line 2: a: unknown size 'huge': choose one of base, "),
+        (HEAD + "a,t,,exlm,two,0.15,,,\n", "line 2: invalid literal"),
+        (HEAD + "a,t,,exlm,2,0.15,0,,\n", "line 2: a: times and rates are numbers above 0"),
+        (
+            HEAD + "a,t,,exlm,2,0.15,,,\n" + "b,t,,exlm,2,0.15,,,,,extra\n",
+            "Expected 10 fields in line 3, saw 11",
+        ),
+        (HEAD + "a,t,,exlm,2,0.15,,,\n" * 2, "has two runs named a"),
+        ("", "No columns to parse"),
+    ],
+)
+def test_tables_that_are_none(tmp_path, table, message):
+    (tmp_path / "runs.csv").write_text(table)
+    with pytest.raises(UserError, match=message):
+        read_runs(tmp_path / "runs.csv")

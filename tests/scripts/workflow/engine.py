@@ -1,0 +1,29 @@
+"""Calls of the workflow."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+WORKFLOW = ROOT / "scripts" / "workflow"
+LOCAL = WORKFLOW / "profiles" / "local"
+
+
+def command(*words, program=("-m", "snakemake")) -> list[str]:
+    snakemake = [sys.executable, *program, "-s", WORKFLOW / "Snakefile", "--profile", LOCAL]
+    return [str(word) for word in (*snakemake, *words)]
+
+
+def call(tmp_path, *words, **program) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    environment.pop("PYTHONPATH", None)
+    words = command(*words, **program)
+    return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+
+def complete(folder: Path, *words) -> str:
+    """The report of a call that ran to its end."""
+    result = call(folder, *words)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return (folder / "out/report.md").read_text()

@@ -1,0 +1,90 @@
+"""Tables 1 and 3 from raw data to the report, as a user types the commands."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.workflow.engine import ROOT, complete
+from tests.support.glue import glue_files, pretraining_text
+from tests.support.molecules import labelled_molecules, molecules
+from tests.support.squad import question, squad_json, write
+
+pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
+
+
+def script(folder: Path, name: str, *words) -> None:
+    """Runs a script as a user does."""
+    program = "bash" if name.endswith(".sh") else sys.executable
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}", "EXLM_PYTHON": sys.executable}
+    command = [program, str(ROOT / "scripts" / name), *map(str, words)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+PRETRAINED = ("gpus=0", "updates=2", "flags=--tokens-per-sample 128")  # an ExLM and an MLM of two updates
+
+
+@pytest.mark.slow
+def test_table_1_to_its_report(tmp_path):
+    """From SMILES to the report: two models on two sets, the first one untrained, a forest."""
+    (tmp_path / "molecules.smi").write_text("\n".join(molecules(60)) + "\n")
+    script(tmp_path, "prepare_smiles.py", "data", "--train", "molecules.smi", "--valid-share", 0.2)
+    for name in ("bbbp", "clintox"):
+        (tmp_path / name).mkdir()
+        labelled_molecules(tmp_path / name, 50, tmp_path / "data", name)
+    words = ("output=out", *PRETRAINED, "smiles=data", "moleculenet=bbbp=bbbp/bin,clintox=clintox/bin")
+    words += ("finetune_seeds=1", "max_epoch=1")
+    report = complete(tmp_path, "table1", "table9", "--cores", "2", "--config", *words)
+    results = {}
+    for path in (tmp_path / "out/table1").glob("*/*/*/seed-*/result.json"):
+        results[path.parts[-5], path.parts[-4], path.parts[-2]] = json.loads(path.read_text())["metrics"]
+    assert len(results) == 4 * 2
+    labels = {
+        "exlm-smiles": "ExLM",
+        "mlm-smiles": "SMILES-BERT",
+        "untrained": "untrained",
+        "forest": "forest",
+    }
+    for name, label in labels.items():
+        auc = [results[name, data, "seed-1"]["test"]["auc"] for data in ("bbbp", "clintox")]
+        [row] = [line for line in report.splitlines() if line.startswith(f"| {label} | ours |")]
+        cells = [cell for cell in row.split(" | ")[2:-1] if cell != "-"]
+        assert cells == [f"{100 * value:.1f}" for value in auc]
+
+
+def score(result: Path, metric: str) -> float:
+    return json.loads(result.read_text())["metrics"]["valid"][metric]
+
+
+@pytest.mark.slow
+def test_table_3_to_its_report(tmp_path):
+    """From text to the report: a model on SST-2 and SQuAD (grids; their best points with another seed)."""
+    script(tmp_path, "train_bpe.py", "bpe", pretraining_text(tmp_path), "--vocabulary", 300)
+    text = ("--train", "text.txt", "--layout", "paragraphs", "--valid-share", 0.2, "--bpe", "bpe")
+    script(tmp_path, "prepare_text.py", "data", *text, "--workers", 1)
+    glue_files(tmp_path / "tsv")
+    script(tmp_path, "prepare_glue.py", "tsv", "glue", "--data", "data", "--tasks", "SST-2")
+    context = "the thing then nine inn thin tint ninth"
+    asked = [
+        question("a", [("inn", context.index("inn"))], question="nine thing"),
+        question("b", (), question="the ninth"),
+    ]
+    write(tmp_path / "squad.json", squad_json(*asked, context=context))
+    splits = ("--train", "squad.json", "--valid", "squad.json")
+    script(tmp_path, "prepare_squad.py", "squad", "--data", "data", *splits)
+    words = ("output=out", *PRETRAINED, "data=data", "glue=glue", "squad=squad", "tasks=SST-2")
+    only = ("only=name=exlm-text,lr=2e-5,batch=32,warmup=0.06", "finetune_seeds=1,2")  # epochs are left
+    report = complete(tmp_path, "table3", "--cores", "2", "--config", *words, *only)
+    [row] = [line for line in report.splitlines() if line.startswith("| ExLM | ours |")]
+    cells = [cell for cell in row.split(" | ")[2:] if cell != "-"]
+    for task, points, metric, cell, scale in (("SST-2", 3, "accuracy", 0, 100), ("squad2", 2, "f1", 3, 1)):
+        folder = tmp_path / "out/table3/exlm-text" / task
+        scores = {path.parts[-3]: score(path, metric) for path in folder.glob("lr*/seed-1/result.json")}
+        best = json.loads((folder / "best.json").read_text())["best"]
+        assert len(scores) == points and scores[best] == max(scores.values())
+        both = scores[best] + score(folder / "best/seed-2/result.json", metric)
+        assert cells[cell].startswith(f"{scale * both / 2:.1f} (n=2)")  # the median of two

@@ -1,0 +1,162 @@
+"""The workflow's targets: what they would run, and one small run of the study that is killed in between."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from lib import files
+from lib.data.glue_tasks import TASKS
+from lib.workflow.plan import MEASURES
+
+from tests.scripts.workflow.engine import call, command, complete
+from tests.support import builders
+
+pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
+
+
+def dry_run(tmp_path, *words) -> str:
+    result = call(tmp_path, *words, "-n", "-p")
+    assert result.returncode == 0, result.stderr
+    return result.stdout + result.stderr
+
+
+def test_the_commands_of_the_study(tmp_path):
+    (tmp_path / "mine.csv").write_text("name,targets,model,k,p\na,mine,exlm,4,0.15\nb,mine,mlm,1,0.15\n")
+    words = ("output=out", "updates=7", "only=k=4,p=0.15", "seeds=1,2,3", "rates=1e-3,2e-3", "gpus=2")
+    words += ("jobs_per_gpu=3", "flags=--dropout 0.1", "runs_table=mine.csv")
+    shown = dry_run(tmp_path, "graphs", "figure7", "mine", "--config", *words)
+    # one has three rates of its own; a comparison of one's own is a target
+    assert shown.count("pretrain_text.sh") == (3 + 4 * 2) + 5 * 2 + 2 * 2
+    assert "out/study/a/lr-best/seed-2/joint.json" in shown and "study/b" not in shown
+    rate, place = (
+        "$(cat /dev/null out/study/exlm-lattice-p15/best.flags)",
+        "out/study/exlm-lattice-p15/lr-best/seed-3",
+    )
+    options = "--k 4 --p 0.15 --seed 3 --updates 7 --gpus 2 --dropout 0.1 --expand-from-layer 0"
+    assert f"pretrain_text.sh exlm-lattice smoke out/data-bin {place} {options} {rate} && " in shown
+    assert (
+        "lib.run.on_gpu --gpus 2 --jobs-per-gpu 3 --log" in shown and "--seed 1 --updates 7 --gpus 2" in shown
+    )
+    trials = " ".join(f"out/study/exlm-lattice-p15/lr-{lr}/seed-1/joint.json" for lr in ("0.001", "0.002"))
+    assert f"lib.workflow.jobs best out/study/exlm-lattice-p15/best.json {trials}" in shown
+    assert f"fs_plugins.measures states {place}/checkpoint_*.pt --mask-prob 0.15" in shown
+    assert (
+        "explore.py out/study/exlm-k4-p0.15/lr-best/seed-2/checkpoint_last.pt 'This is <mask>, and" in shown
+    )
+    assert "lib.data.python_docs out/corpus.txt" in shown and "report.py out" in shown
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_whole_paper(tmp_path):
+    """Each pre-training once, then the grids of each task and of SQuAD, and the sets of MoleculeNet."""
+    for name in ("data", "smiles", "squad", "bace", *(f"glue/{task}-bin/input0" for task in TASKS)):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "dict.txt").write_text("a 1\n")
+    (tmp_path / "bace/molecules.json").write_text("{}")
+    words = ("output=out", "size=paper", "data=data", "smiles=smiles", "glue=glue", "squad=squad", "gpus=2")
+    words += ("moleculenet=bace=bace", "finetune_seeds=1,2", "baselines=forest,dmpnn")
+    shown = dry_run(tmp_path, "reproduce", "--config", *words)
+    assert (shown.count("pretrain_text.sh"), shown.count("pretrain_smiles.sh")) == (30 + 3, 2)
+    assert shown.count("finetune_squad.sh") == 3 * (32 + 1)
+    study = 24 * 4 * 2  # of figure 8, tables 2, 4 and 13; four tasks
+    assert shown.count("finetune_glue.sh") == 3 * (304 + 8) + study
+    assert shown.count("finetune_moleculenet.sh bace") == 3 * 2
+    assert "pretrain_text.sh exlm large data out/study/exlm-large-text/" in shown
+    best = "out/table3/exlm-text/squad2/best"
+    model = "out/study/exlm-text/lr-default/seed-1/checkpoint_last.pt"
+    assert (
+        f"finetune_squad.sh {model} squad {best}/seed-2 --seed 2 --gpus 2 $(cat /dev/null {best}.flags)"
+        in shown
+    )
+    assert "on_gpu --gpus 1 --log out/table1/dmpnn/log/bace-table8-seed-1.log" in shown
+    assert "on_gpu --gpus 0 --log out/table1/forest/log/bace-table8-seed-1.log" in shown
+
+
+def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("dict.txt", "train.bin", "valid.bin"):
+        (data / name).touch()
+    words = ("output=out", "size=small", "data=data", "gpus=0", "flags=--batch-size many")
+    result = call(tmp_path, "table12", "--config", *words)
+    shown = result.stdout + result.stderr
+    assert result.returncode != 0
+    for key in ("exlm-k4-p0.15/lr-default/seed-1", "repeated-mlm-k1-p0.15/lr-default/seed-1"):
+        assert f"failed with exit status 2; the end of out/study/{key}/log/pretrain.log:" in shown
+    assert shown.count("error: --batch-size 'many': give a whole number") == 2
+    assert "rerun the same command to resume" in shown
+
+
+def test_two_engines_in_one_folder(tmp_path):
+    descriptor = files.lock(tmp_path / "out")
+    result = call(tmp_path, "table12", "--config", "output=out")
+    assert result.returncode != 0
+    assert "another run is at work in out" in result.stdout + result.stderr
+    assert not (tmp_path / "out/study").exists()
+    os.close(descriptor)
+
+
+@pytest.mark.slow
+def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
+    """The quickstart's corpus, one model of 60 updates, killed when it has a checkpoint."""
+    # 40 updates: the first checkpoint of size smoke
+    words = ("figure12", "--config", "output=out", "only=k=4,p=0.15", "sentences=20", "updates=60")
+    log, folder = (
+        tmp_path / "out/study/exlm-k4-p0.15/lr-default/seed-1/train.log",
+        tmp_path / "out/study/exlm-k4-p0.15/lr-default/seed-1",
+    )
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    with (tmp_path / "engine.log").open("w") as file:
+        engine = subprocess.Popen(command(*words), cwd=tmp_path, env=environment, stdout=file, stderr=file)
+    deadline = time.monotonic() + 1800  # on a busy machine
+    while not (log.exists() and "Saved checkpoint" in log.read_text()):
+        assert engine.poll() is None and time.monotonic() < deadline, (tmp_path / "engine.log").read_text()
+        time.sleep(0.1)
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
+    assert not (folder / "train.json").exists()
+
+    resumed = call(tmp_path, *words)
+    assert (folder / "train.json").exists(), resumed.stderr
+    assert "Loaded checkpoint" in log.read_text()
+    train = json.loads((folder / "train.json").read_text())
+    assert train["updates"] == 60 and train["run"]["name"] == "exlm-k4-p0.15"
+    [row] = json.loads((folder / "entropy.json").read_text())["rows"]
+    assert row["results"][0]["entropy"]["sentences"] == 20
+    assert sorted(path.name for path in folder.glob("*.pt")) == ["checkpoint_1_40.pt", "checkpoint_last.pt"]
+
+    again = call(tmp_path, *words)
+    assert "pretrain" not in again.stdout + again.stderr
+    other = call(tmp_path, *words[:-1], "updates=61")
+    assert other.returncode != 0 and "updates: there 60, asked 61" in other.stdout + other.stderr
+    (tmp_path / "elsewhere").mkdir()  # where Snakemake remembers nothing
+    moved = [word.replace("output=out", f"output={tmp_path / 'out'}") for word in words]
+    other = call(tmp_path / "elsewhere", *moved[:-1], "updates=61")
+    assert other.returncode != 0 and "updates: there 60, asked 61" in other.stdout + other.stderr
+    assert json.loads((folder / "train.json").read_text()) == train
+
+
+@pytest.mark.slow
+def test_a_comparison_of_molecules_to_its_report(tmp_path):
+    """Rates tried, the best one's other seed, every measure; with two models of two updates."""
+    builders.smiles_folder(tmp_path / "data")
+    rows = "a,mine,exlm-lattice,4,0.3\nb,mine,exlm-no-transitions,4,0.3\n"
+    (tmp_path / "mine.csv").write_text(f"name,targets,model,k,p\n{rows}")
+    words = (
+        "output=out size=smoke data=data runs_table=mine.csv updates=2 seeds=1,2 rates=1e-3,2e-3 sentences=2"
+    )
+    report = complete(tmp_path, "mine", "--cores", "2", "--config", *words.split())
+    for name, own in (("a", {"states"}), ("b", set())):
+        lr = float(json.loads((tmp_path / f"out/study/{name}/best.json").read_text())["best"])
+        folder = tmp_path / f"out/study/{name}/lr-best/seed-2"
+        assert json.loads((folder / "train.json").read_text())["run"]["lr"] == lr
+        assert json.loads((folder / "manifest.json").read_text())["settings"]["--lr"] == f"{lr:g}"
+        found = {path.stem for path in folder.glob("*.json")}
+        assert found & set(MEASURES.index) == {"probe", "curve", "joint"} | own
+    lines = report.split("### mine")[1].splitlines()
+    for model in "ab":
+        rows = [line for line in lines if line.startswith((f"| {model} | 30%", f"| 30% | {model} "))]
+        assert len(rows) == 2

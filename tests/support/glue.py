@@ -1,0 +1,149 @@
+"""Files of GLUE: of two rows for each task, and some from which a model can learn."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pyarrow
+from lib.data.glue_tasks import TASKS
+from pyarrow import parquet
+
+WORDS = ["the", "inn", "thin", "thing", "then", "nine", "tin", "hint", "tint", "ninth"]
+GOOD, BAD = WORDS[:5], WORDS[5:]
+QUOTED = ' "Yes , " he said .'  # MRPC's sentences have lone and paired quotation marks
+# task -> (header of the labelled files, a row of each label), that of the test file, and what is in them
+LABELLED = {
+    "CoLA": (None, ["gj04\t1\t\tShe sings.", "gj04\t0\t*\tSings she the."]),
+    "SST-2": ("sentence\tlabel", ["a fine film \t1", "a poor one \t0"]),
+    "MRPC": (
+        "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+        [f"1\t10\t11\t{QUOTED}\tHe agreed .", '0\t12\t13\t" No .\tShe left .'],
+    ),
+    "STS-B": (
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
+        ["0\tg\tf\ty\t1\tn\tn\tA man.\tA person.\t4.250", "1\tg\tf\ty\t2\tn\tn\tA man.\tA cat.\t0.0"],
+    ),
+    "QQP": (
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
+        ["5\t1\t2\tWhy?\tWhy so?\t1", "7\t3\t4\tWho?\tHow?\t0"],
+    ),
+    "MNLI": (
+        "index\tpairID\tsentence1\tsentence2\tlabel1\tgold_label",
+        [f"{i}\tx\tIt is.\tIt is not.\tneutral\t{label}" for i, label in enumerate(TASKS["MNLI"].labels)],
+    ),
+    "QNLI": (
+        "index\tquestion\tsentence\tlabel",
+        ["0\tWhat?\tThat.\tentailment", "1\tWhat?\tNo.\tnot_entailment"],
+    ),
+    "RTE": (
+        "index\tsentence1\tsentence2\tlabel",
+        ["0\tA\u2028b.\tA.\tnot_entailment", "1\tC.\tC.\tentailment"],
+    ),
+}
+UNLABELLED = {
+    "CoLA": ("index\tsentence", ["0\tShe sings."]),
+    "MRPC": ("index\t#1 ID\t#2 ID\t#1 String\t#2 String", ["0\t1\t2\tOne .\tTwo ."]),
+    "RTE": ("index\tsentence1\tsentence2", ["17\tA.\tB.", "4\tC.\tD."]),
+    "STS-B": ("index\tsentence1\tsentence2", ["0\tA.\tB."]),
+}
+
+
+def lines(header, rows) -> str:
+    return "".join(f"{line}\n" for line in ([header] if header else []) + rows)
+
+
+def write_task(folder: Path, name: str, packed: bool = False) -> Path:
+    """GLUE's files of a toy version of a task."""
+    task, place = TASKS[name], folder / name
+    place.mkdir(parents=True)
+    contents = {split: lines(*LABELLED[name]) for split in task.splits if not split.startswith("test")}
+    if name in UNLABELLED:
+        contents["test"] = lines(*UNLABELLED[name])
+    for split, content in contents.items():
+        path = place / f"{task.splits[split]}.tsv{'.gz' if packed else ''}"
+        path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    return place
+
+
+# task -> its folder, columns and classes on the Hugging Face hub (nyu-mll/glue)
+HUB = {
+    "CoLA": ("cola", ["sentence"], ["unacceptable", "acceptable"]),
+    "SST-2": ("sst2", ["sentence"], ["negative", "positive"]),
+    "MRPC": ("mrpc", ["sentence1", "sentence2"], ["not_equivalent", "equivalent"]),
+    "STS-B": ("stsb", ["sentence1", "sentence2"], None),
+    "QQP": ("qqp", ["question1", "question2"], ["not_duplicate", "duplicate"]),
+    "MNLI": ("mnli", ["premise", "hypothesis"], ["entailment", "neutral", "contradiction"]),
+    "QNLI": ("qnli", ["question", "sentence"], ["entailment", "not_entailment"]),
+    "RTE": ("rte", ["sentence1", "sentence2"], ["entailment", "not_entailment"]),
+}
+
+
+def write_hub(folder: Path, name: str, named: bool = True) -> Path:
+    """The rows of :func:`write_task` as the hub has them, the training rows in two files.
+
+    Args:
+        named: whether the names of the classes are in the schema.
+    """
+    task, (place, columns, classes) = TASKS[name], HUB[name]
+    place = folder / place
+    place.mkdir(parents=True)
+    for split, theirs in task.splits.items():
+        header, rows = (UNLABELLED if split.startswith("test") else LABELLED).get(name, ("", []))
+        names = (header or "source\tlabel\tmark\tsentence").removeprefix("\ufeff").split("\t")
+        cells = [dict(zip(names, row.split("\t"), strict=True)) for row in rows]
+        data = {ours: [row[one] for row in cells] for ours, one in zip(columns, task.sentences, strict=True)}
+        labels = [row.get(task.label, "-1") for row in cells]
+        numbers = [int(y) if y.lstrip("-").isdigit() else classes.index(y) for y in labels if classes]
+        data["label"] = pyarrow.array(
+            numbers if classes else list(map(float, labels)), "int64" if classes else "float32"
+        )
+        data["idx"] = [int(row.get("index", 0)) for row in cells]
+        table = pyarrow.table(data)
+        label = {"_type": "ClassLabel", "names": classes}
+        if named and classes:
+            about = json.dumps({"info": {"features": {"label": label}}})
+            table = table.replace_schema_metadata({"huggingface": about})
+        shards = 2 if split == "train" else 1 if cells else 0
+        for i in range(shards):
+            path = place / f"{theirs.replace('dev', 'validation')}-{i:05}-of-{shards:05}.parquet"
+            parquet.write_table(table.slice(i) if i else table.slice(0, 1 if shards == 2 else None), path)
+    return place
+
+
+def phrase(rng: random.Random, words: list[str]) -> str:
+    return " ".join(rng.choice(words) for _ in range(rng.randint(3, 8)))
+
+
+def pretraining_text(place: Path) -> Path:
+    """PLACE/text.txt: 60 documents of four phrases."""
+    rng = random.Random(6)
+    text = "\n\n".join("\n".join(phrase(rng, WORDS) for _ in range(4)) for _ in range(60))
+    (place / "text.txt").write_text(text + "\n")
+    return place / "text.txt"
+
+
+def glue_files(folder: Path) -> None:
+    """SST-2, MNLI and STS-B whose labels follow from the words."""
+    rng = random.Random(5)
+    contents = {}
+    for split, size in (("train", 200), ("dev", 61)):
+        rows = [(label, phrase(rng, GOOD if label else BAD)) for label in rng.choices((0, 1), k=size)]
+        contents["SST-2", split] = "sentence\tlabel\n" + "".join(f"{t}\t{label}\n" for label, t in rows)
+        shares = [rng.randint(0, 5) for _ in range(size)]
+        texts = [" ".join(rng.choices(GOOD, k=s) + rng.choices(BAD, k=5 - s)) for s in shares]
+        rows = [f"{i}\t{t}\tthe\t{s}.000" for i, (s, t) in enumerate(zip(shares, texts, strict=True))]
+        contents["STS-B", split] = "index\tsentence1\tsentence2\tscore\n" + "".join(r + "\n" for r in rows)
+    tests = [phrase(rng, GOOD if i % 2 else BAD) for i in range(20)]
+    contents["SST-2", "test"] = "index\tsentence\n" + "".join(f"{i + 3}\t{t}\n" for i, t in enumerate(tests))
+    contents["STS-B", "test"] = "index\tsentence1\tsentence2\n0\tthe inn\ttin\n1\thint\ttin\n"
+    names = ("contradiction", "neutral", "entailment")
+    for split, size in (("train", 90), ("dev_matched", 31), ("dev_mismatched", 23), ("test_matched", 4)):
+        rows = [
+            f"{phrase(rng, WORDS[3 * i :])}\t{phrase(rng, WORDS[: i + 2])}\t{name}"
+            for name, i in ((n, names.index(n)) for n in rng.choices(names, k=size))
+        ]
+        contents["MNLI", split] = "sentence1\tsentence2\tgold_label\n" + "".join(r + "\n" for r in rows)
+    for (task, split), content in contents.items():
+        (folder / task).mkdir(parents=True, exist_ok=True)
+        (folder / task / f"{split}.tsv").write_text(content)

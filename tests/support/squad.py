@@ -1,0 +1,103 @@
+"""Files of SQuAD, and tokenised splits: words are tokens, w3 the dictionary's word 3."""
+
+import json
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+
+from fs_plugins.data.squad import (
+    Answer,
+    Question,
+    Squad,
+    TokenizedSquad,
+    save_split,
+)
+from fs_plugins.data.vocabulary import Vocabulary
+from tests.support import builders
+
+CONTEXT = "Rollo ruled in 911. Rollo’s son ruled after Rollo."
+WORDS = 60
+DICTIONARY = builders.dictionary(WORDS)
+
+
+def words(text):
+    """Tokens and offsets of words between single blanks; an empty word is a token of white space alone."""
+    ids, offsets, at = [], [], 0
+    for word in text.split(" "):
+        ids.append(DICTIONARY.index(word) if word else DICTIONARY.unk())
+        offsets.append((at, at + len(word)))
+        at += len(word) + 1
+    return np.array(ids, np.int32), np.array(offsets, np.int32)
+
+
+def split_of(contexts, questions):
+    """``questions``: (id, text, index of its context, answers), each answer (first, last) words of the
+    context, or an Answer."""
+    tokenised = [words(context) for context in contexts]
+    listed = []
+    for name, text, context, answers in questions:
+        own = []
+        for answer in answers:
+            if not isinstance(answer, Answer):
+                begin, end = tokenised[context][1][answer[0], 0], tokenised[context][1][answer[1], 1]
+                answer = Answer(contexts[context][begin:end], int(begin))
+            own.append(answer)
+        listed.append(Question(name, text, context, tuple(own)))
+    return TokenizedSquad(
+        Squad(list(contexts), listed),
+        [tokens for tokens, _ in tokenised],
+        [offsets for _, offsets in tokenised],
+        [words(text)[0] for _, text, _, _ in questions],
+        {},
+    )
+
+
+def sentence(n, begin=0):
+    return " ".join(f"w{i % WORDS}" for i in range(begin, begin + n))
+
+
+def save(folder, split, *names):
+    """A split under each name, as of the dictionary in the folder."""
+    split.settings["dictionary"] = Vocabulary.read(folder).identity
+    for name in names:
+        with (folder / f"{name}.npz").open("wb") as file:
+            save_split(split, file)
+
+
+def squad_json(*questions, context=CONTEXT):
+    """The JSON of a file with one context."""
+    return {
+        "version": "v2.0",
+        "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
+    }
+
+
+def write_hub(path, value):
+    """The JSON of a file as Parquet, with the columns of rajpurkar/squad_v2."""
+    rows = []
+    for article in value["data"]:
+        for paragraph in article["paragraphs"]:
+            for entry in paragraph["qas"]:
+                answers = {key: [a[key] for a in entry["answers"]] for key in ("text", "answer_start")}
+                row = {"id": entry["id"], "title": article["title"], "context": paragraph["context"]}
+                rows.append({**row, "question": entry["question"], "answers": answers})
+    kind = pyarrow.struct(
+        {"text": pyarrow.list_(pyarrow.string()), "answer_start": pyarrow.list_(pyarrow.int32())}
+    )
+    names = ("id", "title", "context", "question")
+    table = pyarrow.table({name: [row[name] for row in rows] for name in names})
+    answers = pyarrow.array([row["answers"] for row in rows], kind)
+    parquet.write_table(table.append_column("answers", answers), path)
+    return path
+
+
+def question(name="q1", answers=(("911", 15),), **more):
+    listed = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": name, "question": "When?", "answers": listed, "is_impossible": not listed, **more}
+
+
+def write(path, value):
+    """A file of JSON, or of text."""
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path
