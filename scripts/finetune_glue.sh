@@ -6,8 +6,8 @@
 #   TASK        MNLI, QQP, QNLI, SST-2, CoLA, RTE, MRPC or STS-B
 #   CHECKPOINT  of a pre-training, or a folder for transformers: ExLM, one of its ablations, or the MLM
 #   DATA        a folder made by prepare_glue.py: the one with TASK-bin
-#   SAVE        the folder of this run: train.log, checkpoints while it trains, predictions/SPLIT.tsv,
-#               result.json and, with --test, submission/
+#   SAVE        the folder of this run: train.log, checkpoint_best.pt, predictions/SPLIT.tsv, result.json
+#               and, with --test, submission/
 #
 # If interrupted, rerun the same command to resume. A SAVE that holds a run of other settings, data or weights is
 # refused (SAVE/manifest.json). Further options are passed to fairseq-train and override configs/finetune/:

@@ -21,7 +21,7 @@ import lib  # noqa: F401  (finds the environment)
 # isort: split
 import pandas as pd
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.data.bpe import TextEncoder, add_encoder_arguments, encoder_of
+from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.datasets import check_absent, new_folder, write_dataset
 from lib.data.glue import NUMBERS, files_of, folder_of, read_split
 from lib.data.glue_tasks import TASKS, Task, task_named
@@ -81,6 +81,7 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
             }
         for i in range(len(task.sentences)):
             copy_dictionary(encoder.dictionary_path, target / f"input{i}" / "dict.txt")
+        copy_bpe(encoder.bpe, target)
         write_json(target / SUMMARY, summary)
     return summary
 

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, script
-from lib.data.bpe import TextEncoder, add_encoder_arguments, encoder_of
+from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.datasets import check_absent
 from lib.data.squad import read_squad
 from lib.files import atomic
@@ -73,6 +73,7 @@ def main(argv: list[str] | None = None) -> None:
         Vocabulary.read(source).check(Vocabulary.read(target), "choose another OUTPUT, or remove this one")
     else:
         copy_dictionary(source, target)
+    copy_bpe(encoder.bpe, args.output)
     settings = {
         "dictionary": Vocabulary.read(target).identity,
         "bpe": [str(path) for path in encoder.bpe.files],

@@ -12,7 +12,6 @@ on --workers. See docs/data.md.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections import Counter
 from functools import partial
@@ -21,11 +20,11 @@ from pathlib import Path
 import tokenizers
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.binarise import add_corpus_arguments, binarise, draft_of, inputs_of, show_result
-from lib.data.bpe import UNKNOWN, TextEncoder, dictionary_of, named
+from lib.data.bpe import UNKNOWN, TextEncoder, copy_bpe, dictionary_of, named
 from lib.data.text import AUTO, COLUMN, LAYOUTS, TextBlockEncoder, documents_of, layouts_of, sample_of
 from lib.files import sha256
 
-from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, read_bpe
+from fs_plugins.data.text_codecs import read_bpe
 from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
 
 
@@ -65,9 +64,7 @@ def main(argv: list[str] | None = None) -> None:
         read = partial(documents_of, layouts=layouts, column=column)
         chosen = list(train), list(valid), read, encode, "text", args.valid_share, args.workers
         result = binarise(folder, *chosen)
-        # the BPE beside the dictionary, by the names that fine-tuning looks for
-        for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
-            shutil.copyfile(path, folder / name)
+        copy_bpe(bpe, folder)
     for layout, files in Counter(layouts.values()).items():
         documents = result.get(f"{layout} documents", 0)
         print(f"{files:,} file{'s' * (files > 1)} as {layout}: {documents:,} documents")

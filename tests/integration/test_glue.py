@@ -11,6 +11,7 @@ from lib.command_line import Flags
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score
 
+from fs_plugins.huggingface.export import export
 from tests.integration import commands
 from tests.support import pages
 from tests.support.builders import write_gpt2
@@ -80,13 +81,16 @@ def test_classes_scored_and_submitted(place):
     submission = rows_of(place / "sst/submission/SST-2.tsv")
     assert [row["index"] for row in submission] == [str(i + 3) for i in range(20)]
     assert sum(row["prediction"] == str(i % 2) for i, row in enumerate(submission)) >= 18
-    assert not list((place / "sst").glob("*.pt"))
+    assert [path.name for path in (place / "sst").glob("*.pt")] == ["checkpoint_best.pt"]
+    exported = export(place / "sst/checkpoint_best.pt", place / "exported")  # with the BPE beside the data
+    assert json.loads((exported / "tokenizer.json").read_text())["model"]["type"] == "BPE"
     assert "finished before" in pages.in_bash("finetune_glue", *words)
 
 
 @pytest.mark.slow
 def test_regression(place, finetune):
-    finetune("STS-B", "sts", *LEARN, "--test")
+    finetune("STS-B", "sts", *LEARN, "--test", "--drop-checkpoints")
+    assert not list((place / "sts").glob("*.pt"))
     scores = json.loads((place / "sts/result.json").read_text())["metrics"]["valid"]
     predicted, truth = columns(place / "sts/predictions/valid.tsv", "prediction", "label")
     predicted, truth = ([float(value) for value in column] for column in (predicted, truth))
@@ -101,7 +105,7 @@ def test_regression(place, finetune):
 
 @pytest.mark.slow
 def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
-    flags = ("--lr", "2e-3", "--batch-size", "16", "--max-epoch", "2", "--keep-checkpoint", "--test")
+    flags = ("--lr", "2e-3", "--batch-size", "16", "--max-epoch", "2", "--test")
     finetune("MNLI", "mnli", *flags)
     result = json.loads((place / "mnli/result.json").read_text())
     for split, file, size in (("valid", "dev_matched", 31), ("valid1", "dev_mismatched", 23)):
@@ -116,7 +120,7 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
     assert {row["prediction"] for row in submitted} <= {"contradiction", "neutral", "entailment"}
 
     model = place / "mnli/checkpoint_best.pt"
-    one = ("--lr", "1e-30", "--max-epoch", "1", "--keep-checkpoint")
+    one = ("--lr", "1e-30", "--max-epoch", "1")
     finetune("SST-2", "after-mnli", *one, "--init-from", model)
     before, after = (
         commands.load_checkpoint(p)["model"] for p in (model, place / "after-mnli/checkpoint_best.pt")
@@ -134,7 +138,7 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
 @pytest.mark.slow
 def test_two_workers_on_the_cpu_score_what_one_does(place, finetune):
     """Of 31 and 23 rows in batches of 4 a worker gets up to 16 and 12; the one update changes nothing."""
-    finetune("MNLI", "trained", *LEARN[:4], "--max-epoch", "1", "--keep-checkpoint")
+    finetune("MNLI", "trained", *LEARN[:4], "--max-epoch", "1")
     best = place / "trained/checkpoint_best.pt"
     flags = Flags.of(json.loads((place / "trained/manifest.json").read_text())["runs"][2:])
     flags.take("--finetune-from-model")

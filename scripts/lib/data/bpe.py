@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from lib.command_line import UserError
 
-from fs_plugins.data.text_codecs import HfTokenizer, read_bpe
+from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, HfTokenizer, read_bpe
 from fs_plugins.data.vocabulary import MASK, SPECIAL, dictionary_file, read_dictionary
 from fs_plugins.huggingface.tokenizer_files import check_tokenizer, make_tokenizer
 
@@ -146,6 +147,12 @@ def dictionary_of(bpe: HfTokenizer) -> str:
     padding = -(len(symbols) + len(SPECIAL)) % PADDING_FACTOR
     symbols += [f"madeupword{i:04d}" for i in range(padding)]
     return "".join(f"{symbol} 1\n" for symbol in symbols)
+
+
+def copy_bpe(bpe: HfTokenizer, folder: Path) -> None:
+    """Puts a BPE into a folder of data, by the names that fine-tuning and export look for."""
+    for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
+        shutil.copyfile(path, folder / name)
 
 
 def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:

@@ -34,7 +34,7 @@ OPTIONS = {
             "help": "a checkpoint fine-tuned on MNLI to start from",
         },
         "--test": {**SWITCH, "help": "predict the test sets too, for gluebenchmark.com"},
-        "--keep-checkpoint": {**SWITCH, "help": "keep SAVE/checkpoint_best.pt"},
+        "--drop-checkpoints": {**SWITCH, "help": "keep scores and predictions only, as a grid search does"},
     },
     "squad": {},
     "moleculenet": {"--scratch": {**SWITCH, "help": "the same architecture, untrained"}},
@@ -105,7 +105,9 @@ def finished(path: Path) -> str:
         return ""
     metric, metrics = result["metric"], result["metrics"]
     values = ", ".join(f"{split} {metric} {digits(found.get(metric))}" for split, found in metrics.items())
-    return f"finished before: {path}, {values}"
+    kept = path.with_name("checkpoint_best.pt").is_file()
+    again = "" if kept else f"; its checkpoints were dropped: to train it again, remove {path}"
+    return f"finished before: {path}, {values}{again}"
 
 
 def positions(pretrained: Pretrained, least: int = LONGEST) -> Flags:
@@ -153,8 +155,8 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
         str(data),
         flags | Flags.read(RECIPES / "recipe.flags") | point | args.user,
         dictionary=dictionary,
-        evaluation=["--split", *evaluated, "--remove", "others" if args.keep_checkpoint else "all"],
-        settings={"test": args.test, "keep_checkpoint": args.keep_checkpoint},
+        evaluation=["--split", *evaluated, "--remove", "all" if args.drop_checkpoints else "others"],
+        settings={"test": args.test},
         inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
     )
     training.inputs |= {"init_from": files_of(args.init_from)} if args.init_from else {}
@@ -166,7 +168,7 @@ def check_mnli(mnli: Pretrained, pretrained: Pretrained) -> None:
     if mnli.classes != 3:
         raise UserError(
             f"--init-from {mnli.path} was trained by {mnli.task} with {mnli.classes} classes, not on MNLI, "
-            "which has 3: give the checkpoint_best.pt of finetune_glue.sh MNLI ... --keep-checkpoint"
+            "which has 3: give the checkpoint_best.pt of finetune_glue.sh MNLI"
         )
     sizes = [Flags(model.flags, **{"--max-positions": ()}) for model in (mnli, pretrained)]
     if sizes[0] != sizes[1] or mnli.entries != pretrained.entries or mnli.repeat != pretrained.repeat:

@@ -260,7 +260,7 @@ def finetune_command(settings: Namespace, scripts: str, place: str, task: str, p
     elif task == SQUAD:
         words = [f"{scripts}/finetune_squad.sh", checkpoint, settings.squad, save]
     else:
-        words = [f"{scripts}/finetune_glue.sh", task, checkpoint, settings.glue, save]
+        words = [f"{scripts}/finetune_glue.sh", task, checkpoint, settings.glue, save, "--drop-checkpoints"]
         start = settings.init_from.get(name) if task in FROM_MNLI else None
         words += ["--init-from", start] if start else []
     points = points_of(task, "table6") if point == "table6" else grid(settings, task)

@@ -230,8 +230,9 @@ def test_a_finished_run_is_not_taken_for_another(toy_inputs, tmp_path):
     assert len(trainings) == 1 and read_json(save / MANIFEST)["settings"]["seed"] == 1
     result = {"metric": "accuracy", "metrics": {"valid": {"accuracy": 0.5}}}
     (save / "result.json").write_text(json.dumps(result))
-    for words in ([], ["--log-interval", "5"]):
+    for words in ([], ["--log-interval", "5"], ["--drop-checkpoints"]):
         assert "finished before" in (said := asked(*words)) and "valid accuracy 0.5" in said
+        assert f"its checkpoints were dropped: to train it again, remove {save / 'result.json'}" in said
     for words, message in (
         (["--seed", "2"], "seed: there 1, asked 2"),
         (["--lr", "1e-3"], "point: there {'lr': '2e-5'.*, asked {'lr': '1e-3'"),
