@@ -1,7 +1,7 @@
 """The study of [MASK]: each figure, table and comparison as a section of the report.
 
-What a target shows stands in scripts/workflow/targets.csv, where a number is found and how it is written in
-numbers.csv, and the paper's numbers in configs/paper/study.csv. What a result is of stands in its file.
+What a target shows, where a number is found and how it is written stands in scripts/workflow/targets.toml;
+the paper's numbers in configs/paper/study.csv. What a result is of stands in its file.
 
 study/NAME/lr-RATE/seed-N/{manifest,train,MEASURE}.json, train.log, glue/TASK/table6/seed-N/result.json
 study/NAME/best.json    the best learning rate of a run, and the seed that chose it
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 from lib.files import CONFIGS
@@ -20,13 +21,13 @@ from lib.report.page import Page
 from lib.report.tables import Value, over_seeds, text
 from lib.run.logs import read_log
 from lib.workflow.plan import EXAMPLE, SEEDS, STUDY
-from lib.workflow.runs import GLUE_TASKS, WORKFLOW, Run, Target, targets
+from lib.workflow.runs import ABOUT, GLUE_TASKS, Run, Target, targets
 
-NUMBERS = {row.number: row for row in pd.read_csv(WORKFLOW / "numbers.csv").itertuples(index=False)}
+NUMBERS = {name: SimpleNamespace(**{"factor": 1, "p": None, **row}) for name, row in ABOUT["numbers"].items()}
 PAPER = pd.read_csv(CONFIGS / "paper" / "study.csv", index_col="run")
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
 COLUMNS = ("folder", "name", "rate", "seed", "tuning_seed")
-COLUMNS += ("measure", "metric", "mask_prob", "updates", "value")
+COLUMNS += ("measure", "metric", "p", "updates", "value")
 CURVES = ("loss", "accuracy", "ppl")  # of a training's log
 HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}
 
@@ -50,12 +51,11 @@ def numbers(content, prefix: str = "") -> Iterator[tuple[str, float]]:
 
 
 def measurements(content: dict) -> Iterator[dict]:
-    """A row for each number of a result of fs_plugins.measures, or a training."""
-    for checkpoint in content.get("rows", [content]):
-        found = checkpoint.get("results", checkpoint)
-        for one in found if isinstance(found, list) else [found]:
-            at = {"updates": checkpoint.get("updates"), "mask_prob": one.get("mask_prob")}
-            yield from ({**at, "metric": name, "value": value} for name, value in numbers(one))
+    """A row for each number of a file of fs_plugins.measures."""
+    for checkpoint in content.get("rows", ()):
+        for result in checkpoint["results"]:
+            at = {"updates": checkpoint["updates"], "p": result["mask_prob"]}
+            yield from ({**at, "metric": name, "value": value} for name, value in numbers(result))
 
 
 def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
@@ -83,14 +83,17 @@ def pretrainings(output: Path, problems: list[str]) -> pd.DataFrame:
         if not run:
             continue
         about = {"folder": folder, **{name: run[name] for name in ("name", "rate", "seed")}}
-        for path in sorted(set(folder.glob("*.json")) - {folder / "manifest.json"}):
-            rows += [{**about, "measure": path.stem, **one} for one in measurements(read(path, problems))]
-        tuned = accuracies(sorted(folder.glob("glue/*/*/*/result.json")), problems)
-        rows += [{**about, "measure": "glue", **one} for one in tuned]
-        for record in (one for one in read_log(folder / "train.log") if one["kind"] == "train"):
-            at = {**about, "measure": "log", "updates": record["update"]}
-            curve = ((name, value) for name, value in numbers(record) if name in CURVES)
-            rows += [{**at, "metric": name, "value": value} for name, value in curve]
+        measured = {path.stem: measurements(read(path, problems)) for path in sorted(folder.glob("*.json"))}
+        content = numbers(read(train, problems))
+        measured["train"] = ({"metric": name, "value": value} for name, value in content)
+        measured["glue"] = accuracies(sorted(folder.glob("glue/*/*/*/result.json")), problems)
+        measured["log"] = (
+            {"updates": record["update"], "metric": name, "value": record.get(name)}
+            for record in read_log(folder / "train.log")
+            if record["kind"] == "train"
+            for name in CURVES
+        )
+        rows += [{**about, "measure": measure, **row} for measure in measured for row in measured[measure]]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -123,13 +126,12 @@ class Study:
 
     def rows(self, run: Run, key: str) -> pd.DataFrame:
         """The rows of the frame with a number of a run, in the order of updates."""
-        one = NUMBERS[key]
-        rows = self.frame[(self.frame["name"] == run.name) & (self.frame["measure"] == one.measure)]
-        rows = rows[rows["metric"] == one.metric]
-        if not pd.isna(one.mask_prob):
-            p = run.own_mask_prob if one.mask_prob == "own" else float(one.mask_prob)
-            rows = rows[rows["mask_prob"] == p]
-        return rows.assign(value=rows["value"] * one.scale).sort_values("updates", kind="stable")
+        number = NUMBERS[key]
+        measure, _, metric = number.of.partition(".")
+        rows = self.frame.query("name == @run.name and measure == @measure and metric == @metric")
+        if number.p is not None:
+            rows = rows[rows["p"] == (run.own_p if number.p == "own" else number.p)]
+        return rows.assign(value=rows["value"] * number.factor).sort_values("updates", kind="stable")
 
     def last(self, run: Run, key: str) -> pd.DataFrame:
         """Those of the last checkpoint, a row for each seed."""
@@ -139,13 +141,14 @@ class Study:
         """Over seeds."""
         chooser = self.rates.get(run.name, {}).get("seed")
         seeds = len(set(self.settings.get("seeds", ())) - {chooser})
-        if NUMBERS[key].measure == "glue":
+        if NUMBERS[key].of.startswith("glue."):
             seeds *= len(self.settings.get("finetune_seeds") or SEEDS[STUDY])
         return over_seeds(self.last(run, key)["value"], seeds)
 
     def curve(self, run: Run, key: str) -> dict[float, Value]:
         """Over seeds, by updates."""
-        return {n: Value(tuple(one)) for n, one in self.rows(run, key).groupby("updates")["value"]}
+        grouped = self.rows(run, key).groupby("updates")["value"]
+        return {updates: Value(tuple(values)) for updates, values in grouped}
 
 
 def add_target(page: Page, study: Study, target: Target, place: str) -> None:
@@ -170,18 +173,18 @@ def add_target(page: Page, study: Study, target: Target, place: str) -> None:
             values["paper"] = {run: over_seeds([papers.at[run.name, key]]) for run in runs}
         if key in shown:
             values["ours"] = {run: study.value(run, key) for run in runs}
-        for who, found in values.items():
-            cells = [text(one, number.digits, count=True) or "-" for one in found.values()]
+        for who, by_run in values.items():
+            cells = [text(value, number.digits, count=True) or "-" for value in by_run.values()]
             columns[number.title, who] = cells
         if target.picture == "curves":
             add_curves(page, study, target, key, f"{place}-{key}")
         elif target.picture == "lines":
             lines: dict[str, dict] = {run.label: {} for run in runs}
-            for run, one in values["ours"].items():
-                lines[run.label] |= {100 * run.p: one} if one else {}
+            for run, value in values["ours"].items():
+                lines[run.label] |= {100 * run.p: value} if value else {}
             page.picture(f"{place}-{key}", figures.lines(lines, number.title, "p, %"))
-        for who, found in values.items() if target.picture == "grid" else ():
-            cells = {(run.k, run.p): one and one.centre for run, one in found.items()}
+        for who, by_run in values.items() if target.picture == "grid" else ():
+            cells = {(run.k, run.p): value and value.centre for run, value in by_run.items()}
             picture = figures.heatmap(cells, f"{number.title}: {who}", number.digits)
             page.picture(f"{place}-{key}-{who}", picture)
     table = pd.DataFrame(zip(*columns.values(), strict=True))

@@ -1,7 +1,6 @@
 """What a pre-training will cost, from its flags alone: parameters, tokens, FLOPs, hours.
 
-Samples of different lengths count as such. Hours are those of half of a card's peak, which the paper's in
-table 12 are.
+Samples of different lengths count as such. Hours are GPU hours at half of the card's peak.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
+from operator import itemgetter
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, script
@@ -75,21 +76,21 @@ def drop_optimizer(checkpoint: Path) -> None:
 
 def best(output: Path, paths: list[Path]) -> None:
     """Writes the name of the best trial with all scores (of bits the negative), and its flags."""
-    found = [trial(path) for path in paths]
-    name, flags, _, seed = max(found, key=lambda one: one[2])
+    trials = [trial(path) for path in paths]
+    name, flags, _, seed = max(trials, key=itemgetter(2))
     write_lines(output.with_suffix(".flags"), [flags])
-    write_json(output, {"best": name, "seed": seed, "scores": {name: score for name, _, score, _ in found}})
+    write_json(output, {"best": name, "seed": seed, "scores": {name: score for name, _, score, _ in trials}})
 
 
 def trial(path: Path) -> tuple[str, str, float, int]:
     """Its name, its flags, its score and its seed."""
-    found = read_json(path)
+    content = read_json(path)
     if path.name == RESULT:
-        point = Point(**found["manifest"]["settings"]["point"])
-        return point.key, str(point.flags), found["metrics"]["valid"][found["metric"]], found["seed"]
+        point = Point(**content["manifest"]["settings"]["point"])
+        return point.key, str(point.flags), content["metrics"]["valid"][content["metric"]], content["seed"]
     run = read_json(path.with_name("train.json"))["run"]
-    [measured] = found["rows"]
-    own = next(row for row in measured["results"] if row["mask_prob"] == run["own_mask_prob"])
+    [measured] = content["rows"]
+    own = next(result for result in measured["results"] if result["mask_prob"] == run["own_p"])
     bits = own["bits"] if "bits" in own else own["joint"]["mean"]
     return f"{run['lr']:g}", f"--lr {run['lr']:g}", -bits, run["seed"]
 

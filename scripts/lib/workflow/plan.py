@@ -5,7 +5,7 @@ OUTPUT/study/NAME/best.json, best.flags                 the best of its learning
 OUTPUT/{table1,table3}/MODEL/TASK/POINT/seed-N/result.json, TASK/best.json, best.flags
 OUTPUT/study/NAME/lr-RATE/seed-N/glue/TASK/table6/seed-N/result.json
 
-MEASURE is one of scripts/workflow/measures.csv; RATE a learning rate to try, ``best`` or ``default``; TASK
+MEASURE is one of scripts/workflow/targets.toml; RATE a learning rate to try, ``best`` or ``default``; TASK
 one of GLUE, ``squad2``, or a set of MoleculeNet; POINT one of table 11's to try, ``best``, or the paper's
 table that has the only one.
 """
@@ -18,17 +18,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 from lib.command_line import Flags, UserError
 from lib.data.glue_tasks import FROM_MNLI, TASKS, Point, points_of
 from lib.files import CONFIGS, read_json
-from lib.workflow.runs import PROBE_MASK_PROB, WORKFLOW, Run, Target
+from lib.workflow.runs import ABOUT, PROBE_P, Run, Target
 
 from fs_plugins.data.vocabulary import Vocabulary
 
 STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's study; of the paper
 SEEDS = {STUDY: (1, 2, 3), "table3": (1, 2, 3, 4, 5), "table1": (1, 2, 3)}  # the paper's, of fine-tuning
-MEASURES = pd.read_csv(WORKFLOW / "measures.csv", index_col="measure", keep_default_na=False)
+MEASURES = ABOUT["measures"]
 NO_PATHS = ("mlm", "repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
 SQUAD, UNTRAINED = "squad2", "untrained"
 EXAMPLE = "example/index.html"  # of scripts/explore.py
@@ -63,7 +62,7 @@ def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
     for run in runs_of(settings, target):
         folder = Path(settings.output, STUDY, run.folder)
         made = {"train", *measures} - ({"states"} if run.model in NO_PATHS else set())
-        yield from (folder / f"{one}.json" for one in ("train", *MEASURES.index) if one in made)
+        yield from (folder / f"{one}.json" for one in ("train", *MEASURES) if one in made)
         if "example" in measures:
             yield folder / EXAMPLE
         for task in tasks:
@@ -202,10 +201,11 @@ def checkpoint_of(settings: Namespace, place: str) -> Path:
 
 def measure_command(settings: Namespace, measure: str, run: Run) -> str:
     """The command of a measure but for its data and output; --mask-prob takes all that follows it."""
-    row, folder = MEASURES.loc[measure], Path(settings.output, STUDY, run.folder)
-    shares = " ".join(map(str, sorted({PROBE_MASK_PROB, run.own_mask_prob})))
-    options = row["options"].format(p=run.own_mask_prob, shares=shares, sentences=settings.sentences)
-    return f"fs_plugins.measures {row['command']} {shlex.quote(str(folder))}/{row['checkpoints']} {options}"
+    about, folder = MEASURES[measure], Path(settings.output, STUDY, run.folder)
+    checkpoints = f"{shlex.quote(str(folder))}/{about.get('checkpoints', 'checkpoint_last.pt')}"
+    all_p = " ".join(map(str, sorted({PROBE_P, run.own_p})))
+    options = about["options"].format(p=run.own_p, all_p=all_p, sentences=settings.sentences)
+    return f"fs_plugins.measures {about['command']} {checkpoints} {options}"
 
 
 def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:

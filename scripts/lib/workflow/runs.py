@@ -4,8 +4,8 @@ Columns of a table of runs: ``name`` (of its folder), ``targets`` (the figures, 
 need it), ``label`` (what a reader calls it, without its p), ``model`` (of configs/model/), ``k``, ``p``;
 ``times`` (as many updates as the others; 1 if empty), ``flags`` (more of fairseq-train's), ``rates``
 (learning rates to try, instead of the setting ``rates``) and ``size`` (of configs/pretrain/, in place of
-``paper``), which may be empty. targets.csv has each target's
-title, what is measured of its runs and what is shown; a comparison that is not there is like ``graphs``.
+``paper``), which may be empty. targets.toml has each target's title, what is measured of its runs and what
+is shown; a comparison that is not there is like ``graphs``.
 
 The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the batches and the loss of
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -26,9 +28,9 @@ from lib.files import CONFIGS
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
 REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates", "size")
 LARGEST_K = 16
-PROBE_MASK_PROB = 0.15  # of the tokens, in the probe
+PROBE_P = 0.15
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of the paper's study
-LIKE = "graphs"  # the target that a comparison of one's own is like
+ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,9 @@ class Run:
         return Path(self.name, f"lr-{self.lr}", f"seed-{self.seed}")
 
     @property
-    def own_mask_prob(self) -> float:
-        """The share of masked words that the model was trained with; 15% if tokens were repeated."""
-        return self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_MASK_PROB
+    def own_p(self) -> float:
+        """At which it is measured: that of its training; the probe's if tokens were repeated."""
+        return self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_P
 
     @property
     def of_molecules(self) -> bool:
@@ -70,28 +72,28 @@ class Run:
 
     def as_json(self) -> str:
         """For train.json."""
-        return json.dumps({**asdict(self), "own_mask_prob": self.own_mask_prob})
+        return json.dumps({**asdict(self), "own_p": self.own_p})
 
 
 @dataclass(frozen=True)
 class Target:
-    """A figure, table or comparison.
+    """A figure, table or comparison, as targets.toml has it.
 
     Attributes:
         runs: that it needs.
         measures: what is measured of them.
-        numbers: of scripts/workflow/numbers.csv, that the report shows; ``without_glue``: instead of these.
+        numbers: that the report shows; ``without_glue``: instead of these.
         picture: ``grid``, ``lines`` or ``curves``, if it is a figure; of an example, the name of its PNG.
     """
 
     name: str
     title: str
     runs: tuple[Run, ...]
-    measures: tuple[str, ...]
-    numbers: tuple[str, ...]
-    without_glue: tuple[str, ...]
-    picture: str
-    note: str
+    measures: Sequence[str] = ()
+    numbers: Sequence[str] = ()
+    without_glue: Sequence[str] = ()
+    picture: str = ""
+    note: str = ""
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -164,13 +166,19 @@ def targets(more: Path | None = None) -> dict[str, Target]:
         UserError: of :func:`read_runs`, or if both tables have a run or a target of one name.
     """
     runs, added = read_runs(WORKFLOW / "runs.csv"), read_runs(more) if more else []
-    about = pd.read_csv(WORKFLOW / "targets.csv", index_col="target", keep_default_na=False)
+    known = ABOUT["targets"]
     for run in added:
-        if clash := ({run.name} & {run.name for run in runs}) or (set(run.targets) & set(about.index)):
+        if clash := ({run.name} & {run.name for run in runs}) or ({*run.targets} & known.keys()):
             raise UserError(f"{more}: {min(clash)} stands in scripts/workflow/ too: choose another name")
-    found = {}
-    for name in dict.fromkeys([*about.index, *(target for run in added for target in run.targets)]):
-        row = dict(about.loc[name]) if name in about.index else {**about.loc[LIKE], "title": name}
-        row |= {column: tuple(row[column].split()) for column in ("measures", "numbers", "without_glue")}
-        found[name] = Target(name, runs=tuple(run for run in [*runs, *added] if name in run.targets), **row)
-    return found
+    names = dict.fromkeys([*known, *(target for run in added for target in run.targets)])
+    every = [*runs, *added]
+    return {
+        name: Target(name, runs=tuple(run for run in every if name in run.targets), **_about(name))
+        for name in names
+    }
+
+
+def _about(name: str) -> dict:
+    """What targets.toml says of a target, and of the one that it is like."""
+    about = dict(ABOUT["targets"].get(name, {"like": "graphs", "title": name}))
+    return {**_about(about.pop("like")), **about} if "like" in about else about

@@ -155,7 +155,7 @@ def test_a_comparison_of_molecules_to_its_report(tmp_path):
         assert json.loads((folder / "train.json").read_text())["run"]["lr"] == lr
         assert json.loads((folder / "manifest.json").read_text())["settings"]["--lr"] == f"{lr:g}"
         found = {path.stem for path in folder.glob("*.json")}
-        assert found & set(MEASURES.index) == {"probe", "curve", "joint"} | own
+        assert found & MEASURES.keys() == {"probe", "curve", "joint"} | own
     lines = report.split("### mine")[1].splitlines()
     for model in "ab":
         rows = [line for line in lines if line.startswith((f"| {model} | 30%", f"| 30% | {model} "))]

@@ -59,6 +59,11 @@ def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
     return {"updates": 100, "seconds": seconds, "gpu_seconds": seconds, "corrupted": measured, **cost, **more}
 
 
+def measured(*results, p=0.15, updates=100) -> dict:
+    """A file of fs_plugins.measures, of one checkpoint."""
+    return {"rows": [{"updates": updates, "results": [{"mask_prob": p, **one} for one in results]}]}
+
+
 def records(page) -> list[dict[str, str]]:
     """The rows of all tables of a page, by the heads of their columns."""
     tables = (part for part in page.parts if isinstance(part, pd.DataFrame))

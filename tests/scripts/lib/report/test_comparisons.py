@@ -8,11 +8,11 @@ from lib.report.comparisons import add_comparison
 from lib.report.page import Page
 from lib.report.study import Study
 
-from tests.scripts.lib.report.conftest import record, records, trained, write
+from tests.scripts.lib.report.conftest import measured, record, records, trained, write
 
 
-def measured(p=0.387, **means):
-    return {"results": [{"mask_prob": p, **{name: {"mean": value} for name, value in means.items()}}]}
+def means(updates=100, **values):
+    return measured({name: {"mean": value} for name, value in values.items()}, p=0.387, updates=updates)
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def pretrained(add):
     """Adds a pre-training of ``states`` with its joint bits."""
 
     def added(name, rate, seed, joint, flops=1.0, updates=100, **results):
-        results.setdefault("joint", measured(joint=joint, marginal=joint + 0.1, gain=0.1))
+        results.setdefault("joint", means(joint=joint, marginal=joint + 0.1, gain=0.1))
         return add(name, seed, rate, 4e-3, train=trained(flops=flops, updates=updates), **results)
 
     return added
@@ -81,7 +81,7 @@ def test_runs_without_a_chosen_rate_count_at_the_sizes(tmp_path, add, comparison
         ("exlm-p38", 1.75, 2.5, 10),
         ("lattice-p38", 1.25, 5.0, 20),
     ):
-        add(name, train=trained(flops=flops, updates=updates), joint=measured(joint=joint))
+        add(name, train=trained(flops=flops, updates=updates), joint=means(joint=joint))
     page = comparison()
     for label in ("ExLM (paper)", "lattice without state embeddings"):  # to the MLM with as many updates
         found = record(page, "38.7%", label)
@@ -89,9 +89,9 @@ def test_runs_without_a_chosen_rate_count_at_the_sizes(tmp_path, add, comparison
 
 
 def test_pictures_and_the_use_of_states(tmp_path, pretrained, comparison):
-    states = [{"updates": u, **measured(second_state=0.5, divergence=d)} for u, d in ((50, 0.2), (100, 0.4))]
+    states = [means(u, second_state=0.5, divergence=d)["rows"] for u, d in ((50, 0.2), (100, 0.4))]
     for seed in (2, 3):
-        pretrained("exlm-lattice-p38", "best", seed, 1.5, states={"rows": states})
+        pretrained("exlm-lattice-p38", "best", seed, 1.5, states={"rows": sum(states, [])})
     page = comparison()
     found = record(page, "38.7%", "lattice")
     assert found["masks with a second state, %"] == "50.0 ± 0.0"

@@ -8,13 +8,17 @@ from lib.report.page import Page
 from lib.report.study import NUMBERS, PAPER, Study, add_target, pretrainings
 from lib.workflow.runs import targets
 
-from tests.scripts.lib.report.conftest import glue_result, record, records, trained, write
+from tests.scripts.lib.report.conftest import glue_result, measured, record, records, trained, write
 
 STUDIED = [name for name, one in targets().items() if one.of_the_study]
 
 
-def probed(accuracy, bits=9.0, ratio=0.15):
-    return {"results": [{"mask_prob": ratio, "accuracy": accuracy, "bits": bits}]}
+def probed(accuracy, bits=9.0):
+    return measured({"accuracy": accuracy, "bits": bits})
+
+
+def entropy(bits, posterior=None):
+    return measured({"entropy": {"mean": bits}, "entropy_posterior": posterior and {"mean": posterior}})
 
 
 @pytest.fixture
@@ -43,8 +47,7 @@ def test_without_results_there_are_the_papers_numbers_and_marks(page, tmp_path, 
 
 def test_numbers_appear_where_they_should(add, page):
     for seed, bits in ((1, 3.0), (2, 3.5)):
-        entropy = {"entropy": {"mean": bits}, "entropy_posterior": None}
-        results = {"entropy": entropy, "probe": probed(0.25 + 0.01 * seed)}
+        results = {"entropy": entropy(bits), "probe": probed(0.25 + 0.01 * seed)}
         add("repeated-mlm-k2-p0.387", seed, train=trained(corrupted=0.152), **results)
     cells = ("Repeated MLM, k = 2", "2", "38.7%", "14.98%")
     assert [*record(page("figure5"), *cells).values()][4:] == ["2.30", "3.25 ± 0.35 (n=2)"]
@@ -56,10 +59,16 @@ def test_numbers_appear_where_they_should(add, page):
 
 def test_what_is_missing_is_marked_and_what_is_damaged_or_unknown_is_told(tmp_path, add, page, problems):
     write(tmp_path / "settings.json", {"seeds": [1, 2]})
-    add("repeated-mlm-k1-p0.15", train=trained(), entropy={"entropy": {"mean": 2.0}})
+    add("repeated-mlm-k1-p0.15", train=trained(), entropy=entropy(2.0))
     add("repeated-mlm-k1-p0.15", 2)  # unfinished
-    add("repeated-mlm-k4-p0.622", rate="0.001", train=trained(), entropy={"entropy": {"mean": 2.0}})
-    add("repeated-mlm-k8-p0.789", 2, rate="best", train=trained(), entropy={"entropy": {"mean": 3.0}})
+    add("repeated-mlm-k4-p0.622", rate="0.001", train=trained(), entropy=entropy(2.0))
+    add(
+        "repeated-mlm-k8-p0.789",
+        2,
+        rate="best",
+        train=trained(),
+        entropy=entropy(3.0),
+    )
     write(tmp_path / "study/repeated-mlm-k8-p0.789/best.json", {"best": "0.001", "seed": 1})
     folder = add("repeated-mlm-k8-p0.622", train=trained())
     (folder / "train.json").write_text("{")
@@ -76,9 +85,9 @@ def test_what_is_missing_is_marked_and_what_is_damaged_or_unknown_is_told(tmp_pa
 
 def test_tables_of_methods_and_time(add, page):
     add("repeated-mlm-k1-p0.15", 1, train=trained(1800), probe=probed(0.2, 8.0))
-    entropy = {"entropy": {"mean": 4.5}, "entropy_posterior": {"mean": 3.25}}
-    probes = {"results": [*probed(0.31, 7.0)["results"], *probed(0.1, 9.0, 0.387)["results"]]}
-    add("exlm-k4-p0.15", 1, train=trained(3420), probe=probed(0.31, 7.0), entropy=entropy)
+    own = {"mask_prob": 0.387, "accuracy": 0.1, "bits": 9.0}
+    probes = measured({"accuracy": 0.31, "bits": 7.0}, own)
+    add("exlm-k4-p0.15", 1, train=trained(3420), probe=probed(0.31, 7.0), entropy=entropy(4.5, 3.25))
     add("exlm-k4-p0.387", 1, train=trained(3420), probe=probes)
     papers = ["85.1", "91.4", "91.3", "57.6", "81.4"]
     assert [*record(page("table2"), "ExLM, k = 4").values()][3:] == [*papers, "31.0", "7.000"]
@@ -153,7 +162,7 @@ def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
     assert values["train", "corrupted.proportion"] == 0.25 and values["train", "run.lr"] == 2e-3
     divergence = found[found["metric"] == "divergence"]
     assert divergence["value"].tolist() == [0.1, 0.2] and divergence["updates"].tolist() == [1, 2]
-    assert set(divergence["mask_prob"]) == {0.3} and "manifest" not in set(found["measure"])
+    assert set(divergence["p"]) == {0.3} and "manifest" not in set(found["measure"])
     tuned = found[found["measure"] == "glue"]
     assert (
         tuned[["metric", "tuning_seed", "value"]].to_numpy().tolist() == [["RTE", 2, 0.5]] and problems == []

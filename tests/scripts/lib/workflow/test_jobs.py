@@ -84,7 +84,7 @@ def pretrained(folder, lr, measure, low, own):
     path.write_text(
         json.dumps({"rows": [{"results": [{"mask_prob": p, **value} for p, value in values.items()]}]})
     )
-    run = {"run": {"lr": lr, "seed": 1, "own_mask_prob": 0.387}}
+    run = {"run": {"lr": lr, "seed": 1, "own_p": 0.387}}
     (path.parent / "train.json").write_text(json.dumps(run))
     return path
 
