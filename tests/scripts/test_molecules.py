@@ -2,21 +2,35 @@
 
 import argparse
 import csv
+import json
 
-import molecules
+import molecules as script
+import numpy as np
 import pytest
+import torch
 from lib.command_line import UserError
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat
 
+from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.metrics.properties import summarise
+from tests.integration import commands
+from tests.support import builders, pages
 from tests.support.builders import write_file
+from tests.support.molecules import labelled_molecules, molecules, read_csv
 
 FORM = TableFormat()
+# a file of molecules, and the lines that cannot be read
+STREAM = ["CCO", "C(", "c1ccccc1", "", "C(C)(C)(C)(C)C", "NCCCCc1ccccc1", "C[Si]C", "CCO"]
+BAD = {2: "not a SMILES", 4: "empty SMILES", 5: "valence"}
+PROPERTIES = ("ring", "other")
+FLAGS = ("--max-epoch", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
 
 
 def predicted(path, output, *found, names=("p", "y")):
     rows = zip(records_in(path, FORM), found, strict=True)
-    counts = molecules.predict(output, header_of(path, FORM), rows, names)
+    counts = script.predict(output, header_of(path, FORM), rows, names)
     return counts, list(csv.reader(output.read_text("latin-1").splitlines()))
 
 
@@ -36,24 +50,135 @@ def test_predictions_stand_beside_the_whole_row(tmp_path):
         ["x", "C", "CCN", "1", "2.5", ""],
         ["x", "\u00e9", "CCC", "0.5", "0.25", "unknown"],  # the bytes of the input
     ]
-    path = write_file(tmp_path / "a.smi", b"CCO my name\nC(\n")
-    _, table = predicted(path, tmp_path / "out.csv", good, (None, "not a SMILES"))
-    assert table[1:] == [["CCO", "my name", "1", "2.5", ""], ["C(", "", "", "", "not a SMILES"]]
-    assert table[0] == ["smiles", "name", "p", "y", "remark"]
-    with pytest.raises(UserError, match="none of 2 molecules could be read: see the remarks in"):
-        molecules.summary({True: 0, False: 2}, tmp_path / "a.csv")
 
 
 def test_where_results_go(tmp_path):
     def output(given=None, name="set.csv.gz", overwrite=False):
         args = argparse.Namespace(what="embed", output=given, molecules=tmp_path / name, overwrite=overwrite)
-        return molecules.output_of(args)
+        return script.output_of(args)
 
     assert output() == tmp_path / "set.npy" and output(name="my.set.smi") == tmp_path / "my.set.npy"
     assert output(tmp_path / "new" / "a.npy").parent.is_dir()
-    with pytest.raises(UserError, match="is the file of the molecules: choose another"):
-        output(tmp_path / "set.npy", "set.npy")
     (tmp_path / "set.npy").touch()
-    with pytest.raises(UserError, match="set.npy exists already: .* give --overwrite"):
-        output()
+    for given, named in (((tmp_path / "set.npy", "set.npy"), "--output"), ((), "set.npy .*--overwrite")):
+        with pytest.raises(UserError, match=named):
+            output(*given)
     assert output(overwrite=True) == tmp_path / "set.npy"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(save_checkpoint, tmp_path_factory):
+    """checkpoint(arch) -> the file of a model of molecules."""
+    folder = tmp_path_factory.mktemp("dictionary")
+    texts = [*molecules(60), "[nH]1cccc1", "C/C=C\\C"]
+    symbols = builders.dictionary(sorted({token for one in texts for token in tokenize(one)}))
+    builders.write_dictionary(folder, symbols.symbols[symbols.nspecial :])
+    return lambda arch: save_checkpoint(arch, symbols=symbols, data=folder)
+
+
+@pytest.fixture(scope="module")
+def finetuned(checkpoint, tmp_path_factory):
+    """The folder of fine-tunings with two seeds on the properties of labelled_molecules."""
+    folder, model = tmp_path_factory.mktemp("finetuned"), checkpoint("exlm_tiny")
+    dictionary = load_checkpoint(model, device="cpu").dictionary
+    builders.write_dictionary(folder, dictionary.symbols[dictionary.nspecial :])
+    for seed in (1, 2):
+        place = folder / f"seed-{seed}"
+        data = folder / "bin" if seed > 1 else labelled_molecules(folder, 100, folder / "dict.txt")
+        pages.run("finetune_moleculenet", "bbbp", model, data, place, "--seed", seed, *FLAGS)
+    return folder
+
+
+def call(what, *words) -> None:
+    assert script.main([what, *map(str, words), "--device", "cpu"]) == 0
+
+
+@pytest.mark.parametrize("arch", ["exlm_tiny", "mlm_tiny"])
+def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, arch):
+    path, out = checkpoint(arch), tmp_path / "a.npy"
+    stream = write_file(tmp_path / "set.smi", "".join(f"{smiles}\n" for smiles in STREAM))
+    loaded = load_checkpoint(path, device="cpu")
+    for pooling in ("first", "mean"):
+        call("embed", path, stream, "--output", out, "--overwrite", "--pooling", pooling)
+        found = np.load(out)
+        assert found.shape == (8, 32) and found.dtype == np.float32
+        for number, (smiles, vector) in enumerate(zip(STREAM, found, strict=True), start=1):
+            if number in BAD:
+                assert np.isnan(vector).all()
+                continue
+            words = [loaded.dictionary.index(token) for token in tokenize(smiles)]
+            with torch.no_grad():
+                states = loaded.model(torch.tensor([[0, *words, 2]]), features_only=True)[0][0]
+            k = (states.shape[0] - len(words)) // 2  # states of <s> and of </s>
+            wanted = states[0] if pooling == "first" else states[k:-k].mean(0)
+            np.testing.assert_allclose(vector, wanted.numpy(), atol=2e-5)
+        remarks = (tmp_path / "a.npy.remarks.tsv").read_text().splitlines()[1:]
+        assert [int(line.split("\t")[0]) for line in remarks] == [2, 4, 5, 7]
+
+
+def numbers(rows, end="") -> np.ndarray:
+    return np.array([[float(row[name + end] or "nan") for name in PROPERTIES] for row in rows])
+
+
+@pytest.mark.slow
+def test_results_of_each_seed_and_their_predictions_again(finetuned, tmp_path):
+    aucs = []
+    for seed in (1, 2):
+        folder = finetuned / f"seed-{seed}"
+        result = json.loads((folder / "result.json").read_text())
+        assert (result["seed"], result["task"], result["model"]) == (seed, "bbbp", "exlm_tiny")
+        metrics, run = result["metrics"], commands.parse((folder / "train.log").read_text())
+        best = max(run.values("auc", "valid"))  # that of the best checkpoint
+        assert metrics["valid"]["auc"] == pytest.approx(best, abs=2e-6)
+        for split in ("valid", "test"):
+            rows = read_csv(folder / f"{split}.predictions.csv")
+            expected = summarise(numbers(rows), numbers(rows, " (label)"), regression=False)
+            assert {name: metrics[split][name] for name in expected} == pytest.approx(expected, abs=1e-9)
+            assert metrics[split]["molecules"] == len(rows) == 10
+        aucs.append(metrics["test"]["auc"])
+        assert [path.name for path in folder.glob("*.pt")] == ["checkpoint_best.pt"]
+    assert aucs[0] != aucs[1]
+    path = write_file(tmp_path / "test.smi", "".join(row["smiles"] + "\n" for row in rows))
+    call("predict", folder / "checkpoint_best.pt", path)
+    again = read_csv(tmp_path / "test.predictions.csv")
+    np.testing.assert_allclose(numbers(again), numbers(rows), atol=2e-6)
+
+
+@pytest.mark.slow
+def test_predictions_of_a_stream(finetuned, tmp_path, capsys):
+    checkpoint = finetuned / "seed-1" / "checkpoint_best.pt"
+    lines = [f"{i},{smiles}\n" for i, smiles in enumerate(STREAM)]
+    call("predict", checkpoint, write_file(tmp_path / "a.csv", "".join(["id,smiles\n", *lines])))
+    rows = read_csv(tmp_path / "a.predictions.csv")
+    assert [row["smiles"] for row in rows] == STREAM
+    for number, row in enumerate(rows, start=1):
+        if number in BAD:
+            assert row["ring"] == row["other"] == "" and BAD[number] in row["remark"]
+        else:
+            assert 0 < float(row["ring"]) < 1
+    assert rows[6]["remark"] == "unknown tokens [Si]" and rows[0]["remark"] == ""
+    assert {**rows[0], "id": ""} == {**rows[7], "id": ""}
+    assert "8 molecules, 3 of them could not be read" in capsys.readouterr().out
+    # plain text and batches of one give the same
+    lines = [f"{smiles} name-{i}\n" if smiles else "\n" for i, smiles in enumerate(STREAM)]
+    text = write_file(tmp_path / "b.smi", "".join(lines))
+    call("predict", checkpoint, text, "--batch-tokens", "1")
+    others = read_csv(tmp_path / "b.predictions.csv")
+    assert [row["remark"] for row in others] == [row["remark"] for row in rows]
+    np.testing.assert_allclose(numbers(others), numbers(rows), atol=2e-6)
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.slow
+def test_what_is_refused(finetuned, checkpoint, tmp_path, refused):
+    fine = finetuned / "seed-1" / "checkpoint_best.pt"
+    cut = write_file(tmp_path / "cut.pt", fine.read_bytes()[:500])
+    good, bad = (write_file(tmp_path / f"{text}.txt", f"{text}\n" * 2) for text in ("CCO", "ethanol"))
+    for what, model, text, named in (
+        ("predict", checkpoint("mlm_tiny"), good, "predicts no properties"),
+        ("predict", cut, good, "cut.pt"),
+        ("predict", fine, bad, "ethanol.predictions.csv"),  # has the reasons
+        ("embed", fine, bad, "ethanol.npy"),
+    ):
+        assert named in refused(script.main, what, model, text, "--device", "cpu")
+    assert not list(tmp_path.glob("CCO.*[!t]"))

@@ -39,35 +39,32 @@ def test_a_table_of_ones_own(tmp_path):
     assert "joint" in both["mine"].measures and not both["mine"].of_the_paper
     assert {name: one for name, one in both.items() if name != "mine"} == KNOWN
     path.write_text("name,model,k,p,targets\nmlm-p38,mlm,1,0.15,mine\n")
-    with pytest.raises(UserError, match="mlm-p38 stands in scripts/workflow/ too: choose another name"):
+    with pytest.raises(UserError, match="mlm-p38"):
         targets.__wrapped__(path)
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("table", "named"),
     [
-        ("name,targets,model,k\nx,t,mlm,1\n", "column p: a table of runs has name, targets"),
-        ("name,targets,model,k,p,prob\n", "column prob: a table of runs has"),
-        (HEAD + "a,t,,exlm,2,0.15,,,\na b,t,,mlm,1,0.15,,,\n", "line 3: a b: name: use letters"),
-        (HEAD + "a,,,exlm,2,0.15,,,\n", "line 2: a: no targets"),
-        (HEAD + "a,mine ../../b,,exlm,2,0.15,,,\n", "line 2: a: targets: use letters"),
-        (HEAD + "a,t,,xlm,1,0.15,,,\n", "line 2: a: unknown model 'xlm': choose one of exlm, "),
-        (HEAD + "a,t,,mlm,4,0.15,,,\n", "line 2: a: k = 4: the MLM has k = 1"),
-        (HEAD + "a,t,,exlm,1,0.15,,,\n", "line 2: a: k = 1 makes an MLM: give model mlm, or k = 2 or more"),
-        (HEAD + "a,t,,exlm,17,0.15,,,\n", "line 2: a: k = 17: give a whole number from 1 to 16"),
-        (HEAD + "a,t,,exlm,2,15,,,\n", "line 2: a: p = 15: give a share between 0 and 1"),
-        (HEAD + "a,t,,exlm,2,0.15,,,,huge\n", "line 2: a: unknown size 'huge': choose one of base, "),
-        (HEAD + "a,t,,exlm,two,0.15,,,\n", "line 2: invalid literal"),
-        (HEAD + "a,t,,exlm,2,0.15,0,,\n", "line 2: a: times and rates are numbers above 0"),
-        (
-            HEAD + "a,t,,exlm,2,0.15,,,\n" + "b,t,,exlm,2,0.15,,,,,extra\n",
-            "Expected 10 fields in line 3, saw 11",
-        ),
-        (HEAD + "a,t,,exlm,2,0.15,,,\n" * 2, "has two runs named a"),
-        ("", "No columns to parse"),
+        ("name,targets,model,k\nx,t,mlm,1\n", "column p:"),
+        ("name,targets,model,k,p,prob\n", "column prob:"),
+        (f"{HEAD}a,t,,exlm,2,0.15,,,\na b,t,,mlm,1,0.15,,,\n", "line 3: a b: name"),
+        (f"{HEAD}a,,,exlm,2,0.15,,,\n", "line 2: a: no targets"),
+        (f"{HEAD}a,mine ../../b,,exlm,2,0.15,,,\n", "line 2: a: targets"),
+        (f"{HEAD}a,t,,xlm,1,0.15,,,\n", "line 2: a: .*'xlm'"),
+        (f"{HEAD}a,t,,mlm,4,0.15,,,\n", "line 2: a: k = 4"),
+        (f"{HEAD}a,t,,exlm,1,0.15,,,\n", "line 2: a: k = 1"),
+        (f"{HEAD}a,t,,exlm,17,0.15,,,\n", "line 2: a: k = 17"),
+        (f"{HEAD}a,t,,exlm,2,15,,,\n", "line 2: a: p = 15"),
+        (f"{HEAD}a,t,,exlm,2,0.15,,,,huge\n", "line 2: a: .*'huge'"),
+        (f"{HEAD}a,t,,exlm,two,0.15,,,\n", "line 2: .*'two'"),
+        (f"{HEAD}a,t,,exlm,2,0.15,0,,\n", "line 2: a: times"),
+        (f"{HEAD}a,t,,exlm,2,0.15,,,\nb,t,,exlm,2,0.15,,,,,extra\n", "line 3"),
+        (HEAD + "a,t,,exlm,2,0.15,,,\n" * 2, "named a"),
+        ("", "runs.csv"),
     ],
 )
-def test_tables_that_are_none(tmp_path, table, message):
+def test_tables_that_are_none(tmp_path, table, named):
     (tmp_path / "runs.csv").write_text(table)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=named):
         read_runs(tmp_path / "runs.csv")

@@ -11,7 +11,9 @@ import prepare_moleculenet
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tests.support.molecules import labelled_molecules, read_csv
+from fs_plugins.data.smiles_tokens import tokenize
+from tests.support import builders
+from tests.support.molecules import labelled_molecules, molecules, read_csv
 
 
 def baseline(model: str, *words) -> str:
@@ -29,20 +31,21 @@ def baseline(model: str, *words) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "molecules", "flags"),
+    ("model", "count", "flags"),
     [("forest", 100, ("--trees", "30")), ("dmpnn", 270, ("--max-epoch", "150"))],
 )
-def test_a_baseline_learns_what_a_ring_is(model, molecules, flags, pretrained, tmp_path):
+def test_a_baseline_learns_what_a_ring_is(model, count, flags, tmp_path):
     """D-MPNN has to learn what the forest reads from a fingerprint."""
-    data = labelled_molecules(tmp_path, molecules, pretrained[1])
+    builders.write_dictionary(tmp_path, sorted({token for one in molecules(270) for token in tokenize(one)}))
+    data = labelled_molecules(tmp_path, count, tmp_path / "dict.txt")
     argv = [model, data, tmp_path / "run", "--seed", 2, "--cpu", *flags]
     baseline(*argv)
     result = json.loads((tmp_path / "run/result.json").read_text())
-    metrics = result["metrics"]
-    assert metrics["test"]["properties"]["ring"]["auc"] > 0.9 and result["seed"] == 2
+    found = result["metrics"]["test"]["properties"]["ring"]["auc"]
+    assert found > 0.9 and result["seed"] == 2
     rows = read_csv(tmp_path / "run/test.predictions.csv")
     truth, predicted = ([float(row[name]) for row in rows] for name in ("ring (label)", "ring"))
-    assert metrics["test"]["properties"]["ring"]["auc"] == pytest.approx(roc_auc_score(truth, predicted))
+    assert found == pytest.approx(roc_auc_score(truth, predicted))
     assert all(0 <= value <= 1 for value in predicted)
     assert "finished before" in baseline(*argv)
 
@@ -53,7 +56,7 @@ def test_molecules_that_chemprop_cannot_read_are_left_out_and_said(tmp_path, cap
     lines = ["CO,1,train", "CN,0,train", f"{bad},0,train", "CCN,0,train", "CCCO,1,valid", "CCCN,0,valid"]
     lines += ["CCCCO,1,test", f"{bad}N,0,test"]
     (tmp_path / "a.csv").write_text("\n".join(["smiles,label,part", *lines]) + "\n")
-    (tmp_path / "dict.txt").write_text("C 3\nO 2\nN 1\n( 1\n) 1\n")
+    builders.write_dictionary(tmp_path, "CON()")
     argv = ["mine", tmp_path / "a.csv", tmp_path / "data", "--dictionary", tmp_path / "dict.txt"]
     argv += ["--split", "given", "--split-column", "part", "--valence", "allow"]
     assert prepare_moleculenet.main(list(map(str, argv))) == 0
@@ -77,7 +80,7 @@ def test_molecules_that_chemprop_cannot_read_are_left_out_and_said(tmp_path, cap
     assert baseline_moleculenet.main(argv) == 0
     assert seen == [("CO", "train", "1"), ("CN", "train", "0"), ("CCN", "train", "0"), *valid]
     said = capsys.readouterr().out
-    assert f"train: chemprop cannot read 1 of 4 molecules, such as {bad}: left out" in said
+    assert "train: chemprop cannot read 1 of 4" in said and bad in said
     assert "test: chemprop cannot read 1 of 2" in said and "valid: chemprop" not in said
     predicted = [float(row["label"]) for row in read_csv(tmp_path / "run/test.predictions.csv")]
     assert predicted == [0.9, 0.25]  # the share of ones in train
