@@ -38,7 +38,7 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     assert needed(found, "table2") == [f"{place}/train.json", *tuned]
     command = plan.finetune_command(found, "s", f"{place}/glue", "RTE", "table6", "2")
     assert command[:4] == ["bash", "s/finetune_glue.sh", "RTE", f"{found.output}/{place}/checkpoint_last.pt"]
-    point = "--lr 5e-5 --batch-size 32 --max-epoch 3 --warmup-ratio 0.06 --seed 2"
+    point = "--drop-checkpoints --lr 5e-5 --batch-size 32 --max-epoch 3 --warmup-ratio 0.06 --seed 2"
     assert " ".join(command[6:]).startswith(point)
 
 
