@@ -12,21 +12,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 bash scripts/setup_env.sh test
-venv=$(cd "${EXLM_VENV:-.venv}" && pwd)
-
-# chemprop pins another RDKit: both in an environment on top of the first.
-chemprop=$venv/exlm-chemprop
-if ! grep -qs "$(grep '^chemprop==' constraints.txt)" "$chemprop/whole"; then
-    echo "Setting up $chemprop"
-    rm -rf "$chemprop"
-    "$venv/bin/python" -m venv --without-pip "$chemprop"
-    purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
-    "$venv/bin/python" -c "$purelib" >"$("$chemprop/bin/python" -c "$purelib")/exlm.pth"
-    grep -v '^rdkit==' constraints.txt >"$chemprop/constraints.txt"
-    "$venv/bin/python" -m pip --python "$chemprop/bin/python" install --disable-pip-version-check -qq \
-        -c "$chemprop/constraints.txt" "$(grep '^chemprop==' constraints.txt)"
-    grep '^chemprop==' constraints.txt >"$chemprop/whole"
-fi
+venv=${EXLM_VENV:-.venv}
 
 "$venv/bin/ruff" check .
 "$venv/bin/ruff" format --check .

@@ -18,7 +18,7 @@ from lib.workflow.runs import targets
 
 COLUMNS = ("model", "path", "table", "task", "seed", "expected")
 COLUMNS += ("point", "score", "from_mnli", "whole")  # of table 3
-COLUMNS += ("split", "test", "unreadable")  # of molecules; a hash of the test set
+COLUMNS += ("split", "test")  # of molecules; a hash of the test set
 SQUAD, QUESTIONS = {"exact": "EM", "f1": "F1"}, 11_873  # of SQuAD 2.0's development set
 
 
@@ -64,7 +64,7 @@ def _molecules(content: dict) -> dict:
     """Of MoleculeNet; a metric that cannot be computed is null."""
     test, regression = content["metrics"]["test"], content["kind"] == "regression"
     found = {"table": "regressions" if regression else "table1", "point": "", "test": test.get("rows_sha256")}
-    found |= {"split": content.get("split", {}).get("kind"), "unreadable": test.get("unreadable", 0)}
+    found["split"] = content.get("split", {}).get("kind")
     score = test[content["metric"]]
     return found | {title(content["task"]): score if regression or score is None else 100 * score}
 
@@ -170,8 +170,6 @@ def _remarks(results: pd.DataFrame) -> list[str]:
     found = []
     for row in results.to_dict("records"):
         which = f"{row['model']}, {row['task']}, seed {row['seed']}"
-        if row["unreadable"]:
-            found.append(f"{which}: {row['unreadable']} unreadable molecules get the training set's mean")
         if row["split"] == "random" and row["task"] in KNOWN:
             found.append(f"{which}: a random split; the paper's are by scaffold")
     for task, part in results.groupby("task", sort=False):

@@ -1,6 +1,7 @@
 """What a pre-training will cost, from its flags alone: parameters, tokens, FLOPs, hours.
 
-Samples of different lengths count as such. Hours are GPU hours at half of the card's peak.
+Samples of different lengths count as such. Hours are those of the training, on its GPUs
+at half of their peak.
 """
 
 from __future__ import annotations

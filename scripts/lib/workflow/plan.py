@@ -29,7 +29,7 @@ STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's
 SEEDS = {STUDY: (1, 2, 3), "table3": (1, 2, 3, 4, 5), "table1": (1, 2, 3)}  # the paper's, of fine-tuning
 MEASURES = ABOUT["measures"]
 NO_PATHS = ("mlm", "repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
-SQUAD, UNTRAINED = "squad2", "untrained"
+SQUAD, UNTRAINED, FOREST = "squad2", "untrained", "forest"
 EXAMPLE = "example/index.html"  # of scripts/explore.py
 
 
@@ -85,7 +85,7 @@ def table3_files(settings: Namespace, target: Target) -> Iterator[Path]:
 
 def table1_files(settings: Namespace, target: Target) -> Iterator[Path]:
     table9_files(settings, target)
-    for model in (*models_of(settings, target), UNTRAINED, *settings.baselines):
+    for model in (*models_of(settings, target), UNTRAINED, FOREST):
         for data in settings.moleculenet:
             folder = Path(settings.output, "table1", model, data, "table8")
             yield from (folder / f"seed-{n}/result.json" for n in seeds(settings, "table1"))
@@ -236,22 +236,28 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
 def finetune_inputs(settings: Namespace, place: str, task: str, point: str) -> dict[str, Path]:
     """What has to be finished before: the pre-training, and the choice of the best point."""
     inputs = {"best": Path(settings.output, place, task, "best.flags")} if point == "best" else {}
-    if Path(place).name in settings.baselines or not place.startswith(STUDY) and settings.models:
+    if Path(place).name == FOREST or not place.startswith(STUDY) and settings.models:
         return inputs
     return {**inputs, "train": checkpoint_of(settings, place).with_name("train.json")}
 
 
 def finetune_gpus(settings: Namespace, place: str, task: str) -> int:
     """SQuAD trains on several GPUs, a forest on none."""
-    return settings.gpus if task == SQUAD else min(settings.gpus, 1) if Path(place).name != "forest" else 0
+    return settings.gpus if task == SQUAD else min(settings.gpus, 1) if Path(place).name != FOREST else 0
 
 
 def finetune_command(settings: Namespace, scripts: str, place: str, task: str, point: str, seed: str) -> list:
-    """A fine-tuning or a baseline in OUTPUT/PLACE/TASK/POINT/seed-SEED; the best point's flags follow it."""
+    """A fine-tuning or a forest in OUTPUT/PLACE/TASK/POINT/seed-SEED; the best point's flags follow it."""
     name, save = Path(place).name, str(Path(settings.output, place, task, point, f"seed-{seed}"))
-    if name in settings.baselines:
-        script = f"{scripts}/baseline_moleculenet.py"
-        return ["python", script, name, settings.moleculenet[task], save, "--seed", seed]
+    if name == FOREST:
+        return [
+            "python",
+            f"{scripts}/baseline_moleculenet.py",
+            settings.moleculenet[task],
+            save,
+            "--seed",
+            seed,
+        ]
     checkpoint, gpus = str(checkpoint_of(settings, place)), finetune_gpus(settings, place, task)
     if task in settings.moleculenet:
         words = [f"{scripts}/finetune_moleculenet.sh", task, checkpoint, settings.moleculenet[task], save]

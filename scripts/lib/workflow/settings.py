@@ -75,7 +75,6 @@ def parser() -> argparse.ArgumentParser:
         add(f"--{name}", default="")
     add("--output")
     add("--size", choices=SIZES, default="smoke")
-    add("--baselines", choices=("forest", "dmpnn"), nargs="+", default=["forest"])
     add("--tasks", choices=TASKS, nargs="+", default=[])
     add("--seeds", type=count, nargs="+", default=[1])
     add("--finetune_seeds", type=count, nargs="+", default=[])

@@ -115,7 +115,7 @@ def scripts(toy_inputs, tmp_path):
             "moleculenet": {"bbbp": bbbp},
             "targets": {"table1": None},
         }
-        given |= {"baselines": [], "max_epoch": None, "gpus": 0, "finetune_flags": ""}
+        given |= {"max_epoch": None, "gpus": 0, "finetune_flags": ""}
         command = plan.finetune_command(argparse.Namespace(**given), "S", "table1/m", "bbbp", "default", "1")
         assert command[:2] == ["bash", "S/finetune_moleculenet.sh"]
         return pages.resolve("finetune_moleculenet", *command[2:])

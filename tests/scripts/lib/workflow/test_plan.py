@@ -127,7 +127,7 @@ def test_table_1_with_models_and_without(asked, sets, data, checkpoint):
     command = plan.finetune_command(settings, "s", "table1/untrained", "bace", "table8", "1")
     assert " ".join(command).endswith("table8/seed-1 --scratch --max-epoch 2 --seed 1 --cpu")
     command = plan.finetune_command(settings, "s", "table1/forest", "bace", "table8", "1")
-    assert command[:3] == ["python", "s/baseline_moleculenet.py", "forest"]
+    assert command[:2] == ["python", "s/baseline_moleculenet.py"]
     assert plan.finetune_inputs(settings, "table1/forest", "bace", "table8") == {}
     settings = asked(moleculenet=sets, smiles=str(data))  # is pre-trained first
     for model in ("exlm-smiles", "untrained"):

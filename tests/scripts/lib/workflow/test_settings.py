@@ -21,7 +21,7 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
     assert found.only == {"k": 4, "p": 0.15} and found.rates == [1e-3, 2e-3]
     assert found.models == {"exlm": str(checkpoint), "mlm": str(checkpoint)}
     assert (found.updates, found.gpus, found.threads, found.jobs_per_gpu) == (40, 0, 2, 1)
-    assert found.tasks == ["RTE", "MNLI"] and found.baselines == ["forest"]
+    assert found.tasks == ["RTE", "MNLI"]
     assert (found.sentences, asked().sentences, asked(sentences=7).sentences) == (2000, 500, 7)
     found = asked(models={"exlm": str(checkpoint)}, only={"p": 0.0225, "lr": 2e-5}, seeds=[3, 1], max_epoch=4)
     assert found.models == {"exlm": str(checkpoint)} and found.only == {"p": 0.0225, "lr": "2e-05"}
@@ -33,7 +33,7 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
     [
         ({"output": None}, "output="),
         ({"output": "a:b"}, "':'"),
-        ({"sede": 1}, "sede: .*baselines, data, "),
+        ({"sede": 1}, "sede: .*data, "),
         ({"finetune_seeds": "a"}, "finetune_seeds: 'a'"),
         ({"size": "large"}, "size: .*'large'.*smoke"),
         ({"updates": 0}, "updates: '0'"),
