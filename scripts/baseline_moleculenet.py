@@ -81,7 +81,3 @@ def main(argv: list[str] | None = None) -> None:
             return
         options = {"n_estimators": args.trees, "random_state": args.seed, "n_jobs": args.jobs}
         print(write_results(args.save, args.data, "random forest", forest(splits, info, **options)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import html
 import os
-import sys
 from pathlib import Path
 
 from lib.command_line import argument_parser, script
@@ -98,7 +97,3 @@ def run(args: argparse.Namespace, wait: bool = True):
 @script
 def main(argv: list[str] | None = None) -> None:
     run(parse_arguments(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-import sys
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
@@ -191,7 +190,3 @@ def main(argv: list[str] | None = None) -> None:
     for path in args.checkpoint.parent.glob("checkpoint*.pt") if args.remove else []:
         if args.remove == "all" or path.name != args.checkpoint.name:  # last: nothing is lost before
             path.unlink()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

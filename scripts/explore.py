@@ -10,7 +10,6 @@ graph.json (all of it, with the transition matrix), transitions.png (the matrix 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 from lib.command_line import argument_parser, script, visible
@@ -94,7 +93,3 @@ def main(argv: list[str] | None = None) -> None:
     transition_heatmap(graph).savefig(args.output / PICTURE)
     (args.output / PAGE).write_text(page(graph, args.min_edge), encoding="utf-8")
     print(f"\n{args.output}: graph.json, {PICTURE}, {PAGE}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

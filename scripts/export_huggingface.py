@@ -8,7 +8,6 @@ with trust_remote_code=True. docs/huggingface.md has examples.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from lib.command_line import argument_parser, script
@@ -41,7 +40,3 @@ def main(argv: list[str] | None = None) -> None:
 
     folder = export(**vars(args))
     print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,6 @@ save_pretrained). Its dictionary is written beside the checkpoint, as dict.txt. 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from lib.command_line import argument_parser, script
@@ -28,7 +27,3 @@ def main(argv: list[str] | None = None) -> None:
     from fs_plugins.huggingface.restore import restore, save
 
     print(save(restore(args.folder, args.data, "cpu"), args.checkpoint))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

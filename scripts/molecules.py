@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import tee
@@ -148,7 +147,3 @@ def main(argv: list[str] | None = None) -> None:
         rows = zip(records, model.embed(texts, pooling=args.pooling), strict=True)
         counts = embed(output, rows, (sum(1 for _ in records_in(args.molecules, form)), model.width))
     print(summary(counts, output))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
@@ -126,7 +125,3 @@ def main(argv: list[str] | None = None) -> None:
         print(pd.DataFrame(summary).T.drop(columns="files").to_string(), flush=True)
     if encoder.unknown:
         print(f"{encoder.unknown:,} tokens missing from {encoder.dictionary_path} became <unk>")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -280,7 +279,3 @@ def main(argv: list[str] | None = None) -> None:
         f"{counts} molecules (train/valid/test, {args.split} split), at most {longest} tokens"
     )
     print(*(f"  {remark}\n" for remark in remarks), sep="", end="")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,6 @@ be used are listed in rejected.tsv with file, line and reason. The result does n
 from __future__ import annotations
 
 import hashlib
-import sys
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -137,7 +136,3 @@ def main(argv: list[str] | None = None) -> None:
         result = binarise(folder, *chosen, build_dictionary=not dictionary)
     show_result(result, args.output, "molecules")
     print(f"dictionary: {result['symbols']:,} symbols")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

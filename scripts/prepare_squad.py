@@ -12,7 +12,6 @@ depends on the model. See docs/finetune.md.
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, script
@@ -99,7 +98,3 @@ def main(argv: list[str] | None = None) -> None:
             )
     if encoder.unknown:
         print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

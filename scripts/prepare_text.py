@@ -12,7 +12,6 @@ on --workers. See docs/data.md.
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -77,7 +76,3 @@ def main(argv: list[str] | None = None) -> None:
         print(f"{unknown.total():,} tokens became {UNKNOWN}: {named(unknown)}")
     if removed := result["markup removed"]:
         print(f"tags and empty brackets removed from Wikipedia's text: {removed:,}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

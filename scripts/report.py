@@ -12,7 +12,6 @@ finetune_squad.sh, finetune_moleculenet.sh and baseline_moleculenet.py.
 
 from __future__ import annotations
 
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -129,7 +128,3 @@ def main(argv: list[str] | None = None) -> None:
     output.mkdir(parents=True, exist_ok=True)
     for path in page.write(output):
         print(path)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

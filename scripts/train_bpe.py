@@ -8,7 +8,6 @@ Reads what prepare_text.py reads, and writes bpe/tokenizer.json.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -71,7 +70,3 @@ def main(argv: list[str] | None = None) -> None:
         file.write(tokenizer.to_str(pretty=True))
     size, few = tokenizer.get_vocab_size(), f" (the text has no more: {args.vocabulary:,} were asked for)"
     print(f"{path}: {size:,} tokens" + few * (size < args.vocabulary))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -266,7 +266,3 @@ def main(argv: list[str] | None = None) -> None:
         draw(figure)
         (DOCS / f"{name}.png").write_bytes(picture(figure))
     (DOCS / "quickstart.png").write_bytes(picture(quickstart_figure()))
-
-
-if __name__ == "__main__":
-    main()

@@ -21,8 +21,9 @@ class UserError(ValueError):
 
 
 def script(run: Callable[..., int | None]) -> Callable[..., int]:
-    """Makes a function the main one of a script, which returns its exit status: the function's own, 2 after
-    an error that is the user's, 130 if interrupted.
+    """Makes a function, the last of its file, the main one of a script, and runs it if the file is what was
+    called. It returns its exit status: the function's own, 2 after an error that is the user's, 130 if
+    interrupted.
 
     SIGTERM counts as an interruption. What libraries log is shown from warnings on.
     """
@@ -40,6 +41,8 @@ def script(run: Callable[..., int | None]) -> Callable[..., int]:
             print("\ninterrupted: rerun the same command", file=sys.stderr)
             return 130
 
+    if run.__module__ == "__main__":
+        sys.exit(main())
     return main
 
 

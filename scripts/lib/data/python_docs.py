@@ -87,7 +87,3 @@ def main() -> None:
         )
     write_lines(output, (line for document in found for line in [*document, ""]))
     print(f"{output}: {len(found):,} documents, {words:,} words")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -44,7 +44,3 @@ def main() -> None:
     write_lines(labelled, ["smiles,logP", *(f"{one},{Crippen.MolLogP(nci[one]):.4f}" for one in chosen)])
     write_lines(pretraining, others)
     print(f"{pretraining}: {len(others):,} molecules; {labelled}: {len(chosen):,} others with their logP")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -81,7 +81,3 @@ def main() -> None:
             file.write(figures.picture(draw(measured), form))
     write_lines(output / "table.txt", rows)
     print("\n".join(["", *rows, "", f"picture: {output / 'curve.png'}"]))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

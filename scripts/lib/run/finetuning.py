@@ -243,7 +243,3 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
 def main() -> int:
     kind = sys.argv[1]
     return launch(f"finetune_{kind}.sh", partial(resolve, kind), sys.argv[2:])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -121,7 +121,3 @@ def main() -> int:
         print(f"failed with exit status {status}; the end of {args.log}:", file=sys.stderr)
         print(*(line[:300] for line in lines), sep="\n", file=sys.stderr)  # some of fairseq's are very long
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

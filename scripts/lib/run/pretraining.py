@@ -221,7 +221,3 @@ def trained_updates(path: Path) -> int:
 def main() -> int:
     kind = sys.argv[1]
     return launch(f"pretrain_{kind}.sh", partial(resolve, kind), sys.argv[2:])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

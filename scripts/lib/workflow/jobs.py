@@ -104,7 +104,3 @@ def main() -> None:
             best(Path(output), [*map(Path, results)])
         case _:
             raise SystemExit(__doc__)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
