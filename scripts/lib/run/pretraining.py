@@ -14,7 +14,7 @@ from lib.run.launch import Training, arguments, devices, launch
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 
 OPTIONS = {
-    "--k": {"type": positive, "help": "states of a masked token (default: 4, of SMILES 2; mlm has none)"},
+    "--k": {"type": positive, "help": "states of a masked token (default: 4; of SMILES 2, on a lattice 8)"},
     "--p": {"type": share, "help": "proportion of the tokens that are masked (default: the size's)"},
     "--updates": {"type": positive, "metavar": "N", "help": "updates in total (default: the size's)"},
     "--tokens-per-sample": {
@@ -37,6 +37,8 @@ REFUSED = {
     "--mask-whole-words": "needs fairseq's own BPE, which these data have not",
     "--max-sentences": "is an old name: give --batch-size, which is that of an update",
 }
+PAPER_K = {"text": 4, "smiles": 2}  # tables 5 and 7
+LATTICE_K = 8  # of exlm-lattice on molecules, which gains with k: docs/results.md
 FREE = (  # what a pre-training may change when it is resumed: how long it trains, and when to look and stop
     *("--max-update", "--total-num-update", "--warmup-updates", "--stop-time-hours"),
     *("--disable-validation", "--max-valid-steps", "--no-save"),
@@ -146,15 +148,15 @@ def model_flags(kind: str, args: argparse.Namespace, flags: Flags, least: int) -
     Args:
         least: positions that each state has if a sample needs fewer: table 5's 512.
     """
-    default = 4 if kind == "text" else 2
-    tokens, k = flags.whole("--tokens-per-sample"), args.k or default
+    tokens, paper = flags.whole("--tokens-per-sample"), PAPER_K[kind]
+    k = args.k or (LATTICE_K if (kind, args.model) == ("smiles", "exlm-lattice") else paper)
     if args.model == "repeated-mlm":
         return Flags.of(f"--repeat-times {k} --max-positions {max(tokens, least) * k}")
     if args.model == "mlm" and args.k not in (None, 1):
         raise UserError(f"--k {k}: the mlm has one state for each token; exlm and repeated-mlm have k")
     # one token more, for the </s> that ends a block cut in mid-sentence; as many positions for both models of
     # molecules, so that both are fine-tuned on the same molecules
-    positions = max(tokens + 1, least) * (k if kind == "text" else max(k, default))
+    positions = max(tokens + 1, least) * (k if kind == "text" else max(k, paper))
     if args.model == "mlm":
         return Flags.of(f"--max-positions {max(tokens, least) if kind == 'text' else positions}")
     return Flags.of(f"--max-positions {positions} --ext-state-num {k}")

@@ -65,6 +65,13 @@ def test_positions_by_the_length_of_a_sample(model, size, tokens, positions):
     assert flags(TEXT, model, size, *given).whole("--max-positions") == positions
 
 
+def test_states_by_data_and_model():
+    """The paper's k, but for what a lattice of molecules gains with more."""
+    asked = [(TEXT, "exlm"), (TEXT, "exlm-lattice"), (SMILES, "exlm"), (SMILES, "exlm-lattice")]
+    assert [flags(kind, model, "small").whole("--ext-state-num") for kind, model in asked] == [4, 4, 2, 8]
+    assert flags(SMILES, "exlm-lattice", "small", "--k", 3).whole("--ext-state-num") == 3
+
+
 @pytest.mark.parametrize("gpus", [0, 1, 4, 64])
 def test_the_batch_of_an_update_whatever_the_gpus(gpus):
     assert update_of(flags(TEXT, "exlm", "base", "--gpus", gpus)) == 2048
