@@ -10,7 +10,6 @@ import lmdb
 import numpy as np
 import torch
 from fairseq.data import Dictionary, indexed_dataset
-from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
@@ -28,6 +27,10 @@ TEXTS = [
     "I am very sorry .",
     "very good news , and I am glad to see this .",
 ]
+# GPT-2's alphabet: printable Latin-1 letters stand for themselves, the others follow from 256 on
+_PLAIN = [*range(33, 127), *range(161, 173), *range(174, 256)]
+_OTHERS = [byte for byte in range(256) if byte not in _PLAIN]
+BYTE_OF_LETTER = {chr(b): b for b in _PLAIN} | {chr(256 + i): b for i, b in enumerate(_OTHERS)}
 DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
 # kinds of pre-trained models: name -> arch, criterion, flags
 KINDS = {
@@ -182,7 +185,7 @@ def write_split(folder: Path, name: str, sentences: Sequence[Sequence[int]], sym
 def write_gpt2(folder: Path, merges: Sequence[tuple[str, str]]) -> Path:
     """A BPE in GPT-2's files: the 256 bytes and these merges."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokens = [*bytes_to_unicode().values(), *("".join(pair) for pair in merges)]
+    tokens = [*BYTE_OF_LETTER, *("".join(pair) for pair in merges)]
     (folder / "encoder.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
     lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
     (folder / "vocab.bpe").write_text("\n".join(lines) + "\n", encoding="utf-8")

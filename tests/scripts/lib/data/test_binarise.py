@@ -68,18 +68,25 @@ def whole(sources, tmp_path):
     return contents(tmp_path / "whole")
 
 
-def test_a_stopped_run_resumes_at_its_file(sources, whole, tmp_path):
-    class Stops(WordEncoder):
-        def __call__(self, path, lines):
-            if path.name in self.log.name and lines[0].place > 1:
-                raise KeyboardInterrupt
-            return super().__call__(path, lines)
+class Stops(WordEncoder):
+    """Stops in the file of this name."""
 
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def __call__(self, path, lines):
+        if path.name == self.name and lines[0].place > 1:
+            raise KeyboardInterrupt
+        return super().__call__(path, lines)
+
+
+def test_a_stopped_run_resumes_at_its_file(sources, whole, tmp_path):
     output, log = tmp_path / "out", tmp_path / "log"
-    for name in ("until-0.txt", "until-2.txt"):
+    for name in ("0.txt", "2.txt"):
         assert not (tmp_path / "out.partial").exists()  # nothing was done
         with pytest.raises(KeyboardInterrupt):
-            prepare(output, sources, 1, Stops(tmp_path / name))
+            prepare(output, sources, 1, Stops(name))
     assert not output.exists()
     for change in ({"sources": sources[:3]}, {"sources": sources, "a": 1}):
         with pytest.raises(UserError, match="out.partial holds a run of other settings or data"):
@@ -87,32 +94,23 @@ def test_a_stopped_run_resumes_at_its_file(sources, whole, tmp_path):
     prepare(output, sources, 1, WordEncoder(log))
     assert contents(output) == whole and not (tmp_path / "out.partial").exists()
     assert log.read_text().split() == ["2.txt"] * 4 + ["3.txt"] * 4
-    with pytest.raises(UserError, match="out exists already: choose another OUTPUT"):
+    with pytest.raises(UserError, match="out exists"):
         prepare(output, sources)
 
 
-def test_a_foreign_folder_stays(sources, tmp_path):
-    thesis = tmp_path / "out.partial" / "thesis.txt"
-    thesis.parent.mkdir()
-    thesis.write_text("mine")
-    with pytest.raises(UserError, match="out.partial was not made by this script"):
-        prepare(tmp_path / "out", sources)
-    assert thesis.read_text() == "mine"
-
-
-def test_a_draft_runs_no_code(sources, tmp_path):
+def test_a_foreign_folder_stays_and_a_draft_runs_no_code(sources, tmp_path):
     class Planted:
         def __reduce__(self):
             return Path.touch, (tmp_path / "owned",)
 
-    class Stops(WordEncoder):
-        def __call__(self, path, lines):
-            if path.name == "1.txt" and lines[0].place > 1:
-                raise KeyboardInterrupt
-            return super().__call__(path, lines)
-
+    thesis = tmp_path / "mine.partial" / "thesis.txt"
+    thesis.parent.mkdir()
+    thesis.write_text("mine")
+    with pytest.raises(UserError, match="mine.partial"):
+        prepare(tmp_path / "mine", sources)
+    assert thesis.read_text() == "mine"
     with pytest.raises(KeyboardInterrupt):
-        prepare(tmp_path / "out", sources, 1, Stops())
+        prepare(tmp_path / "out", sources, 1, Stops("1.txt"))
     (tmp_path / "out.partial" / "draft" / "0").write_bytes(pickle.dumps(Planted()))
     with pytest.raises(ValueError, match="pickle"):
         prepare(tmp_path / "out", sources)
@@ -122,7 +120,7 @@ def test_a_draft_runs_no_code(sources, tmp_path):
 def test_nothing_is_left_of_an_input_that_is_rejected(tmp_path):
     """And its draft is no obstacle to the next command."""
     (tmp_path / "a.txt").write_text("!one\n!two\n")
-    with pytest.raises(UserError, match="nothing is left for train. Rejected: 2 x a '!', such as '!one' "):
+    with pytest.raises(UserError, match="left for train. .*2 x a '!', .*'!one' "):
         prepare(tmp_path / "out", [tmp_path / "a.txt"])
     prepare(tmp_path / "out", [corpus(tmp_path / "b.txt")], other=1)
 
@@ -182,7 +180,7 @@ def test_a_full_disk(sources, whole, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", no_room)
-        with pytest.raises(UserError, match="cannot write .*out.partial.*No space.*: free some space"):
+        with pytest.raises(UserError, match="out.partial.*No space"):
             prepare(output, sources)
     assert [path.name for path in tmp_path.glob("out.partial/draft/*")] == ["0"]
     prepare(output, sources)

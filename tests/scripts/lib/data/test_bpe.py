@@ -61,9 +61,8 @@ def test_same_ids_as_fairseq_on_random_text(small, tmp_path):
     rng = random.Random(4)
     texts = ["".join(rng.choice("thein  '\n3é東") for _ in range(rng.randrange(40))) for _ in range(300)]
     assert len(dictionary) % 8 == 0
-    for text, ids in zip(
-        [*texts, *AWKWARD], encoder.encode([*texts, *AWKWARD], [*texts, *AWKWARD]), strict=True
-    ):
+    texts += AWKWARD
+    for text, ids in zip(texts, encoder.encode(texts, texts), strict=True):
         assert [dictionary[i] for i in ids] == list(map(str, oracle.encode(text)))
 
 
@@ -124,13 +123,14 @@ def test_a_tokenizer_that_an_export_cannot_copy_is_refused(tmp_path):
 def test_a_bpe_of_another_model(small, hugging_face, tmp_path):
     path = tmp_path / "dict.txt"
     path.write_text(dictionary_of(read_bpe(small)), encoding="utf-8")
-    with pytest.raises(UserError, match="dict.txt, line 11: '10' is not a token of .*tokenizer.json"):
-        TextEncoder(read_bpe(hugging_face / "tokenizer.json"), path)
     other = write_gpt2(tmp_path / "other", [("q", "u")])
-    with pytest.raises(UserError, match=r"line 258: '257' is not a token of .*encoder.json and"):
-        TextEncoder(read_bpe(other), path)
-    with pytest.raises(ValueError, match="vocab.bpe are not the files of one BPE: .*`th` out of vocabulary"):
-        read_bpe(other / "encoder.json", small / "vocab.bpe")
+    for files, named in (
+        ([hugging_face / "tokenizer.json"], "dict.txt, line 11: '10' .*tokenizer.json"),
+        ([other], "line 258: '257' .*encoder.json and"),
+        ([other / "encoder.json", small / "vocab.bpe"], "vocab.bpe .*`th`"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            TextEncoder(read_bpe(*files), path)
 
 
 def test_a_folder_for_transformers_serves_as_the_data_of_its_training(save_checkpoint, tmp_path):

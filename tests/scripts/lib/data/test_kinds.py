@@ -25,31 +25,22 @@ def test_lines(end, named, tmp_path):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    def refusal(content: bytes | None, name="a.gz") -> str:
+    packed = {end: pack("".join(map(str, range(50_000))).encode()) for end, pack in PACKERS.items()}
+    contents = [("none", None, "does not exist"), (".", None, "not a file")]
+    contents += [("a.txt", b"good\nbad \xff\n", "a.txt, line 2: .*at byte 4")]
+    for end, pack in PACKERS.items():
+        damaged = packed[end][:40] + b"\xff" * 20 + packed[end][60:]
+        halves = (packed[end][:-12], packed[end][: len(packed[end]) // 2], damaged)
+        contents += [(f"a{end}", content, f"a{end}.*damaged") for content in halves]
+        contents += [(f"a{end}", b"text\n", f"a{end} is named")]
+        contents += [("a.gz", gzip.compress(pack(b"twice\n")), f"to a name in {end}")]
+    for name, content, named in contents:
         if content is not None:
             (tmp_path / name).write_bytes(content)
-        with pytest.raises(UserError) as error:
+        with pytest.raises(UserError, match=named):
             list(lines_of(tmp_path / name))
-        return str(error.value)
-
-    assert refusal(None, "none").endswith("none does not exist")
-    assert refusal(None, ".").endswith("is not a file")
-    for end, pack in PACKERS.items():
-        packed = pack("".join(map(str, range(50_000))).encode())
-        damaged = bytearray(packed)
-        damaged[40:60] = b"\xff" * 20
-        for content in (packed[:-12], packed[: len(packed) // 2], bytes(damaged)):
-            assert "damaged or truncated" in refusal(content, f"a{end}")
-        assert "is named" in refusal(b"text\n", f"a{end}")
-        assert f"to a name in {end}" in refusal(gzip.compress(pack(b"twice\n")))
-    assert "a.txt, line 2: invalid UTF-8 (invalid start byte at byte 4)" in refusal(
-        b"good\nbad \xff\n", "a.txt"
-    )
-
-
-def test_errors_that_are_not_the_files_stay_what_they_are(tmp_path):
-    path = write_file(tmp_path / "a.gz", "text")
-    with pytest.raises(FileNotFoundError), opened(path):
+    write_file(tmp_path / "a.gz", "text")
+    with pytest.raises(FileNotFoundError), opened(tmp_path / "a.gz"):  # an error that is not the file's
         (tmp_path / "gone").read_text()
 
 
@@ -97,7 +88,7 @@ def test_layouts_of_text(content, name, layout, tmp_path):
         (json.dumps(WIKI_KEYS, indent=2) * 9000, "jq -c ."),
         ("<mediawiki xmlns='x'>\n", "wikiextractor"),
         ("<?xml version='1.0'?>\n<mediawiki>", "wikiextractor"),
-        ("<!DOCTYPE html>\n<html>", "html.*extract its text|extract its text"),
+        ("<!DOCTYPE html>\n<html>", "extract its text"),
         ("one\rtwo\rthree\r", "tr "),
         ("UTF-16 text".encode("utf-16"), "iconv -f UTF-16"),
         ("UTF-16 text".encode("utf-16-le"), "iconv"),

@@ -11,7 +11,7 @@ from lib.command_line import UserError
 from lib.data.lmdb_reader import LmdbValueError, decode_value, lmdb_file, lmdb_items
 from rdkit import Chem
 
-from tests.support.builders import write_lmdb
+from tests.support.builders import write_file, write_lmdb
 
 MOLECULE = {
     "smi": "C/C=C\\C",
@@ -20,31 +20,18 @@ MOLECULE = {
     "coordinates": [np.arange(9, dtype=np.float32).reshape(3, 3), np.zeros((3, 3), ">f8")],
     "more": {"id": np.int64(7), "set": {1, 2}, "bytes": b"\xff", "none": None, "name": np.str_("x")},
 }
+NUMPY_1 = pickle.dumps(MOLECULE, 2).replace(b"numpy._core.", b"numpy.core.")
+PICKLES = [*(pickle.dumps(MOLECULE, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)), NUMPY_1]
 
 
-def assert_same(found, expected):
+@pytest.mark.parametrize("packed", PICKLES, ids=range(len(PICKLES)))
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zlib.compress], ids=["plain", "gzip", "zlib"])
+def test_values_of_every_protocol(packed, pack):
+    found, expected = decode_value(pack(packed)), pickle.loads(packed)
     np.testing.assert_equal(found, expected)
     for key in ("target", "coordinates"):
         for one, other in zip(found[key], expected[key], strict=True):
             assert one.dtype.str == other.dtype.str and one.tobytes() == other.tobytes()
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zlib.compress], ids=["plain", "gzip", "zlib"])
-def test_values_of_every_protocol(protocol, pack):
-    packed = pickle.dumps(MOLECULE, protocol)
-    assert_same(decode_value(pack(packed)), pickle.loads(packed))
-
-
-def test_values_written_under_numpy_1():
-    packed = pickle.dumps(MOLECULE, 2).replace(b"numpy._core.", b"numpy.core.")
-    assert b"numpy.core.multiarray" in packed
-    assert_same(decode_value(packed), pickle.loads(packed))
-
-
-def test_molecules_of_rdkit_are_skipped():
-    found = decode_value(pickle.dumps({"mol": Chem.MolFromSmiles("CCO"), "smi": "CCO"}))
-    assert found["smi"] == "CCO" and not isinstance(found["mol"], Chem.Mol)
 
 
 class Evil:
@@ -70,7 +57,7 @@ class Evil:
 def test_nothing_in_a_value_is_run(evil, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for value in (evil, {"smi": "C", "x": [evil]}, {"smi": "C", "x": np.array([evil, None])}):
-        with pytest.raises(LmdbValueError, match="which is not plain data"):
+        with pytest.raises(LmdbValueError, match="not plain data"):
             decode_value(pickle.dumps(value))
     assert not (tmp_path / "made_by_a_pickle").exists()
 
@@ -93,25 +80,26 @@ def test_arrays_are_of_plain_items(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "named"),
     [
         (b"CCO", "not a readable value"),
         (gzip.compress(pickle.dumps(MOLECULE))[:-12], "not a readable value"),
         (b"x\x9c" + b"junk" * 5, "not a readable value"),
-        (pickle.dumps(["CCO"]), "a dict is expected, not list"),
+        (pickle.dumps(["CCO"]), "not list"),
+        (pickle.dumps({"smiles": "CCO"}), "'smi': .*'smiles'"),
+        (pickle.dumps({"smi": 5}), "'smi': .*'smi'"),
     ],
 )
-def test_values_that_cannot_be_read(value, message):
-    with pytest.raises(LmdbValueError, match=message):
+def test_values_that_cannot_be_read(value, named):
+    with pytest.raises(LmdbValueError, match=named):
         decode_value(value)
 
 
 def test_smiles_of_a_value():
     for smiles in (b"CCO", np.str_("CCO")):
         assert decode_value(pickle.dumps({"smi": smiles})) == {"smi": "CCO"}
-    for molecule, keys in (({"smiles": "CCO"}, "'smiles'"), ({"smi": 5}, "'smi'")):
-        with pytest.raises(LmdbValueError, match=f"no string under 'smi': the keys are {keys}"):
-            decode_value(pickle.dumps(molecule))
+    found = decode_value(pickle.dumps({"mol": Chem.MolFromSmiles("CCO"), "smi": "CCO"}))
+    assert found["smi"] == "CCO" and not isinstance(found["mol"], Chem.Mol)
 
 
 def test_a_file(tmp_path):
@@ -129,17 +117,11 @@ def test_a_file(tmp_path):
 
 
 def test_files_that_are_not_lmdb(tmp_path):
-    path = tmp_path / "a.lmdb"
-    with pytest.raises(UserError, match="a.lmdb does not exist"):
-        next(lmdb_items(path))
-    for content in (b"", b"SMILES\n", bytes(10_000)):
-        path.write_bytes(content)
-        with pytest.raises(UserError, match="not an LMDB file, or damaged"):
-            next(lmdb_items(path))
-
-
-def test_a_truncated_file(tmp_path):
-    path = write_lmdb(tmp_path / "a.lmdb", [pickle.dumps(MOLECULE)] * 500)
+    path = write_lmdb(tmp_path / "cut.lmdb", [pickle.dumps(MOLECULE)] * 500)
     os.truncate(path, int(path.stat().st_size * 0.99))
-    with pytest.raises(UserError, match="it is truncated, with .* download or copy it again"):
-        next(lmdb_items(path))
+    contents = {"empty.lmdb": b"", "text.lmdb": b"SMILES\n", "zero.lmdb": bytes(10_000)}
+    for name, content in contents.items():
+        write_file(tmp_path / name, content)
+    for name in ("cut.lmdb", "none.lmdb", *contents):
+        with pytest.raises(UserError, match=name):
+            next(lmdb_items(tmp_path / name))

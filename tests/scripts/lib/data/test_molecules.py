@@ -1,4 +1,4 @@
-"""Molecules of every format as records."""
+"""Molecules of every format as records (rows with cells missing or too many: scripts/test_molecules.py)."""
 
 import pytest
 from lib.data.molecules import header_of, records_in
@@ -9,32 +9,16 @@ from tests.support.builders import write_file
 FORM = TableFormat()
 
 
-def test_rows_with_cells_missing_or_too_many(tmp_path):
-    rows = ["x,C,CCO", "x, y,C,CCO", "x", "x,C,CCN,", ""]
-    path = write_file(tmp_path / "a.csv", "\n".join(["name,formula,smiles", *rows]) + "\n")
-    records = list(records_in(path, FORM))
-    assert [r.content.decode() for r in records] == ["CCO", "x, y,C,CCO", "x", "CCN", ""]
-    assert [bool(r.fault) for r in records] == [False, True, True, False, False]
-    assert [list(r.cells) for r in records] == [row.split(",") if row else [] for row in rows]
-    path = write_file(tmp_path / "b.csv", "smiles,name\nCCO,x, y\n")
-    assert next(records_in(path, FORM)).fault == ""  # nothing before it that could move it
-
-
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_lines(ending, encoding, tmp_path):
-    text = "CCO my name\r\n\r\nC\u00fc\r\n".encode(encoding)
+@pytest.mark.parametrize("kind", [".txt", ".smi.gz", ".smiles"])
+def test_lines(kind, encoding, tmp_path):
+    path = write_file(tmp_path / f"a{kind}", "CCO my name\r\n\r\nC\u00fc\r\n".encode(encoding))
     form = TableFormat(encoding=None if encoding == "utf-8-sig" else encoding)
-    for kind, first in (
-        (".txt", ["CCO my name"]),
-        (".smi", ["CCO", "my name"]),
-        (".smiles", ["CCO", "my name"]),
-    ):
-        path = write_file(tmp_path / f"a{kind}{ending}", text)
-        records = list(records_in(path, form))
-        assert [r.place for r in records] == ["1", "2", "3"] and list(records[0].cells) == first
-        assert [r.content.decode() for r in records] == [first[0], "", "C\u00fc"]
-        assert len(header_of(path, form)) == len(first)
+    first = ["CCO my name"] if kind == ".txt" else ["CCO", "my name"]
+    records = list(records_in(path, form))
+    assert [r.place for r in records] == ["1", "2", "3"] and list(records[0].cells) == first
+    assert [r.content.decode() for r in records] == [first[0], "", "C\u00fc"]
+    assert len(header_of(path, form)) == len(first)
 
 
 def test_headers_of_files_of_lines(tmp_path):
@@ -44,3 +28,5 @@ def test_headers_of_files_of_lines(tmp_path):
     for path, form in ((smi, FORM), (table, TableFormat("mol")), (column, FORM)):
         assert [(r.place, r.content, r.fault) for r in records_in(path, form)] == [("2", b"CCO", "")]
     assert header_of(table, TableFormat("mol")) == ["chembl_id", "mol", "key"]
+    path = write_file(tmp_path / "c.csv", "smiles,name\nCCO,x, y\n")
+    assert next(records_in(path, FORM)).fault == ""  # nothing before it that could move it

@@ -58,7 +58,6 @@ def test_the_corpus_is_written_unless_it_is_small(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(python_docs.sysconfig, "get_path", {"stdlib": tmp_path}.get)
     corpus = tmp_path / "corpus.txt"
     monkeypatch.setattr(sys, "argv", ["english", str(corpus)])
-    assert python_docs.main() == 2 and not corpus.exists()
-    assert "has only 6 words of documentation, 100,000 are needed" in capsys.readouterr().err
+    assert python_docs.main() == 2 and not corpus.exists() and "6 words" in capsys.readouterr().err
     monkeypatch.setattr(python_docs, "LEAST_CORPUS_WORDS", 6)
     assert python_docs.main() == 0 and corpus.read_text() == "Six words of prose stand here.\n\n"

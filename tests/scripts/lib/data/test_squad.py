@@ -38,29 +38,25 @@ def test_an_answer_elsewhere_is_taken_at_its_nearest_place(tmp_path):
 
 
 def test_questions_without_answers_can_be_predicted_only(tmp_path):
-    bare = {"id": "q1", "question": "?"}
-    path = write(
-        tmp_path / "a.json", squad_json(bare, question("q2", (), is_impossible=False), question("q3", ()))
-    )
+    asked = ({"id": "q1", "question": "?"}, question("q2", (), is_impossible=False), question("q3", ()))
+    path = write(tmp_path / "a.json", squad_json(*asked))
     squad, unlabelled = read_squad([path], "test")
     assert [q.answers for q in squad.questions] == [()] * 3 and unlabelled == ["q1", "q2"]
-    with pytest.raises(UserError, match="2 questions .* such as q1.* --split test"):
+    with pytest.raises(UserError, match="2 questions .*q1.* --split test"):
         read_squad([path], "valid")
 
 
 def test_parquet_of_the_hub(tmp_path):
     """In several files, contexts follow each other as in the JSON."""
-    contexts = [
-        squad_json(question("q1"), question("q2", ())),
-        squad_json(question("q3"), context="In 911 x 911"),
-    ]
+    other = squad_json(question("q3"), context="In 911 x 911")
+    contexts = [squad_json(question("q1"), question("q2", ())), other]
     files = [write(tmp_path / f"{i}.json", value) for i, value in enumerate(contexts)]
     for i, value in enumerate(contexts):
         write_hub(tmp_path / f"validation-{i:05}-of-00002.parquet", value)
     expected = read_squad(files, "valid")
     assert read_squad([tmp_path], "valid") == expected
     assert read_squad(sorted(tmp_path.glob("*.parquet")), "valid") == expected
-    with pytest.raises(UserError, match="has no train-"):
+    with pytest.raises(UserError, match="train-"):
         read_squad([tmp_path], "train")
 
 
@@ -69,29 +65,27 @@ HALF = json.dumps(squad_json(question(), context="In 911, Rollo \ud83d came"))
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "named"),
     [
-        ("{not json", "a.json is not JSON"),
-        (CUT, "a.json is a damaged or truncated gzip"),
-        (HALF, "a.json is not JSON.*ud83d.* surrogates not allowed"),
-        ([1], "a.json is not a SQuAD"),
-        ({"data": [{}]}, "is not a SQuAD JSON .*: KeyError.'paragraphs'"),
-        (squad_json({"id": "q1", "answers": []}), "KeyError.'question'. in the question .*q1"),
-        ("[" * 100_000, "is not JSON"),
-        (squad_json(question(answers=[("911", "15")])), "TypeError.* in the question .*q1"),
-        (squad_json(question(), question()), "question q1 is there twice"),
-        (squad_json(question(), context=" \n"), "the context of question q1 is empty"),
-        (squad_json(question(is_impossible=True)), "q1 is is_impossible, yet has answers"),
-        (squad_json(), "there are no questions in"),
+        ("{not json", "a.json"),
+        (CUT, "a.json"),
+        (HALF, "a.json .*ud83d"),
+        ([1], "a.json"),
+        ({"data": [{}]}, "a.json .*'paragraphs'"),
+        (squad_json({"id": "q1", "answers": []}), "'question'.*q1"),
+        ("[" * 100_000, "a.json"),
+        (squad_json(question(answers=[("911", "15")])), "q1"),
+        (squad_json(question(), question()), "q1 is there twice"),
+        (squad_json(question(), context=" \n"), "q1 is empty"),
+        (squad_json(question(is_impossible=True)), "q1 is is_impossible"),
+        (squad_json(), "no questions in .*a.json"),
     ],
 )
-def test_what_is_refused(tmp_path, content, says):
+def test_what_is_refused(tmp_path, content, named):
     path = tmp_path / "a.json"
     path.write_bytes(content) if isinstance(content, bytes) else write(path, content)
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=named):
         read_squad([path], "train")
-    with pytest.raises(UserError, match="b.json does not exist"):
-        read_squad([tmp_path / "b.json"], "train")
 
 
 JSON = st.recursive(
@@ -105,7 +99,7 @@ JSON = st.recursive(
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(TEXT, TEXT, st.data(), JSON, st.binary(max_size=20))
 def test_questions_come_back_and_nothing_ends_in_a_traceback(
     tmp_path_factory, context, text, data, junk, more

@@ -77,14 +77,11 @@ def test_no_bytes_end_in_a_traceback(folder, content, name, encoding):
         assert rows[0][0] == 1
 
 
-@pytest.mark.parametrize("row", [b'"CCO"x,1', b'"CCO,1'])
-def test_wrong_quotes_are_named_with_their_line(row, tmp_path):
-    path = write_file(tmp_path / "a.csv", b'smiles,label\nCO,1\n"CN",0\n' + row + b"\nCCC,0\n")
-    with pytest.raises(UserError, match="a.csv, line 4"):
-        list(table_rows(path, FORM))
-
-
-@pytest.mark.parametrize("name", ["c", "a"])
-def test_a_column_that_is_not_there_once(name, tmp_path):
-    with pytest.raises(UserError, match=f"'{name}'.*'a', 'b', 'a'; choose with --column"):
-        column_of(["a", "b", "a"], name, tmp_path / "a.csv", "--column")
+def test_what_is_refused(tmp_path):
+    for row in (b'"CCO"x,1', b'"CCO,1'):  # wrong quotes
+        path = write_file(tmp_path / "a.csv", b'smiles,label\nCO,1\n"CN",0\n' + row + b"\nCCC,0\n")
+        with pytest.raises(UserError, match="a.csv, line 4"):
+            list(table_rows(path, FORM))
+    for name in ("c", "a"):  # is not there once
+        with pytest.raises(UserError, match=f"'{name}'.*'a', 'b', 'a'; choose with --column"):
+            column_of(["a", "b", "a"], name, tmp_path / "a.csv", "--column")
