@@ -196,7 +196,7 @@ def save_whole_checkpoints() -> None:
                 with files.atomic(path, "wb") as file:
                     write(file)
                 return True
-            except (OSError, RuntimeError) as error:  # torch raises both
+            except OSError as error:
                 if not tries_left:
                     raise
                 logger.warning("%s could not be saved (%s): trying again", path, error)

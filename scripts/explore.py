@@ -9,10 +9,10 @@ graph.json (all of it, with the transition matrix), transitions.png (the matrix 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from lib.command_line import argument_parser, script, visible
+from lib.files import atomic, write_json, write_lines
 
 PICTURE, PAGE = "transitions.png", "index.html"
 
@@ -88,8 +88,9 @@ def main(argv: list[str] | None = None) -> None:
     model = load(args.model, data=args.data, bpe=args.bpe, device=args.device)
     graph = model.graph(args.text, top=args.top, samples=args.samples, seed=args.seed)
     print(visible(describe(graph)))
-    text = json.dumps(graph.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-    (args.output / "graph.json").write_text(text + "\n", encoding="utf-8")
-    transition_heatmap(graph).savefig(args.output / PICTURE)
-    (args.output / PAGE).write_text(page(graph, args.min_edge), encoding="utf-8")
+    html = page(graph, args.min_edge)
+    write_json(args.output / "graph.json", graph.to_dict())
+    with atomic(args.output / PICTURE, "wb") as file:
+        transition_heatmap(graph).savefig(file, format="png")
+    write_lines(args.output / PAGE, [html])
     print(f"\n{args.output}: graph.json, {PICTURE}, {PAGE}")

@@ -37,7 +37,7 @@ from lib.data.datasets import new_folder, write_dataset
 from lib.data.lmdb_reader import lmdb_file
 from lib.data.moleculenet import KNOWN, OTHER, KnownSet, Molecule, read_lmdbs, read_table
 from lib.data.tables import TableFormat, add_table_arguments
-from lib.files import sha256, tsv_line, write_json, write_lines
+from lib.files import atomic, sha256, tsv_line, write_json, write_lines
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
@@ -209,7 +209,8 @@ def write_folder(
     for split, found in splits.items():
         sentences = [[*map(dictionary.index, one.tokens), dictionary.eos()] for one in found]
         write_dataset(folder / split, sentences, len(dictionary) + 1)
-        np.save(folder / f"{split}.labels.npy", labels[split])
+        with atomic(folder / f"{split}.labels.npy", "wb") as file:
+            np.save(file, labels[split])
         rows = [("line", "smiles"), *((one.line, one.written) for one in found)]
         write_lines(folder / f"{split}.tsv", (tsv_line(*row) for row in rows))
         sizes[split] = {"molecules": len(found), "longest": 1 + max(map(len, sentences))}
@@ -220,7 +221,8 @@ def write_folder(
     )
     header = ("line", "split", "status", "reason", "smiles")
     write_lines(folder / "report.tsv", (tsv_line(*row) for row in (header, *report)))
-    dictionary.save(str(folder / "dict.txt"))
+    with atomic(folder / "dict.txt") as file:
+        dictionary.save(file)
     return sizes
 
 

@@ -25,6 +25,7 @@ from lib.files import sha256
 
 from fs_plugins.data.text_codecs import read_bpe
 from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
+from fs_plugins.files import write_text
 
 
 @script
@@ -56,7 +57,7 @@ def main(argv: list[str] | None = None) -> None:
         if given:
             copy_dictionary(given, folder / "dict.txt")
         else:
-            (folder / "dict.txt").write_text(dictionary_of(bpe), encoding="utf-8")
+            write_text(folder / "dict.txt", dictionary_of(bpe))
         encoder = TextEncoder(bpe, given or folder / "dict.txt", args.allow_unknown)
         encoder.check(sample_of(layouts, column))
         encode = TextBlockEncoder(encoder, layouts, args.max_tokens, column)

@@ -15,7 +15,7 @@ from pathlib import Path
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.datasets import check_absent
 from lib.data.text import COLUMN, documents_of, layouts_of, paragraphs_of
-from lib.files import atomic
+from lib.files import write_lines
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 LEAST_VOCABULARY = 300  # 256 bytes and some merges
@@ -66,7 +66,6 @@ def main(argv: list[str] | None = None) -> None:
     texts = paragraphs(layouts_of(args.text, column=column), args.megabytes, column)
     tokenizer = train_tokenizer(texts, args.vocabulary)
     args.output.mkdir(parents=True, exist_ok=True)
-    with atomic(path) as file:
-        file.write(tokenizer.to_str(pretty=True))
+    write_lines(path, [tokenizer.to_str(pretty=True)])
     size, few = tokenizer.get_vocab_size(), f" (the text has no more: {args.vocabulary:,} were asked for)"
     print(f"{path}: {size:,} tokens" + few * (size < args.vocabulary))

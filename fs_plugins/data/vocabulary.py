@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -11,6 +10,8 @@ from pathlib import Path
 
 from fairseq.data import Dictionary
 from tokenizers import Tokenizer
+
+from fs_plugins import files
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's ids 0 to 3, which a dict.txt does not list
 MASK = "<mask>"
@@ -58,8 +59,7 @@ class Vocabulary:
     def write(self, path: Path) -> None:
         """A dict.txt, in which every symbol counts 1."""
         symbols = self.symbols[: -1 if self.symbols[-1] == MASK else None]
-        lines = (f"{symbol} 1\n" for symbol in symbols[len(SPECIAL) :])
-        path.write_text("".join(lines), encoding="utf-8")
+        files.write_text(path, "".join(f"{symbol} 1\n" for symbol in symbols[len(SPECIAL) :]))
 
     def check(self, other: "Vocabulary", way_out: str) -> None:
         """Raises ValueError if the two differ: names both, the first entry that differs, and the way out."""
@@ -109,7 +109,7 @@ def copy_dictionary(path: Path, target: Path) -> None:
     if dictionary_file(path).name == TOKENIZER:
         Vocabulary.read(path).write(target)
     else:
-        shutil.copyfile(dictionary_file(path), target)
+        files.copy(dictionary_file(path), target)
 
 
 def _of_tokenizer(path: Path) -> Dictionary:

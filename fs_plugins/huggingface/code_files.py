@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from fs_plugins.custom_ops import dag_reference
+from fs_plugins.files import write_json, write_text
 from fs_plugins.modules import marginals, state_expansion, transition_head
 
 HERE = Path(__file__).parent
@@ -35,9 +36,8 @@ def write_code(folder: str | os.PathLike) -> None:
     folder = Path(folder)
     for path in CODE:
         text = _IMPORT.sub(r"from .\1 import", path.read_text(encoding="utf-8"))
-        (folder / path.name).write_text(text, encoding="utf-8")
+        write_text(folder / path.name, text)
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     if config.get("auto_map") != AUTO_MAP:
-        text = json.dumps({**config, "auto_map": AUTO_MAP}, indent=2, ensure_ascii=False)
-        path.write_text(text + "\n", encoding="utf-8")
+        write_json(path, {**config, "auto_map": AUTO_MAP}, indent=2)

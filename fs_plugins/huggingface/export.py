@@ -6,8 +6,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from safetensors.torch import save_file
+import safetensors.torch
 
+from fs_plugins import files
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
 from fs_plugins.huggingface.code_files import write_code
 from fs_plugins.huggingface.restore import open_checkpoint
@@ -66,7 +67,7 @@ def export(
     tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
     tokenizer_files.check_tokenizer(tokenizer, loaded.dictionary, codec)
     config["tokenizer_size"] = 1 + max(tokenizer.get_vocab().values())
-    files = {
+    texts = {
         "config.json": config,
         "tokenizer.json": json.loads(tokenizer.to_str()),
         "tokenizer_config.json": tokenizer_files.tokenizer_config(settings.longest_text(config)),
@@ -81,17 +82,16 @@ def export(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as partial:
         whole = Path(partial) / folder.name
-        _write(whole, files, tensors, card)
+        _write(whole, texts, tensors, card)
         os.replace(whole, folder)
     return folder
 
 
-def _write(folder: Path, files: dict[str, object], tensors: dict, card: str) -> None:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "README.md").write_text(card, encoding="utf-8")
+def _write(folder: Path, texts: dict[str, object], tensors: dict, card: str) -> None:
+    for name, content in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(folder / name, content, indent=2)
+    files.write_text(folder / "README.md", card)
     write_code(folder)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "model.safetensors").chmod((folder / "config.json").stat().st_mode)  # not for its owner alone
+    with files.atomic(folder / "model.safetensors", "wb") as file:
+        file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))

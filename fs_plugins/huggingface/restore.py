@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from fs_plugins import checkpoint as checkpoints
+from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, choose_device, load_checkpoint
 from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.data.property_info import PropertyInfo
@@ -135,16 +135,12 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
         "last_optimizer_state": None,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        torch.save(state, partial)
-        if not beside.is_file():
-            vocabulary.write(beside)
-        if checkpoint.written and Path(checkpoint.written).is_file():
-            shutil.copyfile(checkpoint.written, path.parent / TOKENIZER)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    if not beside.is_file():
+        vocabulary.write(beside)
+    if checkpoint.written and Path(checkpoint.written).is_file():
+        own_files.copy(checkpoint.written, path.parent / TOKENIZER)
+    with own_files.atomic(path, "wb") as file:
+        torch.save(state, file)
     return path
 
 

@@ -5,15 +5,14 @@ import contextlib
 import json
 import logging
 import math
-import os
 import pickle
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TextIO
 
 from fs_plugins.data.smiles_tokens import is_smiles
+from fs_plugins.files import atomic
 from fs_plugins.inference import Model, load
 from fs_plugins.measures.atom_probe import atom_probe
 from fs_plugins.measures.entropy import corpus_entropy
@@ -117,36 +116,15 @@ def plain(content):
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
-@contextlib.contextmanager
-def written_to(path: Path | None) -> Iterator[TextIO]:
-    """A file that is there once it is whole, or standard output.
-
-    Raises:
-        OSError: before any work, if the file cannot be written; the message says why.
-    """
-    if path is None:
-        yield sys.stdout
-        return
-    unfinished = path.with_name(f"{path.name}.partial.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = unfinished.open("w", encoding="utf-8")
-    except OSError as error:
-        raise OSError(f"cannot write --output {path}: {error.strerror or error}") from error
-    try:
-        with file:
-            yield file
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Parses, measures and writes; errors end the command with one line."""
     args = parse_arguments(argv)
     logging.basicConfig(level=logging.WARNING, force=True)  # fairseq says much when it loads
     try:
-        with written_to(args.output) as file:
+        if args.output:
+            args.output.parent.mkdir(parents=True, exist_ok=True)
+        # what cannot be written is found before any work
+        with atomic(args.output) if args.output else contextlib.nullcontext(sys.stdout) as file:
             rows = [
                 measure_model(load(path, data=args.data, device=args.device), args) for path in args.model
             ]

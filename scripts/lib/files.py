@@ -29,7 +29,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import IO
 
 from lib.command_line import UserError
 
@@ -42,27 +41,9 @@ PACKAGES = ("torch", "fairseq-fixed", "numpy")
 SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py")
 package_files = module_from_spec(SPEC)
 SPEC.loader.exec_module(package_files)
+atomic, write_json = package_files.atomic, package_files.write_json
 BLOCK = 1 << 20  # bytes
 PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
-
-
-@contextmanager
-def atomic(path: Path, mode: str = "w") -> Iterator[IO]:
-    """``fs_plugins.files.atomic``; raises UserError if the file cannot be written."""
-    try:
-        with package_files.atomic(path, mode) as file:
-            yield file
-    except OSError as error:
-        raise UserError(
-            f"cannot write {path} ({error.strerror or error}): free some space or choose another folder, and "
-            "rerun the same command; no incomplete file was kept"
-        ) from error
-
-
-def write_json(path: Path, content) -> None:
-    """Writes JSON atomically."""
-    with atomic(path) as file:
-        file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_json(path: Path):

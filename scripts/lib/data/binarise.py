@@ -174,8 +174,7 @@ def binarise(
         _encode({path: drafts[path] for path in part if not drafts[path].exists()}, read, encode, workers)
         if not any(len(block.places) for path in part for block in _blocks_of(drafts[path])):
             _refuse_empty("train" if part is train else "valid", folder, [drafts[path] for path in part])
-    table = (folder / "rejected.tsv").open("w", encoding="utf-8", errors="backslashreplace", newline="")
-    with table:
+    with atomic(folder / "rejected.tsv") as table:
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
         rows.writerow(("file", "line", "reason", "input"))
         for source, draft in drafts.items():
@@ -187,7 +186,8 @@ def binarise(
                 if build_dictionary:
                     symbols.update(dict(zip(block.symbols or (), np.bincount(block.items), strict=True)))
     if build_dictionary:
-        _dictionary_of(symbols).save(str(folder / "dict.txt"))
+        with atomic(folder / "dict.txt") as file:
+            _dictionary_of(symbols).save(file)
     dictionary, result = read_dictionary(folder / "dict.txt"), {"kind": kind, "valid_share": valid_share}
     for split, part in (("train", train), ("valid", valid or train)):
         share = None if valid else (valid_share, least)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from lib.command_line import UserError
 
 from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, HfTokenizer, read_bpe
 from fs_plugins.data.vocabulary import MASK, SPECIAL, dictionary_file, read_dictionary
+from fs_plugins.files import copy
 from fs_plugins.huggingface.tokenizer_files import check_tokenizer, make_tokenizer
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
@@ -152,7 +152,7 @@ def dictionary_of(bpe: HfTokenizer) -> str:
 def copy_bpe(bpe: HfTokenizer, folder: Path) -> None:
     """Puts a BPE into a folder of data, by the names that fine-tuning and export look for."""
     for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
-        shutil.copyfile(path, folder / name)
+        copy(path, folder / name)
 
 
 def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import struct
 import tempfile
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from lib.command_line import UserError
+from lib.files import atomic
 
 
 def check_absent(target: Path, overwrite: bool | None = None) -> None:
@@ -64,13 +68,18 @@ def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int
         sentences: of ids.
         entries: of the dictionary; they determine the integers' width.
     """
-    import torch
-    from fairseq.data.indexed_dataset import make_builder  # takes seconds
+    from fairseq.data import indexed_dataset as form  # takes seconds
 
     prefix.parent.mkdir(parents=True, exist_ok=True)
-    builder, count, tokens = make_builder(f"{prefix}.bin", impl="mmap", vocab_size=entries), 0, 0
-    for sentence in sentences:
-        builder.add_item(torch.as_tensor(sentence))
-        count, tokens = count + 1, tokens + len(sentence)
-    builder.finalize(f"{prefix}.idx")
-    return count, tokens
+    dtype, lengths = form.best_fitting_int_dtype(entries), array("i")
+    with atomic(f"{prefix}.bin", "wb") as file:
+        for sentence in sentences:
+            file.write(np.asarray(sentence, dtype).tobytes())
+            lengths.append(len(sentence))
+    sizes = np.array(lengths, np.int32)
+    starts = np.append(np.int64(0), sizes.cumsum(dtype=np.int64))[:-1] * dtype().itemsize
+    with atomic(f"{prefix}.idx", "wb") as file:
+        file.write(form.MMapIndexedDataset.Index._HDR_MAGIC)
+        file.write(struct.pack("<QBQ", 1, form._dtype_header_code(dtype), len(sizes)))
+        file.write(sizes.tobytes() + starts.tobytes())
+    return len(sizes), int(sizes.sum(dtype=np.int64))

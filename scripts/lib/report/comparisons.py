@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 import pandas as pd
-from lib.files import MANIFEST
+from lib.files import MANIFEST, atomic
 from lib.report import figures
 from lib.report.page import Page
 from lib.report.study import NUMBERS, Study, add_curves, read
@@ -94,7 +94,8 @@ def add_comparison(page: Page, study: Study, target: Target, place: str) -> None
     data = wide(study, target)
     if not (bits := next((column for column in COLUMNS if column in data), None)):
         return page.text("There are no results yet.")
-    data.to_csv(study.output / f"{target.name}.csv", index=False, float_format="%.6g")
+    with atomic(study.output / f"{target.name}.csv") as file:
+        data.to_csv(file, index=False, float_format="%.6g")
     page.text("Bits by learning rate, if several were tried, of the seed that chose:")
     page.table(rates(study, target))
     page.table(leads(data))

@@ -27,9 +27,10 @@ from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import ROOT, atomic, claim, locked, sha256
+from lib.files import ROOT, claim, locked, sha256
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
+from fs_plugins.files import copy
 
 LOG, IMPORTED = "train.log", "imported.pt"
 MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
@@ -219,8 +220,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
             for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # of a run that was killed
                 path.unlink()
             if training.dictionary:
-                with atomic(kept, "wb") as file:
-                    file.write(training.dictionary.read_bytes())
+                copy(training.dictionary, kept)
         if said := training.finished():
             print(said)
             return 0

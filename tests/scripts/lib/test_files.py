@@ -9,7 +9,7 @@ from tests.support.builders import write_file
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
-    with pytest.raises(UserError, match="cannot write .*none/file .No such file or directory"):
+    with pytest.raises(OSError, match="cannot write .*none/file .No such file or directory"):
         write_json(tmp_path / "none" / "file", {})
 
 

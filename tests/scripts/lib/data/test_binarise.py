@@ -180,7 +180,7 @@ def test_a_full_disk(sources, whole, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", no_room)
-        with pytest.raises(UserError, match="out.partial.*No space"):
+        with pytest.raises(OSError, match="out.partial.*No space"):
             prepare(output, sources)
     assert [path.name for path in tmp_path.glob("out.partial/draft/*")] == ["0"]
     prepare(output, sources)

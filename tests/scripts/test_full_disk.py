@@ -1,0 +1,122 @@
+"""A disk that is full for a moment, at every write of a script: whatever has a final name is whole, and the
+same command goes on. (Trainings: test_compat.py.)"""
+
+import shutil
+
+import evaluate
+import explore
+import export_huggingface
+import import_huggingface
+import molecules
+import numpy as np
+import prepare_glue
+import prepare_moleculenet
+import prepare_smiles
+import prepare_squad
+import prepare_text
+import pytest
+import train_bpe
+
+from fs_plugins.huggingface.export import export
+from fs_plugins.measures.__main__ import main as measure
+from tests.support import builders, glue, squad
+from tests.support.full_disk import at_each_write
+
+SMILES = ["C" * n + end for n in range(1, 9) for end in "ONF"]
+SCRIPTS = {
+    "text": (prepare_text.main, "{out} --train {text} --bpe {bpe} --workers 1 --valid-share 0.3"),
+    "smiles": (prepare_smiles.main, "{out} --train {table} --workers 1 --valid-share 0.3"),
+    "glue": (prepare_glue.main, "{glue} {out} --data {vocabulary} --tasks RTE --overwrite"),
+    "squad": (prepare_squad.main, "{out} --data {vocabulary} --valid {squad} --overwrite"),
+    "moleculenet": (
+        prepare_moleculenet.main,
+        "mine {table} {out} --dictionary {atoms} --kind regression --split random",
+    ),
+    "bpe": (train_bpe.main, "{out} {text} --vocabulary 300"),
+    "export": (export_huggingface.main, "{model} {out}"),
+    "import": (import_huggingface.main, "{folder} {out}/imported.pt"),
+    "explore": (explore.main, "{model} <mask> --output {out}"),
+    "measure": (measure, "states {model} --output {out}/probe.json --device cpu"),
+    "embed": (molecules.main, "embed {encoder} {table} --output {out}/rows.npy --device cpu"),
+    "evaluate": (evaluate.main, "{tuned} {labelled} --output {out} --device cpu"),
+}
+
+
+@pytest.fixture
+def inputs(bpe, vocabulary, save_checkpoint, tmp_path) -> dict:
+    """Of all scripts."""
+    glue.write_task(tmp_path / "glue", "RTE")
+    squad.write(tmp_path / "squad.json", squad.squad_json(squad.question()))
+    rows = [f"{smiles},{len(smiles)}" for smiles in SMILES]
+    table = builders.write_file(tmp_path / "table.csv", "\n".join(["smiles,y", *rows, "?,1", ""]))
+    symbols = builders.dictionary(builders.WORDS)
+    for place, own in (("input0", symbols), ("label", builders.dictionary(["no", "yes"]))):
+        for split in ("train", "valid"):
+            builders.write_split(tmp_path / "mine-bin" / place, split, [[5, 2], [4, 2]], own)
+    task = {"_name": "glue", "num_classes": 2, "init_token": 0, "separator_token": 2, "max_positions": 12}
+    task |= {"classification_head_name": "h", "regression_target": False}
+    atoms, model = builders.dictionary("CONF"), save_checkpoint("exlm_tiny", ext_state_num=2)
+    builders.write_dictionary(tmp_path / "atoms", "CONF")
+    return {
+        "text": builders.write_file(tmp_path / "a.txt", builders.paragraphs_text()),
+        "glue": tmp_path / "glue",
+        "squad": tmp_path / "squad.json",
+        "table": table,
+        "atoms": tmp_path / "atoms",
+        "bpe": bpe,
+        "vocabulary": vocabulary,
+        "model": model,
+        "folder": export(model, tmp_path / "exported"),
+        "encoder": export(
+            save_checkpoint("mlm_smiles", symbols=atoms, data=tmp_path / "atoms"), tmp_path / "m"
+        ),
+        "tuned": save_checkpoint("mlm_tiny", "sentence_prediction", task, heads=[("classification", "h", 2)]),
+        "labelled": tmp_path / "mine-bin",
+    }
+
+
+def content(path):
+    if path.suffix == ".npz":  # whose zip has the time
+        with np.load(path) as arrays:
+            return {name: array.tobytes() for name, array in arrays.items()}
+    return path.read_bytes()
+
+
+def contents(folder):
+    files = folder.rglob("*") if folder.exists() else ()
+    return {
+        path.relative_to(folder): content(path)
+        for path in files
+        if path.is_file() and path.name != "manifest.json" and not path.name.startswith(".")
+    }
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_write(script, inputs, tmp_path):
+    main, words = SCRIPTS[script]
+    place = tmp_path / "results"
+    out = place / "out"
+    command = [word.format(**inputs, out=out) for word in words.split()]
+
+    def run(_=None):
+        out.parent.mkdir(exist_ok=True)
+        try:
+            statuses.append(main(command) or 0)
+        except SystemExit as stop:
+            statuses.append(stop.code)
+
+    statuses = []
+    run()
+    whole = contents(out)
+    assert statuses == [0] and whole
+    shutil.rmtree(place)
+    for at, error in at_each_write(place, run):
+        assert error is None, (at, error)
+        found = contents(out)
+        assert found == whole if statuses[-1] == 0 else found.items() <= whole.items()
+        if statuses[-1]:
+            run()
+            assert statuses[-1] == 0 and contents(out) == whole
+        assert not list(place.rglob("*.tmp")) and not list(place.glob("*.partial"))
+        shutil.rmtree(place)
+    assert any(statuses)
