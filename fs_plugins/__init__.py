@@ -7,10 +7,6 @@ can be imported.
 from importlib.util import find_spec
 
 if find_spec("fairseq") is not None:
-    from fs_plugins import compat
+    from fs_plugins import checkpoint_files, compat, criterions, models, optim, tasks
 
-    compat.apply()
-
-    from fs_plugins import criterions, models, optim, tasks
-
-    __all__ = ["compat", "criterions", "models", "optim", "tasks"]
+    __all__ = ["checkpoint_files", "compat", "criterions", "models", "optim", "tasks"]

@@ -15,8 +15,8 @@ from fairseq.data import Dictionary
 from fairseq.models import build_model
 from omegaconf import DictConfig
 
+from fs_plugins.checkpoint_files import explained
 from fs_plugins.checkpoint_settings import read_settings
-from fs_plugins.compat import explained
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
@@ -63,15 +63,15 @@ class Checkpoint:
 
     @property
     def arch(self) -> str:
-        return name_of(self.cfg.model)
+        return self.cfg.model._name
 
     @property
     def criterion(self) -> str:
-        return name_of(self.cfg.criterion)
+        return self.cfg.criterion._name
 
     @property
     def task(self) -> str:
-        return name_of(self.cfg.task)
+        return self.cfg.task._name
 
     @property
     def states(self) -> int | None:
@@ -126,14 +126,14 @@ def load_checkpoint(
     task_state = state.get("task_state") or {}
     dictionary, folder = _dictionary(path, cfg, task_state, data)
     cfg.model.load_checkpoint_heads = True
-    model = _build(cfg, dictionary)
+    model = untrained_model(cfg, dictionary)
     try:
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     except ValueError as error:
         if "dictionary" not in str(error):
             raise
         raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
-    arch = name_of(cfg.model)
+    arch = cfg.model._name
     logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
     history = state.get("optimizer_history") or [{}]
     updates = history[-1].get("num_updates")
@@ -142,18 +142,12 @@ def load_checkpoint(
     return Checkpoint(path, model, dictionary, folder, cfg, target, task_state, updates, score)
 
 
-def untrained_model(checkpoint: Checkpoint, seed: int = 1) -> RotaryRobertaModel:
-    """The checkpoint's model as it is initialised with this seed, in evaluation mode and on its device."""
+def untrained_model(cfg: DictConfig, dictionary: Dictionary, seed: int = 1) -> RotaryRobertaModel:
+    """A model of these flags, as it is initialised with this seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _build(checkpoint.cfg, checkpoint.dictionary)
-    return model.to(checkpoint.device).eval()
-
-
-def _build(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaModel:
-    return build_model(
-        cfg.model, argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    )
+        task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+        return build_model(cfg.model, task)
 
 
 def read_state(path: Path) -> tuple[dict, DictConfig]:
@@ -247,12 +241,3 @@ def stored_folders(checkpoint: Path, stored: str | None) -> list[Path]:
     if first.is_absolute() or not stored:
         return [first]
     return [first, *(folder / first for folder in checkpoint.resolve().parents)]
-
-
-def name_of(group) -> str:
-    """``--arch``, ``--task``, ... of a group of flags, which fairseq keeps in several forms."""
-    for key in ("_name", "arch"):
-        value = getattr(group, key, None)
-        if value:
-            return str(value)
-    return str(group)

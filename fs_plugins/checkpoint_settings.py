@@ -21,9 +21,8 @@ TASKS = (
 )
 CRITERIA = (
     *("masked_lm", "masked_lm_accuracy", "nat_dag_loss_mlm", "nat_ctc_loss_mlm", "sentence_prediction"),
-    *("glue_prediction", "molecule_property", "squad2"),
+    *("molecule_property", "squad2"),
 )
-REPLACED = {"glue_prediction": "sentence_prediction"}  # a criterion of some checkpoints -> what it was
 # the other groups, which nothing but a model's card reads: what is not plain in them is left out
 OTHERS = ("common", "dataset", "optimization", "optimizer", "lr_scheduler", "checkpoint")
 # ranges, which fairseq's own flags do not have
@@ -69,7 +68,7 @@ def read_settings(state: dict) -> DictConfig:
             raise ValueError(
                 f"it is a checkpoint of --{what} {name!r}: this reads those of {', '.join(known)}"
             )
-        kinds = {"repeat_times": SIZE} | _kinds(registry.get(REPLACED.get(name, name)))
+        kinds = {"repeat_times": SIZE} | _kinds(registry.get(name))
         settings[what] = {"_name": name, **_checked(groups[what], kinds)}
     for what in OTHERS:
         settings[what] = {name: value for name, value in groups.get(what, {}).items() if _is_plain(value)}

@@ -36,7 +36,7 @@ from lib.run.predictions import write_results
 from omegaconf import OmegaConf
 
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
-from fs_plugins.checkpoint import choose_device, name_of, read_state
+from fs_plugins.checkpoint import choose_device, read_state
 from fs_plugins.tasks.glue import GlueTask
 from fs_plugins.tasks.molecule_property import MoleculePropertyTask
 from fs_plugins.tasks.scored import ScoredTask, predict
@@ -66,7 +66,7 @@ def load_finetuned(path: Path, device: str | None, **settings):
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     except RuntimeError as error:
         raise UserError(f"{path} does not fit {task.cfg.data}: {error}") from error
-    return model.to(choose_device(device)).float().eval(), task, name_of(cfg.model)
+    return model.to(choose_device(device)).float().eval(), task, cfg.model._name
 
 
 def glue(args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str) -> str:
@@ -153,7 +153,7 @@ def others(args: argparse.Namespace, task: ScoredTask, outputs: Outputs, model: 
         with atomic(args.output / f"{split}.tsv") as file:
             table.to_csv(file, sep="\t")
         scores[split] = task.score(split, ids, rows)
-    write_result(args.output, name_of(task.cfg), task.metric, scores, args.checkpoint.parent)
+    write_result(args.output, task.cfg._name, task.metric, scores, args.checkpoint.parent)
     return "\n".join(f"{split}: {found}" for split, found in scores.items())
 
 

@@ -23,7 +23,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed.utils import _split_tensors_from_obj
 from fairseq.logging import metrics
 
-from fs_plugins import compat
+from fs_plugins import checkpoint_files, compat
 from tests.support.full_disk import at_each_write
 
 
@@ -224,11 +224,13 @@ def test_a_checkpoint_of_another_model_is_warned_of(caplog, tmp_path, older):
         trainer.cfg = argparse.Namespace(model=model)
         checkpoint_utils.load_checkpoint(flags, trainer)
         found = f"{path} was another model: --ext-state-num 2 in the checkpoint, 4 here"
-        warnings_of_ours = [one.getMessage() for one in caplog.records if one.name == compat.__name__]
+        warnings_of_ours = [
+            one.getMessage() for one in caplog.records if one.name == checkpoint_files.__name__
+        ]
         assert warnings_of_ours == ([found] if said else [])
     caplog.clear()
     read(path)  # not to train it
-    assert not [one for one in caplog.records if one.name == compat.__name__]
+    assert not [one for one in caplog.records if one.name == checkpoint_files.__name__]
 
 
 class Saved(Trainer):
@@ -263,7 +265,7 @@ def updates_in(folder) -> dict[str, int]:
 
 
 def test_a_disk_that_is_full_for_a_moment(tmp_path, monkeypatch):
-    monkeypatch.setattr(compat, "PAUSE", 0)
+    monkeypatch.setattr(checkpoint_files, "PAUSE", 0)
     folder, names = tmp_path / "save", []
     for at, error in at_each_write(folder, lambda at: Saved().save(folder, at)):
         assert error is None  # it was tried again
@@ -273,7 +275,7 @@ def test_a_disk_that_is_full_for_a_moment(tmp_path, monkeypatch):
 
 
 def test_a_disk_that_stays_full(tmp_path, monkeypatch):
-    monkeypatch.setattr(compat, "PAUSE", 0)
+    monkeypatch.setattr(checkpoint_files, "PAUSE", 0)
     Saved().save(tmp_path, 1)
     before = updates_in(tmp_path)
     with monkeypatch.context() as patched:

@@ -4,13 +4,14 @@ import logging
 import math
 
 import torch
-from fairseq import utils
+from fairseq import checkpoint_utils, utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fs_plugins.compat import wrap
 from fs_plugins.custom_ops.dag_loss import node_posteriors
-from fs_plugins.modules.state_use import divergence, entropy, own_states, shares
+from fs_plugins.modules.state_use import divergences, entropy, own_states, shares
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class StatesCriterion(FairseqCriterion):
     and ``divergence``, that of the tokens they predict, in bits, as ``use_of_states`` of the measures.
     """
 
-    effective_states: float | None = None  # at the last validation of this process
+    effective_states = math.inf  # at the last validation of this process
 
     def graph(self, model, sample, **options):
         """The model's StateGraph of the batch.
@@ -76,32 +77,22 @@ class StatesCriterion(FairseqCriterion):
             logging_output |= self._use_of_states(graph)
         return loss, sample_size, logging_output
 
-    def tell_of_collapse(self) -> None:
-        """Warns if one state of each mask had all of the probability at the last validation."""
-        if self.effective_states is not None and self.effective_states < COLLAPSED:
-            logger.warning(
-                "the states of a mask have collapsed: %.3f effective states at the last validation. Such a "
-                "model gains nothing by its graph. The model exlm-lattice of the scripts keeps states apart: "
-                "--state-graph lattice --state-embedding-scale 1",
-                self.effective_states,
-            )
-
     @torch.no_grad()
     def _use_of_states(self, graph) -> dict[str, Tensor]:
         """Sums over the masked tokens of the first sentences, as scalars."""
         layout, links, symbols = graph.layout, graph.links[:MEASURED].detach(), self.task.target_dictionary
-        targets, (L, V) = layout.targets[:MEASURED], (links.shape[1], len(graph.output_weight))
-        k = L // targets.shape[1]
+        targets, L = layout.targets[:MEASURED], links.shape[1]
         lengths = (layout.node_lengths[:MEASURED], layout.target_lengths[:MEASURED])
         paths, _ = node_posteriors(links.new_zeros(*targets.shape, L), links, *lengths)
         ends = torch.tensor([symbols.bos(), symbols.eos(), symbols.pad()], device=targets.device)
         masked = ~torch.isin(targets, ends)
-        q = shares(own_states(paths, k))
-        total = {"masked": masked.sum(), "entropy": entropy(q)[masked].sum(), "divergence": q.new_zeros(())}
-        for b in range(len(targets)):
-            words = graph.logits(slice(b, b + 1)).float().log_softmax(-1).view(-1, k, V)
-            total["divergence"] += divergence(q[b, masked[b]], words[masked[b]]).sum()
-        return total
+        q = shares(own_states(paths, L // targets.shape[1]))
+        differing = divergences(q, masked, graph.log_probs)
+        return {
+            "masked": masked.sum(),
+            "entropy": entropy(q)[masked].sum(),
+            "divergence": differing.sum(),
+        }
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
@@ -141,3 +132,19 @@ def _effective_states(meters) -> float:
     """2 to the mean entropy; kept for what is said at the end of the training."""
     StatesCriterion.effective_states = 2 ** float(meters["_entropy"].avg)
     return round(StatesCriterion.effective_states, 2)
+
+
+@wrap(checkpoint_utils, "save_checkpoint")
+def save_checkpoint(original, cfg, trainer, *args, **kwargs):
+    """Says at the end of a training that its last validation saw one state of each mask in use."""
+    original(cfg, trainer, *args, **kwargs)
+    most = trainer.cfg.optimization.max_update
+    if not 0 < most <= trainer.get_num_updates() or not trainer.is_data_parallel_master:
+        return
+    if (states := getattr(trainer.get_criterion(), "effective_states", math.inf)) < COLLAPSED:
+        logger.warning(
+            "the states of a mask have collapsed: %.3f effective states at the last validation. Such a model "
+            "gains nothing by its graph. The model exlm-lattice of the scripts keeps states apart: "
+            "--state-graph lattice --state-embedding-scale 1",
+            states,
+        )

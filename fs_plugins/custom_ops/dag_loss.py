@@ -139,48 +139,32 @@ class _DagLoss(torch.autograd.Function):
         return *gradients, None, None
 
 
-def _forward_cpu(match, links, node_lengths, target_lengths):
+def _forward(match, links, node_lengths, target_lengths):
     outputs = _forward_shapes(match, links, node_lengths, target_lengths)
-    tensors = match, links, node_lengths, target_lengths, *outputs
-    _call("forward", "cpu", match, tensors, torch.get_num_threads())
+    _call("forward", match, (match, links, node_lengths, target_lengths, *outputs))
     return outputs
 
 
-def _forward_cuda(match, links, node_lengths, target_lengths):
-    outputs = _forward_shapes(match, links, node_lengths, target_lengths)
-    with torch.cuda.device(match.device):
-        stream = torch.cuda.current_stream().cuda_stream
-        _call("forward", "cuda", match, (match, links, node_lengths, target_lengths, *outputs), stream)
-    return outputs
-
-
-def _backward_cpu(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
-    outputs = torch.empty_like(match), torch.empty_like(links)
+def _backward(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
+    outputs, (B, M, L) = (torch.empty_like(match), torch.empty_like(links)), match.shape
     tensors = grad_log_prob, match, links, node_lengths, target_lengths, alpha, *outputs
-    _call("backward", "cpu", match, tensors, torch.get_num_threads())
+    workspace = [match.new_empty((B, M, -(-L // 32) * 32, 2))] if match.is_cuda else []
+    _call("backward", match, (*tensors, *workspace))
     return outputs
 
 
-def _backward_cuda(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
-    outputs = torch.empty_like(match), torch.empty_like(links)
-    B, M, L = match.shape
-    workspace = match.new_empty((B, M, -(-L // 32) * 32, 2))
-    tensors = grad_log_prob, match, links, node_lengths, target_lengths, alpha, *outputs, workspace
-    with torch.cuda.device(match.device):
-        _call("backward", "cuda", match, tensors, torch.cuda.current_stream().cuda_stream)
-    return outputs
-
-
-def _call(name: str, kind: str, match: Tensor, tensors: tuple[Tensor, ...], last: int) -> None:
+def _call(name: str, match: Tensor, tensors: tuple[Tensor, ...]) -> None:
     """Calls the library's function of a pass with contiguous tensors in the order of csrc/dag.h."""
+    kind, sizes = match.device.type, match.shape
     function = f"exlm_dag_{name}_{kind}"
     compiled = library.load(kind)
     if compiled is None:
         raise RuntimeError(f"{function}: there is no compiled library; call dag_loss instead")
-    sizes = match.shape
     if kind == "cpu":
         sizes = library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32, *sizes
-    code = getattr(compiled, function)(*sizes, *[t.data_ptr() for t in tensors], last)
+    with torch.cuda.device_of(match):  # nothing on a CPU
+        last = torch.cuda.current_stream().cuda_stream if match.is_cuda else torch.get_num_threads()
+        code = getattr(compiled, function)(*sizes, *[t.data_ptr() for t in tensors], last)
     if code != 0:
         library.check(code, f"{function} with match {tuple(match.shape)}", compiled)
 
@@ -195,12 +179,11 @@ def _backward_shapes(grad_log_prob, match, links, node_lengths, target_lengths, 
     return torch.empty_like(match), torch.empty_like(links)
 
 
-for _name, _cpu, _cuda, _shapes in (
-    ("exlm::dag_forward", _forward_cpu, _forward_cuda, _forward_shapes),
-    ("exlm::dag_backward", _backward_cpu, _backward_cuda, _backward_shapes),
+for _name, _kernel, _shapes in (
+    ("exlm::dag_forward", _forward, _forward_shapes),
+    ("exlm::dag_backward", _backward, _backward_shapes),
 ):
-    torch.library.impl(_name, "cpu", _cpu)
-    torch.library.impl(_name, "cuda", _cuda)
+    torch.library.impl(_name, ("cpu", "cuda"), _kernel)
     torch.library.register_fake(_name, _shapes)
 
 

@@ -12,8 +12,8 @@ from fairseq.data import Dictionary
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.data.vocabulary import MASK, SPECIAL
 
-MASK = "<mask>"
 HF_FILE, GPT2_FILES = "tokenizer.json", ("encoder.json", "vocab.bpe")
 EITHER = f"{' and '.join(GPT2_FILES)}, or a {HF_FILE}"
 MANIFEST = "manifest.json"  # of a folder made by scripts/prepare_*.py: its settings and inputs
@@ -175,8 +175,8 @@ class Gpt2Bpe(HfTokenizer):
 
 
 def is_special(symbol: str) -> bool:
-    """<s>, </s>, <pad>, <unk>, <mask>."""
-    return symbol in ("<s>", "</s>", "<pad>", "<unk>", MASK)
+    """<s>, <pad>, </s>, <unk>, <mask>."""
+    return symbol in (*SPECIAL, MASK)
 
 
 def unknown_token(model: dict) -> str | None:
@@ -224,14 +224,16 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
     for folder in (data, data.resolve().parent):
         if files := _files_in(folder):
             return read_bpe(*files)
-    if _looks_like_ids(dictionary):
+    symbols = dictionary.symbols[dictionary.nspecial : -1]
+    if len(symbols) > 1000 and sum(s.isdigit() for s in symbols) > 0.9 * len(symbols):
         raise ValueError(
             f"the dictionary in {data} has GPT-2 BPE ids for symbols: "
             "give the files of the BPE (--bpe encoder.json vocab.bpe)"
         )
-    if _looks_like_tokens(dictionary):
+    marked = sum(len(s) > 1 and s.startswith(HfTokenizer.STARTS) for s in symbols)
+    if len(symbols) > 50 and marked > 0.1 * len(symbols):
         raise ValueError(
-            f"the dictionary in {data} has tokens of a BPE for symbols, such as {dictionary[-2]!r}: "
+            f"the dictionary in {data} has tokens of a BPE for symbols, such as {symbols[-1]!r}: "
             "give its tokenizer.json (--bpe tokenizer.json)"
         )
     return Blanks()
@@ -270,17 +272,6 @@ def smiles_form(folder: Path) -> str | None:
     if not path.is_file():
         return None
     return json.loads(path.read_text(encoding="utf-8"))["settings"].get("smiles")
-
-
-def _looks_like_ids(dictionary: Dictionary) -> bool:
-    symbols = dictionary.symbols[dictionary.nspecial : -1]
-    return len(symbols) > 1000 and sum(s.isdigit() for s in symbols) > 0.9 * len(symbols)
-
-
-def _looks_like_tokens(dictionary: Dictionary) -> bool:
-    symbols = dictionary.symbols[dictionary.nspecial : -1]
-    marked = sum(len(s) > 1 and s.startswith(HfTokenizer.STARTS) for s in symbols)
-    return len(symbols) > 50 and marked > 0.1 * len(symbols)
 
 
 def encode_with_masks(text: str, codec: Codec) -> list[str]:

@@ -2,10 +2,7 @@
 
 import difflib
 
-try:
-    from transformers import PreTrainedConfig
-except ImportError:  # transformers 4
-    from transformers import PretrainedConfig as PreTrainedConfig
+from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
 # what fields may be: whole numbers from the least one, also None; numbers up to the largest one; ...

@@ -100,19 +100,17 @@ def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     """Rows of a table: what, value."""
     # as it is stored: what OmegaConf would put in its place may be a variable of the environment
     cfg = OmegaConf.to_container(checkpoint.cfg, resolve=False)
-    groups = {name: getattr(group, "__dict__", group) for name, group in cfg.items() if group}
-    task, criterion, arch = (groups[name].get("_name") for name in ("task", "criterion", "model"))
     rows = [
-        ("task, criterion", f"{task}, {criterion}"),
-        ("architecture", arch),
+        ("task, criterion", f"{checkpoint.task}, {checkpoint.criterion}"),
+        ("architecture", checkpoint.arch),
         ("updates", "unknown" if checkpoint.updates is None else f"{checkpoint.updates:,}"),
     ]
     if checkpoint.score is not None:
-        metric = groups.get("checkpoint", {}).get("best_checkpoint_metric") or "loss"
+        metric = cfg.get("checkpoint", {}).get("best_checkpoint_metric") or "loss"
         rows.append((f"validation {metric}, as logged", f"{checkpoint.score:g}"))
     for group, names in FLAGS.items():
         for flag in names.split():
-            value = groups.get(group, {}).get(flag)
+            value = cfg.get(group, {}).get(flag)
             if isinstance(value, list):
                 value = ", ".join(map(str, value))  # fairseq keeps some as lists of one
             if str(value) not in ("None", "", "0"):

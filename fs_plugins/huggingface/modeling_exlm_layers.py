@@ -149,6 +149,23 @@ def cross_entropy(logits, labels):
     return total / (labels != IGNORED).sum().clamp(min=1)
 
 
+def label_loss(logits, labels, config):
+    """The loss of ``config.problem_type``: "regression" (mean squared error), "single_label_classification"
+    or "multi_label_classification"; if that is None, chosen as in other models of transformers. Float labels
+    may be missing (NaN)."""
+    logits, kind = wide(logits), config.problem_type
+    if kind is None:
+        classes = "multi" if labels.is_floating_point() else "single"
+        kind = "regression" if config.num_labels == 1 else f"{classes}_label_classification"
+    if kind == "single_label_classification":
+        return cross_entropy(logits, labels.view(-1))
+    labels = labels.view_as(logits).to(logits.dtype)
+    has_label = ~labels.isnan()
+    function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
+    total = function(logits[has_label], labels[has_label], reduction="sum")
+    return total / has_label.sum().clamp(min=1)  # 0, with a gradient, if there are none
+
+
 def known(ids, config):
     """Ids of words, int64; those that the tokenizer has beyond the vocabulary are ``<unk>``."""
     return torch.where(ids < config.vocab_size, ids, config.unk_token_id).long()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
@@ -28,7 +28,6 @@ from fs_plugins.models.flags import SIZE, from_config
 logger = logging.getLogger(__name__)
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
-SEED = 1  # of what the folder does not hold
 
 
 def open_checkpoint(
@@ -76,7 +75,12 @@ def restore(
     config, tensors, head, info = read_folder(folder)
     dictionary, written = dictionary_of(folder, config, data)
     cfg = run_settings(config, head, info)
-    model = fresh_model(cfg.model, dictionary, head, tensors)
+    model = checkpoints.untrained_model(cfg, dictionary)
+    if head is not None and head.kind == "sequence":
+        outputs = len(tensors["classifier.out_proj.bias"])
+        model.register_classification_head(head.name, num_classes=outputs)
+    elif head is not None:
+        model.register_token_head(head.name, len(tensors["qa_outputs.bias"]))
     state, own = weights.to_fairseq(tensors, head), model.state_dict()
     missing = [name for name in own if name not in state and not name.endswith(weights.COMPUTED)]
     model.load_state_dict({**own, **state}, strict=True)
@@ -252,39 +256,22 @@ def model_flags(config: dict) -> dict:
     return {"arch": arch, "_name": arch, **from_config({"tie_word_embeddings": True, **config})}
 
 
-def fresh_model(flags: Namespace, dictionary: Dictionary, head: Head | None, tensors: dict[str, Tensor]):
-    """A model of these flags, initialised by a fixed seed, with the head."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
-        model = build_model(flags, Namespace(source_dictionary=dictionary, target_dictionary=dictionary))
-        if head is not None and head.kind == "sequence":
-            outputs = len(tensors["classifier.out_proj.bias"])
-            model.register_classification_head(head.name, num_classes=outputs)
-        elif head is not None:
-            model.register_token_head(head.name, len(tensors["qa_outputs.bias"]))
-    return model
-
-
 def run_settings(config: dict, head: Head | None, info: PropertyInfo | None) -> DictConfig:
-    """The flags of the run by group: those of the model, and the task and the criterion that were recorded,
-    if they go with the head that the folder has."""
-    recorded = config.get("fairseq") or {}
-    pretraining = ("masked_lm", "repeated_masked_lm")
-    task, criterion = recorded.get("task"), recorded.get("criterion")
-    if head is None and task not in pretraining:
-        task = "repeated_masked_lm" if config["repeat_times"] > 1 else "masked_lm"
-        states = "nat_ctc_loss_mlm" if config["alignment"] == "ctc" else "nat_dag_loss_mlm"
-        criterion = states if config["num_states"] else "masked_lm"
-    elif head is not None and head.kind == "span":
-        task, criterion = "squad2", "squad2"
+    """The flags of the run by group: those of the model, and of the task and the criterion that train what
+    the folder has."""
+    repeated = config["repeat_times"] > 1
+    if head is None:
+        task = "repeated_masked_lm" if repeated else "masked_lm"
+        criterion = f"nat_{config['alignment']}_loss_mlm" if config["num_states"] else "masked_lm"
+    elif head.kind == "span":
+        task = criterion = "squad2"
     elif info is not None:
-        task, criterion = "molecule_property", "molecule_property"
-    elif head is not None and task in (*pretraining, "squad2", "molecule_property", None):
-        repeated = config["repeat_times"] > 1
-        task = "repeated_sentence_prediction" if repeated else "sentence_prediction"
-        criterion = "sentence_prediction"
-    task, criterion = {"_name": task, **recorded.get("samples", {})}, {"_name": criterion}
-    if config["repeat_times"] > 1:
+        task = criterion = "molecule_property"
+    else:
+        task, criterion = "repeated_sentence_prediction" if repeated else "glue", "sentence_prediction"
+    samples = (config.get("fairseq") or {}).get("samples", {})
+    task, criterion = {"_name": task, **samples}, {"_name": criterion}
+    if repeated:
         task["repeat_times"] = config["repeat_times"]
     if head is not None and head.kind == "sequence":
         criterion["classification_head_name"] = head.name

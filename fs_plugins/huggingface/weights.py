@@ -52,13 +52,10 @@ def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bo
     Left out are what is computed there (rotary frequencies), the output matrix where it is the embedding, and
     what was not trained last: with ``head`` the LM head and transitions.
     """
-    tensors = {}
+    tensors, names = {}, names_of(head, transitions)
     for name, value in state.items():
-        if not name.endswith(COMPUTED):
-            for ours, theirs in names_of(head, transitions):
-                if name.startswith(ours):
-                    tensors[theirs + name.removeprefix(ours)] = value.float().cpu().contiguous().clone()
-                    break
+        if not name.endswith(COMPUTED) and (theirs := _renamed(name, names)):
+            tensors[theirs] = value.float().cpu().contiguous().clone()
     output, embedding = (tensors.get(name) for name in TIED)
     if output is not None and torch.equal(output, embedding):
         del tensors[TIED[0]]
@@ -73,16 +70,16 @@ def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tenso
     """
     if head is None and TIED[0] not in tensors:
         tensors = {**tensors, TIED[0]: tensors[TIED[1]]}
-    state = {}
-    names = (*LM_HEAD, *TRANSITIONS, *(head.names if head else ()), *ENCODER)
-    for name, value in tensors.items():
-        for ours, theirs in names:
-            if name.startswith(theirs):
-                state[ours + name.removeprefix(theirs)] = value.float()
-                break
-        else:
-            raise ValueError(f"the tensor {name} is none of an ExLM: is there an adapter to be merged first?")
-    return state
+    pairs = (*LM_HEAD, *TRANSITIONS, *(head.names if head else ()), *ENCODER)
+    names = tuple((theirs, ours) for ours, theirs in pairs)
+    if strange := [name for name in tensors if _renamed(name, names) is None]:
+        raise ValueError(f"{strange[0]} is no tensor of an ExLM: is there an adapter to be merged first?")
+    return {_renamed(name, names): value.float() for name, value in tensors.items()}
+
+
+def _renamed(name: str, names: tuple[tuple[str, str], ...]) -> str | None:
+    """The name with its beginning replaced by the first pair (old, new) that fits; None if none does."""
+    return next((new + name.removeprefix(old) for old, new in names if name.startswith(old)), None)
 
 
 def to_units(tensors: dict, info, sign: int = 1) -> None:

@@ -68,19 +68,10 @@ class Encoder:
             indices = [dictionary.index(symbol) for symbol in symbols]
             unknown |= {s for s, index in zip(symbols, indices, strict=True) if index == dictionary.unk()}
             ids += [*([dictionary.eos()] if i else []), *indices, dictionary.eos()]
-        remark = f"unknown tokens {' '.join(sorted(unknown))}" if unknown else ""
-        tokens, remark = self.shorten(torch.tensor(ids), remark)
-        return tokens.repeat_interleave(self.copies), remark
-
-    def shorten(self, tokens: Tensor, remark: str = "") -> tuple[Tensor, str]:
-        """``tokens`` [T] if they fit; else what fits, with a remark.
-
-        Raises:
-            ValueError: if they don't and that is not wanted.
-        """
-        if len(tokens) <= self.limit:
-            return tokens, remark
-        what = f"{len(tokens)} tokens with <s> and </s>, {self.limit} are read at most"
-        if not self.truncate:
-            raise ValueError(what)
-        return torch.cat([tokens[: self.limit - 1], tokens[-1:]]), "; ".join(filter(None, [remark, what]))
+        remarks = [f"unknown tokens {' '.join(sorted(unknown))}"] if unknown else []
+        if len(ids) > self.limit:
+            remarks.append(f"{len(ids)} tokens with <s> and </s>, {self.limit} are read at most")
+            if not self.truncate:
+                raise ValueError(remarks[-1])
+            ids = [*ids[: self.limit - 1], ids[-1]]
+        return torch.tensor(ids).repeat_interleave(self.copies), "; ".join(remarks)

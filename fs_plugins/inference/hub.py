@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-import torch
 from fairseq import utils
 from fairseq.models.roberta.hub_interface import RobertaHubInterface
 from omegaconf import open_dict
@@ -51,7 +50,7 @@ class HubInterface(RobertaHubInterface):
         task = argparse.Namespace(source_dictionary=checkpoint.dictionary)
         super().__init__(checkpoint.cfg, task, checkpoint.model)
         self.bpe, self.codec, self.repeat_times = _Bpe(codec), codec, checkpoint.copies
-        self.predictor = model.predictor
+        self.loaded = model
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """[B, T, d]: a row for each of the tokens [B, T] (or [T]), that of its first state if it has states;
@@ -74,14 +73,6 @@ class HubInterface(RobertaHubInterface):
             return [gather_tokens(hidden, extra["layout"].first_states) for hidden in hiddens]
         return [hidden[:, :: self.repeat_times] for hidden in hiddens]
 
-    @torch.no_grad()
-    def mask_log_probs(self, tokens: Tensor) -> Tensor:
-        """Log-probabilities of the vocabulary for each ``<mask>`` of tokens [T]: [masks, V] in nats, float32;
-        see fs_plugins/inference/masked_prediction.py."""
-        tokens = tokens[None].to(self.device)
-        with utils.model_eval(self.model):
-            return self.predictor.token_log_probs(tokens, tokens == self.task.source_dictionary.index(MASK))
-
     def fill_mask(self, masked_input: str, topk: int = 5) -> list[tuple[str, float, str]]:
         """The most probable words of the one ``<mask>``: (text, probability, word), best first.
 
@@ -91,9 +82,10 @@ class HubInterface(RobertaHubInterface):
         symbols = encode_with_masks(masked_input, self.codec)
         if symbols.count(MASK) != 1:
             raise ValueError(
-                f"{symbols.count(MASK)} masks in {masked_input!r}: give one, or use mask_log_probs"
+                f"{symbols.count(MASK)} masks in {masked_input!r}: give one, or use fs_plugins.inference.load"
             )
-        probabilities, words = self.mask_log_probs(self.encode(masked_input))[0].exp().topk(topk)
+        with utils.model_eval(self.model):
+            probabilities, words = self.loaded.log_probs(masked_input)[0].exp().topk(topk)
         filled = []
         for probability, word in zip(probabilities.tolist(), words.tolist(), strict=True):
             symbol = self.task.source_dictionary[word]

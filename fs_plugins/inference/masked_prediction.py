@@ -73,12 +73,6 @@ class MaskedGraph:
         total = dag_loss(self.match(words), self.graph.links, layout.node_lengths, layout.target_lengths)
         return total - self.paths[1]
 
-    @torch.no_grad()
-    def node_log_probs(self, b: int) -> Tensor:
-        """[L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
-        logits = self.graph.logits(slice(b, b + 1))[0, : int(self.graph.layout.node_lengths[b])]
-        return logits.float().log_softmax(-1)
-
 
 class MaskedPredictor:
     """A model that predicts masked words; see the module.
@@ -131,7 +125,7 @@ class MaskedPredictor:
             return log_probs.logsumexp(1) - torch.tensor(float(self.copies)).log()
         graph, rows = self.graph(tokens, masked), []
         for b, wanted in enumerate(graph.is_masked):
-            log_probs = graph.node_log_probs(b)
+            log_probs = graph.graph.log_probs(b)
             if self.ctc:  # the states of each token emit blanks, a run of the word, blanks
                 states = log_probs.unflatten(0, (-1, self.k))  # [M, k, V]
                 rows.append(ctc_word_log_probs(states[wanted[: len(states)]], self.dictionary.unk()))

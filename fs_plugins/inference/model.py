@@ -1,14 +1,18 @@
 """A trained model from Python: one door, whatever it was trained for and however it is stored."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks
 from fs_plugins.huggingface.restore import open_checkpoint
@@ -16,9 +20,12 @@ from fs_plugins.huggingface.settings import find_head, output_names
 from fs_plugins.inference.encoding import Encoder
 from fs_plugins.inference.graph import TextGraph, Token, special_ids, text_graph
 from fs_plugins.inference.masked_prediction import MaskedPredictor
-from fs_plugins.inference.streaming import BATCH_TOKENS, Row, in_batches, stream
 
+BATCH_TOKENS = 16384
+WINDOW = 4096  # texts that are held at a time; sorted by length among themselves
 POOLINGS = ("first", "mean")
+
+Row = tuple[np.ndarray | None, str]  # of numbers, and a remark; None and the reason for an unreadable text
 
 
 @dataclass(frozen=True)
@@ -142,13 +149,28 @@ class Model:
         weights = own.float()[..., None]
         return (states.float() * weights).sum(1) / weights.sum(1)
 
-    def _stream(self, texts: str | Iterable, function) -> Iterator[Row]:
-        pad, device = self.checkpoint.dictionary.pad(), self.checkpoint.device
-        return stream(
-            [texts] if isinstance(texts, str) else texts,
-            self.encoder.encode,
-            lambda tokens: in_batches(tokens, function, pad, self.batch_tokens, device),
-        )
+    def _stream(self, texts: str | Iterable, function: Callable[[Tensor], Tensor]) -> Iterator[Row]:
+        source = iter([texts] if isinstance(texts, str) else texts)
+        while window := list(islice(source, WINDOW)):
+            encoded, remarks = {}, [""] * len(window)
+            for i, text in enumerate(window):
+                try:
+                    encoded[i], remarks[i] = self.encoder.encode(text)
+                except ValueError as error:
+                    remarks[i] = str(error)
+            rows = dict(zip(encoded, self.in_batches(list(encoded.values()), function), strict=True))
+            yield from ((rows.get(i), remark) for i, remark in enumerate(remarks))
+
+    @torch.inference_mode()
+    def in_batches(self, tokens: Sequence[Tensor], function: Callable[[Tensor], Tensor]) -> list[np.ndarray]:
+        """A row of ``function``'s result [B, ...] for each text [T], in their order, computed in batches by
+        length of at most ``batch_tokens`` tokens, with padding."""
+        rows, pad = [None] * len(tokens), self.checkpoint.dictionary.pad()
+        for part in batches_by_length(list(map(len, tokens)), self.batch_tokens):
+            batch = pad_sequence([tokens[i] for i in part], True, pad).to(self.checkpoint.device)
+            for i, row in zip(part, function(batch).float().cpu().numpy(), strict=True):
+                rows[i] = row
+        return rows
 
     # ---- texts with masks
 
@@ -160,10 +182,9 @@ class Model:
             ValueError: for a text without a mask, or more states than the model has positions.
         """
         self._check("encoder.lm_head")
-        dictionary, device = self.checkpoint.dictionary, self.checkpoint.device
-        symbols = encode_with_masks(text, self.codec)
+        dictionary, symbols = self.checkpoint.dictionary, encode_with_masks(text, self.codec)
         ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
-        tokens = torch.tensor([ids], device=device)
+        tokens = torch.tensor([ids], device=next(self.checkpoint.model.parameters()).device)
         return self.predictor.token_log_probs(tokens, tokens == dictionary.index(MASK))
 
     def fill(self, text: str, top: int = 5) -> Filled:

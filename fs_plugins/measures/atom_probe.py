@@ -153,10 +153,13 @@ def atom_probe(checkpoint: Checkpoint, samples: Sequence[Tensor], *, seed: int =
         seed: of the untrained encoder and of the shuffled labels.
     """
     atoms, copies = read_atoms(samples, checkpoint.dictionary), checkpoint.copies
-    token = atoms["token"].to_numpy()[:, None]
+    token, untrained = (
+        atoms["token"].to_numpy()[:, None],
+        untrained_model(checkpoint.cfg, checkpoint.dictionary, seed),
+    )
     inputs = {
         "model": atom_vectors(checkpoint.model, samples, atoms, copies=copies),
-        "untrained": atom_vectors(untrained_model(checkpoint, seed), samples, atoms, copies=copies),
+        "untrained": atom_vectors(untrained.to(checkpoint.device).eval(), samples, atoms, copies=copies),
         "token": (token == np.unique(token)).astype(np.float32),
     }
     nothing, result = np.zeros((len(atoms), 1), np.float32), {}

@@ -15,7 +15,7 @@ from torch import Tensor
 from fs_plugins.inference.masked_prediction import MaskedGraph, MaskedPredictor
 from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
-from fs_plugins.modules.state_use import divergence, entropy, own_states, shares
+from fs_plugins.modules.state_use import divergences, entropy, own_states, shares
 
 SECOND = 0.1  # what a second state has to have
 
@@ -106,15 +106,10 @@ def _states_of_words(graph: MaskedGraph, words: Tensor, k: int) -> dict[str, Ten
     """The measures of :func:`use_of_states`, all [B, M]; of no meaning where not ``is_masked``."""
     own, own_posterior = (own_states(nodes, k) for nodes in (graph.paths[0], graph.posterior(words)))
     q, q_posterior = shares(own), shares(own_posterior)  # [B, M, k]
-    differing = torch.zeros_like(q[..., 0])
-    for b, masked in enumerate(graph.is_masked):
-        log_probs = graph.node_log_probs(b).unflatten(0, (-1, k))  # [M, k, V]
-        masked = masked[: len(log_probs)]
-        differing[b, : len(masked)][masked] = divergence(q[b, : len(masked)][masked], log_probs[masked])
     return {
         "entropy": entropy(q),
         "posterior_entropy": entropy(q_posterior),
-        "divergence": differing,
+        "divergence": divergences(q, graph.is_masked, graph.graph.log_probs),
         "second_state": (q.topk(2).values[..., 1] > SECOND).float() if k > 1 else torch.zeros_like(q[..., 0]),
         "own_share": own.sum(-1),
         "posterior_own_share": own_posterior.sum(-1),

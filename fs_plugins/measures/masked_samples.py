@@ -102,37 +102,21 @@ def check_share(share: float) -> None:
         raise ValueError(f"the masking probability must be between 0 and 1, both excluded, got {share:g}")
 
 
-def masked_batches(
-    samples: Sequence[Tensor],
-    share: float,
-    dictionary: Dictionary,
-    *,
-    states: int = 1,
-    seed: int = SEED,
-    device: torch.device | str = "cpu",
+def batches_of(
+    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, seed: int = SEED
 ) -> Iterator[MaskedBatch]:
-    """The samples with ``share`` of their words masked, in batches by length; those without words are left
-    out.
-
-    Args:
-        states: most copies or states of a token, which make a batch smaller.
+    """The samples with ``share`` of their words masked, in batches by length on the model's device; those
+    without words are left out.
 
     Raises:
         ValueError: for a share that is not between 0 and 1.
     """
     check_share(share)
+    dictionary, device = predictor.dictionary, next(predictor.model.parameters()).device
     numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]
     pad = torch.nn.utils.rnn.pad_sequence
-    for batch in batches_by_length([len(samples[i]) * states for i in numbers], BATCH_TOKENS):
+    for batch in batches_by_length([len(samples[i]) * predictor.states for i in numbers], BATCH_TOKENS):
         part = [numbers[i] for i in batch]
         masks = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
         tokens = pad([samples[i] for i in part], True, dictionary.pad())
         yield MaskedBatch(tokens.to(device), pad(masks, True, False).to(device), part)
-
-
-def batches_of(
-    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, seed: int = SEED
-) -> Iterator[MaskedBatch]:
-    """:func:`masked_batches` for a model, on its device."""
-    options = {"states": predictor.states, "seed": seed, "device": next(predictor.model.parameters()).device}
-    return masked_batches(samples, share, predictor.dictionary, **options)

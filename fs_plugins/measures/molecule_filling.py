@@ -41,7 +41,7 @@ def draw_fillings(
             continue
         layout = graph.graph.layout
         L, M = int(layout.node_lengths[b]), int(layout.target_lengths[b])
-        words = graph.node_log_probs(b).double().log_softmax(-1).cpu()
+        words = graph.graph.log_probs(b).double().log_softmax(-1).cpu()
         bos, eos = predictor.dictionary.bos(), predictor.dictionary.eos()
         decoder = GraphDecoder(words, graph.graph.links[b, :L, :L].cpu(), bos, eos)
         if (drawn := decoder.draw(generator, M - 2, n)) is None:

@@ -50,6 +50,11 @@ class StateGraph:
         biases = self.output_bias.view(-1, len(self.output_weight))
         return (scores.unflatten(1, (-1, len(biases))) + biases).flatten(1, 2)
 
+    def log_probs(self, b: int) -> Tensor:
+        """[L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
+        logits = self.logits(slice(b, b + 1))[0, : int(self.layout.node_lengths[b])]
+        return logits.float().log_softmax(-1)
+
 
 class ExLMEncoder(RotaryRobertaEncoder):
     """Expands the states, encodes them and links them."""

@@ -99,25 +99,28 @@ class Flag:
         return f"--{self.name.replace('_', '-')}"
 
 
+def _size(name: str, config: str, help: str, metavar: str) -> Flag:
+    return Flag(name, SIZE, None, WEIGHTS, config, help, metavar)
+
+
+def _probability(name: str, default: float, config: str | None, help: str) -> Flag:
+    return Flag(name, PROBABILITY, default, TRAINING, config, help, "P")
+
+
+def _switch(name: str, help: str) -> Flag:
+    return Flag(name, SWITCH, False, TRAINING, None, help)
+
+
 MLM_FLAGS = (
-    Flag("encoder_layers", SIZE, None, WEIGHTS, "num_hidden_layers", "number of layers", "N"),
-    Flag("encoder_embed_dim", SIZE, None, WEIGHTS, "hidden_size", "hidden size", "D"),
-    Flag(
-        *("encoder_ffn_embed_dim", SIZE, None, WEIGHTS, "intermediate_size"),
-        *("hidden size of the feed-forward networks", "F"),
-    ),
-    Flag(
-        *("encoder_attention_heads", SIZE, None, WEIGHTS, "num_attention_heads"),
-        *("number of attention heads", "H"),
-    ),
+    _size("encoder_layers", "num_hidden_layers", "number of layers", "N"),
+    _size("encoder_embed_dim", "hidden_size", "hidden size", "D"),
+    _size("encoder_ffn_embed_dim", "intermediate_size", "hidden size of the feed-forward networks", "F"),
+    _size("encoder_attention_heads", "num_attention_heads", "number of attention heads", "H"),
     Flag(
         *("encoder_normalize_before", SWITCH, False, FUNCTION, "norm_first"),
         "layer norm before each block (pre-norm)",
     ),
-    Flag(
-        *("max_positions", SIZE, None, WEIGHTS, "max_position_embeddings"),
-        *("most tokens of a sentence, after any expansion", "N"),
-    ),
+    _size("max_positions", "max_position_embeddings", "most tokens of a sentence, after any expansion", "N"),
     Flag(
         *("activation_fn", ACTIVATION, "gelu", FUNCTION, "hidden_act"), "activation function of the encoder"
     ),
@@ -126,19 +129,11 @@ MLM_FLAGS = (
         *("pooler_activation_fn", ACTIVATION, "tanh", WEIGHTS, "classifier_activation"),
         "that of the classification heads",
     ),
-    Flag("dropout", PROBABILITY, 0.1, TRAINING, "hidden_dropout_prob", "dropout probability", "P"),
-    Flag(
-        *("attention_dropout", PROBABILITY, 0.1, TRAINING, "attention_probs_dropout_prob"),
-        *("that of the attention weights", "P"),
-    ),
-    Flag(
-        *("activation_dropout", PROBABILITY, 0.0, TRAINING, "activation_dropout"),
-        *("that after the activation function", "P"),
-    ),
-    Flag(
-        *("pooler_dropout", PROBABILITY, 0.0, TRAINING, "classifier_dropout"),
-        *("that of the classification heads", "P"),
-    ),
+    _probability("dropout", 0.1, "hidden_dropout_prob", "dropout probability"),
+    _probability("attention_dropout", 0.1, "attention_probs_dropout_prob", "that of the attention weights"),
+    _probability("activation_dropout", 0.0, "activation_dropout", "that after the activation function"),
+    _probability("pooler_dropout", 0.0, "classifier_dropout", "that of the classification heads"),
+    _probability("encoder_layerdrop", 0.0, None, "probability of leaving out a layer"),
     Flag(
         "embedding_init_std", POSITIVE, 0.02, WEIGHTS, None, "standard deviation of initial embeddings", "S"
     ),
@@ -146,19 +141,13 @@ MLM_FLAGS = (
         *("untie_weights_roberta", INVERTED, False, WEIGHTS, "tie_word_embeddings"),
         "an output matrix apart from the embedding",
     ),
-    Flag("load_checkpoint_heads", SWITCH, False, TRAINING, None, "(re-)register and load heads when loading"),
-    Flag("encoder_layerdrop", PROBABILITY, 0.0, TRAINING, None, "probability of leaving out a layer", "P"),
     Flag(
-        "encoder_layers_to_keep",
-        TEXT,
-        None,
-        TRAINING,
-        None,
-        "which layers to keep of a checkpoint",
-        "I,J,...",
+        *("encoder_layers_to_keep", TEXT, None, TRAINING, None),
+        *("which layers to keep of a checkpoint", "I,J,..."),
     ),
-    Flag("checkpoint_activations", SWITCH, False, TRAINING, None, "recompute layers in the backward pass"),
-    Flag("compile", SWITCH, False, TRAINING, None, "compile each layer with torch.compile"),
+    _switch("load_checkpoint_heads", "(re-)register and load heads when loading"),
+    _switch("checkpoint_activations", "recompute layers in the backward pass"),
+    _switch("compile", "compile each layer with torch.compile"),
 )
 # of the encoder that both models share; the MLM, whose tokens have one copy, leaves it at its default
 ROPE_DIMENSIONS = Flag(

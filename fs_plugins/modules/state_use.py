@@ -1,6 +1,7 @@
 """Whether the k states of a mask are used: how probability is spread over them, and how they differ."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -37,3 +38,19 @@ def divergence(q: Tensor, log_probs: Tensor) -> Tensor:
     probs = log_probs.exp()
     mixed = (q[..., None] * probs).sum(1)
     return entropy(mixed) - (q * entropy(probs)).sum(1)
+
+
+def divergences(q: Tensor, masked: Tensor, log_probs: Callable[[int], Tensor]) -> Tensor:
+    """[B, M] the :func:`divergence` of masked targets, 0 of others, from the logits of a sentence at a time.
+
+    Args:
+        q: [B, M, k].
+        masked: [B, M] bool.
+        log_probs: of sentence b [L of it, V], log-probabilities of the vocabulary at its nodes.
+    """
+    result = torch.zeros_like(q[..., 0])
+    for b, wanted in enumerate(masked):
+        targets = wanted.nonzero()[:, 0]
+        words = log_probs(b).unflatten(0, (-1, q.shape[-1]))
+        result[b, targets] = divergence(q[b, targets], words[targets])
+    return result

@@ -33,7 +33,7 @@ from fs_plugins.data.property_info import (
     read_folder,
     read_labels,
 )
-from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.data.vocabulary import MASK, Vocabulary, read_dictionary
 from fs_plugins.metrics.properties import CLASSIFICATION, REGRESSION, summarise
 from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 
@@ -94,16 +94,13 @@ class MoleculePropertyTask(ScoredTask):
     @classmethod
     def setup_task(cls, cfg: MoleculePropertyConfig, **kwargs):
         folder = read_folder(cfg.data)
-        path = Path(cfg.data) / "dict.txt"
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} does not exist: prepare the data again")
-        dictionary = Dictionary.load(str(path))
-        if Vocabulary.of(dictionary.symbols, path).identity != folder["dictionary"]:
+        dictionary = read_dictionary(Path(cfg.data))
+        if Vocabulary.of(dictionary.symbols, cfg.data).identity != folder["dictionary"]:
             raise ValueError(
-                f"{path} is not the dictionary that the molecules of {cfg.data} were binarised with: prepare "
-                "them again with the dict.txt of the pre-training"
+                f"{cfg.data}/dict.txt is not the dictionary that the molecules there were binarised with: "
+                "prepare them again with the dict.txt of the pre-training"
             )
-        dictionary.add_symbol("<mask>")
+        dictionary.add_symbol(MASK)
         return cls(cfg, dictionary, folder)
 
     def build_model(self, cfg, from_checkpoint=False):
@@ -196,11 +193,3 @@ class MoleculePropertyTask(ScoredTask):
     def max_positions(self):
         """What model and flags allow; ``load_dataset`` has seen to it that no molecule is longer."""
         return self.positions
-
-    @property
-    def source_dictionary(self):
-        return self.dictionary
-
-    @property
-    def target_dictionary(self):
-        return self.dictionary

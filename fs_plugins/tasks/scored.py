@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import BaseWrapperDataset
+from fairseq.data import BaseWrapperDataset, Dictionary
 from fairseq.logging import meters, metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor
@@ -20,10 +20,13 @@ class ScoredTask(FairseqTask):
     Attributes:
         head: what its models are called with, besides a batch's ``net_input``, to give what is scored.
         metric: the one of :meth:`score` that counts.
+        dictionary: with ``<mask>``.
     """
 
     head: dict
     metric: str
+    dictionary: Dictionary
+    source_dictionary = target_dictionary = property(lambda self: self.dictionary)
 
     def rows(self, sample: dict, outputs: Tensor) -> Tensor:
         """[B, ...] float64, what is scored of a batch's outputs; NaN and inf are refused, -inf is not."""

@@ -1,8 +1,8 @@
 """SQuAD 2.0 (section 5.2): questions over windows of their contexts, measured by exact match and F1."""
 
 import logging
-import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
@@ -11,6 +11,7 @@ from omegaconf import II, MISSING
 
 from fs_plugins.data.squad import load_split
 from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_windows
+from fs_plugins.data.vocabulary import MASK, read_dictionary
 from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 from fs_plugins.tasks.squad_answers import AnswerTable, window_answers
 
@@ -56,8 +57,8 @@ class Squad2Task(ScoredTask):
     --maximize-best-checkpoint-metric`` keeps the best checkpoint.
 
     Raises:
-        FileNotFoundError: if the data are not there.
-        ValueError: if they were made with another dictionary, or windows do not fit.
+        FileNotFoundError, ValueError: if the data are not there, or were made with another dictionary.
+        ValueError: if windows do not fit.
     """
 
     cfg: Squad2Config
@@ -74,13 +75,8 @@ class Squad2Task(ScoredTask):
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
-        path = os.path.join(cfg.data, "dict.txt")
-        if not os.path.isfile(path):
-            raise FileNotFoundError(
-                f"there is no {path}: scripts/prepare_squad.py makes the data of this task"
-            )
-        dictionary = Dictionary.load(path)
-        dictionary.add_symbol("<mask>")
+        dictionary = read_dictionary(Path(cfg.data))
+        dictionary.add_symbol(MASK)
         return cls(cfg, dictionary)
 
     def build_model(self, cfg, from_checkpoint=False):
@@ -131,14 +127,6 @@ class Squad2Task(ScoredTask):
     def max_positions(self):
         """Tokens of a window."""
         return self.cfg.window_tokens
-
-    @property
-    def source_dictionary(self):
-        return self.dictionary
-
-    @property
-    def target_dictionary(self):
-        return self.dictionary
 
     def rows(self, sample, outputs):
         return window_answers(outputs, sample["allowed"], self.cfg.max_answer_tokens, self.n_best)

@@ -33,13 +33,11 @@ from .modeling_exlm_layers import (
     cross_entropy,
     exporting,
     known,
+    label_loss,
     wide,
 )
 from .marginals import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
 from .state_expansion import expand_states, gather_tokens
-from .transition_head import (
-    edge_mask,  # noqa: F401  (transformers 4 copies only the files that this one imports)
-)
 
 STATE_BIAS_STD = 2.0  # as fs_plugins/models/exlm.py initialises it
 EXPORT_ROOM = 4  # tokens with states of each text in torch.export and ONNX: <s> A </s> </s> B </s>
@@ -61,6 +59,7 @@ class ExLMPreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = False  # losses are means: Trainer divides them by its accumulation steps
     _supports_sdpa = True
     _no_split_modules = ["ExLMLayer"]
+    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|classifier|qa_outputs)\.|^state_"]  # other heads
 
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -72,8 +71,6 @@ class ExLMPreTrainedModel(PreTrainedModel):
 class ExLMModel(ExLMPreTrainedModel):
     """The encoder: ``last_hidden_state`` [B, T, d], one row for each of ``input_ids``."""
 
-    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|classifier|qa_outputs)\.|^state_"]
-
     def __init__(self, config):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
@@ -82,12 +79,6 @@ class ExLMModel(ExLMPreTrainedModel):
         self.norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
         self.gradient_checkpointing = False
         self.post_init()
-
-    def get_input_embeddings(self):
-        return self.embed_tokens
-
-    def set_input_embeddings(self, value):
-        self.embed_tokens = value
 
     @can_return_tuple
     def forward(
@@ -191,7 +182,6 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
     """
 
     _tied_weights_keys = {"lm_head.decoder.weight": "model.embed_tokens.weight"}
-    _keys_to_ignore_on_load_unexpected = [r"^(classifier|qa_outputs)\."]
 
     def __init__(self, config):
         super().__init__(config)
@@ -292,14 +282,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
 
 
 class ExLMForSequenceClassification(ExLMPreTrainedModel):
-    """Classes or values of sequences, from the first state of ``<s>``.
-
-    The loss follows ``config.problem_type``: "regression" (mean squared error), "single_label_classification"
-    or "multi_label_classification"; if that is None, it is chosen as in other models of transformers. Float
-    labels may be missing (NaN).
-    """
-
-    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|qa_outputs)\.|^state_"]
+    """Classes or values of sequences, from the first state of ``<s>``; the loss is :func:`label_loss`."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -311,27 +294,12 @@ class ExLMForSequenceClassification(ExLMPreTrainedModel):
         """labels: [B] int64 classes, [B] values, or [B, labels] float."""
         outputs = self.model(input_ids, attention_mask, **{**kwargs, "return_dict": True})
         logits = self.classifier(outputs.last_hidden_state[:, 0])
-        loss = None if labels is None else self.loss(wide(logits), labels.to(logits.device))
+        loss = None if labels is None else label_loss(logits, labels.to(logits.device), self.config)
         return SequenceClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
-
-    def loss(self, logits, labels):
-        kind = self.config.problem_type
-        if kind is None:
-            classes = "multi" if labels.is_floating_point() else "single"
-            kind = "regression" if self.config.num_labels == 1 else f"{classes}_label_classification"
-        if kind == "single_label_classification":
-            return cross_entropy(logits, labels.view(-1))
-        labels = labels.view_as(logits).to(logits.dtype)
-        has_label = ~labels.isnan()
-        function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
-        total = function(logits[has_label], labels[has_label], reduction="sum")
-        return total / has_label.sum().clamp(min=1)  # 0, with a gradient, if there are none
 
 
 class ExLMForTokenClassification(ExLMPreTrainedModel):
     """A class for each token; labels [B, T] int64 are -100 where there is none."""
-
-    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|qa_outputs)\.|^state_"]
 
     def __init__(self, config):
         super().__init__(config)
@@ -350,8 +318,6 @@ class ExLMForTokenClassification(ExLMPreTrainedModel):
 
 class ExLMForQuestionAnswering(ExLMPreTrainedModel):
     """Where the answer starts and ends; both at ``<s>`` where the context has none (SQuAD 2.0)."""
-
-    _keys_to_ignore_on_load_unexpected = [r"^(lm_head|graph|classifier)\.|^state_"]
 
     def __init__(self, config):
         super().__init__(config)

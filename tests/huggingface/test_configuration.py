@@ -66,7 +66,7 @@ def test_what_transformers_adds_stays(tmp_path):
             ("num_states", "4"),
         ],
         *[("links_features", "position"), ("hidden_act", "gelus"), ("tie_word_embeddings", "yes")],
-        *[("alignment", "dagg"), ("vocab_size", 21.0), ("fairseq", "x"), ("fairseq", {"criterion": "ctc"})],
+        *[("alignment", "dagg"), ("vocab_size", 21.0), ("fairseq", "x")],
         *[("architectures", "x"), ("fairseq", {"head": "a.b"})],
     ],
 )
@@ -79,7 +79,7 @@ def test_an_import_refuses_them_too(folders, tmp_path, name, value):
     path.unlink()
     recorded = {**config["fairseq"], **value} if isinstance(value, dict) else value
     path.write_text(json.dumps({**config, name: recorded}))
-    with pytest.raises(ValueError, match=r"config\.json|criterion"):
+    with pytest.raises(ValueError, match="config.json"):
         restore(tmp_path)
     path.write_text("[" * 100_000)
     with pytest.raises(ValueError, match="config.json"):

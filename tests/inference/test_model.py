@@ -29,7 +29,7 @@ def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, monkeypatch,
     repeated = {"repeat_times": 3} if kind == "repeated" else {}
     path = pretrained if kind == "exlm" else save_checkpoint("p_roberta_base", **repeated)
     model = load(path, device="cpu", batch_tokens=40)
-    monkeypatch.setattr("fs_plugins.inference.streaming.WINDOW", 3)
+    monkeypatch.setattr("fs_plugins.inference.model.WINDOW", 3)
     found = list(model.embed(TEXTS, pooling))
     assert [remark for _, remark in found] == [""] * len(TEXTS)
     for text, (vector, _) in zip(TEXTS, found, strict=True):

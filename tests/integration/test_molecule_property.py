@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from fs_plugins.inference import load
-from fs_plugins.inference.streaming import in_batches
 from fs_plugins.metrics.properties import summarise
 from tests.integration import commands
 from tests.support.prepared import write_properties
@@ -34,7 +33,7 @@ def test_the_best_checkpoint_has_the_error_that_was_logged(tmp_path):
     model = load(tmp_path / "checkpoint_best.pt", device="cpu")
     special = model.checkpoint.dictionary.nspecial
     tokens = [torch.tensor([0, *(special + t for t in row), 2]) for row, _ in valid]
-    predicted = np.stack(in_batches(tokens, model.predictions, 1, 1000, "cpu")).astype(np.float64)
+    predicted = np.stack(model.in_batches(tokens, model.predictions)).astype(np.float64)
     best = summarise(predicted, np.array([labels for _, labels in valid]), regression=True)
     assert best["rmse"] == pytest.approx(min(errors), rel=1e-4) and errors[-1] < errors[0]
     assert "auc" not in run.stats["valid"][0]

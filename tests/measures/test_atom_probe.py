@@ -94,7 +94,10 @@ def test_scores_and_their_errors():
 def test_an_untrained_model_is_that_of_its_seed(pretrained):
     checkpoint = load_checkpoint(pretrained, device="cpu")
     state = torch.random.get_rng_state()
-    weights = [untrained_model(checkpoint, seed).encoder.lm_head.dense.weight for seed in (1, 1, 2)]
+    weights = [
+        untrained_model(checkpoint.cfg, checkpoint.dictionary, seed).encoder.lm_head.dense.weight
+        for seed in (1, 1, 2)
+    ]
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
     assert not torch.equal(weights[0], checkpoint.model.encoder.lm_head.dense.weight)
     assert torch.equal(torch.random.get_rng_state(), state)

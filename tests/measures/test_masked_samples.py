@@ -1,10 +1,12 @@
 """The words to mask are the same for every model, and samples are those of pre-training."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from fs_plugins.checkpoint import load_checkpoint
-from fs_plugins.measures.masked_samples import load_samples, mask_words, masked_batches
+from fs_plugins.measures.masked_samples import batches_of, load_samples, mask_words
 from tests.support import builders
 
 
@@ -27,7 +29,8 @@ def test_batches_hold_every_sample_once_with_its_own_masks():
     samples.insert(2, torch.tensor([symbols.bos(), symbols.eos()]))  # no word to mask
     for states in (1, 4):
         found = {}
-        batches = list(masked_batches(samples, 0.2, symbols, states=states))
+        model = SimpleNamespace(model=torch.nn.Linear(1, 1), dictionary=symbols, states=states)
+        batches = list(batches_of(model, samples, 0.2))
         for batch in batches:
             assert len(batch.tokens) == 1 or batch.tokens.numel() * states <= 4096
             for row, number in enumerate(batch.indices):

@@ -66,7 +66,7 @@ def read_checkpoint(path: Path) -> Pretrained:
     entries = next((len(state["model"][name]) for name in EMBEDDINGS if name in state["model"]), None)
     if entries is None:
         raise UserError(f"{path} is no checkpoint of ExLM or of the MLM: it has no {EMBEDDINGS[0]}")
-    flags = _model_flags(checkpoint.name_of(cfg.model), cfg.model)
+    flags = _model_flags(cfg.model._name, cfg.model)
     try:
         dictionary = path if restore.is_folder(path) else path.parent / FILE
         if not dictionary.exists():
@@ -83,7 +83,7 @@ def read_checkpoint(path: Path) -> Pretrained:
         expands="--ext-state-num" in flags,
         max_positions=getattr(cfg.model, "max_positions", None) or 0,
         tokens_per_sample=getattr(cfg.task, "tokens_per_sample", None),
-        task=checkpoint.name_of(cfg.task),
+        task=cfg.task._name,
         classes=getattr(cfg.task, "num_classes", None),
     )
 

@@ -103,8 +103,9 @@ def resolve(kind: str, words: list[str]) -> Training:
             raise UserError(
                 f"{path} does not exist: DATA is a folder made by {maker}, or several, joined by ':'"
             )
+    cut = "--sample-break-mode" in user  # molecules can be cut as text is
     first, *others = (
-        checked_vocabulary(folder, kind, blocks="--sample-break-mode" in user) for folder in folders
+        checked_vocabulary(folder, kind, (kind, "smiles") if cut else (kind,)) for folder in folders
     )
     for other in others:
         first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
@@ -119,21 +120,17 @@ def resolve(kind: str, words: list[str]) -> Training:
     return training
 
 
-def checked_vocabulary(folder: Path, kind: str, blocks: bool) -> Vocabulary:
-    """The vocabulary of a folder of data.
-
-    Args:
-        blocks: whether --sample-break-mode is given, so that molecules may be cut as text is.
+def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocabulary:
+    """The vocabulary of a folder of data, made for a corpus of one of the kinds ``taken``.
 
     Raises:
-        UserError: if the folder holds other data than a corpus of this kind, or has got another dict.txt
-            since it was made.
+        UserError: if the folder holds other data, or has got another dict.txt since it was made.
     """
     about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
     made = about.get("kind", kind)
     if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
         made = "fine-tuning"
-    if made != kind and not (blocks and (made, kind) == ("smiles", "text")):
+    if made not in taken:
         way_out = "finetune_*.sh" if made == "fine-tuning" else f"pretrain_{made}.sh"
         way_out += ", or give --sample-break-mode none to cut it into blocks" if made == "smiles" else ""
         raise UserError(f"{folder} holds data of {made}, not a corpus of {kind}: give it to {way_out}")

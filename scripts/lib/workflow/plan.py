@@ -103,7 +103,7 @@ def table9_files(settings: Namespace, target: Target) -> list[Path]:
 
 
 def check_glue(settings: Namespace, tasks) -> None:
-    """Raises UserError unless tasks of GLUE are prepared, with the dictionary of the pre-training here."""
+    """Raises ValueError unless tasks of GLUE are prepared, with the dictionary of the pre-training here."""
     for task in tasks:
         path = Path(settings.glue or "", f"{task}-bin", "input0", "dict.txt")
         if not path.is_file():
@@ -113,10 +113,7 @@ def check_glue(settings: Namespace, tasks) -> None:
         other = settings.data and Path(settings.data, "dict.txt")
         if other and not settings.models:
             way_out = f"prepare GLUE with prepare_glue.py --data {settings.data}"
-            try:
-                Vocabulary.read(path).check(Vocabulary.read(other), way_out)
-            except ValueError as error:
-                raise UserError(str(error)) from error
+            Vocabulary.read(path).check(Vocabulary.read(other), way_out)
 
 
 def seeds(settings: Namespace, table: str) -> tuple[int, ...]:

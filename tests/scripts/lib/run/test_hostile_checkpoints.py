@@ -23,7 +23,6 @@ from lib.run.launch import Training
 from lib.workflow import plan
 from omegaconf import OmegaConf
 
-from fs_plugins.checkpoint import name_of
 from fs_plugins.checkpoint_settings import CRITERIA, TASKS, read_settings
 from fs_plugins.measures.__main__ import main as measure
 from fs_plugins.models.flags import EXLM_FLAGS
@@ -179,7 +178,7 @@ def built(monkeypatch):
     names = []
 
     def recorded(original):
-        return lambda cfg, *args, **more: names.append(name_of(cfg)) or original(cfg, *args, **more)
+        return lambda cfg, *args, **more: names.append(cfg._name) or original(cfg, *args, **more)
 
     monkeypatch.setattr(tasks, "setup_task", recorded(tasks.setup_task))
     monkeypatch.setattr(criterions, "build_criterion", recorded(criterions.build_criterion))
@@ -248,7 +247,7 @@ def test_settings_are_data(group, text, value, old):
         cfg = read_settings(state)
     except ValueError:
         return
-    assert name_of(cfg.task) in TASKS and name_of(cfg.criterion) in CRITERIA
+    assert cfg.task._name in TASKS and cfg.criterion._name in CRITERIA
     assert vars(cfg.model).keys() <= {"_name", "arch", *(flag.name for flag in EXLM_FLAGS)}
     assert type(cfg.model.encoder_layers) is int
     assert "${" not in str(OmegaConf.to_container(cfg, resolve=False))
