@@ -8,5 +8,3 @@ from importlib.util import find_spec
 
 if find_spec("fairseq") is not None:
     from fs_plugins import checkpoint_files, compat, criterions, models, optim, tasks
-
-    __all__ = ["checkpoint_files", "compat", "criterions", "models", "optim", "tasks"]

@@ -7,11 +7,3 @@ from fs_plugins.criterions import (
     nat_dag_loss_mlm,
     squad2,
 )
-
-__all__ = [
-    "masked_lm_accuracy",
-    "molecule_property",
-    "nat_ctc_loss_mlm",
-    "nat_dag_loss_mlm",
-    "squad2",
-]

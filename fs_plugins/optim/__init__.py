@@ -1,5 +1,3 @@
 """Optimizers, registered with fairseq."""
 
 from fs_plugins.optim import fused_adamw
-
-__all__ = ["fused_adamw"]
