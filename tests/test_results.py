@@ -25,6 +25,9 @@ def test_tables_are_those_of_the_csv_files(monkeypatch, tmp_path):
     for name in make.PAGES:
         page = (docs / name).read_text(encoding="utf-8")
         assert (tmp_path / "docs" / name).read_text(encoding="utf-8") == page, "run docs/results/make.py"
+    for name in make.LONG:
+        path = f"results/tables/{name}.csv"
+        assert (tmp_path / "docs" / path).read_text() == (docs / path).read_text(), "run docs/results/make.py"
     assert sorted(tmp_path.glob("docs/results_*.png")) == pictures
     assert (tmp_path / "docs" / "quickstart.png").read_bytes().startswith(b"\x89PNG")
 

@@ -2,8 +2,8 @@
 
     PYTHONPATH=scripts python docs/results/make.py
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`. To add runs, add their rows to a CSV file
-and run this again. Rows of the workflow's OUTPUT/states.csv and graphs.csv belong in states.csv, at any p.
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`, a long one in tables/NAME.csv. To add runs,
+add their rows to a CSV file and run this again. Rows of the workflow's OUTPUT/states.csv and graphs.csv belong in states.csv, at any p.
 """
 
 import re
@@ -25,6 +25,7 @@ PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
 VARIANTS = "R =|first layer|w/o|k = 2"  # of the states, that only the table has
+LONG = ("pretraining", "states", "scale")  # tables that are files of their own
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
@@ -261,6 +262,8 @@ def main(argv: list[str] | None = None) -> None:
     argument_parser(__doc__).parse_args(argv)
     for page in (DOCS / name for name in PAGES):
         page.write_text(filled_in(page.read_text(encoding="utf-8")), encoding="utf-8")
+    for name in LONG:
+        TABLES[name]().to_csv(DOCS / "results" / "tables" / f"{name}.csv", index=False)
     for name, (draw, width, height) in FIGURES.items():
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
