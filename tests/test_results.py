@@ -58,18 +58,6 @@ def test_a_mean_of_rows_is_that_of_the_seeds():
     assert make.mean(single, "bits").text(1) == "2.0"
 
 
-def test_rows_that_are_added_are_in_the_table_and_the_figure(monkeypatch):
-    data = make.read("states")
-    more = data.query("k == 1 or label == 'lattice'").assign(p=0.25)
-    monkeypatch.setattr(make, "read", lambda name: pd.concat([data, more]) if name == "states" else data)
-    added = make.TABLES["states"]().query("p == '25%'")
-    assert list(added["model"]) == list(more["label"].unique())
-    figure = make.Figure()
-    make.states_figure(figure)
-    titles = [axes.get_title() for axes in figure.axes if "molecules" in axes.get_title()]
-    assert titles == [f"molecules, p = {p}" for p in ("15%", "25%", "38.7%", "62.2%")]
-
-
 def test_the_gap_over_scale_is_of_models_of_one_size_and_probability():
     figure = make.Figure()
     make.scale_figure(figure)

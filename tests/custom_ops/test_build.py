@@ -37,9 +37,8 @@ def build(tmp_path):
 
 
 def built(tmp_path) -> set[str]:
-    return {
-        path.name.split("_")[-1].split(".")[0] for path in tmp_path.glob("out/fs_plugins/custom_ops/lib*")
-    }
+    found = tmp_path.glob("out/fs_plugins/custom_ops/lib*")
+    return {path.name.split("_")[-1].split(".")[0] for path in found}
 
 
 def test_both_libraries_for_the_gpus_that_nvcc_knows(build, tmp_path):
@@ -58,7 +57,7 @@ def test_architectures_as_torch_reads_them(build, tmp_path):
         "arch=compute_120,code=compute_120",
     ]
     done, _ = build(TORCH_CUDA_ARCH_LIST="Hopper")
-    assert done.returncode == 1 and "write compute capabilities" in done.stderr
+    assert done.returncode == 1 and "Hopper" in done.stderr
 
 
 def test_without_cuda_nvcc_is_not_called(build, tmp_path):
@@ -71,6 +70,5 @@ def test_a_broken_nvcc_costs_the_cuda_library_alone(build, tmp_path):
     done, _ = build(BROKEN="nvcc")
     assert done.returncode == 0 and built(tmp_path) == {"cpu"}  # the older one does not stay
     assert "unsupported host compiler" in done.stderr + done.stdout
-    assert "plain PyTorch path will serve" in done.stderr + done.stdout
     done, _ = build(BROKEN="nvcc", EXLM_REQUIRE_OP="1")
-    assert done.returncode == 1 and "EXLM_REQUIRE_OP=1, and the cuda library was not built" in done.stderr
+    assert done.returncode == 1 and "EXLM_REQUIRE_OP=1" in done.stderr

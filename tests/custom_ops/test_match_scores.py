@@ -4,7 +4,7 @@ import pytest
 import torch
 from step_costs import peak_of_cpu_allocations
 
-from fs_plugins.custom_ops.match_scores import _chunks, match_scores
+from fs_plugins.custom_ops.match_scores import match_scores
 
 
 def plain(states, weight, bias, targets):
@@ -85,12 +85,3 @@ def test_one_chunk_of_logits_at_a_time():
     peak = peak_of_cpu_allocations(lambda: match_scores(*leaves, targets, chunk_bytes).sum().backward())
     rest = 4 * V * d + 4 * B * L * 5 * 4  # the output matrix's gradient; scores and their gradients
     assert chunk_bytes < peak < 1.3 * chunk_bytes + 2 * rest < all_logits / 7
-
-
-def test_chunks_are_of_equal_size():
-    sizes = [chunk.stop - chunk.start for chunk in _chunks(5376, 50265, 256 * 2**20, 1)]
-    assert sum(sizes) == 5376 and len(sizes) == 5 and max(sizes) - min(sizes) < 5
-    assert 4 * 50265 * max(sizes) <= 256 * 2**20
-    assert _chunks(7, 100, 1, 1) == [slice(i, i + 1) for i in range(7)]
-    by_token = _chunks(12, 100, 4 * 100 * 7, 4)  # 7 rows would fit, 4 are a token's states
-    assert by_token == [slice(i, i + 4) for i in (0, 4, 8)]

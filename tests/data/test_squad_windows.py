@@ -65,10 +65,7 @@ def test_windows_cover_the_context_and_labels_point_at_the_answer(length, questi
 )
 def test_answer_tokens(text, start, expected):
     assert answer_tokens(words("w0 w1 w2")[1], text, start) == expected
-
-
-def test_answer_tokens_without_a_blank_between_them():
-    assert answer_tokens(np.array([[0, 2], [2, 4], [4, 6]]), "xy", 2) == (1, 1)
+    assert answer_tokens(np.array([[0, 2], [2, 4], [4, 6]]), "xy", 2) == (1, 1)  # no blank between them
 
 
 def test_white_space_alone_is_no_answer():
@@ -78,20 +75,15 @@ def test_white_space_alone_is_no_answer():
     assert item["label"].tolist() == [4, 6]
 
 
-def test_long_questions_are_cut_and_named():
+def test_long_questions_are_cut_and_named_or_refused():
     split = split_of([sentence(20)], [("long", sentence(12), 0, [(3, 4)]), ("short", "w1", 0, [])])
     sizes = WindowSizes(30, 8, 5, 4)
-    windows = make_windows(split, sizes)
-    assert windows.cut_questions == ["long"]
+    assert make_windows(split, sizes).cut_questions == ["long"]
     assert dataset(split, sizes)[0]["tokens"].tolist()[:8] == [BOS, *words(sentence(5))[0], EOS, EOS]
-
-
-def test_a_window_too_short_for_its_question():
-    split = split_of([sentence(20)], [("fits", "w1", 0, []), ("wide", sentence(12), 0, [])])
-    with pytest.raises(ValueError, match="question wide of 12 tokens leaves 4 of the 20 tokens of a window"):
+    with pytest.raises(ValueError, match="long .* 12 .* 4 .* 20"):
         make_windows(split, WindowSizes(20, 8, 64, 5))
     make_windows(split, WindowSizes(20, 8, 64, 4))
-    with pytest.raises(ValueError, match="the stride size must be at least 1 token, got 0"):
+    with pytest.raises(ValueError, match="0"):
         WindowSizes(20, 0)
 
 

@@ -32,21 +32,13 @@ def small_gpt2(tmp_path_factory) -> Path:
     return builders.write_gpt2(tmp_path_factory.mktemp("gpt2"), [("i", "s"), ("Ġ", "is")])
 
 
-def test_symbols_between_blanks():
-    codec = Blanks()
-    assert encode_with_masks("C C <mask> N", codec) == ["C", "C", "<mask>", "N"]
-    assert encode_with_masks("<mask><mask> C <mask>", codec) == ["<mask>", "<mask>", "C", "<mask>"]
-    assert codec.decode(["C", "C", "N"]) == "C C N"
-    assert codec.word("Cl") == "Cl"
-
-
-def test_smiles():
-    codec = Smiles()
-    assert encode_with_masks("C[C@@H]<mask>Cl", codec) == ["C", "[C@@H]", "<mask>", "Cl"]
-    assert codec.decode(["C", "[C@@H]", "<mask>", "Cl"]) == "C[C@@H]<mask>Cl"
-    assert codec.word("Cl") == "Cl"
-    with pytest.raises(ValueError, match="no SMILES token begins with 'x' at position 1 of 'Cx'"):
-        encode_with_masks("Cx<mask>", codec)
+def test_symbols_between_blanks_and_smiles():
+    assert encode_with_masks("C C <mask> N", Blanks()) == ["C", "C", "<mask>", "N"]
+    assert encode_with_masks("<mask><mask> C <mask>", Blanks()) == ["<mask>", "<mask>", "C", "<mask>"]
+    assert encode_with_masks("C[C@@H]<mask>Cl", Smiles()) == ["C", "[C@@H]", "<mask>", "Cl"]
+    assert Blanks().decode(["C", "C", "N"]) == "C C N"
+    assert Smiles().decode(["C", "<mask>", "Cl"]) == "C<mask>Cl"
+    assert Blanks().word("Cl") == Smiles().word("Cl") == "Cl"
 
 
 def test_gpt2_bpe_masks_take_their_blank(small_gpt2):
@@ -79,42 +71,28 @@ def test_hf_tokenizer_encodes_around_masks_as_the_whole_sentence(tokenizer_json)
     assert codec.word(",") == "," and codec.word("Ġ") == "␣"
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("no blank to fill", "no <mask> in 'no blank to fill'"),
-        ("this is [MASK].", r"write it <mask>, not \[MASK\]"),
-        ("<s> <mask>", "<s> in .* leave them out"),
-        ("<mask> </s>", "</s> in .* leave them out"),
-    ],
-)
-def test_texts_that_cannot_be_filled(text, says):
-    with pytest.raises(ValueError, match=says):
-        encode_with_masks(text, Blanks())
+def test_texts_that_cannot_be_filled():
+    texts = {"no blank to fill": "'no blank to fill'", "this is [MASK].": r"\[MASK\]", "<s> <mask>": "<s>"}
+    for text, named in (texts | {"<mask> </s>": "</s>"}).items():
+        with pytest.raises(ValueError, match=named):
+            encode_with_masks(text, Blanks())
+    with pytest.raises(ValueError, match="'x' at position 1 of 'Cx'"):
+        encode_with_masks("Cx<mask>", Smiles())
 
 
 def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_path):
-    symbols = builders.dictionary()
-    data = tokenizer_json.parent / "data-bin"
+    data, symbols = tokenizer_json.parent / "data-bin", builders.dictionary()
+    smiles = builders.smiles_folder(tmp_path / "smiles", "as-given")
+    text = builders.text_folder(tmp_path / "text")
     data.mkdir()
-    assert make_codec(None, data, symbols).name == "tokenizer.json"
-    assert make_codec(None, small_gpt2, symbols).name == "gpt2"
-    assert make_codec(None, tmp_path, symbols).name == "none"
-    assert make_codec("none", data, symbols).name == "none"
-    assert make_codec(str(small_gpt2), data, symbols).name == "gpt2"
-    assert make_codec([small_gpt2 / "encoder.json", small_gpt2 / "vocab.bpe"], data, symbols).name == "gpt2"
-    assert make_codec([str(tokenizer_json)], tmp_path, symbols).name == "tokenizer.json"
-
-
-def test_folders_of_smiles_say_so(tmp_path):
-    smiles, text = (
-        builders.smiles_folder(tmp_path / "smiles", "as-given"),
-        builders.text_folder(tmp_path / "text"),
-    )
+    for source, folder, name in (
+        *((None, data, "tokenizer.json"), (None, small_gpt2, "gpt2"), (None, tmp_path, "none")),
+        *(("none", data, "none"), ([str(tokenizer_json)], tmp_path, "tokenizer.json")),
+        *((str(small_gpt2), data, "gpt2"), (None, smiles, "smiles"), ("smiles", text, "smiles")),
+        *(([small_gpt2 / "encoder.json", small_gpt2 / "vocab.bpe"], data, "gpt2"), ("none", smiles, "none")),
+    ):
+        assert make_codec(source, folder, symbols).name == name
     assert (smiles_form(smiles), smiles_form(text), smiles_form(tmp_path)) == ("as-given", None, None)
-    symbols = builders.dictionary()
-    assert make_codec(None, smiles, symbols).name == make_codec("smiles", text, symbols).name == "smiles"
-    assert make_codec("none", smiles, symbols).name == make_codec(None, tmp_path, symbols).name == "none"
 
 
 def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):
@@ -123,19 +101,15 @@ def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):
     vocab = json.loads((small_gpt2 / "encoder.json").read_text())
     (tmp_path / "vocab.json").write_text(json.dumps({**vocab, "<mask>": len(vocab)}))
     roberta = [tmp_path / "vocab.json", small_gpt2 / "vocab.bpe"]
-    for source, symbols, says in (
-        (
-            [str(tmp_path / "nothing.json")],
-            tokens,
-            "nothing.json does not exist: a BPE is encoder.json and vocab.bpe, or",
-        ),
-        (roberta, ids, "has <mask>: it is a vocab.json of HF"),
-        ([str(tmp_path)], tokens, "has no BPE .encoder.json and vocab.bpe, or"),
-        ([small_gpt2 / "encoder.json", tmp_path / "nothing.bpe"], tokens, "nothing.bpe does not exist"),
-        ([str(small_gpt2 / "encoder.json")], tokens, "is not a tokenizer.json"),
-        (["a", "b", "c"], tokens, "--bpe takes"),
-        (None, tokens, "tokens of a BPE for symbols, such as 'Ġw99'.*--bpe tokenizer.json"),
-        (None, ids, "GPT-2 BPE ids.*--bpe encoder.json vocab.bpe"),
+    for source, symbols, named in (
+        ([str(tmp_path / "nothing.json")], tokens, "nothing.json"),
+        (roberta, ids, "<mask>"),
+        ([str(tmp_path)], tokens, str(tmp_path)),
+        ([small_gpt2 / "encoder.json", tmp_path / "nothing.bpe"], tokens, "nothing.bpe"),
+        ([str(small_gpt2 / "encoder.json")], tokens, "encoder.json"),
+        (["a", "b", "c"], tokens, "--bpe"),
+        (None, tokens, "'Ġw99'.*--bpe tokenizer.json"),
+        (None, ids, "--bpe encoder.json vocab.bpe"),
     ):
-        with pytest.raises((ValueError, FileNotFoundError), match=says):
+        with pytest.raises((ValueError, FileNotFoundError), match=named):
             make_codec(source, tmp_path, symbols)

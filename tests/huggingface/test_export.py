@@ -5,17 +5,18 @@ import ast
 import json
 import os
 import re
-import stat
 
 import export_huggingface
 import pytest
 import torch
+import torch.nn.functional as F
 import yaml
 from safetensors.torch import load_file
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface import model_card
+from fs_plugins.huggingface.code_files import CODE
 from fs_plugins.huggingface.export import export
 from tests.models.test_parity import case, flags_of
 from tests.support import builders
@@ -34,37 +35,21 @@ def head_scores(checkpoint, name):
 
 def test_files(folders, checkpoints):
     folder = folders["exlm"]
-    names = {path.name for path in folder.iterdir()}
-    assert names == {
-        *("1_Pooling", "README.md", "config.json", "configuration_exlm.py", "dag_reference.py"),
-        *("model.safetensors", "modeling_exlm.py", "modeling_exlm_layers.py"),
-        *("modules.json", "sentence_bert_config.json", "marginals.py", "state_expansion.py"),
-        "transition_head.py",
-        *("tokenizer.json", "tokenizer_config.json"),
-    }
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()} == {
-        stat.S_IMODE((folder / "config.json").stat().st_mode)
-    }
+    others = {"model.safetensors", "modules.json", "sentence_bert_config.json", "1_Pooling", "README.md"}
+    others |= {"config.json", "tokenizer.json", "tokenizer_config.json"}
+    assert {path.name for path in folder.iterdir()} == {path.name for path in CODE} | others
+    files = [path for path in folder.iterdir() if path.is_file()]
+    assert len({path.stat().st_mode for path in files}) == 1
     assert [path for path in folder.parent.iterdir() if path.name.startswith(".")] == []
-    assert str(checkpoints["exlm"].parent) not in "".join(
-        path.read_text() for path in folder.iterdir() if path.suffix in (".json", ".md", ".py")
-    )
+    text = "".join(path.read_text() for path in files if path.suffix in (".json", ".md", ".py"))
+    assert str(checkpoints["exlm"].parent) not in text
 
 
 def test_card(folders):
-    card = (folders["exlm"] / "README.md").read_text()
-    for piece in (
-        *("pipeline_tag: fill-mask", "# exlm", "k = 3 states", "| updates | 5 |", "| seed | 7 |"),
-        *(
-            "| validation loss, as logged | 4.75 |",
-            "| task, criterion | masked_lm, nat_dag_loss_mlm |",
-            "exact marginal",
-        ),
-    ):
-        assert piece in card
-    assert "license" not in card
-    assert "by CTC" in (folders["ctc"] / "README.md").read_text()
-    assert "repeated 3 times" in (folders["repeated"] / "README.md").read_text()
+    said = {"exlm": ("k = 3", "| updates | 5 |", "| seed | 7 |", "4.75"), "ctc": ("CTC",)}
+    for kind, pieces in (said | {"repeated": ("3 times",)}).items():
+        card = (folders[kind] / "README.md").read_text()
+        assert all(piece in card for piece in pieces) and "license" not in card
 
 
 def test_a_card_is_text_without_the_environment(save_checkpoint, tmp_path, monkeypatch):
@@ -87,9 +72,8 @@ def test_a_card_is_text_without_the_environment(save_checkpoint, tmp_path, monke
     front, *code = card.split("---\n")[1], *re.findall("```python\n(.*?)```", card, re.S)
     assert yaml.safe_load(front)["license"] == "a: b\nc: d"
     calls = [node for node in ast.walk(ast.parse(code[0])) if isinstance(node, ast.Call)]
-    assert [one.value for call in calls for one in call.args if isinstance(one, ast.Constant)].count(
-        name
-    ) == 3
+    words = [one.value for call in calls for one in call.args if isinstance(one, ast.Constant)]
+    assert words.count(name) == 3
 
 
 def test_card_of_prepared_data(save_checkpoint, tmp_path):
@@ -115,21 +99,20 @@ def test_glue(save_checkpoint, corpus, load, tmp_path):
     assert model.config.id2label == {0: "entailment", 1: "not_entailment"}
     output = model(TOKENS, labels=torch.tensor([0, 1]))
     torch.testing.assert_close(output.logits, expected, rtol=0, atol=1e-5)
-    torch.testing.assert_close(
-        output.loss, torch.nn.functional.cross_entropy(expected, torch.tensor([0, 1])), rtol=0, atol=1e-5
-    )
+    loss = F.cross_entropy(expected, torch.tensor([0, 1]))
+    torch.testing.assert_close(output.loss, loss, rtol=0, atol=1e-5)
     names = set(load_file(folder / "model.safetensors"))
     assert not any(name.startswith(("lm_head.", "graph.")) for name in names)
     assert "entailment, not_entailment" in (folder / "README.md").read_text()
 
 
-def molecule_checkpoint(save_checkpoint, kind, names, mean, std):
+def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere"):
     symbols = builders.dictionary(builders.ATOMS)
     info = PropertyInfo(kind, names, mean, std, canonical=True)
     return save_checkpoint(
         "exlm_base",
         {"_name": "molecule_property", "classification_head_name": "property"},
-        {"_name": "molecule_property", "data": "nowhere"},
+        {"_name": "molecule_property", "data": str(data)},
         symbols=symbols,
         heads=[("classification", "property", len(names))],
         task_state={"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}},
@@ -141,9 +124,7 @@ def test_properties_of_molecules(kind, save_checkpoint, load, tmp_path):
     mean, std = ((-2.5, 310.0), (1.5, 40.0)) if kind == "regression" else ((0.0, 0.0), (1.0, 1.0))
     path = molecule_checkpoint(save_checkpoint, kind, ("logS", "melting point"), mean, std)
     folder = export(path, tmp_path / "solubility", licence="mit")
-    model, tokenizer = (
-        load(name, folder) for name in ("AutoModelForSequenceClassification", "AutoTokenizer")
-    )
+    model, tokenizer = load("AutoModelForSequenceClassification", folder), load("AutoTokenizer", folder)
     assert model.config.id2label == {0: "logS", 1: "melting point"}
     inputs = tokenizer(["CC(=O)N", "CCO"], return_tensors="pt", padding=True)
     expected = load_checkpoint(path).model(inputs["input_ids"], classification_head_name="property")[0]
@@ -153,28 +134,33 @@ def test_properties_of_molecules(kind, save_checkpoint, load, tmp_path):
     labels = torch.tensor([[1.0, float("nan")], [0.0, 1.0]])
     known = ~labels.isnan()
     loss = model(**inputs, labels=labels).loss
-    F = torch.nn.functional
     function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
     torch.testing.assert_close(loss, function(expected[known], labels[known]), rtol=1e-5, atol=1e-5)
     card = (folder / "README.md").read_text()
-    assert 'license: "mit"' in card and "RDKit's canonical form" in card and "- chemistry" in card
+    assert 'license: "mit"' in card and "RDKit's canonical form" in card
     assert ("units of the training labels" in card) == (kind == "regression")
 
 
 @torch.no_grad()
 def test_answers_of_squad(save_checkpoint, load, tmp_path):
-    path = save_checkpoint(
-        "exlm_base", "squad2", {"_name": "squad2", "head_name": "span"}, heads=[("token", "span", 2)]
-    )
+    task = {"_name": "squad2", "head_name": "span"}
+    path = save_checkpoint("exlm_base", "squad2", task, heads=[("token", "span", 2)])
     expected, _ = load_checkpoint(path).model(TOKENS, token_head_name="span")
     model = load("AutoModelForQuestionAnswering", export(path, tmp_path / "export")).eval()
     output = model(TOKENS, start_positions=torch.tensor([2, 0]), end_positions=torch.tensor([3, 99]))
     scores = torch.stack([output.start_logits, output.end_logits], -1)
     is_token = TOKENS != 1
     torch.testing.assert_close(scores[is_token], expected[is_token], rtol=0, atol=1e-5)
-    start = torch.nn.functional.cross_entropy(expected[..., 0], torch.tensor([2, 0]))
+    start = F.cross_entropy(expected[..., 0], torch.tensor([2, 0]))
     end = -expected[0, :, 1].log_softmax(0)[3]  # the other is beyond the input
     torch.testing.assert_close(output.loss, (start + end) / 2, rtol=0, atol=1e-4)
+
+
+def test_a_pruned_model(save_checkpoint, load, tmp_path):
+    path = save_checkpoint("exlm_base", encoder_layers=3, encoder_layers_to_keep="0,1")
+    expected, _ = load_checkpoint(path).model.token_features(TOKENS)
+    found = load("AutoModel", export(path, tmp_path / "export")).eval()(TOKENS).last_hidden_state
+    torch.testing.assert_close(found[TOKENS != 1], expected[TOKENS != 1], rtol=0, atol=1e-5)
 
 
 def test_the_authors_checkpoint(record, load, tmp_path):
@@ -202,50 +188,40 @@ def test_a_folder_is_written_whole_or_not_at_all(checkpoints, tmp_path, monkeypa
     assert list((tmp_path / "a").iterdir()) == []
 
 
-def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, tmp_path):
+def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, tmp_path):
     heads = [("classification", "a", 2), ("classification", "b", 2)]
     two = save_checkpoint("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"}, heads=heads)
-    for path, folder, says in (
-        (checkpoints["mlm"], folders["exlm"], "is there already: choose another folder"),
-        (two, tmp_path / "export", r"2 heads \['a', 'b'\]"),
+    state, large = torch.load(checkpoints["mlm"], weights_only=False), tmp_path / "large.pt"
+    state["model"]["encoder.lm_head.bias"][3] = 1e6  # more than float16 can hold
+    torch.save(state, large)
+    for path, folder, named in (
+        (checkpoints["mlm"], folders["exlm"], str(folders["exlm"])),
+        (two, tmp_path / "export", r"\['a', 'b'\]"),
+        (large, tmp_path / "export", "lm_head.decoder.bias"),
     ):
-        with pytest.raises((ValueError, FileExistsError), match=says):
-            export(path, folder)
+        with pytest.raises((ValueError, FileExistsError), match=named):
+            export(path, folder, data=corpus, half=True)
+    assert not (tmp_path / "export").exists()
     assert json.loads((folders["exlm"] / "config.json").read_text())["num_states"] == 3
 
 
-def test_script(checkpoints, tmp_path, capsys):
-    arguments = [str(checkpoints["mlm"]), str(tmp_path / "export")]
-    assert (
-        export_huggingface.main([*arguments, "--name", "small", "--pooling", "mean", "--license", "mit"]) == 0
-    )
-    assert "model.safetensors" in capsys.readouterr().out
-    assert "# small" in (tmp_path / "export" / "README.md").read_text()
-    pooling = json.loads((tmp_path / "export" / "1_Pooling" / "config.json").read_text())
-    assert pooling["pooling_mode_mean_tokens"] and not pooling["pooling_mode_cls_token"]
-    assert export_huggingface.main(arguments) == 2
-    assert capsys.readouterr().err.startswith("error: ")
-
-
-def test_half_the_space(checkpoints, folders, load, tmp_path):
-    """Stored as float16, computed in float32; --notes end the card."""
+def test_script(checkpoints, folders, load, tmp_path, capsys):
+    """Of all options; stored as float16, computed in float32."""
     (tmp_path / "notes.md").write_text("## Results\n\nNone yet.\n")
-    options = ["--half", "--notes", str(tmp_path / "notes.md")]
-    assert export_huggingface.main([str(checkpoints["lattice"]), str(tmp_path / "half"), *options]) == 0
-    whole, half = (load_file(f / "model.safetensors") for f in (folders["lattice"], tmp_path / "half"))
+    options = ["--name", "small", "--pooling", "mean", "--license", "mit", "--half"]
+    folder = tmp_path / "half"
+    arguments = [str(checkpoints["lattice"]), str(folder), *options, "--notes", str(tmp_path / "notes.md")]
+    assert export_huggingface.main(arguments) == 0
+    assert "model.safetensors" in capsys.readouterr().out
+    card = (folder / "README.md").read_text()
+    assert "# small" in card and "mit" in card and card.endswith("\n\n## Results\n\nNone yet.\n")
+    pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode_mean_tokens"] and not pooling["pooling_mode_cls_token"]
+    whole, half = (load_file(f / "model.safetensors") for f in (folders["lattice"], folder))
     assert whole.keys() == half.keys()
     assert all(torch.equal(half[name], value.half()) for name, value in whole.items())
-    model = load("AutoModelForMaskedLM", tmp_path / "half")
+    model = load("AutoModelForMaskedLM", folder)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert all(torch.equal(model.state_dict()[name], value.float()) for name, value in half.items())
-    assert (tmp_path / "half" / "README.md").read_text().endswith("\n\n## Results\n\nNone yet.\n")
-
-
-def test_what_float16_cannot_hold_is_an_error(save_checkpoint, tmp_path):
-    checkpoint = save_checkpoint("p_roberta_base")
-    state = torch.load(checkpoint, weights_only=False)
-    state["model"]["encoder.lm_head.bias"][3] = 1e6
-    torch.save(state, tmp_path / "large.pt")
-    with pytest.raises(ValueError, match="float16 cannot hold lm_head.decoder.bias"):
-        export(tmp_path / "large.pt", tmp_path / "half", data=load_checkpoint(checkpoint).data, half=True)
-    assert not (tmp_path / "half").exists()
+    assert export_huggingface.main(arguments) == 2
+    assert capsys.readouterr().err.startswith("error: ")

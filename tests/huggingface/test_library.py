@@ -6,20 +6,7 @@ from torch._dynamo.testing import CompileCounter
 from torch.nn import functional as F
 
 from fs_plugins.huggingface.export import export
-from fs_plugins.models.mlm import RotaryRobertaModel
 from tests.support.builders import TEXTS
-
-MASKED = "this is <mask> news , and I am very glad"
-
-
-@pytest.mark.parametrize("kind", ["exlm", "repeated"])
-def test_fill_mask(kind, folders, checkpoints, corpus, transformers):
-    """The pipeline's words and probabilities are those of fairseq's hub interface."""
-    found = transformers.pipeline("fill-mask", str(folders[kind]), trust_remote_code=True)(MASKED)
-    hub = RotaryRobertaModel.from_pretrained(checkpoints[kind].parent, checkpoints[kind].name, corpus)
-    expected = hub.fill_mask(MASKED)
-    assert [one["token_str"].strip() for one in found] == [word.strip() for _, _, word in expected]
-    assert [one["score"] for one in found] == pytest.approx([p for _, p, _ in expected], rel=1e-4)
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -33,21 +20,6 @@ def test_sentence_transformers(pooling, checkpoints, load, tmp_path):
     rows, mask = load("AutoModel", folder).eval()(**tokens)[0], tokens["attention_mask"][..., None]
     expected = rows[:, 0] if pooling == "first" else (rows * mask).sum(1) / mask.sum(1)
     torch.testing.assert_close(vectors, expected, rtol=0, atol=1e-5)
-
-
-def test_half_precision_and_autocast(folders, load):
-    tokenizer = load("AutoTokenizer", folders["exlm"])
-    tokens = tokenizer([MASKED, TEXTS[1]], return_tensors="pt", padding=True)
-    mask = tokens["input_ids"] == tokenizer.mask_token_id
-    model = load("AutoModelForMaskedLM", folders["exlm"]).eval()
-    exact = model(**tokens).logits[mask]
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        cast = model(**tokens).logits[mask]
-    half = model.to(torch.bfloat16)(**tokens).logits[mask]
-    for found in (cast, half):
-        assert found.dtype == torch.float32  # the marginals
-        torch.testing.assert_close(found.exp(), exact.exp(), rtol=0, atol=0.05)
-        torch.testing.assert_close(found.exp().sum(-1), torch.ones(len(found)), rtol=0, atol=1e-3)
 
 
 def test_losses_without_labels_of_a_kind(folders, load):
@@ -67,27 +39,21 @@ def test_losses_without_labels_of_a_kind(folders, load):
     torch.testing.assert_close(output.loss, F.cross_entropy(output.logits[labels >= 0], labels[labels >= 0]))
 
 
-@pytest.mark.parametrize(
-    ("inputs", "says"),
-    [
-        ({"inputs_embeds": torch.zeros(1, 3, 32)}, "does not support inputs_embeds"),
-        ({"input_ids": [[1, 0, 5, 2]]}, 'padding before a token: set tokenizer.padding_side = "right"'),
-        ({"input_ids": [[0, 5, 6, 2]], "attention_mask": [[1, 0, 1, 1]]}, "padding before a token"),
-        ({"input_ids": [[5, 6, 2]]}, "does not start with <s>.*add_special_tokens=True"),
-        ({"input_ids": [[0, 5, 2]], "labels": [[5, 2]]}, r"labels must be .* \[1, 3\], got \[1, 2\]"),
-        ({"input_ids": ((0, 5, 2),)}, 'input_ids must be integers.*return_tensors="pt"'),
-        ({"input_ids": [[0.0, 5.0, 2.0]]}, "input_ids must be integers"),
-        ({"input_ids": [[0, 5, 2]], "output_attentions": True}, 'attn_implementation="eager"'),
-        ({"input_ids": [[0] + 90 * [20] + [2]]}, "92 tokens with 3 states for each .* take 276 positions"),
-    ],
-)
-def test_refusals(inputs, says, folders, load):
-    model = load("AutoModelForMaskedLM", folders["exlm"])
-    inputs = {
-        name: torch.tensor(value) if isinstance(value, list) else value for name, value in inputs.items()
-    }
-    with pytest.raises(ValueError, match=says):
-        model(**inputs)
+def test_refusals(folders, load):
+    model, tokens = load("AutoModelForMaskedLM", folders["exlm"]), torch.tensor([[0, 5, 6, 2]])
+    for named, inputs in (
+        ("inputs_embeds", {"inputs_embeds": torch.zeros(1, 3, 32)}),
+        ("padding_side", {"input_ids": torch.tensor([[1, 0, 5, 2]])}),
+        ("padding_side", {"input_ids": tokens, "attention_mask": torch.tensor([[1, 0, 1, 1]])}),
+        ("add_special_tokens", {"input_ids": tokens[:, 1:]}),
+        (r"\[1, 4\], got \[1, 2\]", {"input_ids": tokens, "labels": torch.tensor([[5, 2]])}),
+        ("return_tensors", {"input_ids": ((0, 5, 2),)}),
+        ("input_ids", {"input_ids": tokens.float()}),
+        ("attn_implementation", {"input_ids": tokens, "output_attentions": True}),
+        ("92 .* 276", {"input_ids": torch.tensor([[0] + 90 * [20] + [2]])}),
+    ):
+        with pytest.raises(ValueError, match=named):
+            model(**inputs)
 
 
 @pytest.mark.parametrize("kind", ["exlm", "repeated", "sparse", "lattice", "ctc"])
@@ -102,7 +68,7 @@ def test_longer_than_the_positions(kind, folders, load):
     rows = model(**padded).last_hidden_state[:, :longest]
     torch.testing.assert_close(rows, model(**fits).last_hidden_state, rtol=0, atol=1e-5)
     for words in ("good " * 300, "good " * 100 + "<mask> " * 100):
-        with pytest.raises(ValueError, match=r"tokens .* take .*max_length such as"):
+        with pytest.raises(ValueError, match="max_length"):
             model(**tokenizer(words, return_tensors="pt"))
 
 
@@ -114,7 +80,7 @@ def test_tokens_added_and_vocabulary_padded(kind, folders, load, tmp_path):
     before = model.eval()(**old).logits[0, 3]
     tokenizer.add_tokens(["<drug>"])
     inputs = tokenizer("this is <drug> <mask> .", return_tensors="pt")
-    with pytest.raises(IndexError, match=r"the id 21, .* 21 ids: .*resize_token_embeddings"):
+    with pytest.raises(IndexError, match="21.*resize_token_embeddings"):
         model(**inputs)
     model.resize_token_embeddings(len(tokenizer), pad_to_multiple_of=8)
     decoder, embedding = model.get_output_embeddings(), model.get_input_embeddings()
@@ -155,15 +121,21 @@ def test_a_batch_without_labels_costs_nothing(auto, kind, labels, training, fold
 
 
 @pytest.mark.parametrize("kind", ["exlm", "lattice", "ctc", "repeated"])
-def test_float64(kind, folders, load):
+def test_other_precisions(kind, folders, load):
+    """float64 gives float32's numbers; half precision marginals that are float32 and sum to 1."""
     tokens = torch.tensor([[0, 5, 20, 6, 20, 2], [0, 20, 7, 2, 1, 1]])
-    labels = torch.where(tokens == 20, 7, -100)
+    labels, masks = torch.where(tokens == 20, 7, -100), tokens == 20
     model = load("AutoModelForMaskedLM", folders[kind]).eval()
     single = model(tokens, labels=labels)
-    double = model.double()(tokens, labels=labels)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = model(tokens).logits[masks]
+    for found in (cast, model.bfloat16()(tokens).logits[masks]) if kind != "repeated" else ():
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found.exp(), single.logits[masks].exp(), rtol=0, atol=0.05)
+        torch.testing.assert_close(found.exp().sum(-1), torch.ones(len(found)), rtol=0, atol=1e-3)
+    double = load("AutoModelForMaskedLM", folders[kind]).eval().double()(tokens, labels=labels)
     assert double.loss.dtype == double.logits.dtype == torch.float64
     torch.testing.assert_close(double.loss.float(), single.loss, rtol=1e-5, atol=0)
-    masks = tokens == 20
     torch.testing.assert_close(double.logits.float()[masks], single.logits[masks], rtol=1e-4, atol=1e-4)
 
 
@@ -177,9 +149,9 @@ def test_hooks_and_offloading(kind, place, folders, load, tmp_path):
     expected = model(tokens, labels=tokens).logits
     model.model.register_forward_hook(lambda *_: calls.append(1))
     if place == "cpu":
-        model = accelerate.cpu_offload(model, "cpu")
+        accelerate.cpu_offload(model, "cpu")
     else:
-        model = accelerate.disk_offload(model, str(tmp_path), "cpu")
+        accelerate.disk_offload(model, str(tmp_path), "cpu")
     assert all(parameter.is_meta for parameter in model.parameters())
     assert torch.equal(model(tokens, labels=tokens).logits, expected) and calls == [1]
 

@@ -38,12 +38,8 @@ def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path, caplog):
     before, after = load_checkpoint(checkpoints[kind]), load_checkpoint(path)
     assert (after.task, after.criterion, after.arch) == (before.task, before.criterion, before.arch)
     assert (tmp_path / "dict.txt").read_text().split()[::2] == list(before.dictionary.symbols[4:-1])
-    differing = {
-        name
-        for name, value in vars(before.model.encoder.args).items()
-        if vars(after.model.encoder.args).get(name) != value
-    }
-    assert differing <= {"seed"}
+    was, now = (vars(loaded.model.encoder.args) for loaded in (before, after))
+    assert {name for name, value in was.items() if now.get(name) != value} <= {"seed"}
 
 
 def test_training_goes_on(checkpoints, folders, corpus, tmp_path):
@@ -72,9 +68,7 @@ def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
 def test_a_regression_is_standardised_again(save_checkpoint, tmp_path):
     path = molecule_checkpoint(save_checkpoint, "regression", ("logS",), (-2.5,), (1.5,))
     back = save(restore(export(path, tmp_path / "export")), tmp_path / "back.pt")
-    before, after = (
-        np.stack([row for row, _ in load_model(p).predict(["CCO", "CC(N)=O"])]) for p in (path, back)
-    )
+    before, after = ([row for row, _ in load_model(p).predict(["CCO", "CC(N)=O"])] for p in (path, back))
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
     assert load_checkpoint(back).task_state == load_checkpoint(path).task_state
 
@@ -97,19 +91,12 @@ def test_script_and_its_errors(folders, corpus, refused, tmp_path, capsys):
     assert str(path) in refused(import_huggingface.main, folder, path)
     assert "config.json" in refused(import_huggingface.main, tmp_path, tmp_path / "x.pt")
     (tmp_path / "adapter_config.json").write_text("{}")
-    assert "merge the adapter first" in refused(import_huggingface.main, tmp_path, tmp_path / "x.pt")
+    assert "merge_and_unload" in refused(import_huggingface.main, tmp_path, tmp_path / "x.pt")
     (tmp_path / "adapter_config.json").unlink()
     other = tmp_path / "other"
     builders.write_dictionary(other, [*reversed(WORDS)])  # of the same size
-    for what in (
-        (import_huggingface.main, folder, tmp_path / "x.pt", "--data", other),
-        (
-            import_huggingface.main,
-            folder,
-            other / "x.pt",
-        ),
-    ):
-        message = refused(*what)
+    for words in ((tmp_path / "x.pt", "--data", other), (other / "x.pt",)):
+        message = refused(import_huggingface.main, folder, *words)
         assert str(other / "dict.txt") in message and repr(WORDS[0]) in message and repr(WORDS[-1]) in message
     assert not (tmp_path / "x.pt").exists() and not (other / "x.pt").exists()
 

@@ -26,54 +26,32 @@ SYMBOLS = builders.dictionary(WORDS)
 
 @pytest.fixture
 def trainer_of(transformers, tmp_path):
-    """trainer_of(model, ...) -> the Trainer of two epochs."""
+    """trainer_of(model, ...) -> the Trainer of two epochs, after its training if there are rows."""
 
     def make(model, **options):
-        arguments = transformers.TrainingArguments(
-            output_dir=str(tmp_path / "trainer"),
-            num_train_epochs=2,
-            per_device_train_batch_size=4,
-            per_device_eval_batch_size=1,
-            learning_rate=1e-3,
-            report_to=[],
-            use_cpu=True,
-            save_strategy="no",
-            seed=1,
-            disable_tqdm=True,
-            logging_steps=1,
-        )
-        return transformers.Trainer(model, arguments, **options)
-
-    return make
-
-
-@pytest.fixture
-def trained(trainer_of):
-    """trained(model, rows, ...) -> the Trainer, after its training."""
-
-    def train(model, rows, **options):
-        trainer = trainer_of(model, train_dataset=rows, **options)
-        trainer.train()
+        settings = {"output_dir": str(tmp_path / "trainer"), "save_strategy": "no", "report_to": []}
+        settings |= {"per_device_train_batch_size": 4, "per_device_eval_batch_size": 1, "learning_rate": 1e-3}
+        settings |= {"num_train_epochs": 2, "use_cpu": True, "seed": 1, "disable_tqdm": True}
+        arguments = transformers.TrainingArguments(**settings, logging_steps=1)
+        trainer = transformers.Trainer(model, arguments, **options)
+        if "train_dataset" in options:
+            trainer.train()
         return trainer
 
-    return train
+    return make
 
 
 def losses(trainer) -> list[float]:
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
 
-def rows_of(tokenizer, texts, labels) -> list[dict]:
-    return [{**tokenizer(text), "label": label} for text, label in zip(texts, labels, strict=True)]
-
-
-def test_fine_tuning_by_trainer_and_back(folders, corpus, load, trained, tmp_path):
+def test_fine_tuning_by_trainer_and_back(folders, corpus, load, trainer_of, tmp_path):
     """Two epochs, saved, loaded again, taken back to fairseq: the same scores everywhere."""
     tokenizer = load("AutoTokenizer", folders["exlm"])
     model = load("AutoModelForSequenceClassification", folders["exlm"], num_labels=2)
     texts = [f"this is {'good' if i % 2 else 'bad'} news , and I am {i % 3 * 'very '}glad" for i in range(64)]
-    labels = [i % 2 for i in range(64)]
-    trainer = trained(model, rows_of(tokenizer, texts, labels), processing_class=tokenizer)
+    rows = [{**tokenizer(text), "label": i % 2} for i, text in enumerate(texts)]
+    trainer = trainer_of(model, train_dataset=rows, processing_class=tokenizer)
     assert len(losses(trainer)) == 32
     assert sum(losses(trainer)[-8:]) < sum(losses(trainer)[:8])
     trainer.save_model(str(tmp_path / "tuned"))
@@ -89,12 +67,12 @@ def test_fine_tuning_by_trainer_and_back(folders, corpus, load, trained, tmp_pat
 
 @pytest.mark.parametrize("kind", ["exlm", "ctc", "repeated"])
 def test_pre_training_goes_on_by_trainer(
-    kind, folders, checkpoints, transformers, corpus, load, trained, tmp_path
+    kind, folders, checkpoints, transformers, corpus, load, trainer_of, tmp_path
 ):
     tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModelForMaskedLM", folders[kind])
     rows = [dict(tokenizer(text)) for text in TEXTS * 8]
     collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3)
-    trainer = trained(model, rows, data_collator=collator)
+    trainer = trainer_of(model, train_dataset=rows, data_collator=collator)
     assert sum(losses(trainer)[-4:]) < sum(losses(trainer)[:4]) and all(map(math.isfinite, losses(trainer)))
     trainer.save_model(str(tmp_path / "trained"))
     back = save(restore(tmp_path / "trained", corpus), tmp_path / "back.pt")
@@ -131,54 +109,41 @@ def test_training_computes_the_logits_of_its_labels_alone(kind, rows, folders, l
     torch.testing.assert_close(found.loss, expected.loss)
 
 
-def masked_rows(seed: int, prob: float) -> tuple[list[dict], dict]:
-    """Sentences, and the batch that the collator makes of them."""
-    rows = [
-        {"input_ids": builders.sentence(SYMBOLS, length, [], seed=length)[0].tolist()}
-        for length in range(3, 15)
-    ]
-    config = ExLMConfig(vocab_size=len(SYMBOLS), mask_token_id=SYMBOLS.index("<mask>"))
+CONFIG = ExLMConfig(vocab_size=len(SYMBOLS), mask_token_id=SYMBOLS.index("<mask>"))
+ROWS = [builders.sentence(SYMBOLS, length, [], seed=length)[0] for length in range(3, 15)]
+
+
+def masked_rows(seed: int) -> dict:
+    """The batch that the collator makes of ROWS."""
     torch.manual_seed(seed)
-    return rows, MaskingCollator(config, prob)(rows)
+    return MaskingCollator(CONFIG, 0.4)([{"input_ids": row.tolist()} for row in ROWS])
 
 
 def test_the_collator_masks_as_fairseq():
     """The same numbers, from the same random ones; ``<s>`` and ``</s>`` too."""
-    config = ExLMConfig(vocab_size=len(SYMBOLS), mask_token_id=SYMBOLS.index("<mask>"))
-    collator, rows = (
-        MaskingCollator(config, 0.4, 0.2, 0.3),
-        [torch.tensor(r["input_ids"]) for r in masked_rows(1, 0)[0]],
-    )
+    collator, ids = MaskingCollator(CONFIG, 0.4, 0.2, 0.3), (SYMBOLS.pad(), SYMBOLS.index("<mask>"))
     given = {"mask_prob": 0.4, "leave_unmasked_prob": 0.2, "random_token_prob": 0.3, "seed": 7}
-    tokens, targets = MaskTokensDataset.apply_mask(
-        rows, SYMBOLS, SYMBOLS.pad(), SYMBOLS.index("<mask>"), **given
-    )
+    tokens, targets = MaskTokensDataset.apply_mask(ROWS, SYMBOLS, *ids, **given)
     for epoch in (1, 2):
-        for i, row in enumerate(rows):
+        for i, row in enumerate(ROWS):
             for dataset in (tokens, targets):
                 dataset.set_epoch(epoch)
             rng = np.random.default_rng(int(hash((7, epoch, i)) % 1e6))
             seen, labels = map(torch.from_numpy, collator.mask(row.numpy(), rng))
             assert torch.equal(seen, tokens[i])
             assert torch.equal(labels.masked_fill(labels == -100, SYMBOLS.pad()), targets[i])
-
-
-def test_a_batch_of_the_collator():
-    rows, batch = masked_rows(1, 0.4)
-    again, other = masked_rows(1, 0.4)[1], masked_rows(2, 0.4)[1]
+    batch, again, other = map(masked_rows, (1, 1, 2))
     assert all(torch.equal(batch[name], again[name]) for name in batch)
     assert not torch.equal(batch["labels"], other["labels"])
-    assert batch["attention_mask"].sum(1).tolist() == [len(row["input_ids"]) for row in rows]
-    chosen = batch["labels"] != -100
-    given = torch.nn.utils.rnn.pad_sequence([torch.tensor(r["input_ids"]) for r in rows], True, 1)
-    assert torch.equal(torch.where(chosen, batch["labels"], batch["input_ids"]), given)
-    assert chosen[:, 0].any() and abs(chosen.sum() / batch["attention_mask"].sum() - 0.4) < 0.05
+    assert batch["attention_mask"].sum(1).tolist() == [*map(len, ROWS)]
+    shown = torch.where(batch["labels"] != -100, batch["labels"], batch["input_ids"])
+    assert torch.equal(shown, torch.nn.utils.rnn.pad_sequence(ROWS, True, 1))
 
 
 @pytest.mark.parametrize("kind", ["exlm", "sparse", "lattice", "ctc", "mlm"])
 def test_loss_and_gradients_are_those_of_fairseq(kind, folders, checkpoints, monkeypatch):
     """Of a model made by ExLMConfig, on the compiled operator."""
-    _, batch = masked_rows(3, 0.4)
+    batch = masked_rows(3)
     loaded, calls = load_checkpoint(checkpoints[kind]), []
     target = batch["labels"].masked_fill(batch["labels"] == -100, SYMBOLS.pad())
     lengths = batch["attention_mask"].sum(1)
@@ -239,20 +204,17 @@ def test_lora(folders, load):
 
     base = load("AutoModelForSequenceClassification", folders["exlm"], num_labels=2)
     settings = peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["q_proj", "v_proj"])
-    model = peft.get_peft_model(base, settings)
+    model = peft.get_peft_model(base, settings).eval()
     tokens = load("AutoTokenizer", folders["exlm"])(TEXTS[:3], return_tensors="pt", padding=True)
-    before = model.eval()(**tokens).logits
     trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
     assert not any("embed_tokens" in name for name in trainable)
     optimizer = torch.optim.SGD(trainable.values(), lr=1.0)
-    for _ in range(3):
+    for _ in range(2):  # the second update is the first that moves lora_A
         optimizer.zero_grad()
         model(**tokens, labels=torch.tensor([1, 0, 0])).loss.backward()
         optimizer.step()
-    grads = [p.grad.abs().sum() for name, p in trainable.items() if "lora_A" in name or "classifier" in name]
-    assert len(grads) > 4 and all(grads)
+    assert all(p.grad.any() for p in trainable.values())
     after = model(**tokens).logits
-    assert not torch.allclose(before, after)
     torch.testing.assert_close(model.merge_and_unload()(**tokens).logits, after, rtol=1e-4, atol=1e-5)
 
 

@@ -6,10 +6,10 @@ import sys
 import pytest
 import torch
 
-from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.inference import load
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
+from tests.huggingface.test_export import molecule_checkpoint
 from tests.support import builders
 from tests.support.builders import ATOMS, KINDS, write_gpt2
 from tests.support.prepared import write_properties
@@ -64,14 +64,15 @@ def test_masks_are_filled_as_load_does(kind, hub, checkpoints):
     assert [p for _, p, _ in filled] == probabilities.topk(3).values.tolist()
 
 
-def test_one_mask_at_a_time(hub):
+def test_what_the_interface_refuses(hub):
     hub = hub("exlm")
-    with pytest.raises(ValueError, match="2 masks in .*give one, or use fs_plugins.inference.load"):
-        hub.fill_mask("<mask> is <mask>")
-    with pytest.raises(ValueError, match="no <mask> in 'this'"):
-        hub.fill_mask("this")
-    with pytest.raises(ValueError, match="300 tokens, the model reads up to 256"):
-        hub.extract_features(torch.full((1, 300), 5))
+    for named, call in (
+        ("2 masks", lambda: hub.fill_mask("<mask> is <mask>")),
+        ("'this'", lambda: hub.fill_mask("this")),
+        ("300 .* 256", lambda: hub.extract_features(torch.full((1, 300), 5))),
+    ):
+        with pytest.raises(ValueError, match=named):
+            call()
 
 
 def test_gpt2s_bpe_is_taken_from_the_data_folder(save_checkpoint, tmp_path):
@@ -96,17 +97,7 @@ def test_gpt2s_bpe_is_taken_from_the_data_folder(save_checkpoint, tmp_path):
 def test_molecules(save_checkpoint, tmp_path):
     """A fine-tuned checkpoint, with its data."""
     data = write_properties(tmp_path / "data", {"train": [([0], [0, 1])]}, words=ATOMS)
-    symbols = builders.dictionary(ATOMS)
-    info = PropertyInfo("classification", ("toxic", "soluble"), (0.0, 0.0), (1.0, 1.0))
-    path = save_checkpoint(
-        "exlm_base",
-        {"_name": "molecule_property", "classification_head_name": "property"},
-        "molecule_property",
-        symbols=symbols,
-        data=data,
-        heads=[("classification", "property", 2)],
-        task_state={"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}},
-    )
+    path = molecule_checkpoint(save_checkpoint, "classification", ("toxic", "soluble"), (0, 0), (1, 1), data)
     hub = ExLMModel.from_pretrained(str(path.parent), "model.pt", str(data))
     tokens = hub.encode("CC(=O)N")
     assert hub.decode(tokens) == "CC(=O)N" and len(tokens) == 9
@@ -114,5 +105,5 @@ def test_molecules(save_checkpoint, tmp_path):
     assert hub.predict("property", tokens, return_logits=True).shape == (1, 2)
     filled, _, atom = hub.fill_mask("CC<mask>", topk=1)[0]
     assert filled == f"CC{atom}"
-    with pytest.raises(ValueError, match="no SMILES token begins with 'x'"):
+    with pytest.raises(ValueError, match="'x'"):
         hub.encode("Cx")

@@ -63,9 +63,8 @@ def binarise(folder: Path, text: dict[str, str], *flags) -> Path:
     for split, lines in text.items():
         (folder / split).write_text(lines, encoding="utf-8")
         prefixes += [f"--{split}pref", folder / split]
-    commands.call(
-        "preprocess", "--only-source", "--workers", 1, "--destdir", folder / "bin", *prefixes, *flags
-    )
+    fixed = ("--only-source", "--workers", 1, "--destdir", folder / "bin")
+    commands.call("preprocess", *fixed, *prefixes, *flags)
     return folder / "bin"
 
 
@@ -76,11 +75,8 @@ def corpus(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     dictionary = folder / "dict.txt"
     dictionary.write_text("".join(f"w{i} {WORDS - i}\n" for i in range(WORDS)))
-    return binarise(
-        folder,
-        {"train": documents(rng, 120), "valid": documents(rng, 15)},
-        *("--srcdict", dictionary),
-    )
+    text = {"train": documents(rng, 120), "valid": documents(rng, 15)}
+    return binarise(folder, text, "--srcdict", dictionary)
 
 
 @pytest.fixture(scope="session")

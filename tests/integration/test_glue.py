@@ -69,15 +69,14 @@ def test_classes_scored_and_submitted(place):
     result = json.loads((place / "sst/result.json").read_text())
     predicted, truth = columns(place / "sst/predictions/valid.tsv", "prediction", "label")
     assert truth == [row["label"] for row in rows_of(place / "glue/SST-2/dev.tsv")]
-    assert result["metrics"]["valid"]["accuracy"] == pytest.approx(
-        accuracy_score(truth, predicted), abs=1e-12
-    )
-    assert result["metrics"]["valid"]["accuracy"] > 0.9 and result["seed"] == 2
-    assert f"SST-2 valid (61 rows): accuracy {100 * accuracy_score(truth, predicted):.2f}" in shown
+    accuracy = result["metrics"]["valid"]["accuracy"]
+    assert accuracy == pytest.approx(accuracy_score(truth, predicted), abs=1e-12)
+    assert accuracy > 0.9 and result["seed"] == 2
+    assert f"SST-2 valid (61 rows): accuracy {100 * accuracy:.2f}" in shown
     # the best epoch's, as the training saw it over the whole set
     run = commands.parse((place / "sst/train.log").read_text())
     best = max(run.values("score", "valid"))
-    assert 100 * result["metrics"]["valid"]["accuracy"] == pytest.approx(best, abs=1e-4)  # of 6 digits
+    assert 100 * accuracy == pytest.approx(best, abs=1e-4)  # of 6 digits
     submission = rows_of(place / "sst/submission/SST-2.tsv")
     assert [row["index"] for row in submission] == [str(i + 3) for i in range(20)]
     assert sum(row["prediction"] == str(i % 2) for i, row in enumerate(submission)) >= 18
@@ -112,9 +111,8 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
         predicted, truth = columns(place / f"mnli/predictions/{split}.tsv", "prediction", "label")
         assert truth == [row["gold_label"] for row in rows_of(place / f"glue/MNLI/{file}.tsv")]
         assert result["rows"][split] == size
-        assert result["metrics"][split]["accuracy"] == pytest.approx(
-            accuracy_score(truth, predicted), abs=1e-12
-        )
+        accuracy = result["metrics"][split]["accuracy"]
+        assert accuracy == pytest.approx(accuracy_score(truth, predicted), abs=1e-12)
     submitted = rows_of(place / "mnli/submission/MNLI-m.tsv")
     assert [row["index"] for row in submitted] == ["0", "1", "2", "3"]
     assert {row["prediction"] for row in submitted} <= {"contradiction", "neutral", "entailment"}
@@ -122,13 +120,10 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
     model = place / "mnli/checkpoint_best.pt"
     one = ("--lr", "1e-30", "--max-epoch", "1")
     finetune("SST-2", "after-mnli", *one, "--init-from", model)
-    before, after = (
-        commands.load_checkpoint(p)["model"] for p in (model, place / "after-mnli/checkpoint_best.pt")
-    )
-    assert (
-        "classification_heads.sst2.dense.weight" in after
-        and "classification_heads.mnli.dense.weight" not in after
-    )
+    paths = model, place / "after-mnli/checkpoint_best.pt"
+    before, after = (commands.load_checkpoint(path)["model"] for path in paths)
+    assert "classification_heads.sst2.dense.weight" in after
+    assert "classification_heads.mnli.dense.weight" not in after
     encoder = [name for name in before if name.startswith("encoder.")]
     assert encoder and all((before[name] == after[name]).all() for name in encoder)
     manifest = json.loads((place / "after-mnli/result.json").read_text())["manifest"]
@@ -166,7 +161,5 @@ def test_stopped_in_mid_epoch_it_gives_the_same_predictions(place, finetune, sto
     kept = commands.load_checkpoint(place / "stopped/checkpoint_last.pt")["extra_state"]["train_iterator"]
     assert (kept["epoch"], kept["iterations_in_epoch"]) == (1, 6)
     finetune("SST-2", "stopped", *flags)
-    whole, resumed = (
-        (place / name / "predictions/valid.tsv").read_text() for name in ("uninterrupted", "stopped")
-    )
-    assert resumed == whole  # logits to every digit
+    texts = [(place / name / "predictions/valid.tsv").read_text() for name in ("uninterrupted", "stopped")]
+    assert texts[0] == texts[1]  # logits to every digit

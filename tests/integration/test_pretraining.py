@@ -39,19 +39,10 @@ def authors_flags(**replaced) -> list[str]:
 
 def test_the_authors_command_learns(corpus, tmp_path):
     """On a CPU, with a smaller model and batch and 40 updates; TensorBoard gets the log."""
-    flags = authors_flags(
-        user_dir=commands.PLUGIN,
-        save_dir=tmp_path,
-        tokens_per_sample=32,
-        batch_size=8,
-        update_freq=1,
-        warmup_updates=10,
-        max_update=40,
-        num_workers=0,
-        log_format="json",
-        log_interval=1,
-        tensorboard_logdir=tmp_path / "tsb",
-    )
+    places = {"user_dir": commands.PLUGIN, "save_dir": tmp_path, "tensorboard_logdir": tmp_path / "tsb"}
+    sizes = {"tokens_per_sample": 32, "batch_size": 8, "update_freq": 1, "warmup_updates": 10}
+    log = {"num_workers": 0, "log_format": "json", "log_interval": 1}
+    flags = authors_flags(max_update=40, **places, **sizes, **log)
     flags[flags.index("--fp16")] = "--cpu"
     flags[0] = corpus
     run = train(*flags, *commands.TINY_MODEL)

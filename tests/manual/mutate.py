@@ -2,8 +2,9 @@
 
     python -m tests.manual.mutate                    all (half an hour)
     python -m tests.manual.mutate rotation 'op: no'  those whose names begin so
+    python -m tests.manual.mutate --check            none: says which no longer apply
 
-Exit status 1 if a mutation is not caught. If one no longer applies, bring mutations.toml up to date.
+Exit status 1 if a mutation is not caught, or no longer applies: then bring mutations.toml up to date.
 """
 
 import os
@@ -12,9 +13,29 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutations.toml")
+
+
+class Mutation(NamedTuple):
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: list[str]
+
+
+def listed() -> list[Mutation]:
+    areas = tomllib.loads(LIST.read_text(encoding="utf-8"))
+    tests = areas.pop("tests")
+    return [
+        Mutation(f"{area}: {name}", file, *change, tests[area])
+        for area, files in areas.items()
+        for file, changes in files.items()
+        for name, change in changes.items()
+    ]
 
 
 def copy_to(folder: Path) -> None:
@@ -27,23 +48,16 @@ def copy_to(folder: Path) -> None:
         (folder / name).write_bytes((ROOT / name).read_bytes())
 
 
-def caught_by(mutation: dict, clone: Path) -> str | None:
+def caught_by(mutation: Mutation, clone: Path) -> str | None:
     """The first test that fails with the fault, or None."""
-    path = clone / mutation["file"]
+    path = clone / mutation.file
     original = path.read_text(encoding="utf-8")
-    if (count := original.count(mutation["old"])) != 1:
-        raise SystemExit(f"error: {mutation['name']}: its line occurs {count} times in {mutation['file']}")
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "EXLM_NO_CUDA": "1",
-        "PYTHONPATH": f"{clone}{os.pathsep}{clone / 'scripts'}",
-    }
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "EXLM_NO_CUDA": "1"}
+    environment["PYTHONPATH"] = f"{clone}{os.pathsep}{clone / 'scripts'}"
 
     def run(*command: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, *command], cwd=clone, env=environment, capture_output=True, text=True
-        )
+        command = (sys.executable, *command)
+        return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
 
     def build() -> None:
         if path.suffix in (".h", ".cpp"):
@@ -51,32 +65,34 @@ def caught_by(mutation: dict, clone: Path) -> str | None:
             assert built.returncode == 0, built.stdout + built.stderr
 
     try:
-        path.write_text(original.replace(mutation["old"], mutation["new"]), encoding="utf-8")
+        path.write_text(original.replace(mutation.old, mutation.new), encoding="utf-8")
         build()
-        done = run("-m", "pytest", "-q", "-x", "-W", "ignore", "-p", "no:cacheprovider", *mutation["tests"])
+        done = run("-m", "pytest", "-q", "-x", "-W", "ignore", "-p", "no:cacheprovider", *mutation.tests)
     finally:
         path.write_text(original, encoding="utf-8")
         build()
     if done.returncode < 0 or done.returncode == 139:
         return "a crash of Python"
     if done.returncode not in (0, 1):
-        raise SystemExit(f"error: {mutation['name']}: the tests did not run:\n{done.stdout}{done.stderr}")
+        raise SystemExit(f"error: {mutation.name}: the tests did not run:\n{done.stdout}{done.stderr}")
     failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     return failed[0] if failed else None
 
 
 def main(names: list[str]) -> int:
-    mutations = tomllib.loads(LIST.read_text(encoding="utf-8"))["mutation"]
-    chosen = [m for m in mutations if not names or m["name"].startswith(tuple(names))]
-    missed = 0
+    mutations, missed = listed(), 0
+    for name, file, old, *_ in mutations:
+        if (count := (ROOT / file).read_text(encoding="utf-8").count(old)) != 1:
+            raise SystemExit(f"error: {name}: its line occurs {count} times in {file}")
+    chosen = [mutation for mutation in mutations if not names or mutation.name.startswith(tuple(names))]
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder, "exlm")
         copy_to(clone)
         for mutation in chosen:
             test = caught_by(mutation, clone)
             missed += test is None
-            tests = " ".join(mutation["tests"])
-            print(f"{mutation['name']}\n    {test or f'NOT CAUGHT by {tests}'}", flush=True)
+            missing = f"NOT CAUGHT by {' '.join(mutation.tests)}"
+            print(mutation.name, test or missing, sep="\n    ", flush=True)
     print(f"{len(chosen)} mutations, {missed} not caught")
     return int(missed > 0)
 

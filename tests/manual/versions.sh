@@ -8,7 +8,7 @@
 # transformers is installed on top of .venv, and runs tests/huggingface. torch has everything installed beside it anew,
 # and runs what `scripts/test.sh --quick` runs; on Linux, PyPI's old wheels come with several GB of CUDA libraries.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 all=(transformers==5.23.0 transformers==5.24.0 torch==2.10.0)
 if [[ ${1:-} == *==* ]]; then

@@ -59,41 +59,17 @@ def test_probe_and_joint_likelihood_are_of_all_masked_words():
 def test_without_transitions_there_is_no_gain_and_no_use_of_states():
     predictor = MaskedPredictor(builders.exlm(SYMBOLS, ext_state_num=2), ctc=True)
     assert abs(joint_likelihood(predictor, SAMPLES, 0.3)["gain"].mean) < 1e-5
-    with pytest.raises(ValueError, match="trained by --criterion nat_dag_loss_mlm"):
+    with pytest.raises(ValueError, match="--criterion nat_dag_loss_mlm"):
         use_of_states(predictor, SAMPLES, 0.3)
 
 
 def states_by_enumeration(network, sample, mask, k) -> list[dict]:
-    """The measures of each masked word of a sample, over all paths."""
+    """The measures of each masked word of a sample."""
     visible = sample.masked_fill(mask, FEW.index("<mask>"))[None]
     with torch.no_grad():
         graph, _ = network(visible, target=torch.where(mask, sample, FEW.pad())[None])
-    words, links = graph.logits()[0].log_softmax(-1), graph.links[0]
-    y = graph.layout.targets[0]
-    M = len(y)
-    rows = []
-    for known in (False, True):
-        match = torch.zeros(M, M * k)
-        if known:
-            match[1:-1] = words[:, y].t()[1:-1]
-        posterior, _ = oracles.dag_posteriors(match[None], links[None], *torch.tensor([[M * k], [M]]))
-        rows.append(posterior[0])
-    result = []
-    for i in range(1, M - 1):
-        own, own_posterior = (nodes[i, i * k : i * k + k] for nodes in rows)
-        q, probs = own / own.sum(), words[i * k : i * k + k].double().exp()
-        bits = torch.tensor([oracles.entropy(row) for row in probs], dtype=torch.float64)
-        result.append(
-            {
-                "entropy": oracles.entropy(q),
-                "posterior_entropy": oracles.entropy(own_posterior / own_posterior.sum()),
-                "divergence": oracles.entropy(q @ probs) - float(q @ bits),
-                "second_state": float(sorted(q.tolist())[-2] > 0.1) if k > 1 else 0.0,
-                "own_share": float(own.sum()),
-                "posterior_own_share": float(own_posterior.sum()),
-            }
-        )
-    return result
+    words = graph.logits()[0].log_softmax(-1)
+    return oracles.use_of_states(words, graph.links[0], graph.layout.targets[0], k)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -140,12 +116,9 @@ def test_the_command_reads_a_checkpoint_and_writes_json(pretrained, corpus, tmp_
     expected = corpus_entropy(model.checkpoint, mask_prob=0.4, max_sentences=9)
     assert row["results"][0]["entropy"]["mean"] == expected["entropy"].mean
     assert row["results"][0].keys() == expected.keys()
-
-
-def test_what_is_not_finite_is_null(pretrained, tmp_path):
-    """The error of a mean over one sentence."""
     [row] = measured(tmp_path, "joint", pretrained, "--mask-prob", 0.3, "--max-sentences", 1)
-    assert row["results"][0]["joint"]["standard_error"] is None and row["results"][0]["joint"]["mean"] > 0
+    joint = row["results"][0]["joint"]  # of one sentence: the error of the mean is not finite
+    assert joint["standard_error"] is None and joint["mean"] > 0
 
 
 def test_checkpoints_in_any_order_become_rows_by_updates(pretrained, save_checkpoint, tmp_path):
@@ -160,7 +133,7 @@ def test_the_masking_probability_is_the_trainings(save_checkpoint, corpus, tmp_p
     assert [result["mask_prob"] for result in found["results"]] == [0.4]
     other = save_checkpoint("mlm_tiny", task="sentence_prediction", mask_prob=None)
     flags = ["--data", corpus, "--sample-break-mode", "eos", "--max-tokens", 64]
-    with pytest.raises(SystemExit, match="was trained by --task sentence_prediction: give --mask-prob"):
+    with pytest.raises(SystemExit, match="--task sentence_prediction.* --mask-prob"):
         measured(tmp_path, "joint", other, *flags)
     [found] = measured(tmp_path, "joint", other, *flags, "--mask-prob", 0.3)
     assert found["results"][0]["mask_prob"] == 0.3
@@ -186,14 +159,7 @@ def test_molecules(save_checkpoint, tmp_path):
             measured(tmp_path, measure, text_model)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--split", "test"], "error: there is no split 'test'"),
-        (["--output", "/dev/null/probe.json"], "error: "),
-    ],
-)
-def test_mistakes_end_with_one_line(pretrained, flags, message):
-    with pytest.raises(SystemExit) as error:
+@pytest.mark.parametrize("flags", [["--split", "test"], ["--output", "/dev/null/probe.json"]])
+def test_mistakes_end_with_one_line(pretrained, flags):
+    with pytest.raises(SystemExit, match="^error: "):
         main(["probe", str(pretrained), "--device", "cpu", *flags])
-    assert str(error.value).startswith(message)

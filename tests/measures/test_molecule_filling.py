@@ -16,9 +16,8 @@ WORDS = builders.dictionary(4)
 
 
 def batch() -> MaskedBatch:
-    tokens = torch.nn.utils.rnn.pad_sequence(
-        [builders.sentence(WORDS, n, [], seed=n)[0] for n in (6, 4)], True, WORDS.pad()
-    )
+    rows = [builders.sentence(WORDS, n, [], seed=n)[0] for n in (6, 4)]
+    tokens = torch.nn.utils.rnn.pad_sequence(rows, True, WORDS.pad())
     masked = torch.zeros_like(tokens, dtype=torch.bool)
     masked[0, [2, 3]] = masked[1, [1, 4]] = True
     return MaskedBatch(tokens, masked, [7, 3])
@@ -27,12 +26,9 @@ def batch() -> MaskedBatch:
 @pytest.mark.parametrize("kind", ["mlm", "repeated", "exlm", "without transitions"])
 def test_fillings_come_as_often_as_they_are_probable(kind):
     """Chi-square of 4,000 fillings of two words against the model's exact probability of each pair."""
-    if kind in ("mlm", "repeated"):
-        model = builders.trained(builders.mlm(WORDS))
-        predictor = MaskedPredictor(model, copies=2 if kind == "repeated" else 1)
-    else:
-        model = builders.trained(builders.exlm(WORDS, ext_state_num=3))
-        predictor = MaskedPredictor(model, ctc=kind == "without transitions")
+    network = builders.mlm(WORDS) if kind in ("mlm", "repeated") else builders.exlm(WORDS, ext_state_num=3)
+    options = {"copies": 2 if kind == "repeated" else 1, "ctc": kind == "without transitions"}
+    predictor = MaskedPredictor(builders.trained(network), **options)
     some, draws = batch(), 4000
     drawn = list(molecule_filling.draw_fillings(predictor, some, draws))
     assert [words.shape for words in drawn] == [(draws, 2), (draws, 2)]
@@ -54,10 +50,8 @@ def test_fillings_come_as_often_as_they_are_probable(kind):
 def test_fillings_do_not_depend_on_the_batch():
     predictor, some = MaskedPredictor(builders.trained(builders.exlm(WORDS, ext_state_num=2))), batch()
     together = list(molecule_filling.draw_fillings(predictor, some, 50))
-    alone = molecule_filling.draw_fillings(
-        predictor, MaskedBatch(some.tokens[1:, :6], some.masked[1:, :6], [3]), 50
-    )
-    assert torch.equal(together[1], next(alone))
+    alone = MaskedBatch(some.tokens[1:, :6], some.masked[1:, :6], [3])
+    assert torch.equal(together[1], next(molecule_filling.draw_fillings(predictor, alone, 50)))
     again = list(molecule_filling.draw_fillings(predictor, some, 50, seed=2))
     assert not torch.equal(together[0], again[0])
 

@@ -32,7 +32,7 @@ def test_the_table_has_every_architecture():
 
 
 @pytest.mark.parametrize("arch", TABLE)
-def test_architectures_are_the_papers(arch):
+def test_architectures_are_the_papers_and_flags_win(arch):
     size, pre_norm, k = TABLE[arch]
     args = builders.flags(arch)
     found = args.encoder_layers, args.encoder_attention_heads, args.encoder_embed_dim
@@ -40,9 +40,5 @@ def test_architectures_are_the_papers(arch):
     assert args.encoder_normalize_before is pre_norm and getattr(args, "ext_state_num", None) == k
     assert (args.dropout, args.attention_dropout, args.activation_dropout) == (0.1, 0.1, 0.0)
     assert args.activation_fn == "gelu" and args.pooler_dropout == args.encoder_layerdrop == 0.0
-
-
-@pytest.mark.parametrize("arch", TABLE)
-def test_flags_win_over_the_architecture(arch):
     args = builders.flags(arch, encoder_normalize_before=True, dropout=0.0, attention_dropout=0.3)
     assert args.encoder_normalize_before and (args.dropout, args.attention_dropout) == (0.0, 0.3)

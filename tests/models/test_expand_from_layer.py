@@ -42,18 +42,13 @@ def by_hand(model, tokens, targets, J):
     return encoder.emb_layer_norm_after(x)[0], torch.tensor([c > 0 for _, c in copies]).nonzero()[:, 0]
 
 
+VARIANTS = {"pre-norm": {}, "post-norm": {"encoder_normalize_before": False}}
+VARIANTS |= {"1d-rope": {"rope_dimensions": 1}, "checkpointing": {"checkpoint_activations": True}}
+VARIANTS |= {"state-embeddings": {"state_embedding_scale": 10.0}}
+
+
 @pytest.mark.parametrize("J", range(LAYERS + 1))
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {},
-        {"encoder_normalize_before": False},
-        {"rope_dimensions": 1},
-        {"checkpoint_activations": True},
-        {"state_embedding_scale": 10.0},
-    ],
-    ids=["pre-norm", "post-norm", "1d-rope", "checkpointing", "state-embeddings"],
-)
+@pytest.mark.parametrize("flags", VARIANTS.values(), ids=VARIANTS)
 def test_equals_the_first_layers_on_tokens_and_the_others_on_their_copies(J, flags):
     """Features, graph and gradients in float64, of a padded batch; by hand each sentence alone."""
     flags = {"encoder_normalize_before": True, **flags}
@@ -98,14 +93,8 @@ def test_layer_drop(J):
     assert seen == {n: {9 if n < J else expanded} for n in range(LAYERS)}
 
 
-def test_minus_one_is_after_all_layers():
-    assert exlm(-1).encoder.expand_from_layer == LAYERS
-
-
-def test_layers_that_are_not_there():
-    with pytest.raises(ValueError, match="--expand-from-layer -2"):
-        exlm(-2)
-    with pytest.raises(ValueError, match="--expand-from-layer 4: .* from 0 .* to --encoder-layers 3"):
-        exlm(LAYERS + 1)
-    with pytest.raises(ValueError, match="--expand-from-layer 3: .* to --encoder-layers 2"):
-        exlm(3, encoder_layers_to_keep="0,1")
+def test_the_number_of_layers():
+    assert exlm(-1).encoder.expand_from_layer == LAYERS  # after all
+    for J, keep, named in ((-2, None, "-2"), (LAYERS + 1, None, "4.* 3"), (3, "0,1", "3.* 2")):
+        with pytest.raises(ValueError, match=f"--expand-from-layer {named}"):
+            exlm(J, encoder_layers_to_keep=keep)

@@ -29,15 +29,6 @@ def test_embedding(arch, flags, std):
     assert encoder.sentence_encoder.layers[0].fc1.weight.std().item() == pytest.approx(0.02, rel=0.1)
 
 
-@pytest.mark.parametrize("make", [builders.exlm, builders.mlm])
-def test_an_untied_output_matrix_is_another_parameter(make):
-    encoder = make(WORDS, untie_weights_roberta=True).encoder
-    names = ("lm_head.weight", "sentence_encoder.embed_tokens.weight")
-    output, embedding = (dict(encoder.named_parameters())[name] for name in names)
-    assert output.shape == embedding.shape and not torch.equal(output, embedding)
-    assert encoder.state_dict().keys() >= set(names)
-
-
 def measured(arch: str, words, **flags) -> tuple[torch.nn.Module, float, float]:
     """A model with the flags of exlm-lattice, effective states of a mask and their divergence in bits."""
     lattice = {"state_graph": "lattice", "state_embedding_scale": 1.0, "expand_from_layer": -1}

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from tests.support import builders
@@ -59,7 +60,13 @@ def build(record, recorded, arch):
     return symbols, builders.model(arch, symbols, **flags_of(recorded))
 
 
-def assert_gradients_equal(model, recorded):
+def check_loss(model, criterion, recorded):
+    """And gradients."""
+    batch = {"net_input": {"src_tokens": recorded["src"]}, "target": recorded["tgt"]}
+    loss, sample_size, _ = criterion(model, {**batch, "ntokens": 1, "nsentences": len(recorded["src"])})
+    loss = loss / sample_size
+    assert loss.item() == pytest.approx(float(recorded["loss"]), rel=1e-5)
+    loss.backward()
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     assert set(recorded["grads"]) == set(gradients)
     for name, expected in recorded["grads"].items():
@@ -75,12 +82,7 @@ def test_exlm(record):
     model.register_classification_head("h", num_classes=3)
     model.load_state_dict(recorded["state"], strict=True)
     assert model.encoder.k == recorded["k"]
-    batch = {"net_input": {"src_tokens": recorded["src"]}, "target": recorded["tgt"], "ntokens": 1}
-    loss, sample_size, _ = builders.criterion(symbols)(model, batch)
-    loss = loss / sample_size
-    assert loss.item() == pytest.approx(float(recorded["loss"]), rel=1e-5)
-    loss.backward()
-    assert_gradients_equal(model, recorded)
+    check_loss(model, builders.criterion(symbols), recorded)
     unmasked = recorded["src"].masked_fill(recorded["src"] == symbols.index("<mask>"), 10)
     logits, _ = model(unmasked, classification_head_name="h")
     torch.testing.assert_close(logits, recorded["cls"], rtol=0, atol=1e-4)
@@ -90,21 +92,11 @@ def test_ablation_without_transitions(record):
     recorded = case(record, "ctc")
     symbols, model = build(record, recorded, "p_roberta_ext_denselink_base")
     model.load_state_dict(recorded["state"], strict=True)
-    batch = {"net_input": {"src_tokens": recorded["src"]}, "target": recorded["tgt"], "ntokens": 1}
-    loss, sample_size, _ = NatCtcLossMLM(builders.task(symbols))(model, batch)
-    loss = loss / sample_size
-    assert loss.item() == pytest.approx(float(recorded["loss"]), rel=1e-5)
-    loss.backward()
-    assert_gradients_equal(model, recorded)
+    check_loss(model, NatCtcLossMLM(builders.task(symbols)), recorded)
 
 
 def test_vanilla_mlm(record):
     recorded = case(record, "mlm")
     symbols, model = build(record, recorded, "p_roberta_base")
     model.load_state_dict(recorded["state"], strict=True)
-    masked = recorded["tgt"].ne(symbols.pad())
-    logits, _ = model(recorded["src"], masked_tokens=masked)
-    loss = F.cross_entropy(logits, recorded["tgt"][masked])
-    assert loss.item() == pytest.approx(float(recorded["loss"]), rel=1e-5)
-    loss.backward()
-    assert_gradients_equal(model, recorded)
+    check_loss(model, MaskedLmLoss(MaskedLmConfig(tpu=False), builders.task(symbols)), recorded)

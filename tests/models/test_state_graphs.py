@@ -52,13 +52,13 @@ def test_loss_with_state_embeddings_equals_enumeration_of_all_paths(graph, k, J)
         scores = scores + encoder.state_bias[node % k]
         torch.testing.assert_close(states.logits()[0], scores)
         match = scores.log_softmax(-1)[:, y].t().detach()  # [M, L]
-        found = []
-        for path in oracles.paths(L, len(y)):
-            steps = list(itertools.pairwise(path))
-            if all(has_edge(graph, k, v, u) for v, u in steps):
-                score = sum(match[i, u] for i, u in enumerate(path)) + sum(links[v, u] for v, u in steps)
-                found.append(float(score))
-        expected -= math.log(math.fsum(map(math.exp, found))) / len(y)
+        scored = oracles.path_scores(match, links, L, len(y))
+        allowed = [
+            math.exp(score)
+            for score, path in scored
+            if all(has_edge(graph, k, v, u) for v, u in itertools.pairwise(path))
+        ]
+        expected -= math.log(math.fsum(allowed)) / len(y)
     assert log["nonfinite"] == 0 and loss.item() == pytest.approx(expected, rel=1e-11)
     for gradient in torch.autograd.grad(loss, [model.encoder.state_embedding, model.encoder.state_bias]):
         assert (gradient.abs().sum(1) > 0).all()  # each state's vector is trained

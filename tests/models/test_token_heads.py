@@ -55,9 +55,8 @@ def test_loading_restores_heads_and_leaves_out_unknown_ones(caplog):
     tuned = make("exlm_base", seed=1)
     for again in (make("exlm_base", seed=2), builders.exlm(DICTIONARY, load_checkpoint_heads=True)):
         again.load_state_dict(tuned.state_dict(), strict=True)
-        assert torch.equal(
-            again.token_heads["span"].out_proj.weight, tuned.token_heads["span"].out_proj.weight
-        )
+        found, expected = (model.token_heads["span"].out_proj.weight for model in (again, tuned))
+        assert torch.equal(found, expected)
     with caplog.at_level(logging.WARNING):
         builders.exlm(DICTIONARY).load_state_dict(tuned.state_dict(), strict=True)
     assert "token_heads.span.out_proj.weight" in caplog.text
@@ -65,5 +64,5 @@ def test_loading_restores_heads_and_leaves_out_unknown_ones(caplog):
 
 def test_a_checkpoint_without_the_encoder():
     model = make("exlm_base")
-    with pytest.raises(ValueError, match="the checkpoint has no encoder: .*embed_tokens.weight is not in it"):
+    with pytest.raises(ValueError, match="embed_tokens.weight"):
         model.load_state_dict({"head.weight": torch.zeros(2)}, strict=True)

@@ -9,20 +9,10 @@ from torch import nn
 
 from fs_plugins.modules.encoder import RotaryEncoder
 
-ARGS = {
-    "encoder_layers": 3,
-    "encoder_embed_dim": 16,
-    "encoder_ffn_embed_dim": 24,
-    "encoder_attention_heads": 2,
-    "encoder_normalize_before": True,
-    "activation_fn": "gelu",
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "activation_dropout": 0.0,
-    "encoder_layerdrop": 0.0,
-    "checkpoint_activations": False,
-    "rope_dimensions": 2,
-}
+ARGS = {"encoder_layers": 3, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "activation_fn": "gelu"}
+ARGS |= {"encoder_attention_heads": 2, "encoder_normalize_before": True, "rope_dimensions": 2}
+ARGS |= dict.fromkeys(("dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop"), 0.0)
+ARGS |= {"checkpoint_activations": False}
 
 
 def encoder(**changes):

@@ -41,9 +41,8 @@ def test_gradients_in_an_export_are_the_operators_and_never_nan():
 def test_words_of_each_target(dtype):
     """Over all paths with as many nodes as targets, in proportion to their transitions."""
     _, links = graph(0.2)
-    words = torch.randn(B, L, V, generator=torch.Generator().manual_seed(1), dtype=torch.float64).log_softmax(
-        -1
-    )
+    words = torch.randn(B, L, V, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    words = words.log_softmax(-1)
     found = word_log_probs(words.to(dtype), links.to(dtype), NODES, TARGETS).exp()
     assert found.shape == (B, M, V)
     for b, (n, m) in enumerate(zip(NODES.tolist(), TARGETS.tolist(), strict=True)):

@@ -74,26 +74,11 @@ def test_equals_expansion_token_by_token(batch_of, k):
     assert layout.unexpanded_full == (min(before) == max(before))
 
 
-def test_the_papers_example():
-    """``<s> This is <mask> </s>``: coordinates (i, 0) for words, (i, 1) ... (i, k) for states."""
-    tokens, targets = batch([[(BOS, PAD), (5, PAD), (6, PAD), (MASK, 7), (EOS, PAD)]])
-    layout = expand(tokens, targets, 2)
-    coordinates = list(zip(layout.positions[0].tolist(), layout.copies[0].tolist(), strict=True))
-    assert coordinates == [(0, 1), (0, 2), (1, 0), (2, 0), (3, 1), (3, 2), (4, 1), (4, 2)]
-    assert layout.tokens[0].tolist() == [BOS, BOS, 5, 6, MASK, MASK, EOS, EOS]
-    assert layout.targets[0].tolist() == [BOS, 7, EOS]
-    assert layout.node_positions[0].tolist() == [0, 1, 4, 5, 6, 7]
-    assert layout.node_sources[0].tolist() == [0, 0, 3, 3, 4, 4]
-
-
 @pytest.mark.parametrize(
-    ("tokens", "says"),
-    [
-        ([[BOS, 5, EOS], [7, 5, EOS]], r"sentence 1 of the batch starts with token 7, not with <s> \(0\)"),
-        ([[PAD, PAD, PAD]], "sentence 0 of the batch starts with"),
-    ],
+    ("tokens", "named"),
+    [([[BOS, 5, EOS], [7, 5, EOS]], "sentence 1 .* 7"), ([[PAD, PAD, PAD]], "sentence 0")],
 )
-def test_a_sentence_has_to_start_with_bos(tokens, says):
+def test_a_sentence_has_to_start_with_bos(tokens, named):
     tokens = torch.tensor(tokens)
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=named):
         expand(tokens, torch.full_like(tokens, PAD), 2)

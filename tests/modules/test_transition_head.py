@@ -38,37 +38,24 @@ def test_equals_its_formula(monkeypatch, H, chunk_bytes):
         torch.testing.assert_close(single.grad.double(), double.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_rows_without_successor_have_no_gradient():
-    q = torch.randn(1, 4, 8, requires_grad=True)
-    links = transition_log_probs(
-        q, torch.randn(1, 4, 8), torch.randn(1, 4, 2), edge_mask(torch.tensor([3]), 4)
-    )
-    links.backward(torch.ones_like(links))
-    assert torch.isfinite(q.grad).all() and not q.grad[0, 2:].any()
-
-
-def test_extreme_scores_stay_finite():
-    q = (torch.randn(1, 8, 4) * 300).requires_grad_()
-    links = transition_log_probs(
-        q, torch.randn(1, 8, 4) * 300, torch.randn(1, 8, 2) * 100, edge_mask(torch.tensor([8]), 8)
-    )
+def test_rows_without_successor_and_extreme_scores():
+    q = (torch.randn(2, 8, 4) * 300).requires_grad_()
+    k, gates = torch.randn(2, 8, 4) * 300, torch.randn(2, 8, 2) * 100
+    links = transition_log_probs(q, k, gates, edge_mask(torch.tensor([8, 3]), 8))
     assert torch.isfinite(links[0, :-1, -1]).all()
     links.backward(torch.ones_like(links))
-    assert torch.isfinite(q.grad).all()
+    assert torch.isfinite(q.grad).all() and not q.grad[1, 2:].any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_scores_are_float32_where_queries_and_keys_are_half(dtype):
     """Of hundreds of nats, of which half precision would keep 8 or 11 binary digits."""
     generator = torch.Generator().manual_seed(1)
-    q, k, gates = (
-        torch.randn(2, 40, n, generator=generator).mul(s).to(dtype) for n, s in ((64, 20), (64, 20), (2, 1))
-    )
+    sizes = (64, 20), (64, 20), (2, 1)
+    q, k, gates = (torch.randn(2, 40, n, generator=generator).mul(s).to(dtype) for n, s in sizes)
     edges = edge_mask(torch.tensor([40, 33]), 40)
-    scores = torch.einsum(
-        "bvhc,buhc->bhvu", *(t.double().unflatten(-1, (2, -1)) for t in (q, k))
-    ) / math.sqrt(32)
-    assert scores.abs().max() > 500
+    by_head = (t.double().unflatten(-1, (2, -1)) for t in (q, k))
+    assert torch.einsum("bvhc,buhc->bhvu", *by_head).abs().max() / math.sqrt(32) > 500
     leaves = [t.requires_grad_() for t in (q, k, gates)]
     links = transition_log_probs(*leaves, edges)
     doubles = [t.detach().double().requires_grad_() for t in leaves]

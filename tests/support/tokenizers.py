@@ -10,7 +10,8 @@ _BYTES = [f"<0x{i:02X}>" for i in range(256)]
 
 
 def trained(layout: str, lines: Sequence[str]) -> Tokenizer:
-    """One of LAYOUTS; ``xlm-r`` is T5's and CamemBERT's too; ``digits`` puts a blank before each piece."""
+    """One of LAYOUTS; ``xlm-r`` is T5's and CamemBERT's too; ``digits`` puts a blank before each piece.
+    Or ``bytes``, GPT-2's."""
     blank = pre_tokenizers.Metaspace()
     if layout == "xlm-r":
         tokenizer = Tokenizer(models.Unigram())
@@ -35,9 +36,9 @@ def trained(layout: str, lines: Sequence[str]) -> Tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         trainer = trainers.WordPieceTrainer(vocab_size=250, special_tokens=["[PAD]", "[UNK]", "[CLS]"])
     else:
-        tokenizer = Tokenizer(models.BPE())
-        digits = pre_tokenizers.Digits(individual_digits=True)
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel()])
+        tokenizer, steps = Tokenizer(models.BPE()), [pre_tokenizers.ByteLevel(layout == "digits")]
+        steps[:0] = [pre_tokenizers.Digits(individual_digits=True)] if layout == "digits" else []
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
         tokenizer.decoder = decoders.ByteLevel()
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet)

@@ -6,11 +6,7 @@ import torch
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fs_plugins.data.length_order import LENGTH_GROUP
-from fs_plugins.tasks.glue import (
-    GlueConfig,
-    GlueTask,
-    RepeatedSentencePredictionTask,
-)
+from fs_plugins.tasks.glue import GlueConfig, GlueTask, RepeatedSentencePredictionTask
 from tests.support import builders
 
 WORDS = builders.dictionary(50)
@@ -72,10 +68,8 @@ def test_groups_of_about_one_length(pairs):
 
 
 def batches(task, **options):
-    data = task.dataset("train")
-    return task.get_batch_iterator(
-        data, max_positions=task.max_positions(), ignore_invalid_inputs=True, seed=1, **options
-    ).next_epoch_itr(shuffle=False)
+    options |= {"max_positions": task.max_positions(), "ignore_invalid_inputs": True, "seed": 1}
+    return task.get_batch_iterator(task.dataset("train"), **options).next_epoch_itr(shuffle=False)
 
 
 def test_a_fine_tuning_of_repeated_mlm_repeats_the_input(pairs):
