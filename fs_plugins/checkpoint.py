@@ -160,7 +160,7 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
     if not path.is_file():
         folder = path if path.is_dir() else path.parent
         names = sorted(file.name for file in folder.glob("checkpoint*.pt"))[:5]
-        what = "is a folder: give a file in it" if path.is_dir() else "does not exist"
+        what = "is a folder, and no model for transformers" if path.is_dir() else "does not exist"
         raise FileNotFoundError(
             f"the checkpoint {path} {what} ({folder} has {', '.join(names) or 'no checkpoint'})"
         )
@@ -169,7 +169,8 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
             state = torch.load(path, map_location="cpu", weights_only=True)
         state["model"]
     except DAMAGED as error:
-        raise ValueError(f"{path} is not a checkpoint of fairseq-train, or damaged ({error!r})") from error
+        why = error if str(path) in str(error) else repr(error)
+        raise ValueError(f"{path} is not a checkpoint of fairseq-train, or damaged ({why})") from error
     try:
         return state, read_settings(state)
     except ValueError as error:

@@ -139,7 +139,7 @@ def test_known_sets_have_their_columns(prepare):
     rows, header = [f"T{i},{row}" for i, row in enumerate(ROWS)], "mol_id,smiles,NR-AR"
     description = prepare(rows, header=header, dataset="tox21")
     assert description["names"] == ["NR-AR"] and description["allow_valence"] is True
-    assert "mol_id: 'T0'" in prepare.refused(rows, header=header, dataset="tx21")
+    assert "all of the column mol_id" in prepare.refused(rows, header=header, dataset="tx21")
 
 
 LATE = [f"{s},{int(i < 10)},{part}" for i, (s, part) in enumerate(zip(MOLECULES, SPLITS, strict=True))]
@@ -224,15 +224,17 @@ BAD = ["n.d.", ">1", "1e39", "-1e-60", "inf", "1_000", "1,5", "NA", "TRUE"]
 
 
 def test_all_cells_that_are_no_labels_are_listed_at_once(prepare):
-    rows = [f"{s};{i};{BAD[i % len(BAD)] if i < 20 else ''}" for i, s in enumerate(MOLECULES)]
-    flags = ("--kind", "regression", *RANDOM)
-    message = prepare.refused(rows, *flags, header="smiles;a;b")
+    rows = [f"{s};{i};{BAD[i % len(BAD)] if i < 20 else '1'};x{i}" for i, s in enumerate(MOLECULES)]
+    header, flags = "SMILES;a;b;c", ("--kind", "regression", *RANDOM)
+    message = prepare.refused(rows, *flags, header=header)
+    assert "all of the column c\n" in message and "--label-columns 'a' 'b')" in message
     for i, cell in enumerate(BAD):
         assert f"{3 if i < 2 else 2} x b: {cell!r}, first in line {i + 2}" in message
-    description = prepare(rows, *flags, "--skip-broken", header="smiles;a;b")
+    chosen = ("--label-columns", "a", "b")
+    description = prepare(rows, *flags, *chosen, "--skip-broken", header=header)
     assert description["skipped"] == 20 and len(prepare.read()) == 10
     assert prepare.table("report.tsv")[1][3] == "not a label: b is '>1'"
-    message = prepare.refused(rows, *RANDOM, header="smiles;a;b")
+    message = prepare.refused(rows, *RANDOM, *chosen, header=header)
     assert "28 x a" not in message and "a: '2', first in line 4" in message and "b: 'TRUE'" not in message
 
 

@@ -94,6 +94,7 @@ class Labels:
     def __init__(self, classification: bool):
         self.classification = classification
         self.wrong: dict[tuple[str, str], list[str]] = {}  # (property, cell) -> where
+        self.labelled: dict[str, None] = {}  # properties with a label, in order
 
     def read(self, names: Sequence[str], cells: Sequence, where: str) -> tuple[list[float], str]:
         """A label for each property, and which of the cells are none ("" if all are)."""
@@ -102,6 +103,7 @@ class Labels:
             text = str(cell).strip().lower()
             try:
                 label = self._of(text)
+                self.labelled |= {} if math.isnan(label) else {name: None}
             except ValueError:
                 label = math.nan
                 wrong.append(f"{name} is {cell!r}")
@@ -124,7 +126,10 @@ class Labels:
             return
         wanted = "0, 1" if self.classification else f"numbers (of at most {LARGEST:.3g})"
         found = sorted(self.wrong.items(), key=lambda item: -len(item[1]))
-        lines = [
+        none = [name for name in dict.fromkeys(name for (name, _), _ in found) if name not in self.labelled]
+        found = [item for item in found if item[0][0] in self.labelled]
+        lines = [f"  all of the column {name}" for name in none]
+        lines += [
             f"  {len(where):,} x {name}: {cell!r}, first in {where[0]}"
             for (name, cell), where in found[:LISTED]
         ]
@@ -132,8 +137,9 @@ class Labels:
         other = " --kind regression accepts any number." if self.classification else ""
         raise UserError(
             f"{path} has cells that are not {wanted} or empty:\n" + "\n".join(lines) + f"\n{more}"
-            "Choose the columns of the labels with --label-columns, leave such rows out with --skip-broken, "
-            f"or mend the table: an empty cell is a missing label, and decimals have a point.{other}"
+            f"Choose the columns of the labels (--label-columns {' '.join(map(repr, self.labelled))}), leave "
+            "such rows out with --skip-broken, or mend the table: an empty cell is a missing label, and "
+            f"decimals have a point.{other}"
         )
 
 
@@ -158,7 +164,7 @@ def read_table(
     smiles_at = column_of(header, form.column, path, "--smiles-column")
     split_at = column_of(header, split_column, path, "--split-column") if split_column else None
     unnamed = [i for i, name in enumerate(header, 1) if UNNAMED.fullmatch(name)]
-    other = {form.column, split_column, *ignored, *(header[i - 1] for i in unnamed)}
+    other = {header[smiles_at], split_column, *ignored, *(header[i - 1] for i in unnamed)}
     names = list(label_columns) or [name for name in header if name not in other]
     remarks = []
     if unnamed and not label_columns:

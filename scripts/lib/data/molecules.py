@@ -13,7 +13,7 @@ from lib.command_line import UserError
 from lib.data.kinds import PACKED, opened
 from lib.data.lmdb_reader import LMDB, lmdb_items
 from lib.data.parquet import PARQUET
-from lib.data.tables import TableFormat, column_of, is_utf16, separator_of, table_rows, text_of
+from lib.data.tables import TableFormat, column_of, columns_named, is_utf16, separator_of, table_rows, text_of
 
 LINES, NAMED_LINES, TABLES = (".txt",), (".smi", ".smiles"), (".csv", ".tsv", PARQUET)
 TEXT_FORMATS = (*LINES, *NAMED_LINES, *TABLES)
@@ -104,7 +104,7 @@ def _is_table(path: Path, kind: str, form: TableFormat) -> bool:
             next(_lines(path, file, form.encoding), b"").removeprefix(_BOM).decode(errors="surrogateescape")
         )
     mark = form.separator or separator_of(first, form.column)
-    return form.column in (cell.strip().strip('"') for cell in first.split(mark))
+    return bool(columns_named(form.column, [cell.strip().strip('"') for cell in first.split(mark)]))
 
 
 def _lines(path: Path, file: BinaryIO, encoding: str | None) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ class TableFormat:
     """How to read a table.
 
     Attributes:
-        column: of the SMILES.
+        column: of the SMILES, as of :func:`column_of`.
         separator: of cells; None: the one at which the first line has that column.
         encoding: None: UTF-8, or UTF-16 if there is its byte order mark. Bytes that are not UTF-8 are kept as
             they are (as Python's "surrogateescape" does): SMILES and numbers are ASCII in every encoding.
@@ -115,12 +115,18 @@ def table_rows(path: Path, form: TableFormat) -> Iterator[Row]:
 def separator_of(header: str, column: str) -> str:
     """The separator at which a header has the column; if none, that of the most cells."""
     cells = {mark: next(csv.reader([header], delimiter=mark), []) for mark in SEPARATORS}
-    named = [mark for mark in SEPARATORS if column in map(str.strip, cells[mark])]
+    named = [mark for mark in SEPARATORS if columns_named(column, [*map(str.strip, cells[mark])])]
     return named[0] if named else max(SEPARATORS, key=lambda mark: len(cells[mark]))
 
 
+def columns_named(name: str, header: Sequence[str]) -> list[int]:
+    """The indices of the columns of that name or, if there is none, of those that differ in case alone."""
+    found = [i for i, one in enumerate(header) if one == name]
+    return found or [i for i, one in enumerate(header) if one.lower() == name.lower()]
+
+
 def column_of(header: Sequence[str], name: str, path: Path, option: str) -> int:
-    """The index of a column.
+    """The index of a column, which may be written in other letter case, such as SMILES.
 
     Args:
         option: that chooses the column.
@@ -128,8 +134,8 @@ def column_of(header: Sequence[str], name: str, path: Path, option: str) -> int:
     Raises:
         UserError: if it does not exist, or more than once.
     """
-    if header.count(name) == 1:
-        return header.index(name)
-    what = "no column" if name not in header else f"{header.count(name)} columns"
+    if len(found := columns_named(name, header)) == 1:
+        return found[0]
+    what = f"{len(found)} columns" if found else "no column"
     shown = ", ".join(map(repr, header[:20])) + (", ..." if len(header) > 20 else "")
     raise UserError(f"{path} has {what} {name!r}: its columns are {shown}; choose with {option}")

@@ -87,6 +87,7 @@ def cost_text(data: str, flags: Flags, card: str) -> str:
     hours = flops / (CARDS[card] * 1e12 * UTILIZATION * workers) / 3600
     about = f"about {hours:,.1f}" if hours >= 0.05 else "less than 0.1"
     before, after = samples * T.mean(), samples * cost.tokens.mean()
+    slower = "; the CPU takes far longer" if "--cpu" in flags else ""
     dictionary = Path(data.split(":")[0], "dict.txt")
     assumed = f"assumed           the paper's dictionary: {dictionary} does not exist"
     return "\n".join(
@@ -96,6 +97,6 @@ def cost_text(data: str, flags: Flags, card: str) -> str:
             f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
             f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
             f"FLOPs             {flops:.3g}",
-            f"hours             {about} on {workers} x {card} at half of {CARDS[card]} TFLOP/s",
+            f"hours             {about} on {workers} x {card} at half of {CARDS[card]} TFLOP/s{slower}",
         ]
     )

@@ -37,7 +37,7 @@ MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
 LINUX, PR_SET_PDEATHSIG = sys.platform == "linux", 1
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
 # Ctrl-C ends it without Python's traceback
-TRAIN = "import signal, fairseq_cli.train as f; signal.signal(signal.SIGINT, signal.SIG_DFL); f.cli_main()"
+TRAIN = "import signal as s; s.signal(s.SIGINT, s.SIG_DFL); import fairseq_cli.train as f; f.cli_main()"
 PROGRAMS = {"fairseq-train": [sys.executable, "-c", TRAIN], "python": [sys.executable]}
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
 # the batch of a step (that of an update is a setting of its own).
@@ -171,13 +171,24 @@ def check_flags(words: list[str], help: str) -> None:
     parser.error = refuse
     try:
         _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
-    except (SyntaxError, NameError, TypeError) as error:  # fairseq evaluates the values of some
-        raise UserError(f"fairseq-train: the value of a flag cannot be read ({error})") from None
+    except (SyntaxError, NameError, TypeError):  # fairseq evaluates the values of some
+        wrong = next(one for one in Flags.of(words[1:]).items() if not _readable(parser, *one))
+        raise UserError(f"fairseq-train: the value of {shlex.join([wrong[0], *wrong[1]])} is none") from None
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
-        nearest = difflib.get_close_matches(name, [*OTHER_NAMES, *known], 1)
+        begin = [one for one in known if one.startswith(f"{name}-")][:1]
+        nearest = begin or difflib.get_close_matches(name, [*OTHER_NAMES, *known], 1)
         nearest = [OTHER_NAMES.get(one, one) for one in nearest]
         raise UserError(f"unknown flag {name}" + "".join(f": did you mean {one}?" for one in nearest))
+
+
+def _readable(parser: argparse.ArgumentParser, name: str, values: tuple[str, ...]) -> bool:
+    """Whether a parser of fairseq can evaluate the value of a flag."""
+    try:
+        parser.parse_known_args(["data", name, *values])
+    except (SyntaxError, NameError, TypeError):
+        return False
+    return True
 
 
 def launch(script: str, resolve: Callable[[list[str]], Training], words: list[str]) -> int:

@@ -43,6 +43,7 @@ FREE = (  # what a pre-training may change when it is resumed: how long it train
     *("--max-update", "--total-num-update", "--warmup-updates", "--stop-time-hours"),
     *("--disable-validation", "--max-valid-steps", "--no-save"),
 )
+WHOLE = ("complete", "complete_doc", "eos")  # values of --sample-break-mode that cut no sentence
 USE_OF_STATES = (
     "use of states     valid_states in the log (1: collapsed), valid_divergence (bits by which they differ): "
     "docs/extensions.md"
@@ -115,6 +116,8 @@ def resolve(kind: str, words: list[str]) -> Training:
         for path in sorted(folder.glob("train*.*"))
         if path.suffix in (".bin", ".idx")
     ]
+    if kind == "text" and flags.value("--sample-break-mode") in WHOLE:
+        check_lengths([*data, *(folder / "valid.idx" for folder in folders)], flags)
     training.dictionary, training.inputs = folders[0] / FILE, {"train": data}
     training.finished = lambda: finished(args.save / "checkpoint_last.pt", flags)
     return training
@@ -137,6 +140,22 @@ def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocab
     if about.get("vocabulary", vocabulary.identity) != vocabulary.identity:
         raise UserError(f"{vocabulary.source} is not the one that {folder} was made with: prepare it again")
     return vocabulary
+
+
+def check_lengths(files: list[Path], flags: Flags) -> None:
+    """Raises UserError for a sentence that fills more than a sample, at which fairseq would stop."""
+    from fairseq.data import data_utils  # takes seconds
+
+    most, mode = flags.whole("--tokens-per-sample"), flags.value("--sample-break-mode")
+    for path in (path for path in files if path.suffix == ".idx" and path.is_file()):
+        dataset = data_utils.load_indexed_dataset(str(path.with_suffix("")), None)  # sizes go with it
+        longest = int(dataset.sizes.max()) + 1  # <s>
+        if longest > most and "--skip-invalid-size-inputs-valid-test" not in flags:
+            raise UserError(
+                f"{path} has a sentence of {longest:,} tokens, with <s> and </s>, which --sample-break-mode "
+                f"{mode} keeps whole, and --tokens-per-sample is {most}: give more, or prepare the data with "
+                f"--max-tokens {most - 2}"
+            )
 
 
 def model_flags(kind: str, args: argparse.Namespace, flags: Flags, least: int) -> Flags:

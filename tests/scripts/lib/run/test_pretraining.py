@@ -183,6 +183,15 @@ def test_data_of_another_kind(file, content, tmp_path):
         pages.resolve(TEXT, "exlm", "smoke", folder, tmp_path / "save")
 
 
+def test_sentences_longer_than_a_sample(toy_inputs, tmp_path):
+    words = (TEXT, "exlm", "smoke", toy_inputs / "text", tmp_path / "save", "--tokens-per-sample", "8")
+    pages.resolve(*words)
+    mode = ("--sample-break-mode", "complete")
+    with pytest.raises(UserError, match=r"train.idx has a sentence of \d+ tokens.* is 8: .* --max-tokens 6"):
+        pages.resolve(*words, *mode)
+    pages.resolve(*words, *mode, "--skip-invalid-size-inputs-valid-test")
+
+
 def test_what_may_change_when_a_run_is_resumed(toy_inputs, tmp_path):
     def made(*rest, data=toy_inputs / "text"):
         found = pages.resolve(TEXT, "exlm", "smoke", data, tmp_path / "save", *rest)
