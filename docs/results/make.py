@@ -3,7 +3,8 @@
     PYTHONPATH=scripts python docs/results/make.py
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`, a long one in tables/NAME.csv. To add runs,
-add their rows to a CSV file and run this again. Rows of the workflow's OUTPUT/states.csv and graphs.csv belong in states.csv, at any p.
+add their rows to a CSV file and run this again. Rows of the workflow's OUTPUT/states.csv and graphs.csv
+belong in states.csv, at any p.
 """
 
 import re

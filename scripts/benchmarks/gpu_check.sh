@@ -95,7 +95,7 @@ sanitizer() { # sanitizer TOOL
 }
 
 train() { # train DATA
-    local precision model log name
+    local precision model log
     [[ -n $1 ]] || { echo "no DATA on the command line" && return 77; }
     for precision in fp16 bf16; do
         for model in mlm exlm; do
@@ -108,9 +108,11 @@ train() { # train DATA
     done
     printf '\n| training | updates | loss | updates/s |\n|---|---|---|---|\n'
     for log in "$out"/{mlm,exlm}-{fp16,bf16}/train.log; do
-        name=$(basename "$(dirname "$log")")
-        sed -nE "s/.*train_inner.*\"loss\": \"([^\"]+)\".*\"ups\": \"([^\"]+)\".*\"num_updates\": \"([^\"]+)\".*/| $name | \3 | \1 | \2 |/p" "$log" |
-            tail -n 1
+        "$python" -c '
+import pathlib, sys
+from lib.run.logs import read_log
+last = [record for record in read_log(pathlib.Path(sys.argv[1])) if record["kind"] == "train"][-1]
+print("|", pathlib.Path(sys.argv[1]).parent.name, *(f"| {last[key]}" for key in ("update", "loss", "ups")), "|")' "$log"
     done
     ! grep -E '"nonfinite": "[1-9]' "$out"/exlm-*/train.log
 }

@@ -3,7 +3,7 @@
 What a target shows, where a number is found and how it is written stands in scripts/workflow/targets.toml;
 the paper's numbers in configs/paper/study.csv. What a result is of stands in its file.
 
-study/NAME/lr-RATE/seed-N/{manifest,train,MEASURE}.json, train.log, glue/TASK/table6/seed-N/result.json
+study/NAME/lr-RATE/seed-N/{manifest,train,MEASURE}.json, glue/TASK/table6/seed-N/result.json
 study/NAME/best.json    the best learning rate of a run, and the seed that chose it
 """
 
@@ -19,7 +19,6 @@ from lib.files import CONFIGS
 from lib.report import figures
 from lib.report.page import Page
 from lib.report.tables import Value, over_seeds, text
-from lib.run.logs import read_log
 from lib.workflow.plan import EXAMPLE, SEEDS, STUDY
 from lib.workflow.runs import ABOUT, GLUE_TASKS, Run, Target, targets
 
@@ -28,7 +27,6 @@ PAPER = pd.read_csv(CONFIGS / "paper" / "study.csv", index_col="run")
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
 COLUMNS = ("folder", "name", "rate", "seed", "tuning_seed")
 COLUMNS += ("measure", "metric", "p", "updates", "value")
-CURVES = ("loss", "accuracy", "ppl")  # of a training's log
 HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}
 
 
@@ -76,22 +74,20 @@ def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
 
 def pretrainings(output: Path, problems: list[str]) -> pd.DataFrame:
     """A row for each number of each finished pre-training in OUTPUT/study, with COLUMNS; the
-    measure is the name of its file, ``glue`` of fine-tunings, ``log`` of the records of the training."""
+    measure is the name of its file, ``glue`` of fine-tunings, ``log`` of the training's log."""
     rows = []
     for train in sorted((output / "study").glob("*/*/*/train.json")):
-        folder, run = train.parent, read(train, problems).get("run")
-        if not run:
+        folder, content = train.parent, read(train, problems)
+        if not (run := content.get("run")):
             continue
         about = {"folder": folder, **{name: run[name] for name in ("name", "rate", "seed")}}
         measured = {path.stem: measurements(read(path, problems)) for path in sorted(folder.glob("*.json"))}
-        content = numbers(read(train, problems))
-        measured["train"] = ({"metric": name, "value": value} for name, value in content)
+        measured["train"] = ({"metric": name, "value": value} for name, value in numbers(content))
         measured["glue"] = accuracies(sorted(folder.glob("glue/*/*/*/result.json")), problems)
         measured["log"] = (
-            {"updates": record["update"], "metric": name, "value": record.get(name)}
-            for record in read_log(folder / "train.log")
-            if record["kind"] == "train"
-            for name in CURVES
+            {"updates": record["update"], "metric": name, "value": record[name]}
+            for record in content.get("curve", ())
+            for name in record
         )
         rows += [{**about, "measure": measure, **row} for measure in measured for row in measured[measure]]
     return pd.DataFrame(rows, columns=COLUMNS)

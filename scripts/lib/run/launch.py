@@ -12,33 +12,29 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import difflib
 import itertools
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
 from lib.files import ROOT, claim, locked, sha256
+from lib.run.supervise import supervise
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 from fs_plugins.files import copy
 
 LOG, IMPORTED = "train.log", "imported.pt"
 MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
-LINUX, PR_SET_PDEATHSIG = sys.platform == "linux", 1
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
-# Ctrl-C ends it without Python's traceback
-TRAIN = "import signal as s; s.signal(s.SIGINT, s.SIG_DFL); import fairseq_cli.train as f; f.cli_main()"
-PROGRAMS = {"fairseq-train": [sys.executable, "-c", TRAIN], "python": [sys.executable]}
+LOGGED = "EXLM_LOG"  # the environment's name of the log that lib/run/on_gpu.py keeps already
+PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
 # the batch of a step (that of an update is a setting of its own).
 FREE = re.compile(
@@ -250,43 +246,11 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
 
 
 def run(command: list[str], log: Path, lock: int | None) -> int:
-    """Runs a command, whose output goes to the screen and the log; 128 + N if signal N ended it.
-
-    Args:
-        lock: a file descriptor that the command inherits, so that it holds the folder until it has ended.
-            None for a process that leaves folder and log to another.
-    """
-    command = [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
-    if lock is None:
-        return subprocess.call(command)
-    with log.open("ab", buffering=0) as file:
-        child = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[lock],
-            # nobody would log what a training does whose launcher was killed
-            preexec_fn=partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGTERM) if LINUX else None,
-        )
-        before = [
-            signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
-            signal.signal(signal.SIGINT, signal.SIG_IGN),  # Ctrl-C reaches the command too, which answers it
-        ]
-        unwritten = b""
-        while chunk := child.stdout.read1(1 << 16):  # at once, for a progress bar
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
-            unwritten += chunk
-            with contextlib.suppress(OSError):  # of a disk that is full for a moment
-                unwritten = unwritten[file.write(unwritten) :]
-        while unwritten:
-            unwritten = unwritten[file.write(unwritten) :]
-    status = child.wait()
-    for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
-        signal.signal(number, handler)
-    if status == -signal.SIGINT:
-        print(f"interrupted: rerun the same command to resume; the log is {log}", file=sys.stderr)
-    return status if status >= 0 else 128 - status
+    """Runs a command, which holds the lock until it has ended; without a lock, another process keeps the log.
+    Returns its exit status, see ``supervise``."""
+    logged = lock is None or os.environ.get(LOGGED) == str(log)
+    program = [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
+    return supervise(program, None if logged else log, hold=() if lock is None else [lock])
 
 
 def devices(

@@ -5,8 +5,8 @@
 Snakemake starts no more jobs than there is room for; this says which GPUs each has. It sets
 CUDA_VISIBLE_DEVICES to N free ones of the visible GPUs (default: 1), waiting for them if another workflow has
 them; with --gpus 0 the command sees none. With --jobs-per-gpu, up to J such jobs share a GPU: a small model
-alone leaves most of it idle. With --log, the output is appended to a file, whose end is shown if the command
-fails.
+alone leaves most of it idle. With --log, the output is appended to a file instead of shown, and its end is
+shown if the command fails; the log of a training is that of its folder.
 
 The command and all that it starts end with this process, and this process ends with the workflow that started
 its shell: trainings never write into the folders of the next one's.
@@ -17,21 +17,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import signal
 import stat
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import IO
 
 from lib.command_line import UserError, argument_parser, count, positive, script
 from lib.files import try_lock
-from lib.run.launch import visible_gpus
-
-POLL = 0.5  # seconds
-GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+from lib.run.launch import LOGGED, visible_gpus
+from lib.run.supervise import POLL, supervise
 
 
 def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
@@ -77,28 +72,6 @@ def workflow() -> str:
     return ""
 
 
-def run(command: list[str], output: IO | None, environment: dict[str, str]) -> int:
-    """The command's exit status; 128 + N if signal N ended it. All of its process group ends with it."""
-    started_by = workflow()
-    error = subprocess.STDOUT if output else None
-    child = subprocess.Popen(command, stdout=output, stderr=error, env=environment, start_new_session=True)
-    try:
-        while child.poll() is None and workflow() == started_by:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(POLL)
-    finally:  # also after Ctrl-C and SIGTERM
-        with contextlib.suppress(ProcessLookupError):  # nobody is left
-            os.killpg(child.pid, signal.SIGTERM)
-            deadline = time.monotonic() + GRACE
-            while time.monotonic() < deadline:
-                child.poll()
-                os.killpg(child.pid, 0)
-                time.sleep(POLL / 5)
-            os.killpg(child.pid, signal.SIGKILL)
-    status = child.wait()
-    return status if status >= 0 else 128 - status
-
-
 @script
 def main() -> int:
     parser = argument_parser(__doc__)
@@ -113,9 +86,14 @@ def main() -> int:
         raise UserError(f"--gpus {args.gpus}: this job sees {len(gpus)} GPUs; see `nvidia-smi -L`")
     if args.log:
         args.log.parent.mkdir(parents=True, exist_ok=True)
-    held = take(gpus, args.gpus, args.jobs_per_gpu)
-    with args.log.open("ab") if args.log else contextlib.nullcontext() as output:
-        status = run(args.command, output, {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)})
+    held, started_by = take(gpus, args.gpus, args.jobs_per_gpu), workflow()
+    status = supervise(
+        args.command,
+        args.log,
+        show=not args.log,
+        environment={**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held), LOGGED: str(args.log)},
+        wanted=lambda: workflow() == started_by,
+    )
     if status and args.log:
         lines = args.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         print(f"failed with exit status {status}; the end of {args.log}:", file=sys.stderr)

@@ -27,6 +27,8 @@ from lib.files import MANIFEST, RESULT, atomic, read_json, write_json, write_lin
 from lib.run import logs
 from lib.run.cost import flops_of_run
 
+CURVE = ("update", "loss", "accuracy", "ppl")  # what train.json has of the log
+
 
 def finish(save: Path, run: dict) -> None:
     """Writes train.json, whose ``run`` has the learning rate as "lr", and what was asked for as "rate".
@@ -53,6 +55,9 @@ def finish(save: Path, run: dict) -> None:
         "gpu_seconds": seconds and workers * seconds,
         "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
+        "curve": [
+            {name: record.get(name) for name in CURVE} for record in records if record["kind"] == "train"
+        ],
         "flops": flops_of_run(manifest["runs"]),
     }
     write_json(save / "train.json", content)

@@ -71,7 +71,7 @@ def test_the_whole_paper(tmp_path):
         f"finetune_squad.sh {model} squad {best}/seed-2 --seed 2 --gpus 2 $(cat /dev/null {best}.flags)"
         in shown
     )
-    assert "on_gpu --gpus 0 --log out/table1/forest/log/bace-table8-seed-1.log" in shown
+    assert "on_gpu --gpus 0 --log out/table1/forest/bace/table8/seed-1/train.log" in shown
 
 
 def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
@@ -84,7 +84,7 @@ def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
     shown = result.stdout + result.stderr
     assert result.returncode != 0
     for key in ("exlm-k4-p0.15/lr-default/seed-1", "repeated-mlm-k1-p0.15/lr-default/seed-1"):
-        assert f"failed with exit status 2; the end of out/study/{key}/log/pretrain.log:" in shown
+        assert f"failed with exit status 2; the end of out/study/{key}/train.log:" in shown
     assert shown.count("error: --batch-size 'many': give a whole number") == 2
     assert "rerun the same command to resume" in shown
 

@@ -1,7 +1,5 @@
 """The figures and tables of the study: numbers where they belong, over seeds; a mark where there is none."""
 
-import json
-
 import pytest
 from lib.data.glue_tasks import TASKS
 from lib.report.page import Page
@@ -126,14 +124,9 @@ def test_fine_tuning_takes_the_place_of_the_probe(tmp_path, add, page):
     )  # 81, 90, 88, 60
 
 
-def test_curves_are_drawn_from_the_logs(add, page):
-    folder = add("repeated-mlm-k1-p0.15", 1, train=trained())
-    figures = [
-        {"loss": f"{9 - u / 10}", "ppl": f"{500 - u}", "accuracy": f"{u}", "num_updates": f"{u}"}
-        for u in (10, 20)
-    ]
-    lines = [f"2026-01-01 | INFO | train_inner | {json.dumps(one)}\n" for one in figures]
-    (folder / "train.log").write_text("".join(lines))
+def test_curves_are_those_of_the_training(add, page):
+    curve = [{"update": u, "loss": 9 - u / 10, "accuracy": u, "ppl": 500 - u} for u in (10, 20)]
+    add("repeated-mlm-k1-p0.15", 1, train=trained(curve=curve))
     made = page("figure9")
     assert [*record(made, "MLM", "1", "15%").values()][3:] == ["7.00", "20.0", "480.0"]
     assert len(made.pictures) == 3 * 5

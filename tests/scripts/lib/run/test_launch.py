@@ -15,6 +15,7 @@ from lib import files
 from lib.command_line import Flags, UserError
 from lib.files import ROOT
 from lib.run import launch
+from lib.run.supervise import supervise
 
 from tests.support import pages
 from tests.support.full_disk import at_each_write
@@ -93,14 +94,11 @@ def test_commands_run_one_after_the_other_until_one_fails(script, tmp_path):
 
 def test_a_log_on_a_disk_that_is_full_for_a_moment(tmp_path):
     command = ["bash", "-c", "for i in {1..9}; do echo line $i; sleep 0.02; done; exit 3"]
-    with files.locked(tmp_path) as lock:
-        for at, error in at_each_write(
-            tmp_path, lambda at: launch.run(command, tmp_path / f"{at}.log", lock)
-        ):
-            assert error is None
-            assert (tmp_path / f"{at}.log").read_text() == "".join(f"line {i}\n" for i in range(1, 10))
-            if at == 3:
-                break
+    for at, error in at_each_write(tmp_path, lambda at: supervise(command, tmp_path / f"{at}.log")):
+        assert error is None
+        assert (tmp_path / f"{at}.log").read_text() == "".join(f"line {i}\n" for i in range(1, 10))
+        if at == 3:
+            break
 
 
 def test_words_are_filled_in_and_a_flag_is_given_once(tmp_path):
@@ -138,12 +136,9 @@ def test_a_folder_is_of_one_run(tmp_path):
     assert [path.name for path in save.glob("*.pt*")] == ["checkpoint_last.pt"]
 
 
-def test_ctrl_c_ends_the_commands_and_says_what_to_do(script, tmp_path):
-    # also where the tests run in the background, and so ignore it
-    code = "import signal as s; s.signal(s.SIGINT, s.SIG_DFL); s.raise_signal(s.SIGINT)"
-    done = run(tmp_path, *script(code, "python"), "then", "echo", "never")
-    said = f"interrupted: rerun the same command to resume; the log is {tmp_path}/train.log\n"
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", said)
+def test_a_command_that_a_signal_ends_is_the_last(script, tmp_path):
+    done = run(tmp_path, *script("kill -9 $$"), "then", "echo", "never")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + 9, "", "")
 
 
 def test_of_several_processes_the_first_acts_for_all(tmp_path):
@@ -152,12 +147,14 @@ def test_of_several_processes_the_first_acts_for_all(tmp_path):
 
 
 def test_a_folder_is_held_until_the_last_command_ends(script, tmp_path):
-    first = subprocess.Popen(call(tmp_path, "true", "then", *script("echo started; exec sleep 60")))
+    command = call(tmp_path, "true", "then", *script("echo started; exec sleep 60"))
+    first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     wait_for(tmp_path / "train.log")
     with pytest.raises(BlockingIOError):
         hold_at_once(tmp_path)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(20) == 128 + signal.SIGTERM  # the command's end
+    assert "interrupted: rerun the same command" in first.communicate(timeout=20)[1]
+    assert first.returncode == 130
     hold_at_once(tmp_path)
 
 

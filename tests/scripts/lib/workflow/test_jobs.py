@@ -51,6 +51,7 @@ def test_what_is_kept(save):
         assert (found["updates"], found["seconds"], found["gpu_seconds"]) == (2, 12, 24)
         assert found["corrupted"] == {"proportion": pytest.approx(0.15), "tokens": 10}
         assert found["machine"] and found["flops"] > 0
+        assert [(one["update"], one["loss"]) for one in found["curve"]] == [(1, 8.9), (2, 8.8)]
         assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]
         for path in save.glob("*.pt"):
             kept = torch.load(path, weights_only=True)
