@@ -163,12 +163,18 @@ def refuse_missing_split(original, task, split, *args, **kwargs):
 
 
 @wrap(options, "parse_args_and_arch")
-def check_precision(original, *args, **kwargs):
-    """``--bf16`` means a TPU to fairseq, here a GPU or CPU too; ``--fp16`` without a GPU is refused."""
+def check_flags(original, *args, **kwargs):
+    """``--bf16`` means a TPU to fairseq, here a GPU or CPU too. Refused: ``--fp16`` without a GPU, what fails
+    in fairseq's masking without an explanation."""
     parsed = original(*args, **kwargs)
     flags = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(flags, "fp16", False) and (getattr(flags, "cpu", False) or not torch.cuda.is_available()):
         raise ValueError("--fp16 needs a GPU: with --cpu, or without one, leave it out or use --bf16")
     if getattr(flags, "bf16", False) and importlib.util.find_spec("torch_xla") is None:
         flags.tpu = False
+    if getattr(flags, "mask_whole_words", False):
+        raise ValueError("--mask-whole-words fails in fairseq's masked_lm: leave it out")
+    share = getattr(flags, "mask_prob", None)
+    if share is not None and not 0 < share < 1:
+        raise ValueError(f"--mask-prob {share}: give a share between 0 and 1, both excluded")
     return parsed

@@ -123,11 +123,15 @@ def squad(args: argparse.Namespace, task: Squad2Task, outputs: Outputs, model: s
     """As :func:`glue`, of SQuAD."""
     [(split, (ids, rows))], threshold = outputs.items(), task.cfg.null_threshold
     answers = task.answers(split, ids, rows)
-    scores = answers.evaluate(threshold)
+    unlabelled = task.datasets[split].dataset.split.settings.get("unlabelled", 0)
+    scores = {} if unlabelled else {split: answers.evaluate(threshold)}
     for name, content in answers.files(threshold).items():
         write_json(args.output / f"{name}.json", content)
     about = {"split": split, "threshold": threshold, "windows": len(ids)}
-    write_result(args.output, "squad2", task.metric, {split: scores}, args.checkpoint.parent, **about)
+    write_result(args.output, "squad2", task.metric, scores, args.checkpoint.parent, **about)
+    if unlabelled:
+        return f"{args.checkpoint}, {split}: no scores, as {unlabelled:,} questions have no answers"
+    [scores] = scores.values()
     return (
         f"{args.checkpoint}, {split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
         f"{threshold:g}; F1 {scores['best_f1']:.2f} at {scores['best_f1_thresh']:.3f}, the best on these "

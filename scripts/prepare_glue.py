@@ -62,6 +62,8 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
             kept = table = rows.table
             if split == "train" and args.train_rows is not None and args.train_rows < len(table):
                 kept = table.iloc[sorted(random.Random(1).sample(range(len(table)), args.train_rows))]
+            if split == "train":
+                encoder.check(list(kept[task.sentences[0]]))
             tokens = 0
             for i, column in enumerate(task.sentences):
                 encoded = encoder.encode(list(kept[column]), list(map(rows.place, kept.index)))

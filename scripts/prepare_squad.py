@@ -29,10 +29,12 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
 
     Raises:
         UserError: for a token missing from the dictionary; names the question or context.
+        ValueError: as of ``TextEncoder.check``.
     """
+    texts = [question.text.strip() for question in squad.questions]
+    encoder.check([*squad.contexts[:100], *texts[:100]])
     places = [f"the context {context[:40]!r}" for context in squad.contexts]
     contexts = encoder.encode_with_offsets(squad.contexts, places)
-    texts = [question.text.strip() for question in squad.questions]
     questions = encoder.encode_with_offsets(texts, [f"question {one.id}" for one in squad.questions])
     return TokenizedSquad(
         squad,
@@ -78,7 +80,7 @@ def main(argv: list[str] | None = None) -> None:
         "bpe": [str(path) for path in encoder.bpe.files],
     }
     for name, (squad, unlabelled) in read.items():
-        split = tokenise(squad, encoder, settings)
+        split = tokenise(squad, encoder, {**settings, "unlabelled": len(unlabelled)})
         with atomic(args.output / f"{name}.npz", "wb") as file:
             save_split(split, file)
         unanswerable = sum(not question.answers for question in squad.questions)
@@ -93,8 +95,6 @@ def main(argv: list[str] | None = None) -> None:
             if ids:
                 print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
         if unlabelled:
-            print(
-                f"  {name}: {len(unlabelled):,} questions have no answers; scores take them as unanswerable"
-            )
+            print(f"  {name}: {len(unlabelled):,} questions have no answers: it can be predicted, not scored")
     if encoder.unknown:
         print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")

@@ -22,7 +22,7 @@ class RepeatedMaskedLMTask(MaskedLMTask):
     besides: ``corrupted``, the proportion of tokens whose k copies are all masked (p^k, appendix C).
 
     Raises:
-        ValueError: for k < 1, a mask probability that is not between 0 and 1, or whole words to mask.
+        ValueError: for k < 1.
     """
 
     cfg: RepeatedMaskedLMConfig
@@ -30,13 +30,6 @@ class RepeatedMaskedLMTask(MaskedLMTask):
     def __init__(self, cfg, dictionary=None):
         if cfg.repeat_times < 1:
             raise ValueError(f"--repeat-times must be at least 1, got {cfg.repeat_times}")
-        if not 0.0 < cfg.mask_prob < 1.0:
-            raise ValueError(f"--mask-prob must be between 0 and 1, both excluded, got {cfg.mask_prob}")
-        if cfg.mask_whole_words and cfg.repeat_times > 1:
-            raise ValueError(
-                "--mask-whole-words takes each copy of a token that begins a word for a word of its own: "
-                "leave it out with --repeat-times"
-            )
         super().__init__(cfg, dictionary)
 
     def _load_dataset_split(self, split, epoch, combine):

@@ -9,7 +9,7 @@ import pytest
 from fs_plugins.data.squad import load_split
 from tests.integration import commands
 from tests.integration.commands import train
-from tests.support import pages
+from tests.support import pages, squad
 
 
 def finetuning(data, save_dir, *flags, arch="exlm_tiny") -> list:
@@ -61,6 +61,18 @@ def test_predictions_of_the_best_checkpoint(memorised, squad_data, tmp_path):
         best = result["best_answers"].items()
         assert {name: "" if odds[name] > 0 else text for name, text in best} == golds
         assert all(entries[0]["text"] == golds[name] for name, entries in result["nbest_predictions"].items())
+
+
+def test_questions_without_answers_are_predicted_and_not_scored(memorised, squad_data, tmp_path, capsys):
+    folder, _ = memorised
+    data, split = shutil.copytree(squad_data, tmp_path / "data"), load_split(squad_data, "valid")
+    split.settings["unlabelled"] = 4
+    squad.save(data, split, "test")
+    flags = [folder / "checkpoint_best.pt", data, "--output", tmp_path, "--device", "cpu", "--split", "test"]
+    assert evaluate.main([*map(str, flags)]) == 0
+    assert "test: no scores, as 4 questions have no answers" in capsys.readouterr().out
+    assert json.loads((tmp_path / "result.json").read_text())["metrics"] == {}
+    assert len(json.loads((tmp_path / "predictions.json").read_text())) == len(split.squad.questions)
 
 
 def test_starts_from_a_pretrained_checkpoint_and_resumes(squad_data, pretrained, tmp_path):

@@ -8,7 +8,6 @@ import explore
 import export_huggingface
 import import_huggingface
 import molecules
-import numpy as np
 import prepare_glue
 import prepare_moleculenet
 import prepare_smiles
@@ -75,17 +74,10 @@ def inputs(bpe, vocabulary, save_checkpoint, tmp_path) -> dict:
     }
 
 
-def content(path):
-    if path.suffix == ".npz":  # whose zip has the time
-        with np.load(path) as arrays:
-            return {name: array.tobytes() for name, array in arrays.items()}
-    return path.read_bytes()
-
-
 def contents(folder):
     files = folder.rglob("*") if folder.exists() else ()
     return {
-        path.relative_to(folder): content(path)
+        path.relative_to(folder): path.read_bytes()
         for path in files
         if path.is_file() and path.name != "manifest.json" and not path.name.startswith(".")
     }

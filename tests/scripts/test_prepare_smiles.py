@@ -3,6 +3,11 @@
 import csv
 import pickle
 import random
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import prepare_smiles
@@ -167,3 +172,26 @@ def test_what_is_refused_before_work_starts(tmp_path, refused):
     ):
         assert named in refused(prepare_smiles.main, out, "--train", train, *flags, "--workers", 1)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_preparation_goes_on(number, tmp_path):
+    few, many = write(tmp_path / "a.txt", MOLECULES), tmp_path / "b.txt"
+    write(many, ("C" * (1 + i % 40) + "N" * (i % 3) for i in range(5000)))
+    prepare(tmp_path / "whole", few, many)
+    command = [sys.executable, prepare_smiles.__file__, tmp_path / "out", "--workers", "2"]
+    command += ["--train", few, many, "--valid", tmp_path / "valid.txt"]
+    default = partial(signal.signal, number, signal.default_int_handler)  # whatever started the tests
+    run = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True, preexec_fn=default)
+    draft = tmp_path / "out.partial" / "draft" / "1"  # 0: of --valid
+    while not draft.exists():
+        assert run.poll() is None
+        time.sleep(0.01)
+    run.send_signal(number)
+    start = time.monotonic()
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 130 and said.endswith("interrupted: rerun the same command\n")
+    assert time.monotonic() - start < 15 and draft.exists() and not (tmp_path / "out").exists()
+    assert prepare_smiles.main(list(map(str, command[2:]))) == 0
+    for name in FILES:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -17,6 +17,7 @@ from fs_plugins.huggingface.tokenizer_files import check_tokenizer, make_tokeniz
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
 UNKNOWN, UNKNOWN_ID = "<unk>", SPECIAL.index("<unk>")
+TRIED = 300  # texts of a corpus
 MOST_UNKNOWN = 0.01  # of the tokens of a sample
 BLANKS = "Ġ▁"  # a space in byte-level BPEs and in sentencepiece
 
@@ -108,17 +109,18 @@ class TextEncoder:
         return [text[slice(*span)] for span, i in zip(encoding.offsets, ids, strict=True) if i in unknown]
 
     def check(self, texts: Sequence[str]) -> None:
-        """Tries the BPE on texts of the corpus.
+        """Tries the BPE on the beginning of a corpus.
 
         Raises:
             ValueError: if an exported model would read another tokenizer, see ``check_tokenizer``.
             UserError: if many tokens are unknown to the BPE, unless that is allowed.
         """
+        texts = [text[:1000] for text in texts[:TRIED]]
         dictionary = read_dictionary(self.dictionary_path)
         dictionary.add_symbol(MASK)
         check_tokenizer(make_tokenizer(dictionary, self.bpe), dictionary, self.bpe, texts)
         pieces = Counter(piece for text in texts for piece in self.unknown_in(text))
-        tokens = sum(map(len, self.tokenizer.encode_batch(list(texts), add_special_tokens=False)))
+        tokens = sum(map(len, self.tokenizer.encode_batch(texts, add_special_tokens=False)))
         if pieces.total() > MOST_UNKNOWN * tokens and not self.allow_unknown:
             raise UserError(
                 f"{' and '.join(map(str, self.bpe.files))} has no token for {pieces.total():,} of the first "

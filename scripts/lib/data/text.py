@@ -357,7 +357,7 @@ def sample_of(layouts: dict[Path, str], column: str) -> list[str]:
     for path in list(layouts)[:SAMPLED]:
         for document in islice(documents_of(path, layouts, column), SAMPLED):
             paragraphs, _ = paragraphs_of(document, [], Counter(), column)
-            sample += [text[:1000] for _, text in paragraphs[:SAMPLED]]
+            sample += [text for _, text in paragraphs[:SAMPLED]]
     return sample
 
 

@@ -34,7 +34,7 @@ OPTIONS = {
 REFUSED = {
     **dict.fromkeys(("--ext-state-num", "--repeat-times"), "is set by --k"),
     "--save-dir": "is SAVE",
-    "--mask-whole-words": "needs fairseq's own BPE, which these data have not",
+    "--mask-whole-words": "fails in fairseq's masked_lm",
     "--max-sentences": "is an old name: give --batch-size, which is that of an update",
 }
 PAPER_K = {"text": 4, "smiles": 2}  # tables 5 and 7
