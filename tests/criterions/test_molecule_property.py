@@ -1,10 +1,12 @@
 """The loss of labelled entries only, against scikit-learn."""
 
 import argparse
+import math
 
 import numpy as np
 import pytest
 import torch
+from fairseq.logging import metrics
 from sklearn.metrics import log_loss
 
 import fs_plugins  # noqa: F401
@@ -56,6 +58,17 @@ def test_a_batch_without_labels():
     loss, sample_size, _ = loss_of(model, np.full_like(labels, np.nan))
     loss.backward()
     assert loss == 0 and sample_size == 0 and (model.outputs.grad == 0).all()
+
+
+@pytest.mark.parametrize(("kind", "unit"), [("classification", math.log(2)), ("regression", 1)])
+def test_what_is_logged_is_per_label(kind, unit):
+    outputs, labels = table(60, seed=0, regression=kind == "regression")
+    loss, size, _ = loss_of(Outputs(outputs), labels, kind)
+    logs = [loss_of(Outputs(outputs[part]), labels[part], kind)[2] for part in (slice(9), slice(9, None))]
+    with metrics.aggregate() as logged:
+        MoleculePropertyCriterion.reduce_metrics(logs)
+    expected = {"loss": pytest.approx(float(loss.detach() / size) / unit, rel=1e-3)}
+    assert logged.get_smoothed_values() == expected | {"labels": round(int(size) / 60, 2)}
 
 
 def test_regression_is_standardised():

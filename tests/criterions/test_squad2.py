@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from fairseq.logging import metrics
 
 import fs_plugins  # noqa: F401
 from fs_plugins.criterions.squad2 import Squad2Criterion
@@ -65,4 +66,9 @@ def test_right_needs_both_ends(case):
         model.scores.zero_()
         model.scores[0, 3, 0] = model.scores[0, 5, 1] = 9.0
         model.scores[1, 0, 0] = model.scores[1, 2, 1] = 9.0  # its end is not <s>
-    assert criterion()(model, sample)[2]["right"] == 1
+    log = criterion()(model, sample)[2]
+    assert log["right"] == 1
+    with metrics.aggregate() as logged:
+        Squad2Criterion.reduce_metrics([log, {**log, "loss": 0.0, "right": 2}, {}])
+    bits = pytest.approx(float(log["loss"]) / 4 / math.log(2), abs=1e-3)
+    assert logged.get_smoothed_values() == {"loss": bits, "span_accuracy": 75}
