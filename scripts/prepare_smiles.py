@@ -20,15 +20,8 @@ import lib  # noqa: F401  (finds the environment)
 # isort: split
 import rdkit
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.data.binarise import (
-    EncodedBlock,
-    Rejection,
-    add_corpus_arguments,
-    binarise,
-    draft_of,
-    inputs_of,
-    show_result,
-)
+from lib.data.binarise import EncodedBlock, Rejection, binarise, draft_of
+from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
 from lib.data.lmdb_reader import LMDB, decode_value, lmdb_file
 from lib.data.molecules import Record, records_in
 from lib.data.tables import TableFormat, add_table_arguments

@@ -18,9 +18,11 @@ from pathlib import Path
 
 import tokenizers
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.data.binarise import add_corpus_arguments, binarise, draft_of, inputs_of, show_result
+from lib.data.binarise import binarise, draft_of
 from lib.data.bpe import UNKNOWN, TextEncoder, copy_bpe, dictionary_of, named
-from lib.data.text import AUTO, COLUMN, LAYOUTS, TextBlockEncoder, documents_of, layouts_of, sample_of
+from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
+from lib.data.documents import AUTO, COLUMN, LAYOUTS, documents_of, layouts_of
+from lib.data.text import TextBlockEncoder, sample_of
 from lib.files import sha256
 
 from fs_plugins.data.text_codecs import read_bpe

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.datasets import check_absent
-from lib.data.text import COLUMN, documents_of, layouts_of, paragraphs_of
+from lib.data.documents import COLUMN, documents_of, layouts_of
+from lib.data.text import paragraphs_of
 from lib.files import write_lines
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 

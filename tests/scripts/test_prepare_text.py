@@ -10,8 +10,7 @@ import prepare_text
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from lib.data import binarise
-from lib.data import text as corpus
+from lib.data import binarise, documents, text
 
 from tests.support.builders import (
     CORPUS,
@@ -108,7 +107,7 @@ def test_the_split_is_by_document_and_by_its_content_only(prepare, sentences, tm
 
 def test_a_document_longer_than_a_block(prepare, tmp_path, monkeypatch):
     """The longest are cut."""
-    monkeypatch.setattr(corpus, "MOST_BYTES", 600)
+    monkeypatch.setattr("lib.data.documents.MOST_BYTES", 600)
     monkeypatch.setattr(binarise, "BLOCK_BYTES", 150)
     long = [f"Line {i} of the long one." for i in range(50)]
     source = write_file(tmp_path / "a.txt", "short one\n\n" + "\n".join(long) + "\n\nlast one\n")
@@ -189,8 +188,9 @@ def test_a_share_too_small_for_a_document_takes_one(prepare, sentences, tmp_path
 
 
 def test_a_line_of_any_length_in_bounded_memory(prepare, tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "LONGEST", 100)
-    monkeypatch.setattr(corpus, "MOST_BYTES", 1000)
+    for module in ("documents", "text"):
+        monkeypatch.setattr(f"lib.data.{module}.LONGEST", 100)
+    monkeypatch.setattr("lib.data.documents.MOST_BYTES", 1000)
     words, cjk = " ".join(f"w{i}" for i in range(60)), "東" * 70
     source = write_file(tmp_path / "a.txt", f"{words}\n\n{cjk}\nshort\n")
     lines = json.dumps({"text": words}) + '\n{"text": "' + 2000 * "x" + '"}\n'

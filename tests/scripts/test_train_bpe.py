@@ -3,7 +3,7 @@
 import prepare_text
 import train_bpe
 from fairseq.data import Dictionary, data_utils
-from lib.data.text import layouts_of
+from lib.data.documents import layouts_of
 
 from fs_plugins.data.text_codecs import read_bpe
 from tests.support.builders import corpus_sentences, paragraphs_text, wiki_text, write_file

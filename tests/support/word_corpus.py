@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lib.data import binarise
 from lib.data.binarise import EncodedBlock, Rejection
+from lib.data.datasets import inputs_of
 
 binarise.BLOCK_ITEMS = 3
 
@@ -48,7 +49,7 @@ class WordEncoder:
 
 
 def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, **settings):
-    with binarise.draft_of(output, settings, binarise.inputs_of({"--train": sources})) as folder:
+    with binarise.draft_of(output, settings, inputs_of({"--train": sources})) as folder:
         encoder = encoder or WordEncoder()
         chosen = sources, [], read, encoder, "words", 0.5, workers
         return binarise.binarise(folder, *chosen, build_dictionary=True)

@@ -13,11 +13,9 @@ All of these are the same, byte for byte, for any number of workers and interrup
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import json
-import os
 import shutil
 import sys
 from collections import Counter
@@ -25,12 +23,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
-from lib.command_line import UserError, positive, share
+from lib.command_line import UserError
 from lib.data.datasets import check_absent, write_dataset
 from lib.files import MANIFEST, atomic, claim, locked, write_json
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
@@ -172,13 +170,13 @@ def binarise(
     (folder / "draft").mkdir(exist_ok=True)
     for part in filter(None, (valid, train)):
         _encode({path: drafts[path] for path in part if not drafts[path].exists()}, read, encode, workers)
-        if not any(len(block.places) for path in part for block in _blocks_of(drafts[path])):
+        if not any(len(block.places) for path in part for block in _saved_in(drafts[path])):
             _refuse_empty("train" if part is train else "valid", folder, [drafts[path] for path in part])
     with atomic(folder / "rejected.tsv") as table:
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
         rows.writerow(("file", "line", "reason", "input"))
         for source, draft in drafts.items():
-            for block in _blocks_of(draft):
+            for block in _saved_in(draft):
                 rows.writerows((source, *rejection) for rejection in block.rejections)
                 rejected.update(map(_reason, block.rejections))
                 counts.update(block.counts)
@@ -208,7 +206,7 @@ def _chosen(
 ) -> Iterator[np.ndarray]:
     """The sentences of a split as ids: all of the drafts, or by ``share``: those whose place is less, or the
     least of all, are for validation."""
-    for block in chain.from_iterable(map(_blocks_of, drafts)):
+    for block in chain.from_iterable(map(_saved_in, drafts)):
         for sentence, place in zip(block.sentences(dictionary), block.places, strict=True):
             if share is None or (place < share[0] or place == share[1]) == (split == "valid"):
                 yield sentence
@@ -217,16 +215,13 @@ def _chosen(
 def _refuse_empty(split: str, folder: Path, drafts: list[Path]) -> None:
     """Raises the error that says what became of the input; its draft is of no use to another command."""
     rejections, documents = [], 0
-    for block in chain.from_iterable(map(_blocks_of, drafts)):
+    for block in chain.from_iterable(map(_saved_in, drafts)):
         rejections += block.rejections
         documents += block.counts.get("documents", 0)
     reasons = Counter(map(_reason, rejections)).most_common()
     why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
-    why += (
-        ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
-        if rejections
-        else ""
-    )
+    if rejections:
+        why += ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
     why += ". The input is a single document: see --layout" if documents == 1 else ""
     shutil.rmtree(folder / "draft")
     raise UserError(
@@ -236,23 +231,6 @@ def _refuse_empty(split: str, folder: Path, drafts: list[Path]) -> None:
 
 def _reason(rejection: Rejection) -> str:
     return rejection.reason.split(":")[0]  # after the colon it is about the one input
-
-
-def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
-    """Each option's files with size and time of change, for the manifest.
-
-    Raises:
-        UserError: if a file is given twice, whatever the path.
-    """
-    paths = [(option, path.resolve()) for option, given in files.items() for path in given]
-    [(path, times)] = Counter(path for _, path in paths).most_common(1)
-    if times > 1:
-        raise UserError(f"{path} is given more than once")
-    states = ((option, path, path.stat()) for option, path in paths)
-    return {
-        f"{option} {path}": f"{state.st_size} bytes, changed at {state.st_mtime_ns}"
-        for option, path, state in states
-    }
 
 
 class _Encoding(IterableDataset):
@@ -265,7 +243,9 @@ class _Encoding(IterableDataset):
     def __iter__(self):
         worker = get_worker_info()  # N workers read all, and encode every N-th block each
         first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-        blocks = ((path, block) for path in self.files for block in _blocks(self.read(path)))
+        blocks = (
+            (path, block) for path in self.files for block in blocks_of(self.read(path), attrgetter("size"))
+        )
         try:
             for path, block in islice(blocks, first, None, step):
                 yield path, len(block), self.encode(path, block).save()
@@ -273,13 +253,13 @@ class _Encoding(IterableDataset):
             yield error
 
 
-def _blocks(items: Iterable) -> Iterator[list]:
-    """Consecutive items, of bounded number and size; determined by the items alone."""
+def blocks_of(items: Iterable, size_of: Callable, most: int = BLOCK_BYTES) -> Iterator[list]:
+    """Consecutive items: at most BLOCK_ITEMS, and no more of them once their sizes come to ``most``."""
     held, size = [], 0
     for item in items:
         held.append(item)
-        size += item.size
-        if len(held) == BLOCK_ITEMS or size >= BLOCK_BYTES:
+        size += size_of(item)
+        if len(held) == BLOCK_ITEMS or size >= most:
             yield held
             held, size = [], 0
     if held:
@@ -311,7 +291,7 @@ def _raised(item):
     return item
 
 
-def _blocks_of(draft: Path) -> Iterator[_Saved]:
+def _saved_in(draft: Path) -> Iterator[_Saved]:
     """The encoded blocks of a file."""
     if draft.exists():  # of an empty file there is none
         with draft.open("rb") as file:
@@ -328,35 +308,3 @@ def _dictionary_of(symbols: Counter):
         if symbol not in dictionary:  # </s> and its like are there from the start
             dictionary.add_symbol(symbol, n=count)
     return dictionary
-
-
-def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
-    """--train, --valid, --valid-share and --workers.
-
-    Args:
-        what: is trained on, for the help.
-    """
-    # those that this process may use, if the system tells (Linux)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    add = parser.add_argument
-    add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")
-    add = parser.add_mutually_exclusive_group().add_argument
-    add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help=f"{what} to validate on")
-    about = "without --valid: the share of --train to validate on, by hash (default: %(default)s)"
-    add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
-    add = parser.add_argument
-    add("--workers", type=positive, default=cores, metavar="N", help="(default: %(default)s)")
-
-
-def show_result(result: dict, output: Path, what: str) -> None:
-    """What a preparation came to.
-
-    Args:
-        result: of ``binarise``.
-        what: a sentence is.
-    """
-    for split in ("train", "valid"):
-        print(f"{split}: {result[split]['sentences']:,} {what}, {result[split]['tokens']:,} tokens")
-    total = sum(result["rejected"].values())
-    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
-    print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))

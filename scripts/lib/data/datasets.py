@@ -1,19 +1,21 @@
-"""What preparations write: a new folder with datasets, complete or absent."""
+"""What preparations share: a new folder with datasets, complete or absent, and options."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import shutil
 import struct
 import tempfile
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from lib.command_line import UserError
+from lib.command_line import UserError, positive, share
 from lib.files import atomic
 
 
@@ -83,3 +85,52 @@ def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int
         file.write(struct.pack("<QBQ", 1, form._dtype_header_code(dtype), len(sizes)))
         file.write(sizes.tobytes() + starts.tobytes())
     return len(sizes), int(sizes.sum(dtype=np.int64))
+
+
+def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
+    """Each option's files with size and time of change, for the manifest.
+
+    Raises:
+        UserError: if a file is given twice, whatever the path.
+    """
+    paths = [(option, path.resolve()) for option, given in files.items() for path in given]
+    [(path, times)] = Counter(path for _, path in paths).most_common(1)
+    if times > 1:
+        raise UserError(f"{path} is given more than once")
+    states = ((option, path, path.stat()) for option, path in paths)
+    return {
+        f"{option} {path}": f"{state.st_size} bytes, changed at {state.st_mtime_ns}"
+        for option, path, state in states
+    }
+
+
+def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
+    """--train, --valid, --valid-share and --workers.
+
+    Args:
+        what: is trained on, for the help.
+    """
+    # those that this process may use, if the system tells (Linux)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    add = parser.add_argument
+    add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help=f"{what} to validate on")
+    about = "without --valid: the share of --train to validate on, by hash (default: %(default)s)"
+    add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
+    add = parser.add_argument
+    add("--workers", type=positive, default=cores, metavar="N", help="(default: %(default)s)")
+
+
+def show_result(result: dict, output: Path, what: str) -> None:
+    """What a preparation came to.
+
+    Args:
+        result: of ``binarise``.
+        what: a sentence is.
+    """
+    for split in ("train", "valid"):
+        print(f"{split}: {result[split]['sentences']:,} {what}, {result[split]['tokens']:,} tokens")
+    total = sum(result["rejected"].values())
+    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
+    print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))
