@@ -6,10 +6,15 @@ import sys
 
 import prepare_text
 import pytest
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 from lib.run.pretraining import trained_updates
+from tokenizers import Tokenizer
 
+from fs_plugins.huggingface import restore
+from fs_plugins.huggingface.export import export
+from fs_plugins.inference import load
 from tests.integration import commands
-from tests.support import pages
+from tests.support import pages, tokenizers
 from tests.support.builders import write_gpt2
 
 SCRIPT = commands.ROOT / "scripts" / "pretrain_text.sh"
@@ -72,3 +77,38 @@ def test_two_processes_are_one_of_twice_the_accumulation(corpus, tmp_path):
     assert last == pytest.approx(one.values("loss", "valid")[-1], abs=1e-3)  # the log's last digit
     assert last < first - 2
     # (one process without accumulation, which trains on half of each batch, ends 0.1 apart)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["xlm-r", "albert", "llama-2", "bert", "gpt2"])
+def test_a_published_tokenizer_from_text_to_fillings(layout, tmp_path):
+    """What an export, the checkpoint and its import read is what was trained on."""
+    rng, words = (
+        random.Random(5),
+        ["The", "inn,", "it's", "naïve:", "1,234", "or", "3.5?", "", "(and)", "“on”."],
+    )
+    lines = [" ".join(rng.choices(words, k=rng.randint(3, 20))) for _ in range(200)]
+    (tmp_path / "text.txt").write_text("\n\n".join(lines))
+    if layout == "gpt2":
+        write_gpt2(tmp_path / "bpe", [("t", "h"), ("i", "n"), ("Ġ", "in"), ("Ġ", "s"), ("1", ",")])
+    else:
+        (tmp_path / "bpe").mkdir()
+        tokenizers.trained(layout, lines).save(str(tmp_path / "bpe" / "tokenizer.json"))
+    data, save, folder = (tmp_path / name for name in ("data", "save", "exported"))
+    asked = (data, "--train", tmp_path / "text.txt", "--bpe", tmp_path / "bpe", "--valid-share", 0.1)
+    assert prepare_text.main([*map(str, asked), "--workers", "1"]) == 0
+    pages.run("pretrain_text", "exlm", "smoke", data, save, "--cpu", "--updates", 2)
+    trained, export_of = save / "checkpoint_last.pt", export(save / "checkpoint_last.pt", folder)
+    imported = restore.save(restore.restore(export_of), tmp_path / "imported" / "model.pt")
+    read = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    models = [load(path, device="cpu") for path in (trained, folder, imported)]
+    found = {split: MMapIndexedDataset(str(data / split)) for split in ("train", "valid")}
+    sentences = {tuple(ids.tolist()) for split in found.values() for ids in split} - {(2,)}
+    assert {tuple(read.encode(" ".join(line.split())).ids[1:]) for line in lines} == sentences
+    for line in lines[:5]:
+        line = " ".join(line.split())
+        assert {tuple(model.encoder.encode(line)[0].tolist()) for model in models} == {
+            (*read.encode(line).ids,)
+        }
+        first, *others = (model.fill(line.replace(line.split()[1], "<mask>", 1)) for model in models)
+        assert first.text == others[0].text == others[1].text
