@@ -14,9 +14,10 @@ from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models import build_model
 from omegaconf import DictConfig
+from torch import Tensor
 
 from fs_plugins.checkpoint_files import explained
-from fs_plugins.checkpoint_settings import read_settings
+from fs_plugins.checkpoint_settings import check_sizes, read_settings
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
@@ -172,9 +173,24 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         why = error if str(path) in str(error) else repr(error)
         raise ValueError(f"{path} is not a checkpoint of fairseq-train, or damaged ({why})") from error
     try:
-        return state, read_settings(state)
+        settings, weights = read_settings(state), state["model"]
+        if not isinstance(weights, dict) or not all(isinstance(one, Tensor) for one in weights.values()):
+            raise ValueError("its 'model' is no dictionary of tensors")
+        check_sizes(settings.model, weights)
+        check_task_state(state.get("task_state") or {})
     except ValueError as error:
         raise ValueError(f"{path} is refused: {error}") from error
+    return state, settings
+
+
+def check_task_state(state: dict) -> None:
+    """Raises ValueError if what a task kept in a checkpoint is not of its types."""
+    held = state.get("molecule_property") if isinstance(state, dict) else state
+    if held is not None:
+        PropertyInfo.from_dict(held)
+        symbols = held.get("symbols")
+        if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):
+            raise ValueError(f"the symbols of its dictionary are {symbols!r:.200}")
 
 
 def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:

@@ -6,11 +6,13 @@ import argparse
 import dataclasses
 import enum
 import typing
+from collections.abc import Mapping
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig, ListConfig, OmegaConf
+from torch import Tensor
 
 from fs_plugins.models.flags import PROBABILITY, ROPE_DIMENSIONS, SIZE, Kind
 from fs_plugins.models.mlm import RotaryRobertaModel
@@ -32,6 +34,14 @@ SIZES = (
 )
 RANGES = dict.fromkeys(SIZES, SIZE)
 RANGES |= dict.fromkeys(("mask_prob", "leave_unmasked_prob", "random_token_prob"), PROBABILITY)
+# flags that a model's weights show: the end of a weight's name, and its dimension that is the flag's value
+SHOWN = {
+    "encoder_embed_dim": ("embed_tokens.weight", 1),
+    "encoder_ffn_embed_dim": ("layers.0.fc1.weight", 0),
+    "max_positions": ("link_positional.weight", 0),
+    "ext_state_num": ("link_positional.weight", 0),  # at least a mask's states fit
+}
+LAYER = "encoder.sentence_encoder.layers."
 PLAIN = (bool, int, float, str)
 DEPTH = 10
 
@@ -73,6 +83,21 @@ def read_settings(state: dict) -> DictConfig:
     for what in OTHERS:
         settings[what] = {name: value for name, value in groups.get(what, {}).items() if _is_plain(value)}
     return OmegaConf.create(settings, flags={"allow_objects": True})
+
+
+def check_sizes(model: argparse.Namespace, weights: Mapping[str, Tensor]) -> None:
+    """Raises ValueError if a model of these flags would be larger than these weights, before it is built."""
+    layers = {name.removeprefix(LAYER).split(".")[0] for name in weights if name.startswith(LAYER)}
+    most, sizes = {"encoder_layers": len(layers)}, dict(vars(model))
+    if kept := sizes.get("encoder_layers_to_keep"):  # as fairseq counts them
+        sizes["encoder_layers"] = len(kept.split(","))
+    for flag, (end, dimension) in SHOWN.items():
+        for name, weight in weights.items():
+            if name.endswith(end) and len(weight.shape) == 2:
+                most[flag] = weight.shape[dimension]
+    for flag, limit in most.items():
+        if (size := sizes.get(flag) or 0) > limit:
+            raise ValueError(f"--{flag.replace('_', '-')} is {size:,}, but its weights have {limit:,}")
 
 
 def _plain(value, name: str = "its settings", depth: int = DEPTH):

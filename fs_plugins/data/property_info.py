@@ -1,6 +1,7 @@
 """What is predicted of molecules: names, kind, scale and labels of the properties; ``molecules.json``."""
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,6 +25,9 @@ class PropertyInfo:
             (value - mean) / std. 0 and 1 for classification.
         canonical: whether SMILES are brought into RDKit's canonical form before they are tokenised.
         allow_valence: whether atoms may have more bonds than RDKit permits.
+
+    Raises:
+        ValueError: for anything else.
     """
 
     kind: str
@@ -32,6 +36,19 @@ class PropertyInfo:
     std: tuple[float, ...]
     canonical: bool = True
     allow_valence: bool = False
+
+    def __post_init__(self):
+        count = len(self.names)
+        for name, fits in {
+            "kind": self.kind in ("classification", "regression"),
+            "names": count and all(isinstance(one, str) for one in self.names),
+            "mean": len(self.mean) == count and all(map(_is_finite, self.mean)),
+            "std": len(self.std) == count and all(_is_finite(one) and one > 0 for one in self.std),
+            "canonical": isinstance(self.canonical, bool),
+            "allow_valence": isinstance(self.allow_valence, bool),
+        }.items():
+            if not fits:
+                raise ValueError(f"{name} of the properties is {getattr(self, name)!r:.200}")
 
     @property
     def regression(self) -> bool:
@@ -42,9 +59,17 @@ class PropertyInfo:
 
     @classmethod
     def from_dict(cls, state: dict) -> "PropertyInfo":
-        """The inverse of ``to_dict``; other keys are left aside."""
-        lists = {name: tuple(state[name]) for name in ("names", "mean", "std")}
-        return cls(state["kind"], **lists, canonical=state["canonical"], allow_valence=state["allow_valence"])
+        """The inverse of ``to_dict``; other keys are left aside. Raises ValueError as does the class."""
+        try:
+            lists = {name: tuple(state[name]) for name in ("names", "mean", "std")}
+            rest = {name: state[name] for name in ("kind", "canonical", "allow_valence")}
+        except (LookupError, TypeError) as error:
+            raise ValueError(f"the properties are not described as they must be: {error!r:.200}") from error
+        return cls(**rest, **lists)
+
+
+def _is_finite(value) -> bool:
+    return isinstance(value, int | float) and abs(value) < math.inf
 
 
 def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from fs_plugins import checkpoint as checkpoints
 from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, choose_device, load_checkpoint
-from fs_plugins.checkpoint_settings import read_settings
+from fs_plugins.checkpoint_settings import check_sizes, read_settings
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.huggingface import settings, weights
@@ -74,14 +74,15 @@ def restore(
     folder, target = Path(folder), choose_device(device)
     config, tensors, head, info = read_folder(folder)
     dictionary, written = dictionary_of(folder, config, data)
-    cfg = run_settings(config, head, info)
+    cfg, state = run_settings(config, head, info), weights.to_fairseq(tensors, head)
+    check_sizes(cfg.model, state)
     model = checkpoints.untrained_model(cfg, dictionary)
     if head is not None and head.kind == "sequence":
         outputs = len(tensors["classifier.out_proj.bias"])
         model.register_classification_head(head.name, num_classes=outputs)
     elif head is not None:
         model.register_token_head(head.name, len(tensors["qa_outputs.bias"]))
-    state, own = weights.to_fairseq(tensors, head), model.state_dict()
+    own = model.state_dict()
     missing = [name for name in own if name not in state and not name.endswith(weights.COMPUTED)]
     model.load_state_dict({**own, **state}, strict=True)
     task_state = {}

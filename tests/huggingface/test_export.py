@@ -178,16 +178,6 @@ def test_the_authors_checkpoint(record, load, tmp_path):
     assert loss == pytest.approx(float(recorded["loss"]), rel=1e-5)
 
 
-def test_a_folder_is_written_whole_or_not_at_all(checkpoints, tmp_path, monkeypatch):
-    def fails(*_, **__):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr("fs_plugins.huggingface.export.save_file", fails)
-    with pytest.raises(OSError, match="No space left"):
-        export(checkpoints["mlm"], tmp_path / "a" / "export")
-    assert list((tmp_path / "a").iterdir()) == []
-
-
 def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, tmp_path):
     heads = [("classification", "a", 2), ("classification", "b", 2)]
     two = save_checkpoint("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"}, heads=heads)

@@ -4,9 +4,11 @@ folder, builds a task or a criterion that is not known, or gives fairseq-train a
 import argparse
 import copy
 import itertools
+import json
 import math
 import os
 import sys
+import time
 from pathlib import Path
 
 import evaluate
@@ -24,6 +26,7 @@ from lib.workflow import plan
 from omegaconf import OmegaConf
 
 from fs_plugins.checkpoint_settings import CRITERIA, TASKS, read_settings
+from fs_plugins.huggingface.restore import restore
 from fs_plugins.measures.__main__ import main as measure
 from fs_plugins.models.flags import EXLM_FLAGS
 from tests.support import pages
@@ -217,6 +220,28 @@ def test_no_setting_reaches_further_than_its_flag(scripts, built, watch, tmp_pat
             assert given["--user-dir"] == ("plugin",) and given["--save-dir"][0].startswith(str(save))
 
     check()
+
+
+def test_sizes_are_those_of_the_weights(scripts, tmp_path, capsys):
+    """No model is built of what the file does not hold."""
+    path, call = scripts["export"]
+    state, held = torch.load(path, weights_only=True), {"molecule_property": {"symbols": ["C"]}}
+    sizes = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "max_positions", "ext_state_num")
+    files = {f"--{name.replace('_', '-')} is": replaced(state, "model", name, 2**20) for name in sizes}
+    files["no dictionary of tensors"] = {**state, "model": {"a": 3}}
+    files["the properties are not"] = {**state, "task_state": held}
+    for named, content in files.items():
+        torch.save(content, tmp_path / "a.pt")
+        start = time.monotonic()
+        assert call(tmp_path / "a.pt", tmp_path) == 2 and time.monotonic() - start < 10
+        assert f"a.pt is refused: {named}" in capsys.readouterr().err.replace("its 'model' is ", "")
+    assert call(path, tmp_path) == 0
+    config = tmp_path / "e" / "config.json"
+    content = json.loads(config.read_text())
+    for name in ("num_hidden_layers", "hidden_size", "intermediate_size", "max_position_embeddings"):
+        config.write_text(json.dumps({**content, name: 2**20}))
+        with pytest.raises(ValueError, match="is 1,048,576, but its weights have"):
+            restore(config.parent)
 
 
 def settings_of(state: dict, group: str) -> list[str]:
