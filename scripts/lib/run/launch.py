@@ -178,6 +178,16 @@ def check_flags(words: list[str], help: str) -> None:
         raise UserError(f"unknown flag {name}" + "".join(f": did you mean {one}?" for one in nearest))
 
 
+def check_gpus(asked: int, flags: Flags) -> None:
+    """Raises UserError if this machine lacks the GPUs that were asked for, or one for --fp16."""
+    import torch  # takes a second
+
+    if asked > (there := torch.cuda.device_count()):
+        raise UserError(f"--gpus {asked}: PyTorch finds {there} here; give --cpu, or a number up to that")
+    if "--fp16" in flags and ("--cpu" in flags or not there):
+        raise UserError("--fp16 needs a GPU: leave it out, or give --bf16")
+
+
 def _readable(parser: argparse.ArgumentParser, name: str, values: tuple[str, ...]) -> bool:
     """Whether a parser of fairseq can evaluate the value of a flag."""
     try:
@@ -212,6 +222,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     if training.args.print:
         print(*map(shlex.join, commands), sep="\n")
         return 0
+    check_gpus(training.args.gpus or 0, flags)
     first = os.environ.get("RANK", "0") == "0"  # of processes that train together; acts for all in the folder
     save = training.args.save
     with locked(save) if first else contextlib.nullcontext() as lock:

@@ -227,6 +227,18 @@ def test_known_flags_are_printed_for_other_machines(toy_inputs, tmp_path):
     assert "--fp16 " in pages.run("pretrain_text", *words, "--print")
 
 
+def test_gpus_that_are_not_there(toy_inputs, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    words = ("pretrain_text", "exlm", "smoke", toy_inputs / "text", tmp_path / "save")
+    for asked, message in (
+        (("--gpus", 2), "--gpus 2: PyTorch finds 1"),
+        (("--cpu", "--fp16"), "--fp16 needs"),
+    ):
+        with pytest.raises(UserError, match=message):
+            pages.run(*words, *asked)
+    assert pages.run(*words, "--gpus", 1, execute=lambda *_: 0) == ""
+
+
 def devices(environment, gpus=None, precision=None):
     return launch.devices(Namespace(gpus=gpus, precision=precision), environment)
 
