@@ -10,7 +10,7 @@ import prepare_text
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from lib.data import binarise, documents, text
+from lib.data import binarise
 
 from tests.support.builders import (
     CORPUS,
