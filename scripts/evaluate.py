@@ -74,23 +74,23 @@ def glue(args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str)
     name = args.data.resolve().name.removesuffix("-bin")
     classes = [] if task.cfg.regression_target else task.label_dictionary.symbols[task.dictionary.nspecial :]
     scores, rows = {}, {}
-    for split, (ids, found) in outputs.items():
+    for split, (ids, values) in outputs.items():
         table = pd.DataFrame({"index": ids})
-        table["prediction"] = [classes[i] for i in found.argmax(1)] if classes else found[:, 0]
+        table["prediction"] = [classes[i] for i in values.argmax(1)] if classes else values[:, 0]
         if task.targets[split] is None:
             table["index"] = (args.data / f"{split}.index").read_text().split()
             submit(args.output, name, split, table)
         else:
             labels = task.labels(split, ids)
             table["label"] = [classes[int(i)] for i in labels] if classes else labels
-            scores[split], rows[split] = task.score(split, ids, found), len(ids)
-        table = table.assign(**{f"output{i}": column for i, column in enumerate(found.T)})
+            scores[split], rows[split] = task.score(split, ids, values), len(ids)
+        table = table.assign(**{f"output{i}": column for i, column in enumerate(values.T)})
         (args.output / "predictions").mkdir(exist_ok=True)
         with atomic(args.output / "predictions" / f"{split}.tsv") as file:
             table.to_csv(file, sep="\t", index=False, quoting=csv.QUOTE_NONE)
     lengths = {split: row_lengths(args.data, split) for split in ("train", *outputs)}
     rows["train"], limit = len(lengths["train"]), task.max_positions()
-    cut = {split: [int((found > limit).sum()), limit] for split, found in lengths.items()}
+    cut = {split: [int((values > limit).sum()), limit] for split, values in lengths.items()}
     write_result(args.output, name, task.metric, scores, args.checkpoint.parent, rows=rows, cut=cut)
     return "\n".join(
         f"{name} {split} ({rows[split]:,} rows"
@@ -158,7 +158,7 @@ def others(args: argparse.Namespace, task: ScoredTask, outputs: Outputs, model: 
             table.to_csv(file, sep="\t")
         scores[split] = task.score(split, ids, rows)
     write_result(args.output, task.cfg._name, task.metric, scores, args.checkpoint.parent)
-    return "\n".join(f"{split}: {found}" for split, found in scores.items())
+    return "\n".join(f"{split}: {metrics}" for split, metrics in scores.items())
 
 
 @script

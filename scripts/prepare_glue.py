@@ -45,7 +45,7 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
             something else.
     """
     folder = folder_of(args.glue, task) or args.glue
-    files = {split: found for split in task.splits if (found := files_of(folder, task, split))}
+    files = {split: paths for split in task.splits if (paths := files_of(folder, task, split))}
     for split in ("train", "valid"):
         if split not in files:
             name = f"{task.splits[split]}.tsv"
@@ -114,8 +114,8 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     if not args.glue.is_dir():
         raise UserError(f"the folder {args.glue} does not exist")
-    found = [name for name, task in TASKS.items() if folder_of(args.glue, task)]
-    tasks = [*map(task_named, args.tasks or found)]
+    there = [name for name, task in TASKS.items() if folder_of(args.glue, task)]
+    tasks = [*map(task_named, args.tasks or there)]
     if not tasks:
         raise UserError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
     for task in tasks:

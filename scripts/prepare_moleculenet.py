@@ -111,32 +111,32 @@ def encode(
     """
     known, unknown_tokens, affected = set(symbols), Counter(), 0
     readable = [molecule for molecule in molecules if not molecule.fault]
-    for one in readable:
+    for row in readable:
         try:
-            molecule = parse_molecule(one.smiles, allow_valence)
-            one.canonical = canonical_smiles(molecule, one.smiles)
-            one.written = one.canonical if canonical else one.smiles
-            one.tokens = tokenize(one.written)
+            molecule = parse_molecule(row.smiles, allow_valence)
+            row.canonical = canonical_smiles(molecule, row.smiles)
+            row.written = row.canonical if canonical else row.smiles
+            row.tokens = tokenize(row.written)
         except ValueError as error:
-            one.fault = str(error)
+            row.fault = str(error)
             continue
-        one.scaffold = murcko_scaffold(molecule)
+        row.scaffold = murcko_scaffold(molecule)
         if allow_valence:
             try:
-                parse_molecule(one.smiles)
+                parse_molecule(row.smiles)
             except ValueError as error:
-                one.remarks.append(str(error))
-        if unknown := Counter(token for token in one.tokens if token not in known):
+                row.remarks.append(str(error))
+        if unknown := Counter(token for token in row.tokens if token not in known):
             affected += 1
             unknown_tokens += unknown
-            one.remarks.append(f"unknown tokens {' '.join(sorted(unknown))}")
+            row.remarks.append(f"unknown tokens {' '.join(sorted(unknown))}")
     if affected > max_unknown * len(readable):
         named = ", ".join(f"{token} ({count})" for token, count in unknown_tokens.most_common(15))
         raise UserError(
             f"{affected} of {len(readable)} molecules have tokens missing from the dictionary: {named}. "
             "Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
         )
-    if all(one.fault for one in molecules):
+    if all(row.fault for row in molecules):
         first = f"; the first, line {molecules[0].line}: {molecules[0].fault}" if molecules else ""
         raise UserError(f"no molecule could be read{first}")
     return unknown_tokens
@@ -159,10 +159,10 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
                 "the data differently (--split random --seed N, or --split given)"
             )
         if useless.any():
-            found = [name for name, one in zip(names, useless, strict=True) if one]
-            named = ", ".join(found[:LISTED])
-            named += f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
-            remarks.append(f"{split}: {len(found)} of {len(names)} properties {what}: {named}")
+            listed = [name for name, bad in zip(names, useless, strict=True) if bad]
+            named = ", ".join(listed[:LISTED])
+            named += f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
+            remarks.append(f"{split}: {len(listed)} of {len(names)} properties {what}: {named}")
     return remarks
 
 
@@ -172,16 +172,16 @@ def repeated_molecules(splits: Splits) -> list[str]:
     for split, molecules in splits.items():
         for molecule in molecules:
             places.setdefault(molecule.canonical, []).append((split, molecule.labels))
-    repeated = [found for found in places.values() if len(found) > 1]
+    repeated = [copies for copies in places.values() if len(copies) > 1]
     if not repeated:
         return []
-    parts = [{split for split, _ in found} for found in repeated]
+    parts = [{split for split, _ in copies} for copies in repeated]
     contrary = [
         any(
             len({label for label in labels if not math.isnan(label)}) > 1
             for labels in zip(*rows, strict=True)
         )
-        for rows in ([labels for _, labels in found] for found in repeated)
+        for rows in ([labels for _, labels in copies] for copies in repeated)
     ]
     leak = sum({"train", "test"} <= part for part in parts)
     counts = {
@@ -206,18 +206,18 @@ def write_folder(
         For each split ``molecules`` and ``longest``, the most tokens of a molecule with <s> and </s>.
     """
     sizes = {}
-    for split, found in splits.items():
-        sentences = [[*map(dictionary.index, one.tokens), dictionary.eos()] for one in found]
+    for split, part in splits.items():
+        sentences = [[*map(dictionary.index, molecule.tokens), dictionary.eos()] for molecule in part]
         write_dataset(folder / split, sentences, len(dictionary) + 1)
         with atomic(folder / f"{split}.labels.npy", "wb") as file:
             np.save(file, labels[split])
-        rows = [("line", "smiles"), *((one.line, one.written) for one in found)]
+        rows = [("line", "smiles"), *((molecule.line, molecule.written) for molecule in part)]
         write_lines(folder / f"{split}.tsv", (tsv_line(*row) for row in rows))
-        sizes[split] = {"molecules": len(found), "longest": 1 + max(map(len, sentences))}
+        sizes[split] = {"molecules": len(part), "longest": 1 + max(map(len, sentences))}
     report = (
-        (one.line, one.split, "skipped" if one.fault else "kept", reason, one.smiles)
-        for one in sorted(molecules, key=lambda one: one.line)
-        for reason in ([one.fault] if one.fault else one.remarks)
+        (molecule.line, molecule.split, "skipped" if molecule.fault else "kept", reason, molecule.smiles)
+        for molecule in sorted(molecules, key=lambda molecule: molecule.line)
+        for reason in ([molecule.fault] if molecule.fault else molecule.remarks)
     )
     header = ("line", "split", "status", "reason", "smiles")
     write_lines(folder / "report.tsv", (tsv_line(*row) for row in (header, *report)))
@@ -249,7 +249,10 @@ def main(argv: list[str] | None = None) -> None:
         else:
             split = molecule_splits.given_split([molecule.split for molecule in kept])
         splits = {part: [kept[i] for i in getattr(split, part)] for part in molecule_splits.PARTS}
-        labels = {part: np.array([one.labels for one in found], np.float32) for part, found in splits.items()}
+        labels = {
+            part: np.array([molecule.labels for molecule in rows], np.float32)
+            for part, rows in splits.items()
+        }
         remarks += remarks_on(labels, names, args.kind == "classification") + repeated_molecules(splits)
         if skipped := len(molecules) - len(kept):
             remarks.append(f"{skipped} rows skipped: see report.tsv")

@@ -55,7 +55,7 @@ def report(folders: list[tuple[str, Path]]) -> Page:
     """
     page, problems, models, grid = Page(TITLE), [], [], None
     settings = {path: read(path / "settings.json", problems) for _, path in folders}
-    if any(one.get("size") == "smoke" for one in settings.values()):
+    if any(asked.get("size") == "smoke" for asked in settings.values()):
         page.warn(SMOKE)
     page.text(ABOUT)
     page.table(pd.DataFrame([made_of(path, settings[path], problems) for path in settings]).fillna("-"))
@@ -66,7 +66,7 @@ def report(folders: list[tuple[str, Path]]) -> Page:
             seeds = settings[path].get("finetune_seeds") or SEEDS[model.parent.name]
             models.append((labels.get(model.name, model.name), model, len(seeds)))
             grid = settings[path].get("fixed", {}).get("grid", ())[:2]
-    sets = [one["moleculenet"] for one in settings.values() if "table9" in one.get("targets", ())]
+    sets = [asked["moleculenet"] for asked in settings.values() if "table9" in asked.get("targets", ())]
     if models or sets:
         from lib.report.finetunings import add_table9, add_tables  # which a study does not need
 
@@ -95,14 +95,14 @@ def report(folders: list[tuple[str, Path]]) -> Page:
 
 def made_of(path: Path, settings: dict, problems: list[str]) -> dict[str, str]:
     """A row on the results in a folder: what of, when, from which commits."""
-    trained = [read(one, problems) for one in path.glob("study/*/*/*/train.json")]
+    trained = [read(file, problems) for file in path.glob("study/*/*/*/train.json")]
     results = [*path.glob("study/*/*/*/train.json"), *path.rglob(RESULT)]
-    commits = {str(read(one, problems).get("commit"))[:12] for one in path.rglob(MANIFEST)}
-    days = sorted(date.fromtimestamp(one.stat().st_mtime).isoformat() for one in results)
-    updates = sorted({one["updates"] for one in trained if one})
+    commits = {str(read(file, problems).get("commit"))[:12] for file in path.rglob(MANIFEST)}
+    days = sorted(date.fromtimestamp(file.stat().st_mtime).isoformat() for file in results)
+    updates = sorted({training["updates"] for training in trained if training})
     data = settings.get("data") or settings.get("smiles")
     row = {"results": str(path), "size": settings.get("size", "-"), "pre-trainings": f"{len(trained)}"}
-    row["updates"] = " to ".join(dict.fromkeys(f"{one:,}" for one in updates[:1] + updates[-1:])) or "-"
+    row["updates"] = " to ".join(dict.fromkeys(f"{number:,}" for number in updates[:1] + updates[-1:])) or "-"
     row["seeds"] = ", ".join(map(str, settings.get("seeds", ()))) or "-"
     row["data"] = data or ("CPython's documentation" if trained else "-")
     row["fine-tunings"] = f"{len(results) - len(trained)}"
@@ -120,7 +120,7 @@ def main(argv: list[str] | None = None) -> None:
     add("results", nargs="+", metavar="OUTPUT|NAME=DIR", help=what)
     add("--output", type=Path, metavar="DIR", help="write the report there (default: into the first folder)")
     args = parser.parse_args(argv)
-    given = [named(one) for one in args.results]
+    given = [named(text) for text in args.results]
     output = args.output or given[0][1]
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is not a folder")

@@ -102,7 +102,7 @@ def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -
     """Rows of the table for a shape and a dtype, one an implementation; times in ms."""
     match, links, *lengths = (tensor.to(args.device) for tensor in random_graphs(*shape))
     inputs = match.to(DTYPES[dtype]), links.to(DTYPES[dtype]), *lengths
-    passes = {name: make_passes(one, inputs) for name, one in IMPLEMENTATIONS.items()}
+    passes = {name: make_passes(implementation, inputs) for name, implementation in IMPLEMENTATIONS.items()}
     samples, calls = defaultdict(list), 20 if match.is_cuda else 1  # of one sample
     for _ in range(args.repeats):
         for name, own in passes.items():
@@ -115,7 +115,7 @@ def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -
     for name, own in passes.items():
         row = {"B x M x L": " x ".join(map(str, shape)), "dtype": dtype, "implementation": name}
         row |= {which: f"{times[name, which]:.4g}" for which in own}
-        for which in (one for one in own if one.endswith("bwd")):
+        for which in (name for name in own if name.endswith("bwd")):
             row[f"{which}: times faster"] = f"{times['reference', which] / times[name, which]:.1f}"
         rows.append(row | {"peak MiB": f"{peak_of(own['fwd+bwd']) / 2**20:,.1f}"})
     return rows

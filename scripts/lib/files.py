@@ -161,6 +161,17 @@ def locked(folder: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
+def check_same(folder: Path, there: dict, asked: dict, command: str = "") -> None:
+    """Raises UserError if what a folder is made of is not what was asked for; the message names each
+    difference, and the command that made it."""
+    names = sorted(name for name in there.keys() | asked.keys() if there.get(name) != asked.get(name))
+    if names:
+        lines = [f"  {name}: there {there.get(name)!r}, asked {asked.get(name)!r}" for name in names]
+        lines += [f"  the command there: {command}"] if command else []
+        way_out = "choose another folder, or remove that one"
+        raise UserError("\n".join([f"{folder} holds a run of other settings or data: {way_out}", *lines]))
+
+
 def claim(
     folder: Path,
     settings: dict,
@@ -187,23 +198,8 @@ def claim(
         there = read_json(folder / MANIFEST)
         if there is None:
             raise UserError(f"{folder} holds results without a {MANIFEST}: choose another folder")
-        settings_there, inputs_there = there["settings"], there["inputs"]
-        lines = [
-            f"  {name}: there {settings_there.get(name)!r}, asked {settings.get(name)!r}"
-            for name in sorted(settings_there.keys() | settings.keys())
-            if settings_there.get(name) != settings.get(name)
-        ]
-        lines += [
-            f"  {name}: {'other content' if name in inputs_there else 'not read'} there"
-            for name, content in sorted(inputs.items())
-            if inputs_there.get(name) != content
-        ]
-        lines += [f"  {name}: read there alone" for name in sorted(inputs_there.keys() - inputs.keys())]
-        if lines:
-            raise UserError(
-                f"{folder} holds a run of other settings or data: choose another folder, or remove that one\n"
-                + "\n".join([*lines, f"  the command there: {shlex.join(there['command'])}"])
-            )
+        made_of = {**there["settings"], **there["inputs"]}
+        check_same(folder, made_of, {**settings, **inputs}, shlex.join(there["command"]))
         return
     record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
     write_json(folder / MANIFEST, {**record, "versions": versions(), "commit": git_commit()})
@@ -242,13 +238,16 @@ def git_commit() -> str:
     """Of this clone, with "+changes" if it has uncommitted ones; "unknown" outside a clone."""
     words = ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     try:
-        found = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True)
-        return found.stdout.strip()
+        described = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True)
+        return described.stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
 
 def versions() -> dict[str, str]:
     """Of Python and of the packages on which results depend."""
-    packages = ((one.name, one.version) for one in importlib.metadata.distributions())
-    return {"python": platform.python_version(), **{name: one for name, one in packages if name in PACKAGES}}
+    packages = ((package.name, package.version) for package in importlib.metadata.distributions())
+    return {
+        "python": platform.python_version(),
+        **{name: version for name, version in packages if name in PACKAGES},
+    }

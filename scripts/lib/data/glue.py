@@ -44,8 +44,8 @@ def folder_of(glue: Path, task: Task) -> Path | None:
 def files_of(folder: Path, task: Task, split: str) -> list[Path]:
     """The files of a split, by our name for it, in a task's folder; [] if there are none."""
     names = (f"{task.splits[split]}.tsv", f"{task.splits[split]}.tsv.gz")
-    found = [folder / name for name in names if (folder / name).is_file()]
-    return found[:1] or shards_of(folder, task.splits[split].replace("dev", "validation"))
+    files = [folder / name for name in names if (folder / name).is_file()]
+    return files[:1] or shards_of(folder, task.splits[split].replace("dev", "validation"))
 
 
 def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> Rows:
@@ -94,9 +94,9 @@ def _tsv(files: list[Path], task: Task, labelled: bool, skip_broken: bool | None
     broken = [number for number, fields in lines.items() if len(fields) != len(columns)]
     if broken and not skip_broken:
         way_out = "" if skip_broken is None else " (or skip such rows: --skip-broken)"
-        found = f"{len(lines[broken[0]])} columns, expected {len(columns)}"
+        shown = f"{len(lines[broken[0]])} columns, expected {len(columns)}"
         raise UserError(
-            f"{path}, line {broken[0]}: {found}: GLUE's files are not quoted; if a program added quotes, "
+            f"{path}, line {broken[0]}: {shown}: GLUE's files are not quoted; if a program added quotes, "
             f"download the file again{way_out}"
         )
     for number in broken:

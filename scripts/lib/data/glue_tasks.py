@@ -127,10 +127,10 @@ def task_named(name: str) -> Task:
     Raises:
         UserError: if there is none.
     """
-    found = {task.name.lower(): task for task in TASKS.values()}.get(name.lower())
-    if found is None:
+    task = {task.name.lower(): task for task in TASKS.values()}.get(name.lower())
+    if task is None:
         raise UserError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
-    return found
+    return task
 
 
 @dataclass(frozen=True)
@@ -162,9 +162,9 @@ def points_of(task: str, grid: str = "table11", only: dict[str, str] | None = No
     """
     path, part = CONFIGS / "finetune" / "table6.flags", task.lower().replace("-", "")
     if grid == "table11":
-        [path] = (one for one in path.parent.glob("table11-*") if part in one.stem.split("-"))
+        [path] = (file for file in path.parent.glob("table11-*") if part in file.stem.split("-"))
     values = Flags.read(path)
-    points = [Point(*one) for one in itertools.product(*(values[flag] for flag in FLAGS.values()))]
+    points = [Point(*point) for point in itertools.product(*(values[flag] for flag in FLAGS.values()))]
     for name, value in (only or {}).items():
         changed = list(dict.fromkeys(replace(point, **{name: value}) for point in points))
         points = [point for point in points if float(getattr(point, name)) == float(value)] or changed

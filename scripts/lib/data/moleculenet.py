@@ -125,15 +125,15 @@ class Labels:
         if not self.wrong:
             return
         wanted = "0, 1" if self.classification else f"numbers (of at most {LARGEST:.3g})"
-        found = sorted(self.wrong.items(), key=lambda item: -len(item[1]))
-        none = [name for name in dict.fromkeys(name for (name, _), _ in found) if name not in self.labelled]
-        found = [item for item in found if item[0][0] in self.labelled]
+        wrong = sorted(self.wrong.items(), key=lambda item: -len(item[1]))
+        none = [name for name in dict.fromkeys(name for (name, _), _ in wrong) if name not in self.labelled]
+        wrong = [item for item in wrong if item[0][0] in self.labelled]
         lines = [f"  all of the column {name}" for name in none]
         lines += [
             f"  {len(where):,} x {name}: {cell!r}, first in {where[0]}"
-            for (name, cell), where in found[:LISTED]
+            for (name, cell), where in wrong[:LISTED]
         ]
-        more = f"  and {len(found) - LISTED:,} more kinds\n" if len(found) > LISTED else ""
+        more = f"  and {len(wrong) - LISTED:,} more kinds\n" if len(wrong) > LISTED else ""
         other = " --kind regression accepts any number." if self.classification else ""
         raise UserError(
             f"{path} has cells that are not {wanted} or empty:\n" + "\n".join(lines) + f"\n{more}"
@@ -222,9 +222,9 @@ def read_lmdbs(
             if len(cells) != len(names):
                 raise UserError(f"{path}, entry {number}: {len(cells)} labels, but {len(names)} are expected")
             cells = ["" if classification and cell == MISSING_CLASS else cell for cell in cells]
-            found, wrong = labels.read(names, cells, f"{split}.lmdb, entry {number}")
+            values, wrong = labels.read(names, cells, f"{split}.lmdb, entry {number}")
             fault = f"not a label: {wrong}" if wrong else ""
-            rows.append(Molecule(number, molecule["smi"], found, split, fault))
+            rows.append(Molecule(number, molecule["smi"], values, split, fault))
     if not skip_broken:
         labels.check(folder)
     return names, rows

@@ -66,24 +66,24 @@ def documents(library: Path) -> Iterator[list[str]]:
         if SKIPPED_FOLDERS.isdisjoint(path.relative_to(library).parts):
             for document in texts(path):
                 # the same for paragraphs that differ in case and numbers only
-                found = {
-                    re.sub(r"[\W\d_]+", " ", one).strip().lower(): one
+                by_key = {
+                    re.sub(r"[\W\d_]+", " ", paragraph).strip().lower(): paragraph
                     for text in document
-                    for one in paragraphs(text)
+                    for paragraph in paragraphs(text)
                 }
-                yield [paragraph for key, paragraph in found.items() if key not in seen]
-                seen |= found.keys()
+                yield [paragraph for key, paragraph in by_key.items() if key not in seen]
+                seen |= by_key.keys()
 
 
 @script
 def main() -> None:
     library, output = Path(sysconfig.get_path("stdlib")), Path(sys.argv[1])
-    found = [document for document in documents(library) if document]
-    words = sum(len(paragraph.split()) for document in found for paragraph in document)
+    kept = [document for document in documents(library) if document]
+    words = sum(len(paragraph.split()) for document in kept for paragraph in document)
     if words < LEAST_CORPUS_WORDS:
         raise UserError(
             f"{library} has only {words:,} words of documentation, {LEAST_CORPUS_WORDS:,} are needed: use a "
             "Python with the sources of its library, as in PYTHON=python3.12 bash scripts/quickstart.sh"
         )
-    write_lines(output, (line for document in found for line in [*document, ""]))
-    print(f"{output}: {len(found):,} documents, {words:,} words")
+    write_lines(output, (line for document in kept for line in [*document, ""]))
+    print(f"{output}: {len(kept):,} documents, {words:,} words")

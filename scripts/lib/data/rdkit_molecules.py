@@ -26,13 +26,13 @@ MOST_HEAVY_ATOMS = 50
 def read_molecules(path: Path) -> dict[str, Chem.Mol]:
     """{canonical SMILES: molecule} of a file of RDKit's with the SMILES first in a line; those that RDKit can
     read and that are not large, each once."""
-    found = {}
+    molecules = {}
     with rdBase.BlockLogs():
         for _, line in lines_of(path):
             molecule = Chem.MolFromSmiles(line.replace('"', " ").split()[0]) if line.strip() else None
             if molecule is not None and 0 < molecule.GetNumHeavyAtoms() <= MOST_HEAVY_ATOMS:
-                found.setdefault(Chem.MolToSmiles(molecule), molecule)
-    return found
+                molecules.setdefault(Chem.MolToSmiles(molecule), molecule)
+    return molecules
 
 
 @script
@@ -41,6 +41,8 @@ def main() -> None:
     nci, wehi = read_molecules(NCI), read_molecules(WEHI)
     chosen = dict.fromkeys(list(nci)[::3])
     others = [smiles for smiles in nci | wehi if smiles not in chosen]
-    write_lines(labelled, ["smiles,logP", *(f"{one},{Crippen.MolLogP(nci[one]):.4f}" for one in chosen)])
+    write_lines(
+        labelled, ["smiles,logP", *(f"{smiles},{Crippen.MolLogP(nci[smiles]):.4f}" for smiles in chosen)]
+    )
     write_lines(pretraining, others)
     print(f"{pretraining}: {len(others):,} molecules; {labelled}: {len(chosen):,} others with their logP")

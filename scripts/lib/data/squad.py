@@ -95,8 +95,8 @@ def _entry(row: dict) -> dict:
     if answers is None:
         return row
     listed = zip(answers["text"], answers["answer_start"], strict=True)
-    found = [{"text": text, "answer_start": start} for text, start in listed]
-    return {**row, "answers": found, "is_impossible": not found}
+    given = [{"text": text, "answer_start": start} for text, start in listed]
+    return {**row, "answers": given, "is_impossible": not given}
 
 
 def _add_question(squad: Squad, entry: dict, path: Path, seen: dict[str, Path]) -> bool:

@@ -121,8 +121,8 @@ def separator_of(header: str, column: str) -> str:
 
 def columns_named(name: str, header: Sequence[str]) -> list[int]:
     """The indices of the columns of that name or, if there is none, of those that differ in case alone."""
-    found = [i for i, one in enumerate(header) if one == name]
-    return found or [i for i, one in enumerate(header) if one.lower() == name.lower()]
+    exact = [i for i, head in enumerate(header) if head == name]
+    return exact or [i for i, head in enumerate(header) if head.lower() == name.lower()]
 
 
 def column_of(header: Sequence[str], name: str, path: Path, option: str) -> int:
@@ -134,8 +134,8 @@ def column_of(header: Sequence[str], name: str, path: Path, option: str) -> int:
     Raises:
         UserError: if it does not exist, or more than once.
     """
-    if len(found := columns_named(name, header)) == 1:
-        return found[0]
-    what = f"{len(found)} columns" if found else "no column"
+    if len(columns := columns_named(name, header)) == 1:
+        return columns[0]
+    what = f"{len(columns)} columns" if columns else "no column"
     shown = ", ".join(map(repr, header[:20])) + (", ..." if len(header) > 20 else "")
     raise UserError(f"{path} has {what} {name!r}: its columns are {shown}; choose with {option}")

@@ -21,8 +21,8 @@ def wide(study: Study, target: Target) -> pd.DataFrame:
     """A row for each pre-training that counts: the run, seed, learning rate, FLOPs, and COLUMNS."""
     parts, first = [], ("lr", "updates", "flops")
     for run in target.runs:
-        found = {key: study.last(run, key).set_index("seed")["value"] for key in (*first, *COLUMNS)}
-        part = pd.DataFrame(found).rename_axis("seed").reset_index()
+        columns = {key: study.last(run, key).set_index("seed")["value"] for key in (*first, *COLUMNS)}
+        part = pd.DataFrame(columns).rename_axis("seed").reset_index()
         folders = study.last(run, "updates").set_index("seed")["folder"]
         commits = {seed: read(path / MANIFEST, []).get("commit") for seed, path in folders.items()}
         part = part.assign(commit=part["seed"].map(commits), name=run.name, label=run.label, p=run.p, k=run.k)
@@ -34,13 +34,13 @@ def wide(study: Study, target: Target) -> pd.DataFrame:
 
 def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> Value | None:
     """The MLM's bits at a number of FLOPs, for each seed, between its lengths of training; None beyond."""
-    found = []
-    for _, one in mlm.groupby("seed"):
-        points = one.dropna(subset=["flops", column]).sort_values("flops")[["flops", column]].to_numpy()
+    bits = []
+    for _, runs in mlm.groupby("seed"):
+        points = runs.dropna(subset=["flops", column]).sort_values("flops")[["flops", column]].to_numpy()
         for (low, before), (high, after) in zip(points, points[1:], strict=False):
             if low <= flops <= high * (1 + 1e-9):
-                found.append(before + math.log(flops / low) / math.log(high / low) * (after - before))
-    return over_seeds(found)
+                bits.append(before + math.log(flops / low) / math.log(high / low) * (after - before))
+    return over_seeds(bits)
 
 
 def leads(data: pd.DataFrame, by: str = "p") -> pd.DataFrame:
@@ -55,21 +55,22 @@ def leads(data: pd.DataFrame, by: str = "p") -> pd.DataFrame:
     for group, part in data.groupby(by, sort=False):
         mlms = part[part["k"] == 1]
         shortest = mlms[mlms["updates"] == mlms["updates"].min()]
-        for (label, updates), one in part.groupby(["label", "updates"], sort=False, dropna=False):
+        for (label, updates), runs in part.groupby(["label", "updates"], sort=False, dropna=False):
             mlm = mlms[mlms["updates"] == updates]
-            row = {by: figures.percent(group) if by == "p" else group, "model": label, "seeds": f"{len(one)}"}
+            row = {by: figures.percent(group) if by == "p" else group, "model": label}
+            row["seeds"] = f"{len(runs)}"
             row["updates"] = "" if pd.isna(updates) else f"{updates:.0f}"
-            row["learning rate"] = ", ".join(f"{lr:g}" for lr in sorted(set(one["lr"])))
-            values = {column: over_seeds(one[column]) for column in shown}
+            row["learning rate"] = ", ".join(f"{lr:g}" for lr in sorted(set(runs["lr"])))
+            values = {column: over_seeds(runs[column]) for column in shown}
             for column, value in values.items():
                 row[NUMBERS[column].title] = text(value, NUMBERS[column].digits)
             others = {"same updates": over_seeds(mlm[bits])}
             if "flops" in part:
-                flops = one["flops"].mean()
+                flops = runs["flops"].mean()
                 row["FLOPs, times the MLM's"] = text(flops / shortest["flops"].mean(), 2)
                 others["equal FLOPs"] = at_flops(mlms, bits, flops)
             for name, other in others.items():
-                is_mlm = (one["k"] == 1).all()
+                is_mlm = (runs["k"] == 1).all()
                 row[f"lead, {name}"] = "" if is_mlm else difference(other, values[bits])
             rows.append(row)
     return pd.DataFrame(rows).fillna("")
@@ -101,9 +102,9 @@ def add_comparison(page: Page, study: Study, target: Target, place: str) -> None
     page.table(leads(data))
     for p, part in data.groupby("p"):
         values: dict[str, dict[float, Value]] = {"MLM": {}}
-        for (label, k, _), one in part.groupby(["label", "k", "updates"], sort=False):
-            if value := over_seeds(one[bits]):
-                values.setdefault("MLM" if k == 1 else label, {})[one["flops"].mean()] = value
+        for (label, k, _), runs in part.groupby(["label", "k", "updates"], sort=False):
+            if value := over_seeds(runs[bits]):
+                values.setdefault("MLM" if k == 1 else label, {})[runs["flops"].mean()] = value
         about = {"xscale": "log", "title": f"p = {figures.percent(p)}", "better": "lower"}
         figure = figures.lines(values, NUMBERS[bits].title, "FLOPs of training", **about)
         page.picture(f"{place}-flops-p{p:g}", figure)

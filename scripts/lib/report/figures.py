@@ -77,14 +77,14 @@ def lines(
         better: ``lower`` or ``higher``.
     """
     axes, handles = _axes(4.0, ", ".join(filter(None, (quantity, title)))), {}
-    for i, (label, found) in enumerate(values.items()):
-        if not found:
+    for i, (label, by_x) in enumerate(values.items()):
+        if not by_x:
             continue
         style = {"color": COLOURS[(i - 1) % len(COLOURS)]} if i else {"color": "0.2", "ls": "--"}
-        xs = sorted(found)
+        xs = sorted(by_x)
         marker = "o" if len(xs) == 1 else None  # else it would not be seen
-        [handles[label]] = axes.plot(xs, [found[x].centre for x in xs], lw=1.5, marker=marker, **style)
-        below, above = zip(*(found[x].interval for x in xs), strict=True)
+        [handles[label]] = axes.plot(xs, [by_x[x].centre for x in xs], lw=1.5, marker=marker, **style)
+        below, above = zip(*(by_x[x].interval for x in xs), strict=True)
         axes.fill_between(xs, below, above, color=style["color"], alpha=0.15, lw=0)
     axes.set(xlabel=xlabel, xscale=xscale)
     axes.set_ylabel(quantity + (f" ({better} is better)" if better else ""), fontsize=9)
@@ -105,7 +105,7 @@ def _name_ends(axes: Axes, handles: Mapping[str, Line2D]) -> None:
     """Labels beside the ends of their lines, moved up where they would touch."""
     low, high = axes.get_ylim()
     height, below = 0.055 * (high - low), -np.inf
-    for label, line in sorted(handles.items(), key=lambda one: one[1].get_ydata()[-1]):
+    for label, line in sorted(handles.items(), key=lambda item: item[1].get_ydata()[-1]):
         below = max(line.get_ydata()[-1], below + height)
         place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 9}
         axes.text(1.01, below, label, color=line.get_color(), **place)

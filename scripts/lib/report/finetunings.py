@@ -49,24 +49,24 @@ def _texts(content: dict) -> dict:
     """Of GLUE or SQuAD."""
     task, metrics, manifest = content["task"], content["metrics"], content["manifest"]
     point = Point(**{key: str(value) for key, value in manifest["settings"]["point"].items()}).key
-    found = {"table": "table3", "point": point, "score": float(metrics["valid"][content["metric"]])}
-    found["from_mnli"] = bool(manifest["inputs"].get("init_from"))
+    row = {"table": "table3", "point": point, "score": float(metrics["valid"][content["metric"]])}
+    row["from_mnli"] = bool(manifest["inputs"].get("init_from"))
     if task not in TASKS:
-        found["whole"] = metrics["valid"].get("total") == QUESTIONS
-        return found | {column: metrics["valid"][metric] for metric, column in SQUAD.items()}
-    rows, one = content["rows"], TASKS[task]
-    found["whole"] = all(rows[split] == one.official[split] for split in ("train", *one.valid_splits))
+        row["whole"] = metrics["valid"].get("total") == QUESTIONS
+        return row | {column: metrics["valid"][metric] for metric, column in SQUAD.items()}
+    rows, known = content["rows"], TASKS[task]
+    row["whole"] = all(rows[split] == known.official[split] for split in ("train", *known.valid_splits))
     columns = HALVES if task == "MNLI" else {"valid": task}
-    return found | {column: 100 * metrics[split][one.metric] for split, column in columns.items()}
+    return row | {column: 100 * metrics[split][known.metric] for split, column in columns.items()}
 
 
 def _molecules(content: dict) -> dict:
     """Of MoleculeNet; a metric that cannot be computed is null."""
     test, regression = content["metrics"]["test"], content["kind"] == "regression"
-    found = {"table": "regressions" if regression else "table1", "point": "", "test": test.get("rows_sha256")}
-    found["split"] = content.get("split", {}).get("kind")
+    row = {"table": "regressions" if regression else "table1", "point": "", "test": test.get("rows_sha256")}
+    row["split"] = content.get("split", {}).get("kind")
     score = test[content["metric"]]
-    return found | {title(content["task"]): score if regression or score is None else 100 * score}
+    return row | {title(content["task"]): score if regression or score is None else 100 * score}
 
 
 def chosen(results: pd.DataFrame) -> pd.DataFrame:
@@ -79,10 +79,10 @@ def chosen(results: pd.DataFrame) -> pd.DataFrame:
     keys = ["model", "task", "point", "seed"]
     same = results[results.duplicated(keys, keep=False)].sort_values(keys)
     if len(same):
-        one, other = same.iloc[:2].to_dict("records")
+        left, right = same.iloc[:2].to_dict("records")
         raise UserError(
-            f"{one['model']}: seed {one['seed']} of {one['task']} is in {one['path'].parent} and in "
-            f"{other['path'].parent}: give the folder of a single model, and its name as NAME=DIR"
+            f"{left['model']}: seed {left['seed']} of {left['task']} is in {left['path'].parent} and in "
+            f"{right['path'].parent}: give the folder of a single model, and its name as NAME=DIR"
         )
     parts = []
     for _, part in results.groupby(["model", "task"], sort=False):
@@ -106,15 +106,15 @@ def add_tables(
     Raises:
         UserError: if a folder holds no results, or two are of one model, task and seed.
     """
-    found = []
+    results = []
     for name, path, expected in models:
-        found.append(finetunings(name, path, problems).assign(expected=expected))
-        if found[-1].empty and not (expected or problems):
+        results.append(finetunings(name, path, problems).assign(expected=expected))
+        if results[-1].empty and not (expected or problems):
             raise UserError(
                 f"{path} holds no results: give a folder of the workflow, or one with the result.json of "
                 "fine-tunings"
             )
-    for table, part in pd.concat(found, ignore_index=True).groupby("table") if found else ():
+    for table, part in pd.concat(results, ignore_index=True).groupby("table") if results else ():
         add_table(page, table, part, grid)
 
 
@@ -130,23 +130,25 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
     if name != "regressions":
         theirs = pd.read_csv(CONFIGS / "paper" / f"{name}.csv", index_col="model").rename(columns=title)
     own = [] if of_table3 else sorted({title(task) for task in results["task"]} - {*theirs})
-    order, averaged = [*theirs, *own], [one for one in theirs if one not in ("MEAN", "MNLI-mm", "EM", "F1")]
+    order = [*theirs, *own]
+    averaged = [column for column in theirs if column not in ("MEAN", "MNLI-mm", "EM", "F1")]
     rows = [
-        [model, "paper", *(text(row.get(one)) or "-" for one in order)] for model, row in theirs.iterrows()
+        [model, "paper", *(text(row.get(column)) or "-" for column in order)]
+        for model, row in theirs.iterrows()
     ]
     for model, part in results.groupby("model", sort=False):
         cells, ours = {}, {}
-        for one in (one for one in order if one in part and part[one].notna().any()):
-            found = part[part[one].notna()]
+        for column in (column for column in order if column in part and part[column].notna().any()):
+            scored = part[part[column].notna()]
             expected = part["expected"].iloc[0] or (0 if of_table3 else results["seed"].nunique())
-            ours[one] = over_seeds(found[one], expected, of_table3)
-            cells[one] = ours[one].text(3 if name == "regressions" else 1)
-            cells[one] += _marks(found, every, grid) if of_table3 else ""
-        centres = [ours[one].centre for one in averaged if one in ours]
+            ours[column] = over_seeds(scored[column], expected, of_table3)
+            cells[column] = ours[column].text(3 if name == "regressions" else 1)
+            cells[column] += _marks(scored, every, grid) if of_table3 else ""
+        centres = [ours[column].centre for column in averaged if column in ours]
         if centres:
             some = f" ({len(centres)} of {len(averaged)})" if len(centres) < len(averaged) else ""
             cells["MEAN"] = f"{statistics.fmean(centres):.1f}{some}"
-        rows.append([model, "ours", *(cells.get(one, "-") for one in order)])
+        rows.append([model, "ours", *(cells.get(column, "-") for column in order)])
     names = list(dict.fromkeys(row[0].rstrip("*") for row in rows))
     rows.sort(key=lambda row: names.index(row[0].rstrip("*")))  # ours below the paper's of that name
     target = targets().get(name)
@@ -160,23 +162,23 @@ def _marks(part: pd.DataFrame, every: pd.DataFrame, grid: list | None) -> str:
     """What follows a cell of table 3."""
     marks = ("" if part["whole"].all() else "†") + ("‡" if part["from_mnli"].any() else "")
     model, task = part["model"].iloc[0], part["task"].iloc[0]
-    found = every["point"][(every["model"] == model) & (every["task"] == task)].nunique()
-    asked = len(points_of(task, *grid)) if grid else found
-    return marks + (f" ({found} of {asked} points)" if found < asked else "")
+    points = every["point"][(every["model"] == model) & (every["task"] == task)].nunique()
+    asked = len(points_of(task, *grid)) if grid else points
+    return marks + (f" ({points} of {asked} points)" if points < asked else "")
 
 
 def _remarks(results: pd.DataFrame) -> list[str]:
     """What keeps the numbers of a set of molecules from being compared."""
-    found = []
+    remarks = []
     for row in results.to_dict("records"):
         which = f"{row['model']}, {row['task']}, seed {row['seed']}"
         if row["split"] == "random" and row["task"] in KNOWN:
-            found.append(f"{which}: a random split; the paper's are by scaffold")
+            remarks.append(f"{which}: a random split; the paper's are by scaffold")
     for task, part in results.groupby("task", sort=False):
         if part["test"].nunique() > 1:
             models = ", ".join(part.drop_duplicates("test")["model"])
-            found.append(f"{task}: not all results are of the same test molecules: {models} differ")
-    return found
+            remarks.append(f"{task}: not all results are of the same test molecules: {models} differ")
+    return remarks
 
 
 def add_table9(page: Page, folders: dict[str, str], problems: list[str]) -> None:
@@ -186,14 +188,15 @@ def add_table9(page: Page, folders: dict[str, str], problems: list[str]) -> None
         folders: set -> folder of scripts/prepare_moleculenet.py.
     """
     rows = []
-    for one in pd.read_csv(CONFIGS / "paper" / "table9.csv").itertuples():
-        row = {"set": title(one.set), "type": one.type, ("tasks", "paper"): f"{one.tasks}"}
-        row |= {("tasks", "ours"): "-", ("molecules", "paper"): f"{one.train:,}/{one.valid:,}/{one.test:,}"}
+    for paper in pd.read_csv(CONFIGS / "paper" / "table9.csv").itertuples():
+        row = {"set": title(paper.set), "type": paper.type, ("tasks", "paper"): f"{paper.tasks}"}
+        row["tasks", "ours"] = "-"
+        row["molecules", "paper"] = f"{paper.train:,}/{paper.valid:,}/{paper.test:,}"
         row |= {("molecules", "ours"): "-", "split of ours": "-"}
-        found = read(Path(folders[one.set], "molecules.json"), problems) if one.set in folders else {}
-        if found:
-            row |= {("tasks", "ours"): f"{len(found['names'])}", "split of ours": found["split"]["kind"]}
-            sizes = (f"{size['molecules']:,}" for size in found["sizes"].values())
+        ours = read(Path(folders[paper.set], "molecules.json"), problems) if paper.set in folders else {}
+        if ours:
+            row |= {("tasks", "ours"): f"{len(ours['names'])}", "split of ours": ours["split"]["kind"]}
+            sizes = (f"{size['molecules']:,}" for size in ours["sizes"].values())
             row["molecules", "ours"] = "/".join(sizes)
         rows.append(row)
     page.heading(2, targets()["table9"].title)

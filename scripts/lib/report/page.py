@@ -97,13 +97,13 @@ class Page:
     def terms(self) -> None:
         """The rows of docs/glossary.md whose terms are on the page."""
         rows = [line.strip("| ").split(" | ") for line in GLOSSARY.read_text(encoding="utf-8").splitlines()]
-        text, found = self.markdown(), []
+        text, shown = self.markdown(), []
         for names, meaning in (row for row in rows[4:] if len(row) == 2):
             if any(
                 re.search(rf"(?<!\w){re.escape(markdown(name))}(?!\w)", text) for name in names.split(", ")
             ):
-                found.append(f"- **{markdown(names)}**: {meaning}")
-        self.parts += ["## Terms", "\n".join(found)] if found else []
+                shown.append(f"- **{markdown(names)}**: {meaning}")
+        self.parts += ["## Terms", "\n".join(shown)] if shown else []
 
     def picture(self, name: str, picture: Figure | Path) -> None:
         about = picture.stem if isinstance(picture, Path) else picture.get_label()
@@ -113,12 +113,14 @@ class Page:
     def html(self, pictures: dict[str, bytes]) -> str:
         """Rendered from the Markdown, with the PNGs inside."""
         parts = (f"# {markdown(self.title)}", *self.parts)
-        body = "".join(_rendered(one, pictures) if isinstance(one, str) else html_table(one) for one in parts)
+        body = "".join(
+            _rendered(part, pictures) if isinstance(part, str) else html_table(part) for part in parts
+        )
         style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
         return _HTML.format(title=escape(self.title), style=style, body=body)
 
     def markdown(self) -> str:
-        parts = (one if isinstance(one, str) else markdown_table(one) for one in self.parts)
+        parts = (part if isinstance(part, str) else markdown_table(part) for part in self.parts)
         return "\n\n".join([f"# {markdown(self.title)}", *parts]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
@@ -128,8 +130,8 @@ class Page:
             UserError: if they cannot be written.
         """
         pictures = {
-            name: one.read_bytes() if isinstance(one, Path) else figures.picture(one)
-            for name, one in self.pictures.items()
+            name: picture.read_bytes() if isinstance(picture, Path) else figures.picture(picture)
+            for name, picture in self.pictures.items()
         }
         texts = {"report.md": self.markdown().encode(), "report.html": self.html(pictures).encode()}
         if pictures:

@@ -54,15 +54,15 @@ def table(output: Path, measured: pd.DataFrame) -> list[str]:
             title: read_json(output / "finetune" / name / "result.json") for name, title in STARTS.items()
         }
         errors = {title: result["metrics"]["test"]["rmse"] for title, result in results.items()}
-        found = pd.DataFrame({"RMSE": errors}).to_string(float_format="%.3f")
-        rows += ["", "Crippen logP of test molecules", found]
+        shown = pd.DataFrame({"RMSE": errors}).to_string(float_format="%.3f")
+        rows += ["", "Crippen logP of test molecules", shown]
     return rows
 
 
 def draw(measured: pd.DataFrame):
     lines = {
-        model: {x: Value((bits,)) for x, bits in zip(found["updates"], found["jointly"], strict=True)}
-        for model, found in measured.groupby("model", sort=False)
+        model: {x: Value((bits,)) for x, bits in zip(runs["updates"], runs["jointly"], strict=True)}
+        for model, runs in measured.groupby("model", sort=False)
     }
     return figures.lines(lines, "joint bits per masked token, validation", "updates", better="lower")
 

@@ -61,7 +61,7 @@ def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
     each half of MNLI; and the average of the study's tasks with a seed that has all."""
     seeds: dict[int, dict[str, float]] = {}
     for result in filter(None, (read(path, problems) for path in paths)):
-        splits = {split: found["accuracy"] for split, found in result["metrics"].items() if split in HALVES}
+        splits = {split: scored["accuracy"] for split, scored in result["metrics"].items() if split in HALVES}
         scores = seeds.setdefault(result["seed"], {})
         scores[result["task"]] = sum(splits.values()) / len(splits)
         if result["task"] == "MNLI":
@@ -112,7 +112,7 @@ class Study:
         self.targets: dict[str, Target] = targets(table and Path(table))
         known = {run.name for target in self.targets.values() for run in target.runs}
         best = {name: read(output / STUDY / name / "best.json", problems) for name in known}
-        self.rates = {name: found for name, found in best.items() if found}
+        self.rates = {name: chosen for name, chosen in best.items() if chosen}
         every = pretrainings(output, problems)
         tuned = every["name"].map(set(every["name"][every["rate"] == "best"]).__contains__)
         self.frame = every[every["rate"] == tuned.map({True: "best", False: "default"})]

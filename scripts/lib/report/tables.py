@@ -52,8 +52,8 @@ class Value:
 
 def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool = False) -> Value | None:
     """The value of the seeds that have a number; None if none has."""
-    found = tuple(float(number) for number in numbers if not pd.isna(number))
-    return Value(found, expected, median) if found else None
+    known = tuple(float(number) for number in numbers if not pd.isna(number))
+    return Value(known, expected, median) if known else None
 
 
 def of_summary(mean: float, sd: float, n: int) -> Value:
@@ -71,19 +71,19 @@ def text(value: Value | float | None, digits: int = 1, count: bool = False) -> s
     return "" if pd.isna(value) else f"{value:z.{digits}f}"
 
 
-def difference(one: Value | None, other: Value | None, digits: int = 3) -> str:
+def difference(first: Value | None, second: Value | None, digits: int = 3) -> str:
     """Of the means ± its standard error; * if its 95% interval (Welch's t) excludes zero."""
-    if not (one and other):
+    if not (first and second):
         return ""
-    centre, error = f"{one.centre - other.centre:+z.{digits}f}", standard_error(one, other)
+    centre, error = f"{first.centre - second.centre:+z.{digits}f}", standard_error(first, second)
     if error is None:
         return centre
-    test = stats.ttest_ind(one.numbers, other.numbers, equal_var=False)
+    test = stats.ttest_ind(first.numbers, second.numbers, equal_var=False)
     return f"{centre} ± {error:.{digits}f}" + ("*" if test.pvalue < 0.05 else "")
 
 
-def standard_error(one: Value, other: Value) -> float | None:
+def standard_error(first: Value, second: Value) -> float | None:
     """Of the difference of two means; None if either is of one seed."""
-    if one.spread is None or other.spread is None:
+    if first.spread is None or second.spread is None:
         return None
-    return math.hypot(one.spread / len(one.numbers) ** 0.5, other.spread / len(other.numbers) ** 0.5)
+    return math.hypot(first.spread / len(first.numbers) ** 0.5, second.spread / len(second.numbers) ** 0.5)

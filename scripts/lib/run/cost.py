@@ -37,8 +37,8 @@ def lengths(data: str, flags: Flags) -> np.ndarray:
     from fairseq.data import data_utils  # takes seconds
 
     datasets = [data_utils.load_indexed_dataset(str(Path(folder, "train")), None) for folder in folders]
-    found = np.concatenate([dataset.sizes for dataset in datasets]) + 1  # a copy: sizes go with their dataset
-    return found[found <= longest]
+    sizes = np.concatenate([dataset.sizes for dataset in datasets]) + 1  # a copy: sizes go with their dataset
+    return sizes[sizes <= longest]
 
 
 def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:

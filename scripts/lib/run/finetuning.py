@@ -104,7 +104,7 @@ def finished(path: Path) -> str:
     if (result := read_json(path)) is None:
         return ""
     metric, metrics = result["metric"], result["metrics"]
-    values = ", ".join(f"{split} {metric} {digits(found.get(metric))}" for split, found in metrics.items())
+    values = ", ".join(f"{split} {metric} {digits(scores.get(metric))}" for split, scores in metrics.items())
     kept = path.with_name("checkpoint_best.pt").is_file()
     again = "" if kept else f"; its checkpoints were dropped: to train it again, remove {path}"
     return f"finished before: {path}, {values}{again}"

@@ -168,14 +168,14 @@ def check_flags(words: list[str], help: str) -> None:
     try:
         _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
     except (SyntaxError, NameError, TypeError):  # fairseq evaluates the values of some
-        wrong = next(one for one in Flags.of(words[1:]).items() if not _readable(parser, *one))
+        wrong = next(flag for flag in Flags.of(words[1:]).items() if not _readable(parser, *flag))
         raise UserError(f"fairseq-train: the value of {shlex.join([wrong[0], *wrong[1]])} is none") from None
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
-        begin = [one for one in known if one.startswith(f"{name}-")][:1]
+        begin = [flag for flag in known if flag.startswith(f"{name}-")][:1]
         nearest = begin or difflib.get_close_matches(name, [*OTHER_NAMES, *known], 1)
-        nearest = [OTHER_NAMES.get(one, one) for one in nearest]
-        raise UserError(f"unknown flag {name}" + "".join(f": did you mean {one}?" for one in nearest))
+        nearest = [OTHER_NAMES.get(flag, flag) for flag in nearest]
+        raise UserError(f"unknown flag {name}" + "".join(f": did you mean {flag}?" for flag in nearest))
 
 
 def check_gpus(asked: int, flags: Flags) -> None:
@@ -308,15 +308,15 @@ def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
     """
     query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
     try:
-        found = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
+        there = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
     except (OSError, subprocess.CalledProcessError):
-        found = []
+        there = []
     asked = environment.get("CUDA_VISIBLE_DEVICES")
     if asked is None:
-        return found
+        return there
     gpus = []
     for name in asked.split(","):  # CUDA sees the ones before the first that does not exist
-        if not name or name.startswith("-") or (name.isdigit() and int(name) >= len(found) > 0):
+        if not name or name.startswith("-") or (name.isdigit() and int(name) >= len(there) > 0):
             break
-        gpus.append(found[int(name)] if name.isdigit() and found else name)
+        gpus.append(there[int(name)] if name.isdigit() and there else name)
     return gpus

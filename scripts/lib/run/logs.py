@@ -18,14 +18,14 @@ def read_records(lines: Iterable[str]) -> list[dict]:
     of a validation set. Where a resumed run repeats an update, the later record stands.
     """
     records: dict[tuple[str, int], dict] = {}
-    for found in filter(None, map(_RECORD.search, lines)):
+    for match in filter(None, map(_RECORD.search, lines)):
         try:
-            figures = json.loads(found[2])
+            figures = json.loads(match[2])
         except json.JSONDecodeError:  # a line cut short by a kill
             continue
-        kind = {"train_inner": "train", "train": "epoch"}.get(found[1], found[1])
+        kind = {"train_inner": "train", "train": "epoch"}.get(match[1], match[1])
         record = {"kind": kind}
-        record |= {name.removeprefix(f"{found[1]}_"): _number(value) for name, value in figures.items()}
+        record |= {name.removeprefix(f"{match[1]}_"): _number(value) for name, value in figures.items()}
         record["update"] = record.pop("num_updates")
         records[kind, record["update"]] = record
     return list(records.values())

@@ -77,8 +77,10 @@ def write_results(
         metrics[name] |= summarise(values, split.labels, info.regression)
         columns = by_property(values, split.labels, info.regression)
         metrics[name]["properties"] = {  # None where one has none
-            one: {key: None if math.isnan(found[i]) else float(found[i]) for key, found in columns.items()}
-            for i, one in enumerate(info.names)
+            name: {
+                key: None if math.isnan(column[i]) else float(column[i]) for key, column in columns.items()
+            }
+            for i, name in enumerate(info.names)
         }
         metrics[name]["rows_sha256"] = split.sha256
         metrics[name] |= {key: figures[name] for key, figures in more.items()}
@@ -87,4 +89,4 @@ def write_results(
     metric, names = ("rmse", ("rmse", "mae")) if info.regression else ("auc", ("auc",))
     about = {"model": model, "kind": info.kind, "split": folder["split"]}
     write_result(save, folder["dataset"], metric, metrics, run, **about)
-    return ", ".join(f"{split} {one} {digits(metrics[split].get(one))}" for split in outputs for one in names)
+    return ", ".join(f"{split} {key} {digits(metrics[split].get(key))}" for split in outputs for key in names)

@@ -37,7 +37,9 @@ def targets_of(settings: Namespace, name: str) -> list[Target]:
     """The figures, tables and comparisons that a target of the workflow stands for."""
     every = settings.targets.values()
     if name in (STUDY, REPRODUCE):
-        return [one for one in every if one.of_the_paper and (one.of_the_study or name == REPRODUCE)]
+        return [
+            target for target in every if target.of_the_paper and (target.of_the_study or name == REPRODUCE)
+        ]
     return [settings.targets[name]]
 
 
@@ -62,7 +64,7 @@ def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
     for run in runs_of(settings, target):
         folder = Path(settings.output, STUDY, run.folder)
         made = {"train", *measures} - ({"states"} if run.model in NO_PATHS else set())
-        yield from (folder / f"{one}.json" for one in ("train", *MEASURES) if one in made)
+        yield from (folder / f"{name}.json" for name in ("train", *MEASURES) if name in made)
         if "example" in measures:
             yield folder / EXAMPLE
         for task in tasks:
@@ -132,7 +134,7 @@ def runs_of(settings: Namespace, target: Target) -> list[Run]:
     if not rows:
         there = {name: sorted({getattr(run, name) for run in target.runs}) for name in only}
         raise UserError(f"only={only} leaves no run of {target.name}, which has {there}")
-    found = []
+    pretrainings = []
     for run in rows:
         if not data_of(settings, run) and (settings.size != "smoke" or settings.glue or run.of_molecules):
             data, maker = "data", "prepare_text.py or prepare_smiles.py"
@@ -142,8 +144,8 @@ def runs_of(settings: Namespace, target: Target) -> list[Run]:
         lr, reported = "default", settings.seeds
         if rates_of(settings, run):
             lr, reported = "best", settings.seeds[1:]
-        found += [replace(run, lr=lr, seed=seed) for seed in reported]
-    return found
+        pretrainings += [replace(run, lr=lr, seed=seed) for seed in reported]
+    return pretrainings
 
 
 def data_of(settings: Namespace, run: Run) -> str | None:
@@ -170,7 +172,7 @@ def trials(settings: Namespace, place: str) -> list[Path]:
     run = run_named(settings, name)
     joint = any("joint" in settings.targets[target].measures for target in run.targets)
     runs = [replace(run, lr=f"{lr:g}", seed=settings.seeds[0]) for lr in rates_of(settings, run)]
-    return [folder.parent / one.folder / f"{'joint' if joint else 'probe'}.json" for one in runs]
+    return [folder.parent / trial.folder / f"{'joint' if joint else 'probe'}.json" for trial in runs]
 
 
 def grid(settings: Namespace, task: str) -> list[Point]:
@@ -267,6 +269,6 @@ def finetune_command(settings: Namespace, scripts: str, place: str, task: str, p
         start = settings.init_from.get(name) if task in FROM_MNLI else None
         words += ["--init-from", start] if start else []
     points = points_of(task, "table6") if point == "table6" else grid(settings, task)
-    words += next((one.flags.words() for one in points if point in ("table6", one.key)), [])
+    words += next((tried.flags.words() for tried in points if point in ("table6", tried.key)), [])
     words += ["--seed", seed, *(["--gpus", str(gpus)] if gpus else ["--cpu"])]
     return ["bash", *words, *([] if place.startswith(STUDY) else shlex.split(settings.finetune_flags))]

@@ -4,13 +4,12 @@ OUTPUT/settings.json, which records them, so that results of other settings are 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import shlex
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, positive
 from lib.data.glue_tasks import FLAGS, GRIDS, TASKS
-from lib.files import CONFIGS, read_json, write_json
+from lib.files import CONFIGS, check_same, read_json, sha256, write_json
 from lib.workflow.runs import targets
 
 SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each
@@ -24,7 +23,7 @@ FILE = "settings.json"
 RESULTS = ("*.pt", "train.json", "result.json")  # one of which a folder with results has
 FIXED = ("size", "tokens_per_sample", "updates", "sentences", "flags", "finetune_flags", "max_epoch")
 HASHED = ("data", "smiles", "glue", "squad", "moleculenet", "models", "init_from")
-END = 1 << 20  # bytes of a file that count; at a checkpoint's end are the checksums of its tensors
+MOST_HASHED = 1 << 26  # bytes of a file
 
 
 def existing(text: str) -> str:
@@ -99,9 +98,9 @@ def read(config: dict) -> argparse.Namespace:
         raise UserError(f"unknown setting {unknown[0]}: choose from {', '.join(sorted(known))}")
     for name, value in config.items():
         if isinstance(known[name], list) and value is not None:
-            pairs = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else value
+            pairs = [f"{key}={item}" for key, item in value.items()] if isinstance(value, dict) else value
             several = pairs if isinstance(pairs, list) else str(pairs).split(",")
-            words += [f"--{name}", *(str(one).strip() for one in several)]
+            words += [f"--{name}", *(str(item).strip() for item in several)]
         elif value is not None:
             words += [f"--{name}={value}"]
     settings = options.parse_args(words)
@@ -120,7 +119,7 @@ def read(config: dict) -> argparse.Namespace:
     settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # of table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]
     settings.targets = targets(settings.runs_table and Path(settings.runs_table))
-    of_runs = {word for one in settings.targets.values() for run in one.runs for word in run.flags}
+    of_runs = {word for target in settings.targets.values() for run in target.runs for word in run.flags}
     taken = {"flags": NOT_IN_FLAGS | of_runs | ({"--lr"} if settings.rates else set())}
     for name, names in {**taken, "finetune_flags": {*FLAGS.values()}}.items():
         if wrong := sorted(names & Flags.of(shlex.split(getattr(settings, name))).keys()):
@@ -140,54 +139,40 @@ def record(settings: argparse.Namespace, asked: list[str]) -> None:
     Raises:
         UserError: if the output holds results of other settings; the message names each difference.
     """
-    path = Path(settings.output, FILE)
+    path, values = Path(settings.output, FILE), fixed(settings)
     there = read_json(path) or {"targets": [], "fixed": {}}
-    found, old = fixed(settings), there["fixed"]
-    if not any(next(path.parent.rglob(name), None) for name in RESULTS):
-        old = {}  # of a call that failed at once
-    if differing := sorted(name for name in found.keys() & old if old[name] != found[name]):
-        raise UserError(
-            f"{path.parent} holds results of other settings: choose another output, or remove them\n"
-            + "\n".join(f"  {name}: there {old[name]!r}, asked {found[name]!r}" for name in differing)
-        )
+    if any(next(path.parent.rglob(name), None) for name in RESULTS):  # else of a call that failed at once
+        old = there["fixed"]
+        both = old.keys() & values.keys()
+        check_same(path.parent, *({name: made_of[name] for name in both} for made_of in (old, values)))
+        values = {**old, **values}
     about = {name: value for name, value in vars(settings).items() if value and name != "targets"}
     for name in ("seeds", "finetune_seeds"):
         about[name] = list(dict.fromkeys([*there.get(name, []), *(getattr(settings, name) or [])]))
     shown = list(dict.fromkeys([*there["targets"], *asked]))
-    write_json(path, {**there, **about, "targets": shown, "fixed": {**old, **found}})
+    write_json(path, {**there, **about, "targets": shown, "fixed": values})
 
 
 def fixed(settings: argparse.Namespace) -> dict[str, object]:
     """What may not differ between results. Data and models that are not given may be added later; without
     ``data``, size smoke has its own."""
-    found = {name: getattr(settings, name) for name in FIXED}
-    found["rates"] = [*settings.rates, f"chosen by seed {settings.seeds[0]}"] if settings.rates else None
-    found["grid"] = [settings.grid, settings.point, f"chosen by seed {(settings.finetune_seeds or [1])[0]}"]
-    found |= dict.fromkeys(f"init_from {name}" for name in settings.models)
+    values = {name: getattr(settings, name) for name in FIXED}
+    values["rates"] = [*settings.rates, f"chosen by seed {settings.seeds[0]}"] if settings.rates else None
+    values["grid"] = [settings.grid, settings.point, f"chosen by seed {(settings.finetune_seeds or [1])[0]}"]
+    values |= dict.fromkeys(f"init_from {name}" for name in settings.models)
     if settings.size == "smoke":
-        found["data"] = None
+        values["data"] = None
     for name in HASHED:
         value = getattr(settings, name)
         several = value if isinstance(value, dict) else {"": value} if value else {}
         if name == "glue" and value:
-            several = {one.name: one for one in Path(value).glob("*-bin")}
-        found |= {f"{name} {key}".strip(): fingerprint(Path(one)) for key, one in several.items()}
+            several = {path.name: path for path in Path(value).glob("*-bin")}
+        for key, path in several.items():
+            files = [file for file in (Path(path), *sorted(Path(path).rglob("*"))) if file.is_file()]
+            values[f"{name} {key}".strip()] = sha256(*files, most=MOST_HASHED)
     folders = ("pretrain", "pretrain/smiles") if settings.smiles else ("pretrain",)
     sizes = (settings.size, *(("base", "large") if settings.size == "paper" else ()))
     for path in (CONFIGS / folder / f"{size}.flags" for folder in folders for size in sizes):
-        if not path.is_file():
-            continue
-        found[f"configs/{path.relative_to(CONFIGS)}"] = str(Flags.read(path))
-    return found
-
-
-def fingerprint(path: Path) -> str:
-    """Of the names, sizes and ends of a folder's files, or of a file."""
-    digest = hashlib.sha256()
-    for one in sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]:
-        size = one.stat().st_size
-        digest.update(f"{one.relative_to(path)} {size}\n".encode())
-        with one.open("rb") as file:
-            file.seek(max(0, size - END))
-            digest.update(file.read())
-    return digest.hexdigest()
+        if path.is_file():
+            values[f"configs/{path.relative_to(CONFIGS)}"] = str(Flags.read(path))
+    return values

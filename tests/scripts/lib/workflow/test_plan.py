@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lib.command_line import UserError
 from lib.data.glue_tasks import TASKS
 from lib.workflow import plan
 
@@ -155,5 +154,5 @@ def test_what_is_refused(asked, tmp_path, glue, monkeypatch, target, given, name
     Path("sets").mkdir()
     Path("sets/molecules.json").write_text("{}")
     Path("sets/dict.txt").write_text("other 1\n")
-    with pytest.raises(UserError, match=named):
+    with pytest.raises(ValueError, match=named):
         plan.files_of(asked(**given), target)
