@@ -54,7 +54,7 @@ def export(
     if folder.is_file():
         raise FileExistsError(f"{folder} is a file: give the checkpoint first, and then a folder to make")
     if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder} is there already: choose another folder, or remove it")
+        raise FileExistsError(f"{folder} exists already: choose another folder, or remove it first")
     loaded = open_checkpoint(checkpoint, data, "cpu")
     codec = loaded.codec(bpe)
     head = settings.find_head(loaded)

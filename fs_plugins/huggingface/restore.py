@@ -112,7 +112,7 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     """
     path, cfg = Path(path), checkpoint.cfg
     if path.exists():
-        raise FileExistsError(f"{path} exists: choose another name, or remove it")
+        raise FileExistsError(f"{path} exists already: choose another name, or remove it first")
     if checkpoint.missing:
         missing = ", ".join(checkpoint.missing)
         logger.warning("%s does not hold %s: they are initialised", checkpoint.path, missing)

@@ -124,6 +124,8 @@ def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[P
         raise UserError(f"{partial} was not made by this script: choose another OUTPUT, or move it away")
     with locked(partial):
         claim(partial, settings, inputs, sys.argv, (DONE,))
+        for path in partial.rglob("*.tmp"):  # of a run that was killed
+            path.unlink()
         try:
             yield partial
         except BaseException:

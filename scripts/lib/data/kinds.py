@@ -30,6 +30,7 @@ FOREIGN = (  # first bytes, what that is, how to get at its content
     (b"PK\x03\x04", "a zip archive", "unzip '{}'"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x '{}'"),
     (b"%PDF-", "a PDF file", "pdftotext '{}'"),
+    (b"{\\rtf", "an RTF file", "unrtf --text '{}'"),
     *((magic, "packed twice", f"unpack it once to a name in {end}") for end, (_, magic, _) in PACKED.items()),
 )
 MARKED = (  # first bytes of text in other encodings
@@ -40,7 +41,7 @@ MARKED = (  # first bytes of text in other encodings
 )
 BOM = b"\xef\xbb\xbf"
 SAMPLE = 1 << 16  # bytes that a layout is judged by
-_XML = re.compile(rb"<(\?xml|!doctype|html|tei|page)\b", re.IGNORECASE)
+_XML = re.compile(rb"<(\?xml\b|!--|!doctype\b|html\b|tei\b|page\b)", re.IGNORECASE)
 _ARRAY = re.compile(rb'\[\s*([{"]|\[\s*["{])')
 _NAME = re.compile(r"\w{1,40}")  # of a column
 WRAPPED_LENGTH = 100  # characters of a line
@@ -134,8 +135,11 @@ def text_layout(path: Path, column: str) -> str:
         raise UserError(f"{path} is {match[0].decode()} markup: extract its text first")
     if _ARRAY.match(start):
         raise UserError(f"{path} is a JSON array, not an object a line: jq -c '.[]' '{path}' > LINES.jsonl")
+    if start.startswith(b'"') and all(isinstance(_value(line), str) for line in lines if line.strip()):
+        convert = f"jq -c '{{text: .}}' '{path}' > LINES.jsonl"
+        raise UserError(f"{path} has JSON strings, not an object a line: {convert}")
     if start.startswith(b"{"):
-        if len(lines) > 1 and not any(map(_is_object, lines)):
+        if len(lines) > 1 and not any(isinstance(_value(line), dict) for line in lines):
             raise UserError(f"{path} is JSON without an object a line: jq -c . '{path}' > LINES.jsonl")
         return JSON
     if b"\n" not in start.rstrip() and start.rstrip().count(b"\r") > 1:
@@ -149,11 +153,12 @@ def text_layout(path: Path, column: str) -> str:
     return BOOKS if _is_wrapped(texts) else PARAGRAPHS
 
 
-def _is_object(line: bytes) -> bool:
+def _value(line: bytes):
+    """Of a line of JSON; None if it is none."""
     try:
-        return isinstance(json.loads(line), dict)
+        return json.loads(line)
     except (ValueError, RecursionError):
-        return False
+        return None
 
 
 def _is_wrapped(lines: list[str]) -> bool:

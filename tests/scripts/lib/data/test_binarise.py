@@ -153,6 +153,7 @@ def test_killed_and_repeated(sources, whole, tmp_path):
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the end of the workers")
     assert workers and not output.exists()
     log.unlink()
+    (tmp_path / "out.partial" / "train.bin.17.tmp").touch()
     run = start(output, sources, 1, log)
     assert run.wait() == 0, run.stderr.read()
     assert contents(output) == whole and "0.txt" not in log.read_text()
