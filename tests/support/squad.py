@@ -6,13 +6,7 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from fs_plugins.data.squad import (
-    Answer,
-    Question,
-    Squad,
-    TokenizedSquad,
-    save_split,
-)
+from fs_plugins.data.squad import Answer, Question, Squad, TokenizedSquad, save_split
 from fs_plugins.data.vocabulary import Vocabulary
 from tests.support import builders
 
