@@ -79,9 +79,9 @@ if [[ $kind == smiles ]]; then
     [[ -e $out/logP ]] || "$python" scripts/prepare_moleculenet.py logP "$out/logP.csv" "$out/logP" \
         --dictionary "$out/data-bin/dict.txt" --kind regression --split random
     flags=(--max-epoch 5 --batch-size 32 --lr 1e-3)
-    train finetune/pretrained finetune_moleculenet.sh bbbp "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
+    train finetune/pretrained finetune_moleculenet.sh logP "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
     flags+=(--scratch)
-    train finetune/scratch finetune_moleculenet.sh bbbp "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
+    train finetune/scratch finetune_moleculenet.sh logP "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
     finish
 fi
 echo "Scoring the checkpoints on the same masked tokens: a minute"
