@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
-
-# isort: split
 import numpy as np
 from lib.command_line import argument_parser, count, positive, script
 from lib.files import RESULT, claim, locked

@@ -23,8 +23,6 @@ import math
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
-
-# isort: split
 import numpy as np
 import pandas as pd
 from fairseq import tasks

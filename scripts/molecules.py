@@ -25,8 +25,6 @@ from itertools import tee
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
-
-# isort: split
 import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.datasets import check_absent

@@ -16,8 +16,6 @@ import random
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
-
-# isort: split
 import pandas as pd
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
@@ -49,9 +47,7 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
     for split in ("train", "valid"):
         if split not in files:
             name = f"{task.splits[split]}.tsv"
-            raise UserError(
-                f"{folder} has no {name}, plain or .gz, or Parquet: is it the folder of {task.name}?"
-            )
+            raise UserError(f"{folder} has no {name}, .gz or Parquet: is it the folder of {task.name}?")
     summary, replaces = {}, SUMMARY if args.overwrite else None
     with new_folder(args.output / f"{task.name}-bin", replaces) as target:
         (target / "label").mkdir()

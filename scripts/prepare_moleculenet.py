@@ -28,8 +28,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
-
-# isort: split
 import numpy as np
 import rdkit
 from lib.command_line import UserError, argument_parser, script

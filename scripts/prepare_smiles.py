@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
-
-# isort: split
 import rdkit
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.binarise import EncodedBlock, Rejection, binarise, draft_of

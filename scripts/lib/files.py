@@ -111,9 +111,7 @@ def try_lock(path: Path) -> tuple[int | None, str]:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES):
             raise
-        raise UserError(
-            f"{path} is not a lock of yours ({error.strerror}): remove it, or move away"
-        ) from None
+        raise UserError(f"{path} is not a lock of yours ({error.strerror}): remove it") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         stop = f"kill {os.getpid()} on {os.uname().nodename}"
@@ -145,10 +143,8 @@ def lock(folder: Path) -> int:
             if time.monotonic() > deadline:
                 raise UserError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
             time.sleep(0.1)
-    except OSError as error:  # some network drives do not lock
-        raise UserError(
-            f"cannot write to {folder} or lock it ({error.strerror}): choose another folder"
-        ) from error
+    except OSError as error:  # or to lock: some network drives cannot
+        raise UserError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
 
 
 @contextmanager

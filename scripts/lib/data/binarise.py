@@ -226,9 +226,7 @@ def _refuse_empty(split: str, folder: Path, drafts: list[Path]) -> None:
         why += ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
     why += ". The input is a single document: see --layout" if documents == 1 else ""
     shutil.rmtree(folder / "draft")
-    raise UserError(
-        f"nothing is left for {split}. Rejected: {why}. Give more input, or other files for --valid"
-    )
+    raise UserError(f"nothing is left for {split}. Rejected: {why}. Give more input, or other --valid")
 
 
 def _reason(rejection: Rejection) -> str:

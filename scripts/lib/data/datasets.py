@@ -46,9 +46,7 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
-        raise UserError(
-            f"cannot write to {target.parent} ({error.strerror}): choose another OUTPUT"
-        ) from error
+        raise UserError(f"cannot write to {target.parent} ({error.strerror}): give another OUTPUT") from error
     try:
         yield partial
         os.umask(umask := os.umask(0o077))

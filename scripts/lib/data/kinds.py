@@ -60,9 +60,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         start = raw.peek(8)
         packed = [end for end, (_, magic, _) in PACKED.items() if start.startswith(magic)]
         if path.suffix in PACKED and packed != [path.suffix]:
-            raise UserError(
-                f"{path} is named {path.suffix} but is not such a file: rename it, or download it again"
-            )
+            raise UserError(f"{path} is no {path.suffix} file: rename it, or download it again")
         try:
             file = PACKED[packed[0]][2](raw) if packed else raw
             start = file.peek(8)
@@ -74,9 +72,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             if getattr(error, "errno", None) is not None or not packed:  # of another file, or the disk
                 raise
             kind = PACKED[packed[0]][0]
-            raise UserError(
-                f"{path} is a damaged or truncated {kind} file ({error}): download or copy it again"
-            ) from error
+            raise UserError(f"{path} is a damaged {kind} file ({error}): download it again") from error
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -94,7 +90,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path}, line {number}: invalid UTF-8 ({error.reason} at byte {error.start})"
+            f"{path}, line {number}: invalid UTF-8 ({error.reason}, byte {error.start})"
         ) from None
 
 

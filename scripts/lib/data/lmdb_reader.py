@@ -144,6 +144,4 @@ def lmdb_items(path: Path, by_number: bool = False) -> Iterator[tuple[bytes, byt
             for key in sorted(transaction.cursor().iternext(values=False), key=lambda key: (len(key), key)):
                 yield key, transaction.get(key)
     except (lmdb.Error, UserError) as error:
-        raise UserError(
-            f"{path} is not an LMDB file, or damaged: {error}; download or copy it again"
-        ) from error
+        raise UserError(f"{path} is not an LMDB file, or damaged ({error}): download it again") from error

@@ -214,9 +214,7 @@ def read_lmdbs(
                 rows.append(Molecule(number, "", [], split, str(error)))
                 continue
             if "target" not in molecule:
-                raise UserError(
-                    f"{path}, entry {number} has no labels under 'target': is this a file for pre-training?"
-                )
+                raise UserError(f"{path}, entry {number} has no 'target': is it a file for pre-training?")
             cells = np.asarray(molecule["target"]).reshape(-1).tolist()
             names = names or [f"property-{i + 1}" for i in range(len(cells))]
             if len(cells) != len(names):

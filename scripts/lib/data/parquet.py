@@ -27,9 +27,7 @@ def _opened(path: Path):
         with ParquetFile(path) as file:
             yield file
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path} is not a Parquet file, or damaged ({error}): download or copy it again"
-        ) from error
+        raise UserError(f"{path} is not a Parquet file, or damaged ({error}): download it again") from error
 
 
 def columns_of(path: Path, nested: bool = False) -> list[str]:

@@ -110,10 +110,7 @@ def add_tables(
     for name, path, expected in models:
         results.append(finetunings(name, path, problems).assign(expected=expected))
         if results[-1].empty and not (expected or problems):
-            raise UserError(
-                f"{path} holds no results: give a folder of the workflow, or one with the result.json of "
-                "fine-tunings"
-            )
+            raise UserError(f"{path} holds no results: give a folder of the workflow, or of fine-tunings")
     for table, part in pd.concat(results, ignore_index=True).groupby("table") if results else ():
         add_table(page, table, part, grid)
 

@@ -6,7 +6,6 @@ import base64
 import re
 from dataclasses import dataclass, field
 from html import escape
-from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
@@ -17,9 +16,8 @@ from matplotlib.figure import Figure
 
 PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
 GLOSSARY = ROOT / "docs" / "glossary.md"
-NUMBER = re.compile(
-    r"[-+]?\d[\d,./]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|"
-)  # a cell of a column of numbers
+# a cell of a column of numbers
+NUMBER = re.compile(r"[-+]?\d[\d,./]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|")
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
 _LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
 _HTML = """<!DOCTYPE html>
@@ -48,25 +46,6 @@ def markdown_table(table: pd.DataFrame) -> str:
     lines = [map(markdown, heads), ["---:" if right else "---" for right in of_numbers(table)]]
     lines += [map(markdown, row) for row in table.to_numpy().tolist()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def html_table(table: pd.DataFrame) -> str:
-    """The same as HTML, in which neighbouring columns of a group share a head."""
-    kinds = ["number" if right else "text" for right in of_numbers(table)]
-    pairs = [(head, "") if isinstance(head, str) else head for head in table.columns]
-    first, second = [], []
-    for group, columns in groupby(zip(pairs, kinds, strict=True), key=lambda column: column[0][0]):
-        heads = [(name, kind) for (_, name), kind in columns]
-        if heads[0][0]:
-            first.append(f'<th colspan="{len(heads)}" class="group">{escape(group)}</th>')
-            second += [f'<th class="{kind}">{escape(name)}</th>' for name, kind in heads]
-        else:
-            first.append(f'<th rowspan="2" class="{heads[0][1]}">{escape(group)}</th>')
-    rows = [f"<tr>{''.join(first)}</tr>", f"<tr>{''.join(second)}</tr>"]
-    for row in table.astype(str).to_numpy().tolist():
-        cells = (f'<td class="{kind}">{escape(cell)}</td>' for kind, cell in zip(kinds, row, strict=True))
-        rows.append(f'<tr class="{"ours" if "ours" in row else "row"}">{"".join(cells)}</tr>')
-    return f"<table>{''.join(rows)}</table>\n"
 
 
 @dataclass
@@ -112,11 +91,14 @@ class Page:
 
     def html(self, pictures: dict[str, bytes]) -> str:
         """Rendered from the Markdown, with the PNGs inside."""
-        parts = (f"# {markdown(self.title)}", *self.parts)
-        body = "".join(
-            _rendered(part, pictures) if isinstance(part, str) else html_table(part) for part in parts
-        )
+        parser = MarkdownIt().enable("table")
+        tokens = parser.parse(self.markdown())
+        for child in (child for token in tokens for child in token.children or ()):
+            if child.type == "image":
+                png = base64.b64encode(pictures[child.attrGet("src")]).decode()
+                child.attrSet("src", f"data:image/png;base64,{png}")
         style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+        body = parser.renderer.render(tokens, parser.options, {})
         return _HTML.format(title=escape(self.title), style=style, body=body)
 
     def markdown(self) -> str:
@@ -140,14 +122,3 @@ class Page:
             with atomic(folder / name, "wb") as file:
                 file.write(content)
         return [folder / "report.md", folder / "report.html"]
-
-
-def _rendered(text: str, pictures: dict[str, bytes]) -> str:
-    """Markdown as HTML, with the PNGs inside."""
-    parser = MarkdownIt()
-    tokens = parser.parse(text)
-    for child in (child for token in tokens for child in token.children or ()):
-        if child.type == "image":
-            png = base64.b64encode(pictures[child.attrGet("src")]).decode()
-            child.attrSet("src", f"data:image/png;base64,{png}")
-    return parser.renderer.render(tokens, parser.options, {})

@@ -57,10 +57,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     workers, device_flags = devices(args, one_gpu=kind != "squad")
     pretrained = read_checkpoint(args.checkpoint)
     if pretrained.task in FINETUNING_TASKS:  # its scores would pass for the pre-training's
-        raise UserError(
-            f"{args.checkpoint} was fine-tuned (--task {pretrained.task}): give the checkpoint of the "
-            "pre-training"
-        )
+        raise UserError(f"{args.checkpoint} was fine-tuned (--task {pretrained.task}): give its pre-training")
     training, rows = {"glue": glue, "squad": squad, "moleculenet": moleculenet}[kind](args, pretrained)
 
     flags = training.flags
@@ -68,8 +65,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     update, steps = flags.whole("--batch-size"), flags.whole("--update-freq", 1)
     if update % (steps * workers):
         raise UserError(
-            f"--batch-size {update} is that of an update, and cannot be split evenly over {workers} GPUs and "
-            f"--update-freq {steps}"
+            f"--batch-size {update}, of an update, is no multiple of {workers} GPUs x --update-freq {steps}"
         )
     updates = flags.whole("--max-epoch") * math.ceil(rows / update)
     warmup = round(flags.proportion("--warmup-ratio") * updates)
@@ -197,9 +193,7 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
         if name not in args.user:
             flags.set(name, max(1, min(recipe.whole(name), most)))
     if pretrained.expands and window > pretrained.max_positions:
-        raise UserError(
-            f"--window-tokens {window} is more than the checkpoint's {pretrained.max_positions} positions"
-        )
+        raise UserError(f"--window-tokens {window}: the checkpoint has {pretrained.max_positions} positions")
     flags = pretrained.flags | positions(pretrained, window) | flags
     from fs_plugins.data.squad import load_split  # takes seconds
     from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows

@@ -101,9 +101,7 @@ def resolve(kind: str, words: list[str]) -> Training:
         return training
     for path in (folder / name for folder in folders for name in ("dict.txt", "train.idx")):
         if not path.is_file():
-            raise UserError(
-                f"{path} does not exist: DATA is a folder made by {maker}, or several, joined by ':'"
-            )
+            raise UserError(f"{path} does not exist: DATA is made by {maker}; join several by ':'")
     cut = "--sample-break-mode" in user  # molecules can be cut as text is
     first, *others = (
         checked_vocabulary(folder, kind, (kind, "smiles") if cut else (kind,)) for folder in folders
@@ -205,9 +203,7 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
                 "--tokens-per-gpu"
             )
     elif update % workers:
-        raise UserError(
-            f"--batch-size {update} cannot be split evenly over {workers} GPUs: give a multiple of {workers}"
-        )
+        raise UserError(f"--batch-size {update} on {workers} GPUs: give a multiple of {workers}")
     else:
         divisors = (n for n in range(1, own) if own % n == 0)
         steps = next((n for n in divisors if own // n * expanded(tokens) <= tokens_per_gpu), own)

@@ -109,9 +109,7 @@ def check_glue(settings: Namespace, tasks) -> None:
     for task in tasks:
         path = Path(settings.glue or "", f"{task}-bin", "input0", "dict.txt")
         if not path.is_file():
-            raise UserError(
-                f"glue={settings.glue} has no {task}-bin: prepare it with scripts/prepare_glue.py"
-            )
+            raise UserError(f"glue={settings.glue} has no {task}-bin: prepare it with prepare_glue.py")
         other = settings.data and Path(settings.data, "dict.txt")
         if other and not settings.models:
             way_out = f"prepare GLUE with prepare_glue.py --data {settings.data}"

@@ -27,12 +27,12 @@ def test_lines(end, named, tmp_path):
 def test_files_that_cannot_be_read(tmp_path):
     packed = {end: pack("".join(map(str, range(50_000))).encode()) for end, pack in PACKERS.items()}
     contents = [("none", None, "does not exist"), (".", None, "not a file")]
-    contents += [("a.txt", b"good\nbad \xff\n", "a.txt, line 2: .*at byte 4")]
+    contents += [("a.txt", b"good\nbad \xff\n", "a.txt, line 2: .*byte 4")]
     for end, pack in PACKERS.items():
         damaged = packed[end][:40] + b"\xff" * 20 + packed[end][60:]
         halves = (packed[end][:-12], packed[end][: len(packed[end]) // 2], damaged)
         contents += [(f"a{end}", content, f"a{end}.*damaged") for content in halves]
-        contents += [(f"a{end}", b"text\n", f"a{end} is named")]
+        contents += [(f"a{end}", b"text\n", f"a{end} is no {end} file")]
         contents += [("a.gz", gzip.compress(pack(b"twice\n")), f"to a name in {end}")]
     for name, content, named in contents:
         if content is not None:

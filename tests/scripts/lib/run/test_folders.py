@@ -58,7 +58,7 @@ def test_folders_that_cannot_be_held(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(files.fcntl, "flock", refuse)
-    with pytest.raises(UserError, match=r"or lock it \(.*\): choose another folder"):
+    with pytest.raises(UserError, match=r"cannot write to .* \(.*\): choose another folder"):
         files.lock(tmp_path)
 
 

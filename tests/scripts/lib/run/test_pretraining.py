@@ -130,7 +130,7 @@ def test_another_schedule():
             "--update-freq needs --batch-size, the batch of a step",
         ),
         ([TEXT, "exlm", "smoke", "--batch-size", "many"], "--batch-size 'many': give a whole number"),
-        ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048 cannot be split evenly over 3 GPUs"),
+        ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048 on 3 GPUs"),
         ([TEXT, "exlm", "smoke", "--mask-prob", "2"], "--mask-prob '2': give a number, 0 or more and less"),
         ([TEXT, "exlm", "smoke", "--mask-prob", "0.0"], "--mask-prob 0 leaves nothing"),
         ([TEXT, "exlm", "smoke", "--mask-whole-words"], "--mask-whole-words needs"),
@@ -148,7 +148,7 @@ def test_data_have_to_be_there(tmp_path):
     with pytest.raises(UserError, match="dict.txt does not exist: .* by prepare_smiles.py"):
         pages.resolve(SMILES, "exlm", "smoke", tmp_path, "save")
     (tmp_path / "dict.txt").touch()
-    with pytest.raises(UserError, match="train.idx does not exist: .* or several, joined by ':'"):
+    with pytest.raises(UserError, match="train.idx does not exist: .* join several by ':'"):
         pages.resolve(TEXT, "exlm", "smoke", tmp_path, "save")
 
 
