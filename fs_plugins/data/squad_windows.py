@@ -123,9 +123,8 @@ class SquadDataset(FairseqDataset):
     Args:
         split, windows, sizes: as above.
         dictionary: the model's.
-        labelled_only: leave out the windows without a label, for training.
-        shuffle: mix the windows, in groups of nearly the same length, by ``seed``; else they are ordered by
-            length.
+        training: leave out the windows without a label, and mix the others, in groups of nearly the same
+            length, by ``seed``; else they are ordered by length.
     """
 
     def __init__(
@@ -134,18 +133,15 @@ class SquadDataset(FairseqDataset):
         windows: Windows,
         sizes: WindowSizes,
         dictionary: Dictionary,
-        *,
-        labelled_only: bool = False,
-        shuffle: bool = False,
+        training: bool = False,
         seed: int = 1,
     ):
         self.split, self.windows, self.dictionary = split, windows, dictionary
-        self.shuffle, self.seed = shuffle, seed
+        self.training, self.seed = training, seed
         lengths = np.array(list(map(len, split.question_tokens)))[windows.question].clip(max=sizes.question)
         self.question_lengths = lengths
-        self.kept = (
-            np.flatnonzero(windows.labels[:, 0] != NO_LABEL) if labelled_only else np.arange(len(windows))
-        )
+        labelled = windows.labels[:, 0] != NO_LABEL
+        self.kept = np.flatnonzero(labelled) if training else np.arange(len(windows))
         self.sizes = (lengths + windows.end - windows.begin + SPECIALS)[self.kept]
 
     def __len__(self) -> int:
@@ -203,7 +199,7 @@ class SquadDataset(FairseqDataset):
 
     def ordered_indices(self) -> np.ndarray:
         """Windows of a batch are nearly of one length, which saves padding."""
-        if not self.shuffle:
+        if not self.training:
             return np.argsort(self.sizes, kind="stable")
         mixed = np.random.default_rng(self.seed).permutation(len(self))
         return mixed[np.argsort(self.sizes[mixed] // 32, kind="stable")]

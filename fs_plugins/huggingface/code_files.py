@@ -16,16 +16,11 @@ CODE = (
     HERE / "modeling_exlm_layers.py",
     *(Path(module.__file__) for module in (dag_reference, marginals, state_expansion, transition_head)),
 )
-CLASSES = {
-    "AutoModel": "ExLMModel",
-    "AutoModelForMaskedLM": "ExLMForMaskedLM",
-    "AutoModelForSequenceClassification": "ExLMForSequenceClassification",
-    "AutoModelForTokenClassification": "ExLMForTokenClassification",
-    "AutoModelForQuestionAnswering": "ExLMForQuestionAnswering",
-}
+HEADS = ("MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering")
 AUTO_MAP = {
     "AutoConfig": "configuration_exlm.ExLMConfig",
-    **{auto: f"modeling_exlm.{name}" for auto, name in CLASSES.items()},
+    "AutoModel": "modeling_exlm.ExLMModel",
+    **{f"AutoModelFor{head}": f"modeling_exlm.ExLMFor{head}" for head in HEADS},
 }
 _IMPORT = re.compile(rf"from fs_plugins(?:\.\w+)*\.({'|'.join(path.stem for path in CODE)}) import")
 

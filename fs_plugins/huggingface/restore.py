@@ -120,16 +120,10 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     beside = path.parent / FILE
     if beside.is_file():
         vocabulary.check(Vocabulary.read(beside), f"choose another folder for {path.name}")
-    history = {
-        "criterion_name": checkpoint.criterion,
-        "optimizer_name": "",
-        "lr_scheduler_state": {},
-        "num_updates": 0,
-    }
-    task = {
-        **OmegaConf.to_container(cfg.task),
-        "data": str(checkpoint.data.absolute()) if checkpoint.data else "",
-    }
+    history = {"criterion_name": checkpoint.criterion, "optimizer_name": "", "lr_scheduler_state": {}}
+    history["num_updates"] = 0
+    data = str(checkpoint.data.absolute()) if checkpoint.data else ""
+    task = {**OmegaConf.to_container(cfg.task), "data": data}
     state = {
         "args": None,
         "cfg": {"model": cfg.model, "task": task, "criterion": OmegaConf.to_container(cfg.criterion)},
@@ -207,10 +201,10 @@ def read_config(path: Path) -> dict:
 
 def head_of(config: dict) -> Head | None:
     """The fine-tuned head that the folder has; its name is the recorded one, or fairseq's usual one."""
-    kinds = {name: kind for kind, name in settings.HEAD_CLASSES.items()}
     name = (config.get("architectures") or ["ExLMForMaskedLM"])[0]
     if name in ("ExLMForMaskedLM", "ExLMModel"):
         return None
+    kinds = {name: kind for kind, name in settings.HEAD_CLASSES.items()}
     if name not in kinds:
         raise ValueError(f"{name} has no counterpart in fairseq here: known are {', '.join(kinds)}")
     usual = {"sequence": "sentence_classification_head", "span": "span"}[kinds[name]]
@@ -249,14 +243,6 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
     return dictionary, written
 
 
-def model_flags(config: dict) -> dict:
-    """The flags of fairseq's that build the model."""
-    default = "p_roberta_ext_denselink_base" if config["num_states"] else "p_roberta_base"
-    arch = (config.get("fairseq") or {}).get("arch")
-    arch = arch if isinstance(arch, str) and arch in ARCH_MODEL_REGISTRY else default
-    return {"arch": arch, "_name": arch, **from_config({"tie_word_embeddings": True, **config})}
-
-
 def run_settings(config: dict, head: Head | None, info: PropertyInfo | None) -> DictConfig:
     """The flags of the run by group: those of the model, and of the task and the criterion that train what
     the folder has."""
@@ -270,13 +256,17 @@ def run_settings(config: dict, head: Head | None, info: PropertyInfo | None) -> 
         task = criterion = "molecule_property"
     else:
         task, criterion = "repeated_sentence_prediction" if repeated else "glue", "sentence_prediction"
-    samples = (config.get("fairseq") or {}).get("samples", {})
-    task, criterion = {"_name": task, **samples}, {"_name": criterion}
+    recorded = config.get("fairseq") or {}
+    task, criterion = {"_name": task, **recorded.get("samples", {})}, {"_name": criterion}
     if repeated:
         task["repeat_times"] = config["repeat_times"]
     if head is not None and head.kind == "sequence":
         criterion["classification_head_name"] = head.name
     if head is not None and info is None and config.get("problem_type") == "regression":
         criterion["regression_target"] = True
-    groups = {"model": Namespace(**model_flags(config)), "task": task, "criterion": criterion}
-    return read_settings({"cfg": groups})
+    arch = recorded.get("arch")
+    if not isinstance(arch, str) or arch not in ARCH_MODEL_REGISTRY:
+        arch = "p_roberta_ext_denselink_base" if config["num_states"] else "p_roberta_base"
+    flags = from_config({"tie_word_embeddings": True, **config})
+    model = Namespace(arch=arch, _name=arch, **flags)
+    return read_settings({"cfg": {"model": model, "task": task, "criterion": criterion}})

@@ -47,7 +47,6 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "dtype": "float32",
         "vocab_size": len(dictionary),
         **to_config(encoder.args, k is not None),
-        "num_hidden_layers": len(encoder.sentence_encoder.layers),  # that --encoder-layers-to-keep leaves
         "alignment": "ctc" if k and not checkpoint.has_transitions else "dag",
         "repeat_times": checkpoint.copies,
         "expand_from_layer": encoder.expand_from_layer if k else 0,

@@ -20,7 +20,7 @@ def shown_states(graph: TextGraph) -> list[State]:
     return [s for s in graph.states if s.mask or s.index in ends or s.visit_prob >= LEAST_VISIT]
 
 
-def transition_heatmap(graph: TextGraph, tokens: int = TOKENS) -> Figure:
+def transition_heatmap(graph: TextGraph) -> Figure:
     """The transition matrix E(u, v), rows u and columns v, each state named by its most probable tokens."""
     states = shown_states(graph)
     n = len(states)
@@ -37,7 +37,7 @@ def transition_heatmap(graph: TextGraph, tokens: int = TOKENS) -> Figure:
             if v.index > u.index and p >= 0.01:
                 colour = "white" if p > 0.4 else "black"
                 axes.text(j, i, f"{100 * p:.0f}", ha="center", va="center", fontsize=8, color=colour)
-    labels = [_label(state, tokens) for state in states]
+    labels = [_label(state) for state in states]
     axes.set_xticks(range(n), labels, rotation=60, ha="right", rotation_mode="anchor", fontsize=9)
     axes.set_yticks(range(n), labels, fontsize=9)
     for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
@@ -64,12 +64,12 @@ def transition_heatmap(graph: TextGraph, tokens: int = TOKENS) -> Figure:
     return figure
 
 
-def _label(state: State, tokens: int) -> str:
-    texts = [token.text for token in state.tokens[: tokens if state.mask else 1]]
+def _label(state: State) -> str:
+    texts = [token.text for token in state.tokens[: TOKENS if state.mask else 1]]
     return " · ".join(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…" for text in texts)
 
 
-def _tint(state: State, strength: float = 0.6) -> tuple[float, ...]:
-    """The state's colour on white: strength 0 is white, 1 the full colour."""
+def _tint(state: State) -> tuple[float, ...]:
+    """The state's colour, lighter."""
     colour = MASK_COLOURS[(state.mask - 1) % len(MASK_COLOURS)] if state.mask else END_COLOUR
-    return tuple(1 - strength * (1 - c) for c in to_rgb(colour))
+    return tuple(1 - 0.6 * (1 - c) for c in to_rgb(colour))

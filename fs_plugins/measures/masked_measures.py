@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fs_plugins.inference.masked_prediction import MaskedGraph, MaskedPredictor
+from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
 from fs_plugins.modules.state_use import divergences, entropy, own_states, shares
@@ -94,23 +94,20 @@ def use_of_states(
             "the use of states is that of paths through them: give a checkpoint of exlm_* or "
             "p_roberta_ext_denselink* that was trained by --criterion nat_dag_loss_mlm"
         )
-    meters: dict[str, ClusteredMean] = {}
+    k, meters = predictor.k, {}
     for batch in batches_of(predictor, samples, share, seed):
         graph = predictor.graph(batch.tokens, batch.masked)
-        for name, values in _states_of_words(graph, batch.tokens[batch.masked], predictor.k).items():
+        posterior = graph.posterior(batch.tokens[batch.masked])
+        own, own_posterior = (own_states(nodes, k) for nodes in (graph.paths[0], posterior))
+        q = shares(own)  # [B, M, k]
+        second = q.sort(-1, descending=True).values[..., 1:2].sum(-1)  # 0 for k = 1
+        for name, values in {  # [B, M] each, of no meaning where not masked
+            "entropy": entropy(q),
+            "posterior_entropy": entropy(shares(own_posterior)),
+            "divergence": divergences(q, graph.is_masked, graph.graph.log_probs),
+            "second_state": (second > SECOND).float(),
+            "own_share": own.sum(-1),
+            "posterior_own_share": own_posterior.sum(-1),
+        }.items():
             meters.setdefault(name, ClusteredMean()).add(values, graph.is_masked)
     return {"mask_prob": share, **{name: meter.result() for name, meter in meters.items()}}
-
-
-def _states_of_words(graph: MaskedGraph, words: Tensor, k: int) -> dict[str, Tensor]:
-    """The measures of :func:`use_of_states`, all [B, M]; of no meaning where not ``is_masked``."""
-    own, own_posterior = (own_states(nodes, k) for nodes in (graph.paths[0], graph.posterior(words)))
-    q, q_posterior = shares(own), shares(own_posterior)  # [B, M, k]
-    return {
-        "entropy": entropy(q),
-        "posterior_entropy": entropy(q_posterior),
-        "divergence": divergences(q, graph.is_masked, graph.graph.log_probs),
-        "second_state": (q.topk(2).values[..., 1] > SECOND).float() if k > 1 else torch.zeros_like(q[..., 0]),
-        "own_share": own.sum(-1),
-        "posterior_own_share": own_posterior.sum(-1),
-    }

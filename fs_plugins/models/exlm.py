@@ -63,7 +63,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         super().__init__(args, dictionary)
         d, H = args.encoder_embed_dim, args.encoder_attention_heads
         self.k = args.ext_state_num
-        layers = len(self.sentence_encoder.layers)  # those that --encoder-layers-to-keep leaves
+        layers = args.encoder_layers
         if not -1 <= args.expand_from_layer <= layers:
             raise ValueError(
                 f"--expand-from-layer {args.expand_from_layer}: give a number of layers from 0 (the paper's) "
@@ -147,7 +147,9 @@ class ExLMEncoder(RotaryRobertaEncoder):
     def _encode(self, layout: StateLayout, return_all_hiddens: bool, query_positions: Tensor | None):
         """Features [B, N, d] of the expanded tokens, and hidden states, as ``RotaryEncoder.forward``; the
         tokens are expanded after the first ``--expand-from-layer`` layers."""
-        pad, coordinates = self.dictionary.pad(), self._coordinates(layout)
+        pad, coordinates = self.dictionary.pad(), torch.stack([layout.positions, layout.copies], dim=-1)
+        if self.args.rope_dimensions == 1:  # the paper's ablation: the index in the expanded sentence
+            coordinates = self.token_coordinates(layout.tokens)
         non_padding_mask = None if layout.full else layout.tokens.ne(pad)
         tokens, expansion = layout.tokens, None
         if self.expand_from_layer > 0:
@@ -158,13 +160,6 @@ class ExLMEncoder(RotaryRobertaEncoder):
         return self.sentence_encoder(
             tokens, coordinates, non_padding_mask, return_all_hiddens, query_positions, expansion
         )
-
-    def _coordinates(self, layout: StateLayout) -> Tensor:
-        """[B, N, 2] (index in the original sentence, copy), or [B, N, 1] the index in the expanded one (the
-        paper's ablation without 2D RoPE)."""
-        if self.args.rope_dimensions == 1:
-            return self.token_coordinates(layout.tokens)
-        return torch.stack([layout.positions, layout.copies], dim=-1)
 
     def _graph(self, nodes: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
         """LM head and transitions: features of the nodes [B, L, d] -> graph."""

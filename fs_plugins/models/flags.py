@@ -55,7 +55,7 @@ class Kind:
         return f"{name} of at least {self.low:,}" if self.low > -sys.float_info.max else name
 
 
-SWITCH, TEXT = Kind(bool), Kind(str)
+SWITCH = Kind(bool)
 SIZE, LENGTH = Kind(int, 1, 2**20), Kind(int, -1)
 PROBABILITY, POSITIVE = Kind(float, 0, 1), Kind(float, 0)
 INVERTED = Kind(bool, to_config=lambda value: not value, from_config=lambda value: not value)
@@ -103,7 +103,7 @@ def _size(name: str, config: str, help: str, metavar: str) -> Flag:
     return Flag(name, SIZE, None, WEIGHTS, config, help, metavar)
 
 
-def _probability(name: str, default: float, config: str | None, help: str) -> Flag:
+def _probability(name: str, default: float, config: str, help: str) -> Flag:
     return Flag(name, PROBABILITY, default, TRAINING, config, help, "P")
 
 
@@ -133,17 +133,12 @@ MLM_FLAGS = (
     _probability("attention_dropout", 0.1, "attention_probs_dropout_prob", "that of the attention weights"),
     _probability("activation_dropout", 0.0, "activation_dropout", "that after the activation function"),
     _probability("pooler_dropout", 0.0, "classifier_dropout", "that of the classification heads"),
-    _probability("encoder_layerdrop", 0.0, None, "probability of leaving out a layer"),
     Flag(
         "embedding_init_std", POSITIVE, 0.02, WEIGHTS, None, "standard deviation of initial embeddings", "S"
     ),
     Flag(
         *("untie_weights_roberta", INVERTED, False, WEIGHTS, "tie_word_embeddings"),
         "an output matrix apart from the embedding",
-    ),
-    Flag(
-        *("encoder_layers_to_keep", TEXT, None, TRAINING, None),
-        *("which layers to keep of a checkpoint", "I,J,..."),
     ),
     _switch("load_checkpoint_heads", "(re-)register and load heads when loading"),
     _switch("checkpoint_activations", "recompute layers in the backward pass"),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from fairseq import utils
-from fairseq.modules import FairseqDropout, LayerDropModuleList, LayerNorm
+from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -35,8 +35,8 @@ class RotaryEncoder(nn.Module):
     """Embedding (not scaled, no positions, no norm) -> dropout -> layers -> layer norm, with rotary
     positions.
 
-    ``args`` are the model's; ``embed_tokens`` is the embedding to use. Layer drop and activation
-    checkpointing are as in fairseq's encoders.
+    ``args`` are the model's; ``embed_tokens`` is the embedding to use. Activation checkpointing is as in
+    fairseq's encoders.
 
     Raises:
         ValueError: if the hidden size does not divide into heads of a size that can be rotated.
@@ -61,11 +61,7 @@ class RotaryEncoder(nn.Module):
                 # One graph, but not fullgraph=True, with which more than 8 variants (training or validation,
                 # last layer, padding, a single sentence) are an error: eager PyTorch serves beyond them.
                 layer.compile(dynamic=True)
-        self.layers = (
-            LayerDropModuleList(args.encoder_layerdrop, layers)
-            if args.encoder_layerdrop > 0.0
-            else nn.ModuleList(layers)
-        )
+        self.layers = nn.ModuleList(layers)
         self.emb_layer_norm_after = LayerNorm(args.encoder_embed_dim)
 
     @property
@@ -99,16 +95,13 @@ class RotaryEncoder(nn.Module):
         """
         x = self.dropout(self.embed_tokens(tokens))
         hiddens = [x] if return_all_hiddens else None
-        layers = list(self.layers)  # layer drop chooses anew each time
+        layers = list(self.layers)
         if expansion is not None:
-            first = {self.layers[i] for i in range(expansion.layer)}
-            x = self._run(
-                [layer for layer in layers if layer in first], x, coordinates, non_padding_mask, hiddens
-            )
+            first, layers = layers[: expansion.layer], layers[expansion.layer :]
+            x = self._run(first, x, coordinates, non_padding_mask, hiddens)
             x = gather_tokens(x, expansion.sources)
             if hiddens is not None:
                 hiddens = [gather_tokens(hidden, expansion.sources) for hidden in hiddens]
-            layers = [layer for layer in layers if layer not in first]
             coordinates, non_padding_mask = expansion.coordinates, expansion.non_padding_mask
         early = query_positions is not None and hiddens is None and layers
         x = self._run(layers, x, coordinates, non_padding_mask, hiddens, query_positions if early else None)

@@ -97,17 +97,9 @@ class Squad2Task(ScoredTask):
 
     def load_dataset(self, split, combine=False, **kwargs):
         tokenized = load_split(self.cfg.data, split)
-        windows = make_windows(tokenized, self.window_sizes)
-        training = split == "train"
-        dataset = SquadDataset(
-            tokenized,
-            windows,
-            self.window_sizes,
-            self.dictionary,
-            labelled_only=training,
-            shuffle=training,
-            seed=self.cfg.seed,
-        )
+        sizes, training = self.window_sizes, split == "train"
+        windows = make_windows(tokenized, sizes)
+        dataset = SquadDataset(tokenized, windows, sizes, self.dictionary, training, self.cfg.seed)
         questions = len(tokenized.squad.questions)
         logger.info("%s: %d questions, %d windows", split, questions, len(dataset))
         unknown = len(windows) - len(dataset)

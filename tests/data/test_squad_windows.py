@@ -92,7 +92,7 @@ def test_unknown_answers_train_nothing_but_are_evaluated():
     sizes = WindowSizes(32, 8, 8, 4)
     assert make_windows(split, sizes).labels.tolist() == [[-1, -1], [5, 6]]
     assert [dataset(split, sizes)[i]["id"] for i in range(2)] == [0, 1]
-    training = dataset(split, sizes, labelled_only=True)
+    training = dataset(split, sizes, training=True)
     assert len(training) == 1 and training[0]["id"] == 1
     assert training.sizes.tolist() == [training.size(0)] == [len(training[0]["tokens"])]
 
@@ -103,12 +103,12 @@ def test_batches():
         [(f"q{i}", sentence(1 + i % 3), i % 2, [(i % 5, i % 5 + 1)]) for i in range(40)],
     )
     sizes = WindowSizes(24, 6, 8, 4)
-    for options in ({}, {"shuffle": True, "seed": 3}):
+    for options in ({}, {"training": True, "seed": 3}):
         data = dataset(split, sizes, **options)
         order = data.ordered_indices()
         assert sorted(order) == list(range(len(data)))
     assert order.tolist() == data.ordered_indices().tolist()
-    assert order.tolist() != dataset(split, sizes, shuffle=True, seed=4).ordered_indices().tolist()
+    assert order.tolist() != dataset(split, sizes, training=True, seed=4).ordered_indices().tolist()
     batch = data.collater([data[i] for i in (0, 5, 20)])
     tokens, lengths = batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"]
     assert batch["allowed"].shape == tokens.shape and batch["allowed"].dtype == torch.bool

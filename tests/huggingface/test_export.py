@@ -156,13 +156,6 @@ def test_answers_of_squad(save_checkpoint, load, tmp_path):
     torch.testing.assert_close(output.loss, (start + end) / 2, rtol=0, atol=1e-4)
 
 
-def test_a_pruned_model(save_checkpoint, load, tmp_path):
-    path = save_checkpoint("exlm_base", encoder_layers=3, encoder_layers_to_keep="0,1")
-    expected, _ = load_checkpoint(path).model.token_features(TOKENS)
-    found = load("AutoModel", export(path, tmp_path / "export")).eval()(TOKENS).last_hidden_state
-    torch.testing.assert_close(found[TOKENS != 1], expected[TOKENS != 1], rtol=0, atol=1e-5)
-
-
 def test_the_authors_checkpoint(record, load, tmp_path):
     """As their release saves it: flags in ``args``, and none of this package's own."""
     recorded = case(record, "dag")

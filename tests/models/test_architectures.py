@@ -39,6 +39,6 @@ def test_architectures_are_the_papers_and_flags_win(arch):
     assert (*found, args.encoder_ffn_embed_dim) == size
     assert args.encoder_normalize_before is pre_norm and getattr(args, "ext_state_num", None) == k
     assert (args.dropout, args.attention_dropout, args.activation_dropout) == (0.1, 0.1, 0.0)
-    assert args.activation_fn == "gelu" and args.pooler_dropout == args.encoder_layerdrop == 0.0
+    assert args.activation_fn == "gelu" and args.pooler_dropout == 0.0
     args = builders.flags(arch, encoder_normalize_before=True, dropout=0.0, attention_dropout=0.3)
     assert args.encoder_normalize_before and (args.dropout, args.attention_dropout) == (0.0, 0.3)

@@ -11,7 +11,7 @@ from fs_plugins.modules.encoder import RotaryEncoder
 
 ARGS = {"encoder_layers": 3, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "activation_fn": "gelu"}
 ARGS |= {"encoder_attention_heads": 2, "encoder_normalize_before": True, "rope_dimensions": 2}
-ARGS |= dict.fromkeys(("dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop"), 0.0)
+ARGS |= dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), 0.0)
 ARGS |= {"checkpoint_activations": False}
 
 
@@ -102,11 +102,8 @@ def test_last_layer_at_some_rows_only(changes):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_rows_with_all_hidden_states_or_without_layers():
+def test_rows_with_all_hidden_states():
     model, rows = encoder().eval(), torch.tensor([[0, 3], [2, 4]])
     features, hiddens = model(*batch(), return_all_hiddens=True, query_positions=rows)
     assert features.shape == (2, 2, 16) and [h.shape for h in hiddens] == [(5, 2, 16)] * 4
     torch.testing.assert_close(features, model(*batch(), query_positions=rows)[0], rtol=1e-6, atol=1e-6)
-    dropped = encoder(encoder_layerdrop=0.999999).train()
-    plain = dropped.emb_layer_norm_after(dropped.embed_tokens(batch()[0]))
-    torch.testing.assert_close(dropped(*batch(), query_positions=rows)[0][0, 1], plain[0, 3])
