@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lib.command_line import argument_parser, script, visible
-from lib.files import atomic, write_json, write_lines
+from lib.files import atomic, write_json
 
 PICTURE, PAGE = "transitions.png", "index.html"
 
@@ -92,5 +92,6 @@ def main(argv: list[str] | None = None) -> None:
     write_json(args.output / "graph.json", graph.to_dict())
     with atomic(args.output / PICTURE, "wb") as file:
         transition_heatmap(graph).savefig(file, format="png")
-    write_lines(args.output / PAGE, [html])
+    with atomic(args.output / PAGE) as file:
+        file.write(html)
     print(f"\n{args.output}: graph.json, {PICTURE}, {PAGE}")

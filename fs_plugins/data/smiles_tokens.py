@@ -30,22 +30,12 @@ _TOKEN = re.compile(PATTERN)
 
 
 class SmilesTokenError(ValueError):
-    """A character of a SMILES that begins no token.
-
-    Attributes:
-        smiles: the whole string.
-        position: index of the character, from 0.
-        character: the character itself.
-    """
+    """A ``character`` of a SMILES that begins no token, and its ``position``, from 0."""
 
     def __init__(self, smiles: str, position: int):
-        self.smiles, self.position, self.character = smiles, position, smiles[position]
-        super().__init__(smiles, position)
-
-    def __str__(self) -> str:
-        return (
-            f"no SMILES token begins with {self.character!r} at position {self.position} of {self.smiles!r}"
-        )
+        self.position, self.character = position, smiles[position]
+        where = f"{self.character!r} at position {position} of {smiles!r}"
+        super().__init__(f"no SMILES token begins with {where}")
 
 
 def tokenize(smiles: str) -> list[str]:

@@ -13,15 +13,17 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.length_order import batches_by_length
+from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.property_info import PropertyInfo
-from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks
+from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
 from fs_plugins.huggingface.restore import open_checkpoint
 from fs_plugins.huggingface.settings import find_head, output_names
-from fs_plugins.inference.encoding import Encoder
 from fs_plugins.inference.graph import TextGraph, Token, special_ids, text_graph
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 BATCH_TOKENS = 16384
+MAX_TOKENS = 2048  # the same for every model: rotary positions have no weights that would end before
 WINDOW = 4096  # texts that are held at a time; sorted by length among themselves
 POOLINGS = ("first", "mean")
 
@@ -48,12 +50,32 @@ class Model:
         checkpoint: what it consists of.
         codec: how its corpus was written.
         batch_tokens: most tokens of a batch, with padding.
-        options: how texts are read, as of :class:`Encoder`.
+        max_tokens: most tokens of a text that are read, with ``<s>`` and ``</s>``. It does not depend on the
+            model's --max-positions, so that all models read the same; what is much longer than the samples of
+            a model's training may be read badly.
+        truncate: read the start of what is longer, instead of refusing it.
+        canonical, allow_valence: how SMILES are read; by default as they were for the fine-tuning, else in
+            RDKit's canonical form and with its rules of valence.
     """
 
-    def __init__(self, checkpoint: Checkpoint, codec: Codec, *, batch_tokens: int = BATCH_TOKENS, **options):
-        self.checkpoint, self.codec, self.batch_tokens = checkpoint, codec, batch_tokens
-        self.encoder = Encoder(checkpoint, codec, **options)
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        codec: Codec,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        max_tokens: int = MAX_TOKENS,
+        truncate: bool = False,
+        canonical: bool | None = None,
+        allow_valence: bool | None = None,
+    ):
+        self.checkpoint, self.codec, info = checkpoint, codec, checkpoint.properties
+        self.batch_tokens, self.truncate = batch_tokens, truncate
+        self.canonical = canonical if canonical is not None else info is None or info.canonical
+        allowed = info is not None and info.allow_valence
+        self.allow_valence = allow_valence if allow_valence is not None else allowed
+        asked = getattr(checkpoint.cfg.task, "tokens_per_molecule", None) if info else None
+        self.limit = min(max_tokens, asked or max_tokens)  # what the fine-tuning read, where it was limited
         self.predictor = MaskedPredictor(
             checkpoint.model, copies=checkpoint.copies, ctc=not checkpoint.has_transitions
         )
@@ -69,6 +91,37 @@ class Model:
         return self.checkpoint.properties
 
     # ---- texts without masks
+
+    def symbols(self, text: str) -> Sequence[str]:
+        """Its symbols; raises ValueError if it cannot be read."""
+        if isinstance(self.codec, Smiles):
+            molecule = parse_molecule(text, self.allow_valence)
+            return tokenize(canonical_smiles(molecule, text) if self.canonical else text)
+        if symbols := encode_text(text.strip(), self.codec):
+            return symbols
+        raise ValueError("there is no text")
+
+    def encode(self, text: str | tuple[str, str]) -> tuple[Tensor, str]:
+        """``<s> A </s>``, or of a pair ``<s> A </s> </s> B </s>``: [T] int64, each token ``copies`` times;
+        and a remark, or "".
+
+        Raises:
+            ValueError: if it cannot be read, or is longer than ``max_tokens``; the message says why.
+        """
+        dictionary, unknown = self.checkpoint.dictionary, set()
+        ids = [dictionary.bos()]
+        for i, part in enumerate([text] if isinstance(text, str) else text):
+            symbols = self.symbols(part)
+            indices = [dictionary.index(symbol) for symbol in symbols]
+            unknown |= {s for s, index in zip(symbols, indices, strict=True) if index == dictionary.unk()}
+            ids += [*([dictionary.eos()] if i else []), *indices, dictionary.eos()]
+        remarks = [f"unknown tokens {' '.join(sorted(unknown))}"] if unknown else []
+        if len(ids) > self.limit:
+            remarks.append(f"{len(ids)} tokens with <s> and </s>, {self.limit} are read at most")
+            if not self.truncate:
+                raise ValueError(remarks[-1])
+            ids = [*ids[: self.limit - 1], ids[-1]]
+        return torch.tensor(ids).repeat_interleave(self.checkpoint.copies), "; ".join(remarks)
 
     def embed(self, texts: str | Iterable[str], pooling: str = "first") -> Iterator[Row]:
         """For each text, in order, its [width] float32 and a remark; None and the reason if it is unreadable.
@@ -155,7 +208,7 @@ class Model:
             encoded, remarks = {}, [""] * len(window)
             for i, text in enumerate(window):
                 try:
-                    encoded[i], remarks[i] = self.encoder.encode(text)
+                    encoded[i], remarks[i] = self.encode(text)
                 except ValueError as error:
                     remarks[i] = str(error)
             rows = dict(zip(encoded, self.in_batches(list(encoded.values()), function), strict=True))

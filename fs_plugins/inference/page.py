@@ -4,11 +4,15 @@ import base64
 import json
 from importlib import resources
 
-from fs_plugins.inference.drawing import draw_molecule
+from rdkit.Chem.Draw import rdMolDraw2D
+
+from fs_plugins.data.molecules import parse_molecule
+from fs_plugins.data.smiles_tokens import is_atom, tokenize
 from fs_plugins.inference.graph import Decoding, TextGraph
 from fs_plugins.inference.plots import MASK_COLOURS, shown_states
 
 MIN_EDGE = 0.02
+SIZE = (240, 170)  # pixels of a molecule
 
 
 def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
@@ -48,11 +52,38 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
 def _picture(decoding: Decoding) -> dict[str, str]:
     """Addresses of the molecule's drawings on a light and on a dark page, or the reason why there is none."""
     try:
-        drawings = {name: draw_molecule(decoding.pieces, dark=name == "dark") for name in ("light", "dark")}
+        drawings = {name: _drawing(decoding.pieces, name == "dark") for name in ("light", "dark")}
     except ValueError as error:
         return {"fault": str(error)}
     head = "data:image/svg+xml;base64,"
     return {name: head + base64.b64encode(svg.encode()).decode() for name, svg in drawings.items()}
+
+
+def _drawing(pieces: list[tuple[str, int]], dark: bool) -> str:
+    """An SVG picture of a SMILES in parts, each with the number of the mask that it fills or 0; atoms that
+    fill masks are highlighted. Raises ValueError if RDKit cannot read it."""
+    molecule = parse_molecule("".join(text for text, _ in pieces))
+    atoms = [mask for text, mask in pieces for token in _tokens(text) if is_atom(token)]
+    if len(atoms) != molecule.GetNumAtoms():  # RDKit takes [H] away
+        atoms = []
+    drawing = rdMolDraw2D.MolDraw2DSVG(*SIZE)
+    options = drawing.drawOptions()
+    if dark:
+        rdMolDraw2D.SetDarkMode(options)
+    options.clearBackground = False
+    options.setHighlightColour((0.25, 0.45, 0.7, 0.8) if dark else (0.62, 0.78, 1.0, 0.9))
+    filled = [i for i, mask in enumerate(atoms) if mask]
+    rdMolDraw2D.PrepareAndDrawMolecule(drawing, molecule, highlightAtoms=filled, highlightBonds=[])
+    drawing.FinishDrawing()
+    return drawing.GetDrawingText().split("?>", 1)[1].strip()
+
+
+def _tokens(text: str) -> list[str]:
+    """The tokens of a part of a SMILES, which may be none of SMILES."""
+    try:
+        return tokenize(text)
+    except ValueError:
+        return []
 
 
 def _template(name: str) -> str:

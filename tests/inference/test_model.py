@@ -60,8 +60,8 @@ def test_every_model_reads_the_same_whatever_its_positions(save_checkpoint, arch
     """Rotary positions have no weights: samples of 16 tokens in pre-training are no limit afterwards."""
     model = load(save_checkpoint(arch, max_positions=16, **flags), device="cpu")
     text = "this is good news " * 25
-    tokens, remark = model.encoder.encode(text)
-    assert len(tokens) == 102 * model.encoder.copies and remark == ""
+    tokens, remark = model.encode(text)
+    assert len(tokens) == 102 * model.checkpoint.copies and remark == ""
     (vector, remark), (shorter, _) = model.embed([text, text.rsplit(maxsplit=10)[0]], "mean")
     assert remark == "" and np.isfinite(vector).all()
     assert not np.allclose(vector, shorter, atol=1e-6)
