@@ -88,15 +88,13 @@ def read_settings(state: dict) -> DictConfig:
 def check_sizes(model: argparse.Namespace, weights: Mapping[str, Tensor]) -> None:
     """Raises ValueError if a model of these flags would be larger than these weights, before it is built."""
     layers = {name.removeprefix(LAYER).split(".")[0] for name in weights if name.startswith(LAYER)}
-    most, sizes = {"encoder_layers": len(layers)}, dict(vars(model))
-    if kept := sizes.get("encoder_layers_to_keep"):  # as fairseq counts them
-        sizes["encoder_layers"] = len(kept.split(","))
+    most = {"encoder_layers": len(layers)}
     for flag, (end, dimension) in SHOWN.items():
         for name, weight in weights.items():
             if name.endswith(end) and len(weight.shape) == 2:
                 most[flag] = weight.shape[dimension]
     for flag, limit in most.items():
-        if (size := sizes.get(flag) or 0) > limit:
+        if (size := getattr(model, flag, None) or 0) > limit:
             raise ValueError(f"--{flag.replace('_', '-')} is {size:,}, but its weights have {limit:,}")
 
 
