@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import numbers
 import os
 import pickle
 import struct
@@ -134,6 +135,8 @@ def load_checkpoint(
         if "dictionary" not in str(error):
             raise
         raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
+    except (RuntimeError, LookupError) as error:
+        raise ValueError(f"{path}: its weights do not fit its flags: {error}") from error
     arch = cfg.model._name
     logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
     history = state.get("optimizer_history") or [{}]
@@ -173,24 +176,37 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         why = error if str(path) in str(error) else repr(error)
         raise ValueError(f"{path} is not a checkpoint of fairseq-train, or damaged ({why})") from error
     try:
-        settings, weights = read_settings(state), state["model"]
-        if not isinstance(weights, dict) or not all(isinstance(one, Tensor) for one in weights.values()):
-            raise ValueError("its 'model' is no dictionary of tensors")
-        check_sizes(settings.model, weights)
-        check_task_state(state.get("task_state") or {})
+        settings = read_settings(state)
+        _check(state)
+        check_sizes(settings.model, state["model"])
     except ValueError as error:
         raise ValueError(f"{path} is refused: {error}") from error
     return state, settings
 
 
-def check_task_state(state: dict) -> None:
-    """Raises ValueError if what a task kept in a checkpoint is not of its types."""
-    held = state.get("molecule_property") if isinstance(state, dict) else state
-    if held is not None:
+def _check(state: dict) -> None:
+    """Raises ValueError if what is read of a checkpoint besides its settings is not of its types."""
+    history, extra, kept = (state.get(key) for key in ("optimizer_history", "extra_state", "task_state"))
+    weights, last = state["model"], (history or [{}])[-1] if isinstance(history, list | None) else None
+    for name, fits in {
+        "model": isinstance(weights, dict) and all(map(_is_weight, weights.items())),
+        "optimizer_history": isinstance(last, dict) and isinstance(last.get("num_updates"), int | None),
+        "extra_state": isinstance(extra or {}, dict)
+        and isinstance((extra or {}).get("val_loss"), numbers.Real | Tensor | None),
+        "task_state": isinstance(kept or {}, dict),
+    }.items():
+        if not fits:
+            raise ValueError(f"its {name!r} is not as fairseq-train saves it")
+    if held := (kept or {}).get("molecule_property"):
         PropertyInfo.from_dict(held)
         symbols = held.get("symbols")
         if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):
             raise ValueError(f"the symbols of its dictionary are {symbols!r:.200}")
+
+
+def _is_weight(item: tuple) -> bool:
+    name, value = item
+    return isinstance(name, str) and isinstance(value, Tensor) and value.layout == torch.strided
 
 
 def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:

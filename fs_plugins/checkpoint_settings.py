@@ -56,7 +56,7 @@ def read_settings(state: dict) -> DictConfig:
         flat = _plain(args)
         groups = dict.fromkeys(("model", "task", "criterion", *OTHERS), flat)
         names = {what: flat.get(key) for what, key in (("model", "arch"), ("task",) * 2, ("criterion",) * 2)}
-    elif (groups := _plain(state.get("cfg"))) is None:
+    elif not isinstance(groups := _plain(state.get("cfg")), dict):
         raise ValueError("it has no flags of its run, neither 'cfg' nor 'args'")
     else:
         groups = {key: value for key, value in groups.items() if isinstance(value, dict)}

@@ -16,6 +16,7 @@ from lib.data.kinds import opened
 from lib.data.parquet import PARQUET, columns_of, rows_of
 
 SEPARATORS = ",\t;|"
+LONGEST = 100_000  # characters of a header
 Row = tuple[int, list[str]]
 
 
@@ -114,6 +115,7 @@ def table_rows(path: Path, form: TableFormat) -> Iterator[Row]:
 
 def separator_of(header: str, column: str) -> str:
     """The separator at which a header has the column; if none, that of the most cells."""
+    header = header[:LONGEST].split("\r")[0]  # what is no header may be too much for csv
     cells = {mark: next(csv.reader([header], delimiter=mark), []) for mark in SEPARATORS}
     named = [mark for mark in SEPARATORS if columns_named(column, [*map(str.strip, cells[mark])])]
     return named[0] if named else max(SEPARATORS, key=lambda mark: len(cells[mark]))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lib.command_line import UserError
-from lib.data.tables import TableFormat, column_of, table_rows
+from lib.data.tables import TableFormat, column_of, separator_of, table_rows
 from pyarrow import parquet
 
 from tests.support.builders import write_file
@@ -85,3 +85,8 @@ def test_what_is_refused(tmp_path):
     for name in ("c", "a"):  # is not there once
         with pytest.raises(UserError, match=f"'{name}'.*'a', 'b', 'a'; choose with --column"):
             column_of(["a", "b", "a"], name, tmp_path / "a.csv", "--column")
+
+
+def test_a_first_line_that_is_no_header():
+    for line in ("N" * 200_000, "CC\rCN,C", '"CC'):
+        assert separator_of(line, "smiles") == ","

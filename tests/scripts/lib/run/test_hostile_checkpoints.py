@@ -228,13 +228,23 @@ def test_sizes_are_those_of_the_weights(scripts, tmp_path, capsys):
     state, held = torch.load(path, weights_only=True), {"molecule_property": {"symbols": ["C"]}}
     sizes = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "max_positions", "ext_state_num")
     files = {f"--{name.replace('_', '-')} is": replaced(state, "model", name, 2**20) for name in sizes}
-    files["no dictionary of tensors"] = {**state, "model": {"a": 3}}
+    weight, other = next(iter(state["model"].items()))[0], torch.zeros(3)
+    for key, values in {
+        "model": (3, {"a": 3}, {7: other}, {weight: torch.zeros(2, 2).to_sparse()}),
+        "optimizer_history": ("abc", [3], [{"num_updates": "<b>"}]),
+        "extra_state": ([3], {"val_loss": "1"}),
+        "task_state": ([1], "x"),
+    }.items():
+        files |= {f"its {key!r} is{' ' * i}": {**state, key: value} for i, value in enumerate(values, 1)}
+    files["it has no flags"] = {**state, "cfg": [1]}
     files["the properties are not"] = {**state, "task_state": held}
     for named, content in files.items():
         torch.save(content, tmp_path / "a.pt")
         start = time.monotonic()
         assert call(tmp_path / "a.pt", tmp_path) == 2 and time.monotonic() - start < 10
-        assert f"a.pt is refused: {named}" in capsys.readouterr().err.replace("its 'model' is ", "")
+        assert f"a.pt is refused: {named.rstrip()}" in capsys.readouterr().err
+    torch.save({**state, "model": {**state["model"], "encoder.lm_head.bias": other}}, tmp_path / "a.pt")
+    assert call(tmp_path / "a.pt", tmp_path) == 2 and "weights do not fit" in capsys.readouterr().err
     assert call(path, tmp_path) == 0
     config = tmp_path / "e" / "config.json"
     content = json.loads(config.read_text())
