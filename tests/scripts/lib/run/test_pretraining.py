@@ -133,7 +133,7 @@ def test_another_schedule():
         ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048 on 3 GPUs"),
         ([TEXT, "exlm", "smoke", "--mask-prob", "2"], "--mask-prob '2': give a number, 0 or more and less"),
         ([TEXT, "exlm", "smoke", "--mask-prob", "0.0"], "--mask-prob 0 leaves nothing"),
-        ([TEXT, "exlm", "smoke", "--mask-whole-words"], "--mask-whole-words needs"),
+        ([TEXT, "exlm", "smoke", "--mask-whole-words"], "--mask-whole-words fails in fairseq"),
         ([TEXT, "exlm", "smoke", "--card", "A1"], "--card A1: choose one of V100"),
         ([SMILES, "repeated-mlm", "smoke"], "unknown model 'repeated-mlm': choose one of exlm, exlm-.*, mlm"),
         ([SMILES, "exlm", "paper", "--tokens-per-gpu", "300"], "a molecule may have 512"),
