@@ -22,13 +22,13 @@ report.tsv            molecules that were skipped, or kept with a remark: line, 
 from __future__ import annotations
 
 import argparse
-import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
+import pandas as pd
 import rdkit
 from lib.command_line import UserError, argument_parser, script
 from lib.data.datasets import new_folder, write_dataset
@@ -166,29 +166,21 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
 
 def repeated_molecules(splits: Splits) -> list[str]:
     """What to report of molecules that occur more than once, compared by RDKit's canonical SMILES."""
-    places: dict[str, list[tuple[str, list[float]]]] = {}
-    for split, molecules in splits.items():
-        for molecule in molecules:
-            places.setdefault(molecule.canonical, []).append((split, molecule.labels))
-    repeated = [copies for copies in places.values() if len(copies) > 1]
-    if not repeated:
+    rows = [(row.canonical, split, *row.labels) for split, part in splits.items() for row in part]
+    table = pd.DataFrame(rows)
+    copies = table[table.duplicated(0, keep=False)].groupby(0)
+    if not len(copies):
         return []
-    parts = [{split for split, _ in copies} for copies in repeated]
-    contrary = [
-        any(
-            len({label for label in labels if not math.isnan(label)}) > 1
-            for labels in zip(*rows, strict=True)
-        )
-        for rows in ([labels for _, labels in copies] for copies in repeated)
-    ]
-    leak = sum({"train", "test"} <= part for part in parts)
+    distinct = copies.nunique()  # of each molecule: splits, then labels that are not missing
     counts = {
-        "with different labels": sum(contrary),
-        "in more than one split": sum(len(part) > 1 for part in parts),
-        "in both train and test, so test metrics are too optimistic": leak,
+        "with different labels": (distinct.iloc[:, 1:] > 1).any(axis=1).sum(),
+        "in more than one split": (distinct[1] > 1).sum(),
+        "in both train and test, so test metrics are too optimistic": sum(
+            {"train", "test"} <= {*splits} for splits in copies[1].agg(list)
+        ),
     }
     said = "".join(f", {count:,} {what}" for what, count in counts.items() if count)
-    return [f"molecules that occur more than once (same canonical SMILES): {len(repeated):,}{said}"]
+    return [f"molecules that occur more than once (same canonical SMILES): {len(copies):,}{said}"]
 
 
 def write_folder(

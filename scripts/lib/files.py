@@ -203,8 +203,8 @@ def claim(
 
 def write_result(
     folder: Path, task: str, metric: str, metrics: dict, run: Path | None = None, **more
-) -> dict:
-    """Writes FOLDER/result.json of a fine-tuning or a baseline, the last of its files; returns its content.
+) -> None:
+    """Writes FOLDER/result.json of a fine-tuning or a baseline, the last of its files.
 
     ``{"task", "metric", "metrics", "seed", "checkpoint", "manifest", ...}``: the checkpoint that the training
     started from, null if none; the manifest of its folder.
@@ -222,7 +222,6 @@ def write_result(
     about = {"task": task, "metric": metric, "metrics": metrics}
     about |= {"seed": manifest["settings"].get("seed"), "checkpoint": start, "manifest": manifest}
     write_json(folder / RESULT, {**about, **more})
-    return {**about, **more}
 
 
 def digits(value: float | None) -> str:

@@ -22,7 +22,7 @@ from fs_plugins.inference import load
 from fs_plugins.measures.masked_measures import joint_likelihood
 from fs_plugins.measures.masked_samples import load_samples
 
-FILLING = "exlm-lattice"
+LATTICE = "exlm-lattice"
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
 LAST = "checkpoint_last.pt"
 SAMPLES = 500  # of the validation set
@@ -74,8 +74,8 @@ def main() -> None:
     paths += [output / name / LAST for name in figures.QUICKSTART]
     measured = pd.DataFrame([measure(path, p) for path in paths]).sort_values("updates", kind="stable")
     rows = table(output, measured)
-    filled = load(output / FILLING / LAST, device="cpu").fill(sentence)
-    rows += ["", f"{figures.QUICKSTART[FILLING]} fills  {sentence}", f"with  {filled.text}"]
+    filled = load(output / LATTICE / LAST, device="cpu").fill(sentence)
+    rows += ["", f"{figures.QUICKSTART[LATTICE]} fills  {sentence}", f"with  {filled.text}"]
     for form in ("svg", "png"):
         with atomic(output / f"curve.{form}", "wb") as file:
             file.write(figures.picture(draw(measured), form))
