@@ -163,11 +163,11 @@ def read_folder(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, Pro
     if "embed_tokens.weight" in tensors:  # of the encoder alone
         tensors = {f"model.{name}": value for name, value in tensors.items()}
     head, info = head_of(config), (config.get("fairseq") or {}).get("properties")
-    if head is not None and info and len(info["names"]) == len(tensors["classifier.out_proj.bias"]):
-        info = PropertyInfo.from_dict(info)
-        to_units(tensors, info, -1)
-        return config, tensors, head, info
-    return config, tensors, head, None
+    info = PropertyInfo.from_dict(info) if head is not None and info else None
+    if info is None or len(info.names) != len(tensors.get("classifier.out_proj.bias", ())):
+        return config, tensors, head, None
+    to_units(tensors, info, -1)
+    return config, tensors, head, info
 
 
 def read_config(path: Path) -> dict:
