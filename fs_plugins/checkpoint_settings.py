@@ -17,10 +17,10 @@ from torch import Tensor
 from fs_plugins.models.flags import PROBABILITY, ROPE_DIMENSIONS, SIZE, Kind
 from fs_plugins.models.mlm import RotaryRobertaModel
 
-TASKS = (
-    *("masked_lm", "repeated_masked_lm", "sentence_prediction", "repeated_sentence_prediction", "glue"),
-    *("molecule_property", "squad2"),
+FINETUNING_TASKS = (
+    *("sentence_prediction", "repeated_sentence_prediction", "glue", "molecule_property", "squad2"),
 )
+TASKS = ("masked_lm", "repeated_masked_lm", *FINETUNING_TASKS)
 CRITERIA = (
     *("masked_lm", "masked_lm_accuracy", "nat_dag_loss_mlm", "nat_ctc_loss_mlm", "sentence_prediction"),
     *("molecule_property", "squad2"),

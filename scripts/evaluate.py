@@ -34,7 +34,8 @@ from lib.run.predictions import write_results
 from omegaconf import OmegaConf
 
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
-from fs_plugins.checkpoint import choose_device, read_state
+from fs_plugins.checkpoint import choose_device
+from fs_plugins.huggingface.restore import read_state
 from fs_plugins.tasks.glue import GlueTask
 from fs_plugins.tasks.molecule_property import MoleculePropertyTask
 from fs_plugins.tasks.scored import ScoredTask, predict

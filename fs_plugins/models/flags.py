@@ -219,16 +219,17 @@ def to_config(args, states: bool) -> dict[str, Any]:
 
 
 def from_config(config: dict[str, Any]) -> dict[str, Any]:
-    """{name of the flag: value} of a config.json.
+    """{name of the flag: value} of a config.json; of a flag that is newer than it, the default.
 
     Raises:
-        ValueError: for a field that is missing, or that no flag has such a value of.
+        ValueError: for a size that is missing, or a value that no flag has.
     """
     values = {}
     for flag in _exported(bool(config.get("num_states"))):
         try:
-            value = flag.kind.from_config(config[flag.config])
-            wrong = flag.kind.to_config(value) != config[flag.config] or not flag.kind.fits(value)
+            field = config[flag.config] if flag.config in config else flag.kind.to_config(flag.default)
+            value = flag.kind.from_config(field)
+            wrong = flag.kind.to_config(value) != field or not flag.kind.fits(value)
         except (LookupError, TypeError, ValueError, AttributeError):
             wrong = True
         if wrong:

@@ -29,7 +29,8 @@ class ScoredTask(FairseqTask):
     source_dictionary = target_dictionary = property(lambda self: self.dictionary)
 
     def rows(self, sample: dict, outputs: Tensor) -> Tensor:
-        """[B, ...] float64, what is scored of a batch's outputs; NaN and inf are refused, -inf is not."""
+        """[B, ...] float64, what is scored of a batch: of one shape in all batches of a split, so pad
+        what has a length, with -inf. NaN and inf are refused."""
         return outputs.double()
 
     def score(self, split: str, ids: np.ndarray, rows: np.ndarray) -> dict[str, float]:

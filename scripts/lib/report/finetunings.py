@@ -57,7 +57,8 @@ def _texts(content: dict) -> dict:
     rows, known = content["rows"], TASKS[task]
     row["whole"] = all(rows[split] == known.official[split] for split in ("train", *known.valid_splits))
     columns = HALVES if task == "MNLI" else {"valid": task}
-    return row | {column: 100 * metrics[split][known.metric] for split, column in columns.items()}
+    scores = {column: metrics[split].get(known.metric) for split, column in columns.items()}  # of --metrics
+    return row | {column: 100 * score for column, score in scores.items() if score is not None}
 
 
 def _molecules(content: dict) -> dict:

@@ -11,13 +11,6 @@ from lib.command_line import Flags, UserError
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
-FINETUNING_TASKS = (
-    "glue",
-    "sentence_prediction",
-    "repeated_sentence_prediction",
-    "squad2",
-    "molecule_property",
-)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, count, script
 from lib.data.glue_tasks import FLAGS, GRIDS, points_of, task_named
 from lib.files import CONFIGS, RESULT, digits, read_json
-from lib.run.checkpoints import FINETUNING_TASKS, Pretrained, check_dictionary, read_checkpoint
+from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
 from lib.run.launch import IMPORTED, Training, arguments, devices, launch
 
 REFUSED = {
@@ -51,6 +51,8 @@ def resolve(kind: str, words: list[str]) -> Training:
     Raises:
         UserError: for what cannot be trained, or an update that cannot be split over GPUs and --update-freq.
     """
+    from fs_plugins.checkpoint_settings import FINETUNING_TASKS  # takes seconds
+
     args = arguments(f"finetune_{kind}.sh", words, SEED | OPTIONS[kind], REFUSED)
     if ":" in args.data:
         raise UserError(f"{args.data}: fairseq takes a folder without ':' in its name")

@@ -36,7 +36,9 @@ def saved_checkpoint(tmp_path):
     def make(arch="exlm_tiny", rows=8, embedding=EMBEDDINGS[0], task=None, sizes=None, **state):
         flags = {"arch": arch, "ext_state_num": 3, "dropout": 0.5, **SIZES, **(sizes or {})}
         task = {"_name": "masked_lm", "data": str(data), "tokens_per_sample": 12, **(task or {})}
-        model, path = {embedding: torch.zeros(rows, 4)}, tmp_path / "model.pt"
+        layers = [f"encoder.sentence_encoder.layers.{i}.fc1.bias" for i in range(flags["encoder_layers"])]
+        model = {embedding: torch.zeros(rows, 4)} | {name: torch.zeros(8) for name in layers}
+        path = tmp_path / "model.pt"
         return builders.save_checkpoint(path, model, flags, task, {"_name": "masked_lm"}, **state)
 
     return make
