@@ -11,25 +11,12 @@ from fs_plugins.inference import load
 from tests.support import builders
 from tests.support.browser import errors, set_width
 
-DAG = "nat_dag_loss_mlm"
-TEXT = "this is <mask> news , and I am <mask> ."
+TEXT, SMILES = "this is <mask> news , and I am <mask> .", "Cc1ON()="
 
 
 @pytest.fixture(scope="module")
 def text_model(save_checkpoint):
-    return save_checkpoint("exlm_base", criterion=DAG, ext_state_num=3, spread=2.0)
-
-
-@pytest.fixture(scope="module")
-def smiles_model(save_checkpoint):
-    symbols = builders.dictionary(["C", "c", "1", "O", "N", "(", ")", "="])
-    return save_checkpoint("exlm_base", criterion=DAG, ext_state_num=3, spread=2.0, symbols=symbols)
-
-
-@pytest.fixture
-def smiles_data(tmp_path):
-    (tmp_path / "dict.txt").write_text("".join(f"{s} 1\n" for s in "Cc1ON()="))
-    return tmp_path
+    return save_checkpoint("exlm_base", ext_state_num=3, spread=2.0)
 
 
 @pytest.fixture
@@ -72,7 +59,7 @@ def addresses(browser) -> set[str]:
     return {urlsplit(url).hostname for url in urls if url.startswith("http")}
 
 
-def test_a_sentence(served, text_model):
+def test_a_sentence_and_a_mistake(served, text_model):
     browser = served(text_model)
     fill(browser, TEXT)
     frame = wait(browser, lambda: browser.find_elements("css selector", "#page iframe"))[0]
@@ -86,19 +73,18 @@ def test_a_sentence(served, text_model):
     assert browser.find_element("css selector", "button.decoding span").text == best.text
     assert not browser.find_elements("css selector", "img")
     browser.switch_to.default_content()
+    fill(browser, "<img src=x onerror=alert(1)> no masks")
+    wait(browser, lambda: "no <mask> in" in browser.find_element("css selector", "body").text)
+    assert not browser.find_elements("css selector", "img[src=x]")
     assert errors(browser) == []
     assert addresses(browser) == {"127.0.0.1"}
 
 
-def test_a_mistake_is_shown(served, text_model):
-    browser = served(text_model)
-    fill(browser, "<img src=x onerror=alert(1)> no masks")
-    wait(browser, lambda: "no <mask> in" in browser.find_element("css selector", "body").text)
-    assert not browser.find_elements("css selector", "img[src=x]")
-
-
-def test_molecules_are_drawn(served, smiles_model, smiles_data):
-    browser = served(smiles_model, "--data", smiles_data)
+def test_molecules_are_drawn(served, save_checkpoint, tmp_path):
+    symbols = builders.dictionary(SMILES)
+    builders.write_dictionary(tmp_path, SMILES)
+    model = save_checkpoint("exlm_base", ext_state_num=3, spread=2.0, symbols=symbols)
+    browser = served(model, "--data", tmp_path)
     fill(browser, "CCO")
     wait(browser, lambda: "CC<mask>O" in browser.find_element("css selector", "body").text)
     fill(browser, "CC(=O)<mask>c1ccccc1")
@@ -119,13 +105,12 @@ def test_an_emptied_field_is_answered(text_model):
     assert "<iframe" in fill(TEXT, 0, 1)
 
 
-def test_gradio_is_not_installed(refused, text_model, monkeypatch):
-    monkeypatch.setitem(sys.modules, "gradio", None)
+def test_mistakes(refused, save_checkpoint, text_model, tmp_path, monkeypatch):
+    for model, named in (
+        (save_checkpoint("p_roberta_base"), "exlm_*"),
+        (tmp_path, str(tmp_path)),
+        (tmp_path / "checkpoint.pt", "checkpoint.pt does not exist"),
+    ):
+        assert named in refused(demo.main, model)
+    monkeypatch.setitem(sys.modules, "gradio", None)  # is not installed
     assert "pip install -e '.[demo]'" in refused(demo.main, text_model)
-
-
-def test_mistakes(refused, save_checkpoint, tmp_path):
-    message = refused(demo.main, save_checkpoint("p_roberta_base"))
-    assert "exlm_*" in message
-    assert str(tmp_path) in refused(demo.main, tmp_path)
-    assert "does not exist" in refused(demo.main, tmp_path / "checkpoint.pt")

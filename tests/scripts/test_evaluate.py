@@ -108,32 +108,27 @@ def test_checkpoints_are_removed_last(checkpoint, data, tmp_path):
     assert not list(tmp_path.glob("*.pt")) and (tmp_path / "result.json").exists()
 
 
-def test_no_criterion_is_built(checkpoint, data, tmp_path, refused, monkeypatch):
+def test_no_criterion_and_no_other_task_is_built(checkpoint, data, tmp_path, refused, monkeypatch):
     """fairseq evaluates the settings of some criteria as Python."""
     monkeypatch.chdir(tmp_path)
     code = "__import__('pathlib').Path('RUN').touch()"
-    for criterion in ({"_name": "ctc", "wer_args": code}, {"_name": "model", "can_sum": code}):
-        path = checkpoint(criterion=criterion)
-        assert criterion["_name"] in refused(evaluate.main, path, data, "--output", tmp_path / "out")
+    criteria = ({"_name": "ctc", "wer_args": code}, {"_name": "model", "can_sum": code})
+    given = {criterion["_name"]: {"criterion": criterion} for criterion in criteria}
+    tasks = ("masked_lm", "sentence_prediction", "speech_to_text", "ScoredTask")
+    given |= {name: {"task": {**GLUE, "_name": name}} for name in tasks}
+    for name, settings in given.items():
+        with monkeypatch.context() as patched:
+            patched.setattr("fairseq.tasks.setup_task", None)
+            path = checkpoint(**settings)
+            assert name in refused(evaluate.main, path, data, "--output", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     evaluated(checkpoint(criterion="squad2"), data, "--output", tmp_path / "out")  # could not score it
     assert not (tmp_path / "RUN").exists()
 
 
-@pytest.mark.parametrize("name", ["masked_lm", "sentence_prediction", "speech_to_text", "ScoredTask"])
-def test_no_other_task_is_built(checkpoint, data, tmp_path, refused, monkeypatch, name):
-    monkeypatch.setattr("fairseq.tasks.setup_task", None)
-    path = checkpoint({**GLUE, "_name": name})
-    assert name in refused(evaluate.main, path, data, "--output", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--threshold", "nan"], "--threshold nan"),
-        (["--threshold", "1"], "--threshold 1"),
-        (["--split", "test"], "'test'"),
-    ],
+    ("flag", "value"), [("--threshold", "nan"), ("--threshold", "1"), ("--split", "test")]
 )
-def test_options_that_do_not_fit(checkpoint, data, tmp_path, refused, words, said):
-    assert said in refused(evaluate.main, checkpoint(), data, "--output", tmp_path / "out", *words)
+def test_options_that_do_not_fit(checkpoint, data, tmp_path, refused, flag, value):
+    words = (checkpoint(), data, "--output", tmp_path / "out", flag, value)
+    assert value in refused(evaluate.main, *words)

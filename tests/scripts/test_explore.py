@@ -49,11 +49,13 @@ def test_the_seed_decides_the_samples(pretrained, tmp_path):
 
 
 def test_what_is_refused(pretrained, save_checkpoint, refused, tmp_path):
-    for words, says in (
-        ([save_checkpoint("p_roberta_base"), TEXT, "--output", tmp_path], "--arch p_roberta_base"),
-        ([pretrained, "it is good", "--output", tmp_path], "no <mask> in 'it is good'"),
-        ([tmp_path / "nothing.pt", TEXT, "--output", tmp_path], "nothing.pt does not exist"),
-        ([ROOT / "pretrained/mlm-molecules", "CC<mask>O"], f"{ROOT}/pretrained/mlm-molecules is a vanilla"),
-        ([pretrained, TEXT, "--output", "/dev/null/folder"], "/dev/null"),
+    for words, named in (
+        ((save_checkpoint("p_roberta_base"), TEXT), "--arch p_roberta_base"),
+        ((pretrained, "it is good"), "'it is good'"),
+        ((tmp_path / "nothing.pt", TEXT), "nothing.pt does not exist"),
+        ((ROOT / "pretrained/mlm-molecules", "CC<mask>O"), f"{ROOT}/pretrained/mlm-molecules"),
+        ((pretrained, TEXT, "--output", "/dev/null/folder"), "/dev/null"),
     ):
-        assert says in refused(explore.main, *words)
+        assert named in refused(
+            explore.main, *words, *(() if "--output" in words else ("--output", tmp_path))
+        )

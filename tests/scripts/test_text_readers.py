@@ -22,12 +22,8 @@ from tests.support.builders import BYTE_OF_LETTER, write_gpt2
 PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress]
 LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=30)
 TEXTS = st.lists(st.lists(LINE, max_size=4).map("\n".join), min_size=1, max_size=5)
-FEW = settings(
-    max_examples=10,
-    deadline=None,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+PHASES, CHECKS = (Phase.explicit, Phase.generate), [HealthCheck.function_scoped_fixture]
+FEW = settings(max_examples=10, deadline=None, phases=PHASES, suppress_health_check=CHECKS)
 
 
 @pytest.fixture(scope="module")

@@ -40,13 +40,16 @@ def test_a_limit_is_shared_by_the_files(tmp_path):
 
 
 def test_what_is_refused(tmp_path, refused):
-    text = write_file(tmp_path / "a.txt", "x\n")
-    for flags in (("--vocabulary", 10), ("--megabytes", "nan")):
-        message = refused(train_bpe.main, tmp_path / "bpe", text, *flags)
-        assert "give --vocabulary 300 or more, and --megabytes above 0" in message
-    assert "gone does not exist" in refused(train_bpe.main, tmp_path / "bpe", tmp_path / "gone")
-    assert "File exists" in refused(train_bpe.main, text, text)
-    kept = write_file(tmp_path / "bpe" / "tokenizer.json", "mine")
-    assert "give --overwrite" in refused(train_bpe.main, kept.parent, text) and kept.read_text() == "mine"
+    text, kept = (write_file(tmp_path / name, "x\n") for name in ("a.txt", "bpe/tokenizer.json"))
+    new = tmp_path / "new"
+    for words, named in (
+        ((new, text, "--vocabulary", 10), "--vocabulary 300"),
+        ((new, text, "--megabytes", "nan"), "--megabytes above 0"),
+        ((new, tmp_path / "gone"), "gone does not exist"),
+        ((text, text), "a.txt"),
+        ((kept.parent, text), "--overwrite"),
+    ):
+        assert named in refused(train_bpe.main, *words)
+    assert kept.read_text() == "x\n"
     main(train_bpe, kept.parent, text, "--overwrite")
     assert read_bpe(kept)

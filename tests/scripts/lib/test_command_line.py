@@ -68,19 +68,16 @@ def test_a_flag_file(tmp_path):
     assert Flags.read(tmp_path / "b.flags") == {"--lr": ("2",), "--a": (), "--b": ("(0.9,0.98)",)}
 
 
-def test_numbers():
+def test_numbers_taking_and_setting():
     flags = Flags.of(["--n", "3", "--r", "0.5", "--zero", "0", "--minus", "-1", "--word", "x"])
     assert flags.whole("--n", 7) == 3 and flags.whole("--none", 7) == 7
     assert flags.proportion("--r") == 0.5 and flags.proportion("--zero") == 0
-    for name in ("--zero", "--r", "--word", "--none"):
-        with pytest.raises(UserError, match=f"{name} '.*': give a whole number, 1 or more"):
-            flags.whole(name)
-    for name in ("--n", "--minus", "--word", "--none"):
-        with pytest.raises(UserError, match=f"{name} '.*': give a number, 0 or more and less than 1"):
-            flags.proportion(name)
-
-
-def test_taking_and_setting():
+    bad = {flags.whole: ("--zero", "--r", "--word", "--none")}
+    bad[flags.proportion] = ("--n", "--minus", "--word", "--none")
+    for read, names in bad.items():
+        for name in names:
+            with pytest.raises(UserError, match=f"{name} '{flags.value(name) or '.*'}'"):
+                read(name)
     flags = Flags.of(["--a", "1", "--b"])
     assert flags.take("--a", "--none") == {"--a": ("1",)} and flags == {"--b": ()}
     flags.set("--c", 1, 2.5)

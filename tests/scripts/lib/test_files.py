@@ -1,16 +1,15 @@
-"""Files are written completely or not at all; what is wrong with one is named."""
+"""Files complete or absent; output folders: one run at a time, of one kind of settings."""
+
+import errno
+import os
+import subprocess
 
 import pytest
 from lib import files
 from lib.command_line import UserError
-from lib.files import read_json, sha256, tsv_line, write_json
+from lib.files import MANIFEST, read_json, sha256, tsv_line, write_json
 
 from tests.support.builders import write_file
-
-
-def test_a_file_that_cannot_be_written(tmp_path):
-    with pytest.raises(OSError, match="cannot write .*none/file .No such file or directory"):
-        write_json(tmp_path / "none" / "file", {})
 
 
 def test_json(tmp_path):
@@ -19,32 +18,107 @@ def test_json(tmp_path):
     write_json(path, {"a": [1, None]})
     assert read_json(path) == {"a": [1, None]}
     path.write_text("{")
-    with pytest.raises(UserError, match="a.json is damaged .*: remove it, or choose another folder"):
+    with pytest.raises(UserError, match="a.json is damaged"):
         read_json(path)
+    with pytest.raises(OSError, match="none/file .No such file"):
+        write_json(tmp_path / "none" / "file", {})
 
 
-def test_sha256_is_of_all_content_in_order(tmp_path):
+def test_sha256(tmp_path, monkeypatch):
     one, two, both = (write_file(tmp_path / name, name) for name in ("a", "b", "ab"))
     assert sha256(one, two) == sha256(both) != sha256(two, one)
-
-
-def test_cells():
-    assert (
-        tsv_line(1, "a\tb\n", "", "=1+1", "@x", " -2", "\udcff=C") == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C"
-    )
-
-
-def test_sha256_of_a_large_file_is_of_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "BLOCK", 4)
-    path, digests = tmp_path / "file", set()
-    for content in (
-        b"a" * 100,
-        b"b" + b"a" * 99,
-        b"a" * 50 + b"b" + b"a" * 49,
-        b"a" * 96 + b"bbbb",
-        b"a" * 99,
-    ):
-        path.write_bytes(content)
+    contents = b"a" * 100, b"b" + b"a" * 99, b"a" * 50 + b"b" + b"a" * 49, b"a" * 96 + b"bbbb", b"a" * 99
+    digests = set()
+    for content in contents:
+        path = write_file(tmp_path / "file", content)
         digests.add(sha256(path, most=40))
         assert sha256(path, most=100) == sha256(path)
     assert len(digests) == 4  # a byte between two blocks is not seen
+
+
+def test_cells():
+    found = tsv_line(1, "a\tb\n", "", "=1+1", "@x", " -2", "\udcff=C")
+    assert found == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C"
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
+
+
+def test_one_run_at_a_time(impatient, tmp_path):
+    """A lock is held by the children that inherit it."""
+    folder = tmp_path / "new" / "folder"
+    descriptor = files.lock(folder)
+    child = subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
+    for _ in range(2):
+        with pytest.raises(UserError, match="work in .*folder: .*kill [0-9]+ on "):
+            files.lock(folder)
+        if descriptor is not None:
+            os.close(descriptor)
+            descriptor = None
+    child.kill()
+    child.wait()
+    with files.locked(folder):
+        (folder / "lock").write_text("kill 1 on \x1b[2J")  # what a lock says is no escape sequence
+        assert files.try_lock(folder / "lock") == (None, "its process is unknown")
+
+
+def test_folders_that_cannot_be_held(impatient, tmp_path, monkeypatch):
+    write_file(tmp_path / "file", "")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match="cannot write to .*file"):
+            files.lock(folder)
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    with pytest.raises(UserError, match=os.strerror(errno.ENOLCK)):
+        files.lock(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder", "of another user"])
+def test_a_lock_is_no_foreign_file(kind, tmp_path, monkeypatch):
+    victim, lock = write_file(tmp_path / "victim", "thesis"), tmp_path / "save" / "lock"
+    lock.parent.mkdir()
+    make = {"link": lock.symlink_to, "hard link": lock.hardlink_to, "pipe": lambda _: os.mkfifo(lock)}
+    make |= {"folder": lambda _: lock.mkdir(), "of another user": lambda _: lock.write_text("thesis")}
+    make[kind](victim)
+    if kind == "of another user":
+        mode, *about = lock.stat()
+        about[3] += 1
+        monkeypatch.setattr(files.os, "fstat", lambda _: os.stat_result([mode, *about]))
+    with pytest.raises(UserError, match="lock is not a lock of yours"):
+        files.try_lock(lock)
+    assert victim.read_text() == "thesis"
+
+
+def claim(folder, settings, data="1a"):
+    files.claim(folder, settings, {"data": data}, ["command"], ("*.pt", MANIFEST))
+
+
+def test_other_settings_and_inputs_are_refused_once_there_are_results(tmp_path):
+    claim(tmp_path, {"seed": 1, "lr": 0.1})
+    claim(tmp_path, {"seed": 2, "lr": 0.1})  # the first failed at once
+    write_file(tmp_path / "checkpoint.pt", "")
+    claim(tmp_path, {"seed": 2, "lr": 0.1})
+    with pytest.raises(UserError, match=r"\n  data: there '1a', asked '2b'\n  seed: there 2, asked 3\n"):
+        claim(tmp_path, {"seed": 3, "lr": 0.1}, "2b")
+    with pytest.raises(UserError, match=r"\n  lr: there 0.1, asked None\n  the command there: command$"):
+        claim(tmp_path, {"seed": 2})
+    record = read_json(tmp_path / MANIFEST)
+    assert (record["settings"], record["inputs"]) == ({"seed": 2, "lr": 0.1}, {"data": "1a"})
+    assert record["command"] == ["command"] and set(record["versions"]) == {"python", *files.PACKAGES}
+    assert record["commit"]
+
+
+def test_results_of_others_and_damaged_records(tmp_path):
+    write_file(tmp_path / "checkpoint.pt", "")
+    with pytest.raises(UserError, match="results without a manifest.json"):
+        claim(tmp_path, {})
+    assert not (tmp_path / MANIFEST).exists()
+    (tmp_path / MANIFEST).write_text("{")
+    with pytest.raises(UserError, match="manifest.json is damaged"):
+        claim(tmp_path, {"seed": 1})

@@ -43,13 +43,8 @@ def test_table_1_to_its_report(tmp_path):
     for path in (tmp_path / "out/table1").glob("*/*/*/seed-*/result.json"):
         results[path.parts[-5], path.parts[-4], path.parts[-2]] = json.loads(path.read_text())["metrics"]
     assert len(results) == 4 * 2
-    labels = {
-        "exlm-smiles": "ExLM",
-        "mlm-smiles": "SMILES-BERT",
-        "untrained": "untrained",
-        "forest": "forest",
-    }
-    for name, label in labels.items():
+    labels = {"exlm-smiles": "ExLM", "mlm-smiles": "SMILES-BERT"}
+    for name, label in {**labels, "untrained": "untrained", "forest": "forest"}.items():
         auc = [results[name, data, "seed-1"]["test"]["auc"] for data in ("bbbp", "clintox")]
         [row] = [line for line in report.splitlines() if line.startswith(f"| {label} | ours |")]
         cells = [cell for cell in row.split(" | ")[2:-1] if cell != "-"]
@@ -69,11 +64,9 @@ def test_table_3_to_its_report(tmp_path):
     glue_files(tmp_path / "tsv")
     script(tmp_path, "prepare_glue.py", "tsv", "glue", "--data", "data", "--tasks", "SST-2")
     context = "the thing then nine inn thin tint ninth"
-    asked = [
-        question("a", [("inn", context.index("inn"))], question="nine thing"),
-        question("b", (), question="the ninth"),
-    ]
-    write(tmp_path / "squad.json", squad_json(*asked, context=context))
+    known = question("a", [("inn", context.index("inn"))], question="nine thing")
+    asked = squad_json(known, question("b", (), question="the ninth"), context=context)
+    write(tmp_path / "squad.json", asked)
     splits = ("--train", "squad.json", "--valid", "squad.json")
     script(tmp_path, "prepare_squad.py", "squad", "--data", "data", *splits)
     words = ("output=out", *PRETRAINED, "data=data", "glue=glue", "squad=squad", "tasks=SST-2")

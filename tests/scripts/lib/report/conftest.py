@@ -24,18 +24,12 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
     """A result.json of a task with all of GLUE's rows; ``score``, a fraction, for each development set."""
     found = TASKS[task]
     splits = found.valid_splits
-    content = {
-        "task": task,
-        "metric": found.metric,
-        "metrics": {split: {found.metric: score} for split in splits},
-        "rows": {split: found.official[split] for split in ("train", *splits)},
-        "cut": {split: [0, 512] for split in splits},
-        "seed": seed,
-        "manifest": {
-            "settings": {"point": more.pop("point", POINT)},
-            "inputs": {"checkpoint": "c0ffee", **more.pop("inputs", {})},
-        },
-    }
+    content = {"task": task, "metric": found.metric, "seed": seed}
+    content["metrics"] = {split: {found.metric: score} for split in splits}
+    content["rows"] = {split: found.official[split] for split in ("train", *splits)}
+    content["cut"] = {split: [0, 512] for split in splits}
+    inputs = {"checkpoint": "c0ffee", **more.pop("inputs", {})}
+    content["manifest"] = {"settings": {"point": more.pop("point", POINT)}, "inputs": inputs}
     write(folder / "result.json", {**content, **more})
     return folder / "result.json"
 
@@ -89,10 +83,7 @@ def add(tmp_path):
         folder = tmp_path / "study" / name / f"lr-{rate}" / f"seed-{seed}"
         manifest(folder, **dict(flags))
         if "train" in results:
-            results["train"] = {
-                **results["train"],
-                "run": {"name": name, "seed": seed, "rate": rate, "lr": lr},
-            }
+            results["train"]["run"] = {"name": name, "seed": seed, "rate": rate, "lr": lr}
         for file, content in results.items():
             write(folder / f"{file}.json", content)
         return folder

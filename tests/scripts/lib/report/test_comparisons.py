@@ -75,12 +75,9 @@ def test_leads_are_over_the_other_seeds_at_equal_updates_and_at_equal_flops(
 
 
 def test_runs_without_a_chosen_rate_count_at_the_sizes(tmp_path, add, comparison):
-    for name, joint, flops, updates in (
-        ("mlm-p38", 2.0, 1.0, 10),
-        ("mlm-p38-x2", 1.5, 2.0, 20),
-        ("exlm-p38", 1.75, 2.5, 10),
-        ("lattice-p38", 1.25, 5.0, 20),
-    ):
+    first, second = ("mlm-p38", 2.0, 1.0, 10), ("mlm-p38-x2", 1.5, 2.0, 20)
+    third, fourth = ("exlm-p38", 1.75, 2.5, 10), ("lattice-p38", 1.25, 5.0, 20)
+    for name, joint, flops, updates in (first, second, third, fourth):
         add(name, train=trained(flops=flops, updates=updates), joint=means(joint=joint))
     page = comparison()
     for label in ("ExLM (paper)", "lattice without state embeddings"):  # to the MLM with as many updates
@@ -96,7 +93,5 @@ def test_pictures_and_the_use_of_states(tmp_path, pretrained, comparison):
     found = record(page, "38.7%", "lattice")
     assert found["masks with a second state, %"] == "50.0 ± 0.0"
     assert found["divergence of a mask's states, bits"] == "0.40 ± 0.00"
-    assert {
-        "pictures/states-flops-p0.387.png",
-        "pictures/states-divergence-p0.387.png",
-    } <= page.pictures.keys()
+    pictures = {f"pictures/states-{name}-p0.387.png" for name in ("flops", "divergence")}
+    assert pictures <= page.pictures.keys()

@@ -28,9 +28,8 @@ def test_lines_are_told_apart_and_a_single_point_is_seen():
 
 
 def test_lines_that_end_at_one_place_are_named_there_without_touching():
-    values = {
-        name: {10: Value((5.0,)), 20: Value((end,))} for name, end in (("a", 4.0), ("b", 4.001), ("c", 9.0))
-    }
+    ends = (("a", 4.0), ("b", 4.001), ("c", 9.0))
+    values = {name: {10: Value((5.0,)), 20: Value((end,))} for name, end in ends}
     figure = figures.lines(values, "loss", "updates")
     texts = figure.axes[0].texts
     assert [text.get_text() for text in texts] == ["a", "b", "c"] and not figure.legends

@@ -68,14 +68,6 @@ def test_numbers_of_a_table_are_at_the_right(written):
     assert f"<td>BERT</td>\n<td{right}>1</td>\n<td{right}>-</td>" in table
 
 
-def test_the_terms_of_a_page_are_explained():
-    page = Page("Report")
-    page.table(pd.DataFrame([["3.1"]], columns=["joint bits per masked token"]))
-    page.terms()
-    terms = re.findall(r"- \*\*(.*?)\*\*: \S", page.markdown())
-    assert terms == ["bits per masked token"]
-
-
 def test_markdown(written):
     text, escaped = written["md"], r"\<b\>\*a\|b\*\</b\> \[x\](y) \& \`c\`"
     remarks = f"# Report\n\n- train.json is damaged\n- {escaped}\n\n## Table 1 {escaped}\n\n{escaped}\n\n"
@@ -93,3 +85,10 @@ def test_text_at_the_start_of_a_line_is_no_markup(text):
     read = Reader(page.html({}))
     assert read.text.count(text.strip()) == 2 and "\\" not in read.text
     assert [tag for tag in read.seen if tag in ("h1", "li", "ol", "s", "code")] == ["h1", "li"]
+
+
+def test_the_terms_of_a_page_are_explained():
+    page = Page("Report")
+    page.table(pd.DataFrame([["3.1"]], columns=["joint bits per masked token"]))
+    page.terms()
+    assert re.findall(r"- \*\*(.*?)\*\*: \S", page.markdown()) == ["bits per masked token"]

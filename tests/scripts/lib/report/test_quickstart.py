@@ -1,21 +1,19 @@
 """The quickstart's report: the table and the picture."""
 
-import json
-
 import pandas as pd
 from lib.report import quickstart as report
+
+from tests.scripts.lib.report.conftest import write
 
 
 def test_table_and_picture(tmp_path):
     for name, rmse in (("pretrained", 0.5), ("scratch", 0.75)):
-        (tmp_path / "finetune" / name).mkdir(parents=True)
-        result = json.dumps({"metrics": {"test": {"rmse": rmse}}})
-        (tmp_path / "finetune" / name / "result.json").write_text(result)
+        write(tmp_path / "finetune" / name / "result.json", {"metrics": {"test": {"rmse": rmse}}})
     bits = {"MLM": (7.25, 6.75), "ExLM (paper)": (7.5, 6.25), "ExLM on a lattice": (7, 6)}
     columns = ["model", "updates", "tokens", "jointly", "one by one", "gain"]
-    found = [
-        (model, 100 * i, 4321, b, 9.5, 0.25) for model, two in bits.items() for i, b in enumerate(two, 1)
-    ]
+    found = []
+    for model, two in bits.items():
+        found += [(model, 100 * i, 4321, b, 9.5, 0.25) for i, b in enumerate(two, 1)]
     measured = pd.DataFrame(found, columns=columns).sort_values("updates", kind="stable")
     rows = "\n".join(report.table(tmp_path, measured)).splitlines()
 

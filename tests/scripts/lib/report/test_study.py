@@ -60,13 +60,7 @@ def test_what_is_missing_is_marked_and_what_is_damaged_or_unknown_is_told(tmp_pa
     add("repeated-mlm-k1-p0.15", train=trained(), entropy=entropy(2.0))
     add("repeated-mlm-k1-p0.15", 2)  # unfinished
     add("repeated-mlm-k4-p0.622", rate="0.001", train=trained(), entropy=entropy(2.0))
-    add(
-        "repeated-mlm-k8-p0.789",
-        2,
-        rate="best",
-        train=trained(),
-        entropy=entropy(3.0),
-    )
+    add("repeated-mlm-k8-p0.789", 2, "best", train=trained(), entropy=entropy(3.0))
     write(tmp_path / "study/repeated-mlm-k8-p0.789/best.json", {"best": "0.001", "seed": 1})
     folder = add("repeated-mlm-k8-p0.622", train=trained())
     (folder / "train.json").write_text("{")
@@ -112,16 +106,12 @@ def test_fine_tuning_takes_the_place_of_the_probe(tmp_path, add, page):
     tune("QQP", 1, 0.88)
     assert record(page("figure3"), "MLM", "1", "15%")["MNLI, %", "ours"] == "82.0 ± 1.4 (n=2 of 4)"
     assert record(page("figure8"), "MLM", "1", "15%")["MNLI-m, %", "ours"] == "81.0 ± 1.4 (n=2 of 4)"
-    found = record(page("table2"), "MLM")
-    assert (found["MNLI, %", "ours"], found["QNLI, %", "ours"]) == (
-        "82.0 ± 1.4 (n=2 of 4)",
-        "90.0 (n=1 of 4)",
-    )
-    assert found["average of four tasks, %", "ours"] == "-"  # no seed has all four tasks
+    found, average = record(page("table2"), "MLM"), ("average of four tasks, %", "ours")
+    assert found["MNLI, %", "ours"] == "82.0 ± 1.4 (n=2 of 4)"
+    assert found["QNLI, %", "ours"] == "90.0 (n=1 of 4)"
+    assert found[average] == "-"  # no seed has all four tasks
     tune("RTE", 1, 0.6)
-    assert (
-        record(page("table2"), "MLM")["average of four tasks, %", "ours"] == "79.8 (n=1 of 4)"
-    )  # 81, 90, 88, 60
+    assert record(page("table2"), "MLM")[average] == "79.8 (n=1 of 4)"  # 81, 90, 88, 60
 
 
 def test_curves_are_those_of_the_training(add, page):
@@ -143,11 +133,9 @@ def test_the_case_study_shows_the_explorers_pictures(add, page):
 
 
 def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
-    states = [
-        {"updates": u, "results": [{"mask_prob": 0.3, "divergence": {"mean": u / 10, "tokens": 5}}]}
-        for u in (1, 2)
-    ]
-    folder = add("a", 3, "0.002", 2e-3, train=trained(corrupted=0.25), states={"rows": states})
+    rows = [measured({"divergence": {"mean": u / 10}}, p=0.3, updates=u)["rows"] for u in (1, 2)]
+    results = {"train": trained(corrupted=0.25), "states": {"rows": sum(rows, [])}}
+    folder = add("a", 3, "0.002", 2e-3, **results)
     glue_result(folder / "glue/RTE/table6/seed-2", "RTE", 0.5, seed=2)
     found = pretrainings(tmp_path, problems)
     assert set(zip(found["name"], found["seed"], found["rate"], strict=True)) == {("a", 3, "0.002")}
@@ -156,15 +144,8 @@ def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
     divergence = found[found["metric"] == "divergence"]
     assert divergence["value"].tolist() == [0.1, 0.2] and divergence["updates"].tolist() == [1, 2]
     assert set(divergence["p"]) == {0.3} and "manifest" not in set(found["measure"])
-    tuned = found[found["measure"] == "glue"]
-    assert (
-        tuned[["metric", "tuning_seed", "value"]].to_numpy().tolist() == [["RTE", 2, 0.5]] and problems == []
-    )
-
-
-def test_a_damaged_measurement_is_told_and_the_others_are_used(tmp_path, add, problems):
-    folder = add("a", train=trained())
-    (folder / "probe.json").write_bytes(b"\xff\xfe")
-    assert "gpu_seconds" in set(pretrainings(tmp_path, problems)["metric"])
-    [problem] = problems
-    assert str(folder / "probe.json") in problem and "is damaged" in problem
+    tuned = found[found["measure"] == "glue"][["metric", "tuning_seed", "value"]]
+    assert tuned.to_numpy().tolist() == [["RTE", 2, 0.5]] and problems == []
+    (folder / "states.json").write_bytes(b"\xff\xfe")  # one that is damaged is told, the others are used
+    assert set(pretrainings(tmp_path, problems)["measure"]) == {"train", "glue"}
+    assert len(problems) == 1 and f"{folder / 'states.json'} is damaged" in problems[0]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lib.command_line import UserError
+from lib.command_line import Flags, UserError
 from lib.run.checkpoints import EMBEDDINGS, check_dictionary, read_checkpoint
 
 
@@ -16,13 +16,9 @@ def test_what_is_read(saved_checkpoint, tmp_path, embedding):
     found = read_checkpoint(saved_checkpoint(embedding=embedding, sizes={"expand_from_layer": 1}))
     assert found.entries == 8  # a, b, c, <s>, <pad>, </s>, <unk> and <mask>
     assert found.dictionary == tmp_path / "data" / "dict.txt"
-    flags = "--arch exlm_tiny --encoder-layers 2 --encoder-embed-dim 4 --max-positions 16 --ext-state-num 3"
-    assert set(found.flags.words()) == {
-        *flags.split(),
-        "--encoder-normalize-before",
-        "--expand-from-layer",
-        "1",
-    }
+    flags = "--arch exlm_tiny --encoder-layers 2 --encoder-embed-dim 4 --max-positions 16 --ext-state-num 3 "
+    flags += "--encoder-normalize-before --expand-from-layer 1"
+    assert found.flags == Flags.of(flags.split(" "))
     assert (found.repeat, found.expands, found.max_positions, found.tokens_per_sample) == (1, True, 16, 12)
 
 
@@ -32,16 +28,12 @@ def test_an_mlm_has_the_flags_of_an_mlm(saved_checkpoint):
 
 
 def test_dictionaries_that_are_not_the_checkpoints(saved_checkpoint, tmp_path):
-    found = read_checkpoint(saved_checkpoint())
-    check_dictionary(found, dictionary(tmp_path / "d", "a 5\nb 4\nc 3\n"), "...")
-    for text in ("a 1\nb 1\nc 1\nd 1\n", "a 1\nc 1\nb 1\n", "a 1\nno count\n"):
-        with pytest.raises(ValueError, match=r"/d .*"):
-            check_dictionary(found, dictionary(tmp_path / "d", text), "take its own")
-
-
-def test_the_dictionary_kept_beside_a_checkpoint_counts(saved_checkpoint, tmp_path):
     path = saved_checkpoint()
-    dictionary(path.parent / "dict.txt", "c 1\nb 1\na 1\n")
+    check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", "a 5\nb 4\nc 3\n"), "...")
+    for text in ("a 1\nb 1\nc 1\nd 1\n", "a 1\nc 1\nb 1\n", "a 1\nno count\n"):
+        with pytest.raises(ValueError, match="/d"):
+            check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", text), "take its own")
+    dictionary(path.parent / "dict.txt", "c 1\nb 1\na 1\n")  # the one beside a checkpoint counts
     check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", "c 1\nb 1\na 1\n"), "...")
 
 
@@ -57,19 +49,23 @@ def test_a_folder_that_was_filled_anew_says_nothing(saved_checkpoint, tmp_path, 
 
 
 def test_what_is_no_checkpoint_of_ours(saved_checkpoint, tmp_path):
-    def refusal(path) -> str:
-        with pytest.raises(UserError) as error:
-            read_checkpoint(path)
-        return str(error.value)
+    def changed(name, *args, **more):
+        return saved_checkpoint(*args, **more).rename(tmp_path / name)
 
-    assert "does not exist" in refusal(tmp_path / "none.pt")
     (tmp_path / "cut.pt").write_bytes(saved_checkpoint().read_bytes()[:500])
-    assert "cut.pt" in refusal(tmp_path / "cut.pt")
-    assert "is a checkpoint of --arch roberta_base: this reads" in refusal(saved_checkpoint("roberta_base"))
-    other = saved_checkpoint(embedding="weight")
-    assert "it has no encoder.sentence_encoder.embed_tokens.weight" in refusal(other)
     torch.save([1], tmp_path / "list.pt")
-    assert "list.pt is not a checkpoint of fairseq-train" in refusal(tmp_path / "list.pt")
+    for path, named in (
+        (tmp_path / "none.pt", "none.pt does not exist"),
+        (tmp_path / "cut.pt", "cut.pt"),
+        (tmp_path / "list.pt", "list.pt"),
+        (changed("arch.pt", "roberta_base"), "arch.pt .*--arch roberta_base"),
+        (
+            changed("weights.pt", embedding="weight"),
+            "weights.pt.* encoder.sentence_encoder.embed_tokens.weight",
+        ),
+    ):
+        with pytest.raises(UserError, match=named):
+            read_checkpoint(path)
 
 
 def test_a_folder_for_transformers_is_read_as_its_checkpoint(checkpoints, folders):

@@ -7,17 +7,6 @@ from lib.run.cost import CARDS, flops_of_run, lengths, of_model
 
 from tests.support import builders, pages
 
-TEXT = np.array([512])
-
-
-def cost(script, model, size, *words, V=50_265, T=TEXT):
-    return of_model(pages.resolve(script, model, size, "d", "s", "--print", *words).flags, V, T)
-
-
-MLM, EXLM = (
-    lambda *words, model=model: cost("pretrain_text", model, "paper", *words) for model in ("mlm", "exlm")
-)
-
 
 @pytest.mark.parametrize(("tokens", "peak"), [(128, (0.24, 0.22)), (512, (1.03, 0.91))])
 def test_hours_of_table_12_are_impossible_with_samples_of_512(tokens, peak):
@@ -33,20 +22,6 @@ def test_hours_of_table_12_are_impossible_with_samples_of_512(tokens, peak):
     assert "the paper's dictionary: d/dict.txt does not exist" in run.note
 
 
-@pytest.mark.parametrize(("first", "times"), [(0, 1.69), (6, 1.45), (9, 1.33), (-1, 1.20)])
-def test_layers_before_the_expansion_cost_as_much_as_the_mlms(first, times):
-    """With all 12, vocabulary and graph are what ExLM costs more."""
-    late, whole = EXLM("--expand-from-layer", first), EXLM()
-    assert late.flops / MLM().flops == pytest.approx(times, abs=0.01)
-    assert (late.parameters, late.tokens) == (whole.parameters, whole.tokens)
-
-
-def test_repeated_mlm_reads_every_copy():
-    repeated = cost("pretrain_text", "repeated-mlm", "paper", "--k", 4)
-    assert repeated.tokens == 4 * 512
-    assert repeated.flops > 4 * MLM().flops  # attention grows with the square
-
-
 def test_samples_count_at_their_lengths(tmp_path):
     """Those of single molecules, too long ones left out; the cost is the mean over them."""
     symbols = builders.dictionary(20)
@@ -59,7 +34,8 @@ def test_samples_count_at_their_lengths(tmp_path):
     assert lengths(str(tmp_path / "a"), flags).tolist() == [50]
 
     def flops(T):
-        return cost("pretrain_smiles", "exlm", "paper", T=np.array(T)).flops
+        run = pages.resolve("pretrain_smiles", "exlm", "paper", "d", "s", "--print")
+        return of_model(run.flags, 300, np.array(T)).flops
 
     assert flops(found) == pytest.approx(np.mean([flops([n]) for n in found])) != flops([found.mean()])
 

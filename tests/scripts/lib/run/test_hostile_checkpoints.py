@@ -32,42 +32,29 @@ from fs_plugins.models.flags import EXLM_FLAGS
 from tests.support import pages
 
 PROCESS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn")
-CHANGES = (
-    "os.mkdir",
-    "os.rename",
-    "os.remove",
-    "os.rmdir",
-    "os.link",
-    "os.symlink",
-    "os.chmod",
-    "os.truncate",
-)
+CHANGES = ("mkdir", "rename", "remove", "rmdir", "link", "symlink", "chmod", "truncate")
 TEMPLATE = ["fairseq-train", "@data", "--user-dir", "plugin", "--save-dir", "@save", "@flags"]
 STRANGE = [
-    *(
-        "--criterion=ctc",
-        "--wer-args=x",
-        "1 --user-dir=/tmp/x",
-        "-1",
-        "--",
-        "${oc.env:HOME}",
-        "${",
-        "../../x",
-        "\0",
-    ),
-    *(
-        "__import__('os').system('touch PWNED')",
-        "ctc",
-        "translation",
-        "roberta_base",
-        "nan",
-        "???",
-        "@flags",
-        "",
-    ),
-    *(-3, 0, 1, 3, 10**30, 0.5, -1.0, math.nan, math.inf, True, False, [], ["--cpu"], {}, {"_name": "ctc"}),
-    *({"a": {"b": ["${oc.env:HOME}"]}}, [[[[[[[[[[[["x"]]]]]]]]]]]]),
+    "--criterion=ctc",
+    "--wer-args=x",
+    "1 --user-dir=/tmp/x",
+    "-1",
+    "--",
+    "${oc.env:HOME}",
+    "${",
+    "../../x",
 ]
+STRANGE += [
+    "\0",
+    "__import__('os').system('touch PWNED')",
+    "ctc",
+    "translation",
+    "roberta_base",
+    "nan",
+    "???",
+]
+STRANGE += ["@flags", "", -3, 0, 1, 3, 10**30, 0.5, -1.0, math.nan, math.inf, True, False, [], ["--cpu"], {}]
+STRANGE += [{"_name": "ctc"}, {"a": {"b": ["${oc.env:HOME}"]}}, [[[[[[[[[[[["x"]]]]]]]]]]]]]
 VALUES = (
     st.sampled_from(STRANGE) | st.text(max_size=8) | st.integers(-5, 5) | st.floats(allow_subnormal=False)
 )
@@ -86,7 +73,9 @@ def watch():
         if event in PROCESS:
             state["seen"].append((event, arguments))
         written = event == "open" and arguments[2] and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        if (written or event in CHANGES) and isinstance(arguments[0], str | bytes | os.PathLike):
+        if (written or event.removeprefix("os.") in CHANGES) and isinstance(
+            arguments[0], str | bytes | os.PathLike
+        ):
             path = os.path.realpath(os.fsdecode(arguments[0]))
             if path != os.devnull and not f"{path}/".startswith(f"{folder}/"):
                 state["seen"].append((event, path))
@@ -122,28 +111,24 @@ def scripts(toy_inputs, tmp_path):
         assert command[:2] == ["bash", "S/finetune_moleculenet.sh"]
         return pages.resolve("finetune_moleculenet", *command[2:])
 
+    smiles, cpu = "exlm-smiles", " --device cpu"
     calls = {
         "glue": ("exlm", finetune("glue"), "RTE {path} {toys}/glue {save} --cpu"),
         "squad": ("exlm", finetune("squad"), "{path} {toys}/squad-short {save} --cpu"),
-        "moleculenet": (
-            "exlm-smiles",
-            finetune("moleculenet"),
-            "bbbp {path} {toys}/moleculenet/bbbp {save} --cpu",
-        ),
-        "workflow": ("exlm-smiles", workflow, "{path} {save} {toys}/moleculenet/bbbp"),
-        "evaluate": ("mnli", evaluate.main, "{path} {toys}/glue/MNLI-bin --output {save} --device cpu"),
-        "explore": (
-            *("exlm-smiles", explore.main),
-            "{path} C<mask>O --output {save} --samples 0 --bpe smiles --device cpu",
-        ),
-        "export": ("exlm-smiles", export_huggingface.main, "{path} {save}/e --bpe smiles"),
+        "moleculenet": (smiles, finetune("moleculenet"), "bbbp {path} {toys}/moleculenet/bbbp {save} --cpu"),
+        "workflow": (smiles, workflow, "{path} {save} {toys}/moleculenet/bbbp"),
+        "evaluate": ("mnli", evaluate.main, "{path} {toys}/glue/MNLI-bin --output {save}" + cpu),
+        "explore": (smiles, explore.main, "{path} C<mask>O --output {save} --samples 0 --bpe smiles" + cpu),
+        "export": (smiles, export_huggingface.main, "{path} {save}/e --bpe smiles"),
         "molecules": (
-            *("exlm-smiles", molecules.main),
-            "embed {path} {here}/molecules.txt --output {save}/e.npy --device cpu",
+            smiles,
+            molecules.main,
+            "embed {path} {here}/molecules.txt --output {save}/e.npy" + cpu,
         ),
         "measures": (
-            *("exlm-smiles", measure),
-            "probe {path} --data {toys}/molecules --max-sentences 2 --output {save}/m --device cpu",
+            smiles,
+            measure,
+            "probe {path} --data {toys}/molecules --max-sentences 2 --output {save}/m" + cpu,
         ),
     }
 

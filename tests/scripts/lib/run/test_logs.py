@@ -20,23 +20,12 @@ def test_a_resumed_log_is_one_curve():
         log_line("valid1", valid1_accuracy=70.5, valid1_num_updates=20),
         '2026 | INFO | train_inner | {"loss": "cut sh\n',
     ]
-    records = logs.read_records(
-        line.replace("valid1_num", "num").replace("train_num", "num") for line in lines
-    )
-    assert [(r["kind"], r["update"]) for r in records] == [
-        ("train", 10),
-        ("train", 20),
-        ("epoch", 20),
-        ("valid1", 20),
-    ]
-    assert records[1] == {
-        "kind": "train",
-        "loss": 8.5,
-        "wpb": 300,
-        "corrupted": 0.3,
-        "ups": None,
-        "update": 20,
-    }
+    lines = (line.replace("valid1_num", "num").replace("train_num", "num") for line in lines)
+    records = logs.read_records(lines)
+    kinds = [("train", 10), ("train", 20), ("epoch", 20), ("valid1", 20)]
+    assert [(r["kind"], r["update"]) for r in records] == kinds
+    second = {"loss": 8.5, "wpb": 300, "corrupted": 0.3, "ups": None}
+    assert records[1] == {"kind": "train", "update": 20, **second}
     assert records[3]["accuracy"] == 70.5
     assert logs.training_seconds(records) == 12
     # k = 2: 10 x 100 / 2 tokens at 0.1 and 10 x 300 / 2 at 0.3

@@ -45,10 +45,7 @@ def test_visible_gpus(machine, monkeypatch, asked, found):
     if asked is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
     assert visible_gpus() == found
-
-
-def test_no_gpus_without_a_driver(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", "")  # without a driver
     assert visible_gpus({}) == []
 
 
@@ -72,10 +69,8 @@ def test_two_jobs_never_get_one_gpu(machine, capsys):
     os.close(first["GPU-b"])
     thread.join(10)
     assert list(third) == ["GPU-b", "GPU-c"]
-    said = (
-        f"waiting for 2 of 3 GPUs, which other jobs have (GPU-a: kill {os.getpid()} on {os.uname().nodename};"
-    )
-    assert capsys.readouterr().err.startswith(said)
+    waiting, stop = "waiting for 2 of 3 GPUs", f"GPU-a: kill {os.getpid()} on {os.uname().nodename};"
+    assert waiting in (said := capsys.readouterr().err) and stop in said
 
 
 @pytest.mark.parametrize("kind", ["open to all", "a link"])
@@ -119,8 +114,7 @@ def test_log(tmp_path):
     options = ("--gpus", 0, "--log", log, "--")
     assert call(*options, "sh", "-c", "echo one; echo two >&2").stderr == ""
     failed = call(*options, "sh", "-c", "seq 30; echo the reason why; exit 3")
-    assert failed.returncode == 3
-    assert f"the end of {log}" in failed.stderr and "the reason why" in failed.stderr
+    assert failed.returncode == 3 and str(log) in failed.stderr and "the reason why" in failed.stderr
     assert "\n17\n" in failed.stderr and "\n5\n" not in failed.stderr
     assert log.read_text().startswith("one\ntwo\n1\n2\n")
 
@@ -137,17 +131,11 @@ def alive(pid: int) -> bool:
 def test_nothing_outlives_the_engine(tmp_path, how):
     """The engine starts a shell, which starts the job, whose command starts another process."""
     pids = tmp_path / "pids"
-    command = f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
-    engine = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()",
-            *("bash", "-c", 'echo $$ > "$0"; "$@"; exit $?', str(tmp_path / "shell")),
-            *(*JOB, "--gpus", "0", "--", "bash", "-c", command),
-        ],
-    )
-    deadline = time.monotonic() + 60
+    command = f"sleep 600 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
+    engine = [sys.executable, "-c", "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"]
+    shell = ["bash", "-c", 'echo $$ > "$0"; "$@"; exit $?', str(tmp_path / "shell")]
+    engine = subprocess.Popen([*engine, *shell, *JOB, "--gpus", "0", "--", "bash", "-c", command])
+    deadline = time.monotonic() + 500  # on a busy machine
     while not pids.exists():
         assert time.monotonic() < deadline and engine.poll() is None
         time.sleep(0.05)
