@@ -94,28 +94,41 @@ def test_jobs_that_share(machine):
     assert list(fifth) == ["GPU-b"]
 
 
-def call(*words) -> subprocess.CompletedProcess:
-    return subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True)
+@pytest.fixture
+def call(monkeypatch, capfd):
+    """call(WORD...) -> exit status, and both outputs."""
+
+    def run(*words) -> tuple[int, str, str]:
+        held, take = {}, on_gpu.take
+        with monkeypatch.context() as patched:
+            patched.setattr(on_gpu, "take", lambda *asked: held.update(take(*asked)) or held)
+            patched.setattr(sys, "argv", ["on_gpu", *map(str, words)])
+            status = on_gpu.main()
+        for descriptor in held.values():
+            os.close(descriptor)
+        return status, *capfd.readouterr()
+
+    return run
 
 
-def test_the_command_sees_its_gpus(machine):
+def test_the_command_sees_its_gpus(machine, call):
     show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
     held = on_gpu.take(["GPU-a"], 1)
-    assert call(*show).stdout == "GPU-b\n"
-    assert call("--jobs-per-gpu", 2, "--gpus", 3, *show).stdout == "GPU-b,GPU-c,GPU-a\n"
+    assert call(*show) == (0, "GPU-b\n", "")
+    assert call("--jobs-per-gpu", 2, "--gpus", 3, *show) == (0, "GPU-b,GPU-c,GPU-a\n", "")
     os.close(held["GPU-a"])
-    assert call("--gpus", 0, *show).stdout == "\n"
-    refused = call("--gpus", 4, *show)
-    assert refused.returncode == 2 and "--gpus 4: this job sees 3 GPUs" in refused.stderr
+    assert call("--gpus", 0, *show) == (0, "\n", "")
+    status, _, error = call("--gpus", 4, *show)
+    assert status == 2 and "--gpus 4: this job sees 3 GPUs" in error
 
 
-def test_log(tmp_path):
+def test_log(call, tmp_path):
     log = tmp_path / "deep" / "log"
     options = ("--gpus", 0, "--log", log, "--")
-    assert call(*options, "sh", "-c", "echo one; echo two >&2").stderr == ""
-    failed = call(*options, "sh", "-c", "seq 30; echo the reason why; exit 3")
-    assert failed.returncode == 3 and str(log) in failed.stderr and "the reason why" in failed.stderr
-    assert "\n17\n" in failed.stderr and "\n5\n" not in failed.stderr
+    assert call(*options, "sh", "-c", "echo one; echo two >&2") == (0, "", "")
+    status, _, error = call(*options, "sh", "-c", "seq 30; echo the reason why; exit 3")
+    assert status == 3 and str(log) in error and "the reason why" in error
+    assert "\n17\n" in error and "\n5\n" not in error
     assert log.read_text().startswith("one\ntwo\n1\n2\n")
 
 
