@@ -13,7 +13,7 @@ from lib.run.launch import Training, launch
 
 def resolve(words):
     save, lr = words
-    args = Namespace(save=Path(save), user=Flags(), print=False)
+    args = Namespace(save=Path(save), user=Flags(), print=False, gpus=0)
     return Training(args, "data", Flags.of(f"--lr {lr} --log-interval 1"), ["--lr", lr], {"seed": 1})
 
 
