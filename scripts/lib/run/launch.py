@@ -169,7 +169,7 @@ def check_flags(words: list[str], help: str) -> None:
         _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
     except (SyntaxError, NameError, TypeError):  # fairseq evaluates the values of some
         wrong = next(flag for flag in Flags.of(words[1:]).items() if not _readable(parser, *flag))
-        raise UserError(f"fairseq-train: the value of {shlex.join([wrong[0], *wrong[1]])} is none") from None
+        raise UserError(f"fairseq-train: {shlex.join([wrong[0], *wrong[1]])} has no readable value") from None
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
         begin = [flag for flag in known if flag.startswith(f"{name}-")][:1]
