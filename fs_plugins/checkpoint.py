@@ -238,14 +238,13 @@ def choose_device(name: str | None) -> torch.device:
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"the device {name!r} is unknown: cpu, cuda, cuda:1, ...") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        torch.zeros(1, device=name).tolist()
+    except (RuntimeError, AssertionError) as error:  # the latter of a PyTorch without CUDA
+        why = str(error).split(". ")[0].splitlines()[0]
         raise ValueError(
-            f"the device {name!r} does not exist (CUDA devices: {torch.cuda.device_count()}); use cpu"
-        )
-    return device
+            f"the device {name!r} cannot be used: give cpu, cuda, cuda:1, ... ({why})"
+        ) from error
+    return torch.device(name)
 
 
 def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLike | None) -> Path:
