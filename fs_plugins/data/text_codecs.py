@@ -11,7 +11,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
 from fs_plugins.data.vocabulary import MASK, SPECIAL
 
 HF_FILE, GPT2_FILES = "tokenizer.json", ("encoder.json", "vocab.bpe")
@@ -25,10 +25,12 @@ class Codec(ABC):
     Attributes:
         name: of the kind.
         files: that it was read from.
+        example: a text with a mask.
     """
 
     name: str
     files: tuple[Path, ...] = ()
+    example = f"This is {MASK}."
 
     @abstractmethod
     def encode(self, text: str, first: bool) -> list[str]:
@@ -67,9 +69,14 @@ class Smiles(Codec):
     """SMILES, as scripts/prepare_smiles.py cuts them; what is no SMILES token is a ValueError."""
 
     name = "smiles"
+    example = f"CC{MASK}O"
 
     def encode(self, text, first):
-        return tokenize(text)
+        try:
+            return tokenize(text)
+        except SmilesTokenError as error:
+            hint = f"the model is one of molecules: give it a SMILES, e.g. {self.example!r}"
+            raise ValueError(f"{error}; {hint}") from error
 
     def decode(self, symbols):
         return "".join(symbols)
@@ -282,8 +289,7 @@ def encode_with_masks(text: str, codec: Codec) -> list[str]:
     """
     if MASK not in text:
         hint = ": write it <mask>, not [MASK]" if "[mask]" in text.lower() else ""
-        example = f"CC{MASK}O" if isinstance(codec, Smiles) else f"This is {MASK}."
-        raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. {example!r}")
+        raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. {codec.example!r}")
     return encode_text(text, codec)
 
 
