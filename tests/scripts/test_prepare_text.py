@@ -155,13 +155,13 @@ def test_empty_files_of_a_folder_are_empty_documents(prepare, tmp_path):
 def test_what_is_refused(bpe, tmp_path, refused):
     source, out = write_file(tmp_path / "a.txt", "in the inn\n\nthe thin thing\n"), tmp_path / "out"
     (tmp_path / "empty").mkdir()
-    blank, single = (write_file(tmp_path / f"{n}.txt", t) for n, t in (("b", " \n\n"), ("s", "Inn.\n" * 9)))
+    blank, same = (write_file(tmp_path / f"{n}.txt", t) for n, t in (("b", " \n\n"), ("s", "Inn.\n\n" * 9)))
     few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(256)))
     for train, flags, named in (
         (tmp_path / "none", (), "none does not exist"),
         (tmp_path / "empty", (), "empty has no files"),
         (blank, (), "nothing is left for train"),
-        (single, (), "a single document"),
+        (same, (), "Give --valid: all else is one document"),
         (write_file(tmp_path / "a.csv", "a,b\n1,2\n"), (), "'text'"),
         (source, ("--valid", source), f"{source}"),
         (source, ("--dictionary", few), f"{source}, line 1: {few} has no token '25"),

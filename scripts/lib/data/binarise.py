@@ -216,17 +216,21 @@ def _chosen(
 
 def _refuse_empty(split: str, folder: Path, drafts: list[Path]) -> None:
     """Raises the error that says what became of the input; its draft is of no use to another command."""
-    rejections, documents = [], 0
+    rejections, places = [], set()
     for block in chain.from_iterable(map(_saved_in, drafts)):
         rejections += block.rejections
-        documents += block.counts.get("documents", 0)
+        places.update(block.places.tolist())
     reasons = Counter(map(_reason, rejections)).most_common()
     why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
     if rejections:
         why += ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
-    why += ". The input is a single document: see --layout" if documents == 1 else ""
+    way_out = "more input, or other --valid"
+    if len(places) == 1:
+        way_out = (
+            "--valid: all else is one document, or the same one again, which is not split (see --layout)"
+        )
     shutil.rmtree(folder / "draft")
-    raise UserError(f"nothing is left for {split}. Rejected: {why}. Give more input, or other --valid")
+    raise UserError(f"nothing is left for {split}. Rejected: {why}. Give {way_out}")
 
 
 def _reason(rejection: Rejection) -> str:

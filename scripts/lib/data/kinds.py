@@ -127,6 +127,9 @@ def text_layout(path: Path, column: str) -> str:
     if b"<mediawiki" in start[:1000]:
         convert = f"python -m wikiextractor.WikiExtractor --json -o wiki '{path}'"
         raise UserError(f"{path} is a dump of MediaWiki: {convert}")
+    if b"\nM  END" in start or b"@<TRIPOS>" in start:
+        convert = f"obabel '{path}' -O molecules.smi, for prepare_smiles.py"
+        raise UserError(f"{path} has structures of molecules, not text: {convert}")
     if match := _XML.match(start):
         raise UserError(f"{path} is {match[0].decode()} markup: extract its text first")
     if _ARRAY.match(start):

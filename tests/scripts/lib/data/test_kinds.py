@@ -94,6 +94,7 @@ def test_layouts_of_text(content, name, layout, tmp_path):
         ("{\\rtf1\\ansi Hello}\n", "unrtf"),
         ('"One document."\n"Another,\\nof two lines."\n', "JSON strings, .*jq -c '{text: .}'"),
         ("one\rtwo\rthree\r", "tr "),
+        ("ethanol\n\n\n  0  0  0  0  0  0  0  0  0  0  0 V2000\nM  END\n$$$$\n", "obabel"),
         ("UTF-16 text".encode("utf-16"), "iconv -f UTF-16"),
         ("UTF-16 text".encode("utf-16-le"), "iconv"),
         ("UTF-32 text".encode("utf-32"), "iconv -f UTF-32"),
