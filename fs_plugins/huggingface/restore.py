@@ -10,6 +10,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig, OmegaConf
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -28,6 +29,7 @@ from fs_plugins.models.flags import SIZE, from_config
 logger = logging.getLogger(__name__)
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
+HEADS = {"sequence": "classifier.out_proj.bias", "span": "qa_outputs.bias"}
 
 
 def open_checkpoint(
@@ -78,10 +80,9 @@ def restore(
     check_sizes(cfg.model, state)
     model = checkpoints.untrained_model(cfg, dictionary)
     if head is not None and head.kind == "sequence":
-        outputs = len(tensors["classifier.out_proj.bias"])
-        model.register_classification_head(head.name, num_classes=outputs)
+        model.register_classification_head(head.name, num_classes=len(tensors[HEADS[head.kind]]))
     elif head is not None:
-        model.register_token_head(head.name, len(tensors["qa_outputs.bias"]))
+        model.register_token_head(head.name, len(tensors[HEADS[head.kind]]))
     own = model.state_dict()
     missing = [name for name in own if name not in state and not name.endswith(weights.COMPUTED)]
     model.load_state_dict({**own, **state}, strict=True)
@@ -152,19 +153,25 @@ def read_folder(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, Pro
         hint = ": merge the adapter first (merge_and_unload) and save the model" if adapter else ""
         raise FileNotFoundError(f"there is no config.json in {folder}{hint}")
     config = read_config(path)
-    files = [WEIGHTS]
-    if (folder / INDEX).is_file():
-        files = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
-    tensors = {}
-    for name in files:
-        if not (folder / name).is_file():
-            raise FileNotFoundError(f"there is no {name} in {folder}: save the model with safetensors")
-        tensors |= load_file(folder / name)
+    name, files, tensors = INDEX, [WEIGHTS], {}
+    try:
+        if (folder / INDEX).is_file():
+            index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+            files = sorted(set(index["weight_map"].values()))
+        for name in files:
+            if not (folder / name).is_file():
+                raise FileNotFoundError(f"there is no {name} in {folder}: save the model with safetensors")
+            tensors |= load_file(folder / name)
+    except (SafetensorError, LookupError, TypeError, AttributeError, ValueError) as error:
+        way_out = "download or save it again (a file of a few lines is a pointer: git lfs pull)"
+        raise ValueError(f"{folder / name} is damaged ({error}): {way_out}") from error
     if "embed_tokens.weight" in tensors:  # of the encoder alone
         tensors = {f"model.{name}": value for name, value in tensors.items()}
     head, info = head_of(config), (config.get("fairseq") or {}).get("properties")
     info = PropertyInfo.from_dict(info) if head is not None and info else None
-    if info is None or len(info.names) != len(tensors.get("classifier.out_proj.bias", ())):
+    if head is not None and HEADS[head.kind] not in tensors:
+        raise ValueError(f"{path} is of {config['architectures'][0]}, but there is no {HEADS[head.kind]}")
+    if info is None or len(info.names) != len(tensors[HEADS[head.kind]]):
         return config, tensors, head, None
     to_units(tensors, info, -1)
     return config, tensors, head, info
@@ -185,12 +192,14 @@ def read_config(path: Path) -> dict:
         raise ValueError(f"{path.parent} is a model of type {kind!r:.200}, this reads 'exlm'")
     recorded = config.get("fairseq") or {}
     head = recorded.get("head") if isinstance(recorded, dict) else None
+    classes = config.get("architectures") or []
     for name, fits in {
         "vocab_size": SIZE.fits(config.get("vocab_size")),
         "num_states": config.get("num_states") is None or SIZE.fits(config["num_states"]),
         "repeat_times": SIZE.fits(config.get("repeat_times")),
         "alignment": config.get("alignment") in ("dag", "ctc"),
-        "architectures": isinstance(config.get("architectures") or [], list),
+        "architectures": isinstance(classes, list) and all(isinstance(one, str) for one in classes),
+        "id2label": isinstance(config.get("id2label") or {}, dict),
         "fairseq": isinstance(recorded, dict) and isinstance(recorded.get("samples", {}), dict),
         "fairseq.head": head is None or (isinstance(head, str) and "." not in head),
     }.items():

@@ -1,5 +1,8 @@
 """The way back: fairseq -> folder -> fairseq, and folder -> transformers -> fairseq."""
 
+import json
+import shutil
+
 import import_huggingface
 import numpy as np
 import pytest
@@ -99,6 +102,24 @@ def test_script_and_its_errors(folders, corpus, refused, tmp_path, capsys):
         message = refused(import_huggingface.main, folder, *words)
         assert str(other / "dict.txt") in message and repr(WORDS[0]) in message and repr(WORDS[-1]) in message
     assert not (tmp_path / "x.pt").exists() and not (other / "x.pt").exists()
+
+
+def test_damaged_folders(folders, refused, tmp_path):
+    weights, config = ((folders["exlm"] / name).read_bytes() for name in ("model.safetensors", "config.json"))
+    classes = {"architectures": ["ExLMForSequenceClassification"]}
+    cases = [("model.safetensors", content) for content in (b"", weights[:-9], b"version https://git-lfs\n")]
+    cases += [("model.safetensors.index.json", content) for content in (b"[]", b'{"weight_map": 3}')]
+    for named, change in (
+        ("classifier.out_proj.bias", classes),
+        ("the properties are not described", {**classes, "fairseq": {"properties": {"names": 3}}}),
+        ("architectures of", {"architectures": [["x"]]}),
+        ("id2label of", {"id2label": ["yes", "no"]}),
+    ):
+        cases.append((named, json.dumps({**json.loads(config), **change}).encode()))
+    for i, (named, content) in enumerate(cases):
+        folder = shutil.copytree(folders["exlm"], tmp_path / str(i))
+        (folder / (named if "model." in named else "config.json")).write_bytes(content)
+        assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
 
 
 def test_resized_and_padded_embeddings(folders, load, tmp_path):
