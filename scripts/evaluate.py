@@ -35,6 +35,7 @@ from omegaconf import OmegaConf
 
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
 from fs_plugins.checkpoint import choose_device
+from fs_plugins.data.vocabulary import MASK
 from fs_plugins.huggingface.restore import read_state
 from fs_plugins.tasks.glue import GlueTask
 from fs_plugins.tasks.molecule_property import MoleculePropertyTask
@@ -62,6 +63,9 @@ def load_finetuned(path: Path, device: str | None, **settings):
     task = tasks.setup_task(OmegaConf.merge(cfg.task, settings), from_checkpoint=True)
     try:
         model = task.build_model(cfg.model, from_checkpoint=True)
+        for name, value in model.state_dict().items():  # what fairseq would leave as it was initialised
+            if "_heads." in name and getattr(state["model"].get(name), "shape", None) != value.shape:
+                raise RuntimeError(f"it has no {name} of {tuple(value.shape)}")
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     except RuntimeError as error:
         raise UserError(f"{path} does not fit {task.cfg.data}: {error}") from error
@@ -72,6 +76,12 @@ def glue(args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str)
     """Writes files and result of a task of GLUE; returns the scores in words, a line a split."""
     name = args.data.resolve().name.removesuffix("-bin")
     classes = [] if task.cfg.regression_target else task.label_dictionary.symbols[task.dictionary.nspecial :]
+    classes = [name for name in classes if name != MASK and not name.startswith("madeupword")]
+    if classes and len(classes) != task.cfg.num_classes:
+        raise UserError(
+            f"{args.checkpoint} has {task.cfg.num_classes} classes, {args.data} {len(classes)} "
+            f"({', '.join(classes)}): give the data that it was fine-tuned on"
+        )
     scores, rows = {}, {}
     for split, (ids, values) in outputs.items():
         table = pd.DataFrame({"index": ids})

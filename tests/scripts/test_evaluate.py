@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import evaluate
 import numpy as np
@@ -124,6 +125,19 @@ def test_no_criterion_and_no_other_task_is_built(checkpoint, data, tmp_path, ref
     assert not (tmp_path / "out").exists()
     evaluated(checkpoint(criterion="squad2"), data, "--output", tmp_path / "out")  # could not score it
     assert not (tmp_path / "RUN").exists()
+
+
+def test_no_other_classes_are_evaluated(checkpoint, data, tmp_path, refused):
+    """fairseq drops a head of other classes, and evaluates one that was never trained."""
+    dropped, path = checkpoint({**GLUE, "num_classes": 2}), tmp_path / "other-bin"
+    shutil.copytree(data, path)
+    (path / "label" / "dict.txt").write_text("no 1\nmaybe 1\nmadeupword0000 0\n")
+    for words, named in (
+        ((dropped, data), "classification_heads.h.out_proj"),
+        ((checkpoint(), path), "3 classes"),
+    ):
+        assert named in refused(evaluate.main, *words, "--output", tmp_path / "out")
+    assert not list(tmp_path.glob("out/*"))
 
 
 @pytest.mark.parametrize(
