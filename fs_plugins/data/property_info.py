@@ -98,8 +98,12 @@ def read_folder(folder: str | Path) -> dict:
     path = Path(folder) / FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: scripts/prepare_moleculenet.py makes such a folder")
-    state = json.loads(path.read_text(encoding="utf-8"))
-    if (version := state.get("version")) != VERSION:
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+        version = state.get("version")
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged ({error}): prepare the data again") from error
+    if version != VERSION:
         raise ValueError(f"{path} is of version {version}, this reads {VERSION}: prepare the data again")
     return state
 
@@ -110,7 +114,10 @@ def read_labels(path: str | Path, rows: int, properties: int) -> np.ndarray:
     Raises:
         FileNotFoundError, ValueError: if there is no such file, it is damaged, or of other molecules.
     """
-    labels = np.load(path, allow_pickle=False)
+    try:
+        labels = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is damaged ({error}): prepare the data again") from error
     if labels.shape != (rows, properties):
         raise ValueError(
             f"{path} has labels of shape {labels.shape}, the split {rows} molecules with {properties} "

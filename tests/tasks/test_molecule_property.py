@@ -97,9 +97,14 @@ def test_files_that_do_not_fit(folder):
     refused("'test'", lambda: task(folder).load_dataset("test"))
     np.save(folder / "valid.labels.npy", np.zeros((3, 2), np.float32))
     refused(r"\(3, 2\).* 3 .* 3", lambda: task(folder).load_dataset("valid"))
+    (folder / "valid.labels.npy").write_bytes(b"")
+    refused("valid.labels.npy is damaged", lambda: task(folder).load_dataset("valid"))
     dictionary = folder / "dict.txt"
     dictionary.write_text("".join(reversed(dictionary.read_text().splitlines(keepends=True))))
     refused("dict.txt", lambda: task(folder))
+    for content in ("{", "[]"):
+        (folder / "molecules.json").write_text(content)
+        refused("molecules.json is damaged", lambda: task(folder))
     (folder / "molecules.json").unlink()
     refused("prepare_moleculenet.py", lambda: task(folder))
 

@@ -99,7 +99,7 @@ def resolve(kind: str, words: list[str]) -> Training:
         if flags.value("--criterion") == "nat_dag_loss_mlm":
             training.note += "\n" + USE_OF_STATES
         return training
-    for path in (folder / name for folder in folders for name in ("dict.txt", "train.idx")):
+    for path in (folder / name for folder in folders for name in ("dict.txt", "train.idx", "train.bin")):
         if not path.is_file():
             raise UserError(f"{path} does not exist: DATA is made by {maker}; join several by ':'")
     cut = "--sample-break-mode" in user  # molecules can be cut as text is

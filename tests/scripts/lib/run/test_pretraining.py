@@ -137,7 +137,8 @@ def folder(tmp_path):
     """folder(name, symbols) -> what pre-training data look like before they are read."""
 
     def make(name, symbols="a"):
-        write_file(tmp_path / name / "train.idx", "")
+        for end in ("idx", "bin"):
+            write_file(tmp_path / name / f"train.{end}", "")
         builders.write_dictionary(tmp_path / name, symbols)
         return tmp_path / name
 
@@ -154,6 +155,10 @@ def test_data_that_are_not_there_or_of_another_kind(folder, tmp_path):
         builders.write_dictionary(tmp_path, "")
     a, b, c = folder("a", "c="), folder("b", "=c"), folder("c", "c=")
     ask(SMILES, f"{a}:{c}")
+    (c / "train.bin").rename(c / "whole.bin")
+    with pytest.raises(UserError, match="c/train.bin does not exist"):
+        ask(SMILES, f"{a}:{c}")
+    (c / "whole.bin").rename(c / "train.bin")
     with pytest.raises(ValueError, match="a/dict.txt.*b/dict.txt.* --dictionary"):
         ask(SMILES, f"{a}:{c}:{b}")
     kinds = {"prepared.json": '{"kind": "smiles"}', "molecules.json": "{}", "../summary.json": "{}"}
