@@ -119,20 +119,28 @@ def pretrained() -> pd.DataFrame:
     """The models in pretrained/ on validation molecules; ± is the standard error over molecules."""
     rows = []
     for measure, digits, *values in read("pretrained").itertuples(index=False):
-        exlm, exlm_error, mlm, mlm_error = (f"{value:.{digits}f}" for value in values)
-        rows.append([measure, f"{exlm} ± {exlm_error}", f"{mlm} ± {mlm_error}"])
-    return pd.DataFrame(rows, columns=["measure", "ExLM", "MLM"])
+        pairs = zip(values[::2], values[1::2], strict=True)
+        rows.append([measure, *(f"{value:.{digits}f} ± {error:.{digits}f}" for value, error in pairs)])
+    return pd.DataFrame(rows, columns=["measure", "ExLM", "ExLM, k = 8", "MLM"])
 
 
 def single_molecules() -> pd.DataFrame:
     """How states are told apart at first, and what they gain; ± is the standard error over molecules."""
     data = read("single_molecules")
+    alike = ["embedding_init_std", "updates", "seed", "commit"]
+    mlms = data[data["model"] == "MLM"].set_index(alike)["joint"]
+    leads = data[alike].apply(tuple, axis=1).map(mlms) - data["joint"]
+    data["lead"] = [
+        "" if model == "MLM" or pd.isna(x) else f"{x:+.3f}"
+        for model, x in zip(data["model"], leads, strict=True)
+    ]
+    data["k"] = ["" if pd.isna(k) else f"{k:.0f}" for k in data["k"]]
     for name, digits in (("joint", 3), ("valid", 1)):
         errors = data.pop(f"{name}_error")
         data[name] = [f"{x:.{digits}f} ± {e:.{digits}f}" for x, e in zip(data[name], errors, strict=True)]
     for name, digits in (("gain", 3), ("divergence_at_first", 2), ("states", 2), ("divergence", 2)):
         data[name] = ["" if pd.isna(x) else f"{abs(x):.{digits}f}" for x in data[name]]
-    data = data.drop(columns=["seed", "marginal", "second_state"]).astype(str)
+    data = data.drop(columns=["marginal", "second_state"]).astype(str)
     return data.rename(columns=lambda column: column.replace("_", " "))
 
 
@@ -225,6 +233,19 @@ def scale_figure(figure: Figure) -> None:
     panels[-1].legend(fontsize=8, frameon=False)
 
 
+def divergence_figure(figure: Figure) -> None:
+    """What a lattice gains by dependence over how much its states differed at first; hollow: k = 8."""
+    axes = figure.add_subplot(xscale="log", ylabel="gain by dependence, bits")
+    axes.set_xlabel("divergence of a mask's states when training begins, bits")
+    data = read("single_molecules").dropna(subset="divergence_at_first")
+    for i, (model, part) in enumerate(data.groupby("model", sort=False)):
+        for row in part.itertuples():
+            face = "white" if row.k == 8 else COLOURS[i]
+            axes.plot(row.divergence_at_first, row.gain, "o", color=COLOURS[i], mfc=face)
+        axes.plot([], [], "o", color=COLOURS[i], label=model)
+    axes.legend(fontsize=8, frameon=False)
+
+
 def quickstart_figure() -> Figure:
     """Joint bits of the quickstart's models over updates."""
     values = {}
@@ -250,6 +271,7 @@ FIGURES = {  # file: function, width and height
     "results_figure5": (figure5, 9, 2.9),
     "results_states": (states_figure, 8, 6.4),
     "results_scale": (scale_figure, 9, 3.6),
+    "results_divergence": (divergence_figure, 7, 3.6),
 }
 
 
