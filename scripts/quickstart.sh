@@ -69,8 +69,7 @@ fi
 echo "Pre-training three models, some 4 minutes on two cores; each has a loss of its own"
 flags=(--updates "$updates" --p "$p" --log-interval "$(((updates + 29) / 30))" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
 train mlm "pretrain_$kind.sh" mlm quickstart "$out/data-bin"
-flags+=(--k 4)
-train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin"
+train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin" --k 4
 train exlm-lattice "pretrain_$kind.sh" exlm-lattice quickstart "$out/data-bin"
 finish
 
