@@ -192,7 +192,7 @@ def claim(
     """
     if any(path.name != MANIFEST for pattern in results for path in folder.glob(pattern)):
         there = read_json(folder / MANIFEST)
-        if there is None:
+        if not isinstance(there, dict) or not {"settings", "inputs", "command"} <= there.keys():
             raise UserError(f"{folder} holds results without a {MANIFEST}: choose another folder")
         made_of = {**there["settings"], **there["inputs"]}
         check_same(folder, made_of, {**settings, **inputs}, shlex.join(there["command"]))

@@ -300,7 +300,13 @@ def _saved_in(draft: Path) -> Iterator[_Saved]:
     if draft.exists():  # of an empty file there is none
         with draft.open("rb") as file:
             while file.peek(1):
-                yield _Saved(file)
+                try:
+                    saved = _Saved(file)
+                except (ValueError, LookupError, EOFError) as error:
+                    raise UserError(
+                        f"{draft} is damaged ({error}): remove it, and rerun the command"
+                    ) from error
+                yield saved
 
 
 def _dictionary_of(symbols: Counter):

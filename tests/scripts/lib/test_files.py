@@ -116,9 +116,13 @@ def test_other_settings_and_inputs_are_refused_once_there_are_results(tmp_path):
 
 def test_results_of_others_and_damaged_records(tmp_path):
     write_file(tmp_path / "checkpoint.pt", "")
-    with pytest.raises(UserError, match="results without a manifest.json"):
-        claim(tmp_path, {})
-    assert not (tmp_path / MANIFEST).exists()
-    (tmp_path / MANIFEST).write_text("{")
-    with pytest.raises(UserError, match="manifest.json is damaged"):
-        claim(tmp_path, {"seed": 1})
+    foreign = "results without a manifest.json"
+    for content, named in (
+        *((None, foreign), ("[]", foreign), ('{"name": "app"}', foreign)),
+        ("{", "manifest.json is damaged"),
+    ):
+        if content:
+            (tmp_path / MANIFEST).write_text(content)
+        with pytest.raises(UserError, match=named):
+            claim(tmp_path, {"seed": 1})
+        assert content or not (tmp_path / MANIFEST).exists()

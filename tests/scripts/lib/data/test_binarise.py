@@ -112,7 +112,7 @@ def test_a_foreign_folder_stays_and_a_draft_runs_no_code(sources, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         prepare(tmp_path / "out", sources, 1, Stops("1.txt"))
     (tmp_path / "out.partial" / "draft" / "0").write_bytes(pickle.dumps(Planted()))
-    with pytest.raises(ValueError, match="pickle"):
+    with pytest.raises(UserError, match="draft/0 is damaged .*pickle.*: remove it"):
         prepare(tmp_path / "out", sources)
     assert not (tmp_path / "owned").exists()
 
