@@ -72,6 +72,7 @@ def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[
 
 positive = _checked(int, lambda n: n >= 1, "a whole number, 1 or more")
 count = _checked(int, lambda n: n >= 0, "a whole number, 0 or more")
+port = _checked(int, lambda n: 0 <= n < 1 << 16, "a port, 0 to 65535")
 share = _checked(float, lambda p: 0 < p < 1, "a share between 0 and 1, such as 0.15")
 ratio = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")
 

@@ -227,9 +227,11 @@ def test_all_cells_that_are_no_labels_are_listed_at_once(prepare):
     rows = [f"{s};{i};{BAD[i % len(BAD)] if i < 20 else '1'};x{i}" for i, s in enumerate(MOLECULES)]
     header, flags = "SMILES;a;b;c", ("--kind", "regression", *RANDOM)
     message = prepare.refused(rows, *flags, header=header)
-    assert "all of the column c\n" in message and "--label-columns 'a' 'b')" in message
+    assert "all of the column c, such as 'x0'\n" in message and "--label-columns 'a' 'b')" in message
     for i, cell in enumerate(BAD):
         assert f"{3 if i < 2 else 2} x b: {cell!r}, first in line {i + 2}" in message
+    message = prepare.refused([f"{s};3%" for s in MOLECULES], *flags, header="SMILES;y")
+    assert "all of the column y, such as '3%'\n" in message and "--label-columns NAME ...)" in message
     chosen = ("--label-columns", "a", "b")
     description = prepare(rows, *flags, *chosen, "--skip-broken", header=header)
     assert description["skipped"] == 20 and len(prepare.read()) == 10

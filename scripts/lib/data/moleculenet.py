@@ -126,18 +126,22 @@ class Labels:
             return
         wanted = "0, 1" if self.classification else f"numbers (of at most {LARGEST:.3g})"
         wrong = sorted(self.wrong.items(), key=lambda item: -len(item[1]))
-        none = [name for name in dict.fromkeys(name for (name, _), _ in wrong) if name not in self.labelled]
+        none = {}  # column without labels -> its commonest cell
+        for (name, cell), _ in wrong:
+            if name not in self.labelled:
+                none.setdefault(name, cell)
         wrong = [item for item in wrong if item[0][0] in self.labelled]
-        lines = [f"  all of the column {name}" for name in none]
+        lines = [f"  all of the column {name}, such as {cell!r}" for name, cell in none.items()]
         lines += [
             f"  {len(where):,} x {name}: {cell!r}, first in {where[0]}"
             for (name, cell), where in wrong[:LISTED]
         ]
+        columns = " ".join(map(repr, self.labelled)) or "NAME ..."
         more = f"  and {len(wrong) - LISTED:,} more kinds\n" if len(wrong) > LISTED else ""
         other = " --kind regression accepts any number." if self.classification else ""
         raise UserError(
             f"{path} has cells that are not {wanted} or empty:\n" + "\n".join(lines) + f"\n{more}"
-            f"Choose the columns of the labels (--label-columns {' '.join(map(repr, self.labelled))}), leave "
+            f"Choose the columns of the labels (--label-columns {columns}), leave "
             "such rows out with --skip-broken, or mend the table: an empty cell is a missing label, and "
             f"decimals have a point.{other}"
         )
