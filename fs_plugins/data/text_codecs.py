@@ -278,7 +278,12 @@ def smiles_form(folder: Path) -> str | None:
     path = folder / MANIFEST
     if not path.is_file():
         return None
-    return json.loads(path.read_text(encoding="utf-8"))["settings"].get("smiles")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}): prepare the data again, or remove it") from error
+    settings = manifest.get("settings") if isinstance(manifest, dict) else None
+    return settings.get("smiles") if isinstance(settings, dict) else None  # it may be another program's
 
 
 def encode_with_masks(text: str, codec: Codec) -> list[str]:

@@ -93,6 +93,12 @@ def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_pa
     ):
         assert make_codec(source, folder, symbols).name == name
     assert (smiles_form(smiles), smiles_form(text), smiles_form(tmp_path)) == ("as-given", None, None)
+    for foreign in ("[1]", '{"name": "app"}', '{"settings": 1}'):
+        (tmp_path / "manifest.json").write_text(foreign)
+        assert smiles_form(tmp_path) is None
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(ValueError, match="manifest.json is damaged"):
+        smiles_form(tmp_path)
 
 
 def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):
