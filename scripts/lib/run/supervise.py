@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -59,15 +59,18 @@ def supervise(
             with contextlib.suppress(OSError):  # of a disk that is full for a moment
                 unwritten = unwritten and unwritten[file.write(unwritten) :]
 
+        output = selectors.DefaultSelector()
+        output.register(child.stdout, selectors.EVENT_READ)
         try:
             while child.poll() is None and wanted():
-                if select.select([child.stdout], [], [], POLL)[0]:
+                if output.select(POLL):
                     if chunk := child.stdout.read1(1 << 16):
                         take(chunk)
                     else:  # it has closed its output
                         with contextlib.suppress(subprocess.TimeoutExpired):
                             child.wait(POLL)
         finally:  # also after Ctrl-C and SIGTERM
+            output.close()
             _end(child)
             take(child.stdout.read())
         while unwritten:
