@@ -6,6 +6,7 @@ Importing this puts it in place of what fairseq has.
 import argparse
 import atexit
 import collections
+import gc
 import importlib.util
 import os
 import time
@@ -19,12 +20,13 @@ import numpy as np
 import torch
 from fairseq import options
 from fairseq.data import data_utils, iterators
-from fairseq.distributed.utils import _TensorPlaceholder
+from fairseq.distributed.utils import _TensorPlaceholder, get_global_group
 from fairseq.logging import metrics
 from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
+from torch import distributed
 
 # Subnormal float32 numbers become 0: with them, a matrix product on a CPU takes up to 200 times as long, and
 # gradients of sharp attention and transitions are full of them. PyTorch's threads start later and inherit it.
@@ -111,9 +113,10 @@ def keep_consumer(original, consumer):
 
 
 @atexit.register
-def end_loading() -> None:
-    """fairseq prepares batches in a daemon thread. One that is inside of torch when Python ends aborts the
-    process: now and then a training that reached --max-update ends with exit status 134."""
+def end_threads() -> None:
+    """fairseq prepares batches in a daemon thread, and leaves those of gloo (several processes on CPUs). One
+    that is inside of torch when Python ends aborts the process: now and then a training that reached
+    --max-update ends with exit status 134."""
     for consumer in list(consumers):
         consumer._max_len = 0  # ends after the batch it is at
         deadline = time.monotonic() + 30  # a disk that no longer answers must not keep us
@@ -122,6 +125,10 @@ def end_loading() -> None:
                 consumer._queue.get_nowait()  # it may be waiting for room
             except Empty:
                 consumer.join(0.01)
+    if distributed.is_available() and distributed.is_initialized() and distributed.get_backend() == "gloo":
+        vars(get_global_group).clear()  # which keeps the group that it made
+        distributed.destroy_process_group()
+        gc.collect()  # a group that only a trainer holds, which holds itself
 
 
 @wrap(metrics, "load_state_dict")

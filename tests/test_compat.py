@@ -34,6 +34,28 @@ def test_subnormal_numbers_are_zero_on_all_threads():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the names of threads from /proc")
+def test_no_thread_of_gloo_is_left_when_python_ends(tmp_path):
+    script = """
+import atexit, pathlib, sys, torch
+def of_gloo():
+    return sum("gloo" in path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/comm"))
+atexit.register(lambda: print("left", of_gloo()))  # runs after those that are registered later
+import fs_plugins
+from fairseq.distributed import utils
+torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[1], world_size=1, rank=0)
+def train():
+    trainer = [utils.get_global_group()]
+    trainer.append(trainer)
+    utils.all_reduce(torch.ones(1), trainer[0])
+train()
+print("there", of_gloo())
+"""
+    command = [sys.executable, "-c", script, tmp_path / "store"]
+    said = subprocess.run(command, check=True, text=True, capture_output=True, env=os.environ).stdout.split()
+    assert said[0] == "there" and int(said[1]) > 0 and said[2:] == ["left", "0"]
+
+
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 20])
 @pytest.mark.parametrize("limits", [{"max_sentences": 8}, {"max_tokens": 60}])
 def test_batches_hold_every_sentence(count, limits):
