@@ -146,10 +146,10 @@ def load_checkpoint(
     return Checkpoint(path, model, dictionary, folder, cfg, target, task_state, updates, score)
 
 
-def untrained_model(cfg: DictConfig, dictionary: Dictionary, seed: int = 1) -> RotaryRobertaModel:
-    """A model of these flags, as it is initialised with this seed."""
+def untrained_model(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaModel:
+    """A model of these flags, initialised as always; the state of the random numbers stays as it is."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(1)
         task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
         return build_model(cfg.model, task)
 

@@ -10,7 +10,9 @@ from fs_plugins.checkpoint import load_checkpoint
 
 
 def test_what_a_checkpoint_says_of_its_training(pretrained, corpus):
+    state = torch.random.get_rng_state()
     loaded = load_checkpoint(pretrained, device="cpu")
+    assert torch.equal(torch.random.get_rng_state(), state)
     assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_tiny", "nat_dag_loss_mlm", "masked_lm")
     assert (loaded.states, loaded.data, loaded.device.type) == (3, corpus, "cpu")
     assert not loaded.model.training

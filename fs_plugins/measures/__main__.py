@@ -14,7 +14,6 @@ from pathlib import Path
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.files import atomic
 from fs_plugins.inference import Model, load
-from fs_plugins.measures.atom_probe import atom_probe
 from fs_plugins.measures.entropy import corpus_entropy
 from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.measures.masked_samples import SEED, load_samples
@@ -26,10 +25,8 @@ MEASURES = {
     "joint": (joint_likelihood, 1000),
     "states": (use_of_states, 200),
     "filling": (filling, 1000),
-    "atoms": (atom_probe, 900),
     "entropy": (corpus_entropy, None),
 }
-MOLECULES = ("filling", "atoms")  # whose samples are single molecules
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -50,13 +47,12 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--seed", type=int, default=SEED, help="of all that is drawn (default: %(default)s)")
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
-        if name != "atoms":
-            shares = "masking probabilities (default: as trained)"
-            add("--mask-prob", type=float, nargs="+", metavar="P", default=[], help=shares)
+        shares = "masking probabilities (default: as trained)"
+        add("--mask-prob", type=float, nargs="+", metavar="P", default=[], help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=int, metavar="N", help=longest)
-            mode = "eos" if name in MOLECULES else None
+            mode = "eos" if name == "filling" else None  # single molecules
             what = f"what a sample is (default: {mode or 'as trained'})"
             add("--sample-break-mode", metavar="MODE", default=mode, help=what)
         if name == "filling":
@@ -67,7 +63,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def measure_model(model: Model, args: argparse.Namespace) -> dict:
     """What a measure says of a model, at each p if it masks, and what the model is."""
     checkpoint = model.checkpoint
-    if args.measure in MOLECULES and not is_smiles(checkpoint.dictionary.symbols):
+    if args.measure == "filling" and not is_smiles(checkpoint.dictionary.symbols):
         raise ValueError(f"{args.measure} is for models of SMILES, {checkpoint.path} is one of text")
     return {
         "checkpoint": str(checkpoint.path),
@@ -85,9 +81,9 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     function, _ = MEASURES[args.measure]
     checkpoint, options = model.checkpoint, {"seed": args.seed}
     trained = getattr(checkpoint.cfg.task, "mask_prob", None)
-    if args.measure != "atoms" and not args.mask_prob and trained is None:
+    if not args.mask_prob and trained is None:
         raise ValueError(f"{checkpoint.path} was trained by --task {checkpoint.task}: give --mask-prob")
-    shares = getattr(args, "mask_prob", None) or [trained]
+    shares = args.mask_prob or [trained]
     if args.measure == "entropy":
         options |= {"split": args.split, "max_sentences": args.max_sentences}
         return [function(checkpoint, share, **options) for share in shares]
@@ -98,8 +94,6 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
         break_mode=args.sample_break_mode,
         max_tokens=args.max_tokens,
     )
-    if args.measure == "atoms":
-        return [function(checkpoint, samples, **options)]
     options |= {"fillings": args.fillings} if args.measure == "filling" else {}
     return [function(model.predictor, samples, share, **options) for share in shares]
 

@@ -15,6 +15,7 @@ from unittest import mock
 import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import progress_bar
+from lib.command_line import Flags
 
 from fs_plugins import compat
 
@@ -49,11 +50,11 @@ VARIANTS = sorted(path.stem for path in (ROOT / "configs" / "model").glob("*.fla
 
 def variant(name: str, data, save_dir, *flags) -> list:
     """``pretraining`` of the model of configs/model/NAME.flags, with k = 2 unless it is the vanilla MLM."""
-    lines = (ROOT / "configs" / "model" / f"{name}.flags").read_text().splitlines()
-    own = [word for line in lines for word in line.split("#")[0].split()]
-    own[own.index("--arch") + 1] = "mlm_tiny" if "p_roberta_base" in own else "exlm_tiny"
-    copies = {"mlm": [], "repeated-mlm": ["--repeat-times", 2]}.get(name, ["--ext-state-num", 2])
-    return [*pretraining(data, save_dir), *TINY_MODEL, *own, *copies, *flags]
+    own = Flags.read(ROOT / "configs" / "model" / f"{name}.flags")
+    own.set("--arch", "mlm_tiny" if own.value("--arch") == "p_roberta_base" else "exlm_tiny")
+    for copies in own.keys() & {"--repeat-times", "--ext-state-num"}:
+        own.set(copies, 2)
+    return [*pretraining(data, save_dir), *TINY_MODEL, *own.words(), *flags]
 
 
 @dataclass

@@ -14,7 +14,7 @@ from lib.run.launch import Training, arguments, devices, launch
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 
 OPTIONS = {
-    "--k": {"type": positive, "help": "states of a masked token (default: 4; of SMILES 2, on a lattice 8)"},
+    "--k": {"type": positive, "help": "states of a masked token (default: the model's, in configs/model/)"},
     "--p": {"type": share, "help": "proportion of the tokens that are masked (default: the size's)"},
     "--updates": {"type": positive, "metavar": "N", "help": "updates in total (default: the size's)"},
     "--tokens-per-sample": {
@@ -31,14 +31,13 @@ OPTIONS = {
     },
     "--card": {"default": "A100", "help": "GPU of --print's hours (default: %(default)s)"},
 }
+K = ("--ext-state-num", "--repeat-times")  # states of a masked token, or copies of each
 REFUSED = {
-    **dict.fromkeys(("--ext-state-num", "--repeat-times"), "is set by --k"),
+    **dict.fromkeys(K, "is set by --k"),
     "--save-dir": "is SAVE",
     "--mask-whole-words": "fails in fairseq's masked_lm",
     "--max-sentences": "is an old name: give --batch-size, which is that of an update",
 }
-PAPER_K = {"text": 4, "smiles": 2}  # tables 5 and 7
-LATTICE_K = 8  # of exlm-lattice on molecules, which gains with k: docs/results.md
 FREE = (  # what a pre-training may change when it is resumed: how long it trains, and when to look and stop
     *("--max-update", "--total-num-update", "--warmup-updates", "--stop-time-hours"),
     *("--disable-validation", "--max-valid-steps", "--no-save"),
@@ -78,7 +77,7 @@ def resolve(kind: str, words: list[str]) -> Training:
         flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
     if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
         flags.take("--total-num-update")  # fairseq's other schedules refuse it
-    flags = model_flags(kind, args, flags, least) | flags
+    set_states(kind, args, flags, least)
     if not flags.proportion("--mask-prob"):
         raise UserError("--mask-prob 0 leaves nothing to predict: give a share between 0 and 1, such as 0.15")
 
@@ -156,24 +155,30 @@ def check_lengths(files: list[Path], flags: Flags) -> None:
             )
 
 
-def model_flags(kind: str, args: argparse.Namespace, flags: Flags, least: int) -> Flags:
-    """Those that depend on k, the states of a masked token or copies of each, and on a sample's length.
+def set_states(kind: str, args: argparse.Namespace, flags: Flags, least: int) -> None:
+    """Sets k, if it was given, and --max-positions, which counts the states or copies of a sample.
 
     Args:
         least: positions that each state has if a sample needs fewer: table 5's 512.
+
+    Raises:
+        UserError: for a k of the MLM.
     """
-    tokens, paper = flags.whole("--tokens-per-sample"), PAPER_K[kind]
-    k = args.k or (LATTICE_K if (kind, args.model) == ("smiles", "exlm-lattice") else paper)
-    if args.model == "repeated-mlm":
-        return Flags.of(f"--repeat-times {k} --max-positions {max(tokens, least) * k}")
-    if args.model == "mlm" and args.k not in (None, 1):
-        raise UserError(f"--k {k}: the mlm has one state for each token; exlm and repeated-mlm have k")
-    # one token more, for the </s> that ends a block cut in mid-sentence; as many positions for both models of
-    # molecules, so that both are fine-tuned on the same molecules
-    positions = max(tokens + 1, least) * (k if kind == "text" else max(k, paper))
-    if args.model == "mlm":
-        return Flags.of(f"--max-positions {max(tokens, least) if kind == 'text' else positions}")
-    return Flags.of(f"--max-positions {positions} --ext-state-num {k}")
+    tokens, name = flags.whole("--tokens-per-sample"), next((name for name in K if name in flags), None)
+    if args.k and name:
+        flags.set(name, args.k)
+    elif args.k not in (None, 1):
+        raise UserError(f"--k {args.k}: the mlm has one state for each token; exlm and repeated-mlm have k")
+    k = flags.whole(name) if name else 1
+    if (
+        kind == "smiles"
+    ):  # as many positions for both models, so that both are fine-tuned on the same molecules
+        exlm = Flags.read(CONFIGS / "model" / "smiles" / "exlm.flags")
+        k = max(k, exlm.whole("--ext-state-num"))
+    if kind == "smiles" or name == "--ext-state-num":
+        tokens += 1  # the </s> that ends a block cut in mid-sentence
+    if "--max-positions" not in flags:
+        flags.set("--max-positions", max(tokens, least) * k)
 
 
 def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> Flags:
