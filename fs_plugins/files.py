@@ -1,14 +1,21 @@
-"""Files that are complete or absent, as all results are written. Needs the standard library alone."""
+"""Files and folders that are complete or absent, as all results are written, and locks. Needs the standard
+library alone."""
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
+import re
 import shutil
+import stat
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+
+PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
 
 
 @contextlib.contextmanager
@@ -24,6 +31,8 @@ def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
     text = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         with open(fresh, mode, **text) as file:
             yield file
             file.flush()
@@ -82,3 +91,114 @@ def check_whole(path: Path, suffix: str, length: int) -> None:
         start = -1
     if start != 0 or not size == length == end:
         raise OSError(errno.EIO, f"of {length:,} bytes only a part reached the disk", str(path))
+
+
+def check_absent(target: Path, overwrite: bool | None = None) -> None:
+    """Raises FileExistsError if ``target`` exists and is not an empty folder, and is not to be overwritten
+    (None: cannot be asked to)."""
+    if not overwrite and (
+        target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir())))
+    ):
+        way_out = "remove it first" if overwrite is None else "give --overwrite"
+        raise FileExistsError(f"{target} exists already: choose another OUTPUT, or {way_out}")
+
+
+@contextlib.contextmanager
+def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
+    """A folder to fill, which becomes ``target`` if all goes well and is removed otherwise. Until then it is
+    in .NAME.partial beside ``target``; one that a killed process left is removed.
+
+    Args:
+        replaces: if an existing ``target`` has a file of this name, it is replaced.
+
+    Raises:
+        FileExistsError: if ``target`` exists and is not an empty folder.
+        ValueError: if it cannot be written, .NAME.partial is none of ours, or another process fills it.
+    """
+    partial = target.with_name(f".{target.name}.partial")
+    there = set(os.listdir(partial)) if partial.is_dir() else set()
+    if partial.is_symlink() or not there <= {"lock", target.name} or (there and "lock" not in there):
+        raise ValueError(f"{partial} is no unfinished {target.name} of ours: move it away")
+    with locked(partial):
+        try:
+            replace = replaces is not None and (target / replaces).is_file()
+            if not replace:
+                check_absent(target)
+            fresh = partial / target.name
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir()
+            yield fresh
+            if replace:
+                shutil.rmtree(target)
+            with contextlib.suppress(FileNotFoundError):
+                target.rmdir()  # empty, see above
+            fresh.replace(target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def try_lock(path: Path) -> tuple[int | None, str]:
+    """Locks a file, which is made if it does not exist; no link is followed and no foreign file written to.
+
+    Returns:
+        The file descriptor that holds the lock, and how to stop this process; or None, and how to stop the
+        one that holds it. The lock is released when the descriptor is closed in this process and in all that
+        inherited it.
+
+    Raises:
+        OSError: if it cannot be locked.
+        ValueError: if it is somebody else's, or no plain file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        about, owners = os.fstat(descriptor), (os.geteuid(), path.parent.stat().st_uid)
+        if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1 or about.st_uid not in owners:
+            os.close(descriptor)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES):
+            raise
+        raise ValueError(f"{path} is not a lock of yours ({error.strerror}): remove it") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        stop = f"kill {os.getpid()} on {os.uname().nodename}"
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, stop.encode(), 0)
+        return descriptor, stop
+    except BlockingIOError:
+        stop = re.fullmatch(r"kill \d+ on [\w.-]+", os.pread(descriptor, 300, 0).decode(errors="replace"))
+        os.close(descriptor)
+        return None, stop[0] if stop else "its process is unknown"
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def lock(folder: Path) -> int:
+    """Makes a folder and locks it; returns the file descriptor that holds the lock, see :func:`try_lock`.
+
+    Raises:
+        ValueError: if the folder cannot be made or written to, or another run holds it.
+    """
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while True:
+            folder.mkdir(parents=True, exist_ok=True)  # the one that held it may have removed it
+            descriptor, stop = try_lock(folder / "lock")
+            if descriptor is not None:
+                return descriptor
+            if time.monotonic() > deadline:
+                raise ValueError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
+            time.sleep(0.1)
+    except OSError as error:  # or to lock: some network drives cannot
+        raise ValueError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[int]:
+    """Holds a folder, which is made if it does not exist; yields and raises what :func:`lock` does."""
+    descriptor = lock(folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

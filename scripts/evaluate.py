@@ -29,7 +29,7 @@ from fairseq import tasks
 from fairseq.data import data_utils
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.glue_tasks import MNLI_SUBMISSION, SCORES
-from lib.files import atomic, write_json, write_lines, write_result
+from lib.files import RESULT, atomic, check_absent, write_json, write_lines, write_result
 from lib.run.predictions import write_results
 from omegaconf import OmegaConf
 
@@ -177,6 +177,7 @@ def main(argv: list[str] | None = None) -> None:
     add("checkpoint", type=Path, help="of scripts/finetune_*.sh")
     add("data", type=Path, help="what it was fine-tuned on; of GLUE TASK-bin")
     add("--output", type=Path, required=True, help="folder to write into")
+    add("--overwrite", action="store_true", help="replace an existing result")
     add("--split", nargs="+", default=["valid"], metavar="NAME", help="default: valid")
     add("--threshold", type=float, metavar="X", help="SQuAD: no answer above these null odds (training's)")
     add("--n-best", type=positive, default=20, metavar="N", help="SQuAD: answers in nbest_predictions (20)")
@@ -185,6 +186,7 @@ def main(argv: list[str] | None = None) -> None:
     remove = "in the end, delete these checkpoints of CHECKPOINT's folder: all, or all but CHECKPOINT"
     add("--remove", choices=("all", "others"), help=remove)
     args = parser.parse_args(argv)
+    check_absent(args.output / RESULT, args.overwrite)
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
     if threshold and math.isnan(args.threshold):
         raise UserError("--threshold nan: give a number")

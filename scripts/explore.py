@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lib.command_line import argument_parser, script, visible
-from lib.files import atomic, write_json
+from lib.files import atomic, check_absent, write_json
 
 PICTURE, PAGE = "transitions.png", "index.html"
 
@@ -70,6 +70,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--seed", type=int, default=1, help="random seed of the samples (default: %(default)s)")
     output = "folder to write into (default: %(default)s)"
     add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help=output)
+    add("--overwrite", action="store_true", help="replace what an existing DIR has")
     edge = "draw edges that at least this share of the paths take; index.html has a slider (default: 0.02)"
     add("--min-edge", type=float, default=0.02, metavar="P", help=edge)
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
@@ -80,6 +81,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--bpe", nargs="+", metavar="FILE", help=written)
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     args = parser.parse_args(argv)
+    check_absent(args.output / PAGE, args.overwrite)
     from fs_plugins.inference import load
     from fs_plugins.inference.page import page
     from fs_plugins.inference.plots import transition_heatmap

@@ -27,11 +27,10 @@ from pathlib import Path
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.data.datasets import check_absent
 from lib.data.kinds import PACKED
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat, add_table_arguments
-from lib.files import atomic, tsv_line
+from lib.files import atomic, check_absent, tsv_line
 
 
 def output_of(args: argparse.Namespace) -> Path:

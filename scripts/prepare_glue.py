@@ -19,10 +19,10 @@ import lib  # noqa: F401  (finds the environment)
 import pandas as pd
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
-from lib.data.datasets import check_absent, new_folder, write_dataset
+from lib.data.datasets import write_dataset
 from lib.data.glue import NUMBERS, files_of, folder_of, read_split
 from lib.data.glue_tasks import TASKS, Task, task_named
-from lib.files import write_json, write_lines
+from lib.files import check_absent, new_folder, write_json, write_lines
 
 from fs_plugins.data.vocabulary import SPECIAL, copy_dictionary
 

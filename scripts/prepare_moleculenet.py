@@ -31,11 +31,11 @@ import numpy as np
 import pandas as pd
 import rdkit
 from lib.command_line import UserError, argument_parser, script
-from lib.data.datasets import new_folder, write_dataset
+from lib.data.datasets import write_dataset
 from lib.data.lmdb_reader import lmdb_file
 from lib.data.moleculenet import KNOWN, OTHER, KnownSet, Molecule, read_lmdbs, read_table
 from lib.data.tables import TableFormat, add_table_arguments
-from lib.files import atomic, sha256, tsv_line, write_json, write_lines
+from lib.files import atomic, new_folder, sha256, tsv_line, write_json, write_lines
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule

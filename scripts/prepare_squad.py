@@ -16,9 +16,8 @@ from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
-from lib.data.datasets import check_absent
 from lib.data.squad import read_squad
-from lib.files import atomic
+from lib.files import atomic, check_absent
 
 from fs_plugins.data.squad import Squad, TokenizedSquad, save_split
 from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary

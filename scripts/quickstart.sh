@@ -87,6 +87,6 @@ echo "Scoring the checkpoints on the same masked tokens: a minute"
 "$python" -m lib.report.quickstart "$out" "$p" "$sentence"
 cat <<END
 Next: source .venv/bin/activate
-      python scripts/explore.py $out/exlm-lattice/checkpoint_last.pt '$sentence'    # its graph of states, as a page
+      python scripts/explore.py $out/exlm-lattice/checkpoint_last.pt '$sentence' --output $out/explore    # its graph of states, as a page
 README.md goes on with models and data of your own.
 END

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.data.datasets import check_absent
 from lib.data.documents import COLUMN, documents_of, layouts_of
 from lib.data.text import paragraphs_of
-from lib.files import write_lines
+from lib.files import check_absent, write_lines
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 LEAST_VOCABULARY = 300  # 256 bytes and some merges

@@ -1,11 +1,18 @@
-"""A file gets its name when it is whole on the disk; else whatever had that name stays."""
+"""A file or folder gets its name when it is whole on the disk; else whatever had that name stays. Locks."""
+
+import errno
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
-from fs_plugins.files import atomic
+from fs_plugins import files
+from fs_plugins.files import atomic, new_folder
+from tests.support.builders import write_file
 from tests.support.full_disk import at_each_write
 
 
@@ -58,3 +65,113 @@ def test_an_index_is_read_back(name, tmp_path):
     assert path.read_bytes() == whole and len(list(tmp_path.iterdir())) == 1
     with atomic(tmp_path / "empty.safetensors", "wb") as file:
         file.write(safetensors.torch.save({}))
+
+
+def test_complete_or_absent(tmp_path):
+    target = tmp_path / "deep" / "out"
+    with pytest.raises(KeyboardInterrupt), new_folder(target) as folder:
+        write_file(folder / "a", "a")
+        raise KeyboardInterrupt
+    assert list(target.parent.iterdir()) == []
+    target.mkdir()
+    before = os.umask(0o027)
+    try:
+        with new_folder(target) as folder:
+            write_file(folder / "a", "a")
+            assert list(target.iterdir()) == []
+    finally:
+        os.umask(before)
+    assert (target / "a").read_text() == "a" and [p.name for p in target.parent.iterdir()] == ["out"]
+    assert target.stat().st_mode & 0o777 == 0o750  # as open as others
+
+
+def test_it_replaces_its_own_only(tmp_path):
+    def fill(text, **more):
+        with new_folder(tmp_path / "out", **more) as folder:
+            write_file(folder / "summary.json", text)
+
+    fill("1")
+    for more in ({}, {"replaces": "other.json"}):
+        with pytest.raises(FileExistsError, match="out exists already"):
+            fill("2", **more)
+    fill("3", replaces="summary.json")
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "out", replaces="summary.json"):
+        raise KeyboardInterrupt
+    assert (tmp_path / "out" / "summary.json").read_text() == "3"
+    write_file(tmp_path / "file", "")
+    with pytest.raises(ValueError, match="cannot write to .*file"), new_folder(tmp_path / "file" / "out"):
+        pass
+    with pytest.raises(OSError, match="Is a directory"), atomic(tmp_path / "out"):
+        raise AssertionError("it is told before any work")
+
+
+def test_what_a_killed_process_left(impatient, tmp_path):
+    """It is removed by the next; what is somebody else's is not."""
+    fill = "with files.new_folder(pathlib.Path('out')) as folder: (folder / 'a').touch(); print(), input()"
+    words = [sys.executable, "-u", "-c", f"import pathlib; from fs_plugins import files\n{fill}"]
+    with subprocess.Popen(words, cwd=tmp_path, stdin=-1, stdout=-1) as process:
+        process.stdout.readline()
+        with pytest.raises(ValueError, match="another run is at work"), new_folder(tmp_path / "out"):
+            pass
+        process.kill()
+    assert [path.name for path in tmp_path.iterdir()] == [".out.partial"]
+    with new_folder(tmp_path / "out") as folder:
+        assert not list(folder.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    foreign = write_file(tmp_path / ".mine.partial" / "thesis", "")
+    with pytest.raises(ValueError, match="mine.partial is no unfinished"), new_folder(tmp_path / "mine"):
+        pass
+    assert foreign.exists()
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
+
+
+def test_one_run_at_a_time(impatient, tmp_path):
+    """A lock is held by the children that inherit it."""
+    folder = tmp_path / "new" / "folder"
+    descriptor = files.lock(folder)
+    child = subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="work in .*folder: .*kill [0-9]+ on "):
+            files.lock(folder)
+        if descriptor is not None:
+            os.close(descriptor)
+            descriptor = None
+    child.kill()
+    child.wait()
+    with files.locked(folder):
+        (folder / "lock").write_text("kill 1 on \x1b[2J")  # what a lock says is no escape sequence
+        assert files.try_lock(folder / "lock") == (None, "its process is unknown")
+
+
+def test_folders_that_cannot_be_held(impatient, tmp_path, monkeypatch):
+    write_file(tmp_path / "file", "")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match="cannot write to .*file"):
+            files.lock(folder)
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    with pytest.raises(ValueError, match=os.strerror(errno.ENOLCK)):
+        files.lock(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder", "of another user"])
+def test_a_lock_is_no_foreign_file(kind, tmp_path, monkeypatch):
+    victim, lock = write_file(tmp_path / "victim", "thesis"), tmp_path / "save" / "lock"
+    lock.parent.mkdir()
+    make = {"link": lock.symlink_to, "hard link": lock.hardlink_to, "pipe": lambda _: os.mkfifo(lock)}
+    make |= {"folder": lambda _: lock.mkdir(), "of another user": lambda _: lock.write_text("thesis")}
+    make[kind](victim)
+    if kind == "of another user":
+        mode, *about = lock.stat()
+        about[3] += 1
+        monkeypatch.setattr(files.os, "fstat", lambda _: os.stat_result([mode, *about]))
+    with pytest.raises(ValueError, match="lock is not a lock of yours"):
+        files.try_lock(lock)
+    assert victim.read_text() == "thesis"

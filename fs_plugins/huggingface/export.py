@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,8 +52,7 @@ def export(
     folder = Path(folder).absolute()
     if folder.is_file():
         raise FileExistsError(f"{folder} is a file: give the checkpoint first, and then a folder to make")
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder} exists already: choose another folder, or remove it first")
+    files.check_absent(folder)
     loaded = open_checkpoint(checkpoint, data, "cpu")
     codec = loaded.codec(bpe)
     head = settings.find_head(loaded)
@@ -79,11 +77,8 @@ def export(
             raise ValueError(f"{checkpoint}: float16 cannot hold {', '.join(lost)}: export in full precision")
     about = {"name": name or folder.name, "licence": licence, "notes": notes}
     card = model_card.write(loaded, config, codec, tensors, **about)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as partial:
-        whole = Path(partial) / folder.name
-        _write(whole, texts, tensors, card)
-        os.replace(whole, folder)
+    with files.new_folder(folder) as fresh:
+        _write(fresh, texts, tensors, card)
     return folder
 
 

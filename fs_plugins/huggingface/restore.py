@@ -112,8 +112,7 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
         ValueError: if there is another dictionary beside it.
     """
     path, cfg = Path(path), checkpoint.cfg
-    if path.exists():
-        raise FileExistsError(f"{path} exists already: choose another name, or remove it first")
+    own_files.check_absent(path)
     if checkpoint.missing:
         missing = ", ".join(checkpoint.missing)
         logger.warning("%s does not hold %s: they are initialised", checkpoint.path, missing)

@@ -12,7 +12,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
 from fs_plugins.data.smiles_tokens import is_smiles
-from fs_plugins.files import atomic
+from fs_plugins.files import atomic, check_absent
 from fs_plugins.inference import Model, load
 from fs_plugins.measures.entropy import corpus_entropy
 from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
@@ -46,6 +46,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--max-sentences", type=int, default=count, metavar="N", help=number)
         add("--seed", type=int, default=SEED, help="of all that is drawn (default: %(default)s)")
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
+        add("--overwrite", action="store_true", help="replace an existing FILE")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
         shares = "masking probabilities (default: as trained)"
         add("--mask-prob", type=float, nargs="+", metavar="P", default=[], help=shares)
@@ -116,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, force=True)  # fairseq says much when it loads
     try:
         if args.output:
+            check_absent(args.output, args.overwrite)
             args.output.parent.mkdir(parents=True, exist_ok=True)
         # what cannot be written is found before any work
         with atomic(args.output) if args.output else contextlib.nullcontext(sys.stdout) as file:

@@ -13,20 +13,13 @@ and refuses to continue with other settings or inputs. ``lock`` is held while a 
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import importlib.metadata
 import json
-import os
 import platform
-import re
 import shlex
-import stat
 import subprocess
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -41,9 +34,9 @@ PACKAGES = ("torch", "fairseq-fixed", "numpy")
 SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py")
 package_files = module_from_spec(SPEC)
 SPEC.loader.exec_module(package_files)
-atomic, write_json = package_files.atomic, package_files.write_json
+atomic, write_json, new_folder = package_files.atomic, package_files.write_json, package_files.new_folder
+check_absent, locked, try_lock = package_files.check_absent, package_files.locked, package_files.try_lock
 BLOCK = 1 << 20  # bytes
-PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
 
 
 def read_json(path: Path):
@@ -88,73 +81,6 @@ def tsv_line(*cells) -> str:
     spreadsheet."""
     texts = (" ".join(str(cell).encode(errors="backslashreplace").decode().split()) for cell in cells)
     return "\t".join(f"'{text}" if text.startswith(("=", "+", "-", "@")) else text for text in texts)
-
-
-def try_lock(path: Path) -> tuple[int | None, str]:
-    """Locks a file, which is made if it does not exist; no link is followed and no foreign file written to.
-
-    Returns:
-        The file descriptor that holds the lock, and how to stop this process; or None, and how to stop the
-        one that holds it. The lock is released when the descriptor is closed in this process and in all that
-        inherited it.
-
-    Raises:
-        OSError: if it cannot be locked.
-        UserError: if it is somebody else's, or no plain file.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-        about, owners = os.fstat(descriptor), (os.geteuid(), path.parent.stat().st_uid)
-        if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1 or about.st_uid not in owners:
-            os.close(descriptor)
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES):
-            raise
-        raise UserError(f"{path} is not a lock of yours ({error.strerror}): remove it") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        stop = f"kill {os.getpid()} on {os.uname().nodename}"
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, stop.encode(), 0)
-        return descriptor, stop
-    except BlockingIOError:
-        stop = re.fullmatch(r"kill \d+ on [\w.-]+", os.pread(descriptor, 300, 0).decode(errors="replace"))
-        os.close(descriptor)
-        return None, stop[0] if stop else "its process is unknown"
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def lock(folder: Path) -> int:
-    """Makes a folder and locks it; returns the file descriptor that holds the lock, see :func:`try_lock`.
-
-    Raises:
-        UserError: if the folder cannot be made or written to, or another run holds it.
-    """
-    deadline = time.monotonic() + PATIENCE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        while True:
-            descriptor, stop = try_lock(folder / "lock")
-            if descriptor is not None:
-                return descriptor
-            if time.monotonic() > deadline:
-                raise UserError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
-            time.sleep(0.1)
-    except OSError as error:  # or to lock: some network drives cannot
-        raise UserError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[int]:
-    """Holds a folder, which is made if it does not exist; yields and raises what :func:`lock` does."""
-    descriptor = lock(folder)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def check_same(folder: Path, there: dict, asked: dict, command: str = "") -> None:

@@ -44,7 +44,15 @@ def test_a_tiny_model_memorises_a_handful_of_questions(memorised):
 
 def test_predictions_of_the_best_checkpoint(memorised, squad_data, tmp_path):
     folder, _ = memorised
-    flags = [folder / "checkpoint_best.pt", squad_data, "--output", tmp_path, "--device", "cpu"]
+    flags = [
+        folder / "checkpoint_best.pt",
+        squad_data,
+        "--output",
+        tmp_path,
+        "--device",
+        "cpu",
+        "--overwrite",
+    ]
     results = []
     for batch_size in ("1", "5", "64"):
         assert evaluate.main([*map(str, flags), "--batch-size", batch_size]) == 0

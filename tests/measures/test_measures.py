@@ -95,7 +95,7 @@ def test_use_of_states_is_that_of_all_paths(k):
 def measured(tmp_path, *arguments) -> dict:
     """What the command writes."""
     output = tmp_path / "new" / "measured.json"
-    main([*map(str, arguments), "--device", "cpu", "--output", str(output)])
+    main([*map(str, arguments), "--device", "cpu", "--output", str(output), "--overwrite"])
     assert [path.name for path in output.parent.iterdir()] == ["measured.json"]
     return json.loads(output.read_text())["rows"]
 
@@ -153,7 +153,9 @@ def test_molecules(save_checkpoint, tmp_path):
         measured(tmp_path, "filling", text_model)
 
 
-@pytest.mark.parametrize("flags", [["--split", "test"], ["--output", "/dev/null/probe.json"]])
+@pytest.mark.parametrize(
+    "flags", [["--split", "test"], *(["--output", p] for p in ("/dev/null/a", __file__))]
+)
 def test_mistakes_end_with_one_line(pretrained, flags):
     with pytest.raises(SystemExit, match="^error: "):
         main(["probe", str(pretrained), "--device", "cpu", *flags])

@@ -99,13 +99,14 @@ def test_lengths_of_rows(tmp_path):
     assert evaluate.row_lengths(tmp_path, "train").tolist() == expected
 
 
-def test_checkpoints_are_removed_last(checkpoint, data, tmp_path):
+def test_checkpoints_are_removed_last(checkpoint, data, tmp_path, refused):
     model = checkpoint().rename(tmp_path / "checkpoint_best.pt")
     (tmp_path / "checkpoint_last.pt").write_bytes(b"")
     words = [model, data, "--output", tmp_path]
     evaluated(*words, "--remove", "others")
     assert [path.name for path in tmp_path.glob("*.pt")] == ["checkpoint_best.pt"]
-    evaluated(*words, "--remove", "all")
+    assert "give --overwrite" in refused(evaluate.main, *words, "--remove", "all")
+    evaluated(*words, "--remove", "all", "--overwrite")
     assert not list(tmp_path.glob("*.pt")) and (tmp_path / "result.json").exists()
 
 

@@ -29,8 +29,8 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from lib.command_line import UserError
-from lib.data.datasets import check_absent, write_dataset
-from lib.files import MANIFEST, atomic, claim, locked, write_json
+from lib.data.datasets import write_dataset
+from lib.files import MANIFEST, atomic, check_absent, claim, locked, write_json
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from tqdm import tqdm
 

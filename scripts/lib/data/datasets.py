@@ -1,63 +1,18 @@
-"""What preparations share: a new folder with datasets, complete or absent, and options."""
+"""What preparations share: datasets in fairseq's format, and options."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
-import shutil
 import struct
-import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from lib.command_line import UserError, positive, share
 from lib.files import atomic
-
-
-def check_absent(target: Path, overwrite: bool | None = None) -> None:
-    """Raises UserError if ``target`` exists and is not an empty folder, and is not to be overwritten (None:
-    cannot be asked to)."""
-    if not overwrite and (
-        target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir())))
-    ):
-        way_out = "remove it first" if overwrite is None else "give --overwrite"
-        raise UserError(f"{target} exists already: choose another OUTPUT, or {way_out}")
-
-
-@contextmanager
-def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
-    """A folder to fill, which becomes ``target`` if all goes well and is removed otherwise.
-
-    Args:
-        replaces: if an existing ``target`` has a file of this name, it is replaced.
-
-    Raises:
-        UserError: if ``target`` exists and is not an empty folder, or cannot be made or written to.
-    """
-    replace = replaces is not None and (target / replaces).is_file()
-    if not replace:
-        check_absent(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise UserError(f"cannot write to {target.parent} ({error.strerror}): give another OUTPUT") from error
-    try:
-        yield partial
-        os.umask(umask := os.umask(0o077))
-        partial.chmod(0o777 & ~umask)  # mkdtemp's is for its owner alone
-        if replace:
-            shutil.rmtree(target)
-        with contextlib.suppress(FileNotFoundError):
-            target.rmdir()  # empty, see above
-        partial.replace(target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int) -> tuple[int, int]:

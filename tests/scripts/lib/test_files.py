@@ -1,8 +1,4 @@
-"""Files complete or absent; output folders: one run at a time, of one kind of settings."""
-
-import errno
-import os
-import subprocess
+"""Files; output folders of one kind of settings."""
 
 import pytest
 from lib import files
@@ -40,59 +36,6 @@ def test_sha256(tmp_path, monkeypatch):
 def test_cells():
     found = tsv_line(1, "a\tb\n", "", "=1+1", "@x", " -2", "\udcff=C")
     assert found == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C"
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr(files, "PATIENCE", 0.1)
-
-
-def test_one_run_at_a_time(impatient, tmp_path):
-    """A lock is held by the children that inherit it."""
-    folder = tmp_path / "new" / "folder"
-    descriptor = files.lock(folder)
-    child = subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
-    for _ in range(2):
-        with pytest.raises(UserError, match="work in .*folder: .*kill [0-9]+ on "):
-            files.lock(folder)
-        if descriptor is not None:
-            os.close(descriptor)
-            descriptor = None
-    child.kill()
-    child.wait()
-    with files.locked(folder):
-        (folder / "lock").write_text("kill 1 on \x1b[2J")  # what a lock says is no escape sequence
-        assert files.try_lock(folder / "lock") == (None, "its process is unknown")
-
-
-def test_folders_that_cannot_be_held(impatient, tmp_path, monkeypatch):
-    write_file(tmp_path / "file", "")
-    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(UserError, match="cannot write to .*file"):
-            files.lock(folder)
-
-    def refuse(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(files.fcntl, "flock", refuse)
-    with pytest.raises(UserError, match=os.strerror(errno.ENOLCK)):
-        files.lock(tmp_path)
-
-
-@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder", "of another user"])
-def test_a_lock_is_no_foreign_file(kind, tmp_path, monkeypatch):
-    victim, lock = write_file(tmp_path / "victim", "thesis"), tmp_path / "save" / "lock"
-    lock.parent.mkdir()
-    make = {"link": lock.symlink_to, "hard link": lock.hardlink_to, "pipe": lambda _: os.mkfifo(lock)}
-    make |= {"folder": lambda _: lock.mkdir(), "of another user": lambda _: lock.write_text("thesis")}
-    make[kind](victim)
-    if kind == "of another user":
-        mode, *about = lock.stat()
-        about[3] += 1
-        monkeypatch.setattr(files.os, "fstat", lambda _: os.stat_result([mode, *about]))
-    with pytest.raises(UserError, match="lock is not a lock of yours"):
-        files.try_lock(lock)
-    assert victim.read_text() == "thesis"
 
 
 def claim(folder, settings, data="1a"):

@@ -94,7 +94,7 @@ def test_a_stopped_run_resumes_at_its_file(sources, whole, tmp_path):
     prepare(output, sources, 1, WordEncoder(log))
     assert contents(output) == whole and not (tmp_path / "out.partial").exists()
     assert log.read_text().split() == ["2.txt"] * 4 + ["3.txt"] * 4
-    with pytest.raises(UserError, match="out exists"):
+    with pytest.raises(FileExistsError, match="out exists"):
         prepare(output, sources)
 
 
