@@ -27,6 +27,7 @@ from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 logger = logging.getLogger(__name__)
+SCORE = numbers.Real | Tensor | None  # of the last validation
 # what torch.load raises for damaged files
 DAMAGED = (LookupError, TypeError, AttributeError, EOFError, RuntimeError, struct.error, pickle.PickleError)
 
@@ -186,18 +187,18 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
 
 def _check(state: dict) -> None:
     """Raises ValueError if what is read of a checkpoint besides its settings is not of its types."""
-    history, extra, kept = (state.get(key) for key in ("optimizer_history", "extra_state", "task_state"))
-    weights, last = state["model"], (history or [{}])[-1] if isinstance(history, list | None) else None
-    for name, fits in {
-        "model": isinstance(weights, dict) and all(map(_is_weight, weights.items())),
-        "optimizer_history": isinstance(last, dict) and isinstance(last.get("num_updates"), int | None),
-        "extra_state": isinstance(extra or {}, dict)
-        and isinstance((extra or {}).get("val_loss"), numbers.Real | Tensor | None),
-        "task_state": isinstance(kept or {}, dict),
-    }.items():
-        if not fits:
+    extra, kept = (state.get(name) or {} for name in ("extra_state", "task_state"))
+    history = state.get("optimizer_history") or [{}]
+    last = history[-1] if isinstance(history, list) else None
+    for name, group, fits in (
+        ("model", state["model"], lambda weights: all(map(_is_weight, weights.items()))),
+        ("optimizer_history", last, lambda last: isinstance(last.get("num_updates"), int | None)),
+        ("extra_state", extra, lambda extra: isinstance(extra.get("val_loss"), SCORE)),
+        ("task_state", kept, lambda kept: True),
+    ):
+        if not (isinstance(group, dict) and fits(group)):
             raise ValueError(f"its {name!r} is not as fairseq-train saves it")
-    if held := (kept or {}).get("molecule_property"):
+    if held := kept.get("molecule_property"):
         PropertyInfo.from_dict(held)
         symbols = held.get("symbols")
         if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):

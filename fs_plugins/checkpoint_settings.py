@@ -127,7 +127,7 @@ def _checked(group: dict, kinds: dict[str, Kind]) -> dict:
     """What a group has of these flags."""
     given = {name: group[name] for name in kinds if group.get(name) is not None}
     for name, value in given.items():
-        if not kinds[name].fits(value):
+        if not (kinds[name].fits(value) and _is_plain(value)):
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} is {value!r:.200}: it must be {kinds[name]}")
     return given
@@ -140,6 +140,8 @@ def _kinds(settings: type | None) -> dict[str, Kind]:
         kind, *_ = typing.get_args(field.type) or [field.type]  # of an Optional
         if isinstance(kind, enum.EnumMeta):
             kinds[field.name] = Kind(str, choices=[choice.value for choice in kind])
+        elif typing.get_origin(field.type) is list:
+            kinds[field.name] = Kind(list)
         elif kind in PLAIN and not field.name.startswith("_"):
             kinds[field.name] = RANGES.get(field.name, Kind(kind))
     return kinds

@@ -36,7 +36,7 @@ from omegaconf import OmegaConf
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
 from fs_plugins.checkpoint import choose_device
 from fs_plugins.data.vocabulary import MASK
-from fs_plugins.huggingface.restore import read_state
+from fs_plugins.huggingface.restore import open_state
 from fs_plugins.tasks.glue import GlueTask
 from fs_plugins.tasks.molecule_property import MoleculePropertyTask
 from fs_plugins.tasks.scored import ScoredTask, predict
@@ -57,7 +57,7 @@ def load_finetuned(path: Path, device: str | None, **settings):
         FileNotFoundError: if there is no such file.
         UserError, ValueError: if it is no checkpoint of a fine-tuning, or does not fit the data.
     """
-    state, cfg = read_state(path)
+    state, cfg = open_state(path)
     if not issubclass(tasks.TASK_REGISTRY[cfg.task._name], ScoredTask):
         raise UserError(f"{path} is of --task {cfg.task._name}: fine-tune it with scripts/finetune_*.sh")
     task = tasks.setup_task(OmegaConf.merge(cfg.task, settings), from_checkpoint=True)

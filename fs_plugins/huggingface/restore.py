@@ -47,7 +47,7 @@ def is_folder(path: str | os.PathLike) -> bool:
     return any((Path(path) / name).is_file() for name in ("config.json", "adapter_config.json"))
 
 
-def read_state(path: str | os.PathLike) -> tuple[dict, DictConfig]:
+def open_state(path: str | os.PathLike) -> tuple[dict, DictConfig]:
     """As :func:`fs_plugins.checkpoint.read_state`, also of a folder: what is trained in it, under fairseq's
     names, and the flags."""
     if not is_folder(path):

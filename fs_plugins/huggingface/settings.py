@@ -26,7 +26,9 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
     model, cfg = checkpoint.model, checkpoint.cfg
     if checkpoint.task in ("masked_lm", "repeated_masked_lm"):
         return None
-    heads = {name: "sequence" for name in model.classification_heads} | {n: "span" for n in model.token_heads}
+    heads = {name: "sequence" for name in model.classification_heads}
+    if checkpoint.task == "squad2":  # a token head of another task has no class in transformers here
+        heads |= {name: "span" for name in model.token_heads}
     named = (getattr(cfg.task, "head_name", None), getattr(cfg.criterion, "classification_head_name", None))
     chosen = [name for name in named if name in heads] or list(heads)
     if len(chosen) != 1:

@@ -49,14 +49,15 @@ class Kind:
     def __str__(self) -> str:
         if self.choices is not None:
             return f"one of {', '.join(map(str, self.choices))}"
-        name = {bool: "True or False", int: "a whole number", float: "a number", str: "text"}[self.type]
+        names = {bool: "True or False", int: "a whole number", float: "a number", str: "text"}
+        name = names.get(self.type, "a list")
         if self.high < sys.float_info.max:
             return f"{name} from {self.low:,} to {self.high:,}"
         return f"{name} of at least {self.low:,}" if self.low > -sys.float_info.max else name
 
 
 SWITCH = Kind(bool)
-SIZE, LENGTH = Kind(int, 1, 2**20), Kind(int, -1)
+SIZE, LENGTH = Kind(int, 1, 2**20), Kind(int, -1, 2**20)
 PROBABILITY, POSITIVE = Kind(float, 0, 1), Kind(float, 0)
 INVERTED = Kind(bool, to_config=lambda value: not value, from_config=lambda value: not value)
 ACTIVATION = Kind(

@@ -39,16 +39,6 @@ part() { # part NAME COMMAND...: into OUT/NAME.log and the table; a command's st
     table+="| $name | $result |\n"
 }
 
-machine() {
-    nvidia-smi || echo "no nvidia-smi"
-    "$python" -c '
-import sys, torch
-assert torch.cuda.is_available(), "torch.cuda.is_available() is False"
-p = torch.cuda.get_device_properties(0)
-print(f"{p.name}: sm_{p.major}{p.minor}, {p.multi_processor_count} multiprocessors")
-print(f"torch {torch.__version__}, CUDA {torch.version.cuda}, Python {sys.version.split()[0]}")'
-}
-
 build() {
     # By setup.py's own functions, in place; without its metadata, which older versions of setuptools cannot read.
     "$python" - <<'PYTHON'
@@ -106,19 +96,14 @@ train() { # train DATA
                 --disable-validation --no-save ${TRAIN_FLAGS:-} || return
         done
     done
-    printf '\n| training | updates | loss | updates/s |\n|---|---|---|---|\n'
     for log in "$out"/{mlm,exlm}-{fp16,bf16}/train.log; do
-        "$python" -c '
-import pathlib, sys
-from lib.run.logs import read_log
-last = [record for record in read_log(pathlib.Path(sys.argv[1])) if record["kind"] == "train"][-1]
-print("|", pathlib.Path(sys.argv[1]).parent.name, *(f"| {last[key]}" for key in ("update", "loss", "ups")), "|")' "$log"
+        echo "$log: $(grep -o '{.*"ups".*}' "$log" | tail -n 1)"
     done
     ! grep -E '"nonfinite": "[1-9]' "$out"/exlm-*/train.log
 }
 
 step=("$python" scripts/benchmarks/bench_step.py --device cuda --dtype bfloat16 --batch-size 64)
-part machine machine
+part machine "$python" -m torch.utils.collect_env
 part build build
 part tests tests tests/custom_ops -k "cuda and not emulated"
 for tool in memcheck racecheck synccheck; do
@@ -130,7 +115,7 @@ part bench_compiled "${step[@]}" --compile
 part train train "${1:-}"
 
 printf '\n%s, logs in %s\n\n' "$(date +%Y-%m-%d)" "$out"
-for name in bench bench_step bench_compiled train; do
+for name in bench bench_step bench_compiled; do
     [[ $table == *"| $name | passed"* ]] && sed -n '/^|/p' "$out/$name.log" && echo
 done
 printf '%b' "$table"

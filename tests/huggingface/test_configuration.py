@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 
 import pytest
 import torch
 
 from fs_plugins.huggingface.configuration_exlm import CHOICES, NUMBERS, OPTIONAL, SIZES, ExLMConfig
 from fs_plugins.huggingface.restore import restore
+from fs_plugins.models.flags import EXLM_FLAGS
 
 STRANGE = ("--lr=1", "", -7, 1.5, math.nan, math.inf, True, [1], {"a": 1}, 10**30)
 OTHERS = ("hidden_act", "classifier_activation", "links_features")
@@ -25,6 +27,28 @@ def test_values_that_a_field_cannot_have(name):
     for value in [v for v in STRANGE if not fits(name, v)] + [None] * (name not in OPTIONAL):
         with pytest.raises(ValueError, match=name):
             ExLMConfig(**{name: value})
+
+
+@pytest.mark.parametrize("flag", [flag for flag in EXLM_FLAGS if flag.config], ids=lambda flag: flag.name)
+def test_ranges_are_those_of_the_flags(flag):
+    values = [-2, -1, 0, 1, 2, 2**20, 2**20 + 1, 0.5, 1.5, True, *(flag.kind.choices or ("dag", "gelu"))]
+    for value in values:
+        if flag.name == "expand_from_layer" and value == -1:  # is exported as all layers
+            continue
+        try:
+            field = flag.kind.to_config(value)
+            back = flag.kind.from_config(field)
+        except (LookupError, TypeError, AttributeError):
+            continue
+        if (type(back), back) != (type(value), value):  # not of its type
+            continue
+        try:
+            ExLMConfig(**{"num_attention_heads": 1, "hidden_size": 8, flag.config: field})
+            taken = True
+        except ValueError as error:
+            kinds = "a whole number|a number|one of|a list|an activation"  # else of another field, too
+            taken = not re.match(f"{flag.config} must be ({kinds})", str(error))
+        assert taken == flag.kind.fits(value), value
 
 
 @pytest.mark.parametrize(

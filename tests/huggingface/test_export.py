@@ -173,13 +173,15 @@ def test_the_authors_checkpoint(record, load, tmp_path):
 
 def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, tmp_path):
     heads = [("classification", "a", 2), ("classification", "b", 2)]
-    two = save_checkpoint("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"}, heads=heads)
+    kind = ("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"})
+    two, tags = (save_checkpoint(*kind, heads=some) for some in (heads, [("token", "tags", 2)]))
     state, large = torch.load(checkpoints["mlm"], weights_only=False), tmp_path / "large.pt"
     state["model"]["encoder.lm_head.bias"][3] = 1e6  # more than float16 can hold
     torch.save(state, large)
     for path, folder, named in (
         (checkpoints["mlm"], folders["exlm"], str(folders["exlm"])),
         (two, tmp_path / "export", r"\['a', 'b'\]"),
+        (tags, tmp_path / "export", "no heads"),
         (large, tmp_path / "export", "lm_head.decoder.bias"),
     ):
         with pytest.raises((ValueError, FileExistsError), match=named):

@@ -25,24 +25,29 @@ PACKED = {  # by how their names end
     ".bz2": ("bzip2", b"BZh", bz2.open),
     ".xz": ("xz", b"\xfd7zXZ\0", lzma.open),
 }
-FOREIGN = (  # first bytes, what that is, how to get at its content
-    (b"\x28\xb5\x2f\xfd", "a Zstandard file", "zstd -d '{}'"),
-    (b"PK\x03\x04", "a zip archive", "unzip '{}'"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x '{}'"),
-    (b"%PDF-", "a PDF file", "pdftotext '{}'"),
-    (b"{\\rtf", "an RTF file", "unrtf --text '{}'"),
-    *((magic, "packed twice", f"unpack it once to a name in {end}") for end, (_, magic, _) in PACKED.items()),
+# how a file begins that is not read, what that is, and how to get at its content
+FOREIGN = (
+    (rb"\x28\xb5\x2f\xfd", "a Zstandard file", "zstd -d '{}'"),
+    (rb"PK\x03\x04", "a zip archive", "unzip '{}'"),
+    (rb"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x '{}'"),
+    (rb"%PDF-", "a PDF file", "pdftotext '{}'"),
+    (rb"\{\\rtf", "an RTF file", "unrtf --text '{}'"),
+    *((re.escape(kind[1]), "packed twice", f"unpack it to a name in {end}") for end, kind in PACKED.items()),
 )
-MARKED = (  # first bytes of text in other encodings
-    (b"\xff\xfe\0\0", "UTF-32"),
-    (b"\0\0\xfe\xff", "UTF-32"),
-    (b"\xff\xfe", "UTF-16"),
-    (b"\xfe\xff", "UTF-16"),
+ZERO = "tar -xf, if it is an archive; iconv -f UTF-16LE -t UTF-8, if it is text"
+WIKI = "python -m wikiextractor.WikiExtractor --json -o wiki '{}'"
+NO_TEXT = (
+    (rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-32", "iconv -f UTF-32 -t UTF-8 '{}' > TEXT"),
+    (rb"\xff\xfe|\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8 '{}' > TEXT"),
+    (rb"(?s:.*)\0", "not a text file: it has a zero byte", ZERO),
+    (rb"(?s:.{,1000})<mediawiki", "a dump of MediaWiki", WIKI),
+    (rb"(?s:.*)(\nM  END|@<TRIPOS>)", "for prepare_smiles.py", "obabel '{}' -O molecules.smi"),
+    (rb"(?i)<(\?xml\b|!--|!doctype\b|html\b|tei\b|page\b)", "markup", "extract its text first"),
+    (rb'\[\s*([{"]|\[\s*["{])', "a JSON array, not an object a line", "jq -c '.[]' '{}' > LINES.jsonl"),
+    (rb"[^\n]*\r[^\n]*\r[^\n]*\s*$", "text of a single line", "tr '\\r' '\\n' < '{}' > TEXT"),
 )
 BOM = b"\xef\xbb\xbf"
 SAMPLE = 1 << 16  # bytes that a layout is judged by
-_XML = re.compile(rb"<(\?xml\b|!--|!doctype\b|html\b|tei\b|page\b)", re.IGNORECASE)
-_ARRAY = re.compile(rb'\[\s*([{"]|\[\s*["{])')
 _NAME = re.compile(r"\w{1,40}")  # of a column
 WRAPPED_LENGTH = 100  # characters of a line
 
@@ -64,15 +69,20 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         try:
             file = PACKED[packed[0]][2](raw) if packed else raw
             start = file.peek(8)
-            for magic, what, convert in FOREIGN:
-                if start.startswith(magic):
-                    raise UserError(f"{path} is {what}: {convert.format(path)}")
+            _refuse(path, start, FOREIGN)
             yield file
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             if getattr(error, "errno", None) is not None or not packed:  # of another file, or the disk
                 raise
             kind = PACKED[packed[0]][0]
             raise UserError(f"{path} is a damaged {kind} file ({error}): download it again") from error
+
+
+def _refuse(path: Path, start: bytes, kinds: tuple[tuple[bytes, str, str], ...]) -> None:
+    """Raises UserError if a file that begins so is of one of these kinds."""
+    for pattern, what, convert in kinds:
+        if re.match(pattern, start):
+            raise UserError(f"{path} is {what}: {convert.replace('{}', str(path))}")
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -111,29 +121,15 @@ def text_layout(path: Path, column: str) -> str:
         return PARQUET
     if path.suffix.lower() == ".parquet":
         raise UserError(f"{path} is named .parquet but is no such file: rename it, or download it again")
-    for mark, encoding in MARKED:
-        if start.startswith(mark):
-            raise UserError(f"{path} is {encoding}: iconv -f {encoding} -t UTF-8 '{path}' > TEXT")
-    if b"\0" in start:
-        hint = "tar -xf, if it is an archive; iconv -f UTF-16LE -t UTF-8, if it is text"
-        raise UserError(f"{path} is not a text file: it has a zero byte ({hint})")
     start = start.removeprefix(BOM).lstrip()
+    if not start.startswith(b"<doc "):
+        _refuse(path, start, NO_TEXT)
     *lines, last = start.split(b"\n")
     lines += [last] if whole else []
     if not start:
         return EMPTY
     if start.startswith(b"<doc "):
         return WIKIEXTRACTOR
-    if b"<mediawiki" in start[:1000]:
-        convert = f"python -m wikiextractor.WikiExtractor --json -o wiki '{path}'"
-        raise UserError(f"{path} is a dump of MediaWiki: {convert}")
-    if b"\nM  END" in start or b"@<TRIPOS>" in start:
-        convert = f"obabel '{path}' -O molecules.smi, for prepare_smiles.py"
-        raise UserError(f"{path} has structures of molecules, not text: {convert}")
-    if match := _XML.match(start):
-        raise UserError(f"{path} is {match[0].decode()} markup: extract its text first")
-    if _ARRAY.match(start):
-        raise UserError(f"{path} is a JSON array, not an object a line: jq -c '.[]' '{path}' > LINES.jsonl")
     if start.startswith(b'"') and all(isinstance(_value(line), str) for line in lines if line.strip()):
         convert = f"jq -c '{{text: .}}' '{path}' > LINES.jsonl"
         raise UserError(f"{path} has JSON strings, not an object a line: {convert}")
@@ -141,8 +137,6 @@ def text_layout(path: Path, column: str) -> str:
         if len(lines) > 1 and not any(isinstance(_value(line), dict) for line in lines):
             raise UserError(f"{path} is JSON without an object a line: jq -c . '{path}' > LINES.jsonl")
         return JSON
-    if b"\n" not in start.rstrip() and start.rstrip().count(b"\r") > 1:
-        raise UserError(f"{path} has lines that end in \\r alone: tr '\\r' '\\n' < '{path}' > TEXT")
     texts = [line.decode("utf-8", "replace").strip() for line in lines]
     marks = ",\t;|"
     headers = [[cell.strip(' "') for cell in texts[0].split(mark)] for mark in marks] if texts else []

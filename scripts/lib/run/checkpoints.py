@@ -53,7 +53,7 @@ def read_checkpoint(path: Path) -> Pretrained:
     from fs_plugins.huggingface import restore
 
     try:
-        state, cfg = restore.read_state(path)
+        state, cfg = restore.open_state(path)
     except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
         raise UserError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
     entries = next((len(state["model"][name]) for name in EMBEDDINGS if name in state["model"]), None)

@@ -3,6 +3,7 @@ folder, builds a task or a criterion that is not known, or gives fairseq-train a
 
 import argparse
 import copy
+import dataclasses
 import itertools
 import json
 import math
@@ -25,7 +26,7 @@ from lib.run.launch import Training
 from lib.workflow import plan
 from omegaconf import OmegaConf
 
-from fs_plugins.checkpoint_settings import CRITERIA, TASKS, read_settings
+from fs_plugins.checkpoint_settings import CRITERIA, TASK_DATACLASS_REGISTRY, TASKS, read_settings
 from fs_plugins.huggingface.restore import restore
 from fs_plugins.measures.__main__ import main as measure
 from fs_plugins.models.flags import EXLM_FLAGS
@@ -237,6 +238,18 @@ def test_sizes_are_those_of_the_weights(scripts, tmp_path, capsys):
         config.write_text(json.dumps({**content, name: 2**20}))
         with pytest.raises(ValueError, match="is 1,048,576, but its weights have"):
             restore(config.parent)
+
+
+def test_lists_in_the_settings_of_a_task(monkeypatch):
+    plain = [("names", list[str], dataclasses.field(default_factory=list))]
+    monkeypatch.setitem(TASK_DATACLASS_REGISTRY, "glue", dataclasses.make_dataclass("Config", plain))
+    groups = {"model": {"_name": "mlm_tiny"}, "criterion": {"_name": "masked_lm"}}
+    state = {"cfg": {**groups, "task": {"_name": "glue", "names": ["a", "b"]}}}
+    assert read_settings(state).task.names == ["a", "b"]
+    for value in ("a", [{"a": 1}], [torch.zeros(2)]):
+        state["cfg"]["task"]["names"] = value
+        with pytest.raises(ValueError, match="--names"):
+            read_settings(state)
 
 
 def settings_of(state: dict, group: str) -> list[str]:
