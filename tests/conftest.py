@@ -89,19 +89,9 @@ def save_checkpoint(corpus, tmp_path_factory):
     ``spread`` tells how far the predictions are from uniform. Other flags are the model's.
     """
 
-    def save(
-        arch,
-        criterion=None,
-        task="masked_lm",
-        *,
-        symbols=None,
-        data=corpus,
-        heads=(),
-        seed=0,
-        spread=1.0,
-        task_state=None,
-        **flags,
-    ):
+    def save(arch, criterion=None, task="masked_lm", *, symbols=None, data=corpus, heads=(), **flags):
+        seed, spread = flags.pop("seed", 0), flags.pop("spread", 1.0)
+        task_state = flags.pop("task_state", {})
         symbols = symbols or builders.dictionary(builders.WORDS)
         options = {"mask_prob": 0.3, "tokens_per_sample": 32, "sample_break_mode": "eos", "seed": 1}
         options |= {name: flags.pop(name) for name in ("mask_prob", "repeat_times") if name in flags}
@@ -125,7 +115,7 @@ def save_checkpoint(corpus, tmp_path_factory):
             {"data": str(data), **options, **task},
             {"_name": criterion} if isinstance(criterion, str) else criterion,
             cfg={"common": {"seed": 7}, "checkpoint": {"best_checkpoint_metric": "loss"}},
-            task_state=task_state or {},
+            task_state=task_state,
             extra_state={"epoch": 1, "train_iterator": {"epoch": 1}, "val_loss": 4.75},
         )
 

@@ -2,8 +2,6 @@ import re
 import shutil
 
 import make
-import numpy as np
-import pandas as pd
 import pytest
 
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
@@ -45,17 +43,6 @@ def test_the_numbers_that_are_quoted_are_the_papers():
     every = "".join(path.read_text() for path in (make.DOCS.parent / "configs" / "paper").glob("*.csv"))
     for number in PAPERS:
         assert re.search(rf"\b{number.rstrip('0')}0*\b", every), number
-
-
-def test_a_mean_of_rows_is_that_of_the_seeds():
-    seeds = pd.DataFrame({"bits": [2.0, 3.0, 5.0]})
-    [sd] = seeds.std()
-    row = pd.DataFrame([{"bits": 10 / 3, "bits_sd": sd, "seeds": "1 2 3"}])
-    one, other = make.mean(seeds, "bits"), make.mean(row, "bits")
-    assert one.text(3) == other.text(3) == f"3.333 ± {sd:.3f} (n=3)"
-    assert other.spread == pytest.approx(one.spread) and make.mean(row, "gain") is None
-    single = pd.DataFrame([{"bits": 2.0, "bits_sd": np.nan, "seeds": "1"}])
-    assert make.mean(single, "bits").text(1) == "2.0"
 
 
 def test_the_gap_over_scale_is_of_models_of_one_size_and_probability():

@@ -7,7 +7,7 @@ from step_costs import OperatorCounter, peak_of_cpu_allocations, size_in_memory
 TINY = ["--arch=exlm_tiny", "--baseline=mlm_tiny", "--vocabulary=50", "--tokens=40", "--repeats=1"]
 
 
-def test_operators_and_bytes():
+def test_operators_bytes_and_peak_memory():
     x = torch.ones(4, 8)
     with OperatorCounter() as counter:
         (x + x).t().unsqueeze(0)
@@ -15,8 +15,6 @@ def test_operators_and_bytes():
     assert size_in_memory(torch.ones(1, 8).expand(5, 8)) == 8 * 4
     assert size_in_memory(torch.ones(0, 8)) == 0
 
-
-def test_peak_memory():
     def allocate():
         a = torch.ones(1000)
         b = a + a

@@ -117,16 +117,12 @@ def test_use_of_states_is_logged_at_validation(k, scale):
         assert values["states"] > 1.05 and values["divergence"] > 0.1
 
 
-def test_a_model_without_transitions_is_refused():
-    model = builders.mlm(WORDS)
-    with pytest.raises(ValueError, match="RotaryRobertaModel.*--criterion masked_lm"):
-        CRITERION(model, builders.sample(WORDS, SENTENCES))
-
-
-def test_half_precision_model():
+def test_models_of_half_precision_and_without_transitions():
     model = builders.exlm(WORDS)
     batch = builders.sample(WORDS, SENTENCES)
     expected, _, _ = CRITERION(model, batch)
     loss, _, log = CRITERION(builders.exlm(WORDS).bfloat16(), batch)
     assert loss.dtype == torch.float32 and log["nonfinite"] == 0
     assert loss.item() == pytest.approx(expected.item(), rel=0.02)
+    with pytest.raises(ValueError, match="RotaryRobertaModel.*--criterion masked_lm"):
+        CRITERION(builders.mlm(WORDS), batch)  # has no transitions

@@ -42,6 +42,8 @@ def built(tmp_path) -> set[str]:
 
 
 def test_both_libraries_for_the_gpus_that_nvcc_knows(build, tmp_path):
+    done, words = build(EXLM_NO_CUDA="1")
+    assert done.returncode == 0 and words is None and built(tmp_path) == {"cpu"}
     done, words = build()
     assert done.returncode == 0 and built(tmp_path) == {"cpu", "cuda"}, done.stdout + done.stderr
     assert "-arch=all-major" in words
@@ -58,11 +60,6 @@ def test_architectures_as_torch_reads_them(build, tmp_path):
     ]
     done, _ = build(TORCH_CUDA_ARCH_LIST="Hopper")
     assert done.returncode == 1 and "Hopper" in done.stderr
-
-
-def test_without_cuda_nvcc_is_not_called(build, tmp_path):
-    done, words = build(EXLM_NO_CUDA="1")
-    assert done.returncode == 0 and words is None and built(tmp_path) == {"cpu"}
 
 
 def test_a_broken_nvcc_costs_the_cuda_library_alone(build, tmp_path):

@@ -54,11 +54,7 @@ def test_half(device, dtype, k):
     torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.05)
     actual.sum().backward()
     assert [t.grad.dtype for t in low] == [dtype] * 3
-
-
-def test_autocast(device):
-    leaves, targets = inputs(dtype=torch.float32, device=device)
-    with torch.autocast(device.type, dtype=torch.bfloat16):
+    with torch.autocast(device.type, dtype=dtype):
         actual = match_scores(*leaves, targets, 4 * 29 * 5)
     assert actual.dtype == torch.float32
     torch.testing.assert_close(actual, plain(*leaves, targets), rtol=0.02, atol=0.1)

@@ -55,15 +55,12 @@ def test_what_cannot_be_split(named, split, of):
         split(*of)
 
 
-def test_random_split():
+def test_random_and_given_splits():
     one, same, other = random_split(1513, 1), random_split(1513, 1), random_split(1513, 2)
     assert one.sizes == (1210, 151, 152)
     assert sorted(np.concatenate([one.train, one.valid, one.test]).tolist()) == list(range(1513))
     assert one.test.tolist() == same.test.tolist() != other.test.tolist()
     assert random_split(20, 7).test.tolist() == [4, 15]  # NumPy's legacy generator is frozen
-
-
-def test_given_split():
     split = given_split(["Train", "test", "VALID", "train", "dev", "validation"])
     assert [part.tolist() for part in (split.train, split.valid, split.test)] == [[0, 3], [2, 4, 5], [1]]
 

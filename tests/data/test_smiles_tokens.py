@@ -35,12 +35,6 @@ def quiet():
     RDLogger.EnableLog("rdApp.error")
 
 
-def test_by_hand():
-    texts = "F / C = C \\ Cl", "Br B ( c 1 c c s 1 ) C n", "C [C@@H] ( N ) [O-] . [Na+]", "C %12 C C %(123)"
-    for text in (*texts, ""):
-        assert tokenize(text.replace(" ", "")) == text.split()
-
-
 @pytest.mark.parametrize(
     ("smiles", "position", "character"),
     [

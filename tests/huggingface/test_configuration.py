@@ -72,14 +72,6 @@ def test_what_transformers_adds_stays(tmp_path):
     ExLMConfig(**{"of_another_version": {"a": 1}, "_internal": 2, "use_cache": False})
 
 
-WRONG = [("num_hidden_layers", v) for v in ("2", 0, True, 10**9)]
-WRONG += [("repeat_times", -3), ("hidden_dropout_prob", math.nan), ("state_graph", "dags")]
-WRONG += [("num_states", "4"), ("links_features", "position"), ("hidden_act", "gelus")]
-WRONG += [("tie_word_embeddings", "yes")]
-WRONG += [("alignment", "dagg"), ("vocab_size", 21.0), ("architectures", "x")]
-WRONG += [("fairseq", v) for v in ("x", {"head": "a.b"})]
-
-
 def test_an_import_refuses_them_too(folders, tmp_path):
     for file in folders["lattice"].iterdir():
         if file.is_file():
@@ -87,7 +79,8 @@ def test_an_import_refuses_them_too(folders, tmp_path):
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())
     path.unlink()
-    wrong = [{name: {**config["fairseq"], **v} if isinstance(v, dict) else v} for name, v in WRONG]
+    wrong = [{"num_hidden_layers": "2"}, {"architectures": "x"}, {"fairseq": "x"}]
+    wrong.append({"fairseq": {**config["fairseq"], "head": "a.b"}})
     for content in (*(json.dumps({**config, **one}) for one in wrong), "[" * 100_000):
         path.write_text(content)
         with pytest.raises(ValueError, match="config.json"):

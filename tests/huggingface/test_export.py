@@ -20,9 +20,8 @@ from fs_plugins.huggingface.code_files import CODE
 from fs_plugins.huggingface.export import export
 from tests.models.test_parity import case, flags_of
 from tests.support import builders
-from tests.support.builders import DAG, WORDS
+from tests.support.builders import DAG
 
-SYMBOLS = builders.dictionary(WORDS)
 TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
 GLUE = {"_name": "sentence_prediction", "classification_head_name": "glue", "regression_target": False}
 
@@ -33,7 +32,7 @@ def head_scores(checkpoint, name):
         return load_checkpoint(checkpoint).model(TOKENS, classification_head_name=name)[0]
 
 
-def test_files(folders, checkpoints):
+def test_files_and_cards(folders, checkpoints):
     folder = folders["exlm"]
     others = {"model.safetensors", "modules.json", "sentence_bert_config.json", "1_Pooling", "README.md"}
     others |= {"config.json", "tokenizer.json", "tokenizer_config.json"}
@@ -43,9 +42,6 @@ def test_files(folders, checkpoints):
     assert [path for path in folder.parent.iterdir() if path.name.startswith(".")] == []
     text = "".join(path.read_text() for path in files if path.suffix in (".json", ".md", ".py"))
     assert str(checkpoints["exlm"].parent) not in text
-
-
-def test_card(folders):
     said = {"exlm": ("k = 3", "| updates | 5 |", "| seed | 7 |", "4.75"), "ctc": ("CTC",)}
     for kind, pieces in (said | {"repeated": ("3 times",)}).items():
         card = (folders[kind] / "README.md").read_text()

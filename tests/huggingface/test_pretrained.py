@@ -42,10 +42,6 @@ def test_fills_a_molecule(folder, load, transformers):
     for i in range(len(symbols)):
         best = fill("".join([*symbols[:i], "<mask>", *symbols[i + 1 :]]))[0]["sequence"]
         assert Chem.MolFromSmiles(best) is not None, best
-
-
-def test_reads_several_masks_together():
-    """From the folder: the best decoding of masks in a ring is a molecule."""
-    [folder] = [path for path in FOLDERS if path.name.startswith("exlm")]
-    filled = load_model(folder, device="cpu").fill("CC(=O)Oc1<mask><mask>ccc1C(<mask>O)O")
-    assert len(filled.masks) == 3 and Chem.MolFromSmiles(filled.text) is not None, filled.text
+    if folder.name.startswith("exlm"):  # the best decoding of masks in a ring is a molecule
+        filled = load_model(folder, device="cpu").fill("CC(=O)Oc1<mask><mask>ccc1C(<mask>O)O")
+        assert len(filled.masks) == 3 and Chem.MolFromSmiles(filled.text) is not None, filled.text

@@ -78,16 +78,13 @@ def test_no_special_symbol_fills_a_mask(save_checkpoint):
 
 
 def test_other_models(save_checkpoint):
+    """One without transitions, one of molecules, and one without states."""
     path = save_checkpoint("exlm_base", criterion="nat_ctc_loss_mlm", ext_state_num=2)
     (note,) = load(path).graph(TEXT).notes
     assert "nat_ctc_loss_mlm" in note
-    with pytest.raises(ValueError, match="--arch p_roberta_base"):
-        load(save_checkpoint("p_roberta_base")).graph(TEXT)
-
-
-def test_molecules_have_atoms(save_checkpoint):
     path = save_checkpoint("exlm_base", ext_state_num=2, symbols=builders.dictionary(builders.ATOMS))
     builders.write_dictionary(path.parent, builders.ATOMS)
-    model = load(path, data=path.parent)
-    graph = model.graph("CC<mask>O")
+    graph = load(path, data=path.parent).graph("CC<mask>O")
     assert graph.unit == "atom" and graph.best.pieces[0] == ("CC", 0) and graph.best.pieces[1][1] == 1
+    with pytest.raises(ValueError, match="--arch p_roberta_base"):
+        load(save_checkpoint("p_roberta_base")).graph(TEXT)

@@ -35,12 +35,19 @@ def test_encode_and_decode(hub):
     assert len(hub.encode("this is good", "news .", no_separator=True)) == len(pair) - 1
     assert hub.decode(pair) == ["this is good", "news ."]
     assert hub.decode(hub.encode("I am <mask> .")) == "I am <mask> ."
+    for named, call in (
+        ("2 masks", lambda: hub.fill_mask("<mask> is <mask>")),
+        ("'this'", lambda: hub.fill_mask("this")),
+        ("300 .* 256", lambda: hub.extract_features(torch.full((1, 300), 5))),
+    ):
+        with pytest.raises(ValueError, match=named):
+            call()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_features_have_one_row_for_each_token(kind, hub):
-    hub = hub(kind)
+def test_a_row_for_each_token_and_masks_filled_as_load_does(kind, hub, checkpoints):
+    hub, model = hub(kind), load(checkpoints[kind], device="cpu")
     tokens = hub.encode("this is good , I am <mask>")
     features = hub.extract_features(tokens)
     assert features.shape == (1, 9, 32)
@@ -51,28 +58,12 @@ def test_features_have_one_row_for_each_token(kind, hub):
     assert [tuple(hidden.shape) for hidden in hiddens] == [(1, 9, 32)] * 3
     embedded = hub.model.encoder.sentence_encoder.embed_tokens(tokens)
     assert torch.equal(hiddens[0][0], embedded)  # each in its own row
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_masks_are_filled_as_load_does(kind, hub, checkpoints):
-    hub, model = hub(kind), load(checkpoints[kind], device="cpu")
     filled = hub.fill_mask("this is <mask> news", topk=3)
     probabilities = model.log_probs("this is <mask> news")[0].exp()
     for text, probability, word in filled:
         assert text == f"this is {word} news"
         assert probability == pytest.approx(float(probabilities[hub.task.source_dictionary.index(word)]))
     assert [p for _, p, _ in filled] == probabilities.topk(3).values.tolist()
-
-
-def test_what_the_interface_refuses(hub):
-    hub = hub("exlm")
-    for named, call in (
-        ("2 masks", lambda: hub.fill_mask("<mask> is <mask>")),
-        ("'this'", lambda: hub.fill_mask("this")),
-        ("300 .* 256", lambda: hub.extract_features(torch.full((1, 300), 5))),
-    ):
-        with pytest.raises(ValueError, match=named):
-            call()
 
 
 def test_gpt2s_bpe_is_taken_from_the_data_folder(save_checkpoint, tmp_path):

@@ -6,7 +6,7 @@ import warnings
 from fs_plugins.inference.plots import shown_states, transition_heatmap
 
 
-def test_heatmap_shows_the_transition_matrix(graph):
+def test_heatmap_shows_the_transition_matrix_and_any_tokens(graph, tmp_path):
     figure = transition_heatmap(graph)
     axes, states = figure.axes[0], shown_states(graph)
     image = axes.images[0].get_array()
@@ -21,9 +21,6 @@ def test_heatmap_shows_the_transition_matrix(graph):
     assert labels[0] == states[0].tokens[0].text
     first = next(i for i, state in enumerate(states) if state.mask)
     assert labels[first] == " · ".join(token.text for token in states[first].tokens[:3])
-
-
-def test_tokens_that_look_like_markup_or_have_no_letters(graph, tmp_path):
     texts = ("$x_1", "a$b$c", "%", "\\frac", "日本", "\\n", "")
     graph = copy.deepcopy(graph)
     for state, text in zip(shown_states(graph)[: len(texts)], texts, strict=True):

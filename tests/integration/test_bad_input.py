@@ -24,7 +24,7 @@ def test_what_cannot_be_masked(corpus, tmp_path, flags):
             train(*pretraining(corpus, tmp_path, *flags, "--task", task))
 
 
-def test_a_missing_split(corpus, tmp_path):
+def test_a_missing_or_an_empty_split(corpus, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(corpus, data)
     for file in data.glob("valid.*"):
@@ -34,9 +34,6 @@ def test_a_missing_split(corpus, tmp_path):
     flags.remove("--disable-validation")
     with pytest.raises(FileNotFoundError, match=f"(?s){data}/valid.*--disable-validation"):
         train(*flags)
-
-
-def test_an_empty_split(corpus, tmp_path):
     data = binarise(tmp_path, {"train": "", "valid": "w1 w2\n"}, "--srcdict", corpus / "dict.txt")
     with pytest.raises(ValueError, match=f"{data}/train.bin"):
         train(*pretraining(data, tmp_path / "save"))

@@ -106,12 +106,9 @@ def test_fairseq_validate_repeats_the_validation(corpus, tmp_path):
     assert validated.stats["valid"][0]["valid_loss"] == run.stats["valid"][0]["valid_loss"]
     blocks = re.search(r"loaded (\d+) blocks from: .*valid", validated.text)[1]
     assert validated.values("bsz", "valid") == [int(blocks)]  # all of them, though they do not fill batches
-
-
-def test_a_checkpoint_trained_with_fp16_is_validated_on_a_cpu(corpus, pretrained, tmp_path):
-    state = torch.load(pretrained)
+    state = torch.load(tmp_path / "checkpoint_last.pt")
     for flags in (vars(state["cfg"]["model"]), state["cfg"]["common"]):
-        flags.update(fp16=True, cpu=False)
+        flags.update(fp16=True, cpu=False)  # as if trained on a GPU
     torch.save(state, tmp_path / "gpu.pt")
-    runs = [validate(corpus, path) for path in (pretrained, tmp_path / "gpu.pt")]
-    assert runs[0].values("loss", "valid") == runs[1].values("loss", "valid") != []
+    again = validate(corpus, tmp_path / "gpu.pt")
+    assert again.values("loss", "valid") == validated.values("loss", "valid")

@@ -100,7 +100,7 @@ def measured(tmp_path, *arguments) -> dict:
     return json.loads(output.read_text())["rows"]
 
 
-def test_the_command_reads_a_checkpoint_and_writes_json(pretrained, corpus, tmp_path, capsys):
+def test_the_command_reads_checkpoints_and_writes_json(pretrained, save_checkpoint, corpus, tmp_path, capsys):
     flags = ["--data", corpus, "--mask-prob", 0.3, 0.5, "--max-sentences", 9, "--seed", 2]
     [found] = measured(tmp_path, "probe", pretrained, *flags)
     assert capsys.readouterr().out == ""
@@ -119,13 +119,13 @@ def test_the_command_reads_a_checkpoint_and_writes_json(pretrained, corpus, tmp_
     [row] = measured(tmp_path, "joint", pretrained, "--mask-prob", 0.3, "--max-sentences", 1)
     joint = row["results"][0]["joint"]  # of one sentence: the error of the mean is not finite
     assert joint["standard_error"] is None and joint["mean"] > 0
-
-
-def test_checkpoints_in_any_order_become_rows_by_updates(pretrained, save_checkpoint, tmp_path):
-    other = save_checkpoint("exlm_tiny", ext_state_num=2)  # of 5 updates
+    other = save_checkpoint("exlm_tiny", ext_state_num=2)  # of 5 updates, which come first
     rows = measured(tmp_path, "states", pretrained, other, "--mask-prob", 0.2, "--max-sentences", 4)
     assert [(row["updates"], row["k"]) for row in rows] == [(5, 2), (12, 3)]
     assert all(0 <= row["results"][0]["entropy"]["mean"] <= math.log2(3) for row in rows)
+    for words in (["--split", "test"], *(["--output", path] for path in ("/dev/null/a", __file__))):
+        with pytest.raises(SystemExit, match="^error: "):
+            main(["probe", str(pretrained), "--device", "cpu", *words])
 
 
 def test_the_masking_probability_is_the_trainings(save_checkpoint, corpus, tmp_path):
@@ -151,11 +151,3 @@ def test_molecules(save_checkpoint, tmp_path):
     assert (found["fillings"], found["valid"]["tokens"], found["valid"]["sentences"]) == (3, 12, 4)
     with pytest.raises(SystemExit, match=str(text_model)):
         measured(tmp_path, "filling", text_model)
-
-
-@pytest.mark.parametrize(
-    "flags", [["--split", "test"], *(["--output", p] for p in ("/dev/null/a", __file__))]
-)
-def test_mistakes_end_with_one_line(pretrained, flags):
-    with pytest.raises(SystemExit, match="^error: "):
-        main(["probe", str(pretrained), "--device", "cpu", *flags])

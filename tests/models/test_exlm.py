@@ -25,14 +25,11 @@ def on_meta(monkeypatch):
     return build
 
 
-@pytest.mark.parametrize("arch", ["exlm", "p_roberta_ext_denselink"])
-def test_parameter_counts_of_the_paper(on_meta, arch):
+def test_parameter_counts_of_the_paper(on_meta):
     symbols = builders.dictionary(50_265 - 5)
-    for size, count in {"base": 128_255_589, "large": 361_213_033}.items():
-        assert total(on_meta(f"{arch}_{size}", symbols, max_positions=2048)) == count
-
-
-def test_parameter_count_of_the_smiles_encoder(on_meta):
+    for arch in ("exlm", "p_roberta_ext_denselink"):
+        for size, count in {"base": 128_255_589, "large": 361_213_033}.items():
+            assert total(on_meta(f"{arch}_{size}", symbols, max_positions=2048)) == count
     symbols = builders.dictionary(369 - 5)
     model = on_meta("exlm_smiles", symbols)
     transitions = ("link_positional", "query_linear", "key_linear", "gate_linear")

@@ -38,19 +38,12 @@ def measured(arch: str, words, **flags) -> tuple[torch.nn.Module, float, float]:
     return model, 2 ** use["entropy"].mean, use["divergence"].mean
 
 
+OTHERS = [{"embedding_init_std": 0.02}, {"embedding_init_std": 1.0}, {"expand_from_layer": 0}]
+OTHERS += [{"encoder_normalize_before": False}, {"encoder_layers": 6}, {"encoder_embed_dim": 128}]
+
+
 @pytest.mark.parametrize("k", [2, 4])
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"embedding_init_std": 0.02},
-        {"embedding_init_std": 1.0},
-        {"expand_from_layer": 0},
-        {"encoder_normalize_before": False},
-        {"encoder_layers": 6},
-        {"encoder_embed_dim": 128},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("flags", OTHERS, ids=str)
 def test_states_of_the_lattice_differ_at_first_whatever_the_other_settings(flags, k):
     """All alike by the transitions; what they predict differs by what trainings ask for, 0.5 bits."""
     _, states, divergence = measured("exlm_base", WORDS, **{**builders.SMALL, "ext_state_num": k, **flags})

@@ -8,10 +8,9 @@ import demo
 import pytest
 
 from fs_plugins.inference import load
-from tests.support import builders
 from tests.support.browser import errors, set_width
 
-TEXT, SMILES = "this is <mask> news , and I am <mask> .", "Cc1ON()="
+TEXT = "this is <mask> news , and I am <mask> ."
 
 
 @pytest.fixture(scope="module")
@@ -80,22 +79,6 @@ def test_a_sentence_and_a_mistake(served, text_model):
     assert addresses(browser) == {"127.0.0.1"}
 
 
-def test_molecules_are_drawn(served, save_checkpoint, tmp_path):
-    symbols = builders.dictionary(SMILES)
-    builders.write_dictionary(tmp_path, SMILES)
-    model = save_checkpoint("exlm_base", ext_state_num=3, spread=2.0, symbols=symbols)
-    browser = served(model, "--data", tmp_path)
-    fill(browser, "CCO")
-    wait(browser, lambda: "CC<mask>O" in browser.find_element("css selector", "body").text)
-    fill(browser, "CC(=O)<mask>c1ccccc1")
-    frame = wait(browser, lambda: browser.find_elements("css selector", "#page iframe"))[0]
-    browser.switch_to.frame(frame)
-    wait(browser, lambda: browser.find_elements("css selector", ".cards button.decoding"))
-    assert browser.find_elements("css selector", ".cards img, .cards .fault")
-    browser.switch_to.default_content()
-    assert errors(browser) == []
-
-
 def test_an_emptied_field_is_answered(text_model):
     gradio = pytest.importorskip("gradio")
     fill = [f.fn for f in demo.build(gradio, load(text_model)).fns.values() if f.fn.__name__ == "fill"][0]
@@ -106,11 +89,7 @@ def test_an_emptied_field_is_answered(text_model):
 
 
 def test_mistakes(refused, save_checkpoint, text_model, tmp_path, monkeypatch):
-    for model, named in (
-        (save_checkpoint("p_roberta_base"), "exlm_*"),
-        (tmp_path, str(tmp_path)),
-        (tmp_path / "checkpoint.pt", "checkpoint.pt does not exist"),
-    ):
+    for model, named in ((save_checkpoint("p_roberta_base"), "exlm_*"), (tmp_path, str(tmp_path))):
         assert named in refused(demo.main, model)
     assert "'70000'" in refused(demo.main, text_model, "--port", 70000)
     monkeypatch.setitem(sys.modules, "gradio", None)  # is not installed

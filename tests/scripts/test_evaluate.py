@@ -110,6 +110,12 @@ def test_checkpoints_are_removed_last(checkpoint, data, tmp_path, refused):
     assert not list(tmp_path.glob("*.pt")) and (tmp_path / "result.json").exists()
 
 
+def test_options_that_do_not_fit(checkpoint, data, tmp_path, refused):
+    for flag, value in (("--threshold", "nan"), ("--threshold", "1"), ("--split", "test")):
+        words = (checkpoint(), data, "--output", tmp_path / "out", flag, value)
+        assert value in refused(evaluate.main, *words)
+
+
 def test_no_criterion_and_no_other_task_is_built(checkpoint, data, tmp_path, refused, monkeypatch):
     """fairseq evaluates the settings of some criteria as Python."""
     monkeypatch.chdir(tmp_path)
@@ -139,11 +145,3 @@ def test_no_other_classes_are_evaluated(checkpoint, data, tmp_path, refused):
     ):
         assert named in refused(evaluate.main, *words, "--output", tmp_path / "out")
     assert not list(tmp_path.glob("out/*"))
-
-
-@pytest.mark.parametrize(
-    ("flag", "value"), [("--threshold", "nan"), ("--threshold", "1"), ("--split", "test")]
-)
-def test_options_that_do_not_fit(checkpoint, data, tmp_path, refused, flag, value):
-    words = (checkpoint(), data, "--output", tmp_path / "out", flag, value)
-    assert value in refused(evaluate.main, *words)

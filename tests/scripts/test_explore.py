@@ -39,29 +39,18 @@ def test_what_it_prints_and_writes(pretrained, tmp_path, capsys):
     assert written == page(load(pretrained).graph(TEXT, top=3, samples=2), 0.3)
 
 
-def test_the_seed_decides_the_samples(pretrained, tmp_path):
-    samples = []
-    for seed in (1, 1, 2):
-        flags = ["--samples", "8", "--seed", str(seed), "--output", str(tmp_path), "--overwrite"]
-        assert explore.main([str(pretrained), TEXT, *flags]) == 0
+def test_seeds_and_what_is_refused(pretrained, save_checkpoint, refused, tmp_path):
+    samples, output = [], ("--output", str(tmp_path))
+    for seed in "12":
+        words = [str(pretrained), TEXT, "--samples", "8", "--seed", seed, *output, "--overwrite"]
+        assert explore.main(words) == 0
         samples.append(json.loads((tmp_path / "graph.json").read_text())["samples_free"])
-    assert samples[0] == samples[1] != samples[2]
-
-
-def test_what_is_refused(pretrained, save_checkpoint, refused, tmp_path):
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "index.html").touch()
+    assert samples[0] != samples[1]
     for words, named in (
-        (
-            (pretrained, TEXT, "--output", tmp_path / "old"),
-            "old/index.html exists already: choose another OUTPUT, or give --overwrite",
-        ),
         ((save_checkpoint("p_roberta_base"), TEXT), "--arch p_roberta_base"),
         ((pretrained, "it is good"), "'it is good'"),
-        ((tmp_path / "nothing.pt", TEXT), "nothing.pt does not exist"),
         ((ROOT / "pretrained/mlm-molecules", "CC<mask>O"), f"{ROOT}/pretrained/mlm-molecules"),
         ((pretrained, TEXT, "--output", "/dev/null/folder"), "/dev/null"),
     ):
-        assert named in refused(
-            explore.main, *words, *(() if "--output" in words else ("--output", tmp_path))
-        )
+        assert named in refused(explore.main, *output, "--overwrite", *words)
+    assert "index.html exists already" in refused(explore.main, *output, pretrained, TEXT)

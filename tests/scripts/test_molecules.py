@@ -1,19 +1,17 @@
 """Molecules in, rows out: no row and no column is lost, and nothing is overwritten unasked."""
 
-import argparse
 import csv
 import json
 
 import molecules as script
 import numpy as np
 import pytest
-import torch
-from lib.command_line import UserError
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.inference import load
 from fs_plugins.metrics.properties import summarise
 from tests.integration import commands
 from tests.support import builders, pages
@@ -52,20 +50,6 @@ def test_predictions_stand_beside_the_whole_row(tmp_path):
     ]
 
 
-def test_where_results_go(tmp_path):
-    def output(given=None, name="set.csv.gz", overwrite=False):
-        args = argparse.Namespace(what="embed", output=given, molecules=tmp_path / name, overwrite=overwrite)
-        return script.output_of(args)
-
-    assert output() == tmp_path / "set.npy" and output(name="my.set.smi") == tmp_path / "my.set.npy"
-    assert output(tmp_path / "new" / "a.npy").parent.is_dir()
-    (tmp_path / "set.npy").touch()
-    for given, named in (((tmp_path / "set.npy", "set.npy"), "--output"), ((), "set.npy .*--overwrite")):
-        with pytest.raises((UserError, FileExistsError), match=named):
-            output(*given)
-    assert output(overwrite=True) == tmp_path / "set.npy"
-
-
 @pytest.fixture(scope="module")
 def checkpoint(save_checkpoint, tmp_path_factory):
     """checkpoint(arch) -> the file of a model of molecules."""
@@ -94,26 +78,23 @@ def call(what, *words) -> None:
 
 
 @pytest.mark.parametrize("arch", ["exlm_tiny", "mlm_tiny"])
-def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, arch):
+def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, arch):
     path, out = checkpoint(arch), tmp_path / "a.npy"
     stream = write_file(tmp_path / "set.smi", "".join(f"{smiles}\n" for smiles in STREAM))
-    loaded = load_checkpoint(path, device="cpu")
     for pooling in ("first", "mean"):
         call("embed", path, stream, "--output", out, "--overwrite", "--pooling", pooling)
         found = np.load(out)
         assert found.shape == (8, 32) and found.dtype == np.float32
         for number, (smiles, vector) in enumerate(zip(STREAM, found, strict=True), start=1):
-            if number in BAD:
-                assert np.isnan(vector).all()
-                continue
-            words = [loaded.dictionary.index(token) for token in tokenize(smiles)]
-            with torch.no_grad():
-                states = loaded.model(torch.tensor([[0, *words, 2]]), features_only=True)[0][0]
-            k = (states.shape[0] - len(words)) // 2  # states of <s> and of </s>
-            wanted = states[0] if pooling == "first" else states[k:-k].mean(0)
-            np.testing.assert_allclose(vector, wanted.numpy(), atol=2e-5)
+            [(alone, _)] = load(path, device="cpu").embed([smiles], pooling)
+            assert (alone is None) == (number in BAD)
+            np.testing.assert_allclose(vector, np.full(32, np.nan) if alone is None else alone, atol=2e-5)
         remarks = (tmp_path / "a.npy.remarks.tsv").read_text().splitlines()[1:]
         assert [int(line.split("\t")[0]) for line in remarks] == [2, 4, 5, 7]
+    call("embed", path, stream)  # beside the molecules
+    assert np.load(tmp_path / "set.npy").shape == (8, 32)
+    assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
+    assert "--output" in refused(script.main, "embed", path, stream, "--output", stream, "--device", "cpu")
 
 
 def numbers(rows, end="") -> np.ndarray:

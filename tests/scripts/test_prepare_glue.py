@@ -6,7 +6,7 @@ import json
 
 import prepare_glue
 import pytest
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +15,7 @@ from lib.data.glue import files_of, read_split
 from lib.data.glue_tasks import TASKS
 from pyarrow import parquet
 
+from tests.support import builders
 from tests.support.builders import write_file
 from tests.support.glue import LABELLED, UNLABELLED, lines, write_hub, write_task
 
@@ -29,22 +30,20 @@ def test_every_task_from_tsv_and_from_the_hub(name, vocabulary, tmp_path):
     write_task(tmp_path / "glue", name, packed=task.regression)
     assert prepare(tmp_path / "glue", tmp_path / "out", "--data", vocabulary) == 0
     folder = tmp_path / "out" / f"{name}-bin"
-    dictionary = Dictionary.load(str(folder / "input0" / "dict.txt"))
     codec = get_encoder(str(vocabulary / "encoder.json"), str(vocabulary / "vocab.bpe"))
     header, rows = LABELLED[name]
     columns = (header.lstrip("\ufeff") if header else "source\tlabel\tmark\tsentence").split("\t")
     for split in task.valid_splits + ("train",):
         for i, column in enumerate(task.sentences):
-            dataset = data_utils.load_indexed_dataset(str(folder / f"input{i}" / split), dictionary)
-            found = [codec.decode([int(dictionary[j]) for j in item[:-1]]) for item in dataset]
+            texts = builders.read_split(folder / f"input{i}", split)
+            found = [codec.decode(list(map(int, symbols))) for symbols in texts]
             assert found == [row.split("\t")[columns.index(column)].strip() for row in rows]
         assert (folder / "input1").exists() == (len(task.sentences) == 2)
         wanted = [row.split("\t")[columns.index(task.label)] for row in rows]
         if task.labels:
             labels = Dictionary.load(str(folder / "label" / "dict.txt"))
             assert labels.symbols[labels.nspecial :] == list(task.labels)
-            dataset = data_utils.load_indexed_dataset(str(folder / "label" / split), labels)
-            assert [labels[int(item[0])] for item in dataset] == wanted
+            assert [name for [name] in builders.read_split(folder / "label", split)] == wanted
         else:
             scores = (folder / "label" / f"{split}.label").read_text().split()
             assert [float(score) for score in scores] == [4.25, 0.0]
@@ -79,7 +78,6 @@ def test_what_is_refused(asked, tmp_path, refusal, capsys):
         ((glue, out), "--data --dictionary"),
         ((glue, out, "--dictionary", vocabulary / "dict.txt"), "--bpe"),
         ((vocabulary, out, data, vocabulary), "bpe has no folder of a task"),
-        (("none", out, data, vocabulary), "none does not exist"),
         ((*asked, "--tasks", "CoLA"), "has no train.tsv"),
         ((*asked, "--bpe", vocabulary), "--data has both"),
     ):
@@ -103,15 +101,15 @@ def test_a_task_is_complete_or_absent(asked, refusal):
     assert [path.name for path in asked[1].iterdir()] == ["RTE-bin"]
 
 
-def test_a_sample_of_the_training_rows(vocabulary, tmp_path):
-    place = write_task(tmp_path / "glue", "SST-2")
-    rows = [f"sentence {i} \t{i % 2}" for i in range(50)]
-    (place / "train.tsv").write_text(lines("sentence\tlabel", rows))
+def test_a_sample_of_the_training_rows(asked):
+    glue, _, *data = asked
+    rows = [f"{i}\tsentence {i}\tso\tentailment" for i in range(50)]
+    write_file(glue / "RTE/train.tsv", lines(RTE, rows))
     kept = []
-    for out in ("a", "b"):
-        assert prepare(tmp_path / "glue", tmp_path / out, "--data", vocabulary, "--train-rows", 20) == 0
-        kept.append((tmp_path / out / "SST-2-bin" / "input0" / "train.bin").read_bytes())
-        summary = json.loads((tmp_path / out / "SST-2-bin" / "summary.json").read_text())
+    for out in (glue / "a", glue / "b"):
+        assert prepare(glue, out, *data, "--train-rows", 20) == 0
+        kept.append((out / "RTE-bin/input0/train.bin").read_bytes())
+        summary = json.loads((out / "RTE-bin/summary.json").read_text())
         assert (summary["train"]["rows"], summary["train"]["kept"], summary["valid"]["kept"]) == (50, 20, 2)
     assert kept[0] == kept[1]
 

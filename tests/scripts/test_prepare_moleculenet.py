@@ -8,14 +8,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import prepare_moleculenet
 import pytest
-from fairseq.data import Dictionary, data_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lib.command_line import UserError
-from lib.data.moleculenet import Molecule, read_table
+from lib.data.moleculenet import read_table
 from lib.data.tables import TableFormat
 
 from fs_plugins.data.smiles_tokens import tokenize
@@ -61,12 +59,10 @@ class Preparation:
 
     def read(self, *splits, out="out") -> list[tuple]:
         """(line, SMILES, tokens, labels) of each molecule, from the binarised files."""
-        found, words = [], Dictionary.load(str(self.folder / out / "dict.txt"))
+        found = []
         for split in splits or ("train", "valid", "test"):
-            tokens = data_utils.load_indexed_dataset(str(self.folder / out / split), words)
+            texts = map("".join, builders.read_split(self.folder / out, split))
             labels = np.load(self.folder / out / f"{split}.labels.npy")
-            assert all(item[-1] == words.eos() for item in tokens)
-            texts = ["".join(words[i] for i in item[:-1]) for item in tokens]
             rows = zip(self.table(f"{split}.tsv", out), texts, labels, strict=True)
             found += [(int(n), s, t, y) for (n, s), t, y in rows]
         return found
@@ -174,21 +170,9 @@ def test_a_given_split_and_repeated_molecules(prepare):
         assert dict(row[:2] for row in prepare.read(out=form))[33] == written
 
 
-def test_repeats_within_a_split_or_of_valid_spoil_no_test():
-    def remarks(train, valid=()):
-        labels = {"train": train, "valid": valid, "test": []}
-        one = {split: [Molecule(0, "C", y, "", canonical="C") for y in ys] for split, ys in labels.items()}
-        return "".join(prepare_moleculenet.repeated_molecules(one))
-
-    nan = float("nan")
-    assert remarks([[1.0]]) == "" and remarks([[1.0, nan], [nan, 0.0]]).endswith(": 1")
-    shared = remarks([[1.0, 0.0]], [[0.0, 0.0]])
-    assert shared.endswith(": 1, 1 with different labels, 1 in more than one split")
-
-
 @pytest.mark.parametrize(
     ("mark", "encoding", "index"),
-    [(";", "cp1252", ""), ("\t", "utf-16", "Unnamed: 0"), (";", "utf-8-sig", "Unnamed: 0")],
+    [(";", "cp1252", ""), ("\t", "utf-16", "Unnamed: 0"), (";", "utf-8-sig", "__index_level_0__")],
 )
 def test_a_table_from_a_spreadsheet(mark, encoding, index, prepare, tmp_path, capsys):
     """Row numbers and a comma too many are no property; regression keeps units, and tells the scale."""
@@ -204,20 +188,8 @@ def test_a_table_from_a_spreadsheet(mark, encoding, index, prepare, tmp_path, ca
     assert found == {i + 2: 1.5 * i for i in range(len(MOLECULES))}
     train = [float(y) for *_, (_, y) in prepare.read("train")]
     assert (described["mean"][1], described["std"][1]) == pytest.approx((np.mean(train), np.std(train)))
-
-
-def test_parquet_gives_what_csv_gives_and_the_seed_decides(prepare, tmp_path):
-    frame = pd.DataFrame({"smiles": MOLECULES, "a": [i % 2 for i in range(30)], "b": [None, 0.0, 1.0] * 10})
-    frame = frame.set_index(frame.index * 7)  # pandas writes it as a column
-    frame.to_csv(tmp_path / "a.csv")
-    frame.to_parquet(tmp_path / "a.parquet")
-    for kind in ("csv", "parquet"):
-        prepare(tmp_path / f"a.{kind}", *RANDOM, "--seed", 3, out=kind)
-    for path in (tmp_path / "csv").iterdir():
-        if path.name != "molecules.json":  # which names the source
-            assert path.read_bytes() == (tmp_path / "parquet" / path.name).read_bytes()
-    prepare(tmp_path / "a.csv", *RANDOM, "--seed", 4)
-    assert prepare.table("test.tsv") != prepare.table("test.tsv", "csv")
+    prepare(tmp_path / "b.csv", *flags, "--seed", 4, out="other")
+    assert prepare.table("test.tsv", "other") != prepare.table("test.tsv")
 
 
 BAD = ["n.d.", ">1", "1e39", "-1e-60", "inf", "1_000", "1,5", "NA", "TRUE"]

@@ -1,6 +1,5 @@
 """Offsets against the bytes of the tokens, what is written and read back, and what is refused."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from fs_plugins.data.text_codecs import read_bpe
 from tests.support import tokenizers
 from tests.support.builders import BYTE_OF_LETTER
 from tests.support.glue import write_task
-from tests.support.squad import CONTEXT, question, squad_json, write, write_hub
+from tests.support.squad import CONTEXT, question, squad_json, write
 
 TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\nand\u3000a wide one, \u200b none"]
 
@@ -110,9 +109,6 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     assert [answer.start for q in found.questions for answer in q.answers] == [15, -1]
     assert found.not_in_context == ["q3"]
     assert not list(out.glob(".*")) and not list(out.glob("*.tmp"))
-    write_hub(tmp_path / "a.parquet", json.loads(train.read_text()))
-    assert prepare(tmp_path / "hub", bpe_folder, train=tmp_path / "a.parquet") == 0
-    assert (tmp_path / "hub" / "train.npz").read_bytes() == (out / "train.npz").read_bytes()
     path = out / "train.npz"
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(ValueError, match="train.npz is damaged"):

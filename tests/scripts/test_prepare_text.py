@@ -8,18 +8,11 @@ from pathlib import Path
 import pandas
 import prepare_text
 import pytest
-from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.data import binarise
 
-from tests.support.builders import (
-    CORPUS,
-    corpus_sentences,
-    json_text,
-    paragraphs_text,
-    wiki_text,
-    write_file,
-)
+from tests.support import builders
+from tests.support.builders import CORPUS, corpus_sentences, json_text, paragraphs_text, wiki_text, write_file
 
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 
@@ -30,12 +23,8 @@ def sentences(bpe, tmp_path):
     codec = get_encoder(str(bpe / "encoder.json"), str(bpe / "vocab.bpe"))
 
     def read(split: str, out="out") -> list[str]:
-        dictionary, found = Dictionary.load(str(tmp_path / out / "dict.txt")), []
-        dataset = data_utils.load_indexed_dataset(str(tmp_path / out / split), dictionary)
-        for ids in (dataset[i].tolist() for i in range(len(dataset))):
-            assert ids[-1] == dictionary.eos() and dictionary.eos() not in ids[:-1]
-            found.append(codec.decode([int(dictionary[j]) for j in ids[:-1]]))
-        return found
+        rows = builders.read_split(tmp_path / out, split)
+        return [codec.decode(list(map(int, symbols))) for symbols in rows]
 
     return read
 
@@ -103,6 +92,8 @@ def test_the_split_is_by_document_and_by_its_content_only(prepare, sentences, tm
                 assert end == "" and second == f"It ends in {int(first.split()[1]) ** 2}."
         splits.append(set(valid))
     assert splits[0] == splits[1]
+    prepare(source, flags=("--valid-share", 1e-9), out="c")
+    assert len(sentences("valid", "c")) == 3  # a document at least
 
 
 def test_a_document_longer_than_a_block(prepare, tmp_path, monkeypatch):
@@ -179,12 +170,6 @@ def test_long_paragraphs_are_split_and_nothing_is_lost(limit, prepare, tmp_path)
     found, result = prepare(source, flags=("--max-tokens", limit))
     assert found == [*(t[i : i + limit] for t in texts for i in range(0, len(t), limit)), ""]
     assert result["paragraphs cut"] == sum(len(t) > limit for t in texts)
-
-
-def test_a_share_too_small_for_a_document_takes_one(prepare, sentences, tmp_path):
-    train, _ = prepare(write_file(tmp_path / "a.txt", paragraphs_text()), flags=("--valid-share", 1e-9))
-    valid = sentences("valid")
-    assert len(valid) == 3 and sorted(train + valid) == sorted(corpus_sentences())
 
 
 def test_a_line_of_any_length_in_bounded_memory(prepare, tmp_path, monkeypatch):

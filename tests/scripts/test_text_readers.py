@@ -97,13 +97,14 @@ def test_any_bytes_are_read_or_refused(codes, capsys, content, name):
 
 @FEW
 @given(TEXTS, st.sampled_from(PACKERS), st.sampled_from(["", "\ufeff"]))
-@example(["a\x1cb\x85c"], bytes, "")
+@example(["a\x1cb\x85c\n\x1c\nd"], bytes, "")
 def test_plain_text(codes, capsys, texts, pack, mark):
-    """Lines are paragraphs; an empty line ends a document. What looks like another format may be refused."""
+    """Lines are paragraphs; one without or with ASCII's blanks alone ends a document. What looks like another
+    format may be refused."""
     content = "\n\n".join(texts)
     found = prepared(pack((mark + content).encode()), "a", codes, capsys)
     if not isinstance(found, str):
-        assert found == paragraphs(re.split(r"\n(?:[^\S\n]*\n)+", content))
+        assert found == paragraphs(re.split(r"\n(?:[ \t\r\v\f]*\n)+", content))
 
 
 @FEW

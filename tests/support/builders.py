@@ -182,6 +182,14 @@ def write_split(folder: Path, name: str, sentences: Sequence[Sequence[int]], sym
     builder.finalize(str(folder / f"{name}.idx"))
 
 
+def read_split(folder: Path, name: str) -> list[list[str]]:
+    """The symbols of each sentence of a binarised split, by fairseq's own reader, without the last </s>."""
+    symbols = Dictionary.load(str(folder / "dict.txt"))
+    rows = [[symbols[i] for i in ids] for ids in indexed_dataset.MMapIndexedDataset(str(folder / name))]
+    assert all(row.index("</s>") == len(row) - 1 for row in rows)
+    return [row[:-1] for row in rows]
+
+
 def write_gpt2(folder: Path, merges: Sequence[tuple[str, str]]) -> Path:
     """A BPE in GPT-2's files: the 256 bytes and these merges."""
     folder.mkdir(parents=True, exist_ok=True)

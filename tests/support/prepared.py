@@ -58,13 +58,13 @@ CHECKPOINTS = {
     ),
 }
 
-# task -> (training examples, sentences of an input, labels; none of a regression)
+# task -> (training examples, labels; none of a regression)
 GLUE = {
-    "MNLI": (1013, 2, ("contradiction", "neutral", "entailment")),
-    "QQP": (701, 2, ("0", "1")),
-    "RTE": (129, 2, ("entailment", "not_entailment")),
-    "MRPC": (160, 2, ("0", "1")),
-    "STS-B": (311, 2, ()),
+    "MNLI": (1013, ("contradiction", "neutral", "entailment")),
+    "QQP": (701, ("0", "1")),
+    "RTE": (129, ("entailment", "not_entailment")),
+    "MRPC": (160, ("0", "1")),
+    "STS-B": (311, ()),
 }
 MOLECULES = {"bace": 121, "bbbp": 163, "clintox": 260, "tox21": 301, "solubility": 90}
 
@@ -75,8 +75,8 @@ def make(folder: Path) -> None:
         symbols = ATOMS if name == "molecules" else WORDS
         for split, count in (("train", 40), ("valid", 10)):
             builders.write_split(folder / name, split, _sentences(count, number, symbols), symbols)
-    for task, (rows, inputs, labels) in GLUE.items():
-        _glue(folder / "glue" / f"{task}-bin", rows, inputs, labels, mismatched=task == "MNLI")
+    for task in GLUE:
+        _glue(folder / "glue" / f"{task}-bin", *GLUE[task], mismatched=task == "MNLI")
     _squad(folder / "squad", [37 * i for i in range(1, 33)])
     _squad(folder / "squad-short", [20 + 3 * i for i in range(61)])
     for name, count in MOLECULES.items():
@@ -133,11 +133,11 @@ def _checkpoint(folder: Path, name: str) -> None:
     builders.save_checkpoint(path, model, arch, cfg.task, cfg.criterion, updates=1, cfg=whole)
 
 
-def _glue(folder: Path, rows: int, inputs: int, labels: tuple[str, ...], mismatched: bool) -> None:
+def _glue(folder: Path, rows: int, labels: tuple[str, ...], mismatched: bool) -> None:
     splits = {"train": rows, "valid": 8, "test": 4} | ({"valid1": 8, "test1": 4} if mismatched else {})
     classes = builders.dictionary(labels)
     for number, (split, count) in enumerate(splits.items()):
-        for i in range(inputs):
+        for i in range(2):
             sentences = _sentences(count, number + 10 * i, WORDS)
             builders.write_split(folder / f"input{i}", split, sentences, WORDS)
         if split.startswith("test"):

@@ -51,6 +51,8 @@ def test_once_is_fairseqs_masked_lm(corpus, mode):
     theirs = load(MaskedLMTask, MaskedLMConfig, corpus, **settings)
     pairs = list(zip(batches(ours), batches(theirs), strict=True))
     assert pairs and all(equal(a, b) for a, b in pairs)
+    with pytest.raises(ValueError, match="--repeat-times .* 0"):
+        repeated(corpus, 0)
 
 
 def test_every_token_stands_k_times(corpus):
@@ -93,8 +95,3 @@ def test_corrupted_proportion_is_that_of_the_paper(corpus, k, p):
         task.reduce_metrics(logs, NoModel())
     values = logged.get_smoothed_values()
     assert values["corrupted"] == pytest.approx(corrupted / tokens, abs=1e-5) and values["loss"] == len(logs)
-
-
-def test_no_copies(corpus):
-    with pytest.raises(ValueError, match="--repeat-times .* 0"):
-        repeated(corpus, 0)

@@ -92,14 +92,11 @@ def test_a_split_is_scored_once_whatever_its_batches(model, batches):
 
 
 @pytest.mark.parametrize("size", [1, 4, 64])
-def test_predictions_of_a_split(model, size):
+def test_predictions_of_a_split_which_have_to_be_finite(model, size):
     ids, rows = predict(Sums(test=9), model, "test", size)
     assert ids.tolist() == list(range(9)) and rows.tolist() == [[3.0 * i] for i in range(9)]
-
-
-def test_outputs_that_are_not_finite_are_refused(model):
     model.broken = 2
     with pytest.raises(ValueError, match="1 of 9 rows of test"):
-        predict(Sums(test=9), model, "test", 4)
+        predict(Sums(test=9), model, "test", size)
     with pytest.raises(ValueError, match="1 of 9 rows of valid"):
         validated(Sums(valid=9), model, "valid", [range(5), range(5, 9)])

@@ -51,21 +51,18 @@ def test_no_abbreviations(capsys):
     assert "    an example" in parser.format_help()
 
 
-def test_the_last_of_a_flag_counts():
+def test_the_last_of_a_flag_counts_and_files_of_flags(tmp_path):
     flags = Flags.of(["--lr", "1", "--x", "--lr=2", "--n", "-1", "b"])
     assert flags == {"--x": (), "--lr": ("2",), "--n": ("-1", "b")}
     assert flags.words() == ["--lr", "2", "--x", "--n", "-1", "b"]
     assert (flags.value("--lr"), flags.value("--x"), flags.value("--none")) == ("2", None, None)
     with pytest.raises(UserError, match="'b' belongs to no flag"):
         Flags.of(["b"])
-
-
-def test_a_flag_file(tmp_path):
-    path = tmp_path / "a.flags"
-    path.write_text("# head\n--lr 1e-3  # why\n\n--a --b (0.9,0.98)\n")
-    assert Flags.read(path) == {"--lr": ("1e-3",), "--a": (), "--b": ("(0.9,0.98)",)}
+    (tmp_path / "a.flags").write_text("# head\n--lr 1e-3  # why\n\n--a --b (0.9,0.98)\n")
     (tmp_path / "b.flags").write_text("# head\n@a.flags\n--lr 2\n")
-    assert Flags.read(tmp_path / "b.flags") == {"--lr": ("2",), "--a": (), "--b": ("(0.9,0.98)",)}
+    for name, lr in (("a", "1e-3"), ("b", "2")):
+        found = Flags.read(tmp_path / f"{name}.flags")
+        assert found == {"--lr": (lr,), "--a": (), "--b": ("(0.9,0.98)",)}
 
 
 def test_numbers_taking_and_setting():

@@ -154,7 +154,7 @@ def test_killed_and_repeated(sources, whole, tmp_path):
     assert workers and not output.exists()
     log.unlink()
     (tmp_path / "out.partial" / "train.bin.17.tmp").touch()
-    run = start(output, sources, 1, log)
+    run = start(output, sources, 2, log)
     assert run.wait() == 0, run.stderr.read()
     assert contents(output) == whole and "0.txt" not in log.read_text()
 

@@ -4,6 +4,8 @@ import sys
 
 from lib.data import python_docs
 
+from tests.support.builders import write_file
+
 
 def test_only_prose_is_kept_and_list_items_are_paragraphs():
     text = """frobnicate(thing, *, times=1) -> object
@@ -31,7 +33,8 @@ def test_only_prose_is_kept_and_list_items_are_paragraphs():
     ]
 
 
-def test_documents_are_topics_and_modules_that_are_never_run(tmp_path):
+def test_documents_are_topics_and_modules_that_are_never_run(tmp_path, monkeypatch, capsys):
+    """The corpus is written unless it is small."""
     files = {
         "pydoc_data/topics.py": "t = {'b': 'One two three four five six.', 'a': 'Six words of the topic a.'}",
         "good.py": '"""Six words of prose stand here."""\nraise RuntimeError("a module is never run")\n'
@@ -40,24 +43,18 @@ def test_documents_are_topics_and_modules_that_are_never_run(tmp_path):
         "template.py": '"""Not Python, but six words long."""\n{{ this }} is %s',
         "test/skipped.py": '"""Tests are left out of it."""',
         "twice.py": '"""six words of PROSE stand here."""',
+        "latin.py": '"""caf\xe9 is not written in UTF-8 here."""',
     }
     for name, content in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content)
-    (tmp_path / "latin.py").write_bytes(b'"""caf\xe9 is not written in UTF-8 here."""')
-    assert list(python_docs.documents(tmp_path)) == [
+        write_file(tmp_path / "library" / name, content.encode("latin-1"))
+    monkeypatch.setattr(python_docs.sysconfig, "get_path", {"stdlib": tmp_path / "library"}.get)
+    corpus = tmp_path / "corpus.txt"
+    monkeypatch.setattr(sys, "argv", ["english", str(corpus)])
+    assert python_docs.main() == 2 and not corpus.exists() and "24 words" in capsys.readouterr().err
+    monkeypatch.setattr(python_docs, "LEAST_CORPUS_WORDS", 24)
+    assert python_docs.main() == 0
+    assert [document.split("\n") for document in corpus.read_text().rstrip("\n").split("\n\n")] == [
         ["Six words of prose stand here.", "Of a method, six words long."],
         ["Six words of the topic a."],
         ["One two three four five six."],
-        [],
     ]
-
-
-def test_the_corpus_is_written_unless_it_is_small(tmp_path, monkeypatch, capsys):
-    (tmp_path / "good.py").write_text('"""Six words of prose stand here."""\n')
-    monkeypatch.setattr(python_docs.sysconfig, "get_path", {"stdlib": tmp_path}.get)
-    corpus = tmp_path / "corpus.txt"
-    monkeypatch.setattr(sys, "argv", ["english", str(corpus)])
-    assert python_docs.main() == 2 and not corpus.exists() and "6 words" in capsys.readouterr().err
-    monkeypatch.setattr(python_docs, "LEAST_CORPUS_WORDS", 6)
-    assert python_docs.main() == 0 and corpus.read_text() == "Six words of prose stand here.\n\n"

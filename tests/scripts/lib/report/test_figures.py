@@ -25,10 +25,7 @@ def test_lines_are_told_apart_and_a_single_point_is_seen():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
     assert axes.get_ylabel() == "loss (lower is better)"
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear") and len(axes.collections) == 2
-
-
-def test_lines_that_end_at_one_place_are_named_there_without_touching():
-    ends = (("a", 4.0), ("b", 4.001), ("c", 9.0))
+    ends = (("a", 4.0), ("b", 4.001), ("c", 9.0))  # are named there without touching
     values = {name: {10: Value((5.0,)), 20: Value((end,))} for name, end in ends}
     figure = figures.lines(values, "loss", "updates")
     texts = figure.axes[0].texts

@@ -43,15 +43,6 @@ def test_table_1_is_the_papers(printed_rows):
     assert found.drop(columns="MEAN").mean(axis=1).tolist() == pytest.approx(found["MEAN"].tolist(), abs=0.06)
 
 
-def test_the_entropies_of_figure_5():
-    p = (0.0225, 0.15, 0.387, 0.622, 0.789)
-    rows = {1: (1.62, 2.78, 3.95, 5.79, 7.26), 2: (1.37, 2.30, 3.44, 5.48), 4: (1.23, 1.77, 3.35)}
-    printed = {}
-    for k, row in {**rows, 8: (1.22, 1.76)}.items():
-        printed |= {(k, one): bits for one, bits in zip(p[-len(row) :], row, strict=True)}
-    assert {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs} == printed
-
-
 def test_the_grids_of_figures_3_4_5_and_8_are_the_papers(printed_rows):
     rows = [cells for cells in printed_rows if len(cells) == 6 and cells[0] in ("1", "2", "4", "8")]
     runs = {(run.k, run.p): run.name for run in targets()["figure3"].runs}

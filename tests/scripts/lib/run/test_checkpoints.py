@@ -20,9 +20,6 @@ def test_what_is_read(saved_checkpoint, tmp_path, embedding):
     flags += "--encoder-normalize-before --expand-from-layer 1"
     assert found.flags == Flags.of(flags.split(" "))
     assert (found.repeat, found.expands, found.max_positions, found.tokens_per_sample) == (1, True, 16, 12)
-
-
-def test_an_mlm_has_the_flags_of_an_mlm(saved_checkpoint):
     found = read_checkpoint(saved_checkpoint("mlm_tiny", task={"repeat_times": 4}))
     assert "--ext-state-num" not in found.flags and not found.expands and found.repeat == 4
 

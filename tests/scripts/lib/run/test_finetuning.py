@@ -10,7 +10,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from lib.command_line import UserError
 from lib.files import MANIFEST, read_json
 from lib.run.checkpoints import read_checkpoint
-from lib.run.finetuning import check_mnli, positions
+from lib.run.finetuning import check_mnli
 
 from fs_plugins import compat
 from fs_plugins.data.squad import Answer
@@ -87,14 +87,6 @@ def test_what_mnlis_model_has_to_be(saved_checkpoint, tmp_path):
             check_mnli(model, plain)
 
 
-@pytest.mark.parametrize(
-    ("arch", "task", "expected"),
-    [("exlm_tiny", {}, 16), ("mlm_tiny", {}, 512), ("mlm_tiny", {"repeat_times": 3}, 3 * 512)],
-)
-def test_an_mlm_reads_rows_as_long_as_an_exlm(saved_checkpoint, arch, task, expected):
-    assert positions(read_checkpoint(saved_checkpoint(arch, task=task))).whole("--max-positions") == expected
-
-
 @pytest.mark.parametrize(("kind", "updates"), [("glue", 3 * 5), ("moleculenet", 3 * 6)])  # 129, 163 examples
 def test_the_batch_is_that_of_an_update(ask, kind, updates):
     words = ("--batch-size", 32, "--max-epoch", 3)
@@ -150,12 +142,8 @@ def test_windows_and_their_updates(saved_checkpoint, tmp_path):
     ("kind", "words", "named"),
     [
         ("glue", ["--restore-file", "x.pt"], "--restore-file"),
-        ("glue", ["--max-epoch", "0"], "--max-epoch '0'"),
-        ("glue", ["--warmup-ratio", "6"], "--warmup-ratio '6'"),
-        ("glue", ["--max-sentences", "1"], "--max-sentences .*--batch-size"),
         ("glue", ["--batch-size", "32", "--update-freq", "3"], "--batch-size 32"),
         ("moleculenet", ["--gpus", "2"], "--gpus 2"),
-        ("squad", ["--gpus", "3"], "--batch-size 32.* 3 GPUs"),
         ("squad", ["--window-tokens", "5000"], "5000.* 1026 positions"),
         ("squad", ["--window-tokens", "6"], "question known0 of 3 tokens"),
     ],
@@ -177,7 +165,6 @@ def test_data_and_checkpoints_that_are_not_there_or_do_not_fit(ask, kind, place,
     for given, named in (
         ({"data": tmp_path}, f"{place} does not exist: .*{maker}"),
         ({"data": tmp_path / "a:b"}, "':'"),
-        ({"checkpoint": "none"}, "none.pt does not exist"),
         ({"checkpoint": "mnli"}, "--task glue"),
     ):
         with pytest.raises((UserError, OSError), match=named):
@@ -188,13 +175,9 @@ def test_data_and_checkpoints_that_are_not_there_or_do_not_fit(ask, kind, place,
     copied = shutil.copytree(toy_inputs / KINDS[kind][2], tmp_path / "copied", ignore=ignored)
     dictionary = (copied / place).with_name("dict.txt")
     lines = dictionary.read_text().splitlines(keepends=True)
-    for content, named in (
-        (lines[:-1], "dict.txt of its pre-training"),
-        (lines[::-1], "different vocabularies"),
-    ):
-        dictionary.write_text("".join(content))
-        with pytest.raises(ValueError, match=named):
-            ask(kind, data=copied)
+    dictionary.write_text("".join(lines[::-1]))
+    with pytest.raises(ValueError, match="different vocabularies"):
+        ask(kind, data=copied)
 
 
 def test_a_finished_run_is_not_taken_for_another(toy_inputs, tmp_path):
@@ -220,9 +203,7 @@ def test_a_finished_run_is_not_taken_for_another(toy_inputs, tmp_path):
     for words, message in (
         (["--seed", "2"], "seed: there 1, asked 2"),
         (["--lr", "1e-3"], "point: there {'lr': '2e-5'.*, asked {'lr': '1e-3'"),
-        (["--dropout", "0.3"], "--dropout: there '0.1', asked '0.3'"),
         (["--max-update", "10", "--no-save"], "--max-update: there None, asked '10'"),
-        (["--test"], "test: there False, asked True"),
     ):
         with pytest.raises(UserError, match=message):
             asked(*words)

@@ -35,30 +35,12 @@ from tests.support import pages
 PROCESS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn")
 CHANGES = ("mkdir", "rename", "remove", "rmdir", "link", "symlink", "chmod", "truncate")
 TEMPLATE = ["fairseq-train", "@data", "--user-dir", "plugin", "--save-dir", "@save", "@flags"]
-STRANGE = [
-    "--criterion=ctc",
-    "--wer-args=x",
-    "1 --user-dir=/tmp/x",
-    "-1",
-    "--",
-    "${oc.env:HOME}",
-    "${",
-    "../../x",
-]
-STRANGE += [
-    "\0",
-    "__import__('os').system('touch PWNED')",
-    "ctc",
-    "translation",
-    "roberta_base",
-    "nan",
-    "???",
-]
-STRANGE += ["@flags", "", -3, 0, 1, 3, 10**30, 0.5, -1.0, math.nan, math.inf, True, False, [], ["--cpu"], {}]
-STRANGE += [{"_name": "ctc"}, {"a": {"b": ["${oc.env:HOME}"]}}, [[[[[[[[[[[["x"]]]]]]]]]]]]]
-VALUES = (
-    st.sampled_from(STRANGE) | st.text(max_size=8) | st.integers(-5, 5) | st.floats(allow_subnormal=False)
-)
+STRANGE = ["--criterion=ctc", "--wer-args=x", "1 --user-dir=/tmp/x", "-1", "--", "${", "../../x", "\0"]
+STRANGE += ["${oc.env:HOME}", "__import__('os').system('touch PWNED')", "ctc", "translation", "roberta_base"]
+STRANGE += ["nan", "???", "", -3, 0, 1, 3, 10**30, 0.5, -1.0, math.nan, math.inf, True, False, [], "@flags"]
+STRANGE += [["--cpu"], {}, {"_name": "ctc"}, {"a": {"b": ["${oc.env:HOME}"]}}, [[[[[[[[[[[["x"]]]]]]]]]]]]]
+VALUES = st.sampled_from(STRANGE) | st.text(max_size=8) | st.integers(-5, 5)
+VALUES |= st.floats(allow_subnormal=False)
 NEW = [("criterion", "wer_args"), ("common", "user_dir"), ("model", "criterion"), ("task", "user_dir")]
 
 
@@ -77,7 +59,10 @@ def watch():
         if (written or event.removeprefix("os.") in CHANGES) and isinstance(
             arguments[0], str | bytes | os.PathLike
         ):
-            path = os.path.realpath(os.fsdecode(arguments[0]))
+            path = os.fsdecode(arguments[0])
+            if event in ("os.remove", "os.rmdir") and arguments[1] >= 0:  # relative to an open folder
+                path = os.path.join(os.readlink(f"/proc/self/fd/{arguments[1]}"), path)
+            path = os.path.realpath(path)
             if path != os.devnull and not f"{path}/".startswith(f"{folder}/"):
                 state["seen"].append((event, path))
 
@@ -101,41 +86,29 @@ def scripts(toy_inputs, tmp_path):
     def workflow(words):
         """A fine-tuning of the workflow, with models=."""
         path, save, bbbp = words
-        given = {
-            "output": save,
-            "models": {"m": path},
-            "moleculenet": {"bbbp": bbbp},
-            "targets": {"table1": None},
-        }
-        given |= {"max_epoch": None, "gpus": 0, "finetune_flags": ""}
+        given = {"output": save, "models": {"m": path}, "moleculenet": {"bbbp": bbbp}, "gpus": 0}
+        given |= {"targets": {"table1": None}, "max_epoch": None, "finetune_flags": ""}
         command = plan.finetune_command(argparse.Namespace(**given), "S", "table1/m", "bbbp", "default", "1")
         assert command[:2] == ["bash", "S/finetune_moleculenet.sh"]
         return pages.resolve("finetune_moleculenet", *command[2:])
 
-    smiles, cpu = "exlm-smiles", " --device cpu"
+    smiles = "exlm-smiles"
     calls = {
         "glue": ("exlm", finetune("glue"), "RTE {path} {toys}/glue {save} --cpu"),
         "squad": ("exlm", finetune("squad"), "{path} {toys}/squad-short {save} --cpu"),
         "moleculenet": (smiles, finetune("moleculenet"), "bbbp {path} {toys}/moleculenet/bbbp {save} --cpu"),
         "workflow": (smiles, workflow, "{path} {save} {toys}/moleculenet/bbbp"),
-        "evaluate": ("mnli", evaluate.main, "{path} {toys}/glue/MNLI-bin --output {save}" + cpu),
-        "explore": (smiles, explore.main, "{path} C<mask>O --output {save} --samples 0 --bpe smiles" + cpu),
+        "evaluate": ("mnli", evaluate.main, "{path} {toys}/glue/MNLI-bin --output {save} {cpu}"),
+        "explore": (smiles, explore.main, "{path} C<mask>O --output {save} --samples 0 --bpe smiles {cpu}"),
         "export": (smiles, export_huggingface.main, "{path} {save}/e --bpe smiles"),
-        "molecules": (
-            smiles,
-            molecules.main,
-            "embed {path} {here}/molecules.txt --output {save}/e.npy" + cpu,
-        ),
-        "measures": (
-            smiles,
-            measure,
-            "probe {path} --data {toys}/molecules --max-sentences 2 --output {save}/m" + cpu,
-        ),
+        "molecules": (smiles, molecules.main, "embed {path} {molecules} --output {save}/e.npy {cpu}"),
+        "measures": (smiles, measure, "probe {path} --data {text} --max-sentences 2 --output {save}/m {cpu}"),
     }
 
     def bound(main, words):
-        places = {"toys": toy_inputs, "here": tmp_path}
-        return lambda path, save: main([w.format(path=path, save=save, **places) for w in words.split()])
+        places = {"toys": toy_inputs, "molecules": tmp_path / "molecules.txt", "cpu": "--device cpu"}
+        words = words.replace("{text}", "{toys}/molecules")
+        return lambda path, save: main(words.format(path=path, save=save, **places).split())
 
     folder = toy_inputs / "checkpoints"
     return {name: (folder / f"{m}.pt", bound(main, words)) for name, (m, main, words) in calls.items()}

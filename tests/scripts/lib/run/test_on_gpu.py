@@ -6,12 +6,13 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from lib.command_line import UserError
 from lib.run import on_gpu
-from lib.run.launch import visible_gpus
+from lib.run.launch import devices, visible_gpus
 
 JOB = [sys.executable, "-m", "lib.run.on_gpu"]
 
@@ -45,6 +46,8 @@ def test_visible_gpus(machine, monkeypatch, asked, found):
     if asked is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
     assert visible_gpus() == found
+    workers, flags = devices(Namespace(gpus=None, precision=None))
+    assert (workers, "--fp16" in flags) == (max(1, len(found)), bool(found))
     monkeypatch.setenv("PATH", "")  # without a driver
     assert visible_gpus({}) == []
 

@@ -56,9 +56,6 @@ def test_what_is_kept(save):
         for path in save.glob("*.pt"):
             kept = torch.load(path, weights_only=True)
             assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
-
-
-def test_a_training_that_left_nothing(save):
     (save / "checkpoint_last.pt").unlink()
     with pytest.raises(UserError, match="checkpoint_last.pt: see .*train.log"):
         jobs.finish(save, RUN)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lib.data.glue_tasks import TASKS
 from lib.workflow import plan
 
 EXLM = "exlm-k4-p0.15"
@@ -43,12 +42,9 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
 
 def test_shared_runs_stand_once_with_all_their_measures(asked):
     found = needed(asked(), "study")
-    assert sum(name.endswith("train.json") for name in found) == 14 + 12 + 3 + 1  # by k and p, ablations, ++
     assert len(set(found)) == len(found)
     exlm = [Path(name).name for name in found if f"{EXLM}/" in name]
     assert sorted(exlm) == ["entropy.json", "index.html", "probe.json", "train.json"]
-    repeated = plan.run_named(asked(), "repeated-mlm-k2-p0.387")  # is probed at 15%
-    assert "--mask-prob 0.15 --max" in plan.measure_command(asked(), "probe", repeated)
 
 
 def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(asked):
@@ -77,10 +73,7 @@ def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(
         ),
         ({"updates": 30}, "mlm-p38-x4", "smoke data --p 0.387 --seed 1 --updates 120 --cpu"),
         ({"size": "paper"}, "exlm-text", "base data --k 4 --p 0.15 --seed 1 --cpu"),
-        ({"size": "paper"}, "exlm-large-text", "large data --k 4 --p 0.15 --seed 1 --cpu"),
-        ({}, "exlm-large-text", "smoke data --k 4 --p 0.15 --seed 1 --cpu"),
         ({"tokens_per_sample": 64}, "mlm-p38", "smoke data --p 0.387 --seed 1 --tokens-per-sample 64 --cpu"),
-        ({"tokens_per_sample": 64}, "mlm-smiles", "smoke smiles --p 0.15 --seed 1 --cpu"),
         ({"size": "paper"}, "exlm-smiles", "paper smiles --k 2 --p 0.15 --seed 1 --cpu"),
     ],
 )
@@ -114,8 +107,6 @@ def test_table_3_searches_a_grid_for_each_task_and_for_squad(asked, glue, checkp
         assert plan.finetune_inputs(settings, "table3/a", task, keys[1]) == {}
         best = plan.finetune_inputs(settings, "table3/a", task, "best")
         assert names(settings, best.values()) == [f"table3/a/{task}/best.flags"]
-    every = asked(models=models)
-    assert sum(len(plan.grid(every, task)) for task in TASKS) == 304 and len(plan.grid(every, "squad2")) == 32
     assert {point.epochs for point in plan.grid(asked(max_epoch=1), "squad2")} == {"1"}
 
 

@@ -57,7 +57,6 @@ def test_a_table_of_ones_own(tmp_path):
         (f"{HEAD}a,t,,exlm,17,0.15,,,\n", "line 2: a: k = 17"),
         (f"{HEAD}a,t,,exlm,2,15,,,\n", "line 2: a: p = 15"),
         (f"{HEAD}a,t,,exlm,2,0.15,,,,huge\n", "line 2: a: .*'huge'"),
-        (f"{HEAD}a,t,,exlm,two,0.15,,,\n", "line 2: .*'two'"),
         (f"{HEAD}a,t,,exlm,2,0.15,0,,\n", "line 2: a: times"),
         (f"{HEAD}a,t,,exlm,2,0.15,,,\nb,t,,exlm,2,0.15,,,,,extra\n", "line 3"),
         (HEAD + "a,t,,exlm,2,0.15,,,\n" * 2, "named a"),
