@@ -9,28 +9,6 @@ import torch
 from fs_plugins.checkpoint import load_checkpoint
 
 
-def test_what_a_checkpoint_says_of_its_training(pretrained, corpus):
-    state = torch.random.get_rng_state()
-    loaded = load_checkpoint(pretrained, device="cpu")
-    assert torch.equal(torch.random.get_rng_state(), state)
-    assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_tiny", "nat_dag_loss_mlm", "masked_lm")
-    assert (loaded.states, loaded.data, loaded.device.type) == (3, corpus, "cpu")
-    assert not loaded.model.training
-    assert (loaded.updates, loaded.score) == (12, None)
-    assert loaded.dictionary.index("<mask>") == len(loaded.dictionary) - 1
-
-
-def test_a_checkpoint_of_older_fairseq_has_args_instead_of_cfg(save_checkpoint, tmp_path, corpus):
-    state = torch.load(save_checkpoint("exlm_base"))
-    args = state["cfg"]["model"]
-    for name in ("task", "criterion"):
-        setattr(args, name, state["cfg"][name]["_name"])
-    args.data = str(corpus)
-    torch.save({**state, "args": args, "cfg": None}, tmp_path / "old.pt")
-    loaded = load_checkpoint(tmp_path / "old.pt")
-    assert (loaded.arch, loaded.criterion, loaded.task) == ("exlm_base", "nat_dag_loss_mlm", "masked_lm")
-
-
 def test_transitions_of_a_fine_tuning_are_those_of_its_pre_training(save_checkpoint):
     """Its criterion does not say whether they were trained: with nat_ctc_loss_mlm they were not."""
     for criterion, trained in (("nat_dag_loss_mlm", True), ("nat_ctc_loss_mlm", False), ("masked_lm", False)):

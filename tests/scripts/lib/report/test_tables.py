@@ -16,6 +16,9 @@ def test_mean_and_spread():
     assert Value((80.0,), 1).text() == "80.0"
     median = over_seeds([60.0, 70.0, 61.0], median=True)
     assert (median.centre, median.interval, median.text()) == (61.0, (60.0, 70.0), "61.0 (n=3)")
+    assert text(80.95) == "81.0" and text(1.62, 2) == "1.62" and text(None) == text(float("nan")) == ""
+    two = over_seeds([1.0, 2.0])
+    assert text(two) == "1.5 ± 0.7" and text(two, 1, True).endswith("(n=2)")
 
 
 def test_a_difference_of_means_has_its_standard_error_and_a_mark_by_welchs_test():
@@ -27,9 +30,3 @@ def test_a_difference_of_means_has_its_standard_error_and_a_mark_by_welchs_test(
     assert difference(Value(tuple(0.1 * few)), Value(tuple(2 + 2 * many)), 2) == "-2.00 ± 0.67*"
     one = Value((2.0,))
     assert difference(one, one, 1) == "+0.0" and difference(one, None) == ""
-
-
-def test_cells():
-    assert text(80.95) == "81.0" and text(1.62, 2) == "1.62" and text(None) == text(float("nan")) == ""
-    two = over_seeds([1.0, 2.0])
-    assert text(two) == "1.5 ± 0.7" and text(two, 1, True).endswith("(n=2)")

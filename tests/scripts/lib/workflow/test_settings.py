@@ -1,6 +1,7 @@
 """The workflow's settings, as Snakemake's config has them; results of different ones are never mixed."""
 
 import json
+import shutil
 
 import pytest
 from lib.command_line import UserError
@@ -76,7 +77,18 @@ def test_other_settings_are_refused_once_there_are_results(check, asked, data):
             check("table2", **given)
 
 
-def test_other_contents_of_the_data_are_refused(check, tmp_path, data):
+def test_other_contents_of_the_sizes_configuration_and_of_the_data_are_refused(
+    check, tmp_path, data, monkeypatch
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(settings, "CONFIGS", tmp_path / "configs")
+        for content in ("--lr 1e-3\n", "# why\n--lr  1e-3\n"):  # comments do not count
+            path = write_file(tmp_path / "configs/pretrain/smoke.flags", content)
+            check("table2")
+        path.write_text("--lr 2e-3\n")
+        with pytest.raises(UserError, match="pretrain/smoke.flags: there '--lr 1e-3', asked '--lr 2e-3'"):
+            check("table2")
+    shutil.rmtree(tmp_path / "out/study")
     check("table2", data=str(data))
     moved = data.rename(tmp_path / "elsewhere")
     check("table2", data=str(moved))
@@ -112,14 +124,3 @@ def test_models_and_grids_of_the_tables(check, tmp_path, glue, checkpoint):
     ):
         with pytest.raises(UserError, match=f"  {name}: there"):
             check("table3", **{**given, **differing})
-
-
-def test_the_sizes_configuration_counts_without_its_comments(check, monkeypatch, tmp_path):
-    monkeypatch.setattr(settings, "CONFIGS", tmp_path / "configs")
-    path = write_file(tmp_path / "configs/pretrain/smoke.flags", "--lr 1e-3\n")
-    check("table2")
-    path.write_text("# why\n--lr  1e-3\n")
-    check("table2")
-    path.write_text("--lr 2e-3\n")
-    with pytest.raises(UserError, match="pretrain/smoke.flags: there '--lr 1e-3', asked '--lr 2e-3'"):
-        check("table2")
