@@ -14,7 +14,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from torch import Tensor
 
-from fs_plugins.models.flags import PROBABILITY, ROPE_DIMENSIONS, SIZE, Kind
+from fs_plugins.models.flags import HEAD_NAME, POSITIVE, PROBABILITY, ROPE_DIMENSIONS, SIZE, Kind
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 FINETUNING_TASKS = (
@@ -33,6 +33,9 @@ SIZES = (
     *("doc_stride", "max_question_tokens", "max_answer_tokens", "max_positions"),
 )
 RANGES = dict.fromkeys(SIZES, SIZE)
+RANGES |= dict.fromkeys(("classification_head_name", "head_name"), HEAD_NAME)
+RANGES |= dict.fromkeys(("log_interval", "save_interval", "validate_interval"), SIZE)
+RANGES |= dict.fromkeys(("warmup_updates", "clip_norm"), POSITIVE)
 RANGES |= dict.fromkeys(("mask_prob", "leave_unmasked_prob", "random_token_prob"), PROBABILITY)
 # flags that a model's weights show: the end of a weight's name, and its dimension that is the flag's value
 SHOWN = {
@@ -83,6 +86,18 @@ def read_settings(state: dict) -> DictConfig:
     for what in OTHERS:
         settings[what] = {name: value for name, value in groups.get(what, {}).items() if _is_plain(value)}
     return OmegaConf.create(settings, flags={"allow_objects": True})
+
+
+def check_flags(args: argparse.Namespace) -> None:
+    """Raises ValueError for flags of fairseq-train with a value that our models, or a task or criterion of
+    the lists, do not take."""
+    if issubclass(model := ARCH_MODEL_REGISTRY[args.arch], RotaryRobertaModel):
+        model.check(args)
+    kinds = _kinds(TASK_DATACLASS_REGISTRY.get(args.task))
+    kinds |= _kinds(CRITERION_DATACLASS_REGISTRY.get(args.criterion))
+    _checked(vars(args), kinds | RANGES)
+    for rate in args.lr or ():
+        _checked({"lr": rate}, {"lr": Kind(float, 0, 100)})
 
 
 def check_sizes(model: argparse.Namespace, weights: Mapping[str, Tensor]) -> None:

@@ -119,12 +119,12 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
     there = set(os.listdir(partial)) if partial.is_dir() else set()
     if partial.is_symlink() or not there <= {"lock", target.name} or (there and "lock" not in there):
         raise ValueError(f"{partial} is no unfinished {target.name} of ours: move it away")
+    fresh = partial / target.name
     with locked(partial):
         try:
             replace = replaces is not None and (target / replaces).is_file()
             if not replace:
                 check_absent(target)
-            fresh = partial / target.name
             shutil.rmtree(fresh, ignore_errors=True)
             fresh.mkdir()
             yield fresh
@@ -134,7 +134,10 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
                 target.rmdir()  # empty, see above
             fresh.replace(target)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(fresh, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                (partial / "lock").unlink()
+                partial.rmdir()
 
 
 def try_lock(path: Path) -> tuple[int | None, str]:

@@ -27,8 +27,8 @@ import numpy as np
 import pandas as pd
 from fairseq import tasks
 from fairseq.data import data_utils
-from lib.command_line import UserError, argument_parser, positive, script
-from lib.data.glue_tasks import MNLI_SUBMISSION, SCORES
+from lib.command_line import UserError, argument_parser, positive, script, whole
+from lib.data.glue_tasks import MNLI_SUBMISSION, SCORES, TASKS, head_of
 from lib.files import RESULT, atomic, check_absent, write_json, write_lines, write_result
 from lib.run.predictions import write_results
 from omegaconf import OmegaConf
@@ -36,7 +36,7 @@ from omegaconf import OmegaConf
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
 from fs_plugins.checkpoint import choose_device
 from fs_plugins.data.vocabulary import MASK
-from fs_plugins.huggingface.restore import open_state
+from fs_plugins.huggingface.restore import open_checkpoint, open_state
 from fs_plugins.tasks.glue import GlueTask
 from fs_plugins.tasks.molecule_property import MoleculePropertyTask
 from fs_plugins.tasks.scored import ScoredTask, predict
@@ -45,7 +45,7 @@ from fs_plugins.tasks.squad2 import Squad2Task
 Outputs = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N, ...]
 
 
-def load_finetuned(path: Path, device: str | None, **settings):
+def load_finetuned(path: Path, device: str | None, data: Path, **settings):
     """The model of a fine-tuning, in full precision, its task and its architecture.
 
     Only a task that scores is built, and no criterion.
@@ -57,24 +57,33 @@ def load_finetuned(path: Path, device: str | None, **settings):
         FileNotFoundError: if there is no such file.
         UserError, ValueError: if it is no checkpoint of a fine-tuning, or does not fit the data.
     """
-    state, cfg = open_state(path)
+    _, cfg = open_state(path)
     if not issubclass(tasks.TASK_REGISTRY[cfg.task._name], ScoredTask):
         raise UserError(f"{path} is of --task {cfg.task._name}: fine-tune it with scripts/finetune_*.sh")
-    task = tasks.setup_task(OmegaConf.merge(cfg.task, settings), from_checkpoint=True)
+    target = choose_device(device)
     try:
+        weights = open_checkpoint(path, data, "cpu").model.state_dict()  # of the dictionary of the data
+        settings = {"seed": 1, "best_checkpoint_metric": "loss", **settings, "data": str(data)}
+        task = tasks.setup_task(OmegaConf.merge(cfg.task, settings), from_checkpoint=True)
         model = task.build_model(cfg.model, from_checkpoint=True)
         for name, value in model.state_dict().items():  # what fairseq would leave as it was initialised
-            if "_heads." in name and getattr(state["model"].get(name), "shape", None) != value.shape:
+            if "_heads." in name and getattr(weights.get(name), "shape", None) != value.shape:
                 raise RuntimeError(f"it has no {name} of {tuple(value.shape)}")
-        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
-    except RuntimeError as error:
-        raise UserError(f"{path} does not fit {task.cfg.data}: {error}") from error
-    return model.to(choose_device(device)).float().eval(), task, cfg.model._name
+        model.load_state_dict(weights, strict=True, model_cfg=cfg.model)
+    except (RuntimeError, ValueError, OSError, AssertionError) as error:
+        way_out = "give the folder of data that it was fine-tuned on"
+        raise UserError(
+            f"{path} (--task {cfg.task._name}) does not fit {data}: {error}; {way_out}"
+        ) from error
+    return model.to(target).float().eval(), task, cfg.model._name
 
 
 def glue(args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str) -> str:
     """Writes files and result of a task of GLUE; returns the scores in words, a line a split."""
-    name = args.data.resolve().name.removesuffix("-bin")
+    name, head = args.data.resolve().name.removesuffix("-bin"), task.cfg.classification_head_name
+    trained = {head_of(one): one for one in TASKS}.get(head, name)
+    if name in TASKS and trained != name:
+        raise UserError(f"{args.checkpoint} was fine-tuned on {trained}: {args.data} is of {name}")
     classes = [] if task.cfg.regression_target else task.label_dictionary.symbols[task.dictionary.nspecial :]
     classes = [name for name in classes if name != MASK and not name.startswith("madeupword")]
     if classes and len(classes) != task.cfg.num_classes:
@@ -87,7 +96,8 @@ def glue(args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str)
         table = pd.DataFrame({"index": ids})
         table["prediction"] = [classes[i] for i in values.argmax(1)] if classes else values[:, 0]
         if task.targets[split] is None:
-            table["index"] = (args.data / f"{split}.index").read_text().split()
+            if (numbers := args.data / f"{split}.index").exists():  # of data prepared by hand, those of rows
+                table["index"] = numbers.read_text().split()
             submit(args.output, name, split, table)
         else:
             labels = task.labels(split, ids)
@@ -180,7 +190,13 @@ def main(argv: list[str] | None = None) -> None:
     add("--overwrite", action="store_true", help="replace an existing result")
     add("--split", nargs="+", default=["valid"], metavar="NAME", help="default: valid")
     add("--threshold", type=float, metavar="X", help="SQuAD: no answer above these null odds (training's)")
-    add("--n-best", type=positive, default=20, metavar="N", help="SQuAD: answers in nbest_predictions (20)")
+    add(
+        "--n-best",
+        type=whole(1, 1000),
+        default=20,
+        metavar="N",
+        help="SQuAD: answers in nbest_predictions (20)",
+    )
     add("--batch-size", type=positive, default=64, metavar="N", help="rows at a time (default: 64)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
     remove = "in the end, delete these checkpoints of CHECKPOINT's folder: all, or all but CHECKPOINT"
@@ -190,7 +206,7 @@ def main(argv: list[str] | None = None) -> None:
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
     if threshold and math.isnan(args.threshold):
         raise UserError("--threshold nan: give a number")
-    model, task, arch = load_finetuned(args.checkpoint, args.device, data=str(args.data), **threshold)
+    model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
     kinds = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
     if isinstance(task, Squad2Task):
         task.n_best = args.n_best

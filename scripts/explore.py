@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lib.command_line import argument_parser, script, visible
+from lib.command_line import argument_parser, script, visible, whole
 from lib.files import atomic, check_absent, write_json
 
 PICTURE, PAGE = "transitions.png", "index.html"
@@ -64,10 +64,16 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("model", type=Path, help="a checkpoint of an ExLM, or a folder for transformers")
     add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
-    add("--top", type=int, default=5, metavar="N", help="tokens to show of a state (default: %(default)s)")
+    add(
+        "--top",
+        type=whole(1),
+        default=5,
+        metavar="N",
+        help="tokens to show of a state (default: %(default)s)",
+    )
     sampled = "sampled decodings to show, of each kind (default: %(default)s)"
-    add("--samples", type=int, default=5, metavar="N", help=sampled)
-    add("--seed", type=int, default=1, help="random seed of the samples (default: %(default)s)")
+    add("--samples", type=whole(0, 10_000), default=5, metavar="N", help=sampled)
+    add("--seed", type=whole(0), default=1, help="random seed of the samples (default: %(default)s)")
     output = "folder to write into (default: %(default)s)"
     add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help=output)
     add("--overwrite", action="store_true", help="replace what an existing DIR has")

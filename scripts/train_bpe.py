@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lib.command_line import UserError, argument_parser, positive, script
+from lib.command_line import above_zero, argument_parser, script, whole
 from lib.data.documents import COLUMN, documents_of, layouts_of
 from lib.data.text import paragraphs_of
 from lib.files import check_absent, write_lines
@@ -54,13 +54,19 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("output", type=Path, help="folder to write tokenizer.json into")
     add("text", type=Path, nargs="+", metavar="PATH", help="files and folders of text")
-    add("--vocabulary", type=positive, default=8000, metavar="N", help="tokens (default: %(default)s)")
-    add("--megabytes", type=float, default=50, metavar="N", help="of text to read (default: %(default)s)")
+    add(
+        "--vocabulary",
+        type=whole(LEAST_VOCABULARY, 1_000_000),
+        default=8000,
+        metavar="N",
+        help="tokens (default: %(default)s)",
+    )
+    add(
+        "--megabytes", type=above_zero, default=50, metavar="N", help="of text to read (default: %(default)s)"
+    )
     add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and tables (default: %(default)s)")
     add("--overwrite", action="store_true", help="replace an existing tokenizer.json")
     args = parser.parse_args(argv)
-    if args.vocabulary < LEAST_VOCABULARY or not args.megabytes > 0:
-        raise UserError(f"give --vocabulary {LEAST_VOCABULARY} or more, and --megabytes above 0")
     path, column = args.output / "tokenizer.json", args.text_column
     check_absent(path, args.overwrite)
     texts = paragraphs(layouts_of(args.text, column=column), args.megabytes, column)

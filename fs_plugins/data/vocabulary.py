@@ -15,7 +15,7 @@ from fs_plugins import files
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's ids 0 to 3, which a dict.txt does not list
 MASK = "<mask>"
-FILE, TOKENIZER = "dict.txt", "tokenizer.json"
+FILE, TOKENIZER, INPUT = "dict.txt", "tokenizer.json", "input0"
 HINT = f"give the {FILE} of the pre-training, or the folder of its data, its checkpoint, or its export"
 
 
@@ -78,9 +78,11 @@ class Vocabulary:
 
 def dictionary_file(path: Path) -> Path:
     """The file of a vocabulary: ``path`` itself; of a folder, or of a checkpoint, the dict.txt in it or
-    beside it; of a folder for transformers without one, its tokenizer.json."""
+    beside it (of GLUE in its input0); of a folder for transformers without one, its tokenizer.json."""
     folder = path if path.is_dir() else path.parent
     if path.is_dir() or path.suffix == ".pt":
+        if (folder / INPUT / FILE).is_file() and not (folder / FILE).is_file():
+            folder = folder / INPUT
         exported = (folder / "config.json").is_file() and not (folder / FILE).is_file()
         return folder / (TOKENIZER if exported else FILE)
     return path

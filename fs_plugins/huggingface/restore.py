@@ -24,7 +24,7 @@ from fs_plugins.huggingface import settings, weights
 from fs_plugins.huggingface.tokenizer_files import written_as
 from fs_plugins.huggingface.weights import Head, to_units
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
-from fs_plugins.models.flags import SIZE, from_config
+from fs_plugins.models.flags import HEAD_NAME, SIZE, from_config
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ def read_config(path: Path) -> dict:
         "architectures": isinstance(classes, list) and all(isinstance(one, str) for one in classes),
         "id2label": isinstance(config.get("id2label") or {}, dict),
         "fairseq": isinstance(recorded, dict) and isinstance(recorded.get("samples", {}), dict),
-        "fairseq.head": head is None or (isinstance(head, str) and "." not in head),
+        "fairseq.head": head is None or HEAD_NAME.fits(head),
     }.items():
         if not fits:
             raise ValueError(f"{name} of {path} is {config.get(name.split('.')[0])!r:.200}")
@@ -269,9 +269,14 @@ def run_settings(config: dict, head: Head | None, info: PropertyInfo | None) -> 
     if repeated:
         task["repeat_times"] = config["repeat_times"]
     if head is not None and head.kind == "sequence":
-        criterion["classification_head_name"] = head.name
-    if head is not None and info is None and config.get("problem_type") == "regression":
-        criterion["regression_target"] = True
+        criterion["classification_head_name"] = task["classification_head_name"] = head.name
+    elif head is not None:
+        task["head_name"] = head.name
+    if criterion["_name"] == "sentence_prediction":
+        criterion["regression_target"] = config.get("problem_type") == "regression"
+        usual = {"init_token": 0, "separator_token": 2, "shorten_method": "truncate", **criterion}
+        usual |= {"max_positions": config.get("max_position_embeddings")}
+        task = {**usual, **task, "num_classes": len(config.get("id2label") or {})}
     arch = recorded.get("arch")
     if not isinstance(arch, str) or arch not in ARCH_MODEL_REGISTRY:
         arch = "p_roberta_ext_denselink_base" if config["num_states"] else "p_roberta_base"

@@ -13,7 +13,17 @@ from fs_plugins.models.flags import to_config
 logger = logging.getLogger(__name__)
 
 POOLINGS = ("first", "mean")
-SAMPLES = ("mask_prob", "tokens_per_sample", "sample_break_mode")  # flags of a pre-training
+SAMPLES = (  # flags of the task by which samples are made, and scored
+    *(
+        "mask_prob",
+        "tokens_per_sample",
+        "sample_break_mode",
+        "max_positions",
+        "tokens_per_molecule",
+        "long_molecules",
+    ),
+    *("window_tokens", "doc_stride", "max_question_tokens", "max_answer_tokens", "null_threshold", "metrics"),
+)
 HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
 
 

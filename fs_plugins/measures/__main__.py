@@ -29,6 +29,13 @@ MEASURES = {
 }
 
 
+def _whole(text: str) -> int:
+    value = int(text) if text.isdecimal() else -1
+    if not 0 <= value < 1 << 31:
+        raise argparse.ArgumentTypeError(f"'{text}': give a whole number from 0 to {(1 << 31) - 1:,}")
+    return value
+
+
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m fs_plugins.measures", description=__doc__)
     commands = parser.add_subparsers(dest="measure", metavar="MEASURE", required=True)
@@ -43,8 +50,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: as trained)")
         add("--split", default="valid", help="(default: %(default)s)")
         number = f"the split's first samples, of entropy a random choice (default: {count or 'all'})"
-        add("--max-sentences", type=int, default=count, metavar="N", help=number)
-        add("--seed", type=int, default=SEED, help="of all that is drawn (default: %(default)s)")
+        add("--max-sentences", type=_whole, default=count, metavar="N", help=number)
+        add("--seed", type=_whole, default=SEED, help="of all that is drawn (default: %(default)s)")
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--overwrite", action="store_true", help="replace an existing FILE")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
@@ -52,12 +59,18 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--mask-prob", type=float, nargs="+", metavar="P", default=[], help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
-            add("--max-tokens", type=int, metavar="N", help=longest)
+            add("--max-tokens", type=_whole, metavar="N", help=longest)
             mode = "eos" if name == "filling" else None  # single molecules
             what = f"what a sample is (default: {mode or 'as trained'})"
             add("--sample-break-mode", metavar="MODE", default=mode, help=what)
         if name == "filling":
-            add("--fillings", type=int, default=FILLINGS, metavar="N", help="of each (default: %(default)s)")
+            add(
+                "--fillings",
+                type=_whole,
+                default=FILLINGS,
+                metavar="N",
+                help="of each (default: %(default)s)",
+            )
     return parser.parse_args(argv)
 
 

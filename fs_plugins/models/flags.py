@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairseq import utils
+from torch import nn
 
 from fs_plugins.modules.transition_head import STATE_GRAPHS
 
@@ -29,13 +30,14 @@ FROM_TRANSFORMERS = {theirs: ours for ours, theirs in reversed(ACTIVATIONS.items
 
 @dataclass(frozen=True)
 class Kind:
-    """The values that a flag takes: of ``type``, from ``low`` to ``high`` or one of ``choices``; and how they
-    stand in config.json."""
+    """The values that a flag takes: of ``type``, from ``low`` to ``high``, one of ``choices``, or the
+    name of a ``module``; and how they stand in config.json."""
 
     type: type
     low: float = -sys.float_info.max
     high: float = sys.float_info.max
     choices: Iterable | None = None
+    module: bool = False
     to_config: Callable[[Any], Any] = lambda value: value
     from_config: Callable[[Any], Any] = lambda value: value
 
@@ -43,12 +45,15 @@ class Kind:
         if self.choices is not None:
             return type(value) is self.type and value in self.choices
         if self.type not in (int, float):
-            return type(value) is self.type
+            named = not self.module or (value and "." not in value and not hasattr(nn.ModuleDict(), value))
+            return type(value) is self.type and named
         return type(value) in (int, self.type) and self.low <= value <= self.high
 
     def __str__(self) -> str:
         if self.choices is not None:
             return f"one of {', '.join(map(str, self.choices))}"
+        if self.module:
+            return "a name without dots that PyTorch's modules do not use themselves"
         names = {bool: "True or False", int: "a whole number", float: "a number", str: "text"}
         name = names.get(self.type, "a list")
         if self.high < sys.float_info.max:
@@ -59,6 +64,7 @@ class Kind:
 SWITCH = Kind(bool)
 SIZE, LENGTH = Kind(int, 1, 2**20), Kind(int, -1, 2**20)
 PROBABILITY, POSITIVE = Kind(float, 0, 1), Kind(float, 0)
+HEAD_NAME = Kind(str, module=True)
 INVERTED = Kind(bool, to_config=lambda value: not value, from_config=lambda value: not value)
 ACTIVATION = Kind(
     str,

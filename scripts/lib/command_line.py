@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import re
 import shlex
 import signal
@@ -70,9 +71,13 @@ def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[
     return convert
 
 
-positive = _checked(int, lambda n: n >= 1, "a whole number, 1 or more")
-count = _checked(int, lambda n: n >= 0, "a whole number, 0 or more")
-port = _checked(int, lambda n: 0 <= n < 1 << 16, "a port, 0 to 65535")
+def whole(low: int, high: int = (1 << 31) - 1) -> Callable[[str], Any]:
+    """Type of an argument."""
+    return _checked(int, lambda n: low <= n <= high, f"a whole number from {low:,} to {high:,}")
+
+
+positive, count = whole(1), whole(0)
+above_zero = _checked(float, lambda x: 0 < x < math.inf, "a number above 0")
 share = _checked(float, lambda p: 0 < p < 1, "a share between 0 and 1, such as 0.15")
 ratio = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")
 

@@ -11,6 +11,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from sklearn.metrics import accuracy_score
 
+from fs_plugins.huggingface.export import export
 from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 from tests.support import builders
 
@@ -51,10 +52,10 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def checkpoint(save_checkpoint):
-    """checkpoint(settings of the task, criterion) -> its file."""
+    """checkpoint(settings of the task, criterion, name of the head) -> its file."""
 
-    def make(task=GLUE, criterion="sentence_prediction"):
-        return save_checkpoint("mlm_tiny", criterion, task, heads=[("classification", "h", 3)])
+    def make(task=GLUE, criterion="sentence_prediction", head="h"):
+        return save_checkpoint("mlm_tiny", criterion, task, heads=[("classification", head, 3)])
 
     return make
 
@@ -80,6 +81,17 @@ def test_classes_of_several_splits_and_rows_that_were_cut(checkpoint, data, tmp_
         assert predicted == [CLASSES[i] for i in np.argmax(outputs, 1)]
         assert result["metrics"][split] == {"accuracy": accuracy_score(truth, predicted)}
     assert result["rows"] == {"valid": 8, "other": 5, "train": 9} and result["metric"] == "accuracy"
+
+
+def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_path):
+    path, results = checkpoint(), []
+    for model in (path, export(path, tmp_path / "model", data=data)):
+        results.append(evaluated(model, data, "--output", tmp_path / str(len(results))))
+        predictions = np.loadtxt(tmp_path / str(len(results) - 1) / "predictions/valid.tsv", str, skiprows=1)
+        results[-1]["outputs"] = predictions[:, 3:].astype(float)
+    first, second = results
+    np.testing.assert_allclose(first.pop("outputs"), second.pop("outputs"), atol=1e-5)
+    assert {name: first[name] for name in ("metrics", "rows")} == {n: second[n] for n in ("metrics", "rows")}
 
 
 def test_a_task_of_ones_own(checkpoint, data, tmp_path, monkeypatch):
@@ -134,14 +146,18 @@ def test_no_criterion_and_no_other_task_is_built(checkpoint, data, tmp_path, ref
     assert not (tmp_path / "RUN").exists()
 
 
-def test_no_other_classes_are_evaluated(checkpoint, data, tmp_path, refused):
+def test_no_other_classes_are_evaluated(checkpoint, data, corpus, tmp_path, refused):
     """fairseq drops a head of other classes, and evaluates one that was never trained."""
     dropped, path = checkpoint({**GLUE, "num_classes": 2}), tmp_path / "other-bin"
     shutil.copytree(data, path)
     (path / "label" / "dict.txt").write_text("no 1\nmaybe 1\nmadeupword0000 0\n")
+    named_rte = checkpoint({**GLUE, "classification_head_name": "rte"}, head="rte")
     for words, named in (
         ((dropped, data), "classification_heads.h.out_proj"),
         ((checkpoint(), path), "3 classes"),
+        ((checkpoint(), corpus), f"does not fit {corpus}"),
+        ((checkpoint(), tmp_path / "none"), f"does not fit {tmp_path}/none"),
+        ((named_rte, shutil.copytree(data, tmp_path / "QQP-bin")), "fine-tuned on RTE: "),
     ):
         assert named in refused(evaluate.main, *words, "--output", tmp_path / "out")
     assert not list(tmp_path.glob("out/*"))

@@ -84,7 +84,7 @@ def layouts_of(given: Iterable[Path], layout: str = AUTO, column: str = COLUMN) 
         if not files:
             raise UserError(f"the folder {place} has no files")
         for path in files:
-            detected = text_layout(path, column)
+            detected = text_layout(path, column, layout != AUTO)
             layouts[path] = layout if detected in LAYOUTS and layout != AUTO else detected
     return layouts
 

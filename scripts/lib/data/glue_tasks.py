@@ -133,6 +133,11 @@ def task_named(name: str) -> Task:
     return task
 
 
+def head_of(task: str) -> str:
+    """The name of a task's classification head, so that MNLI's is left behind for RTE."""
+    return task.lower().replace("-", "")
+
+
 @dataclass(frozen=True)
 class Point:
     """Hyper-parameters of a fine-tuning, as the grids write them."""
@@ -160,7 +165,7 @@ def points_of(task: str, grid: str = "table11", only: dict[str, str] | None = No
         only: name of a hyper-parameter -> value; other points are left out. A value that the grid does not
             have is taken instead of the grid's.
     """
-    path, part = CONFIGS / "finetune" / "table6.flags", task.lower().replace("-", "")
+    path, part = CONFIGS / "finetune" / "table6.flags", head_of(task)
     if grid == "table11":
         [path] = (file for file in path.parent.glob("table11-*") if part in file.stem.split("-"))
     values = Flags.read(path)

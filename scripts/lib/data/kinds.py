@@ -44,10 +44,12 @@ NO_TEXT = (
     (rb"(?s:.*)(\nM  END|@<TRIPOS>)", "for prepare_smiles.py", "obabel '{}' -O molecules.smi"),
     (rb"(?i)<(\?xml\b|!--|!doctype\b|html\b|tei\b|page\b)", "markup", "extract its text first"),
     (rb'\[\s*([{"]|\[\s*["{])', "a JSON array, not an object a line", "jq -c '.[]' '{}' > LINES.jsonl"),
-    (rb"[^\n]*\r[^\n]*\r[^\n]*\s*$", "text of a single line", "tr '\\r' '\\n' < '{}' > TEXT"),
+    (rb"[^\n\r]*\r[^\n\r]*\r[^\n]*+\s*$", "text of a single line", "tr '\\r' '\\n' < '{}' > TEXT"),
 )
 BOM = b"\xef\xbb\xbf"
 SAMPLE = 1 << 16  # bytes that a layout is judged by
+FEW_LINES = 5  # too few to say that they are no text
+_STRUCTURE = re.compile(r"[A-Za-z\[].*[][()=#1-9]")  # begins as a SMILES, and is more than letters
 _NAME = re.compile(r"\w{1,40}")  # of a column
 WRAPPED_LENGTH = 100  # characters of a line
 
@@ -104,12 +106,13 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         ) from None
 
 
-def text_layout(path: Path, column: str) -> str:
+def text_layout(path: Path, column: str, plain: bool = False) -> str:
     """How a file holds text: PARQUET, TABLE (CSV or TSV), JSON (an object a line), WIKIEXTRACTOR, BOOKS (of
     wrapped lines), EMPTY, or PARAGRAPHS (any other).
 
     Args:
         column: of the text, in tables.
+        plain: lines that look like a dictionary or like SMILES are text.
 
     Raises:
         UserError: if it is not text in UTF-8, or of a form that is not read.
@@ -143,7 +146,26 @@ def text_layout(path: Path, column: str) -> str:
     named = [h for h in headers if len(h) > 1 and column in h and all(map(_NAME.fullmatch, h))]
     if named or {".csv", ".tsv"} & {suffix.lower() for suffix in path.suffixes[-2:]}:
         return TABLE
+    if not plain and (what := _no_prose([line.split() for line in texts if line])):
+        raise UserError(f"{path} {what} (--layout {PARAGRAPHS} of prepare_text.py reads it as text)")
     return BOOKS if _is_wrapped(texts) else PARAGRAPHS
+
+
+def _no_prose(lines: list[list[str]]) -> str:
+    """What the words of lines are if they are no text, and where to give it."""
+    first = [words[0] for words in lines]
+    if len(lines) < FEW_LINES:
+        return ""
+    if all(len(words) == 2 and words[1].isdecimal() for words in lines) and len({*first}) == len(first):
+        return "is a dictionary: give it as --dictionary"
+    if all(word.startswith("InChI=") for word in first[1:]):
+        return "has InChI: convert it, obabel -iinchi, for prepare_smiles.py"
+    if sum(_STRUCTURE.match(word) is not None for word in first) > 0.5 * len(first):
+        from fs_plugins.data.smiles_tokens import is_molecule  # takes seconds
+
+        if sum(map(is_molecule, first)) > 0.9 * len(first):
+            return "has SMILES: give it to prepare_smiles.py"
+    return ""
 
 
 def _value(line: bytes):

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, script
-from lib.data.glue_tasks import FLAGS, GRIDS, points_of, task_named
+from lib.data.glue_tasks import FLAGS, GRIDS, head_of, points_of, task_named
 from lib.files import CONFIGS, RESULT, digits, read_json
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
 from lib.run.launch import IMPORTED, Training, arguments, devices, launch
@@ -129,9 +129,9 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
     if args.init_from:
         check_mnli(read_checkpoint(args.init_from), pretrained)
 
-    # the head is named after the task, so that MNLI's is left behind for RTE
-    head = task.name.lower().replace("-", "")
-    flags = Flags.of(f"--task glue --classification-head-name {head} --metrics {','.join(task.metrics)}")
+    flags = Flags.of(
+        f"--task glue --classification-head-name {head_of(task.name)} --metrics {','.join(task.metrics)}"
+    )
     if pretrained.repeat > 1:
         flags.set("--task", "repeated_sentence_prediction")
         flags.set("--repeat-times", pretrained.repeat)

@@ -159,17 +159,23 @@ def check_flags(words: list[str], help: str) -> None:
     """
     from fairseq import options  # takes seconds
 
+    from fs_plugins import checkpoint_settings
+
     def refuse(message: str) -> None:  # argparse would show the usage before, a hundred lines
         raise UserError(f"fairseq-train: {message}")
 
+    for name, values in Flags.of(words[1:]).items():
+        if {"", "nan", "inf", "-inf"} & set(map(str.lower, values)):
+            raise UserError(f"{name} {shlex.join(values)}: give a value")
     words = [word for word in words if word != "--fp16"]  # refused where no GPU is, as with --print
     parser = options.get_training_parser()
     parser.error = refuse
     try:
-        _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
+        args, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
     except (SyntaxError, NameError, TypeError):  # fairseq evaluates the values of some
         wrong = next(flag for flag in Flags.of(words[1:]).items() if not _readable(parser, *flag))
         raise UserError(f"fairseq-train: {shlex.join([wrong[0], *wrong[1]])} has no readable value") from None
+    checkpoint_settings.check_flags(args)
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
         begin = [flag for flag in known if flag.startswith(f"{name}-")][:1]

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from functools import partial
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, count, positive, script, share
+from lib.command_line import Flags, UserError, count, positive, script, share, whole
 from lib.files import CONFIGS, read_json
 from lib.run.launch import Training, arguments, devices, launch
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 
 OPTIONS = {
-    "--k": {"type": positive, "help": "states of a masked token (default: the model's, in configs/model/)"},
+    "--k": {
+        "type": whole(1, 1024),
+        "help": "states of a masked token (default: the model's, in configs/model/)",
+    },
     "--p": {"type": share, "help": "proportion of the tokens that are masked (default: the size's)"},
     "--updates": {"type": positive, "metavar": "N", "help": "updates in total (default: the size's)"},
     "--tokens-per-sample": {
-        "type": positive,
+        "type": whole(1, 1 << 20),
         "metavar": "N",
         "help": "length of a sample; of SMILES, the longest molecule (default: the size's)",
     },
@@ -72,7 +76,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     flags |= Flags.named("size", args.size, CONFIGS / "pretrain" / configs)
     least = flags.take("--max-positions").whole("--max-positions", 1)
     flags |= given | user
-    updates = flags.whole("--total-num-update")
+    updates, _ = flags.whole("--total-num-update"), flags.whole("--max-update")
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
         flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
     if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
@@ -210,7 +214,8 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
     elif update % workers:
         raise UserError(f"--batch-size {update} on {workers} GPUs: give a multiple of {workers}")
     else:
-        divisors = (n for n in range(1, own) if own % n == 0)
+        small = [n for n in range(1, math.isqrt(own) + 1) if own % n == 0]
+        divisors = [*small, *(own // n for n in reversed(small))]
         steps = next((n for n in divisors if own // n * expanded(tokens) <= tokens_per_gpu), own)
     return Flags.of(f"{batch} {own // steps} --update-freq {steps}")
 

@@ -177,12 +177,18 @@ def test_in_bash(tmp_path):
         (["--epochs", "3"], "--epochs: did you mean --max-epoch?"),
         (["--seed", "2", "--lr", "3e-5x"], "--lr 3e-5x"),
         (["--optimizer", "adamm"], "--optimizer: .*'adamm'"),
+        (["--clip-norm", "NaN"], "--clip-norm NaN"),
+        (["--lr="], "--lr "),
+        (["--lr", "-1"], "--lr is -1.0"),
+        (["--warmup-updates", "-2"], "--warmup-updates is -2"),
+        (["--log-interval", "0"], "--log-interval is 0"),
+        (["--attention-dropout", "2"], "--attention-dropout 2.0: .* from 0 to 1"),
     ],
 )
 def test_a_flag_that_fairseq_train_does_not_know(toy_inputs, tmp_path, words, named):
     called = ("pretrain_text", "exlm", "smoke", toy_inputs / "text", tmp_path / "save", *words)
     for more in ([], ["--print"]):
-        with pytest.raises(UserError, match=named) as error:
+        with pytest.raises(ValueError, match=named) as error:
             pages.run(*called, *more)
         assert "\n" not in str(error.value)
     assert not (tmp_path / "save").exists()

@@ -56,7 +56,7 @@ def test_states_by_data_and_model():
 
 @pytest.mark.parametrize(
     ("sentences", "room", "expected"),
-    [(2048, 10**9, (2048, 1)), (682, 100, (62, 11)), (341, 40, (31, 11)), (343, 48, (7, 49)), (7, 3, (1, 7))],
+    [(2048, 10**8, (2048, 1)), (682, 100, (62, 11)), (341, 40, (31, 11)), (343, 48, (7, 49)), (7, 3, (1, 7))],
 )
 def test_the_fewest_equal_steps_that_fit(sentences, room, expected):
     words = ("--batch-size", sentences, "--tokens-per-sample", 10, "--tokens-per-gpu", 10 * room, "--cpu")
