@@ -231,11 +231,8 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
 
 
 def choose_device(name: str | None) -> torch.device:
-    """The device of that name; of None, a GPU where there is one.
-
-    Raises:
-        ValueError: if there is no such device.
-    """
+    """The device of that name; of None, a GPU where there is one. Raises ValueError if there is no such
+    device."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

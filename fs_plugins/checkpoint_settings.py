@@ -50,11 +50,8 @@ DEPTH = 10
 
 
 def read_settings(state: dict) -> DictConfig:
-    """The flags of a run by group, from what fairseq-train saved; ``model`` is a Namespace.
-
-    Raises:
-        ValueError: if there are none, or for a flag, task or criterion that is not as it must be.
-    """
+    """The flags of a run by group, from what fairseq-train saved; ``model`` is a Namespace. Raises ValueError
+    if there are none, or for a flag, task or criterion that is not as it must be."""
     if isinstance(args := state.get("args"), argparse.Namespace):  # of older fairseq: all flags in one
         flat = _plain(args)
         groups = dict.fromkeys(("model", "task", "criterion", *OTHERS), flat)
@@ -114,11 +111,8 @@ def check_sizes(model: argparse.Namespace, weights: Mapping[str, Tensor]) -> Non
 
 
 def _plain(value, name: str = "its settings", depth: int = DEPTH):
-    """The value with groups as dicts.
-
-    Raises:
-        ValueError: for interpolations, which OmegaConf would follow, and for what is nested without end.
-    """
+    """The value with groups as dicts. Raises ValueError for interpolations, which OmegaConf would follow, and
+    for what is nested without end."""
     if depth == 0:
         raise ValueError(f"{name} are nested more than {DEPTH} deep")
     if isinstance(value, DictConfig | ListConfig):

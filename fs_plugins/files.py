@@ -71,11 +71,8 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
 
 
 def check_whole(path: Path, suffix: str, length: int) -> None:
-    """Reads a new file's index back: the directory of a zip (.pt, .npz), the header of .safetensors.
-
-    Raises:
-        OSError: if it is not as long as it was written, or its index says otherwise.
-    """
+    """Reads a new file's index back: the directory of a zip (.pt, .npz), the header of .safetensors. Raises
+    OSError if it is not as long as it was written, or its index says otherwise."""
     size, start, end = path.stat().st_size, 0, length
     try:
         if suffix in (".pt", ".npz"):

@@ -6,8 +6,6 @@ the metrics of the models.
 Writes what scripts/finetune_moleculenet.sh writes: SAVE/{valid,test}.predictions.csv and result.json.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

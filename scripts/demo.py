@@ -6,8 +6,6 @@ listens on http://127.0.0.1:7860 and shares nothing unless --share is given. It 
 folder that scripts/export_huggingface.py wrote. It needs Gradio: pip install -e '.[demo]'.
 """
 
-from __future__ import annotations
-
 import argparse
 import html
 import os

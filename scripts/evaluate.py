@@ -15,8 +15,6 @@ writes, last, OUTPUT/result.json, and before
 Windows, lengths and metrics are those of the training.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import math

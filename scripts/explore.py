@@ -7,8 +7,6 @@ graph.json (all of it, with the transition matrix), transitions.png (the matrix 
 (the graph of states and the decodings, to explore in a browser or save as SVG) into --output.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lib.command_line import argument_parser, script, visible, whole

@@ -6,8 +6,6 @@ Then AutoTokenizer, AutoModel, AutoModelForMaskedLM, ..., pipeline and SentenceT
 with trust_remote_code=True. docs/huggingface.md has examples.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lib.command_line import argument_parser, script

@@ -7,8 +7,6 @@ save_pretrained). Its dictionary is written beside the checkpoint, as dict.txt. 
 --reset-optimizer, --reset-dataloader, --reset-meters and --reset-lr-scheduler.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lib.command_line import argument_parser, script

@@ -14,8 +14,6 @@ read, and the remarks (row from 1, SMILES, remark) in molecules.npy.remarks.tsv.
 Rows are in the order of the input, of which any number fits in bounded memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io
@@ -34,11 +32,8 @@ from lib.files import atomic, check_absent, tsv_line
 
 
 def output_of(args: argparse.Namespace) -> Path:
-    """``args.output``, or a file named after the molecules; its folder is made.
-
-    Raises:
-        UserError: if it is the input, or exists and is not to be overwritten.
-    """
+    """``args.output``, or a file named after the molecules; its folder is made. Raises UserError if it is the
+    input, or exists and is not to be overwritten."""
     path = args.molecules.with_suffix("") if args.molecules.suffix in PACKED else args.molecules
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or path.with_name(path.stem + ending)

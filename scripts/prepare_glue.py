@@ -9,8 +9,6 @@ glue/rte/{train,validation,test}-*.parquet, as on the Hugging Face hub. Writes g
 task is written completely or not at all. See docs/finetune.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from pathlib import Path

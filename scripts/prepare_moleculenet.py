@@ -19,8 +19,6 @@ SPLIT.tsv             line of the source and SMILES as tokenised, one molecule p
 report.tsv            molecules that were skipped, or kept with a remark: line, split, status, reason, SMILES
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from collections.abc import Sequence
@@ -141,12 +139,9 @@ def encode(
 
 
 def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
-    """What to report of properties without labels, or with labels of one class only, split by split.
-
-    Raises:
-        UserError: if that holds for all properties in train or valid, so that nothing could be learned, or no
-            best epoch be chosen.
-    """
+    """What to report of properties without labels, or with labels of one class only, split by split. Raises
+    UserError if that holds for all properties in train or valid, so that nothing could be learned, or no best
+    epoch be chosen."""
     remarks = []
     what = "lack labels of both classes" if classification else "have no label"
     for split, values in labels.items():

@@ -8,8 +8,6 @@ first line has --smiles-column), these also as .gz, .parquet, and Uni-Mol's .lmd
 be used are listed in rejected.tsv with file, line and reason. The result does not depend on --workers.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -71,11 +69,8 @@ class SmilesEncoder:
         return block
 
     def read(self, text: str) -> tuple[str, list[str]]:
-        """The canonical SMILES, and the tokens of the molecule as it is kept, with </s>.
-
-        Raises:
-            ValueError: if it is not to be kept: REASON or REASON: DETAIL.
-        """
+        """The canonical SMILES, and the tokens of the molecule as it is kept, with </s>. Raises ValueError if
+        it is not to be kept: REASON or REASON: DETAIL."""
         if not text:
             raise ValueError("empty line")
         try:

@@ -9,8 +9,6 @@ is tokenised once, here, with the offsets of every token; windows are made when 
 depends on the model. See docs/finetune.md.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -9,8 +9,6 @@ one per file; WikiExtractor's output; JSON, an object per line; CSV, TSV and Par
 on --workers. See docs/data.md.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from functools import partial

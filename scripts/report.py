@@ -10,8 +10,6 @@ model whose results were made by hand; DIR is searched for the result.json of fi
 finetune_squad.sh, finetune_moleculenet.sh and baseline_moleculenet.py.
 """
 
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 
@@ -34,11 +32,7 @@ SMOKE = (
 
 
 def named(given: str) -> tuple[str, Path]:
-    """Name and folder of an OUTPUT or a NAME=DIR.
-
-    Raises:
-        UserError: if there is no such folder.
-    """
+    """Name and folder of an OUTPUT or a NAME=DIR. Raises UserError if there is no such folder."""
     name, equals, path = given.partition("=")
     if not equals or Path(given).is_dir():
         name, path = Path(given).resolve().name, given
@@ -48,11 +42,8 @@ def named(given: str) -> tuple[str, Path]:
 
 
 def report(folders: list[tuple[str, Path]]) -> Page:
-    """The report of folders with their names; those of the workflow have a settings.json.
-
-    Raises:
-        UserError: if a folder holds no results, or two are of one model, task and seed.
-    """
+    """The report of folders with their names; those of the workflow have a settings.json. Raises UserError if
+    a folder holds no results, or two are of one model, task and seed."""
     page, problems, models, grid = Page(TITLE), [], [], None
     settings = {path: read(path / "settings.json", problems) for _, path in folders}
     if any(asked.get("size") == "smoke" for asked in settings.values()):
@@ -87,7 +78,7 @@ def report(folders: list[tuple[str, Path]]) -> Page:
             page.text(target.note)
             add(page, study, target, f"{prefix}{name}")
     if problems:
-        page.list(["Damaged or unused results:", *dict.fromkeys(problems)])
+        page.items(["Damaged or unused results:", *dict.fromkeys(problems)])
         page.parts.insert(0, page.parts.pop())  # at the top
     page.terms()
     return page

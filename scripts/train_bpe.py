@@ -6,8 +6,6 @@
 Reads what prepare_text.py reads, and writes bpe/tokenizer.json.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path

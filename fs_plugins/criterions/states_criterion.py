@@ -37,11 +37,7 @@ class StatesCriterion(FairseqCriterion):
     effective_states = math.inf  # at the last validation of this process
 
     def graph(self, model, sample, **options):
-        """The model's StateGraph of the batch.
-
-        Raises:
-            ValueError: if the model has no states.
-        """
+        """The model's StateGraph of the batch. Raises ValueError if the model has no states."""
         graph, _ = model(**sample["net_input"], target=sample["target"], **options)
         if isinstance(graph, Tensor):
             raise ValueError(

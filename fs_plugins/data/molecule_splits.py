@@ -77,10 +77,7 @@ def random_split(rows: int, seed: int) -> Split:
 
 def given_split(names: Sequence[str]) -> Split:
     """The part that each row names: train, valid (also validation, dev) or test; upper case counts as lower.
-
-    Raises:
-        ValueError: for another name, or an empty part.
-    """
+    Raises ValueError for another name, or an empty part."""
     known = {"validation": "valid", "val": "valid", "dev": "valid", **{part: part for part in PARTS}}
     parts: dict[str, list[int]] = {part: [] for part in PARTS}
     for row, name in enumerate(names):

@@ -90,11 +90,8 @@ def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple
 
 
 def read_folder(folder: str | Path) -> dict:
-    """``molecules.json`` of a folder that scripts/prepare_moleculenet.py made.
-
-    Raises:
-        FileNotFoundError, ValueError: if it does not exist, or is not of this version.
-    """
+    """``molecules.json`` of a folder that scripts/prepare_moleculenet.py made. Raises FileNotFoundError or
+    ValueError if it does not exist, or is not of this version."""
     path = Path(folder) / FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: scripts/prepare_moleculenet.py makes such a folder")
@@ -109,11 +106,8 @@ def read_folder(folder: str | Path) -> dict:
 
 
 def read_labels(path: str | Path, rows: int, properties: int) -> np.ndarray:
-    """[rows, properties] float32 of a .npy file.
-
-    Raises:
-        FileNotFoundError, ValueError: if there is no such file, it is damaged, or of other molecules.
-    """
+    """[rows, properties] float32 of a .npy file. Raises FileNotFoundError or ValueError if there is no such
+    file, it is damaged, or of other molecules."""
     try:
         labels = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:

@@ -287,11 +287,7 @@ def smiles_form(folder: Path) -> str | None:
 
 
 def encode_with_masks(text: str, codec: Codec) -> list[str]:
-    """As :func:`encode_text`, of a sentence that has a mask.
-
-    Raises:
-        ValueError: if there is none, too.
-    """
+    """As :func:`encode_text`, of a sentence that has a mask. Raises ValueError if there is none, too."""
     if MASK not in text:
         hint = ": write it <mask>, not [MASK]" if "[mask]" in text.lower() else ""
         raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. {codec.example!r}")
@@ -299,11 +295,8 @@ def encode_with_masks(text: str, codec: Codec) -> list[str]:
 
 
 def encode_text(text: str, codec: Codec) -> list[str]:
-    """The symbols of a text; each ``<mask>`` is one symbol, and blanks before one belong to its word.
-
-    Raises:
-        ValueError: for a symbol that is kept for the sentence's ends.
-    """
+    """The symbols of a text; each ``<mask>`` is one symbol, and blanks before one belong to its word. Raises
+    ValueError for a symbol that is kept for the sentence's ends."""
     symbols, pieces = [], text.split(MASK)
     for i, piece in enumerate(pieces):
         if i < len(pieces) - 1:

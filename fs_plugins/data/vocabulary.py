@@ -89,11 +89,8 @@ def dictionary_file(path: Path) -> Path:
 
 
 def read_dictionary(path: Path) -> Dictionary:
-    """fairseq's Dictionary of what :func:`dictionary_file` finds.
-
-    Raises:
-        ValueError: if it does not exist, is empty, or has a line that is not a new symbol and its count.
-    """
+    """fairseq's Dictionary of what :func:`dictionary_file` finds. Raises ValueError if it does not exist, is
+    empty, or has a line that is not a new symbol and its count."""
     path = dictionary_file(path)
     if path.name == TOKENIZER and path.with_name("config.json").is_file():
         return _of_tokenizer(path)

@@ -177,11 +177,8 @@ def read_folder(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, Pro
 
 
 def read_config(path: Path) -> dict:
-    """A config.json, of whose fields those that are no flags are checked.
-
-    Raises:
-        ValueError: if it is not that of a model of ours, naming the field.
-    """
+    """A config.json, of whose fields those that are no flags are checked. Raises ValueError if it is not that
+    of a model of ours, naming the field."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -28,11 +28,8 @@ HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQue
 
 
 def find_head(checkpoint: Checkpoint) -> Head | None:
-    """The head that a fine-tuning trained; None for a pre-training.
-
-    Raises:
-        ValueError: if there is none, or several of which the checkpoint does not say which.
-    """
+    """The head that a fine-tuning trained; None for a pre-training. Raises ValueError if there is none, or
+    several of which the checkpoint does not say which."""
     model, cfg = checkpoint.model, checkpoint.cfg
     if checkpoint.task in ("masked_lm", "repeated_masked_lm"):
         return None

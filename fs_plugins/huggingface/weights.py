@@ -63,11 +63,8 @@ def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bo
 
 
 def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tensor]:
-    """float32 tensors under their names in fairseq; the computed ones are not among them.
-
-    Raises:
-        ValueError: for a tensor that no checkpoint has.
-    """
+    """float32 tensors under their names in fairseq; the computed ones are not among them. Raises ValueError
+    for a tensor that no checkpoint has."""
     if head is None and TIED[0] not in tensors:
         tensors = {**tensors, TIED[0]: tensors[TIED[1]]}
     pairs = (*LM_HEAD, *TRANSITIONS, *(head.names if head else ()), *ENCODER)

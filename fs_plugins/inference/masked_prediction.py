@@ -93,11 +93,8 @@ class MaskedPredictor:
 
     @torch.no_grad()
     def graph(self, tokens: Tensor, masked: Tensor) -> MaskedGraph:
-        """The graph of an ExLM; tokens [B, T] and masked [B, T] as of :meth:`token_log_probs`.
-
-        Raises:
-            ValueError: for more states than the model has positions.
-        """
+        """The graph of an ExLM; tokens [B, T] and masked [B, T] as of :meth:`token_log_probs`. Raises
+        ValueError for more states than the model has positions."""
         dictionary = self.dictionary
         visible = tokens.masked_fill(masked, dictionary.index("<mask>"))
         # a target that says where the masks are, not what is behind them

@@ -106,11 +106,7 @@ def batches_of(
     predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, seed: int = SEED
 ) -> Iterator[MaskedBatch]:
     """The samples with ``share`` of their words masked, in batches by length on the model's device; those
-    without words are left out.
-
-    Raises:
-        ValueError: for a share that is not between 0 and 1.
-    """
+    without words are left out. Raises ValueError for a share that is not between 0 and 1."""
     check_share(share)
     dictionary, device = predictor.dictionary, next(predictor.model.parameters()).device
     numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]

@@ -226,11 +226,8 @@ def to_config(args, states: bool) -> dict[str, Any]:
 
 
 def from_config(config: dict[str, Any]) -> dict[str, Any]:
-    """{name of the flag: value} of a config.json; of a flag that is newer than it, the default.
-
-    Raises:
-        ValueError: for a size that is missing, or a value that no flag has.
-    """
+    """{name of the flag: value} of a config.json; of a flag that is newer than it, the default. Raises
+    ValueError for a size that is missing, or a value that no flag has."""
     values = {}
     for flag in _exported(bool(config.get("num_states"))):
         try:

@@ -151,11 +151,8 @@ class RotaryRobertaModel(RobertaModel):
 
     @classmethod
     def build_model(cls, args, task):
-        """Builds a model from fairseq's arguments.
-
-        Raises:
-            ValueError: for combinations that cannot train, naming the flag and what would be right.
-        """
+        """Builds a model from fairseq's arguments. Raises ValueError for combinations that cannot train,
+        naming the flag and what would be right."""
         cls.check(args)
         return cls(args, cls.encoder_class(args, task.source_dictionary))
 

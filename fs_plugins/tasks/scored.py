@@ -106,11 +106,8 @@ def from_all_workers(rows: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
 
 @torch.no_grad()
 def predict(task: ScoredTask, model, split: str, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids [N], in ascending order, and rows [N, ...] of a split, by a model in evaluation mode.
-
-    Raises:
-        ValueError: if the model gives outputs that are not finite.
-    """
+    """Ids [N], in ascending order, and rows [N, ...] of a split, by a model in evaluation mode. Raises
+    ValueError if the model gives outputs that are not finite."""
     dataset, rows, device = task.load_dataset(split), {}, next(model.parameters()).device
     order = dataset.ordered_indices()
     for begin in range(0, len(order), batch_size):

@@ -1,7 +1,5 @@
 """What the benchmarks measure beside time: memory and operators."""
 
-from __future__ import annotations
-
 import math
 import platform
 import shlex

@@ -1,8 +1,6 @@
 """What the scripts' command lines share: the error for a user, exit statuses, types of arguments, and
 fairseq-train's flags."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import math
@@ -14,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 
 class UserError(ValueError):
@@ -87,12 +85,9 @@ class Flags(dict[str, tuple[str, ...]]):
     flag in both a and b, ``a | b`` has the values of b."""
 
     @classmethod
-    def of(cls, words: str | Iterable[str]) -> Flags:
+    def of(cls, words: str | Iterable[str]) -> Self:
         """Of a command line, or its text, in which the last of a flag counts; a value starts with no ``--``.
-
-        Raises:
-            UserError: for a value without a flag.
-        """
+        Raises UserError for a value without a flag."""
         flags, name = cls(), None
         for word in words.split() if isinstance(words, str) else words:
             if word.startswith("--"):
@@ -105,7 +100,7 @@ class Flags(dict[str, tuple[str, ...]]):
         return flags
 
     @classmethod
-    def read(cls, path: Path) -> Flags:
+    def read(cls, path: Path) -> Self:
         """Of a flag file: words, with comments from ``#`` to the end of the line. ``@FILE``, as the first
         word, stands for the flags of another file, named from there."""
         words = re.sub("#.*", "", path.read_text(encoding="utf-8")).split()
@@ -114,18 +109,14 @@ class Flags(dict[str, tuple[str, ...]]):
         return cls.of(words)
 
     @classmethod
-    def named(cls, what: str, name: str, folder: Path) -> Flags:
-        """Of FOLDER/NAME.flags.
-
-        Raises:
-            UserError: if there is none; names those that there are.
-        """
+    def named(cls, what: str, name: str, folder: Path) -> Self:
+        """Of FOLDER/NAME.flags. Raises UserError if there is none; names those that there are."""
         known = sorted(path.stem for path in folder.glob("*.flags"))
         if name not in known:
             raise UserError(f"unknown {what} '{name}': choose one of {', '.join(known)}")
         return cls.read(folder / f"{name}.flags")
 
-    def __or__(self, other: dict) -> Flags:
+    def __or__(self, other: dict) -> Self:
         return Flags({**self, **other})
 
     def set(self, name: str, *values) -> None:
@@ -149,7 +140,7 @@ class Flags(dict[str, tuple[str, ...]]):
         except argparse.ArgumentTypeError as error:
             raise UserError(f"{name} {error}") from None
 
-    def take(self, *names: str) -> Flags:
+    def take(self, *names: str) -> Self:
         """Removes flags and returns them."""
         return Flags({name: self.pop(name) for name in names if name in self})
 

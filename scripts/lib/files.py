@@ -11,8 +11,6 @@ A folder that a training or a preparation writes to records what it is made of i
 and refuses to continue with other settings or inputs. ``lock`` is held while a run is at work.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json
@@ -40,11 +38,7 @@ BLOCK = 1 << 20  # bytes
 
 
 def read_json(path: Path):
-    """The content of a JSON file; None if it does not exist.
-
-    Raises:
-        UserError: if it is damaged.
-    """
+    """The content of a JSON file; None if it does not exist. Raises UserError if it is damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

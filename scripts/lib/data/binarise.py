@@ -11,8 +11,6 @@ each file in FOLDER/draft; if interrupted, it resumes at the first file that is 
 All of these are the same, byte for byte, for any number of workers and interruptions.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -314,7 +312,7 @@ def _dictionary_of(symbols: Counter):
     from fairseq.data import Dictionary
 
     dictionary = Dictionary()
-    for symbol, count in sorted(symbols.items(), key=lambda item: (-item[1], item[0])):
-        if symbol not in dictionary:  # </s> and its like are there from the start
-            dictionary.add_symbol(symbol, n=count)
+    for symbol, count in symbols.items():
+        dictionary.add_symbol(symbol, n=count)
+    dictionary.finalize(padding_factor=1)
     return dictionary

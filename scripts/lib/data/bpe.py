@@ -1,7 +1,5 @@
 """Byte-pair encoding with the dictionary of a pre-training: text to the ids that the model knows."""
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from collections.abc import Sequence
@@ -61,14 +59,8 @@ class TextEncoder:
         self.tokenizer.encode_special_tokens = True  # which a tokenizer forgets on its way to a worker
 
     def encode(self, texts: Sequence[str], places: Sequence[str]) -> list[np.ndarray]:
-        """[T] int64 for each text: ids of the dictionary, without ``<s>`` and ``</s>``.
-
-        Args:
-            places: of the texts, for messages.
-
-        Raises:
-            UserError: for a token missing from the dictionary, unless that is allowed.
-        """
+        """[T] int64 for each text: ids of the dictionary, without ``<s>`` and ``</s>``. Raises UserError,
+        naming the text's place, for a token missing from the dictionary, unless that is allowed."""
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._known(encodings[i].ids, text, places[i]) for i, text in enumerate(texts)]
 
@@ -176,11 +168,8 @@ def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def encoder_of(args: argparse.Namespace) -> TextEncoder:
-    """The encoder that the arguments ask for.
-
-    Raises:
-        UserError: if they say too little or too much, or do not fit together.
-    """
+    """The encoder that the arguments ask for. Raises UserError if they say too little or too much, or do not
+    fit together."""
     if (args.bpe is None) != (args.dictionary is None):
         raise UserError("--dictionary needs --bpe, the BPE that it was made with; --data has both")
     bpe, dictionary = read_bpe(*(args.bpe or [args.data])), dictionary_file(args.dictionary or args.data)

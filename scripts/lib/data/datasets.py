@@ -1,7 +1,5 @@
 """What preparations share: datasets in fairseq's format, and options."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import struct
@@ -41,11 +39,8 @@ def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int
 
 
 def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
-    """Each option's files with size and time of change, for the manifest.
-
-    Raises:
-        UserError: if a file is given twice, whatever the path.
-    """
+    """Each option's files with size and time of change, for the manifest. Raises UserError if a file is given
+    twice, whatever the path."""
     paths = [(option, path.resolve()) for option, given in files.items() for path in given]
     [(path, times)] = Counter(path for _, path in paths).most_common(1)
     if times > 1:
@@ -58,11 +53,7 @@ def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
 
 
 def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
-    """--train, --valid, --valid-share and --workers.
-
-    Args:
-        what: is trained on, for the help.
-    """
+    """--train, --valid, --valid-share and --workers; ``what`` is trained on."""
     # those that this process may use, if the system tells (Linux)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     add = parser.add_argument

@@ -11,8 +11,6 @@ So that memory is bounded, a document of more than 16 MB becomes several, and a 
 several, cut at a blank.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -103,11 +101,7 @@ def _files_in(place: Path) -> list[Path]:
 
 
 def documents_of(path: Path, layouts: dict[Path, str], column: str = COLUMN) -> Iterator[Document]:
-    """The documents of a file.
-
-    Raises:
-        UserError: if the file turns out to be damaged.
-    """
+    """The documents of a file. Raises UserError if the file turns out to be damaged."""
     layout = layouts[path]
     if layout in (PARQUET, TABLE):
         yield from _rows(path, layout, column)

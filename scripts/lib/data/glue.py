@@ -1,7 +1,5 @@
 """The rows of GLUE's files: the TSV of gluebenchmark.com, and the Parquet of the Hugging Face hub."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

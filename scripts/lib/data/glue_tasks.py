@@ -1,8 +1,6 @@
 """The eight GLUE tasks of table 3 (appendix M): columns of their files, classes, metrics, sizes; and the
 hyper-parameters of fine-tuning on them and on SQuAD 2.0 (tables 6 and 11), in configs/finetune/."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, replace
 
@@ -122,11 +120,7 @@ TASKS: dict[str, Task] = {
 
 
 def task_named(name: str) -> Task:
-    """The task of that name, in any case.
-
-    Raises:
-        UserError: if there is none.
-    """
+    """The task of that name, in any case. Raises UserError if there is none."""
     task = {task.name.lower(): task for task in TASKS.values()}.get(name.lower())
     if task is None:
         raise UserError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")

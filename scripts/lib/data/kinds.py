@@ -3,8 +3,6 @@
 What no preparation reads is refused by name, with the command that converts it.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json
@@ -56,11 +54,8 @@ WRAPPED_LENGTH = 100  # characters of a line
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file's content, unpacked if it is gzip, bzip2 or xz.
-
-    Raises:
-        UserError: if it does not exist, is packed otherwise, is not what its name says, or is damaged.
-    """
+    """A file's content, unpacked if it is gzip, bzip2 or xz. Raises UserError if it does not exist, is packed
+    otherwise, is not what its name says, or is damaged."""
     if not path.is_file():
         raise UserError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
     with path.open("rb") as raw:
@@ -89,11 +84,8 @@ def _refuse(path: Path, start: bytes, kinds: tuple[tuple[bytes, str, str], ...])
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text in UTF-8, plain or packed; a byte order mark is
-    skipped. Lines end at ``\\n`` or ``\\r\\n`` only: other line separators may stand within a sentence.
-
-    Raises:
-        UserError: if it cannot be read, or is not UTF-8.
-    """
+    skipped. Lines end at ``\n`` or ``\r\n`` only: other line separators may stand within a sentence. Raises
+    UserError if it cannot be read, or is not UTF-8."""
     number = 0
     try:
         with opened(path) as file:
@@ -107,16 +99,10 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def text_layout(path: Path, column: str, plain: bool = False) -> str:
-    """How a file holds text: PARQUET, TABLE (CSV or TSV), JSON (an object a line), WIKIEXTRACTOR, BOOKS (of
-    wrapped lines), EMPTY, or PARAGRAPHS (any other).
-
-    Args:
-        column: of the text, in tables.
-        plain: lines that look like a dictionary or like SMILES are text.
-
-    Raises:
-        UserError: if it is not text in UTF-8, or of a form that is not read.
-    """
+    """How a file holds text: PARQUET, TABLE (CSV or TSV, with this column), JSON (an object a line),
+    WIKIEXTRACTOR, BOOKS (of wrapped lines), EMPTY, or PARAGRAPHS (any other); if ``plain``, lines that look
+    like a dictionary or like SMILES are text. Raises UserError if it is not text in UTF-8, or of a form that
+    is not read."""
     with opened(path) as file:
         start = file.read(SAMPLE)
     whole = len(start) < SAMPLE

@@ -7,8 +7,6 @@ A pickle is a program. This reader builds containers, numbers, strings and NumPy
 skips RDKit's molecules, which some of the files also hold.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import pickle
@@ -89,11 +87,8 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def decode_value(value: bytes) -> dict:
-    """The dictionary of one molecule; its ``smi`` is a string.
-
-    Raises:
-        LmdbValueError: if the value is not a (compressed) pickle of a dict of plain data, or has no ``smi``.
-    """
+    """The dictionary of one molecule; its ``smi`` is a string. Raises LmdbValueError if the value is not a
+    (compressed) pickle of a dict of plain data, or has no ``smi``."""
     try:
         if value[:2] == b"\x1f\x8b":
             value = gzip.decompress(value)

@@ -1,8 +1,6 @@
 """Molecules with labels from a table or from Uni-Mol's LMDBs; the columns of the seven sets of table 9, as
 DeepChem distributes them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence
@@ -126,24 +124,22 @@ class Labels:
             return
         wanted = "0, 1" if self.classification else f"numbers (of at most {LARGEST:.3g})"
         wrong = sorted(self.wrong.items(), key=lambda item: -len(item[1]))
-        none = {}  # column without labels -> its commonest cell
-        for (name, cell), _ in wrong:
-            if name not in self.labelled:
-                none.setdefault(name, cell)
-        wrong = [item for item in wrong if item[0][0] in self.labelled]
-        lines = [f"  all of the column {name}, such as {cell!r}" for name, cell in none.items()]
-        lines += [
+        # of columns without labels the commonest cell
+        none = {name: cell for (name, cell), _ in reversed(wrong) if name not in self.labelled}
+        kinds = [
             f"  {len(where):,} x {name}: {cell!r}, first in {where[0]}"
-            for (name, cell), where in wrong[:LISTED]
+            for (name, cell), where in wrong
+            if name in self.labelled
         ]
+        kinds[LISTED:] = [f"  and {len(kinds) - LISTED:,} more kinds"] if len(kinds) > LISTED else []
+        lines = [f"  all of the column {name}, such as {cell!r}" for name, cell in none.items()]
         columns = " ".join(map(repr, self.labelled)) or "NAME ..."
-        more = f"  and {len(wrong) - LISTED:,} more kinds\n" if len(wrong) > LISTED else ""
         other = " --kind regression accepts any number." if self.classification else ""
         raise UserError(
-            f"{path} has cells that are not {wanted} or empty:\n" + "\n".join(lines) + f"\n{more}"
-            f"Choose the columns of the labels (--label-columns {columns}), leave "
-            "such rows out with --skip-broken, or mend the table: an empty cell is a missing label, and "
-            f"decimals have a point.{other}"
+            "\n".join([f"{path} has cells that are not {wanted} or empty:", *lines, *kinds])
+            + f"\nChoose the columns of the labels (--label-columns {columns}), leave such rows out with "
+            "--skip-broken, or mend the table: an empty cell is a missing label, and decimals have a "
+            f"point.{other}"
         )
 
 
@@ -157,11 +153,8 @@ def read_table(
     skip_broken: bool,
 ) -> tuple[list[str], list[Molecule], list[str]]:
     """The properties and the molecules of a table, and what to say of it; without ``label_columns`` all other
-    columns that have a name are labels.
-
-    Raises:
-        UserError: if it cannot be read, a column is missing, or, unless ``skip_broken``, a label is not one.
-    """
+    columns that have a name are labels. Raises UserError if it cannot be read, a column is missing, or,
+    unless ``skip_broken``, a label is not one."""
     format_of(path, TABLES)
     rows = table_rows(path, form)
     _, header = next(rows)
@@ -199,15 +192,9 @@ def read_table(
 def read_lmdbs(
     folder: Path, names: Sequence[str], classification: bool, skip_broken: bool
 ) -> tuple[list[str], list[Molecule]]:
-    """The properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb; -1 is a missing
-    class.
-
-    Args:
-        names: of the properties; () for property-1, property-2, ..., as the files do not have them.
-
-    Raises:
-        UserError: if a file is missing or damaged, or, unless ``skip_broken``, a label is not one.
-    """
+    """The properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb, which do not have
+    the properties' names: () for property-1, property-2, ...; -1 is a missing class. Raises UserError if a
+    file is missing or damaged, or, unless ``skip_broken``, a label is not one."""
     names, rows, labels = list(names), [], Labels(classification)
     for split in PARTS:
         path = lmdb_file(folder / f"{split}.lmdb")

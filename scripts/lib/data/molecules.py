@@ -3,8 +3,6 @@
 A row that cannot be read becomes a Record with a fault, and costs no other row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -41,11 +39,7 @@ class Record(NamedTuple):
 
 
 def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, *LMDB)) -> str:
-    """One of ``formats``, by the file's name.
-
-    Raises:
-        UserError: for another name.
-    """
+    """One of ``formats``, by the file's name. Raises UserError for another name."""
     packed = path.suffix in PACKED
     suffix = (path.with_suffix("") if packed else path).suffix.lower()
     if suffix in formats and not (packed and suffix in (*LMDB, PARQUET)):
@@ -56,11 +50,8 @@ def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, *LMDB)) -> st
 
 
 def header_of(path: Path, form: TableFormat) -> list[str]:
-    """The names of the cells of each record of a file: a table's columns, or those of a file of lines.
-
-    Raises:
-        UserError: if the file cannot be read, or has no column of SMILES.
-    """
+    """The names of the cells of each record of a file: a table's columns, or those of a file of lines. Raises
+    UserError if the file cannot be read, or has no column of SMILES."""
     kind = format_of(path, TEXT_FORMATS)
     if _is_table(path, kind, form):
         _, header = next(table_rows(path, form))

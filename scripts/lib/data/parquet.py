@@ -1,7 +1,5 @@
 """Parquet files, in which the Hugging Face hub publishes data. pyarrow reads them, an optional dependency."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -46,14 +44,9 @@ def class_names(path: Path, column: str) -> list[str]:
 
 
 def rows_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple]:
-    """The values of each row, a batch of rows in memory at a time; None for a missing one.
-
-    Args:
-        columns: those to read, all of which exist; None for all.
-
-    Raises:
-        UserError: if the file does not exist or is damaged, or pyarrow is not installed.
-    """
+    """The values of each row in these columns, which exist (None: all), a batch of rows in memory at a time;
+    None for a missing one. Raises UserError if the file does not exist or is damaged, or pyarrow is not
+    installed."""
     with _opened(path) as file:
         for batch in file.iter_batches(1024, columns=columns):
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -63,11 +56,7 @@ def rows_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple]
 
 def shards_of(folder: Path, split: str) -> list[Path]:
     """The files of a split as the hub names them, SPLIT-00000-of-00002.parquet and so on, or SPLIT.parquet;
-    [] if there are none.
-
-    Raises:
-        UserError: if one of several is missing.
-    """
+    [] if there are none. Raises UserError if one of several is missing."""
     paths = sorted(path for path in folder.glob(f"{split}*{PARQUET}") if _SHARD.sub("", path.stem) == split)
     for path in paths:
         if (shard := _SHARD.search(path.stem)) and int(shard[2]) != len(paths):

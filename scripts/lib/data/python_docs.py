@@ -7,8 +7,6 @@ reads. Sources are parsed, never run. What is not prose (signatures, tables, cod
 repeated paragraphs.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

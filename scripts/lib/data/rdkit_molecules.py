@@ -7,8 +7,6 @@ Every third of the NCI's is kept for fine-tuning on Crippen's logP, which RDKit 
 prepare_moleculenet.py); the others are for pre-training (pretrain.smi, for prepare_smiles.py).
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reads SQuAD: its JSON, version 1.1 or 2.0, and the Parquet of the Hugging Face hub."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby

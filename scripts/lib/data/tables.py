@@ -1,7 +1,5 @@
 """Tables with a column of SMILES: CSV, with any separator and in any encoding, and Parquet."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io
@@ -9,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, Self, TextIO
 
 from lib.command_line import UserError
 from lib.data.kinds import opened
@@ -36,7 +34,7 @@ class TableFormat:
     encoding: str | None = None
 
     @classmethod
-    def of(cls, args: argparse.Namespace, column: str = "smiles") -> TableFormat:
+    def of(cls, args: argparse.Namespace, column: str = "smiles") -> Self:
         """What the arguments of :func:`add_table_arguments` ask for; ``column`` is the default."""
         return cls(args.smiles_column or column, args.separator, args.encoding)
 
@@ -128,14 +126,8 @@ def columns_named(name: str, header: Sequence[str]) -> list[int]:
 
 
 def column_of(header: Sequence[str], name: str, path: Path, option: str) -> int:
-    """The index of a column, which may be written in other letter case, such as SMILES.
-
-    Args:
-        option: that chooses the column.
-
-    Raises:
-        UserError: if it does not exist, or more than once.
-    """
+    """The index of a column, which may be written in other letter case, such as SMILES. Raises UserError if
+    it does not exist, or more than once, with the ``option`` that chooses it."""
     if len(columns := columns_named(name, header)) == 1:
         return columns[0]
     what = f"{len(columns)} columns" if columns else "no column"

@@ -4,8 +4,6 @@ A sentence, in fairseq's terms, is a paragraph with ``</s>``; an empty one (``</
 document, which --sample-break-mode complete_doc takes for its end.
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import json

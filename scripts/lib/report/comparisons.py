@@ -1,8 +1,6 @@
 """Comparisons of models, each at its best learning rate: bits per masked token after the same updates and at
 the same FLOPs, and the use of states. No figure or table of the paper."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd
@@ -87,11 +85,8 @@ def rates(study: Study, target: Target) -> pd.DataFrame:
 
 
 def add_comparison(page: Page, study: Study, target: Target, place: str) -> None:
-    """The learning rates, the table and the pictures of a comparison; writes its frame to OUTPUT/NAME.csv.
-
-    Args:
-        place: how the pictures' names begin.
-    """
+    """The learning rates, the table and the pictures of a comparison, whose names begin with ``place``;
+    writes its frame to OUTPUT/NAME.csv."""
     data = wide(study, target)
     if not (bits := next((column for column in COLUMNS if column in data), None)):
         return page.text("There are no results yet.")

@@ -1,7 +1,5 @@
 """The pictures of the reports, built without pyplot: they need no display and leave no state behind."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 
@@ -71,11 +69,8 @@ def lines(
     title: str = "",
     better: str = "",
 ) -> Figure:
-    """Values over numbers, a line per label and a band over seeds; the first is the baseline.
-
-    Args:
-        better: ``lower`` or ``higher``.
-    """
+    """Values over numbers, a line per label and a band over seeds; the first is the baseline. ``better`` is
+    ``lower`` or ``higher``."""
     axes, handles = _axes(4.0, ", ".join(filter(None, (quantity, title)))), {}
     for i, (label, by_x) in enumerate(values.items()):
         if not by_x:

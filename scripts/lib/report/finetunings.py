@@ -1,7 +1,5 @@
 """Tables 1, 3 and 9: fine-tuned models beside the paper's, and the sets of MoleculeNet."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from pathlib import Path
@@ -72,11 +70,7 @@ def _molecules(content: dict) -> dict:
 
 def chosen(results: pd.DataFrame) -> pd.DataFrame:
     """The results that count: of several points of a task's grid, the one that is best with the seed that
-    most points have.
-
-    Raises:
-        UserError: if two are of one model, task, point and seed.
-    """
+    most points have. Raises UserError if two are of one model, task, point and seed."""
     keys = ["model", "task", "point", "seed"]
     same = results[results.duplicated(keys, keep=False)].sort_values(keys)
     if len(same):
@@ -153,7 +147,7 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
     page.heading(2, target.title if target else "Regressions of molecular properties: RMSE in their units")
     page.text(target.note if target else "Means ± standard deviations over seeds, on test sets.")
     page.table(pd.DataFrame(rows, columns=["model", "source", *order]))
-    page.list([] if of_table3 else _remarks(results))
+    page.items([] if of_table3 else _remarks(results))
 
 
 def _marks(part: pd.DataFrame, every: pd.DataFrame, grid: list | None) -> str:
@@ -180,11 +174,7 @@ def _remarks(results: pd.DataFrame) -> list[str]:
 
 
 def add_table9(page: Page, folders: dict[str, str], problems: list[str]) -> None:
-    """The sets of MoleculeNet as they were prepared, beside the paper's.
-
-    Args:
-        folders: set -> folder of scripts/prepare_moleculenet.py.
-    """
+    """The sets of MoleculeNet as prepare_moleculenet.py made them (set -> folder), beside the paper's."""
     rows = []
     for paper in pd.read_csv(CONFIGS / "paper" / "table9.csv").itertuples():
         row = {"set": title(paper.set), "type": paper.type, ("tasks", "paper"): f"{paper.tasks}"}

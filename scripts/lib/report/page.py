@@ -1,7 +1,5 @@
 """A report: Markdown with its pictures beside it, and the same as one self-contained HTML page."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import dataclass, field
@@ -62,7 +60,7 @@ class Page:
     def text(self, text: str) -> None:
         self.parts += [markdown(text)] if text else []
 
-    def list(self, lines: list[str]) -> None:
+    def items(self, lines: list[str]) -> None:
         if lines:
             self.parts.append("\n".join(f"- {markdown(line)}" for line in lines))
 
@@ -106,11 +104,8 @@ class Page:
         return "\n\n".join([f"# {markdown(self.title)}", *parts]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
-        """Writes report.md, its pictures and report.html; returns the paths of the two reports.
-
-        Raises:
-            UserError: if they cannot be written.
-        """
+        """Writes report.md, its pictures and report.html; returns the paths of the two reports. Raises
+        UserError if they cannot be written."""
         pictures = {
             name: picture.read_bytes() if isinstance(picture, Path) else figures.picture(picture)
             for name, picture in self.pictures.items()

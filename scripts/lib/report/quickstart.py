@@ -7,8 +7,6 @@ share P, all of a sample together (fs_plugins/measures/masked_measures.py). exlm
 of SENTENCE. Writes OUTPUT/table.txt, curve.png and curve.svg.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

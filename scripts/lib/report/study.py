@@ -7,8 +7,6 @@ study/NAME/lr-RATE/seed-N/{manifest,train,MEASURE}.json, glue/TASK/table6/seed-N
 study/NAME/best.json    the best learning rate of a run, and the seed that chose it
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,11 +146,7 @@ class Study:
 
 
 def add_target(page: Page, study: Study, target: Target, place: str) -> None:
-    """The table and the pictures of a figure or table of the paper.
-
-    Args:
-        place: how the pictures' names begin.
-    """
+    """The table of a figure or table of the paper, and its pictures, whose names begin with ``place``."""
     if "example" in target.measures:
         return add_example(page, study, target, place)
     runs, shown = target.runs, target.numbers

@@ -1,7 +1,5 @@
 """Numbers over seeds, as the reports and the pages of results write them."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable

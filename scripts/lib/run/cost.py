@@ -4,8 +4,6 @@ Samples of different lengths count as such. Hours are those of the training, on 
 at half of their peak.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,12 +21,8 @@ TEXT_ENTRIES, SMILES_ENTRIES, MOLECULE = 50_265, 369, 48
 
 
 def lengths(data: str, flags: Flags) -> np.ndarray:
-    """Tokens of the samples, with their ``<s>``: those of the training set where each sentence is a sample
-    (--sample-break-mode eos), else one sample of --tokens-per-sample.
-
-    Args:
-        data: folders, joined by ':'.
-    """
+    """Tokens of the samples, with their ``<s>``: those of the training sets (folders joined by ':') where
+    each sentence is a sample (--sample-break-mode eos), else one sample of --tokens-per-sample."""
     longest, folders = flags.whole("--tokens-per-sample"), data.split(":")
     if flags.value("--sample-break-mode") != "eos":
         return np.array([longest])
@@ -41,7 +35,7 @@ def lengths(data: str, flags: Flags) -> np.ndarray:
     return sizes[sizes <= longest]
 
 
-def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
+def cost_of(data: str, flags: Flags) -> "tuple[Cost, np.ndarray, float]":
     """(the cost, the samples' lengths, samples of an update) of a call of fairseq-train."""
     dictionary, T = Path(data.split(":")[0], "dict.txt"), lengths(data, flags)
     V = SMILES_ENTRIES if "smiles" in (flags.value("--arch") or "") else TEXT_ENTRIES
@@ -57,7 +51,7 @@ def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
     return of_model(flags, V, T), T, samples
 
 
-def of_model(flags: Flags, V: int, T: np.ndarray) -> Cost:
+def of_model(flags: Flags, V: int, T: np.ndarray) -> "Cost":
     """The cost of samples of these lengths; ``V`` entries of the dictionary."""
     import fs_plugins  # noqa: F401  (takes seconds; registers the models)
     from fs_plugins.models import cost
@@ -74,11 +68,7 @@ def flops_of_run(words: list[str]) -> float:
 
 
 def cost_text(data: str, flags: Flags, card: str) -> str:
-    """The cost in words.
-
-    Args:
-        card: of CARDS.
-    """
+    """The cost in words, on a card of CARDS."""
     if card not in CARDS:
         raise UserError(f"--card {card}: choose one of {', '.join(CARDS)}")
     cost, T, samples = cost_of(data, flags)

@@ -1,7 +1,5 @@
 """Fine-tuning on GLUE, SQuAD 2.0 and MoleculeNet (tables 1 and 3): what scripts/finetune_*.sh run."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys
@@ -43,14 +41,8 @@ SEED = {"--seed": {"type": count, "default": 1, "metavar": "N", "help": "default
 
 
 def resolve(kind: str, words: list[str]) -> Training:
-    """One fine-tuning, which is finished when it has its result.
-
-    Args:
-        kind: glue, squad or moleculenet.
-
-    Raises:
-        UserError: for what cannot be trained, or an update that cannot be split over GPUs and --update-freq.
-    """
+    """One fine-tuning (glue, squad or moleculenet), which is finished when it has its result. Raises
+    UserError for what cannot be trained, or an update that cannot be split over GPUs and --update-freq."""
     from fs_plugins.checkpoint_settings import FINETUNING_TASKS  # takes seconds
 
     args = arguments(f"finetune_{kind}.sh", words, SEED | OPTIONS[kind], REFUSED)
@@ -58,8 +50,8 @@ def resolve(kind: str, words: list[str]) -> Training:
         raise UserError(f"{args.data}: fairseq takes a folder without ':' in its name")
     workers, device_flags = devices(args, one_gpu=kind != "squad")
     pretrained = read_checkpoint(args.checkpoint)
-    if pretrained.task in FINETUNING_TASKS:  # its scores would pass for the pre-training's
-        raise UserError(f"{args.checkpoint} was fine-tuned (--task {pretrained.task}): give its pre-training")
+    if (task := pretrained.task._name) in FINETUNING_TASKS:  # its scores would pass for the pre-training's
+        raise UserError(f"{args.checkpoint} was fine-tuned (--task {task}): give its pre-training")
     training, rows = {"glue": glue, "squad": squad, "moleculenet": moleculenet}[kind](args, pretrained)
 
     flags = training.flags
@@ -163,9 +155,9 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
 
 def check_mnli(mnli: Pretrained, pretrained: Pretrained) -> None:
     """Raises UserError unless a model was fine-tuned on MNLI, from a pre-training of the other's kind."""
-    if mnli.classes != 3:
+    if (classes := mnli.task.get("num_classes")) != 3:
         raise UserError(
-            f"--init-from {mnli.path} was trained by {mnli.task} with {mnli.classes} classes, not on MNLI, "
+            f"--init-from {mnli.path} was trained by {mnli.task._name} with {classes} classes, not on MNLI, "
             "which has 3: give the checkpoint_best.pt of finetune_glue.sh MNLI"
         )
     sizes = [Flags(model.flags, **{"--max-positions": ()}) for model in (mnli, pretrained)]
@@ -186,8 +178,8 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
     check_dictionary(pretrained, files[0], hint)
     recipe = Flags.read(RECIPES / "squad2.flags")
     flags = recipe | args.user
-    if "--window-tokens" not in args.user and pretrained.tokens_per_sample:
-        flags.set("--window-tokens", min(recipe.whole("--window-tokens"), pretrained.tokens_per_sample))
+    if "--window-tokens" not in args.user and (sample := pretrained.task.get("tokens_per_sample")):
+        flags.set("--window-tokens", min(recipe.whole("--window-tokens"), sample))
     window = flags.whole("--window-tokens")
     if "--doc-stride" not in args.user:
         flags.set("--doc-stride", max(1, window // 4))

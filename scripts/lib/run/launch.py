@@ -8,8 +8,6 @@ after ``then`` runs if the one before succeeded. The folder is locked until the 
 output is appended to SAVE/train.log. ``--print`` shows the commands instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import difflib
@@ -93,11 +91,8 @@ class Training:
 
     def fill_training(self, template: list[str]) -> tuple[list[str], Flags]:
         """The command of fairseq-train, and its flags: those of the template and then, as ``@flags``, those
-        that were resolved, whose values are not parsed.
-
-        Raises:
-            UserError: for an interpolation, which fairseq would follow.
-        """
+        that were resolved, whose values are not parsed. Raises UserError for an interpolation, which fairseq
+        would follow."""
         words = self.fill([word for word in template if word != "@flags"])
         flags = Flags.of(words[2:]) | self.flags
         command = [*words[:2], *flags.words()] if "@flags" in template else words

@@ -1,7 +1,5 @@
 """What fairseq writes with --log-format json, as records."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -12,8 +12,6 @@ The command and all that it starts end with this process, and this process ends 
 its shell: trainings never write into the folders of the next one's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -30,14 +28,9 @@ from lib.run.supervise import POLL, supervise
 
 
 def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
-    """Waits for ``number`` of the GPUs, those with the fewest of up to ``jobs`` jobs first.
-
-    Returns:
-        The GPUs' names, each with the file descriptor that holds its slot; closing it frees the slot.
-
-    Raises:
-        UserError: if the folder of the locks is not this user's alone.
-    """
+    """Waits for ``number`` of the GPUs, those with the fewest of up to ``jobs`` jobs first. Returns their
+    names, each with the file descriptor that holds its slot until it is closed. Raises UserError if the
+    folder of the locks is not this user's alone."""
     folder = Path(tempfile.gettempdir()) / f"exlm-gpus-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -1,11 +1,10 @@
 """What is written of predictions on molecules, by a fine-tuned model or a baseline."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -26,7 +25,7 @@ class Split:
     labels: np.ndarray
 
     @classmethod
-    def read(cls, data: Path, split: str) -> Split:
+    def read(cls, data: Path, split: str) -> Self:
         text = (data / f"{split}.tsv").read_text(encoding="utf-8")
         lines, smiles = zip(*(row.split("\t") for row in text.splitlines()[1:]), strict=True)
         return cls(list(lines), list(smiles), np.load(data / f"{split}.labels.npy"))

@@ -1,7 +1,5 @@
 """Pre-training on text (tables 5 and 10) and on molecules (table 7): what scripts/pretrain_*.sh run."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys
@@ -54,14 +52,7 @@ USE_OF_STATES = (
 
 
 def resolve(kind: str, words: list[str]) -> Training:
-    """One pre-training.
-
-    Args:
-        kind: text or smiles.
-
-    Raises:
-        UserError: for what cannot be trained.
-    """
+    """One pre-training, on text or smiles. Raises UserError for what cannot be trained."""
     args = arguments(f"pretrain_{kind}.sh", words, OPTIONS, REFUSED)
     user = args.user
     configs, batch = ("", "--batch-size") if kind == "text" else ("smiles", "--max-tokens")
@@ -125,11 +116,8 @@ def resolve(kind: str, words: list[str]) -> Training:
 
 
 def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocabulary:
-    """The vocabulary of a folder of data, made for a corpus of one of the kinds ``taken``.
-
-    Raises:
-        UserError: if the folder holds other data, or has got another dict.txt since it was made.
-    """
+    """The vocabulary of a folder of data, made for a corpus of one of the kinds ``taken``. Raises UserError
+    if the folder holds other data, or has got another dict.txt since it was made."""
     about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
     made = about.get("kind", kind)
     if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
@@ -160,14 +148,8 @@ def check_lengths(files: list[Path], flags: Flags) -> None:
 
 
 def set_states(kind: str, args: argparse.Namespace, flags: Flags, least: int) -> None:
-    """Sets k, if it was given, and --max-positions, which counts the states or copies of a sample.
-
-    Args:
-        least: positions that each state has if a sample needs fewer: table 5's 512.
-
-    Raises:
-        UserError: for a k of the MLM.
-    """
+    """Sets k, if it was given, and --max-positions, which counts the states or copies of a sample; each has
+    ``least`` positions if a sample needs fewer (table 5's 512). Raises UserError for a k of the MLM."""
     tokens, name = flags.whole("--tokens-per-sample"), next((name for name in K if name in flags), None)
     if args.k and name:
         flags.set(name, args.k)
@@ -186,14 +168,8 @@ def set_states(kind: str, args: argparse.Namespace, flags: Flags, least: int) ->
 
 
 def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> Flags:
-    """The batch of a step and --update-freq: an update in the fewest equal steps that fit.
-
-    Args:
-        batch: the flag that has the update's: --batch-size (sentences) or --max-tokens.
-
-    Raises:
-        UserError: if the update cannot be split.
-    """
+    """The batch of a step, by the flag that has the update's (--batch-size or --max-tokens), and
+    --update-freq: an update in the fewest equal steps that fit. Raises UserError if it cannot be split."""
     update, tokens = flags.whole(batch), flags.whole("--tokens-per-sample")
     masked = round(flags.proportion("--mask-prob") * 10**6)
     copies, states = flags.whole("--repeat-times", 1), flags.whole("--ext-state-num", 1)

@@ -1,7 +1,5 @@
 """Runs a command that ends when whoever started it ends, and keeps its output."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

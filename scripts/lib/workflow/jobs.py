@@ -13,8 +13,6 @@ of a grid with the highest metric of its task on the development set (of MNLI, t
 first counts. The flags of the best are written beside OUTPUT.json, for the trainings with the other seeds.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import sys
@@ -32,10 +30,7 @@ CURVE = ("update", "loss", "accuracy", "ppl")  # what train.json has of the log
 
 def finish(save: Path, run: dict) -> None:
     """Writes train.json, whose ``run`` has the learning rate as "lr", and what was asked for as "rate".
-
-    Raises:
-        UserError: if the folder holds no finished training, or its data are gone.
-    """
+    Raises UserError if the folder holds no finished training, or its data are gone."""
     records = logs.read_log(save / "train.log")
     if not records:
         raise UserError(f"{save / 'train.log'} has no figures: remove {save}, and rerun the same command")

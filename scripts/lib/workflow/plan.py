@@ -10,8 +10,6 @@ one of GLUE, ``squad2``, or a set of MoleculeNet; POINT one of table 11's to try
 table that has the only one.
 """
 
-from __future__ import annotations
-
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator
@@ -44,11 +42,8 @@ def targets_of(settings: Namespace, name: str) -> list[Target]:
 
 
 def files_of(settings: Namespace, name: str) -> list[Path]:
-    """The results that a target of the workflow needs.
-
-    Raises:
-        UserError: if a setting is missing, or ``only`` leaves none.
-    """
+    """The results that a target of the workflow needs. Raises UserError if a setting is missing, or ``only``
+    leaves none."""
     files = {}  # in order
     for target in targets_of(settings, name):
         makers = {"table1": table1_files, "table3": table3_files, "table9": table9_files}
@@ -122,11 +117,8 @@ def seeds(settings: Namespace, table: str) -> tuple[int, ...]:
 
 
 def runs_of(settings: Namespace, target: Target) -> list[Run]:
-    """The pre-trainings that a figure, table or comparison reports.
-
-    Raises:
-        UserError: if ``only`` leaves none, or data are missing.
-    """
+    """The pre-trainings that a figure, table or comparison reports. Raises UserError if ``only`` leaves none,
+    or data are missing."""
     only = {name: value for name, value in settings.only.items() if name not in settings.point}
     rows = [run for run in target.runs if all(getattr(run, name) == only[name] for name in only)]
     if not rows:
@@ -209,11 +201,9 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
     """A pre-training, but for its devices and the best learning rate; the options of its row come last."""
     kind, size = ("smiles" if run.of_molecules else "text"), settings.size
     size = run.size if size == "paper" and run.size else size
-    data, save = (
-        data_of(settings, run) or f"{settings.output}/data-bin",
-        Path(settings.output, STUDY, run.folder),
-    )
-    words = ["bash", f"{scripts}/pretrain_{kind}.sh", run.model, size, data, str(save)]
+    data = data_of(settings, run) or f"{settings.output}/data-bin"
+    save = str(Path(settings.output, STUDY, run.folder))
+    words = ["bash", f"{scripts}/pretrain_{kind}.sh", run.model, size, data, save]
     about = read_json(Path(data.partition(":")[0], "prepared.json")) or {}
     if kind == "text" and about.get("kind") == "smiles":  # in blocks
         words += ["--sample-break-mode", "none"]
@@ -247,14 +237,8 @@ def finetune_command(settings: Namespace, scripts: str, place: str, task: str, p
     """A fine-tuning or a forest in OUTPUT/PLACE/TASK/POINT/seed-SEED; the best point's flags follow it."""
     name, save = Path(place).name, str(Path(settings.output, place, task, point, f"seed-{seed}"))
     if name == FOREST:
-        return [
-            "python",
-            f"{scripts}/baseline_moleculenet.py",
-            settings.moleculenet[task],
-            save,
-            "--seed",
-            seed,
-        ]
+        words = f"{scripts}/baseline_moleculenet.py", settings.moleculenet[task], save
+        return ["python", *words, "--seed", seed]
     checkpoint, gpus = str(checkpoint_of(settings, place)), finetune_gpus(settings, place, task)
     if task in settings.moleculenet:
         words = [f"{scripts}/finetune_moleculenet.sh", task, checkpoint, settings.moleculenet[task], save]

@@ -11,8 +11,6 @@ The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib
@@ -111,11 +109,7 @@ class Target:
 
 
 def read_runs(path: Path) -> list[Run]:
-    """A table of runs.
-
-    Raises:
-        UserError: for a row that is none, naming file and line.
-    """
+    """A table of runs. Raises UserError for a row that is none, naming file and line."""
     try:
         rows = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
     except (OSError, ValueError) as error:
@@ -160,11 +154,8 @@ def _run(row: dict[str, str], where: str) -> Run:
 
 @cache
 def targets(more: Path | None = None) -> dict[str, Target]:
-    """The targets of runs.csv by name, and those of one more table of runs.
-
-    Raises:
-        UserError: of :func:`read_runs`, or if both tables have a run or a target of one name.
-    """
+    """The targets of runs.csv by name, and those of one more table of runs. Raises UserError of
+    :func:`read_runs`, or if both tables have a run or a target of one name."""
     runs, added = read_runs(WORKFLOW / "runs.csv"), read_runs(more) if more else []
     known = ABOUT["targets"]
     for run in added:

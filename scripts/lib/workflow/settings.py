@@ -1,8 +1,6 @@
 """The settings of the workflow: Snakemake's config, read as options of a command line; and
 OUTPUT/settings.json, which records them, so that results of other settings are never mixed."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from pathlib import Path
@@ -86,12 +84,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read(config: dict) -> argparse.Namespace:
-    """The settings by name; those that are not given have their default, or None. Values joined by commas are
-    several.
-
-    Raises:
-        UserError: for an unknown setting, a value that cannot be, or a path that does not exist.
-    """
+    """The settings by name; those that are not given have their default, or None. Values joined by commas
+    are several. Raises UserError for an unknown setting, a value that cannot be, or a path that does not
+    exist."""
     options, words = parser(), []
     known = vars(options.parse_args([]))
     if unknown := sorted(config.keys() - known):

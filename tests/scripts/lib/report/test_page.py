@@ -19,7 +19,7 @@ def read(page: str) -> tuple[list[str], str]:
 @pytest.fixture
 def written(tmp_path):
     page = Page("Report")
-    page.list(["train.json is damaged", NASTY])
+    page.items(["train.json is damaged", NASTY])
     page.heading(2, f"Table 1 {NASTY}")
     page.text(NASTY)
     rows = [["BERT", "1", "-"], [NASTY, "2.0 ± 0.1 (n=2 of 3)", "3"]]
@@ -59,7 +59,7 @@ def test_markdown(written):
 def test_text_at_the_start_of_a_line_is_no_markup(text):
     page = Page("Report")
     page.text(text)
-    page.list([text])
+    page.items([text])
     tags, found = read(page.html({}))
     assert found.count(text.strip()) == 2 and "\\" not in found
     assert [tag for tag in tags if tag in ("h1", "li", "ol", "s", "code")] == ["h1", "li"]
