@@ -30,10 +30,10 @@ RESULT = "result.json"
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 # fs_plugins/files.py by itself: the package takes seconds to import
 SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py")
-package_files = module_from_spec(SPEC)
-SPEC.loader.exec_module(package_files)
-atomic, write_json, new_folder = package_files.atomic, package_files.write_json, package_files.new_folder
-check_absent, locked, try_lock = package_files.check_absent, package_files.locked, package_files.try_lock
+own = module_from_spec(SPEC)
+SPEC.loader.exec_module(own)
+atomic, write_json, new_folder, check_absent = own.atomic, own.write_json, own.new_folder, own.check_absent
+lock, locked, try_lock = own.lock, own.locked, own.try_lock
 BLOCK = 1 << 20  # bytes
 
 
