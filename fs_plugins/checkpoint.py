@@ -34,34 +34,25 @@ DAMAGED = (LookupError, TypeError, AttributeError, EOFError, RuntimeError, struc
 
 @dataclass
 class Checkpoint:
-    """A trained model.
+    """A trained model."""
 
-    Attributes:
-        path: the file, or the folder for transformers.
-        model: in evaluation mode, on ``device``.
-        dictionary: with ``<mask>``.
-        data: the folder of the dictionary; None where the checkpoint, or the folder, holds it itself.
-        cfg: the flags of the run, by group, as fairseq keeps them.
-        device: where the model is.
-        task_state: what the task kept in the file, by name; empty for most tasks.
-        updates: how many the model was trained for; None where the file does not say.
-        score: of the last validation, by ``--best-checkpoint-metric``; None if there was none.
-        labels: names of a fine-tuned head's outputs, if the model's folder says so.
-        written: how its corpus was written, as of ``make_codec``, if the model's folder says so.
-        missing: beginnings of the names of parameters that the folder lacks, which are as initialised.
-    """
-
-    path: Path
-    model: RotaryRobertaModel
-    dictionary: Dictionary
+    path: Path  # the file, or the folder for transformers
+    model: RotaryRobertaModel  # in evaluation mode, on ``device``
+    dictionary: Dictionary  # with ``<mask>``
+    # the folder of the dictionary; None where the checkpoint, or the folder, holds it itself
     data: Path | None
-    cfg: DictConfig
-    device: torch.device
+    cfg: DictConfig  # the flags of the run, by group, as fairseq keeps them
+    device: torch.device  # where the model is
+    # what the task kept in the file, by name; empty for most tasks
     task_state: dict = field(default_factory=dict)
-    updates: int | None = None
+    updates: int | None = None  # how many the model was trained for; None where the file does not say
+    # of the last validation, by ``--best-checkpoint-metric``; None if there was none
     score: float | None = None
+    # names of a fine-tuned head's outputs, if the model's folder says so
     labels: tuple[str, ...] | None = None
+    # how its corpus was written, as of ``make_codec``, if the model's folder says so
     written: str | None = None
+    # beginnings of the names of parameters that the folder lacks, which are as initialised
     missing: tuple[str, ...] = ()
 
     @property

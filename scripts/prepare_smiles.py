@@ -37,17 +37,12 @@ def place_of(smiles: str) -> float:
 
 @dataclass(frozen=True)
 class SmilesEncoder:
-    """Makes sentences of molecules.
+    """Makes sentences of molecules."""
 
-    Attributes:
-        canonical: write each molecule as RDKit does.
-        ids: {symbol: id} of a given dictionary; molecules with other tokens are rejected. None: any token.
-        max_tokens: the most tokens of a molecule, with <s> and </s>; None: no limit.
-    """
-
-    canonical: bool
+    canonical: bool  # write each molecule as RDKit does
+    # {symbol: id} of a given dictionary; molecules with other tokens are rejected. None: any token.
     ids: dict[str, int] | None
-    max_tokens: int | None
+    max_tokens: int | None  # the most tokens of a molecule, with <s> and </s>; None: no limit
 
     def __call__(self, path: Path, records: list[Record]) -> EncodedBlock:
         block, lmdb = EncodedBlock(), path.suffix.lower() in LMDB

@@ -18,24 +18,18 @@ VERSION = 1
 class PropertyInfo:
     """The properties that one model predicts.
 
-    Attributes:
-        kind: "classification" (each property is 0 or 1) or "regression".
-        names: one for each output of the model.
-        mean, std: of the training labels, one for each property; the outputs of a regression are
-            (value - mean) / std. 0 and 1 for classification.
-        canonical: whether SMILES are brought into RDKit's canonical form before they are tokenised.
-        allow_valence: whether atoms may have more bonds than RDKit permits.
-
     Raises:
         ValueError: for anything else.
     """
 
-    kind: str
-    names: tuple[str, ...]
+    kind: str  # "classification" (each property is 0 or 1) or "regression"
+    names: tuple[str, ...]  # one for each output of the model
+    # mean, std: of the training labels, one for each property; the outputs of a regression are (value - mean)
+    # / std. 0 and 1 for classification.
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    canonical: bool = True
-    allow_valence: bool = False
+    canonical: bool = True  # whether SMILES are brought into RDKit's canonical form before they are tokenised
+    allow_valence: bool = False  # whether atoms may have more bonds than RDKit permits
 
     def __post_init__(self):
         count = len(self.names)

@@ -33,39 +33,28 @@ class Question:
 
 @dataclass
 class Squad:
-    """The questions of one or more files, in their order.
+    """The questions of one or more files, in their order."""
 
-    Attributes:
-        contexts: the paragraphs.
-        questions: the questions, each with the index of its context.
-        not_in_context: ids of the questions some of whose gold answers are not in their context.
-        moved: ids of those with an answer that was not where the file says, but elsewhere in the context.
-    """
-
-    contexts: list[str] = field(default_factory=list)
+    contexts: list[str] = field(default_factory=list)  # the paragraphs
+    # the questions, each with the index of its context
     questions: list[Question] = field(default_factory=list)
+    # ids of the questions some of whose gold answers are not in their context
     not_in_context: list[str] = field(default_factory=list)
+    # ids of those with an answer that was not where the file says, but elsewhere in the context
     moved: list[str] = field(default_factory=list)
 
 
 @dataclass
 class TokenizedSquad:
-    """A split, tokenised.
+    """A split, tokenised."""
 
-    Attributes:
-        squad: texts, questions and answers.
-        context_tokens: dictionary ids of each context, int32, without special symbols.
-        context_offsets: [n, 2] int32 for each context, the first character of each token and that after its
-            last; white space at its edges is left out, so that of white space alone both are the same.
-        question_tokens: dictionary ids of each question.
-        settings: what it was made with: ``dictionary``, SHA-256 of dict.txt, and what else may be of use.
-    """
-
-    squad: Squad
-    context_tokens: list[np.ndarray]
+    squad: Squad  # texts, questions and answers
+    context_tokens: list[np.ndarray]  # dictionary ids of each context, int32, without special symbols
+    # [n, 2] int32 for each context, the first character of each token and that after its last; white space at
+    # its edges is left out, so that of white space alone both are the same
     context_offsets: list[np.ndarray]
-    question_tokens: list[np.ndarray]
-    settings: dict
+    question_tokens: list[np.ndarray]  # dictionary ids of each question
+    settings: dict  # what it was made with: ``dictionary``, SHA-256 of dict.txt, and what else may be of use
 
 
 def save_split(split: TokenizedSquad, file: BinaryIO) -> None:

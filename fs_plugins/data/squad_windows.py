@@ -19,19 +19,12 @@ NO_LABEL = -1
 
 @dataclass(frozen=True)
 class WindowSizes:
-    """In tokens; ``window`` counts question and special symbols.
+    """In tokens; ``window`` counts question and special symbols."""
 
-    Attributes:
-        window: longest input.
-        stride: from the start of one window to that of the next.
-        question: longer questions are cut.
-        answer: longest answer that is looked for.
-    """
-
-    window: int = 512
-    stride: int = 128
-    question: int = 64
-    answer: int = 30
+    window: int = 512  # longest input
+    stride: int = 128  # from the start of one window to that of the next
+    question: int = 64  # longer questions are cut
+    answer: int = 30  # longest answer that is looked for
 
     def __post_init__(self):
         for name in ("window", "stride", "question", "answer"):
@@ -41,23 +34,17 @@ class WindowSizes:
 
 @dataclass
 class Windows:
-    """The W windows of a split, in the order of its questions.
+    """The W windows of a split, in the order of its questions."""
 
-    Attributes:
-        question: [W] index of each window's question.
-        begin, end: [W] its tokens of the context.
-        labels: [W, 2] index in the input of the answer's first and last token; 0, the place of ``<s>``, where
-            the window does not hold the answer; -1 where it is unknown, as the answer is not in the context.
-        cut_questions: ids of the questions that were cut.
-        outside: ids of the questions whose answer is in their context, but whole in no window.
-    """
-
-    question: np.ndarray
+    question: np.ndarray  # [W] index of each window's question
+    # begin, end: [W] its tokens of the context
     begin: np.ndarray
     end: np.ndarray
+    # [W, 2] index in the input of the answer's first and last token; 0, the place of ``<s>``, where the
+    # window does not hold the answer; -1 where it is unknown, as the answer is not in the context
     labels: np.ndarray
-    cut_questions: list[str]
-    outside: list[str]
+    cut_questions: list[str]  # ids of the questions that were cut
+    outside: list[str]  # ids of the questions whose answer is in their context, but whole in no window
 
     def __len__(self) -> int:
         return len(self.question)

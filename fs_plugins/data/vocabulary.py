@@ -21,17 +21,12 @@ HINT = f"give the {FILE} of the pre-training, or the folder of its data, its che
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Symbols in the order of their ids.
+    """Symbols in the order of their ids."""
 
-    Attributes:
-        symbols: with fairseq's special ones and ``<mask>``, as a model has them.
-        source: the file that they were read from, for messages.
-        recorded: identity of the dict.txt that an exported model was trained with, whose symbols may be
-            written otherwise in its tokenizer (GPT-2's are numbers).
-    """
-
-    symbols: tuple[str, ...]
-    source: str
+    symbols: tuple[str, ...]  # with fairseq's special ones and ``<mask>``, as a model has them
+    source: str  # the file that they were read from, for messages
+    # identity of the dict.txt that an exported model was trained with, whose symbols may be written otherwise
+    # in its tokenizer (GPT-2's are numbers)
     recorded: str | None = None
 
     @classmethod

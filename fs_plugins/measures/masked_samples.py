@@ -19,17 +19,11 @@ BATCH_TOKENS = 4096  # of a batch, with all copies or states of each token
 
 @dataclass(frozen=True)
 class MaskedBatch:
-    """B samples and what is masked in them.
+    """B samples and what is masked in them."""
 
-    Attributes:
-        tokens: [B, T] int64, the original tokens, right-padded.
-        masked: [B, T] bool.
-        indices: the samples' numbers.
-    """
-
-    tokens: Tensor
-    masked: Tensor
-    indices: list[int]
+    tokens: Tensor  # [B, T] int64, the original tokens, right-padded
+    masked: Tensor  # [B, T] bool
+    indices: list[int]  # the samples' numbers
 
 
 def mask_words(tokens: Tensor, share: float, dictionary: Dictionary, seed: int, index: int) -> Tensor:

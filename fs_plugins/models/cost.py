@@ -19,17 +19,11 @@ from fs_plugins.models.flags import add_flags
 
 @dataclass(frozen=True)
 class Cost:
-    """Of training.
+    """Of training."""
 
-    Attributes:
-        parameters: of the model.
-        tokens: [samples] that the encoder's last layers see.
-        flops: of a sample in training, the mean over samples.
-    """
-
-    parameters: int
-    tokens: np.ndarray
-    flops: float
+    parameters: int  # of the model
+    tokens: np.ndarray  # [samples] that the encoder's last layers see
+    flops: float  # of a sample in training, the mean over samples
 
 
 def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool = True) -> Cost:

@@ -27,22 +27,15 @@ BIAS_STD = 2.0
 
 @dataclass
 class StateGraph:
-    """The graph of states of a batch, before the step to the vocabulary.
+    """The graph of states of a batch, before the step to the vocabulary."""
 
-    Attributes:
-        node_states: [B, L, d] what the output matrix is applied to, at each node.
-        output_weight: [V, d].
-        output_bias: [V], or [k, V] with one of each state: node u has that of state u mod k.
-        links: [B, L, L] float32 log-probabilities of the transitions, -inf where there is no edge; None where
-            they were not asked for.
-        layout: where nodes and targets stand.
-    """
-
-    node_states: Tensor
-    output_weight: Tensor
-    output_bias: Tensor
+    node_states: Tensor  # [B, L, d] what the output matrix is applied to, at each node
+    output_weight: Tensor  # [V, d]
+    output_bias: Tensor  # [V], or [k, V] with one of each state: node u has that of state u mod k
+    # [B, L, L] float32 log-probabilities of the transitions, -inf where there is no edge; None where they
+    # were not asked for
     links: Tensor | None
-    layout: StateLayout
+    layout: StateLayout  # where nodes and targets stand
 
     def logits(self, sentences: slice = slice(None)) -> Tensor:
         """[B, L, V] scores of the vocabulary at each node; for analysis, training needs only the targets'."""

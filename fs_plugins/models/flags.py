@@ -83,23 +83,15 @@ SCALE = Kind(float, 0, to_config=lambda scale: scale > 0, from_config=float)
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag of a model.
+    """A flag of a model."""
 
-    Attributes:
-        name: as in fairseq's arguments: ``ext_state_num`` for ``--ext-state-num``.
-        default: where neither the command nor the architecture says; None if it depends on the size.
-        decides: WEIGHTS, FUNCTION or TRAINING.
-        config: its name in config.json; None if it is not there.
-        metavar: what ``help`` calls its value.
-    """
-
-    name: str
+    name: str  # as in fairseq's arguments: ``ext_state_num`` for ``--ext-state-num``
     kind: Kind
-    default: Any
-    decides: str
-    config: str | None
+    default: Any  # where neither the command nor the architecture says; None if it depends on the size
+    decides: str  # WEIGHTS, FUNCTION or TRAINING
+    config: str | None  # its name in config.json; None if it is not there
     help: str
-    metavar: str | None = None
+    metavar: str | None = None  # what ``help`` calls its value
 
     @property
     def option(self) -> str:

@@ -16,19 +16,12 @@ from fs_plugins.modules.state_expansion import gather_tokens
 
 @dataclass(frozen=True)
 class Expansion:
-    """Between two layers, each of N tokens becomes a copy of one of the tokens before.
+    """Between two layers, each of N tokens becomes a copy of one of the tokens before."""
 
-    Attributes:
-        layer: how many layers come before it, 0 ... all.
-        sources: [B, N] int64, the token that each is a copy of.
-        coordinates: [B, N, rope_dimensions] int64, where each copy stands.
-        non_padding_mask: [B, N] bool, False on padding; None where there is none.
-    """
-
-    layer: int
-    sources: Tensor
-    coordinates: Tensor
-    non_padding_mask: Tensor | None
+    layer: int  # how many layers come before it, from 0 to all
+    sources: Tensor  # [B, N] int64, the token that each is a copy of
+    coordinates: Tensor  # [B, N, rope_dimensions] int64, where each copy stands
+    non_padding_mask: Tensor | None  # [B, N] bool, False on padding; None where there is none
 
 
 class RotaryEncoder(nn.Module):

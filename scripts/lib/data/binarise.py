@@ -49,20 +49,17 @@ class Rejection(NamedTuple):
 
 @dataclass
 class EncodedBlock:
-    """What an encoder makes of a block.
+    """What an encoder makes of a block."""
 
-    Attributes:
-        sentences: lists of ids or, if the dictionary is built from the corpus, of symbols. Each ends in
-            ``</s>``, as from fairseq-preprocess; one of ``</s>`` alone is an empty sentence, and is kept.
-        places: of each sentence, in [0, 1), by its content: those below the share for validation are for
-            that. Sentences that belong together have one place.
-        rejections: what was left out and why, in the order of the input.
-        counts: anything else worth adding up over all blocks and reporting, by name.
-    """
-
+    # lists of ids or, if the dictionary is built from the corpus, of symbols. Each ends in ``</s>``, as from
+    # fairseq-preprocess; one of ``</s>`` alone is an empty sentence, and is kept.
     sentences: list[Sequence] = field(default_factory=list)
+    # of each sentence, in [0, 1), by its content: those below the share for validation are for that.
+    # Sentences that belong together have one place.
     places: list[float] = field(default_factory=list)
+    # what was left out and why, in the order of the input
     rejections: list[Rejection] = field(default_factory=list)
+    # anything else worth adding up over all blocks and reporting, by name
     counts: dict[str, int] = field(default_factory=dict)
 
     def save(self) -> bytes:

@@ -49,17 +49,11 @@ Line = tuple[int, bytes]  # number from 1, content without the line end
 
 
 class Document(NamedTuple):
-    """A document.
+    """A document."""
 
-    Attributes:
-        layout: PARAGRAPHS, BOOKS, WIKIEXTRACTOR, or JSON (any with a column of text).
-        lines: its lines.
-        fault: what is wrong with it.
-    """
-
-    layout: str
+    layout: str  # PARAGRAPHS, BOOKS, WIKIEXTRACTOR, or JSON (any with a column of text)
     lines: list[Line]
-    fault: str = ""
+    fault: str = ""  # what is wrong with it
 
     @property
     def size(self) -> int:

@@ -15,18 +15,13 @@ NUMBERS = ("index", "id", "idx")  # columns of GLUE's numbers of rows
 
 @dataclass
 class Rows:
-    """The rows of a split.
+    """The rows of a split."""
 
-    Attributes:
-        files: that they are from.
-        table: with the columns of ``task.sentences``, ``task.label`` in a split that has labels, and of
-            GLUE's numbers; its index is the line in the file, or the row in all Parquet files.
-        skipped: lines that were left out.
-    """
-
-    files: list[Path]
+    files: list[Path]  # that they are from
+    # with the columns of ``task.sentences``, ``task.label`` in a split that has labels, and of GLUE's
+    # numbers; its index is the line in the file, or the row in all Parquet files
     table: pd.DataFrame
-    skipped: list[int]
+    skipped: list[int]  # lines that were left out
 
     def place(self, line: int) -> str:
         """Of a row, for messages."""

@@ -35,23 +35,15 @@ FLAGS = {"lr": "--lr", "batch": "--batch-size", "epochs": "--max-epoch", "warmup
 
 @dataclass(frozen=True)
 class Task:
-    """A GLUE task.
+    """A GLUE task."""
 
-    Attributes:
-        name: as GLUE writes it.
-        sentences: the columns of its sentences, one or two.
-        label: the column of its label.
-        labels: its classes as in the files, in the order of our class numbers; () for a regression.
-        metrics: of its development set; the first is what table 3 reports.
-        rows: of the official files, in the order of ``splits``.
-    """
-
-    name: str
-    sentences: tuple[str, ...]
-    label: str
+    name: str  # as GLUE writes it
+    sentences: tuple[str, ...]  # the columns of its sentences, one or two
+    label: str  # the column of its label
+    # its classes as in the files, in the order of our class numbers; () for a regression
     labels: tuple[str, ...]
-    metrics: tuple[str, ...]
-    rows: tuple[int, ...]
+    metrics: tuple[str, ...]  # of its development set; the first is what table 3 reports
+    rows: tuple[int, ...]  # of the official files, in the order of ``splits``
 
     @property
     def splits(self) -> dict[str, str]:

@@ -26,20 +26,14 @@ UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
 
 @dataclass(frozen=True)
 class KnownSet:
-    """A set of MoleculeNet.
+    """A set of MoleculeNet."""
 
-    Attributes:
-        title: the paper's name.
-        smiles: the column of the SMILES.
-        labels: the columns of the labels; () for all others, but the ``ignored``.
-        allow_valence: Tox21 has 8 salts of aluminium that current releases of RDKit refuse and those of the
-            paper's time read; without them its 7,831 molecules, and so the split, would be others.
-    """
-
-    title: str
-    smiles: str
-    labels: tuple[str, ...]
+    title: str  # the paper's name
+    smiles: str  # the column of the SMILES
+    labels: tuple[str, ...]  # the columns of the labels; () for all others, but the ``ignored``
     ignored: tuple[str, ...] = ()
+    # Tox21 has 8 salts of aluminium that current releases of RDKit refuse and those of the paper's time read;
+    # without them its 7,831 molecules, and so the split, would be others
     allow_valence: bool = False
 
 
@@ -58,27 +52,17 @@ OTHER = KnownSet("", "smiles", ())  # the columns of a set of one's own, unless 
 
 @dataclass
 class Molecule:
-    """A molecule as it stands in its file, and what prepare_moleculenet.py makes of it.
+    """A molecule as it stands in its file, and what prepare_moleculenet.py makes of it."""
 
-    Attributes:
-        line: in the file, the header being 1; in an LMDB file the number of the entry, from 1.
-        labels: one for each property, NaN if missing.
-        split: "train", ... if the source says so.
-        fault: why it cannot be used, if it cannot.
-        remarks: what to be wary of.
-        written: the SMILES as the model gets it, of which ``tokens`` are the tokens.
-        canonical: RDKit's canonical SMILES, by which repeated molecules are found.
-    """
-
-    line: int
+    line: int  # in the file, the header being 1; in an LMDB file the number of the entry, from 1
     smiles: str
-    labels: list[float]
-    split: str
-    fault: str = ""
-    remarks: list[str] = field(default_factory=list)
-    written: str = ""
+    labels: list[float]  # one for each property, NaN if missing
+    split: str  # "train", "valid" or "test" if the source says so
+    fault: str = ""  # why it cannot be used, if it cannot
+    remarks: list[str] = field(default_factory=list)  # what to be wary of
+    written: str = ""  # the SMILES as the model gets it, of which ``tokens`` are the tokens
     tokens: list[str] = field(default_factory=list)
-    canonical: str = ""
+    canonical: str = ""  # RDKit's canonical SMILES, by which repeated molecules are found
     scaffold: str = ""
 
 

@@ -19,19 +19,12 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Record(NamedTuple):
-    """A molecule of a file.
+    """A molecule of a file."""
 
-    Attributes:
-        place: line number from 1, or key: where to find it in its file.
-        content: the SMILES as in the file; the value of an LMDB file.
-        fault: why the reader could not get the content; such a record is to be rejected.
-        cells: of its row, or the SMILES and the name of its line.
-    """
-
-    place: str
-    content: bytes
-    fault: str = ""
-    cells: Sequence[str] = ()
+    place: str  # line number from 1, or key: where to find it in its file
+    content: bytes  # the SMILES as in the file; the value of an LMDB file
+    fault: str = ""  # why the reader could not get the content; such a record is to be rejected
+    cells: Sequence[str] = ()  # of its row, or the SMILES and the name of its line
 
     @property
     def size(self) -> int:

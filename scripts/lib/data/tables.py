@@ -20,17 +20,12 @@ Row = tuple[int, list[str]]
 
 @dataclass(frozen=True)
 class TableFormat:
-    """How to read a table.
+    """How to read a table."""
 
-    Attributes:
-        column: of the SMILES, as of :func:`column_of`.
-        separator: of cells; None: the one at which the first line has that column.
-        encoding: None: UTF-8, or UTF-16 if there is its byte order mark. Bytes that are not UTF-8 are kept as
-            they are (as Python's "surrogateescape" does): SMILES and numbers are ASCII in every encoding.
-    """
-
-    column: str = "smiles"
-    separator: str | None = None
+    column: str = "smiles"  # of the SMILES, as of :func:`column_of`
+    separator: str | None = None  # of cells; None: the one at which the first line has that column
+    # None: UTF-8, or UTF-16 if there is its byte order mark. Bytes that are not UTF-8 are kept as they are
+    # (as Python's "surrogateescape" does): SMILES and numbers are ASCII in every encoding.
     encoding: str | None = None
 
     @classmethod

@@ -12,17 +12,11 @@ from scipy import stats
 
 @dataclass(frozen=True)
 class Value:
-    """A result over seeds.
+    """A result over seeds."""
 
-    Attributes:
-        numbers: one per finished seed, at least one.
-        expected: seeds that were begun or asked for; 0 if that is not known.
-        median: whether the median stands for the seeds, as in table 3; otherwise the mean.
-    """
-
-    numbers: tuple[float, ...]
-    expected: int = 0
-    median: bool = False
+    numbers: tuple[float, ...]  # one per finished seed, at least one
+    expected: int = 0  # seeds that were begun or asked for; 0 if that is not known
+    median: bool = False  # whether the median stands for the seeds, as in table 3; otherwise the mean
 
     @property
     def centre(self) -> float:

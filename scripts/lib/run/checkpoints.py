@@ -14,22 +14,14 @@ EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A model to start from.
+    """A model to start from."""
 
-    Attributes:
-        path: a checkpoint, or a folder for transformers.
-        flags: --arch and sizes, with which fairseq-train builds the checkpoint's model.
-        entries: of its dictionary.
-        dictionary: the dict.txt beside it, or that it names, or the folder itself; None if there is none of
-            its size.
-        task: the settings of the task that it was trained with.
-    """
-
-    path: Path
-    flags: Flags
-    entries: int
+    path: Path  # a checkpoint, or a folder for transformers
+    flags: Flags  # --arch and sizes, with which fairseq-train builds the checkpoint's model
+    entries: int  # of its dictionary
+    # the dict.txt beside it, or that it names, or the folder itself; None if there is none of its size
     dictionary: Path | None
-    task: DictConfig
+    task: DictConfig  # the settings of the task that it was trained with
 
     @property
     def repeat(self) -> int:

@@ -52,32 +52,22 @@ PRECISIONS = {
 
 @dataclass
 class Training:
-    """What was asked for, resolved.
+    """What was asked for, resolved."""
 
-    Attributes:
-        args: what :func:`arguments` returned.
-        data: what fairseq-train reads, as it is given to it.
-        flags: of fairseq-train.
-        evaluation: further words for the command that evaluates.
-        settings: what may not differ when the run is resumed, besides the flags.
-        dictionary: the dict.txt of the data, which is kept beside the checkpoints and may not differ either.
-        inputs: name -> files that are read, which may not differ either.
-        finished: says why there is nothing to do, "" if there is something.
-        free: flags that this kind of training may change when it is resumed, besides FREE.
-        note: what to tell the user before.
-        imported: a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains.
-    """
-
-    args: argparse.Namespace
-    data: str
-    flags: Flags
-    evaluation: list[str] = field(default_factory=list)
+    args: argparse.Namespace  # what :func:`arguments` returned
+    data: str  # what fairseq-train reads, as it is given to it
+    flags: Flags  # of fairseq-train
+    evaluation: list[str] = field(default_factory=list)  # further words for the command that evaluates
+    # what may not differ when the run is resumed, besides the flags
     settings: dict = field(default_factory=dict)
+    # the dict.txt of the data, which is kept beside the checkpoints and may not differ either
     dictionary: Path | None = None
+    # name -> files that are read, which may not differ either
     inputs: dict[str, list[Path]] = field(default_factory=dict)
-    finished: Callable[[], str] = str
-    free: tuple[str, ...] = ()
-    note: str = ""
+    finished: Callable[[], str] = str  # says why there is nothing to do, "" if there is something
+    free: tuple[str, ...] = ()  # flags that this kind of training may change when it is resumed, besides FREE
+    note: str = ""  # what to tell the user before
+    # a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains
     imported: Path | None = None
 
     def fill(self, template: list[str]) -> list[str]:

@@ -33,12 +33,7 @@ ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
 
 @dataclass(frozen=True)
 class Run:
-    """A row of a table of runs; with ``lr`` and ``seed`` one pre-training of it.
-
-    Attributes:
-        size: that it has in a reproduction of the paper, if it is another than the study's.
-        lr: one of ``rates`` to try, ``best`` for the best of those, or ``default`` for the size's.
-    """
+    """A row of a table of runs; with ``lr`` and ``seed`` one pre-training of it."""
 
     name: str
     targets: tuple[str, ...] = ()
@@ -49,7 +44,8 @@ class Run:
     times: float = 1.0
     flags: tuple[str, ...] = ()
     rates: tuple[float, ...] = ()
-    size: str = ""
+    size: str = ""  # that it has in a reproduction of the paper, if it is another than the study's
+    # one of ``rates`` to try, ``best`` for the best of those, or ``default`` for the size's
     lr: str = "default"
     seed: int = 1
 
@@ -75,21 +71,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Target:
-    """A figure, table or comparison, as targets.toml has it.
-
-    Attributes:
-        runs: that it needs.
-        measures: what is measured of them.
-        numbers: that the report shows; ``without_glue``: instead of these.
-        picture: ``grid``, ``lines`` or ``curves``, if it is a figure; of an example, the name of its PNG.
-    """
+    """A figure, table or comparison, as targets.toml has it."""
 
     name: str
     title: str
-    runs: tuple[Run, ...]
-    measures: Sequence[str] = ()
-    numbers: Sequence[str] = ()
+    runs: tuple[Run, ...]  # that it needs
+    measures: Sequence[str] = ()  # what is measured of them
+    numbers: Sequence[str] = ()  # that the report shows; ``without_glue``: instead of these
     without_glue: Sequence[str] = ()
+    # ``grid``, ``lines`` or ``curves``, if it is a figure; of an example, the name of its PNG
     picture: str = ""
     note: str = ""
 
