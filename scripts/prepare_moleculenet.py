@@ -37,13 +37,7 @@ from lib.files import atomic, new_folder, sha256, tsv_line, write_json, write_li
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
-from fs_plugins.data.property_info import (
-    FILE,
-    VERSION,
-    PropertyInfo,
-    label_scale,
-    one_class_only,
-)
+from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, label_scale, one_class_only
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 

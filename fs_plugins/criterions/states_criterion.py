@@ -84,11 +84,7 @@ class StatesCriterion(FairseqCriterion):
         masked = ~torch.isin(targets, ends)
         q = shares(own_states(paths, L // targets.shape[1]))
         differing = divergences(q, masked, graph.log_probs)
-        return {
-            "masked": masked.sum(),
-            "entropy": entropy(q)[masked].sum(),
-            "divergence": differing.sum(),
-        }
+        return {"masked": masked.sum(), "entropy": entropy(q)[masked].sum(), "divergence": differing.sum()}
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:

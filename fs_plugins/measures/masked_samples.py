@@ -73,12 +73,7 @@ def load_samples(
     if dataset is None:
         raise FileNotFoundError(f"there is no split {split!r} in {checkpoint.data}")
     blocks = TokenBlockDataset(
-        dataset,
-        dataset.sizes,
-        length - 1,
-        pad=dictionary.pad(),
-        eos=dictionary.eos(),
-        break_mode=break_mode,
+        dataset, dataset.sizes, length - 1, pad=dictionary.pad(), eos=dictionary.eos(), break_mode=break_mode
     )
     max_tokens = max_tokens or longest
     fitting = np.flatnonzero(np.asarray(blocks.sizes) < (max_tokens or np.inf))  # <s> is not in them yet

@@ -48,8 +48,7 @@ class MoleculePropertyConfig(FairseqDataclass):
         metadata={"help": "most tokens of a molecule, with <s> and </s> (default: --max-positions)"},
     )
     long_molecules: ChoiceEnum(["error", "truncate"]) = field(
-        default="error",
-        metadata={"help": "molecules of more tokens: stop, or read their start only"},
+        default="error", metadata={"help": "molecules of more tokens: stop, or read their start only"}
     )
     group_by_length: bool = field(
         default=False,
