@@ -6,17 +6,16 @@ import io
 import json
 import lzma
 import re
-import struct
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pandas
 import prepare_text
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from tests.support import builders
 from tests.support.builders import BYTE_OF_LETTER, write_gpt2
 
 PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress]
@@ -35,23 +34,14 @@ def codes(tmp_path_factory) -> tuple[Path, dict[str, bytes]]:
 
 
 def decoded(folder: Path, codes: dict[str, bytes]) -> list[list[str]]:
-    """The documents of train, from the bytes of the files as fairseq defines them."""
-    symbols = [line.rpartition(" ")[0] for line in (folder / "dict.txt").read_text().splitlines()]
-    index, data = (folder / "train.idx").read_bytes(), (folder / "train.bin").read_bytes()
-    assert index[:17] == b"MMIDIDX\0\0" + struct.pack("<Q", 1)
-    dtype = {4: np.int32, 8: np.uint16}[index[17]]
-    (count,) = struct.unpack_from("<Q", index, 18)
-    sizes = np.frombuffer(index, np.int32, count, 26)
-    documents, at = [[]], 0
-    for size in sizes:
-        *ids, end = np.frombuffer(data, dtype, size, at)
-        at += size * np.dtype(dtype).itemsize
-        assert end == 2
-        if ids:
-            documents[-1].append(b"".join(codes[symbols[i - 4]] for i in ids).decode())
+    """The documents of train, each of which ends with an empty sentence."""
+    documents = [[]]
+    for symbols in builders.read_split(folder, "train"):
+        if symbols:
+            documents[-1].append(b"".join(map(codes.get, symbols)).decode())
         else:
             documents.append([])
-    assert at == len(data) and documents.pop() == []
+    assert documents.pop() == []
     return documents
 
 

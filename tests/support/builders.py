@@ -32,31 +32,17 @@ _PLAIN = [*range(33, 127), *range(161, 173), *range(174, 256)]
 _OTHERS = [byte for byte in range(256) if byte not in _PLAIN]
 BYTE_OF_LETTER = {chr(b): b for b in _PLAIN} | {chr(256 + i): b for i, b in enumerate(_OTHERS)}
 DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
+_SPARSE = {"ext_state_num": 2, "state_graph": "sparse", "max_transition_length": 4, "rope_dimensions": 1}
+_SPARSE |= {"links_feature": "feature", "expand_from_layer": 1, "untie_weights_roberta": True}
+_LATTICE = {"ext_state_num": 3, "state_graph": "lattice", "expand_from_layer": 2}
+_LATTICE |= {"state_embedding_scale": 1.0}
+_LOCAL = {"ext_state_num": 4, "links_feature": "position", "state_graph": "local", "activation_fn": "relu"}
 # kinds of pre-trained models: name -> arch, criterion, flags
 KINDS = {
     "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),
-    "sparse": (
-        "exlm_base",
-        DAG,
-        {
-            **{"ext_state_num": 2, "state_graph": "sparse", "max_transition_length": 4},
-            **{"links_feature": "feature", "rope_dimensions": 1, "expand_from_layer": 1},
-            "untie_weights_roberta": True,
-        },
-    ),
-    "lattice": (
-        "exlm_base",
-        DAG,
-        {
-            **{"ext_state_num": 3, "state_graph": "lattice", "expand_from_layer": 2},
-            "state_embedding_scale": 1.0,
-        },
-    ),
-    "postnorm": (
-        "p_roberta_ext_denselink_base",
-        DAG,
-        {"ext_state_num": 4, "links_feature": "position", "state_graph": "local", "activation_fn": "relu"},
-    ),
+    "sparse": ("exlm_base", DAG, _SPARSE),
+    "lattice": ("exlm_base", DAG, _LATTICE),
+    "postnorm": ("p_roberta_ext_denselink_base", DAG, _LOCAL),
     "ctc": ("exlm_base", CTC, {"ext_state_num": 3}),
     "mlm": ("mlm_smiles", "masked_lm", {"activation_fn": "gelu_accurate"}),
     "repeated": ("p_roberta_base", "masked_lm", {"repeat_times": 3}),

@@ -76,13 +76,10 @@ def write_hub(path, value):
                 answers = {key: [a[key] for a in entry["answers"]] for key in ("text", "answer_start")}
                 row = {"id": entry["id"], "title": article["title"], "context": paragraph["context"]}
                 rows.append({**row, "question": entry["question"], "answers": answers})
-    kind = pyarrow.struct(
-        {"text": pyarrow.list_(pyarrow.string()), "answer_start": pyarrow.list_(pyarrow.int32())}
-    )
-    names = ("id", "title", "context", "question")
-    table = pyarrow.table({name: [row[name] for row in rows] for name in names})
-    answers = pyarrow.array([row["answers"] for row in rows], kind)
-    parquet.write_table(table.append_column("answers", answers), path)
+    answers = {"text": pyarrow.list_(pyarrow.string()), "answer_start": pyarrow.list_(pyarrow.int32())}
+    names = dict.fromkeys(("id", "title", "context", "question"), pyarrow.string())
+    schema = pyarrow.schema({**names, "answers": pyarrow.struct(answers)})
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema), path)
     return path
 
 
