@@ -56,21 +56,6 @@ def test_the_authors_command_learns(corpus, tmp_path):
     assert b"nonfinite" in events.read_bytes()
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--mask-prob", 1e-9, "--sample-break-mode", "eos"],  # the targets are <s> and </s> alone
-        ["--leave-unmasked-prob", 0.1, "--random-token-prob", 0.1],  # fairseq's defaults
-        ["--mask-multiple-length", 3, "--mask-stdev", 1],  # another path through fairseq's masking
-    ],
-    ids=["no masks", "kept and random", "spans"],
-)
-def test_other_masks(flags, corpus, tmp_path):
-    run = train(*pretraining(corpus, tmp_path, *flags, "--max-update", 20))
-    assert len(run.updates) == 20 and set(run.values("nonfinite")) == {0}
-    assert run.values("loss")[-1] < run.values("loss")[0] - 1
-
-
 def test_bf16_trains_on_a_cpu_as_float32_does(corpus, tmp_path):
     flags = ["--dropout", 0, "--attention-dropout", 0]
     plain = train(*pretraining(corpus, tmp_path / "float32", *flags))

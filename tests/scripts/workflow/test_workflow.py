@@ -71,6 +71,9 @@ def test_the_whole_paper(tmp_path):
     study = 24 * 4 * 2  # of figure 8, tables 2, 4 and 13; four tasks
     assert shown.count("finetune_glue.sh") == 3 * (304 + 8) + study
     assert shown.count("finetune_moleculenet.sh bace") == 3 * 2
+    assert shown.count("/untrained/bace/table8/seed-2 --scratch --seed 2 --gpus 1") == 1
+    point = "--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus"
+    assert (shown.count(f"{point} 1"), shown.count(f"{point} 2")) == (3 * 4, 3)  # GLUE trains on one
     assert "pretrain_text.sh exlm large data out/study/exlm-large-text/" in shown
     best = "out/table3/exlm-text/squad2/best"
     model = "out/study/exlm-text/lr-default/seed-1/checkpoint_last.pt"

@@ -18,15 +18,6 @@ def names(settings, paths) -> list[str]:
     return [str(Path(path).relative_to(settings.output)) for path in paths]
 
 
-@pytest.fixture
-def sets(tmp_path):
-    """moleculenet=, as far as it is looked at before a fine-tuning."""
-    for name in ("bace", "bbbp"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "molecules.json").write_text("{}")
-    return ",".join(f"{name}={tmp_path / name}" for name in ("bace", "bbbp"))
-
-
 def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     place = f"study/{EXLM}/lr-default/seed-1"
     assert needed(asked(only=f"name={EXLM}"), "table2") == [f"{place}/train.json", f"{place}/probe.json"]
@@ -88,41 +79,6 @@ def test_commands_of_pre_trainings(asked, data, given, name, words):
     assert command[3:] == [size, str(data if place == "data" else data.parent), *options.split()]
     tried = plan.pretrain_command(settings, "s", replace(run, lr="0.002"))
     assert tried[tried.index("--lr") + 1] == "0.002"
-
-
-def test_table_3_searches_a_grid_for_each_task_and_for_squad(asked, glue, checkpoint):
-    only, models = "batch=16,epochs=3,warmup=0.06", f"a={checkpoint},b={checkpoint}"
-    given = {"glue": str(glue), "models": models, "tasks": "RTE", "squad": str(glue)}
-    settings = asked(only=only, finetune_flags="--bf16", gpus=4, **given)
-    keys = [f"lr{rate}-b16-e3-w0.06" for rate in ("2e-5", "3e-5", "4e-5", "5e-5")]
-    files = ["best.json", *(f"best/seed-{seed}/result.json" for seed in (2, 3, 4, 5))]
-    places = [f"table3/{name}/{task}" for name in "ab" for task in ("RTE", "squad2")]
-    assert needed(settings, "table3") == [f"{place}/{file}" for place in places for file in files]
-    end = "--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus"
-    for task, gpus in (("RTE", 1), ("squad2", 4)):  # GLUE trains on one
-        expected = [f"table3/a/{task}/{key}/seed-1/result.json" for key in keys]
-        assert names(settings, plan.trials(settings, f"table3/a/{task}")) == expected
-        command = plan.finetune_command(settings, "s", "table3/a", task, keys[1], "1")
-        assert " ".join(command).endswith(f"{end} {gpus} --bf16")
-        assert plan.finetune_inputs(settings, "table3/a", task, keys[1]) == {}
-        best = plan.finetune_inputs(settings, "table3/a", task, "best")
-        assert names(settings, best.values()) == [f"table3/a/{task}/best.flags"]
-    assert {point.epochs for point in plan.grid(asked(max_epoch=1), "squad2")} == {"1"}
-
-
-def test_table_1_with_models_and_without(asked, sets, data, checkpoint):
-    settings = asked(moleculenet=sets, models=f"exlm={checkpoint}", finetune_seeds=1, max_epoch=2)
-    places = [f"table1/{m}/{d}" for m in ("exlm", "untrained", "forest") for d in ("bace", "bbbp")]
-    assert needed(settings, "table1") == [f"{place}/table8/seed-1/result.json" for place in places]
-    command = plan.finetune_command(settings, "s", "table1/untrained", "bace", "table8", "1")
-    assert " ".join(command).endswith("table8/seed-1 --scratch --max-epoch 2 --seed 1 --cpu")
-    command = plan.finetune_command(settings, "s", "table1/forest", "bace", "table8", "1")
-    assert command[:2] == ["python", "s/baseline_moleculenet.py"]
-    assert plan.finetune_inputs(settings, "table1/forest", "bace", "table8") == {}
-    settings = asked(moleculenet=sets, smiles=str(data))  # is pre-trained first
-    for model in ("exlm-smiles", "untrained"):
-        found = plan.finetune_inputs(settings, f"table1/{model}", "bace", "table8")
-        assert names(settings, found.values()) == ["study/exlm-smiles/lr-default/seed-1/train.json"]
 
 
 @pytest.mark.parametrize(
