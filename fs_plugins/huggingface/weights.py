@@ -38,21 +38,14 @@ class Head:
         return ((f"token_heads.{self.name}.out_proj.", "qa_outputs."),)
 
 
-def names_of(head: Head | None, transitions: bool) -> tuple[tuple[str, str], ...]:
-    """Beginnings of names (in fairseq, in transformers) of what was trained last: the encoder with a
-    fine-tuned head, or with the LM head and, if there are ``transitions``, theirs."""
-    if head is not None:
-        return (*ENCODER, *head.names)
-    return (*ENCODER, *LM_HEAD, *(TRANSITIONS if transitions else ()))
-
-
 def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bool) -> dict[str, Tensor]:
     """float32 tensors under their names in transformers, each with memory of its own.
 
     Left out are what is computed there (rotary frequencies), the output matrix where it is the embedding, and
     what was not trained last: with ``head`` the LM head and transitions.
     """
-    tensors, names = {}, names_of(head, transitions)
+    tensors = {}
+    names = (*ENCODER, *(head.names if head else LM_HEAD), *(TRANSITIONS if transitions and not head else ()))
     for name, value in state.items():
         if not name.endswith(COMPUTED) and (theirs := _renamed(name, names)):
             tensors[theirs] = value.float().cpu().contiguous().clone()

@@ -201,16 +201,14 @@ class RotaryRobertaModel(RobertaModel):
     def _check_sizes(self, state_dict) -> None:
         """Refuses a checkpoint of another dictionary or other positions before torch does, by shape."""
         own, encoder = self.state_dict(), "encoder.sentence_encoder.embed_tokens.weight"
-        trained_with = "that the checkpoint was trained with"
-        for key, (what, way_out) in {
-            encoder: ("dictionary entries (with <mask>)", f"use the dict.txt {trained_with}"),
-            "encoder.link_positional.weight": (
-                "position rows (--max-positions + 2)",
-                f"pass the --max-positions {trained_with}",
-            ),
-            "encoder.state_embedding": ("state embeddings", f"pass the --ext-state-num {trained_with}"),
-            "encoder.state_bias": ("state biases", f"pass the --ext-state-num {trained_with}"),
-        }.items():
+        for key, what, wanted in (
+            (encoder, "dictionary entries (with <mask>)", "dict.txt"),
+            ("encoder.link_positional.weight", "position rows (--max-positions + 2)", "--max-positions"),
+            ("encoder.state_embedding", "state embeddings", "--ext-state-num"),
+            ("encoder.state_bias", "state biases", "--ext-state-num"),
+        ):
             if key in state_dict and key in own and len(state_dict[key]) != len(own[key]):
-                sizes = f"{len(state_dict[key]):,} {what}, this model {len(own[key]):,}"
-                raise ValueError(f"the checkpoint has {sizes}: {way_out}")
+                raise ValueError(
+                    f"the checkpoint has {len(state_dict[key]):,} {what}, this model {len(own[key]):,}: give "
+                    f"the {wanted} that it was trained with"
+                )
