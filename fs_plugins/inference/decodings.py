@@ -25,17 +25,11 @@ from fs_plugins.custom_ops.dag_loss import dag_loss
 
 @dataclass(frozen=True)
 class Path:
-    """A way through the graph.
+    """A way through the graph."""
 
-    Attributes:
-        nodes: from 0 to L - 1.
-        words: ids that the nodes between the first and the last emit; two fewer than nodes.
-        log_prob: log-probability (nats) of the path and its words, ``<s>`` and ``</s>`` among them.
-    """
-
-    nodes: tuple[int, ...]
-    words: tuple[int, ...]
-    log_prob: float
+    nodes: tuple[int, ...]  # from 0 to L - 1
+    words: tuple[int, ...]  # ids that the nodes between the first and the last emit; two fewer than nodes
+    log_prob: float  # log-probability (nats) of the path and its words, ``<s>`` and ``</s>`` among them
 
 
 class GraphDecoder:

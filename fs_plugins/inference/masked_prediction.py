@@ -26,15 +26,10 @@ from fs_plugins.modules.marginals import ctc_word_log_probs
 
 @dataclass(frozen=True)
 class MaskedGraph:
-    """The graph of B masked sentences, as the model gives it without knowing a masked word.
+    """The graph of B masked sentences, as the model gives it without knowing a masked word."""
 
-    Attributes:
-        graph: with links (the transitions).
-        is_masked: [B, M] bool, the targets that are masked words, not ``<s>``, ``</s>`` or padding.
-    """
-
-    graph: StateGraph
-    is_masked: Tensor
+    graph: StateGraph  # with links (the transitions)
+    is_masked: Tensor  # [B, M] bool, the targets that are masked words, not ``<s>``, ``</s>`` or padding
 
     @cached_property
     def paths(self) -> tuple[Tensor, Tensor]:

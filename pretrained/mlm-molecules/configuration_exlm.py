@@ -113,7 +113,7 @@ def check(settings):
     for name, value in settings.items():
         if name in SIZES:
             whole = isinstance(value, int) and not isinstance(value, bool)
-            fits = (whole and SIZES[name] <= value <= 2**24) or (value is None and name in OPTIONAL)
+            fits = (whole and SIZES[name] <= value <= 2**20) or (value is None and name in OPTIONAL)
             what = f"a whole number from {SIZES[name]}"
         elif name in NUMBERS:
             fits = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -13,39 +13,26 @@ class StateLayout:
 
     B sentences of T tokens; U tokens of the longest sentence before the expansion, with the ``</s>`` that was
     appended if any (U <= T + 1), N after it; M targets of the sentence with the most; L = k * M graph nodes.
-    All tensors are int64, on the device of the tokens.
+    All tensors are int64, on the device of the tokens."""
 
-    Attributes:
-        tokens: [B, N] token ids after the expansion, padded with the pad symbol.
-        positions: [B, N] first coordinate: the token's index in the original sentence; 0 on padding.
-        copies: [B, N] second coordinate: 1 ... k for the copies of an expanded token, 0 for others and
-            padding.
-        node_positions: [B, L] index in the expanded sentence of each node; 0 on padding.
-        node_sources: [B, L] index in the original sentence of each node's token; 0 on padding.
-        node_lengths: [B] nodes of each sentence, k * ``target_lengths``.
-        targets: [B, M] the original tokens at the expanded positions, in order, padded with the pad symbol.
-        target_lengths: [B] targets of each sentence.
-        first_states: [B, T] index in the expanded sentence of each original token, or of its first state if
-            it is expanded; 0 on padding. A ``</s>`` that was appended is none of the T.
-        full: whether all sentences have N tokens, so that nothing is padding; a plain bool, known without a
-            sync.
-        unexpanded: [B, U] token ids before the expansion, each appended ``</s>`` included, padded with the
-            pad symbol.
-        unexpanded_full: whether all sentences have U tokens, as ``full``.
-    """
-
-    tokens: Tensor
-    positions: Tensor
+    tokens: Tensor  # [B, N] token ids after the expansion, padded with the pad symbol
+    positions: Tensor  # [B, N] first coordinate: the token's index in the original sentence; 0 on padding
+    # [B, N] second coordinate: 1 ... k for the copies of an expanded token, 0 for others and padding.
     copies: Tensor
-    node_positions: Tensor
-    node_sources: Tensor
-    node_lengths: Tensor
+    node_positions: Tensor  # [B, L] index in the expanded sentence of each node; 0 on padding
+    node_sources: Tensor  # [B, L] index in the original sentence of each node's token; 0 on padding
+    node_lengths: Tensor  # [B] nodes of each sentence, k * ``target_lengths``
+    # [B, M] the original tokens at the expanded positions, in order, padded with the pad symbol
     targets: Tensor
-    target_lengths: Tensor
+    target_lengths: Tensor  # [B] targets of each sentence
+    # [B, T] index in the expanded sentence of each original token, or of its first state if it is expanded; 0
+    # on padding. A ``</s>`` that was appended is none of the T.
     first_states: Tensor
+    # whether all sentences have N tokens, so that nothing is padding; a plain bool, known without a sync
     full: bool
+    # [B, U] token ids before the expansion, each appended ``</s>`` included, padded with the pad symbol
     unexpanded: Tensor
-    unexpanded_full: bool
+    unexpanded_full: bool  # whether all sentences have U tokens, as ``full``
 
 
 def gather_tokens(x: Tensor, rows: Tensor) -> Tensor:

@@ -84,8 +84,8 @@ def _refuse(path: Path, start: bytes, kinds: tuple[tuple[bytes, str, str], ...])
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text in UTF-8, plain or packed; a byte order mark is
-    skipped. Lines end at ``\\n`` or ``\\r\\n`` only: other line separators may stand within a sentence. Raises
-    UserError if it cannot be read, or is not UTF-8."""
+    skipped. Lines end at ``\\n`` or ``\\r\\n`` only: other line separators may stand within a sentence.
+    Raises UserError if it cannot be read, or is not UTF-8."""
     number = 0
     try:
         with opened(path) as file:
