@@ -116,13 +116,14 @@ def _rows(path: Path, layout: str, column: str) -> Iterator[Document]:
     csv.field_size_limit(MOST_BYTES)
     if layout == PARQUET:
         header = columns_of(path)
-        column_of(header, column, path, "--text-column")
-        header = [name for name in header if name in {column, *WIKIPEDIA}]
+        own = header[column_of(header, column, path, "--text-column")]
+        header = [name for name in header if name in {own, *WIKIPEDIA}]
         rows = enumerate(rows_of(path, header), 1)
+        header[header.index(own)] = column
     else:
         rows = table_rows(path, TableFormat(column))
         _, header = next(rows)
-        column_of(header, column, path, "--text-column")
+        header[column_of(header, column, path, "--text-column")] = column
     for number, row in rows:
         if len(row) == len(header):
             line = json.dumps(dict(zip(header, row, strict=True)), default=str).encode()

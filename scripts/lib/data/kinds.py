@@ -29,6 +29,7 @@ FOREIGN = (
     (rb"PK\x03\x04", "a zip archive", "unzip '{}'"),
     (rb"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x '{}'"),
     (rb"%PDF-", "a PDF file", "pdftotext '{}'"),
+    (rb"version https://git-lfs", "a pointer of Git LFS", "git lfs pull"),
     (rb"\{\\rtf", "an RTF file", "unrtf --text '{}'"),
     *((re.escape(kind[1]), "packed twice", f"unpack it to a name in {end}") for end, kind in PACKED.items()),
 )
@@ -41,11 +42,13 @@ NO_TEXT = (
     (rb"(?s:.{,1000})<mediawiki", "a dump of MediaWiki", WIKI),
     (rb"(?s:.*)(\nM  END|@<TRIPOS>)", "for prepare_smiles.py", "obabel '{}' -O molecules.smi"),
     (rb"(?i)<(\?xml\b|!--|!doctype\b|html\b|tei\b|page\b)", "markup", "extract its text first"),
+    (rb"(?s)<([A-Za-z][\w:.-]*)(\s[^<>]*)?>(\s*<\w|.*</\1\s*>)", "markup", "extract its text first"),
     (rb'\[\s*([{"]|\[\s*["{])', "a JSON array, not an object a line", "jq -c '.[]' '{}' > LINES.jsonl"),
     (rb"[^\n\r]*\r[^\n\r]*\r[^\n]*+\s*$", "text of a single line", "tr '\\r' '\\n' < '{}' > TEXT"),
 )
 BOM = b"\xef\xbb\xbf"
 SAMPLE = 1 << 16  # bytes that a layout is judged by
+MOLECULES = "has SMILES: give it to prepare_smiles.py"
 FEW_LINES = 5  # too few to say that they are no text
 _STRUCTURE = re.compile(r"[A-Za-z\[].*[][()=#1-9]")  # begins as a SMILES, and is more than letters
 _NAME = re.compile(r"\w{1,40}")  # of a column
@@ -125,6 +128,10 @@ def text_layout(path: Path, column: str, plain: bool = False) -> str:
     if start.startswith(b"{"):
         if len(lines) > 1 and not any(isinstance(_value(line), dict) for line in lines):
             raise UserError(f"{path} is JSON without an object a line: jq -c . '{path}' > LINES.jsonl")
+        rows = [row for row in map(_value, lines) if isinstance(row, dict)]
+        if rows and not any(column in row for row in rows):
+            keys = ", ".join(map(repr, list(rows[0])[:20]))
+            raise UserError(f"{path} has no {column!r}: its keys are {keys}; choose with --text-column")
         return JSON
     texts = [line.decode("utf-8", "replace").strip() for line in lines]
     marks = ",\t;|"
@@ -132,25 +139,32 @@ def text_layout(path: Path, column: str, plain: bool = False) -> str:
     named = [h for h in headers if len(h) > 1 and column in h and all(map(_NAME.fullmatch, h))]
     if named or {".csv", ".tsv"} & {suffix.lower() for suffix in path.suffixes[-2:]}:
         return TABLE
-    if not plain and (what := _no_prose([line.split() for line in texts if line])):
+    if sum("\ufffd" in text for text in texts) > len(texts) / 2:
+        raise UserError(f"{path} is not UTF-8: iconv -f CP1252 -t UTF-8 '{path}' > TEXT, if it is of Windows")
+    named = {".smi", ".smiles"} & {suffix.lower() for suffix in path.suffixes[-2:]}
+    if not plain and (what := MOLECULES if named else _no_prose([line for line in texts if line])):
         raise UserError(f"{path} {what} (--layout {PARAGRAPHS} of prepare_text.py reads it as text)")
     return BOOKS if _is_wrapped(texts) else PARAGRAPHS
 
 
-def _no_prose(lines: list[list[str]]) -> str:
-    """What the words of lines are if they are no text, and where to give it."""
-    first = [words[0] for words in lines]
+def _no_prose(lines: list[str]) -> str:
+    """What lines are if they are no text, and where to give it."""
+    rows = [line.split() for line in lines]
+    first = [words[0] for words in rows]
     if len(lines) < FEW_LINES:
         return ""
-    if all(len(words) == 2 and words[1].isdecimal() for words in lines) and len({*first}) == len(first):
+    for mark, least in ((",", 2), ("\t", 1), (";", 1), ("|", 1)):
+        if len(marks := {line.count(mark) for line in lines}) == 1 and min(marks) >= least:
+            return f"is a table, separated by {mark!r}: name it .csv, and choose with --text-column"
+    if all(len(words) == 2 and words[1].isdecimal() for words in rows) and len({*first}) == len(first):
         return "is a dictionary: give it as --dictionary"
     if all(word.startswith("InChI=") for word in first[1:]):
         return "has InChI: convert it, obabel -iinchi, for prepare_smiles.py"
-    if sum(_STRUCTURE.match(word) is not None for word in first) > 0.5 * len(first):
+    if sum(_STRUCTURE.match(word) is not None for word in first) > 0.2 * len(first):
         from fs_plugins.data.smiles_tokens import is_molecule  # takes seconds
 
         if sum(map(is_molecule, first)) > 0.9 * len(first):
-            return "has SMILES: give it to prepare_smiles.py"
+            return MOLECULES
     return ""
 
 
