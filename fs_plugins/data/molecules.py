@@ -21,6 +21,8 @@ def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
         raise ValueError("empty SMILES")
     if smiles != smiles.strip() or len(smiles.split()) > 1:
         raise ValueError("white space in the SMILES")
+    if "\0" in smiles:  # where RDKit would stop
+        raise ValueError("a zero byte in the SMILES")
     if len(smiles) > LONGEST:
         raise ValueError(f"too long: {len(smiles):,} characters, more than {LONGEST:,}")
     with rdBase.BlockLogs():

@@ -8,7 +8,7 @@ from fs_plugins.data.molecules import LONGEST, canonical_smiles, murcko_scaffold
 ALUMINIUM = "CC(=O)O[AlH3](O)OC(C)=O"
 
 
-REASONS = {"": "empty", "C C": "white space", "C(": "SMILES", "c1cccc1": "kekulize"}
+REASONS = {"": "empty", "C C": "white space", "CC\0C": "zero byte", "C(": "SMILES", "c1cccc1": "kekulize"}
 REASONS |= {"C(C)(C)(C)(C)C": "valence for atom # 0 C, 5", ALUMINIUM: "valence .* Al"}
 # these would end the process
 REASONS |= {"C" * (LONGEST + 1): "too long", "C(" * 30_000 + "C" + ")" * 30_000: "too long"}

@@ -118,8 +118,12 @@ def test_parquet_that_is_refused(asked, refusal, tmp_path):
     place = write_hub(tmp_path / "hub", "CoLA")
     path = place / "validation-00000-of-00001.parquet"
     table = parquet.read_table(path)
-    for labels, named in ((["acceptable", "odd"], "row 2: label 'odd'"), ([-1, 0], "row 1: label -1")):
+    for labels, named in ((["acceptable", "odd"], "row 2: label 'odd'"), ([-1, 0], "row 1: label '-1'")):
         parquet.write_table(table.set_column(table.schema.get_field_index("label"), "label", [labels]), path)
+        assert named in refusal(tmp_path / "hub", *asked[1:])
+    for sentences, named in (([1, 2], "row 1: sentence is 1, not text"), ([b"ok", b"\xff"], "0xff")):
+        content = table.set_column(table.schema.get_field_index("sentence"), "sentence", [sentences])
+        parquet.write_table(content.replace_schema_metadata({"huggingface": "[{}]"}), path)
         assert named in refusal(tmp_path / "hub", *asked[1:])
     parquet.write_table(table.drop_columns("sentence"), path)
     assert "'sentence'; the columns are label, idx" in refusal(tmp_path / "hub", *asked[1:])

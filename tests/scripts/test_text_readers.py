@@ -1,6 +1,7 @@
 """Any bytes: what prepare_text.py accepts comes back from the binary files as it was meant, or is refused."""
 
 import bz2
+import csv
 import gzip
 import io
 import json
@@ -105,7 +106,7 @@ def test_records(codes, capsys, texts, pack):
     table.to_parquet(buffer := io.BytesIO())
     buffers["a.parquet"] = buffer.getvalue()
     buffers["a.jsonl"] = pack(table.to_json(orient="records", lines=True).encode())
-    buffers["a.tsv"] = pack(table.to_csv(sep="\t", index=False).encode())
+    buffers["a.tsv"] = pack(table.to_csv(sep="\t", index=False, quoting=csv.QUOTE_NONNUMERIC).encode())
     for name, content in buffers.items():
         found = prepared(content, name, codes, capsys)
         assert found == paragraphs(texts) or ("nothing is left" in found and not paragraphs(texts)), name

@@ -57,6 +57,9 @@ def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> 
     if rows.table.empty:
         raise UserError(f"{files[0]} has no rows")
     for column in task.sentences:
+        if (strange := ~rows.table[column].map(lambda text: isinstance(text, str))).any():
+            line = strange.idxmax()
+            raise UserError(f"{rows.place(line)}: {column} is {rows.table[column][line]}, not text")
         rows.table[column] = rows.table[column].str.strip()
     if labelled:
         labels, known = rows.table[task.label], ", ".join(task.labels)
@@ -66,7 +69,7 @@ def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> 
             known = f"{SCORES[0]:g} to {SCORES[1]:g}"
         if wrong.any():
             line = wrong.idxmax()
-            raise UserError(f"{rows.place(line)}: label {labels[line]!r}, but {task.name} has {known}")
+            raise UserError(f"{rows.place(line)}: label {str(labels[line])!r}, but {task.name} has {known}")
     return rows
 
 

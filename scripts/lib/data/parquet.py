@@ -39,8 +39,12 @@ def class_names(path: Path, column: str) -> list[str]:
     """The names of a column's classes, in the order of their numbers, as the hub stores them in the schema;
     [] if there are none."""
     with _opened(path) as file:
-        about = json.loads((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
-    return about.get("info", {}).get("features", {}).get(column, {}).get("names", [])
+        about = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        names = json.loads(about)["info"]["features"][column]["names"]
+        return names if isinstance(names, list) else []
+    except (ValueError, LookupError, TypeError):
+        return []
 
 
 def rows_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple]:
@@ -51,7 +55,15 @@ def rows_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple]
         for batch in file.iter_batches(1024, columns=columns):
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             wanted = [by_name[name] for name in columns] if columns else batch.columns
-            yield from zip(*(column.to_pylist() for column in wanted), strict=True)
+            yield from zip(*map(_values, wanted), strict=True)
+
+
+def _values(column) -> list:
+    """Of a column of bytes, which some writers make of text, as of a file in UTF-8."""
+    values = column.to_pylist()
+    if "binary" not in str(column.type):
+        return values
+    return [value and value.decode() for value in values]
 
 
 def shards_of(folder: Path, split: str) -> list[Path]:

@@ -92,6 +92,8 @@ def _entry(row: dict) -> dict:
     answers = row.pop("answers", None)
     if answers is None:
         return row
+    if len(answers["text"]) != len(answers["answer_start"]):
+        raise TypeError(f"as many answer_start as answers: {answers}")
     listed = zip(answers["text"], answers["answer_start"], strict=True)
     given = [{"text": text, "answer_start": start} for text, start in listed]
     return {**row, "answers": given, "is_impossible": not given}

@@ -1,6 +1,7 @@
 """Molecules of every format as records (rows with cells missing or too many: scripts/test_molecules.py)."""
 
 import pytest
+from lib.command_line import UserError
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat
 
@@ -28,5 +29,8 @@ def test_headers_of_files_of_lines(tmp_path):
     for path, form in ((smi, FORM), (table, TableFormat("mol")), (column, FORM)):
         assert [(r.place, r.content, r.fault) for r in records_in(path, form)] == [("2", b"CCO", "")]
     assert header_of(table, TableFormat("mol")) == ["chembl_id", "mol", "key"]
+    for kind in (".smi", ".txt"):  # of old Macs
+        with pytest.raises(UserError, match="tr "):
+            list(records_in(write_file(tmp_path / f"mac{kind}", "CCO\rCCN\rC\r"), FORM))
     path = write_file(tmp_path / "c.csv", "smiles,name\nCCO,x, y\n")
     assert next(records_in(path, FORM)).fault == ""  # nothing before it that could move it
