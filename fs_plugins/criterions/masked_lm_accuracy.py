@@ -4,7 +4,7 @@ from fairseq.criterions import register_criterion
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.logging import metrics
 
-from fs_plugins.modules.model_outputs import recorded_outputs
+from fs_plugins.modules.model_outputs import recorded_outputs, totals
 
 
 @register_criterion("masked_lm_accuracy", dataclass=MaskedLmConfig)
@@ -27,8 +27,6 @@ class MaskedLmAccuracy(MaskedLmLoss):
     def reduce_metrics(logging_outputs) -> None:
         """Aggregates the logging outputs of all workers and steps."""
         MaskedLmLoss.reduce_metrics(logging_outputs)
-        right, tokens = (
-            sum(int(log.get(key, 0)) for log in logging_outputs) for key in ("right", "sample_size")
-        )
+        right, tokens = totals(logging_outputs, "right", "sample_size")
         if tokens > 0:
             metrics.log_scalar("accuracy", 100 * right / tokens, tokens, round=2)

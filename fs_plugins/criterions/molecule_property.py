@@ -9,6 +9,8 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 
+from fs_plugins.modules.model_outputs import totals
+
 
 @dataclass
 class MoleculePropertyCriterionConfig(FairseqDataclass):
@@ -58,18 +60,12 @@ class MoleculePropertyCriterion(FairseqCriterion):
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
         """Aggregates the logging outputs of all workers and steps."""
-        total = {
-            key: sum(float(log.get(key, 0)) for log in logging_outputs)
-            for key in ("loss", "sample_size", "nsentences")
-        }
-        bits = sum(log.get("bits", 0) for log in logging_outputs) > 0
-        if total["sample_size"] > 0:
+        loss, labels, molecules, bits = totals(logging_outputs, "loss", "sample_size", "nsentences", "bits")
+        if labels > 0:
             unit = math.log(2) if bits else 1.0
-            loss = total["loss"] / total["sample_size"] / unit
-            metrics.log_scalar("loss", loss, total["sample_size"], round=4)
-        if total["nsentences"] > 0:
-            labels = total["sample_size"] / total["nsentences"]
-            metrics.log_scalar("labels", labels, total["nsentences"], round=2)
+            metrics.log_scalar("loss", loss / labels / unit, labels, round=4)
+        if molecules > 0:
+            metrics.log_scalar("labels", labels / molecules, molecules, round=2)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

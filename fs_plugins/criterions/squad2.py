@@ -9,6 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 
 from fs_plugins.data.squad_windows import NO_LABEL
+from fs_plugins.modules.model_outputs import totals
 
 
 @register_criterion("squad2", dataclass=FairseqDataclass)
@@ -48,14 +49,10 @@ class Squad2Criterion(FairseqCriterion):
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
         """Aggregates the logging outputs of all workers and steps."""
-        total = {
-            key: sum(float(log.get(key, 0)) for log in logging_outputs)
-            for key in ("loss", "sample_size", "right")
-        }
-        windows = total["sample_size"]
+        loss, windows, right = totals(logging_outputs, "loss", "sample_size", "right")
         if windows > 0:
-            metrics.log_scalar("loss", total["loss"] / windows / math.log(2), windows, round=3)
-            metrics.log_scalar("span_accuracy", 100 * total["right"] / windows, windows, round=1)
+            metrics.log_scalar("loss", loss / windows / math.log(2), windows, round=3)
+            metrics.log_scalar("span_accuracy", 100 * right / windows, windows, round=1)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

@@ -115,19 +115,11 @@ MLM_FLAGS = (
     _size("encoder_embed_dim", "hidden_size", "hidden size", "D"),
     _size("encoder_ffn_embed_dim", "intermediate_size", "hidden size of the feed-forward networks", "F"),
     _size("encoder_attention_heads", "num_attention_heads", "number of attention heads", "H"),
-    Flag(
-        *("encoder_normalize_before", SWITCH, False, FUNCTION, "norm_first"),
-        "layer norm before each block (pre-norm)",
-    ),
+    Flag("encoder_normalize_before", SWITCH, False, FUNCTION, "norm_first", "pre-norm: norm before blocks"),
     _size("max_positions", "max_position_embeddings", "most tokens of a sentence, after any expansion", "N"),
-    Flag(
-        *("activation_fn", ACTIVATION, "gelu", FUNCTION, "hidden_act"), "activation function of the encoder"
-    ),
-    Flag(
-        # of heads, which a fine-tuning makes anew
-        *("pooler_activation_fn", ACTIVATION, "tanh", WEIGHTS, "classifier_activation"),
-        "that of the classification heads",
-    ),
+    Flag("activation_fn", ACTIVATION, "gelu", FUNCTION, "hidden_act", "activation function of the encoder"),
+    # of heads, which a fine-tuning makes anew
+    Flag("pooler_activation_fn", ACTIVATION, "tanh", WEIGHTS, "classifier_activation", "that of the heads"),
     _probability("dropout", 0.1, "hidden_dropout_prob", "dropout probability"),
     _probability("attention_dropout", 0.1, "attention_probs_dropout_prob", "that of the attention weights"),
     _probability("activation_dropout", 0.0, "activation_dropout", "that after the activation function"),
@@ -135,10 +127,7 @@ MLM_FLAGS = (
     Flag(
         "embedding_init_std", POSITIVE, 0.02, WEIGHTS, None, "standard deviation of initial embeddings", "S"
     ),
-    Flag(
-        *("untie_weights_roberta", INVERTED, False, WEIGHTS, "tie_word_embeddings"),
-        "an output matrix apart from the embedding",
-    ),
+    Flag("untie_weights_roberta", INVERTED, False, WEIGHTS, "tie_word_embeddings", "own output matrix"),
     _switch("load_checkpoint_heads", "(re-)register and load heads when loading"),
     _switch("checkpoint_activations", "recompute layers in the backward pass"),
     _switch("compile", "compile each layer with torch.compile"),
@@ -150,10 +139,7 @@ ROPE_DIMENSIONS = Flag(
 )
 EXLM_FLAGS = (
     *MLM_FLAGS,
-    Flag(
-        *("ext_state_num", SIZE, 4, FUNCTION, "num_states"),
-        *("states of each expanded token (k; default 4)", "K"),
-    ),
+    Flag("ext_state_num", SIZE, 4, FUNCTION, "num_states", "states of an expanded token (k; default 4)", "K"),
     Flag(
         *("links_feature", FEATURES, "feature:position", WEIGHTS, "links_features"),
         *("what transitions are computed from: feature, position or feature:position (default)", "A:B"),

@@ -1,4 +1,5 @@
-"""What a model gave in a criterion's forward pass, where a parent criterion keeps it to itself."""
+"""What a model gave in a criterion's forward pass, where a parent criterion keeps it to itself; and the sums
+of what criteria log."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,3 +16,8 @@ def recorded_outputs(model: nn.Module) -> Iterator[list[Tensor]]:
         yield outputs
     finally:
         hook.remove()
+
+
+def totals(logging_outputs: list[dict], *names: str) -> list[float]:
+    """The sum of each name over the logging outputs of all workers and steps."""
+    return [sum(float(log.get(name, 0)) for log in logging_outputs) for name in names]

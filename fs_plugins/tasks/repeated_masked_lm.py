@@ -7,6 +7,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from fs_plugins.data.repeated_tokens import RepeatTokensDataset, corrupted_tokens
+from fs_plugins.modules.model_outputs import totals
 
 
 @dataclass
@@ -56,8 +57,6 @@ class RepeatedMaskedLMTask(MaskedLMTask):
 
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
-        corrupted, tokens = (
-            sum(int(log.get(key, 0)) for log in logging_outputs) for key in ("corrupted", "original_tokens")
-        )
+        corrupted, tokens = totals(logging_outputs, "corrupted", "original_tokens")
         if tokens > 0:
             metrics.log_scalar("corrupted", corrupted / tokens, tokens, round=5)
