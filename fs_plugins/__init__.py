@@ -4,7 +4,13 @@ Without fairseq, such as on a Python that it does not support, ``custom_ops`` an
 can be imported.
 """
 
+import logging
 from importlib.util import find_spec
 
 if find_spec("fairseq") is not None:
+    # As they are imported, modules of fairseq set up a root logger without handlers: DEBUG, for all packages.
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
     from fs_plugins import checkpoint_files, compat, criterions, models, optim, tasks
+
+    logging.getLogger().removeHandler(handler)

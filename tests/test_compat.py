@@ -26,6 +26,11 @@ from fs_plugins import checkpoint_files, compat
 from tests.support.full_disk import at_each_write
 
 
+def test_the_root_logger_is_left_alone():
+    script = "import logging, fs_plugins; root = logging.root; assert (root.level, root.handlers) == (30, [])"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_subnormal_numbers_are_zero_on_all_threads():
     script = (
         "import torch, fs_plugins; torch.set_num_threads(2); x = torch.full((1 << 20,), 1e-30);"

@@ -124,26 +124,6 @@ def pretrained() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["measure", "ExLM", "ExLM, k = 8", "MLM"])
 
 
-def single_molecules() -> pd.DataFrame:
-    """How states are told apart at first, and what they gain; ± is the standard error over molecules."""
-    data = read("single_molecules")
-    alike = ["embedding_init_std", "updates", "seed", "commit"]
-    mlms = data[data["model"] == "MLM"].set_index(alike)["joint"]
-    leads = data[alike].apply(tuple, axis=1).map(mlms) - data["joint"]
-    data["lead"] = [
-        "" if model == "MLM" or pd.isna(x) else f"{x:+.3f}"
-        for model, x in zip(data["model"], leads, strict=True)
-    ]
-    data["k"] = ["" if pd.isna(k) else f"{k:.0f}" for k in data["k"]]
-    for name, digits in (("joint", 3), ("valid", 1)):
-        errors = data.pop(f"{name}_error")
-        data[name] = [f"{x:.{digits}f} ± {e:.{digits}f}" for x, e in zip(data[name], errors, strict=True)]
-    for name, digits in (("gain", 3), ("divergence_at_first", 2), ("states", 2), ("divergence", 2)):
-        data[name] = ["" if pd.isna(x) else f"{abs(x):.{digits}f}" for x in data[name]]
-    data = data.drop(columns=["marginal", "second_state"]).astype(str)
-    return data.rename(columns=lambda column: column.replace("_", " "))
-
-
 def add_gap(axes: Axes, x: float, exlm: Value, mlm: Value, **style) -> None:
     """A point of ExLM's bits less the MLM's, with its standard error; hollow: one seed."""
     error = standard_error(exlm, mlm)
@@ -234,15 +214,14 @@ def scale_figure(figure: Figure) -> None:
 
 
 def divergence_figure(figure: Figure) -> None:
-    """What a lattice gains by dependence over how much its states differed at first; hollow: k = 8."""
+    """What a lattice gains by dependence over how much its states differed at first."""
     axes = figure.add_subplot(xscale="log", ylabel="gain by dependence, bits")
     axes.set_xlabel("divergence of a mask's states when training begins, bits")
     data = read("single_molecules").dropna(subset="divergence_at_first")
-    for i, (model, part) in enumerate(data.groupby("model", sort=False)):
+    for i, (label, part) in enumerate(data.groupby("label", sort=False)):
         for row in part.itertuples():
-            face = "white" if row.k == 8 else COLOURS[i]
-            axes.plot(row.divergence_at_first, row.gain, "o", color=COLOURS[i], mfc=face)
-        axes.plot([], [], "o", color=COLOURS[i], label=model)
+            axes.plot(row.divergence_at_first, row.gain, "o", color=COLOURS[i])
+        axes.plot([], [], "o", color=COLOURS[i], label=label)
     axes.legend(fontsize=8, frameon=False)
 
 
@@ -255,8 +234,7 @@ def quickstart_figure() -> Figure:
 
 
 TABLES = {
-    table.__name__: table
-    for table in (experiments, pretraining, plateau, variance, finetuning, pretrained, single_molecules)
+    table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning, pretrained)
 }
 TABLES |= {name: lambda name=name: leads(read(name)) for name in ("states", "states_text")}
 TABLES["scale"] = lambda: leads(
@@ -266,6 +244,7 @@ TABLES["scale"] = lambda: leads(
     "setting",
 )
 TABLES["quickstart"] = lambda: leads(read("quickstart"), "corpus")
+TABLES["single_molecules"] = lambda: leads(read("single_molecules"), "setting")
 FIGURES = {  # file: function, width and height
     "results_gap": (gap_figure, 7, 3.6),
     "results_figure5": (figure5, 9, 2.9),

@@ -29,7 +29,7 @@ def script(run: Callable[..., int | None]) -> Callable[..., int]:
 
     @wraps(run)
     def main(*arguments) -> int:
-        logging.basicConfig(level=logging.WARNING, force=True)  # fairseq lets every level through
+        logging.basicConfig(level=logging.WARNING, force=True)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             return run(*arguments) or 0
