@@ -43,6 +43,12 @@ function tint(hex, strength) {
   return `rgb(${over.map((c, i) => Math.round(under[i] + strength * (c - under[i]))).join(",")})`;
 }
 
+/** The colour of text that is read well on another: dark where the luminance is above 0.18. */
+function inkOn(rgb) {
+  const [red, green, blue] = rgb.match(/\d+/g).map((part) => (part / 255) ** 2.2);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#111111" : "#ffffff";
+}
+
 // ---- Sentence
 
 function drawSentence() {
@@ -100,7 +106,7 @@ function drawState(state, x, y) {
   const [width, height] = BOX, [first, ...others] = state.tokens;
   const fill = tint(colour(state.mask), 0.15 + 0.85 * Math.sqrt(Math.min(state.visit_prob, 1)));
   const below = [percent(first.prob), ...(state.mask ? others.slice(0, 2).map((token) => cut(token.text, 6)) : [])].join(" · ");
-  const number = state.name.split(", ")[1], ink = theme === DARK && state.visit_prob > 0.3 ? "#111111" : theme.ink;
+  const number = state.name.split(", ")[1], ink = inkOn(fill);
   const visit = `visited ${percent(state.visit_prob)}`;
   const box = make("g", { class: "node", tabindex: 0, role: "button", "data-node": state.index, "aria-label": `${state.name}: ${first.text}, ${visit}` },
     make("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 8, fill, stroke: theme.line }),
