@@ -203,19 +203,15 @@ def test_lora(folders, load):
     import peft
 
     base = load("AutoModelForSequenceClassification", folders["exlm"], num_labels=2)
-    settings = peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["q_proj", "v_proj"])
-    model = peft.get_peft_model(base, settings).eval()
+    settings = {"r": 2, "target_modules": ["q_proj", "v_proj"], "init_lora_weights": False}  # at random
+    model = peft.get_peft_model(base, peft.LoraConfig(task_type="SEQ_CLS", **settings)).eval()
     tokens = load("AutoTokenizer", folders["exlm"])(TEXTS[:3], return_tensors="pt", padding=True)
     trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
     assert not any("embed_tokens" in name for name in trainable)
-    optimizer = torch.optim.SGD(trainable.values(), lr=1.0)
-    for _ in range(2):  # the second update is the first that moves lora_A
-        optimizer.zero_grad()
-        model(**tokens, labels=torch.tensor([1, 0, 0])).loss.backward()
-        optimizer.step()
+    model(**tokens, labels=torch.tensor([1, 0, 0])).loss.backward()
     assert all(p.grad.any() for p in trainable.values())
-    after = model(**tokens).logits
-    torch.testing.assert_close(model.merge_and_unload()(**tokens).logits, after, rtol=1e-4, atol=1e-5)
+    logits = model(**tokens).logits
+    torch.testing.assert_close(model.merge_and_unload()(**tokens).logits, logits, rtol=1e-4, atol=1e-5)
 
 
 def test_metrics_of_trainer_on_a_masked_lm(folders, load, transformers, trainer_of):

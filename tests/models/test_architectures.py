@@ -1,6 +1,5 @@
 """The named architectures: sizes, norm, dropout and states as the paper's tables 5, 7 and 10 have them."""
 
-import pytest
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fs_plugins.models.mlm import RotaryRobertaModel
@@ -26,19 +25,15 @@ TABLE = {  # size, pre-norm, k
 }
 
 
-def test_the_table_has_every_architecture():
+def test_architectures_are_the_papers_and_flags_win():
     ours = {name for name, model in ARCH_MODEL_REGISTRY.items() if issubclass(model, RotaryRobertaModel)}
     assert ours == set(TABLE)
-
-
-@pytest.mark.parametrize("arch", TABLE)
-def test_architectures_are_the_papers_and_flags_win(arch):
-    size, pre_norm, k = TABLE[arch]
-    args = builders.flags(arch)
-    found = args.encoder_layers, args.encoder_attention_heads, args.encoder_embed_dim
-    assert (*found, args.encoder_ffn_embed_dim) == size
-    assert args.encoder_normalize_before is pre_norm and getattr(args, "ext_state_num", None) == k
-    assert (args.dropout, args.attention_dropout, args.activation_dropout) == (0.1, 0.1, 0.0)
-    assert args.activation_fn == "gelu" and args.pooler_dropout == 0.0
-    args = builders.flags(arch, encoder_normalize_before=True, dropout=0.0, attention_dropout=0.3)
-    assert args.encoder_normalize_before and (args.dropout, args.attention_dropout) == (0.0, 0.3)
+    for arch, (size, pre_norm, k) in TABLE.items():
+        args = builders.flags(arch)
+        found = args.encoder_layers, args.encoder_attention_heads, args.encoder_embed_dim
+        assert (*found, args.encoder_ffn_embed_dim) == size, arch
+        assert (args.encoder_normalize_before, getattr(args, "ext_state_num", None)) == (pre_norm, k), arch
+        assert (args.dropout, args.attention_dropout, args.activation_dropout) == (0.1, 0.1, 0.0)
+        assert args.activation_fn == "gelu" and args.pooler_dropout == 0.0
+        args = builders.flags(arch, encoder_normalize_before=True, dropout=0.0, attention_dropout=0.3)
+        assert args.encoder_normalize_before and (args.dropout, args.attention_dropout) == (0.0, 0.3)

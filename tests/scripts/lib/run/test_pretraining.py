@@ -47,11 +47,10 @@ def test_positions_by_the_length_of_a_sample(model, size, tokens, positions):
     assert flags(TEXT, model, size, *given).whole("--max-positions") == positions
 
 
-def test_states_by_data_and_model():
-    """The paper's k, but for what a lattice of molecules gains with more."""
-    asked = [(TEXT, "exlm"), (TEXT, "exlm-lattice"), (SMILES, "exlm"), (SMILES, "exlm-lattice")]
-    assert [flags(kind, model, "small").whole("--ext-state-num") for kind, model in asked] == [4, 4, 2, 8]
-    assert flags(SMILES, "exlm-lattice", "small", "--k", 3).whole("--ext-state-num") == 3
+def test_states_of_molecules_on_a_lattice():
+    """Which gains with more than the paper's."""
+    for given, k in (([], 8), (["--k", 3], 3)):
+        assert flags(SMILES, "exlm-lattice", "small", *given).whole("--ext-state-num") == k
 
 
 @pytest.mark.parametrize(
