@@ -5,7 +5,6 @@ import pickle
 import random
 from argparse import Namespace
 
-import numpy as np
 import pytest
 import train_bpe
 from fairseq.data import Dictionary
@@ -73,17 +72,6 @@ def test_a_tokenizer_json_is_not_cut_or_padded_and_text_is_text(hugging_face, tm
     assert "".join(tokens).replace("Ġ", " ") == " the thin thing in the <mask> inn"
     assert "<mask>" not in tokens
     assert all((ids >= 4).all() for ids in encoder.encode(AWKWARD, AWKWARD))
-
-
-def test_unknown_tokens_are_named_or_counted(small, tmp_path):
-    path = tmp_path / "dict.txt"
-    path.write_text("".join(f"{i} 1\n" for i in range(256)))
-    encoder = TextEncoder(read_bpe(small), path)
-    with pytest.raises(UserError, match="^1: .*dict.txt has no token '259', which is in 'in the'"):
-        encoder.encode(["a b c", "in the", "the"], "012")
-    lenient = TextEncoder(read_bpe(small), path, allow_unknown=True)
-    [ids] = lenient.encode(["in the"], [""])
-    assert (ids == 3).sum() == lenient.unknown == 2 and ids.dtype == np.int64
 
 
 @pytest.mark.parametrize("layout", ["xlm-r", "albert", "bert"])

@@ -110,13 +110,3 @@ def test_table_9(tmp_path):
     sizes = "1,210/151/151"
     assert [*record(page, "BACE").values()] == ["BACE", "classification", "1", "1", sizes, sizes, "scaffold"]
     assert [*record(page, "ToxCast").values()][2:] == ["617", "-", "6,860/858/858", "-", "-"]
-
-
-def test_damaged_fine_tunings_are_told(tmp_path, problems):
-    path = glue_result(tmp_path / "a", "RTE", 0.5)
-    path.write_text(path.read_text()[:-20])
-    write(tmp_path / "b/result.json", {"task": "RTE"})
-    write(tmp_path / "c/result.json", {"task": "squad2", "metric": "f1", "metrics": {"valid": {}}})
-    glue_result(tmp_path / "d", "RTE", None)
-    assert finetunings("m", tmp_path, problems).empty
-    assert len(problems) == 4

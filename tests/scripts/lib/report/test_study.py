@@ -3,7 +3,7 @@
 import pytest
 from lib.data.glue_tasks import TASKS
 from lib.report.page import Page
-from lib.report.study import NUMBERS, PAPER, Study, add_target, pretrainings
+from lib.report.study import NUMBERS, PAPER, Study, add_target
 from lib.workflow.runs import targets
 
 from tests.scripts.lib.report.conftest import glue_result, measured, record, records, trained, write
@@ -130,22 +130,3 @@ def test_the_case_study_shows_the_explorers_pictures(add, page):
     (folder / "index.html").touch()
     assert page("figure7").pictures == {"pictures/figure7.png": folder / "transitions.png"}
     assert not page("figure11").pictures and "example/index.html" in page("figure11").markdown()
-
-
-def test_a_pre_training_is_what_its_file_says(tmp_path, add, problems):
-    rows = [measured({"divergence": {"mean": u / 10}}, p=0.3, updates=u)["rows"] for u in (1, 2)]
-    results = {"train": trained(corrupted=0.25), "states": {"rows": sum(rows, [])}}
-    folder = add("a", 3, "0.002", 2e-3, **results)
-    glue_result(folder / "glue/RTE/table6/seed-2", "RTE", 0.5, seed=2)
-    found = pretrainings(tmp_path, problems)
-    assert set(zip(found["name"], found["seed"], found["rate"], strict=True)) == {("a", 3, "0.002")}
-    values = found.set_index(["measure", "metric"])["value"]
-    assert values["train", "corrupted.proportion"] == 0.25 and values["train", "run.lr"] == 2e-3
-    divergence = found[found["metric"] == "divergence"]
-    assert divergence["value"].tolist() == [0.1, 0.2] and divergence["updates"].tolist() == [1, 2]
-    assert set(divergence["p"]) == {0.3} and "manifest" not in set(found["measure"])
-    tuned = found[found["measure"] == "glue"][["metric", "tuning_seed", "value"]]
-    assert tuned.to_numpy().tolist() == [["RTE", 2, 0.5]] and problems == []
-    (folder / "states.json").write_bytes(b"\xff\xfe")  # one that is damaged is told, the others are used
-    assert set(pretrainings(tmp_path, problems)["measure"]) == {"train", "glue"}
-    assert len(problems) == 1 and f"{folder / 'states.json'} is damaged" in problems[0]

@@ -38,16 +38,3 @@ def test_samples_count_at_their_lengths(tmp_path):
         return of_model(run.flags, 300, np.array(T)).flops
 
     assert flops(found) == pytest.approx(np.mean([flops([n]) for n in found])) != flops([found.mean()])
-
-
-@pytest.mark.parametrize("gpus", [0, 4])
-@pytest.mark.parametrize(
-    ("model", "more"),
-    [("exlm", ["--k", 3, "--expand-from-layer", 1]), ("mlm", []), ("repeated-mlm", ["--k", 2])],
-)
-def test_the_cost_of_a_run_by_its_command(toy_inputs, model, more, gpus):
-    """As --print says before."""
-    data = str(toy_inputs / "text")
-    words = ["pretrain_text", model, "smoke", data, "s", *more, "--gpus", gpus, "--batch-size", 64, "--print"]
-    said = float(pages.resolve(*words).note.split("FLOPs")[1].split()[0])
-    assert flops_of_run(["fairseq-train", *pages.command(*words)[1:]]) == pytest.approx(said, rel=1e-2)
