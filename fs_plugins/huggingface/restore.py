@@ -273,7 +273,8 @@ def run_settings(config: dict, head: Head | None, info: PropertyInfo | None) -> 
         criterion["regression_target"] = config.get("problem_type") == "regression"
         usual = {"init_token": 0, "separator_token": 2, "shorten_method": "truncate", **criterion}
         usual |= {"max_positions": config.get("max_position_embeddings")}
-        task = {**usual, **task, "num_classes": len(config.get("id2label") or {})}
+        # transformers writes no labels that are its own two
+        task = {**usual, **task, "num_classes": len(config.get("id2label") or {}) or 2}
     arch = recorded.get("arch")
     if not isinstance(arch, str) or arch not in ARCH_MODEL_REGISTRY:
         arch = "p_roberta_ext_denselink_base" if config["num_states"] else "p_roberta_base"
