@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from fs_plugins.checkpoint_files import explained
-from fs_plugins.checkpoint_settings import check_sizes, read_settings
+from fs_plugins.checkpoint_settings import check_weights, read_settings
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
@@ -27,7 +27,6 @@ from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 logger = logging.getLogger(__name__)
-SCORE = numbers.Real | Tensor | None  # of the last validation
 # what torch.load raises for damaged files
 DAMAGED = (LookupError, TypeError, AttributeError, EOFError, RuntimeError, struct.error, pickle.PickleError)
 
@@ -170,7 +169,7 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
     try:
         settings = read_settings(state)
         _check(state)
-        check_sizes(settings.model, state["model"])
+        check_weights(settings.model, state["model"])
     except ValueError as error:
         raise ValueError(f"{path} is refused: {error}") from error
     return state, settings
@@ -184,7 +183,7 @@ def _check(state: dict) -> None:
     for name, group, fits in (
         ("model", state["model"], lambda weights: all(map(_is_weight, weights.items()))),
         ("optimizer_history", last, lambda last: isinstance(last.get("num_updates"), int | None)),
-        ("extra_state", extra, lambda extra: isinstance(extra.get("val_loss"), SCORE)),
+        ("extra_state", extra, lambda extra: _is_score(extra.get("val_loss"))),
         ("task_state", kept, lambda kept: True),
     ):
         if not (isinstance(group, dict) and fits(group)):
@@ -194,6 +193,10 @@ def _check(state: dict) -> None:
         symbols = held.get("symbols")
         if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):
             raise ValueError(f"the symbols of its dictionary are {symbols!r:.200}")
+
+
+def _is_score(value) -> bool:
+    return isinstance(value, numbers.Real | None) or (isinstance(value, Tensor) and value.numel() == 1)
 
 
 def _is_weight(item: tuple) -> bool:

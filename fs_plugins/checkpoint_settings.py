@@ -97,8 +97,12 @@ def check_flags(args: argparse.Namespace) -> None:
         _checked({"lr": rate}, {"lr": Kind(float, 0, 100)})
 
 
-def check_sizes(model: argparse.Namespace, weights: Mapping[str, Tensor]) -> None:
-    """Raises ValueError if a model of these flags would be larger than these weights, before it is built."""
+def check_weights(model: argparse.Namespace, weights: Mapping[str, Tensor]) -> None:
+    """Raises ValueError if weights are not finite, or a model of these flags would be larger than they are,
+    before it is built."""
+    for name, weight in weights.items():
+        if weight.is_meta or not weight.is_floating_point() or not weight.isfinite().all():
+            raise ValueError(f"{name} has values that are not finite numbers: give a checkpoint of before")
     layers = {name.removeprefix(LAYER).split(".")[0] for name in weights if name.startswith(LAYER)}
     most = {"encoder_layers": len(layers)}
     for flag, (end, dimension) in SHOWN.items():

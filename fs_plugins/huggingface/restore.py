@@ -17,13 +17,14 @@ from torch import Tensor
 from fs_plugins import checkpoint as checkpoints
 from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, choose_device, load_checkpoint
-from fs_plugins.checkpoint_settings import check_sizes, read_settings
+from fs_plugins.checkpoint_settings import check_weights, read_settings
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.huggingface import settings, weights
 from fs_plugins.huggingface.tokenizer_files import written_as
 from fs_plugins.huggingface.weights import Head, to_units
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
+from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.flags import HEAD_NAME, SIZE, from_config
 
 logger = logging.getLogger(__name__)
@@ -52,8 +53,8 @@ def open_state(path: str | os.PathLike) -> tuple[dict, DictConfig]:
     names, and the flags."""
     if not is_folder(path):
         return checkpoints.read_state(Path(path))
-    config, tensors, head, info = read_folder(Path(path))
-    return {"model": weights.to_fairseq(tensors, head)}, run_settings(config, head, info)
+    *_, cfg, state = read_folder(Path(path))
+    return {"model": state}, cfg
 
 
 def restore(
@@ -74,10 +75,8 @@ def restore(
         ValueError: for another kind of model, or another dictionary.
     """
     folder, target = Path(folder), choose_device(device)
-    config, tensors, head, info = read_folder(folder)
+    config, tensors, head, info, cfg, state = read_folder(folder)
     dictionary, written = dictionary_of(folder, config, data)
-    cfg, state = run_settings(config, head, info), weights.to_fairseq(tensors, head)
-    check_sizes(cfg.model, state)
     model = checkpoints.untrained_model(cfg, dictionary)
     if head is not None and head.kind == "sequence":
         model.register_classification_head(head.name, num_classes=len(tensors[HEADS[head.kind]]))
@@ -85,7 +84,12 @@ def restore(
         model.register_token_head(head.name, len(tensors[HEADS[head.kind]]))
     own = model.state_dict()
     missing = [name for name in own if name not in state and not name.endswith(weights.COMPUTED)]
-    model.load_state_dict({**own, **state}, strict=True)
+    if lost := weights.of_parts_that_are_there(missing, state):
+        raise ValueError(f"{folder} lacks {lost[0]}: save the whole model again")
+    try:
+        model.load_state_dict({**own, **state}, strict=True)
+    except RuntimeError as error:
+        raise ValueError(f"{folder}: its weights do not fit its config.json: {error}") from error
     task_state = {}
     if info is not None:
         task_state["molecule_property"] = {**info.to_dict(), "symbols": list(dictionary.symbols)}
@@ -143,9 +147,24 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     return path
 
 
-def read_folder(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, PropertyInfo | None]:
+def read_folder(folder: Path) -> tuple:
     """config.json; the tensors under the names of a model with a head; the fine-tuned head, and the
-    properties that it predicts."""
+    properties that it predicts; the flags of the run, and the weights under fairseq's names.
+
+    Raises:
+        FileNotFoundError: if a file is not there.
+        ValueError: for another kind of model, or values that it cannot have.
+    """
+    config, tensors, head, info = _contents(folder)
+    try:
+        cfg, state = run_settings(config, head, info), weights.to_fairseq(tensors, head)
+        check_weights(cfg.model, state)
+    except ValueError as error:
+        raise ValueError(f"{folder} is refused: {error}") from error
+    return config, tensors, head, info, cfg, state
+
+
+def _contents(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, PropertyInfo | None]:
     path = folder / "config.json"
     if not path.is_file():
         adapter = (folder / "adapter_config.json").is_file()
@@ -156,14 +175,14 @@ def read_folder(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, Pro
     try:
         if (folder / INDEX).is_file():
             index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-            files = sorted(set(index["weight_map"].values()))
+            files = sorted({os.fspath(name) for name in index["weight_map"].values()})
         for name in files:
             if not (folder / name).is_file():
                 raise FileNotFoundError(f"there is no {name} in {folder}: save the model with safetensors")
             tensors |= load_file(folder / name)
     except (SafetensorError, LookupError, TypeError, AttributeError, ValueError) as error:
         way_out = "download or save it again (a file of a few lines is a pointer: git lfs pull)"
-        raise ValueError(f"{folder / name} is damaged ({error}): {way_out}") from error
+        raise ValueError(f"{folder}/{name} is damaged ({error}): {way_out}") from error
     if "embed_tokens.weight" in tensors:  # of the encoder alone
         tensors = {f"model.{name}": value for name, value in tensors.items()}
     head, info = head_of(config), (config.get("fairseq") or {}).get("properties")
@@ -201,7 +220,7 @@ def read_config(path: Path) -> dict:
     }.items():
         if not fits:
             raise ValueError(f"{name} of {path} is {config.get(name.split('.')[0])!r:.200}")
-    return config
+    return {"num_states": None, **config}
 
 
 def head_of(config: dict) -> Head | None:
@@ -276,7 +295,8 @@ def run_settings(config: dict, head: Head | None, info: PropertyInfo | None) -> 
         # transformers writes no labels that are its own two
         task = {**usual, **task, "num_classes": len(config.get("id2label") or {}) or 2}
     arch = recorded.get("arch")
-    if not isinstance(arch, str) or arch not in ARCH_MODEL_REGISTRY:
+    model = ARCH_MODEL_REGISTRY.get(arch) if isinstance(arch, str) else None
+    if model is None or issubclass(model, ExLMModel) != bool(config["num_states"]):
         arch = "p_roberta_ext_denselink_base" if config["num_states"] else "p_roberta_base"
     flags = from_config({"tie_word_embeddings": True, **config})
     model = Namespace(arch=arch, _name=arch, **flags)

@@ -67,6 +67,16 @@ def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tenso
     return {_renamed(name, names): value.float() for name, value in tensors.items()}
 
 
+def of_parts_that_are_there(missing: list[str], state: dict[str, Tensor]) -> list[str]:
+    """Of weights that a state lacks, those of the encoder, a head, or an LM head or transitions that it has
+    others of; it may have none of these two."""
+    for part in (LM_HEAD, TRANSITIONS):
+        ours = tuple(name for name, _ in part)
+        if not any(name.startswith(ours) and name != LM_HEAD[0][0] for name in state):
+            missing = [name for name in missing if not name.startswith(ours)]
+    return missing
+
+
 def _renamed(name: str, names: tuple[tuple[str, str], ...]) -> str | None:
     """The name with its beginning replaced by the first pair (old, new) that fits; None if none does."""
     return next((new + name.removeprefix(old) for old, new in names if name.startswith(old)), None)

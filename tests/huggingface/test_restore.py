@@ -6,6 +6,7 @@ import shutil
 import import_huggingface
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from fs_plugins.checkpoint import load_checkpoint
@@ -108,11 +109,15 @@ def test_damaged_folders(folders, refused, tmp_path):
     weights, config = ((folders["exlm"] / name).read_bytes() for name in ("model.safetensors", "config.json"))
     classes = {"architectures": ["ExLMForSequenceClassification"]}
     cases = [("model.safetensors", content) for content in (b"", weights[:-9], b"version https://git-lfs\n")]
-    cases += [("model.safetensors.index.json", content) for content in (b"[]", b'{"weight_map": 3}')]
+    cases += [
+        ("model.safetensors.index.json", content)
+        for content in (b"[]", b'{"weight_map": 3}', b'{"weight_map": {"a": 5}}')
+    ]
     for named, change in (
         ("classifier.out_proj.bias", classes),
         ("the properties are not described", {**classes, "fairseq": {"properties": {"names": 3}}}),
         ("architectures of", {"architectures": [["x"]]}),
+        ("do not fit", {"num_states": None}),
         ("id2label of", {"id2label": ["yes", "no"]}),
     ):
         cases.append((named, json.dumps({**json.loads(config), **change}).encode()))
@@ -120,6 +125,14 @@ def test_damaged_folders(folders, refused, tmp_path):
         folder = shutil.copytree(folders["exlm"], tmp_path / str(i))
         (folder / (named if "model." in named else "config.json")).write_bytes(content)
         assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
+    tensors = safetensors.torch.load(weights)
+    for name in ("model.layers.1.fc2.bias", "lm_head.dense.bias", "graph.key_linear.weight"):
+        for changed in ({}, {name: tensors[name] / 0}):
+            content = {key: value for key, value in tensors.items() if key != name} | changed
+            safetensors.torch.save_file(content, folder / "model.safetensors")
+            (folder / "config.json").write_bytes(config)
+            named = "not finite numbers" if changed else "lacks encoder."
+            assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
 
 
 def test_resized_and_padded_embeddings(folders, load, tmp_path):

@@ -191,7 +191,7 @@ def test_sizes_are_those_of_the_weights(scripts, tmp_path, capsys):
     for key, values in {
         "model": (3, {"a": 3}, {7: other}, {weight: torch.zeros(2, 2).to_sparse()}),
         "optimizer_history": ("abc", [3], [{"num_updates": "<b>"}]),
-        "extra_state": ([3], {"val_loss": "1"}),
+        "extra_state": ([3], {"val_loss": "1"}, {"val_loss": other}),
         "task_state": ([1], "x"),
     }.items():
         files |= {f"its {key!r} is{' ' * i}": {**state, key: value} for i, value in enumerate(values, 1)}
