@@ -227,7 +227,7 @@ def main(argv: list[str] | None = None) -> None:
             split = molecule_splits.random_split(len(kept), args.seed)
         else:
             split = molecule_splits.given_split([molecule.split for molecule in kept])
-        splits = {part: [kept[i] for i in getattr(split, part)] for part in molecule_splits.PARTS}
+        splits = {part: [kept[i] for i in rows] for part, rows in split.items()}
         labels = {
             part: np.array([molecule.labels for molecule in rows], np.float32)
             for part, rows in splits.items()

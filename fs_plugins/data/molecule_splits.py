@@ -1,25 +1,12 @@
 """Splits of a set of molecules into train, valid and test, 8:1:1 (appendix L, table 9)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 RATIO = (8, 1, 1)
 PARTS = ("train", "valid", "test")
-
-
-@dataclass(frozen=True)
-class Split:
-    """Row numbers, ascending: int64 arrays. No row is in two parts, every row is in one."""
-
-    train: np.ndarray
-    valid: np.ndarray
-    test: np.ndarray
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        return len(self.train), len(self.valid), len(self.test)
+Split = dict[str, list[int]]  # of each of PARTS its row numbers, ascending; every row is in one
 
 
 def _split(parts: Sequence[Sequence[int]], rows: int, why: str = "") -> Split:
@@ -27,7 +14,7 @@ def _split(parts: Sequence[Sequence[int]], rows: int, why: str = "") -> Split:
     for name, part in zip(PARTS, parts, strict=True):
         if len(part) == 0:
             raise ValueError(f"the split of {rows:,} molecules leaves {name} empty{why}")
-    return Split(*(np.sort(np.asarray(part, dtype=np.int64)) for part in parts))
+    return {name: sorted(map(int, part)) for name, part in zip(PARTS, parts, strict=True)}
 
 
 def scaffold_split(scaffolds: Sequence[str]) -> Split:
