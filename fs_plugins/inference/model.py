@@ -176,14 +176,10 @@ class Model:
         outputs = self.checkpoint.model.classification_heads[self.head].out_proj.out_features
         return output_names(self.checkpoint, outputs)
 
-    def outputs(self, tokens: Tensor) -> Tensor:
-        """The head's outputs [B, outputs] for tokens [B, T]: logits, or (standardised) values."""
-        model, head = self.checkpoint.model, self.head
-        return model(tokens, features_only=True, classification_head_name=head)[0].float()
-
     def predictions(self, tokens: Tensor) -> Tensor:
         """[B, outputs] for tokens [B, T]: probabilities, or values in their units."""
-        outputs, info = self.outputs(tokens), self.properties
+        model, info = self.checkpoint.model, self.properties
+        outputs = model(tokens, features_only=True, classification_head_name=self.head)[0].float()
         if info is None:
             regression = getattr(self.checkpoint.cfg.criterion, "regression_target", False)
             return outputs if regression else outputs.softmax(-1)
