@@ -31,12 +31,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     add("--bpe", nargs="+", metavar="FILE", help="how the corpus was written, as of explore.py")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
-    add(
-        "--port",
-        type=whole(0, 65535),
-        default=7860,
-        help="on 127.0.0.1; 0 takes a free one (default: %(default)s)",
-    )
+    about = "on 127.0.0.1; 0 takes a free one (default: %(default)s)"
+    add("--port", type=whole(0, 65535), default=7860, help=about)
     add("--share", action="store_true", help="make a public link through Gradio's servers")
     return parser.parse_args(argv)
 

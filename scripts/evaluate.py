@@ -188,13 +188,8 @@ def main(argv: list[str] | None = None) -> None:
     add("--overwrite", action="store_true", help="replace an existing result")
     add("--split", nargs="+", default=["valid"], metavar="NAME", help="default: valid")
     add("--threshold", type=float, metavar="X", help="SQuAD: no answer above these null odds (training's)")
-    add(
-        "--n-best",
-        type=whole(1, 1000),
-        default=20,
-        metavar="N",
-        help="SQuAD: answers in nbest_predictions (20)",
-    )
+    n_best = "SQuAD: answers in nbest_predictions (default: 20)"
+    add("--n-best", type=whole(1, 1000), default=20, metavar="N", help=n_best)
     add("--batch-size", type=positive, default=64, metavar="N", help="rows at a time (default: 64)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
     remove = "in the end, delete these checkpoints of CHECKPOINT's folder: all, or all but CHECKPOINT"

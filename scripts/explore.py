@@ -62,13 +62,7 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("model", type=Path, help="a checkpoint of an ExLM, or a folder for transformers")
     add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
-    add(
-        "--top",
-        type=whole(1),
-        default=5,
-        metavar="N",
-        help="tokens to show of a state (default: %(default)s)",
-    )
+    add("--top", type=whole(1), default=5, metavar="N", help="tokens of a state (default: %(default)s)")
     sampled = "sampled decodings to show, of each kind (default: %(default)s)"
     add("--samples", type=whole(0, 10_000), default=5, metavar="N", help=sampled)
     add("--seed", type=whole(0), default=1, help="random seed of the samples (default: %(default)s)")

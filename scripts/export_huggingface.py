@@ -17,9 +17,7 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoint", type=Path, help="pre-trained, or fine-tuned on GLUE, SQuAD or molecules")
     add("folder", type=Path, help="the folder to make")
-    add(
-        "--data", type=Path, metavar="DIR", help="folder of the pre-training's dict.txt (default: as trained)"
-    )
+    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     written = (
         "how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a tokenizer.json, smiles, or "
         "none for symbols between blanks (default: what lies beside the dictionary)"

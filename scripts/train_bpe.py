@@ -52,16 +52,9 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("output", type=Path, help="folder to write tokenizer.json into")
     add("text", type=Path, nargs="+", metavar="PATH", help="files and folders of text")
-    add(
-        "--vocabulary",
-        type=whole(LEAST_VOCABULARY, 1_000_000),
-        default=8000,
-        metavar="N",
-        help="tokens (default: %(default)s)",
-    )
-    add(
-        "--megabytes", type=above_zero, default=50, metavar="N", help="of text to read (default: %(default)s)"
-    )
+    size = whole(LEAST_VOCABULARY, 1_000_000)
+    add("--vocabulary", type=size, default=8000, metavar="N", help="tokens (default: %(default)s)")
+    add("--megabytes", type=above_zero, default=50, metavar="N", help="text to read (default: %(default)s)")
     add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and tables (default: %(default)s)")
     add("--overwrite", action="store_true", help="replace an existing tokenizer.json")
     args = parser.parse_args(argv)

@@ -64,13 +64,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
             what = f"what a sample is (default: {mode or 'as trained'})"
             add("--sample-break-mode", metavar="MODE", default=mode, help=what)
         if name == "filling":
-            add(
-                "--fillings",
-                type=_whole,
-                default=FILLINGS,
-                metavar="N",
-                help="of each (default: %(default)s)",
-            )
+            about = "of each (default: %(default)s)"
+            add("--fillings", type=_whole, default=FILLINGS, metavar="N", help=about)
     return parser.parse_args(argv)
 
 

@@ -39,11 +39,8 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--smiles-column", metavar="NAME", help="of a table (default: smiles)")
     add("--separator", type=_separator, metavar="C", help="of a table's cells, or 'tab' (default: detected)")
-    add(
-        "--encoding",
-        type=_encoding,
-        help="of a table, such as cp1252 (default: UTF-8, or UTF-16 by its mark)",
-    )
+    about = "of a table, such as cp1252 (default: UTF-8, or UTF-16 by its mark)"
+    add("--encoding", type=_encoding, help=about)
 
 
 def _separator(text: str) -> str:
