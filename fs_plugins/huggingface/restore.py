@@ -93,18 +93,13 @@ def restore(
     task_state = {}
     if info is not None:
         task_state["molecule_property"] = {**info.to_dict(), "symbols": list(dictionary.symbols)}
-    return Checkpoint(
-        folder,
-        model.to(target).eval(),
-        dictionary,
-        None if data is None else Path(data),
-        cfg,
-        target,
-        task_state,
-        labels=tuple(config["id2label"].values()) if head and config.get("id2label") else None,
-        written=written,
-        missing=tuple(sorted({".".join(name.split(".")[:2]) for name in missing})),
-    )
+    about = {
+        "written": written,
+        "missing": tuple(sorted({".".join(name.split(".")[:2]) for name in missing})),
+    }
+    about["labels"] = tuple(config["id2label"].values()) if head and config.get("id2label") else None
+    data = None if data is None else Path(data)
+    return Checkpoint(folder, model.to(target).eval(), dictionary, data, cfg, target, task_state, **about)
 
 
 def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:

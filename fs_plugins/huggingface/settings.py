@@ -14,15 +14,9 @@ logger = logging.getLogger(__name__)
 
 POOLINGS = ("first", "mean")
 SAMPLES = (  # flags of the task by which samples are made, and scored
-    *(
-        "mask_prob",
-        "tokens_per_sample",
-        "sample_break_mode",
-        "max_positions",
-        "tokens_per_molecule",
-        "long_molecules",
-    ),
-    *("window_tokens", "doc_stride", "max_question_tokens", "max_answer_tokens", "null_threshold", "metrics"),
+    *("mask_prob", "tokens_per_sample", "sample_break_mode", "max_positions", "tokens_per_molecule"),
+    *("long_molecules", "window_tokens", "doc_stride", "max_question_tokens", "max_answer_tokens"),
+    *("null_threshold", "metrics"),
 )
 HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
 

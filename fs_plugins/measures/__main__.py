@@ -96,13 +96,8 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     if args.measure == "entropy":
         options |= {"split": args.split, "max_sentences": args.max_sentences}
         return [function(checkpoint, share, **options) for share in shares]
-    samples = load_samples(
-        checkpoint,
-        split=args.split,
-        count=args.max_sentences,
-        break_mode=args.sample_break_mode,
-        max_tokens=args.max_tokens,
-    )
+    limits = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
+    samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **limits)
     options |= {"fillings": args.fillings} if args.measure == "filling" else {}
     return [function(model.predictor, samples, share, **options) for share in shares]
 

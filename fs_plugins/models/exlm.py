@@ -119,15 +119,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
         dictionary = self.dictionary
         masked = src_tokens.eq(self.mask_idx) if target is None else target.ne(dictionary.pad())
         originals = src_tokens if target is None else target
-        layout = expand_states(
-            src_tokens,
-            masked,
-            originals,
-            self.k,
-            bos=dictionary.bos(),
-            eos=dictionary.eos(),
-            pad=dictionary.pad(),
-        )
+        ids = {"bos": dictionary.bos(), "eos": dictionary.eos(), "pad": dictionary.pad()}
+        layout = expand_states(src_tokens, masked, originals, self.k, **ids)
         if not features_only:
             self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
         query_positions = None if features_only else layout.node_positions

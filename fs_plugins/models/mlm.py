@@ -57,13 +57,8 @@ class RotaryRobertaEncoder(RobertaEncoder):
         [B, 1, d], the first token's), and a dict with ``inner_states``."""
         non_padding_mask = src_tokens.ne(self.dictionary.pad())
         query_positions = src_tokens.new_zeros(len(src_tokens), 1) if only_first else None
-        x, hiddens = self.sentence_encoder(
-            src_tokens,
-            self.token_coordinates(src_tokens),
-            non_padding_mask,
-            return_all_hiddens,
-            query_positions,
-        )
+        tokens = src_tokens, self.token_coordinates(src_tokens), non_padding_mask
+        x, hiddens = self.sentence_encoder(*tokens, return_all_hiddens, query_positions)
         if not features_only:
             x = self.lm_head(x, masked_tokens)
         return x, {"inner_states": hiddens}
