@@ -5,25 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fs_plugins.metrics.squad import best_threshold, evaluate, normalise, scores
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The  Quick,\tbrown-fox!", "quick brownfox"),
-        ("an apple a day the", "apple day"),
-        ("Theatre and Anthem", "theatre and anthem"),  # articles only as whole words
-        ("a.b", "ab"),  # punctuation goes first, so that this is no article
-        ("A. D. 79", "d 79"),
-        ("$1,000.50", "100050"),
-        ("«naïve» – 漢字", "«naïve» – 漢字"),  # ASCII punctuation only
-        ("the", ""),
-        (" \u00a0\n", ""),
-    ],
-)
-def test_normalise(text, expected):
-    assert normalise(text) == expected
+from fs_plugins.metrics.squad import best_threshold, evaluate, scores
 
 
 @pytest.mark.parametrize(
@@ -42,6 +24,11 @@ def test_normalise(text, expected):
         ("France", ["...", "France"], 1, 1),
         ("", ["...", "France"], 0, 0),  # an answer of which nothing is left does not count
         ("", ["a"], 1, 1),
+        ("The  Quick,\tbrown-fox!", ["quick brownfox"], 1, 1),
+        ("A. D. 79", ["d 79"], 1, 1),
+        ("a.b", ["ab"], 1, 1),  # punctuation goes first, so that this is no article
+        ("Theatre and Anthem", ["atre and them"], 0, 1 / 3),  # articles only as whole words
+        ("«naïve» – 漢字", ["naïve 漢字"], 0, 2 / 5),  # ASCII punctuation only
     ],
 )
 def test_scores_by_hand(prediction, golds, exact, f1):

@@ -186,10 +186,20 @@ def test_a_line_of_any_length_in_bounded_memory(prepare, tmp_path, monkeypatch):
     assert result["rejected"] == {"a line of 1,000 bytes or more": 1} and result["paragraphs cut"]
 
 
+CLEANED = {
+    "Call main() (or) if a <b and c> d": "Call main if a d",
+    "3 < 4 &amp; <b>bold</b><br/> 5 &gt; 2": "3 < 4 & bold 5 > 2",
+    "Paris (; ) is (or ) a city (in France)": "Paris is a city (in France)",
+    "&lt;ref name=x&gt;note&lt;/ref&gt;": "note",
+}
+
+
 def test_only_wikipedia_is_cleaned_of_markup(prepare, tmp_path):
     """Of other text, a program's brackets are text."""
-    code = "Call main() (or) if a <b and c> d"
-    rows = [{"text": code, "title": "Call"}, {"text": f"T\n{code}", "title": "T", "id": 1, "url": "u"}]
-    for out, row, kept in (("a", rows[0], code), ("b", rows[1], "Call main if a d")):
-        found, result = prepare(write_file(tmp_path / f"{out}.jsonl", json.dumps(row) + "\n"), out=out)
-        assert found == [kept, ""] and result["markup removed"] == 3 * (kept != code)
+    plain = [{"text": text, "title": "Call"} for text in CLEANED]
+    wikipedia = [{"text": f"T\n{text}", "title": "T", "id": 1, "url": "u"} for text in CLEANED]
+    for out, rows, kept, removed in (("a", plain, CLEANED, 0), ("b", wikipedia, CLEANED.values(), 10)):
+        lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+        found, result = prepare(write_file(tmp_path / f"{out}.jsonl", lines), out=out)
+        assert found == [line for text in kept for line in (text, "")]
+        assert result["markup removed"] == removed

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.support import builders
 from tests.support.builders import BYTE_OF_LETTER, write_gpt2
 
+ODD = "  two \t blanks\u00a0and\u2003more soft\u00adhyphen \ufeffmark bell\x07 zero\u200bwidth क्\u200dष"
 PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress]
 LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=30)
 TEXTS = st.lists(st.lists(LINE, max_size=4).map("\n".join), min_size=1, max_size=5)
@@ -88,7 +89,7 @@ def test_any_bytes_are_read_or_refused(codes, capsys, content, name):
 
 @FEW
 @given(TEXTS, st.sampled_from(PACKERS), st.sampled_from(["", "\ufeff"]))
-@example(["a\x1cb\x85c\n\x1c\nd"], bytes, "")
+@example(["a\x1cb\x85c\n\x1c\nd", ODD], bytes, "")
 def test_plain_text(codes, capsys, texts, pack, mark):
     """Lines are paragraphs; one without or with ASCII's blanks alone ends a document. What looks like another
     format may be refused."""
