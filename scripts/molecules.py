@@ -129,7 +129,7 @@ def main(argv: list[str] | None = None) -> None:
         allow_valence=None if args.valence is None else args.valence == "allow",
     )
     if model.codec.name != "smiles":
-        raise UserError(f"{args.model} is a model of text: give one that was trained on SMILES")
+        raise UserError(f"{args.model} is a model of text, for load(...).embed in Python: give one of SMILES")
     records, ahead = tee(records_in(args.molecules, form))
     texts = ("" if record.fault else record.content.decode(errors="backslashreplace") for record in ahead)
     if args.what == "predict":

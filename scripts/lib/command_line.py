@@ -34,6 +34,8 @@ def script(run: Callable[..., int | None]) -> Callable[..., int]:
         try:
             return run(*arguments) or 0
         except (ValueError, OSError) as error:
+            if isinstance(error, OSError) and error.filename and error.strerror:  # Python's own
+                error = f"{error.filename}: {error.strerror}: give another file or folder"
             print(f"error: {visible(error)}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
@@ -51,10 +53,17 @@ def visible(text) -> str:
     return re.sub(controls, lambda match: repr(match[0])[1:-1], str(text))
 
 
+class _Parser(argparse.ArgumentParser):
+    def parse_known_args(self, args=None, namespace=None):
+        if "" in (sys.argv[1:] if args is None else args):  # which Path takes for the current folder
+            self.error("an argument is empty: is a variable of the shell not set?")
+        return super().parse_known_args(args, namespace)
+
+
 def argument_parser(doc: str, **more) -> argparse.ArgumentParser:
-    """A parser whose help is a module's docstring, and which takes no abbreviated options."""
+    """A parser whose help is a module's docstring, and which takes no abbreviated option, nothing empty."""
     form = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(description=doc, formatter_class=form, allow_abbrev=False, **more)
+    return _Parser(description=doc, formatter_class=form, allow_abbrev=False, **more)
 
 
 def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[str], Any]:

@@ -216,6 +216,8 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     check_gpus(training.args.gpus or 0, flags)
     first = os.environ.get("RANK", "0") == "0"  # of processes that train together; acts for all in the folder
     save = training.args.save
+    if save.resolve() in {Path(part).resolve() for part in training.data.split(":")}:
+        raise ValueError(f"SAVE {save} is the folder of the data: give another")
     with locked(save) if first else contextlib.nullcontext() as lock:
         if first:
             inputs = {name: sha256(*paths, most=MOST_HASHED) for name, paths in training.inputs.items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, positive, script, share, whole
 from lib.files import CONFIGS, read_json
+from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.launch import Training, arguments, devices, launch
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
@@ -44,6 +45,7 @@ FREE = (  # what a pre-training may change when it is resumed: how long it train
     *("--max-update", "--total-num-update", "--warmup-updates", "--stop-time-hours"),
     *("--disable-validation", "--max-valid-steps", "--no-save"),
 )
+START = {"--restore-file", "--finetune-from-model"}
 WHOLE = ("complete", "complete_doc", "eos")  # values of --sample-break-mode that cut no sentence
 USE_OF_STATES = (
     "use of states     valid_states in the log (1: collapsed), valid_divergence (bits by which they differ): "
@@ -102,6 +104,9 @@ def resolve(kind: str, words: list[str]) -> Training:
     )
     for other in others:
         first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
+    for name in START & user.keys() if user.value("--restore-file") != "checkpoint_last.pt" else ():
+        pretrained = read_checkpoint(Path(user.value(name)))
+        check_dictionary(pretrained, folders[0] / FILE, f"prepare DATA with the dict.txt of that of {name}")
     data = [
         path
         for folder in folders

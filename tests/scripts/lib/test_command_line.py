@@ -18,7 +18,7 @@ def test_statuses(capsys):
     assert script(fail)(UserError("a\x9b\n\tb")) == 2
     assert capsys.readouterr().err.splitlines() == [
         "error: no a: give b",
-        "error: [Errno 13] Permission denied: 'a\\x1b[2J\\u202e.txt\\n'",
+        *("error: a\\x1b[2J\\u202e.txt", ": Permission denied: give another file or folder"),
         *("error: a\\x9b", "\tb"),
     ]
     for interrupt in (lambda: os.kill(os.getpid(), signal.SIGTERM), lambda: fail(KeyboardInterrupt)):
@@ -26,6 +26,9 @@ def test_statuses(capsys):
         assert capsys.readouterr().err == "\ninterrupted: rerun the same command\n"
     with pytest.raises(TypeError):
         script(fail)(TypeError())
+    with pytest.raises(SystemExit):
+        argument_parser("").parse_args([""])
+    assert "an argument is empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

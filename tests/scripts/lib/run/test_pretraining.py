@@ -1,5 +1,7 @@
 """Pre-training: what fairseq makes of the flags, batches, and what is refused."""
 
+import shutil
+
 import pytest
 from fairseq import options
 from lib.command_line import UserError
@@ -122,7 +124,7 @@ def folder(tmp_path):
     return make
 
 
-def test_data_that_are_not_there_or_of_another_kind(folder, tmp_path):
+def test_data_that_are_not_there_or_of_another_kind(folder, toy_inputs, tmp_path):
     def ask(script, data):
         return pages.resolve(script, "exlm", "smoke", data, tmp_path / "save")
 
@@ -138,6 +140,11 @@ def test_data_that_are_not_there_or_of_another_kind(folder, tmp_path):
     (c / "whole.bin").rename(c / "train.bin")
     with pytest.raises(ValueError, match="a/dict.txt.*b/dict.txt.* --dictionary"):
         ask(SMILES, f"{a}:{c}:{b}")
+    other = shutil.copy(toy_inputs / "checkpoints/exlm-smiles.pt", c)  # of other atoms
+    with pytest.raises(ValueError, match="c/dict.txt.*of that of --restore-file"):
+        pages.resolve(SMILES, "exlm", "smoke", c, tmp_path / "save", "--restore-file", other)
+    with pytest.raises(ValueError, match="c is the folder of the data"):
+        pages.run(SMILES, "exlm", "smoke", f"{a}:{c}", c)
     kinds = {"prepared.json": '{"kind": "smiles"}', "molecules.json": "{}", "../summary.json": "{}"}
     for i, (file, content) in enumerate(
         [*kinds.items(), ("prepared.json", '{"kind": "text", "vocabulary": "0a"}')]
