@@ -93,8 +93,13 @@ class HfTokenizer(Codec):
             settings = json.loads(Path(path).read_text(encoding="utf-8"))
             settings |= {"truncation": None, "padding": None}
             self.tokenizer = Tokenizer.from_str(json.dumps(settings))
+            rare = self.tokenizer.encode("\U00012000", add_special_tokens=False).tokens
         except Exception as error:  # the library raises Exception itself
             raise ValueError(f"{path} is not a {HF_FILE} of HF tokenizers: {error}") from error
+        if not any(token.strip("▁Ġ ") for token in rare):
+            raise ValueError(
+                f"{path} leaves out what it has no token for: give one with an unk_token, or bytes"
+            )
         self.files = (Path(path),)
         once = json.dumps(self.settings()).replace('"prepend_scheme": "first"', '"prepend_scheme": "never"')
         self.inner = Tokenizer.from_str(once)

@@ -3,6 +3,7 @@
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -139,7 +140,8 @@ def dictionary_of(bpe: HfTokenizer) -> str:
     symbols = [symbol for symbol in symbols_of(bpe) if symbol not in (None, *SPECIAL, MASK)]
     symbols = [symbol for symbol in symbols if not {"\n", "\r"} & set(symbol)]
     padding = -(len(symbols) + len(SPECIAL)) % PADDING_FACTOR
-    symbols += [f"madeupword{i:04d}" for i in range(padding)]
+    names = (f"madeupword{i:04d}" for i in count())
+    symbols += islice((name for name in names if name not in bpe.tokens), padding)
     return "".join(f"{symbol} 1\n" for symbol in symbols)
 
 

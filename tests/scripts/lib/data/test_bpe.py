@@ -12,7 +12,7 @@ from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.command_line import UserError
 from lib.data import bpe as library
 from lib.data.bpe import TextEncoder, dictionary_of
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from fs_plugins.data.text_codecs import read_bpe
 from fs_plugins.huggingface.export import export
@@ -100,6 +100,21 @@ def test_a_tokenizer_that_an_export_cannot_copy_is_refused(tmp_path):
     encoder, _ = encoder_of(tmp_path, tmp_path / "dict.txt")
     with pytest.raises(ValueError, match="becomes .* in training, and .* in the exported model"):
         encoder.check(["the inn"])
+
+
+@pytest.mark.parametrize("model", [models.BPE({"a": 0}, []), models.WordLevel({"a": 0}), models.BPE()])
+def test_a_tokenizer_without_a_token_for_everything_is_refused(model, tmp_path):
+    Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ValueError, match="tokenizer.json (leaves out|is not a .*UNK)"):
+        read_bpe(tmp_path)
+
+
+def test_made_up_words_are_new(tmp_path):
+    tokenizer = tokenizers.trained("bytes", ["a"])
+    tokenizer.add_tokens(["madeupword0000"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    words = [line.split()[0] for line in dictionary_of(read_bpe(tmp_path)).splitlines()]
+    assert len({*words}) == len(words) and (len(words) + 4) % 8 == 0
 
 
 def test_a_bpe_of_another_model(small, hugging_face, tmp_path):
