@@ -93,11 +93,9 @@ def restore(
     task_state = {}
     if info is not None:
         task_state["molecule_property"] = {**info.to_dict(), "symbols": list(dictionary.symbols)}
-    about = {
-        "written": written,
-        "missing": tuple(sorted({".".join(name.split(".")[:2]) for name in missing})),
-    }
-    about["labels"] = tuple(config["id2label"].values()) if head and config.get("id2label") else None
+    lacking = tuple(sorted({".".join(name.split(".")[:2]) for name in missing}))
+    labels = tuple(config["id2label"].values()) if head and config.get("id2label") else None
+    about = {"written": written, "missing": lacking, "labels": labels}
     data = None if data is None else Path(data)
     return Checkpoint(folder, model.to(target).eval(), dictionary, data, cfg, target, task_state, **about)
 
