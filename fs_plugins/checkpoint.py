@@ -156,9 +156,7 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         folder = path if path.is_dir() else path.parent
         names = sorted(file.name for file in folder.glob("checkpoint*.pt"))[:5]
         what = "is a folder, and no model for transformers" if path.is_dir() else "does not exist"
-        raise FileNotFoundError(
-            f"the checkpoint {path} {what} ({folder} has {', '.join(names) or 'no checkpoint'})"
-        )
+        raise FileNotFoundError(f"{path} {what} ({folder} has {', '.join(names) or 'no checkpoint'})")
     try:
         with explained(path):
             state = torch.load(path, map_location="cpu", weights_only=True)
@@ -233,9 +231,7 @@ def choose_device(name: str | None) -> torch.device:
         torch.zeros(1, device=name).tolist()
     except (RuntimeError, AssertionError) as error:  # the latter of a PyTorch without CUDA
         why = str(error).split(". ")[0].splitlines()[0]
-        raise ValueError(
-            f"the device {name!r} cannot be used: give cpu, cuda, cuda:1, ... ({why})"
-        ) from error
+        raise ValueError(f"device {name!r} cannot be used: give cpu, cuda, cuda:1, ... ({why})") from error
     return torch.device(name)
 
 

@@ -75,9 +75,7 @@ def read_settings(state: dict) -> DictConfig:
         ("criterion", criterion, CRITERIA, CRITERION_DATACLASS_REGISTRY),
     ):
         if name not in known:
-            raise ValueError(
-                f"it is a checkpoint of --{what} {name!r}: this reads those of {', '.join(known)}"
-            )
+            raise ValueError(f"it is of --{what} {name!r}: this reads those of {', '.join(known)}")
         kinds = {"repeat_times": SIZE} | _kinds(registry.get(name))
         settings[what] = {"_name": name, **_checked(groups[what], kinds)}
     for what in OTHERS:

@@ -110,9 +110,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--valence", choices=("check", "allow"), help=valence)
     add("--batch-tokens", type=positive, default=16384, metavar="N", help="(default: %(default)s)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
-    pooling = (
-        "embed: the state of <s> (ExLM: its first), or the mean over the molecule's tokens (default: first)"
-    )
+    pooling = "embed: the state of <s> (of ExLM its first), or the mean over the tokens (default: first)"
     add("--pooling", choices=("first", "mean"), default="first", help=pooling)
     args = parser.parse_args(argv)
     output, form = output_of(args), TableFormat.of(args)

@@ -32,9 +32,7 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
     encoder.check([*squad.contexts[:100], *texts[:100]])
     places = [f"the context {context[:40]!r}" for context in squad.contexts]
     contexts = encoder.encode_with_offsets(squad.contexts, places)
-    questions = encoder.encode_with_offsets(
-        texts, [f"question {question.id}" for question in squad.questions]
-    )
+    questions = encoder.encode_with_offsets(texts, [f"question {q.id}" for q in squad.questions])
     return TokenizedSquad(
         squad,
         [tokens.astype("int32") for tokens, _ in contexts],

@@ -14,9 +14,7 @@ from fs_plugins.modules.model_outputs import totals
 
 @dataclass
 class MoleculePropertyCriterionConfig(FairseqDataclass):
-    classification_head_name: str = field(
-        default="property", metadata={"help": "name of the classification head"}
-    )
+    classification_head_name: str = field(default="property", metadata={"help": "name of the head"})
 
 
 @register_criterion("molecule_property", dataclass=MoleculePropertyCriterionConfig)

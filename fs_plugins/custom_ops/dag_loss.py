@@ -95,9 +95,7 @@ def _prepare(
                 f"got {tuple(tensor.shape)}"
             )
         if tensor.device != match.device:
-            raise ValueError(
-                f"{name} is on {tensor.device}, match on {match.device}: all must be on one device"
-            )
+            raise ValueError(f"{name} is on {tensor.device}, match on {match.device}: give all on one device")
     for name, tensor in (("match", match), ("links", links)):
         if not tensor.is_floating_point():
             raise TypeError(f"{name} must be floating-point, got {tensor.dtype}")

@@ -171,9 +171,7 @@ class Gpt2Bpe(HfTokenizer):
         try:
             tokenizer = Tokenizer(models.BPE.from_file(str(encoder_json), str(vocab_bpe)))
         except Exception as error:  # the library raises Exception itself
-            raise ValueError(
-                f"{encoder_json} and {vocab_bpe} are not the files of one BPE: {error}"
-            ) from error
+            raise ValueError(f"{encoder_json} and {vocab_bpe} are not files of one BPE: {error}") from error
         if foreign := {"<s>", MASK} & tokenizer.get_vocab().keys():
             raise ValueError(
                 f"{encoder_json} has {min(foreign)}: it is a vocab.json of HF, whose ids are not those of "

@@ -103,9 +103,7 @@ def output_names(checkpoint: Checkpoint, outputs: int) -> Sequence[str]:
             names = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("madeupword")]
             if len(names) == outputs:
                 return names
-    logger.warning(
-        "no label/dict.txt of %d classes in %s: classes are named LABEL_0, LABEL_1, ...", outputs, stored
-    )
+    logger.warning("no label/dict.txt of %d classes in %s: they are named LABEL_0, ...", outputs, stored)
     return [f"LABEL_{i}" for i in range(outputs)]
 
 

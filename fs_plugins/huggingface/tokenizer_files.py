@@ -80,9 +80,7 @@ def _renumbered(dictionary: Dictionary, codec: HfTokenizer) -> Tokenizer:
     state = codec.settings()
     model, vocab = state["model"], state["model"].get("vocab")
     if not isinstance(vocab, dict) and model.get("type") != "Unigram":
-        raise ValueError(
-            f"{codec.files[0]} is a tokenizer of type {model.get('type')}, whose ids cannot be changed"
-        )
+        raise ValueError(f"{codec.files[0]} is of type {model.get('type')}, whose ids cannot be changed")
     added = [t for t in state["added_tokens"] if not t["special"] and not is_special(t["content"])]
     scores = dict(vocab)  # of a Unigram; else the old ids
     scores.pop(unknown_token(model), None)  # becomes <unk>

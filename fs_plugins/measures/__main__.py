@@ -124,9 +124,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             args.output.parent.mkdir(parents=True, exist_ok=True)
         # what cannot be written is found before any work
         with atomic(args.output) if args.output else contextlib.nullcontext(sys.stdout) as file:
-            rows = [
-                measure_model(load(path, data=args.data, device=args.device), args) for path in args.model
-            ]
+            models = (load(path, data=args.data, device=args.device) for path in args.model)
+            rows = [measure_model(model, args) for model in models]
             rows.sort(key=lambda row: row["updates"] or 0)
             json.dump(plain({"rows": rows}), file, indent=1, allow_nan=False)
             file.write("\n")

@@ -167,9 +167,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
                 index = layout.node_positions + self.dictionary.pad() + 1
                 parts.append(F.embedding(index, self.link_positional.weight, self.dictionary.pad()))
         x = torch.cat(parts, dim=-1)
-        edges = edge_mask(
-            layout.node_lengths, x.shape[1], self.k, self.state_graph, self.max_transition_length
-        )
+        limits = self.k, self.state_graph, self.max_transition_length
+        edges = edge_mask(layout.node_lengths, x.shape[1], *limits)
         layers = self.query_linear, self.key_linear, self.gate_linear
         return transition_log_probs(*fused_linear(x, *layers), edges)
 

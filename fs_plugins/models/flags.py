@@ -124,9 +124,7 @@ MLM_FLAGS = (
     _probability("attention_dropout", 0.1, "attention_probs_dropout_prob", "that of the attention weights"),
     _probability("activation_dropout", 0.0, "activation_dropout", "that after the activation function"),
     _probability("pooler_dropout", 0.0, "classifier_dropout", "that of the classification heads"),
-    Flag(
-        "embedding_init_std", POSITIVE, 0.02, WEIGHTS, None, "standard deviation of initial embeddings", "S"
-    ),
+    Flag("embedding_init_std", POSITIVE, 0.02, WEIGHTS, None, "standard deviation of new embeddings", "S"),
     Flag("untie_weights_roberta", INVERTED, False, WEIGHTS, "tie_word_embeddings", "own output matrix"),
     _switch("load_checkpoint_heads", "(re-)register and load heads when loading"),
     _switch("checkpoint_activations", "recompute layers in the backward pass"),

@@ -60,9 +60,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
         self.metric = self.metrics[0]
         if wrong := [name for name in self.metrics if name not in fitting]:
             given = "with" if cfg.regression_target else "without"
-            raise ValueError(
-                f"--metrics {wrong[0]} {given} --regression-target: choose of {', '.join(fitting)}"
-            )
+            raise ValueError(f"--metrics {wrong[0]} {given} --regression-target: give {', '.join(fitting)}")
         self.head = {"features_only": True, "classification_head_name": cfg.classification_head_name}
         self.targets = {}  # of each split with labels, fairseq's data set of them
 

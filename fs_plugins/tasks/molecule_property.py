@@ -105,9 +105,8 @@ class MoleculePropertyTask(ScoredTask):
     def build_model(self, cfg, from_checkpoint=False):
         model = super().build_model(cfg, from_checkpoint)
         self.positions = min(model.max_positions(), self.cfg.tokens_per_molecule or model.max_positions())
-        model.register_classification_head(
-            self.cfg.classification_head_name, num_classes=len(self.properties.names)
-        )
+        head, outputs = self.cfg.classification_head_name, len(self.properties.names)
+        model.register_classification_head(head, num_classes=outputs)
         return model
 
     def load_dataset(self, split, combine=False, **kwargs):

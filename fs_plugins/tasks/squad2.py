@@ -104,9 +104,7 @@ class Squad2Task(ScoredTask):
         logger.info("%s: %d questions, %d windows", split, questions, len(dataset))
         unknown = len(windows) - len(dataset)
         if unknown:
-            logger.warning(
-                "%s: %d windows are left out, as their answer is not in the context", split, unknown
-            )
+            logger.warning("%s: %d windows are left out: their answer is not in the context", split, unknown)
         for ids, what in (
             (windows.cut_questions, f"are cut to --max-question-tokens {self.cfg.max_question_tokens}"),
             (windows.outside, "have an answer that is whole in no window: lower --doc-stride"),

@@ -221,9 +221,7 @@ def _refuse_empty(split: str, folder: Path, drafts: list[Path]) -> None:
         why += ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
     way_out = "more input, or other --valid"
     if len(places) == 1:
-        way_out = (
-            "--valid: all else is one document, or the same one again, which is not split (see --layout)"
-        )
+        way_out = "--valid: all else is one document, or copies of it, which is not split (see --layout)"
     shutil.rmtree(folder / "draft")
     raise UserError(f"nothing is left for {split}. Rejected: {why}. Give {way_out}")
 
@@ -298,9 +296,7 @@ def _saved_in(draft: Path) -> Iterator[_Saved]:
                 try:
                     saved = _Saved(file)
                 except (ValueError, LookupError, EOFError) as error:
-                    raise UserError(
-                        f"{draft} is damaged ({error}): remove it, and rerun the command"
-                    ) from error
+                    raise UserError(f"{draft} is damaged ({error}): remove it and rerun") from error
                 yield saved
 
 

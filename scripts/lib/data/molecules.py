@@ -72,9 +72,7 @@ def records_in(path: Path, form: TableFormat) -> Iterator[Record]:
             for number, line in enumerate(_lines(path, file, form.encoding), 1):
                 content = (line.removeprefix(_BOM) if number == 1 else line).strip()
                 if b"\r" in content:  # what follows would pass for a name
-                    raise UserError(
-                        f"{path} has lines that end in \\r: tr '\\r' '\\n' < '{path}' > MOLECULES"
-                    )
+                    raise UserError(f"{path} has lines ending in \\r: tr '\\r' '\\n' < '{path}' > MOLECULES")
                 if kind not in NAMED_LINES:
                     yield Record(str(number), content, "", (content.decode(errors="surrogateescape"),))
                     continue

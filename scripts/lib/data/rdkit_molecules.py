@@ -39,8 +39,7 @@ def main() -> None:
     nci, wehi = read_molecules(NCI), read_molecules(WEHI)
     chosen = dict.fromkeys(list(nci)[::3])
     others = [smiles for smiles in nci | wehi if smiles not in chosen]
-    write_lines(
-        labelled, ["smiles,logP", *(f"{smiles},{Crippen.MolLogP(nci[smiles]):.4f}" for smiles in chosen)]
-    )
+    rows = (f"{smiles},{Crippen.MolLogP(nci[smiles]):.4f}" for smiles in chosen)
+    write_lines(labelled, ["smiles,logP", *rows])
     write_lines(pretraining, others)
     print(f"{pretraining}: {len(others):,} molecules; {labelled}: {len(chosen):,} others with their logP")

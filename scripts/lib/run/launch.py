@@ -238,9 +238,8 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         if first and training.imported and not (save / IMPORTED).is_file():
             from fs_plugins.huggingface import restore  # takes seconds
 
-            restore.save(
-                restore.restore(training.imported, training.dictionary.parent, "cpu"), save / IMPORTED
-            )
+            model = restore.restore(training.imported, training.dictionary.parent, "cpu")
+            restore.save(model, save / IMPORTED)
         for command in commands if first else commands[:1]:
             if status := run(command, save / LOG, lock):
                 return status

@@ -98,10 +98,9 @@ def resolve(kind: str, words: list[str]) -> Training:
     for path in (folder / name for folder in folders for name in ("dict.txt", "train.idx", "train.bin")):
         if not path.is_file():
             raise UserError(f"{path} does not exist: DATA is made by {maker}; join several by ':'")
-    cut = "--sample-break-mode" in user  # molecules can be cut as text is
-    first, *others = (
-        checked_vocabulary(folder, kind, (kind, "smiles") if cut else (kind,)) for folder in folders
-    )
+    # molecules can be cut as text is
+    taken = (kind, "smiles") if "--sample-break-mode" in user else (kind,)
+    first, *others = (checked_vocabulary(folder, kind, taken) for folder in folders)
     for other in others:
         first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
     for name in START & user.keys() if user.value("--restore-file") != "checkpoint_last.pt" else ():

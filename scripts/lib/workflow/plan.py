@@ -35,9 +35,7 @@ def targets_of(settings: Namespace, name: str) -> list[Target]:
     """The figures, tables and comparisons that a target of the workflow stands for."""
     every = settings.targets.values()
     if name in (STUDY, REPRODUCE):
-        return [
-            target for target in every if target.of_the_paper and (target.of_the_study or name == REPRODUCE)
-        ]
+        return [t for t in every if t.of_the_paper and (t.of_the_study or name == REPRODUCE)]
     return [settings.targets[name]]
 
 
