@@ -40,11 +40,13 @@ class Split:
 
 def write_predictions(path: Path, split: Split, shown: np.ndarray, names: tuple[str, ...]) -> None:
     """An empty cell is a missing label."""
-    columns = {"line": split.lines, "smiles": split.smiles}
+    columns = [("line", split.lines), ("smiles", split.smiles)]  # a property may have such a name too
     for name, values, truths in zip(names, shown.T, split.labels.T, strict=True):
-        columns |= {name: values, f"{name} (label)": truths}
+        columns += [(name, values), (f"{name} (label)", truths)]
+    header, values = zip(*columns, strict=True)
     with atomic(path) as file:
-        pd.DataFrame(columns).to_csv(file, index=False, float_format="%.6g")
+        table = pd.DataFrame(dict(enumerate(values)))
+        table.to_csv(file, index=False, header=header, float_format="%.6g")
 
 
 def write_results(
