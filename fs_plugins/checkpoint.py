@@ -154,7 +154,7 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
     """
     if not path.is_file():
         folder = path if path.is_dir() else path.parent
-        names = sorted(file.name for file in folder.glob("checkpoint*.pt"))[:5]
+        names = sorted(file.name for file in folder.glob("*.pt"))[:5]
         what = "is a folder, and no model for transformers" if path.is_dir() else "does not exist"
         raise FileNotFoundError(f"{path} {what} ({folder} has {', '.join(names) or 'no checkpoint'})")
     try:

@@ -9,6 +9,7 @@ with trust_remote_code=True. docs/huggingface.md has examples.
 from pathlib import Path
 
 from lib.command_line import argument_parser, script
+from lib.data.kinds import lines_of
 
 
 @script
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--notes", type=Path, metavar="FILE", help="Markdown for the end of the card, such as results")
     add("--half", action="store_true", help="store the weights as float16, in half the space")
     args = parser.parse_args(argv)
-    args.notes = args.notes.read_text(encoding="utf-8") if args.notes else ""
+    args.notes = "".join(f"{line}\n" for _, line in lines_of(args.notes)) if args.notes else ""
 
     from fs_plugins.huggingface.export import export
 

@@ -27,6 +27,7 @@ MEASURES = {
     "filling": (filling, 1000),
     "entropy": (corpus_entropy, None),
 }
+BREAK_MODES = ("none", "complete", "complete_doc", "eos")
 
 
 def _whole(text: str) -> int:
@@ -62,7 +63,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
             add("--max-tokens", type=_whole, metavar="N", help=longest)
             mode = "eos" if name == "filling" else None  # single molecules
             what = f"what a sample is (default: {mode or 'as trained'})"
-            add("--sample-break-mode", metavar="MODE", default=mode, help=what)
+            add("--sample-break-mode", choices=BREAK_MODES, default=mode, help=what)
         if name == "filling":
             about = "of each (default: %(default)s)"
             add("--fillings", type=_whole, default=FILLINGS, metavar="N", help=about)

@@ -71,7 +71,9 @@ def load_samples(
         raise ValueError(f"the number of samples must be at least 1, got {count}")
     dataset = data_utils.load_indexed_dataset(str(Path(checkpoint.data) / split), dictionary)
     if dataset is None:
-        raise FileNotFoundError(f"there is no split {split!r} in {checkpoint.data}")
+        raise FileNotFoundError(
+            f"there is no split {split!r} in {checkpoint.data}: give --split, or the --data of a corpus"
+        )
     blocks = TokenBlockDataset(
         dataset, dataset.sizes, length - 1, pad=dictionary.pad(), eos=dictionary.eos(), break_mode=break_mode
     )

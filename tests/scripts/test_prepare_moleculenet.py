@@ -181,6 +181,7 @@ def test_a_table_from_a_spreadsheet(mark, encoding, index, prepare, tmp_path, ca
     flags = ("--kind", "regression", *RANDOM)
     (tmp_path / "a.csv").write_bytes("\r\n".join(lines).encode(encoding))
     assert prepare(tmp_path / "a.csv", *flags, "--label-columns", "y", out="y")["names"] == ["y"]
+    assert "y Y: give each once" in prepare.refused(tmp_path / "a.csv", *flags, "--label-columns", "y", "Y")
     (tmp_path / "b.csv").write_bytes("\r\n".join(lines).replace("µ", "1").encode(encoding))
     described = prepare(tmp_path / "b.csv", *flags)
     assert described["names"] == ["name", "y"] and "column 1, 5 without a name" in capsys.readouterr().out

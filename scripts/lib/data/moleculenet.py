@@ -154,6 +154,8 @@ def read_table(
     if not names:
         raise UserError(f"{path} has no column of labels besides {form.column!r}")
     at = [column_of(header, name, path, "--label-columns") for name in names]
+    if len(set(at)) < len(at):
+        raise UserError(f"--label-columns {' '.join(names)}: give each once")
     if garbled := [name for name in names if name != name.encode(errors="ignore").decode()]:
         raise UserError(f"{path} has a column {ascii(garbled[0])}, not UTF-8: give --encoding, e.g. cp1252")
     labels, molecules = Labels(classification), []
