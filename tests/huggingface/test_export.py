@@ -48,7 +48,7 @@ def test_files_and_cards(folders, checkpoints):
         assert all(piece in card for piece in pieces) and "license" not in card
 
 
-def test_a_card_is_text_without_the_environment(save_checkpoint, tmp_path, monkeypatch):
+def test_a_card_is_text_without_the_environment(save_checkpoint, folders, monkeypatch):
     """Whatever a checkpoint of others, or a folder, is called and holds."""
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     path = save_checkpoint("exlm_base", seed=3)
@@ -57,9 +57,7 @@ def test_a_card_is_text_without_the_environment(save_checkpoint, tmp_path, monke
     loaded = load_checkpoint(path)
     loaded.cfg.task.mask_prob = "${oc.env:HF_TOKEN}"  # with either of these a checkpoint would be refused
     loaded.cfg.task.sample_break_mode = hostile
-    config = {"architectures": ["ExLMForMaskedLM"], "num_states": 3, "alignment": "dag", "rope_dimensions": 2}
-    config |= {"state_graph": "dag", "state_embedding": False, "expand_from_layer": 0, "repeat_times": 1}
-    config |= {"num_hidden_layers": 2, "hidden_size": 32, "vocab_size": 9, "max_position_embeddings": 64}
+    config = json.loads((folders["exlm"] / "config.json").read_text())
     card = model_card.write(loaded, config, loaded.codec("none"), {}, name=name, licence="a: b\nc: d")
     assert "hf_secret" not in card and os.environ["HOME"] not in card and "\x1b" not in card
     assert "| mask prob | ${oc.env:HF_TOKEN} |" in card

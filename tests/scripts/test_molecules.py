@@ -153,11 +153,9 @@ def test_predictions_of_a_stream(finetuned, tmp_path, capsys):
 @pytest.mark.slow
 def test_what_is_refused(finetuned, checkpoint, tmp_path, refused):
     fine = finetuned / "seed-1" / "checkpoint_best.pt"
-    cut = write_file(tmp_path / "cut.pt", fine.read_bytes()[:500])
     good, bad = (write_file(tmp_path / f"{text}.txt", f"{text}\n" * 2) for text in ("CCO", "ethanol"))
     for what, model, text, named in (
         ("predict", checkpoint("mlm_tiny"), good, "predicts no properties"),
-        ("predict", cut, good, "cut.pt"),
         ("predict", fine, bad, "ethanol.predictions.csv"),  # has the reasons
         ("embed", fine, bad, "ethanol.npy"),
     ):

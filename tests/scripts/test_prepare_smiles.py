@@ -83,13 +83,6 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path, capsys):
     assert "rejected: 9 (6 x invalid SMILES, 1 x empty line, 1 x invalid UTF-8" in shown
 
 
-def test_canonical_or_as_given(tmp_path):
-    molecules = ["OCC", "C1=CC=CC=C1", "C(C)O"]
-    path = write(tmp_path / "a.txt", molecules)
-    for form, written in (("canonical", ["CCO", "c1ccccc1", "CCO"]), ("as-given", molecules)):
-        assert prepare(tmp_path / form, path, flags=("--smiles", form))[0] == written
-
-
 def test_a_given_dictionary_and_a_limit(tmp_path):
     given = write_file(tmp_path / "given.txt", "O 5\nC 3\nN 1\n")
     path = write(tmp_path / "a.txt", ["CCO", "CCBr", "C" * 8, "C" * 9])
@@ -110,7 +103,8 @@ def test_the_split_is_by_molecule(form, tmp_path):
     sides = [[len(smiles) for smiles in found] for found in (train, valid)]
     assert all(side == sorted(side) for side in sides) and not {*sides[0]} & {*sides[1]}
     assert sorted([*sides[0], *sides[1]]) == [*map(len, spellings)]
-    assert form == "canonical" or sorted([*train, *valid]) == sorted(spellings)
+    both = [*train, *valid]  # of two spellings, RDKit writes one
+    assert sorted(both) == sorted(spellings) if form == "as-given" else len({*both}) == len(spellings) / 2
     assert 0.06 < len(valid) / len(spellings) < 0.15
 
 

@@ -50,11 +50,8 @@ def test_what_is_no_checkpoint_of_ours(saved_checkpoint, tmp_path):
     def changed(name, *args, **more):
         return saved_checkpoint(*args, **more).rename(tmp_path / name)
 
-    (tmp_path / "cut.pt").write_bytes(saved_checkpoint().read_bytes()[:500])
     torch.save([1], tmp_path / "list.pt")
     for path, named in (
-        (tmp_path / "none.pt", "none.pt does not exist"),
-        (tmp_path / "cut.pt", "cut.pt"),
         (tmp_path / "list.pt", "list.pt"),
         (changed("arch.pt", "roberta_base"), "arch.pt .*--arch roberta_base"),
         (
