@@ -71,17 +71,6 @@ def test_questions_without_answers_are_predicted_and_not_scored(memorised, squad
     assert len(json.loads((tmp_path / "predictions.json").read_text())) == len(split.squad.questions)
 
 
-def test_starts_from_a_pretrained_checkpoint_and_resumes(squad_data, pretrained, tmp_path):
-    flags = ["--finetune-from-model", pretrained, "--lr", 0]
-    train(*finetuning(squad_data, tmp_path, *flags, "--max-epoch", 1))
-    paths = pretrained, tmp_path / "checkpoint_last.pt"
-    before, after = (commands.load_checkpoint(path)["model"] for path in paths)
-    assert all((after[name] == tensor).all() for name, tensor in before.items())
-    assert set(after) - set(before) == {"token_heads.span.out_proj.weight", "token_heads.span.out_proj.bias"}
-    resumed = train(*finetuning(squad_data, tmp_path, *flags, "--max-epoch", 2))
-    assert [stats["epoch"] for stats in resumed.stats["valid"]] == [2]
-
-
 def test_data_and_models_that_do_not_fit(squad_data, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(squad_data, other)

@@ -16,13 +16,12 @@ from fs_plugins.metrics.properties import summarise
 from tests.integration import commands
 from tests.support import builders, pages
 from tests.support.builders import write_file
-from tests.support.molecules import labelled_molecules, molecules, read_csv
+from tests.support.molecules import labelled_molecules, molecules, numbers, read_csv
 
 FORM = TableFormat()
 # a file of molecules, and the lines that cannot be read
 STREAM = ["CCO", "C(", "c1ccccc1", "", "C(C)(C)(C)(C)C", "NCCCCc1ccccc1", "C[Si]C", "CCO"]
 BAD = {2: "not a SMILES", 4: "empty SMILES", 5: "valence"}
-PROPERTIES = ("ring", "other")
 FLAGS = ("--max-epoch", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
 
 
@@ -95,10 +94,6 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
     assert np.load(tmp_path / "set.npy").shape == (8, 32)
     assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
     assert "--output" in refused(script.main, "embed", path, stream, "--output", stream, "--device", "cpu")
-
-
-def numbers(rows, end="") -> np.ndarray:
-    return np.array([[float(row[name + end] or "nan") for name in PROPERTIES] for row in rows])
 
 
 @pytest.mark.slow

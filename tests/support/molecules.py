@@ -3,6 +3,7 @@
 import csv
 import random
 
+import numpy as np
 import prepare_moleculenet
 
 RINGS = ["c1ccccc1", "C1CCCCC1", "C1CCNCC1", "c1ccncc1", "C1CC1", "C1CCC1", "c1ccoc1", "c1ccsc1"]
@@ -31,3 +32,8 @@ def labelled_molecules(folder, count, dictionary, name="bbbp"):
 def read_csv(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def numbers(rows, end="", names=("ring", "other")):
+    """[rows, properties] of predictions, or of their labels."""
+    return np.array([[float(row[name + end] or "nan") for name in names] for row in rows])
