@@ -26,7 +26,7 @@ PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
 VARIANTS = "R =|first layer|w/o|k = 2"  # of the states, that only the table has
-LONG = ("pretraining", "states", "scale")  # tables that are files of their own
+LONG = ("pretraining", "states", "states_text", "scale")  # tables that are files of their own
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
@@ -48,13 +48,6 @@ def entropies() -> dict[str, dict[tuple[int, float], float]]:
     ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
     papers = {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs}
     return {"the paper": papers, "ours": ours}
-
-
-def experiments() -> pd.DataFrame:
-    """The settings of each experiment."""
-    data = read("experiments").fillna("")
-    data["p"] = data["p"].map(percent)
-    return data.astype(str).rename(columns=lambda column: column.replace("_", " "))
 
 
 def pretraining() -> pd.DataFrame:
@@ -233,9 +226,7 @@ def quickstart_figure() -> Figure:
     return lines(values, "joint bits per masked token", "updates", better="lower")
 
 
-TABLES = {
-    table.__name__: table for table in (experiments, pretraining, plateau, variance, finetuning, pretrained)
-}
+TABLES = {table.__name__: table for table in (pretraining, plateau, variance, finetuning, pretrained)}
 TABLES |= {name: lambda name=name: leads(read(name)) for name in ("states", "states_text")}
 TABLES["scale"] = lambda: leads(
     read("scale").assign(
