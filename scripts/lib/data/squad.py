@@ -110,6 +110,8 @@ def _add_question(squad: Squad, entry: dict, path: Path, seen: dict[str, Path]) 
         if not value.strip():
             raise UserError(f"{path}: the {what} of {where} is empty")
     impossible, listed = entry.get("is_impossible", False), entry.get("answers") or []
+    if not isinstance(impossible, bool):
+        raise UserError(f"{path}: is_impossible of {where} is {impossible!r}: give true or false")
     if impossible and listed:
         raise UserError(f"{path}: {where} is is_impossible, yet has answers")
     answers = [Answer(a["text"], _place(context, a["text"], a["answer_start"])) for a in listed]

@@ -76,6 +76,7 @@ HALF = json.dumps(squad_json(question(), context="In 911, Rollo \ud83d came"))
         (squad_json(question(), question()), "q1 is there twice"),
         (squad_json(question(), context=" \n"), "q1 is empty"),
         (squad_json(question(is_impossible=True)), "q1 is is_impossible"),
+        (squad_json(question("q1", (), is_impossible="false")), "is_impossible of question q1 is 'false'"),
         (squad_json(), "no questions in .*a.json"),
     ],
 )
