@@ -60,11 +60,11 @@ def _texts(content: dict) -> dict:
 
 
 def _molecules(content: dict) -> dict:
-    """Of MoleculeNet; a metric that cannot be computed is null."""
+    """Of MoleculeNet; a metric that cannot be computed is not there."""
     test, regression = content["metrics"]["test"], content["kind"] == "regression"
     row = {"table": "regressions" if regression else "table1", "point": "", "test": test.get("rows_sha256")}
     row["split"] = content.get("split", {}).get("kind")
-    score = test[content["metric"]]
+    score = test.get(content["metric"])
     return row | {title(content["task"]): score if regression or score is None else 100 * score}
 
 

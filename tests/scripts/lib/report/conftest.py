@@ -41,7 +41,11 @@ def squad_result(folder: Path, seed: int, **scores) -> None:
 
 
 def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="classification", **more):
-    metric = {"auc": score} if kind == "classification" else {"rmse": score, "mae": score}
+    metric = (
+        {}
+        if score is None
+        else dict.fromkeys(["auc"] if kind == "classification" else ["rmse", "mae"], score)
+    )
     metrics = {"valid": {}, "test": {**metric, **more.pop("test", {})}}
     content = {"task": dataset, "metric": next(iter(metric)), "metrics": metrics, "seed": seed, "kind": kind}
     write(folder / "result.json", {**content, **more})
