@@ -41,13 +41,10 @@ def squad_result(folder: Path, seed: int, **scores) -> None:
 
 
 def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="classification", **more):
-    metric = (
-        {}
-        if score is None
-        else dict.fromkeys(["auc"] if kind == "classification" else ["rmse", "mae"], score)
-    )
-    metrics = {"valid": {}, "test": {**metric, **more.pop("test", {})}}
-    content = {"task": dataset, "metric": next(iter(metric)), "metrics": metrics, "seed": seed, "kind": kind}
+    names = ["auc"] if kind == "classification" else ["rmse", "mae"]
+    test = {} if score is None else dict.fromkeys(names, score)
+    metrics = {"valid": {}, "test": {**test, **more.pop("test", {})}}
+    content = {"task": dataset, "metric": names[0], "metrics": metrics, "seed": seed, "kind": kind}
     write(folder / "result.json", {**content, **more})
 
 
