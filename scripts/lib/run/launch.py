@@ -15,7 +15,6 @@ import itertools
 import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
 from lib.files import ROOT, claim, locked, sha256
+from lib.run.on_gpu import LOGGED, visible_gpus
 from lib.run.supervise import supervise
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
@@ -31,7 +31,6 @@ from fs_plugins.files import copy
 LOG, IMPORTED = "train.log", "imported.pt"
 MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
-LOGGED = "EXLM_LOG"  # the environment's name of the log that lib/run/on_gpu.py keeps already
 PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
 # the batch of a step (that of an update is a setting of its own).
@@ -291,24 +290,3 @@ def devices(
             device = f"--device-id {int(environment.get('LOCAL_RANK') or rank) % gpus}" if gpus else ""
             flags |= Flags.of(device or "--distributed-backend gloo --ddp-backend legacy_ddp")
     return workers, flags | Flags.of(f"--distributed-world-size {workers}")
-
-
-def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What CUDA_VISIBLE_DEVICES can name: UUIDs, which mean the same GPU in every job of a machine.
-
-    A GPU named by a number in CUDA_VISIBLE_DEVICES is looked up; one that is named otherwise stays as it is.
-    """
-    query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-    try:
-        there = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
-    except (OSError, subprocess.CalledProcessError):
-        there = []
-    asked = environment.get("CUDA_VISIBLE_DEVICES")
-    if asked is None:
-        return there
-    gpus = []
-    for name in asked.split(","):  # CUDA sees the ones before the first that does not exist
-        if not name or name.startswith("-") or (name.isdigit() and int(name) >= len(there) > 0):
-            break
-        gpus.append(there[int(name)] if name.isdigit() and there else name)
-    return gpus

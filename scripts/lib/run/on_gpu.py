@@ -16,15 +16,39 @@ import contextlib
 import itertools
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, count, positive, script
 from lib.files import try_lock
-from lib.run.launch import LOGGED, visible_gpus
 from lib.run.supervise import POLL, supervise
+
+LOGGED = "EXLM_LOG"  # the environment's name of the log that is kept here already
+
+
+def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What CUDA_VISIBLE_DEVICES can name: UUIDs, which mean the same GPU in every job of a machine.
+
+    A GPU named by a number in CUDA_VISIBLE_DEVICES is looked up; one that is named otherwise stays as it is.
+    """
+    query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    try:
+        there = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError):
+        there = []
+    asked = environment.get("CUDA_VISIBLE_DEVICES")
+    if asked is None:
+        return there
+    gpus = []
+    for name in asked.split(","):  # CUDA sees the ones before the first that does not exist
+        if not name or name.startswith("-") or (name.isdigit() and int(name) >= len(there) > 0):
+            break
+        gpus.append(there[int(name)] if name.isdigit() and there else name)
+    return gpus
 
 
 def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:

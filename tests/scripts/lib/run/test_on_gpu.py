@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from lib.command_line import UserError
 from lib.run import on_gpu
-from lib.run.launch import devices, visible_gpus
+from lib.run.launch import devices
 
 JOB = [sys.executable, "-m", "lib.run.on_gpu"]
 
@@ -45,11 +45,11 @@ def machine(tmp_path, monkeypatch):
 def test_visible_gpus(machine, monkeypatch, asked, found):
     if asked is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
-    assert visible_gpus() == found
+    assert on_gpu.visible_gpus() == found
     workers, flags = devices(Namespace(gpus=None, precision=None))
     assert (workers, "--fp16" in flags) == (max(1, len(found)), bool(found))
     monkeypatch.setenv("PATH", "")  # without a driver
-    assert visible_gpus({}) == []
+    assert on_gpu.visible_gpus({}) == []
 
 
 def waiting_for(*asked) -> tuple[threading.Thread, dict]:
