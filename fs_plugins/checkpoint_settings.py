@@ -5,15 +5,19 @@ is used."""
 import argparse
 import dataclasses
 import enum
+import importlib.util
 import typing
 from collections.abc import Mapping
 
+import torch
+from fairseq import options
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from torch import Tensor
 
+from fs_plugins.compat import wrap
 from fs_plugins.models.flags import HEAD_NAME, POSITIVE, PROBABILITY, ROPE_DIMENSIONS, SIZE, Kind
 from fs_plugins.models.mlm import RotaryRobertaModel
 
@@ -36,7 +40,8 @@ RANGES = dict.fromkeys(SIZES, SIZE)
 RANGES |= dict.fromkeys(("classification_head_name", "head_name"), HEAD_NAME)
 RANGES |= dict.fromkeys(("log_interval", "save_interval", "validate_interval"), SIZE)
 RANGES |= dict.fromkeys(("warmup_updates", "clip_norm"), POSITIVE)
-RANGES |= dict.fromkeys(("mask_prob", "leave_unmasked_prob", "random_token_prob"), PROBABILITY)
+RANGES |= dict.fromkeys(("leave_unmasked_prob", "random_token_prob"), PROBABILITY)
+RANGES["mask_prob"] = Kind(float, 0.001, 0.999)
 # flags that a model's weights show: the end of a weight's name, and its dimension that is the flag's value
 SHOWN = {
     "encoder_embed_dim": ("embed_tokens.weight", 1),
@@ -83,23 +88,37 @@ def read_settings(state: dict) -> DictConfig:
     return OmegaConf.create(settings, flags={"allow_objects": True})
 
 
-def check_flags(args: argparse.Namespace) -> None:
-    """Raises ValueError for flags of fairseq-train with a value that our models, or a task or criterion of
-    the lists, do not take."""
-    if issubclass(model := ARCH_MODEL_REGISTRY[args.arch], RotaryRobertaModel):
-        model.check(args)
-    kinds = _kinds(TASK_DATACLASS_REGISTRY.get(args.task))
-    kinds |= _kinds(CRITERION_DATACLASS_REGISTRY.get(args.criterion))
-    _checked(vars(args), kinds | RANGES)
-    for rate in args.lr or ():
-        _checked({"lr": rate}, {"lr": Kind(float, 0, 100)})
+@wrap(options, "parse_args_and_arch")
+def check_flags(original, *args, **kwargs):
+    """fairseq's command lines: ``--bf16`` means a TPU to fairseq, here a GPU or CPU too. Raises ValueError for
+    ``--fp16`` without a GPU, what fails in fairseq's masking without an explanation, and a value that our
+    models, or the task or criterion that they are trained by, do not take."""
+    parsed = original(*args, **kwargs)
+    flags = parsed[0] if isinstance(parsed, tuple) else parsed
+    if getattr(flags, "fp16", False) and (getattr(flags, "cpu", False) or not torch.cuda.is_available()):
+        raise ValueError("--fp16 needs a GPU: with --cpu, or without one, leave it out or use --bf16")
+    if getattr(flags, "bf16", False) and importlib.util.find_spec("torch_xla") is None:
+        flags.tpu = False
+    if getattr(flags, "mask_whole_words", False):
+        raise ValueError("--mask-whole-words fails in fairseq's masked_lm: leave it out")
+    model = ARCH_MODEL_REGISTRY.get(getattr(flags, "arch", None), object)
+    if issubclass(model, RotaryRobertaModel):
+        model.check(flags)
+        kinds = _kinds(TASK_DATACLASS_REGISTRY.get(flags.task))
+        kinds |= _kinds(CRITERION_DATACLASS_REGISTRY.get(flags.criterion))
+        _checked(vars(flags), kinds | RANGES)
+        for rate in flags.lr or ():
+            _checked({"lr": rate}, {"lr": Kind(float, 0, 100)})
+    return parsed
 
 
 def check_weights(model: argparse.Namespace, weights: Mapping[str, Tensor]) -> None:
     """Raises ValueError if weights are not finite, or a model of these flags would be larger than they are,
     before it is built."""
     for name, weight in weights.items():
-        if weight.is_meta or not weight.is_floating_point() or not weight.isfinite().all():
+        if weight.is_meta or not weight.is_floating_point():
+            raise ValueError(f"{name} is of {weight.dtype}: weights are numbers of floating point")
+        if not weight.isfinite().all():
             raise ValueError(f"{name} has values that are not finite numbers: give a checkpoint of before")
     layers = {name.removeprefix(LAYER).split(".")[0] for name in weights if name.startswith(LAYER)}
     most = {"encoder_layers": len(layers)}

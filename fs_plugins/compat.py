@@ -7,7 +7,6 @@ import argparse
 import atexit
 import collections
 import gc
-import importlib.util
 import os
 import time
 import typing
@@ -18,7 +17,6 @@ from queue import Empty
 
 import numpy as np
 import torch
-from fairseq import options
 from fairseq.data import data_utils, iterators
 from fairseq.distributed.utils import _TensorPlaceholder, get_global_group
 from fairseq.logging import metrics
@@ -167,21 +165,3 @@ def refuse_missing_split(original, task, split, *args, **kwargs):
         if "dataset" not in str(error).lower():
             raise
         raise FileNotFoundError(f"there is no split {split!r} ({error}): {way_out(split)}") from error
-
-
-@wrap(options, "parse_args_and_arch")
-def check_flags(original, *args, **kwargs):
-    """``--bf16`` means a TPU to fairseq, here a GPU or CPU too. Refused: ``--fp16`` without a GPU, what fails
-    in fairseq's masking without an explanation."""
-    parsed = original(*args, **kwargs)
-    flags = parsed[0] if isinstance(parsed, tuple) else parsed
-    if getattr(flags, "fp16", False) and (getattr(flags, "cpu", False) or not torch.cuda.is_available()):
-        raise ValueError("--fp16 needs a GPU: with --cpu, or without one, leave it out or use --bf16")
-    if getattr(flags, "bf16", False) and importlib.util.find_spec("torch_xla") is None:
-        flags.tpu = False
-    if getattr(flags, "mask_whole_words", False):
-        raise ValueError("--mask-whole-words fails in fairseq's masked_lm: leave it out")
-    share = getattr(flags, "mask_prob", None)
-    if share is not None and not 0 < share < 1:
-        raise ValueError(f"--mask-prob {share}: give a share between 0 and 1, both excluded")
-    return parsed

@@ -21,7 +21,7 @@ ALLOWED = {
     "files.py": set(),
     "compat.py": set(),
     "checkpoint_files.py": {"models", "compat"},
-    "checkpoint_settings.py": {"models"},
+    "checkpoint_settings.py": {"models", "compat"},
     "data": set(),
     "metrics": set(),
     "tasks": {"data", "metrics", "modules"},

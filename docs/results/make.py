@@ -84,7 +84,7 @@ def plateau() -> pd.DataFrame:
 
 def finetuning() -> pd.DataFrame:
     """Scores, and in brackets the difference from the MLM of the same pre-training."""
-    data, rows = read("finetuning").query("pretraining != 'text3000'").rename(columns={"sd": "score_sd"}), []
+    data, rows = read("finetuning").rename(columns={"sd": "score_sd"}), []
     for (pretraining, model), part in data.groupby(["pretraining", "model"], sort=False):
         mlm, row = data.query("pretraining == @pretraining and model == 'MLM'"), [pretraining, model]
         for task in data["task"].unique():

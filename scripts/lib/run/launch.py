@@ -134,7 +134,7 @@ def arguments(
     return args
 
 
-def check_flags(words: list[str], help: str) -> None:
+def check_words(words: list[str], help: str) -> None:
     """Raises UserError for a flag that fairseq-train does not know, or a value that it does not take.
 
     Args:
@@ -142,8 +142,6 @@ def check_flags(words: list[str], help: str) -> None:
         help: has further flags that may have been meant.
     """
     from fairseq import options  # takes seconds
-
-    from fs_plugins import checkpoint_settings
 
     def refuse(message: str) -> None:  # argparse would show the usage before, a hundred lines
         raise UserError(f"fairseq-train: {message}")
@@ -159,7 +157,6 @@ def check_flags(words: list[str], help: str) -> None:
     except (SyntaxError, NameError, TypeError):  # fairseq evaluates the values of some
         wrong = next(flag for flag in Flags.of(words[1:]).items() if not _readable(parser, *flag))
         raise UserError(f"fairseq-train: {shlex.join([wrong[0], *wrong[1]])} has no readable value") from None
-    checkpoint_settings.check_flags(args)
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
         begin = [flag for flag in known if flag.startswith(f"{name}-")][:1]
@@ -206,7 +203,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     train, flags = training.fill_training(train)
     commands = [train, *map(training.fill, others)]
     if training.args.user:
-        check_flags(commands[0][1:], training.args.help)
+        check_words(commands[0][1:], training.args.help)
     if training.note:
         print(training.note)
     if training.args.print:
