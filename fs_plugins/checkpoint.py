@@ -156,7 +156,10 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         folder = path if path.is_dir() else path.parent
         names = sorted(file.name for file in folder.glob("*.pt"))[:5]
         what = "is a folder, and no model for transformers" if path.is_dir() else "does not exist"
-        raise FileNotFoundError(f"{path} {what} ({folder} has {', '.join(names) or 'no checkpoint'})")
+        what += f" ({folder} has {', '.join(names) or 'no checkpoint'})"
+        if not path.exists() and len(path.parts) == 2 and not path.suffix:  # NAME/MODEL of a hub
+            what += f"; `hf download {path} --local-dir FOLDER` fetches a hub's model: then give FOLDER"
+        raise FileNotFoundError(f"{path} {what}")
     try:
         with explained(path):
             state = torch.load(path, map_location="cpu", weights_only=True)

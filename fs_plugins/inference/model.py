@@ -18,14 +18,13 @@ from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
 from fs_plugins.huggingface.restore import open_checkpoint
-from fs_plugins.huggingface.settings import find_head, output_names
+from fs_plugins.huggingface.settings import POOLINGS, find_head, output_names
 from fs_plugins.inference.graph import TextGraph, Token, special_ids, text_graph
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 BATCH_TOKENS = 16384
 MAX_TOKENS = 2048  # the same for every model: rotary positions have no weights that would end before
 WINDOW = 4096  # texts that are held at a time; sorted by length among themselves
-POOLINGS = ("first", "mean")
 
 Row = tuple[np.ndarray | None, str]  # of numbers, and a remark; None and the reason for an unreadable text
 

@@ -46,7 +46,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
     left out or, with --shorten-method truncate, cut to that.
 
     Raises:
-        ValueError: for k < 1, or a metric of classes for --regression-target, or the reverse.
+        ValueError: for k < 1, a metric that does not fit the labels, such as one of classes for --regression-target.
     """
 
     cfg: GlueConfig
@@ -61,6 +61,8 @@ class GlueTask(ScoredTask, SentencePredictionTask):
         if wrong := [name for name in self.metrics if name not in fitting]:
             given = "with" if cfg.regression_target else "without"
             raise ValueError(f"--metrics {wrong[0]} {given} --regression-target: give {', '.join(fitting)}")
+        if "f1" in self.metrics and cfg.num_classes > 2:
+            raise ValueError(f"--metrics f1 is of two classes, and --num-classes is {cfg.num_classes}")
         self.head = {"features_only": True, "classification_head_name": cfg.classification_head_name}
         self.targets = {}  # of each split with labels, fairseq's data set of them
 

@@ -36,6 +36,9 @@ def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             about = {"model": name, "path": path, "task": content["task"], "seed": int(content["seed"])}
+            if content["task"] not in TASKS and content["metric"] not in SQUAD and "kind" not in content:
+                problems.append(f"{path} is of {content['task']}, which no table has")
+                continue
             rows.append({**about, **(_molecules if "kind" in content else _texts)(content)})
         except DAMAGED as error:
             problems.append(f"{path} is damaged: {error!r}")
