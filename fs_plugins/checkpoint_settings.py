@@ -90,9 +90,9 @@ def read_settings(state: dict) -> DictConfig:
 
 @wrap(options, "parse_args_and_arch")
 def check_flags(original, *args, **kwargs):
-    """fairseq's command lines: ``--bf16`` means a TPU to fairseq, here a GPU or CPU too. Raises ValueError for
-    ``--fp16`` without a GPU, what fails in fairseq's masking without an explanation, and a value that our
-    models, or the task or criterion that they are trained by, do not take."""
+    """In fairseq's command lines ``--bf16`` means a TPU, here a GPU or CPU too. Raises ValueError for ``--fp16``
+    without a GPU, what fails in fairseq's masking without an explanation, and a value that our models, or
+    the task or criterion that they are trained by, do not take."""
     parsed = original(*args, **kwargs)
     flags = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(flags, "fp16", False) and (getattr(flags, "cpu", False) or not torch.cuda.is_available()):

@@ -35,8 +35,8 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
     if len(chosen) != 1:
         raise ValueError(
             f"{checkpoint.path} was fine-tuned with --task {checkpoint.task} and has "
-            f"{len(heads) or 'no'} heads {sorted(heads)} for sequences, or for SQuAD's spans: export a checkpoint "
-            "that has one of them"
+            f"{len(heads) or 'no'} heads {sorted(heads)} for sequences, or for SQuAD's spans: export a "
+            "checkpoint that has one of them"
         )
     return Head(heads[chosen[0]], chosen[0])
 

@@ -46,7 +46,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
     left out or, with --shorten-method truncate, cut to that.
 
     Raises:
-        ValueError: for k < 1, a metric that does not fit the labels, such as one of classes for --regression-target.
+        ValueError: for k < 1, or a metric that does not fit the labels.
     """
 
     cfg: GlueConfig

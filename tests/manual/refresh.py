@@ -1,4 +1,4 @@
-"""Brings the folders of pretrained/ to what an export of today writes; their cards tell of a training and stay.
+"""Brings the folders of pretrained/ to what an export of today writes; their cards stay.
 
 python -m tests.manual.refresh
 """
