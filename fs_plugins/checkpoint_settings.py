@@ -90,7 +90,7 @@ def read_settings(state: dict) -> DictConfig:
 
 @wrap(options, "parse_args_and_arch")
 def check_flags(original, *args, **kwargs):
-    """In fairseq's command lines ``--bf16`` means a TPU, here a GPU or CPU too. Raises ValueError for ``--fp16``
+    """To fairseq ``--bf16`` means a TPU, here a GPU or CPU too. Raises ValueError for ``--fp16``
     without a GPU, what fails in fairseq's masking without an explanation, and a value that our models, or
     the task or criterion that they are trained by, do not take."""
     parsed = original(*args, **kwargs)
