@@ -25,40 +25,69 @@ from fairseq.logging import metrics
 from fs_plugins import checkpoint_files, compat
 from tests.support.full_disk import at_each_write
 
+FROM_IMPORT_TO_END = """
+import atexit, logging, pathlib, sys, torch
 
-def test_the_root_logger_is_left_alone():
-    script = "import logging, fs_plugins; root = logging.root; assert (root.level, root.handlers) == (30, [])"
-    subprocess.run([sys.executable, "-c", script], check=True)
-
-
-def test_subnormal_numbers_are_zero_on_all_threads():
-    script = (
-        "import torch, fs_plugins; torch.set_num_threads(2); x = torch.full((1 << 20,), 1e-30);"
-        "assert not (x * 1e-10).any() and (x * 1e-7).all()"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the names of threads from /proc")
-def test_no_thread_of_gloo_is_left_when_python_ends(tmp_path):
-    script = """
-import atexit, pathlib, sys, torch
 def of_gloo():
     return sum("gloo" in path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/comm"))
-atexit.register(lambda: print("left", of_gloo()))  # runs after those that are registered later
+
+atexit.register(lambda: print(of_gloo()))  # runs after those that are registered later
 import fs_plugins
+from fairseq.data.iterators import BufferedIterator
 from fairseq.distributed import utils
+
+print(logging.root.level, logging.root.handlers)
+torch.set_num_threads(2)
+x = torch.full((1 << 20,), 1e-30)
+print((x * 1e-10).any().item(), (x * 1e-7).all().item())
+
 torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[1], world_size=1, rank=0)
+
 def train():
     trainer = [utils.get_global_group()]
     trainer.append(trainer)
     utils.all_reduce(torch.ones(1), trainer[0])
+
 train()
-print("there", of_gloo())
+print(of_gloo())
+
+class Endless:
+    def __len__(self):
+        return 1_000_000
+
+    def __iter__(self):
+        while True:
+            yield [torch.randn(200, 200) @ torch.randn(200, 200) for _ in range(5)]
+
+loaders = [BufferedIterator(size, Endless()) for size in (1, 1000)]  # waits for room; is at work
+for loader in loaders:
+    next(loader)
 """
-    command = [sys.executable, "-c", script, tmp_path / "store"]
-    said = subprocess.run(command, check=True, text=True, capture_output=True, env=os.environ).stdout.split()
-    assert said[0] == "there" and int(said[1]) > 0 and said[2:] == ["left", "0"]
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory) -> subprocess.CompletedProcess:
+    store = tmp_path_factory.mktemp("process") / "store"
+    command = [sys.executable, "-c", FROM_IMPORT_TO_END, store]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_root_logger_is_left_alone(process):
+    assert process.stdout.splitlines()[0] == "30 []"
+
+
+def test_subnormal_numbers_are_zero_on_all_threads(process):
+    assert process.stdout.splitlines()[1] == "False True"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the names of threads from /proc")
+def test_no_thread_of_gloo_is_left_when_python_ends(process):
+    there, left = map(int, process.stdout.splitlines()[2:])
+    assert there > 0 and left == 0
+
+
+def test_python_ends_while_batches_are_prepared(process):
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 20])
@@ -103,31 +132,6 @@ def read(path, *overrides):
     with warnings.catch_warnings():
         compat.silence_known_warnings()  # again, as pytest has filters of its own
         return checkpoint_utils.load_checkpoint_to_cpu(str(path), *overrides)
-
-
-ENDS_WHILE_LOADING = """
-import torch
-import fs_plugins
-from fairseq.data.iterators import BufferedIterator
-
-class Endless:
-    def __len__(self):
-        return 1_000_000
-
-    def __iter__(self):
-        while True:
-            yield [torch.randn(200, 200) @ torch.randn(200, 200) for _ in range(5)]
-
-next({})
-print("end")
-"""
-
-
-@pytest.mark.parametrize("size", [1, 1000], ids=["waiting for room", "at work"])
-def test_python_ends_while_batches_are_prepared(size):
-    script = ENDS_WHILE_LOADING.format(f"BufferedIterator({size}, Endless())")
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert (ended.returncode, ended.stdout) == (0, "end\n"), ended.stderr
 
 
 def test_scores_of_numpy_are_read(tmp_path):

@@ -2,8 +2,8 @@
 
 import errno
 import os
+import signal
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -107,13 +107,19 @@ def test_it_replaces_its_own_only(tmp_path):
 
 def test_what_a_killed_process_left(impatient, tmp_path):
     """It is removed by the next; what is somebody else's is not."""
-    fill = "with files.new_folder(pathlib.Path('out')) as folder: (folder / 'a').touch(); print(), input()"
-    words = [sys.executable, "-u", "-c", f"import pathlib; from fs_plugins import files\n{fill}"]
-    with subprocess.Popen(words, cwd=tmp_path, stdin=-1, stdout=-1) as process:
-        process.stdout.readline()
+    ready, tell = os.pipe()
+    if not (child := os.fork()):
+        with new_folder(tmp_path / "out") as folder:
+            (folder / "a").touch()
+            os.write(tell, b"1")
+            signal.pause()
+    try:
+        os.read(ready, 1)
         with pytest.raises(ValueError, match="another run is at work"), new_folder(tmp_path / "out"):
             pass
-        process.kill()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     assert [path.name for path in tmp_path.iterdir()] == [".out.partial"]
     with new_folder(tmp_path / "out") as folder:
         assert not list(folder.iterdir())

@@ -68,19 +68,6 @@ def test_every_model_reads_the_same_whatever_its_positions(save_checkpoint, arch
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_is_read_as_its_checkpoint(kind, checkpoints, folders, caplog):
-    one, other = load(checkpoints[kind], device="cpu"), load(folders[kind], device="cpu")
-    text = "this is <mask> news , <mask> ."
-    torch.testing.assert_close(other.log_probs(text), one.log_probs(text))
-    assert other.fill(text).text == one.fill(text).text
-    for (vector, _), (same, _) in zip(one.embed(TEXTS, "mean"), other.embed(TEXTS, "mean"), strict=True):
-        np.testing.assert_allclose(vector, same, atol=1e-6)
-    if one.predictor.has_transitions:
-        assert other.graph(text).best.text == one.graph(text).best.text
-    assert not [record for record in caplog.records if record.levelname != "INFO"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_filled_masks_are_the_most_probable_tokens(kind, checkpoints):
     model = load(checkpoints[kind], device="cpu")
     text, dictionary = "this is <mask> news , <mask> .", model.checkpoint.dictionary

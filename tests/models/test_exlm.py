@@ -37,15 +37,6 @@ def test_parameter_counts_of_the_paper(on_meta):
     assert sum(rest) == total(on_meta("mlm_smiles", symbols)) == 50_503_281
 
 
-def test_vocabulary_is_computed_at_the_nodes_only():
-    model = builders.exlm(WORDS)
-    rows = []
-    model.encoder.lm_head.dense.register_forward_hook(lambda _, inputs, __: rows.append(inputs[0].shape))
-    tokens, targets = builders.sentence(WORDS, 40, [3])
-    model(tokens[None], target=targets[None])
-    assert rows == [(1, 12, 32)]
-
-
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
@@ -64,14 +55,6 @@ def test_checkpoint_of_other_sizes_is_refused(flags, named):
     builders.exlm(WORDS, ext_state_num=2).load_state_dict(plain.state_dict(), strict=True)  # of another k
 
 
-def test_transitions_are_no_longer_than_allowed():
-    tokens, targets = builders.sentence(WORDS, 6, [2, 4])
-    for longest, flags in ((5, {"max_transition_length": 5}), (11, {})):  # of 4 * 3 nodes
-        graph, _ = builders.exlm(WORDS, ext_state_num=3, **flags)(tokens[None], target=targets[None])
-        expected = [(v, u) for v in range(12) for u in range(v + 1, min(12, v + longest + 1))]
-        assert [tuple(edge) for edge in graph.links[0].isfinite().nonzero().tolist()] == expected
-
-
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
@@ -83,6 +66,8 @@ def test_transitions_are_no_longer_than_allowed():
         ({"state_graph": "local", "max_transition_length": 9}, "--max-transition-length 9"),
         ({"state_embedding_scale": -1.0}, "--state-embedding-scale -1.0"),
         ({"repeat_times": 2}, "--repeat-times 2"),
+        ({"expand_from_layer": -2}, "--expand-from-layer -2"),
+        ({"expand_from_layer": 3}, "--expand-from-layer 3.* 2"),
     ],
 )
 def test_bad_flags(flags, named):
@@ -98,9 +83,3 @@ def test_expansion_beyond_max_positions():
     with pytest.raises(ValueError, match="43 .*--max-positions 40: --max-positions 43 .*--max-positions 92"):
         model(tokens[None], target=targets[None])
     model(tokens[None], target=targets[None], features_only=True)  # transitions alone need the positions
-
-
-def test_masked_lm_criterion_is_refused():
-    tokens, targets = builders.sentence(WORDS, 5, [2])
-    with pytest.raises(ValueError, match="--criterion nat_dag_loss_mlm"):
-        builders.exlm(WORDS)(tokens[None], masked_tokens=targets[None].ne(1))

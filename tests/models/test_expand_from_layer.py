@@ -75,10 +75,3 @@ def test_equals_the_first_layers_on_tokens_and_the_others_on_their_copies(J, fla
     actual, wanted = (torch.autograd.grad(x, parameters) for x in (loss, expected_loss))
     for a, b in zip(actual, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
-
-
-def test_the_number_of_layers():
-    assert exlm(-1).encoder.expand_from_layer == LAYERS  # after all
-    for J, named in ((-2, "-2"), (LAYERS + 1, "4.* 3")):
-        with pytest.raises(ValueError, match=f"--expand-from-layer {named}"):
-            exlm(J)

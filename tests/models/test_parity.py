@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
+from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from tests.support import builders
 
 PLACE = Path(__file__).resolve()
@@ -15,6 +16,11 @@ PLACE = Path(__file__).resolve()
 COMMITTED = PLACE.with_name("authors_dag.pt")
 MANIFEST = PLACE.parents[3] / "shared" / "data" / "parity" / "authors_numbers.pt"  # all, as recorded
 MAX_POSITIONS = 2048
+CRITERIA = {
+    "dag": NatDagLossMLM,
+    "ctc": NatCtcLossMLM,
+    "mlm": lambda task: MaskedLmLoss(MaskedLmConfig(tpu=False), task),
+}
 
 
 def whole(tensors: dict) -> dict:
@@ -54,14 +60,18 @@ def flags_of(recorded) -> dict:
     }
 
 
-def build(record, recorded, arch):
+@pytest.mark.parametrize("kind", CRITERIA)
+def test_loss_and_gradients_are_those_of_the_release(record, kind):
+    recorded = case(record, kind)
     symbols = builders.dictionary(record["symbols"][4:-1])
     assert symbols.symbols == record["symbols"]
-    return symbols, builders.model(arch, symbols, **flags_of(recorded))
-
-
-def check_loss(model, criterion, recorded):
-    """And gradients."""
+    arch = "p_roberta_base" if kind == "mlm" else "p_roberta_ext_denselink_base"
+    task, model = builders.task(symbols), builders.model(arch, symbols, **flags_of(recorded))
+    if kind == "dag":
+        model.register_classification_head("h", num_classes=3)
+        assert model.encoder.k == recorded["k"]
+    model.load_state_dict(recorded["state"], strict=True)
+    criterion = CRITERIA[kind](task)
     batch = {"net_input": {"src_tokens": recorded["src"]}, "target": recorded["tgt"]}
     loss, sample_size, _ = criterion(model, {**batch, "ntokens": 1, "nsentences": len(recorded["src"])})
     loss = loss / sample_size
@@ -74,29 +84,7 @@ def check_loss(model, criterion, recorded):
             assert expected.norm() < 1e-6 and gradients[name].norm() < 1e-6
             continue
         assert (gradients[name] - expected).norm() < 1e-3 * expected.norm(), name
-
-
-def test_exlm(record):
-    recorded = case(record, "dag")
-    symbols, model = build(record, recorded, "p_roberta_ext_denselink_base")
-    model.register_classification_head("h", num_classes=3)
-    model.load_state_dict(recorded["state"], strict=True)
-    assert model.encoder.k == recorded["k"]
-    check_loss(model, builders.criterion(symbols), recorded)
-    unmasked = recorded["src"].masked_fill(recorded["src"] == symbols.index("<mask>"), 10)
-    logits, _ = model(unmasked, classification_head_name="h")
-    torch.testing.assert_close(logits, recorded["cls"], rtol=0, atol=1e-4)
-
-
-def test_ablation_without_transitions(record):
-    recorded = case(record, "ctc")
-    symbols, model = build(record, recorded, "p_roberta_ext_denselink_base")
-    model.load_state_dict(recorded["state"], strict=True)
-    check_loss(model, NatCtcLossMLM(builders.task(symbols)), recorded)
-
-
-def test_vanilla_mlm(record):
-    recorded = case(record, "mlm")
-    symbols, model = build(record, recorded, "p_roberta_base")
-    model.load_state_dict(recorded["state"], strict=True)
-    check_loss(model, MaskedLmLoss(MaskedLmConfig(tpu=False), builders.task(symbols)), recorded)
+    if kind == "dag":
+        unmasked = recorded["src"].masked_fill(recorded["src"] == symbols.index("<mask>"), 10)
+        logits, _ = model(unmasked, classification_head_name="h")
+        torch.testing.assert_close(logits, recorded["cls"], rtol=0, atol=1e-4)
