@@ -1,4 +1,4 @@
-"""What only a GPU can show of the DAG op: streams, graphs, no waiting for the host, repeatability, sizes."""
+"""What only a GPU can show of the DAG op: streams, repeated runs, graphs (in which nothing waits), sizes."""
 
 import pytest
 import torch
@@ -53,14 +53,6 @@ def test_float64_is_computed_by_the_reference():
         assert a.dtype == torch.float64 and torch.equal(a, b)
 
 
-@pytest.mark.parametrize(("B", "M", "L"), [(64, 21, 84), (64, 77, 316), (2, 20, 1500)])
-def test_two_runs_are_bitwise_equal(B, M, L):
-    arguments = graph(B, M, L)
-    first = gradients(dag_loss, *arguments)
-    for _ in range(5):
-        assert all(torch.equal(a, b) for a, b in zip(first, gradients(dag_loss, *arguments), strict=True))
-
-
 @pytest.mark.parametrize(("M", "L"), [(21, 84), (20, 1500)])
 def test_works_on_the_current_stream(M, L):
     """On another stream, behind a kernel that takes long: the inputs are there only once that is done."""
@@ -81,17 +73,6 @@ def test_works_on_the_current_stream(M, L):
         assert not stream.query(), "the op waited for the device"
     stream.synchronize()
     assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
-
-
-@pytest.mark.parametrize(("M", "L"), [(21, 84), (77, 316), (6, 600)])
-def test_does_not_wait_for_the_device(M, L):
-    arguments = graph(4, M, L)
-    gradients(dag_loss, *arguments)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        gradients(dag_loss, *arguments)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.parametrize(("M", "L"), [(21, 84), (77, 316), (6, 600)])

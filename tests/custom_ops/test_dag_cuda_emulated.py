@@ -65,11 +65,6 @@ def assert_close(actual, expected, rtol, atol):
 # ---- The cases of the op's own tests.
 
 
-@pytest.mark.parametrize(("M", "L"), cases.SIZES)
-def test_equals_enumeration(each, M, L):
-    cases.test_equals_enumeration(dag_loss, CPU, torch.float32, M, L)
-
-
 @pytest.mark.parametrize(("M", "L", "seed"), cases.PEAKED)
 def test_peaked_inputs(each, M, L, seed):
     cases.test_peaked_inputs_in_float32_against_float64(dag_loss, CPU, M, L, seed, sharp=False)
@@ -105,24 +100,18 @@ def test_drawn_graphs(emulated, way):
 # ---- Sizes around those of warps, tiles and what fits on chip.
 
 SIZES = [(2, 8), (9, 9), (5, 31), (32, 32), (7, 33), (20, 63), (21, 64), (12, 65), (21, 84), (60, 127)]
-SIZES += [(4, 128), (30, 129), (3, 257), (77, 316)]
+SIZES += [(4, 128), (30, 129), (3, 257), (77, 316), (3, 400), (2, 1100)]
 
 
 @pytest.mark.parametrize(("M", "L"), SIZES)
 def test_awkward_sizes(emulated, M, L):
-    match, links = oracles.random_graph(2, M, L, seed=M * L, dtype=torch.float32, missing=0.1)
-    n, m = lengths([L, max(M, L - L // 3)]), lengths([M, max(2, M - 3)])
+    B = 2 if L <= 400 else 1
+    match, links = oracles.random_graph(B, M, L, seed=M * L, dtype=torch.float32, missing=0.1)
+    n, m = lengths([L, max(M, L - L // 3)][:B]), lengths([M, max(2, M - 3)][:B])
     expected = truth(match, links, n, m)
     for way in (ON_CHIP, (cuda_emulation.TURING, 5), ANY_SIZE):
         emulated(*way)
         assert_close(gradients(dag_loss, match, links, n, m), expected, 2e-6, 2e-5)
-
-
-@pytest.mark.parametrize(("M", "L"), [(3, 400), (2, 1100)])
-def test_beyond_what_fits_on_chip(emulated, M, L):
-    match, links = oracles.random_graph(1, M, L, seed=L, dtype=torch.float32)
-    n, m = lengths([L]), lengths([M])
-    assert_close(gradients(dag_loss, match, links, n, m), truth(match, links, n, m), 2e-6, 2e-5)
 
 
 # ---- What the device alone can meet.

@@ -11,20 +11,7 @@ import json
 import sys
 import tempfile
 
-
-class Refusal:
-    """Stands for packages that are not installed."""
-
-    NAMES = ("fairseq", "fs_plugins", "torchaudio")
-
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in self.NAMES:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-sys.meta_path.insert(0, Refusal())
-for module in Refusal.NAMES:
-    sys.modules.setdefault(module, None)
+sys.modules |= dict.fromkeys(("fairseq", "fs_plugins", "torchaudio"))  # are not to be found
 
 import torch  # noqa: E402
 import transformers  # noqa: E402

@@ -1,6 +1,5 @@
 """Settings of config.json: types and ranges, misspelt names, and what transformers adds."""
 
-import json
 import math
 import re
 
@@ -8,7 +7,6 @@ import pytest
 import torch
 
 from fs_plugins.huggingface.configuration_exlm import CHOICES, NUMBERS, OPTIONAL, SIZES, ExLMConfig
-from fs_plugins.huggingface.restore import restore
 from fs_plugins.models.flags import EXLM_FLAGS
 
 STRANGE = ("--lr=1", "", -7, 1.5, math.nan, math.inf, True, [1], {"a": 1}, 10**30)
@@ -70,18 +68,3 @@ def test_what_transformers_adds_stays(tmp_path):
     assert back.quantization_config["load_in_8bit"] and back.to_dict() == config.to_dict()
     ExLMConfig(num_states=None, links_features=[], repeat_times=2)
     ExLMConfig(**{"of_another_version": {"a": 1}, "_internal": 2, "use_cache": False})
-
-
-def test_an_import_refuses_them_too(folders, tmp_path):
-    for file in folders["lattice"].iterdir():
-        if file.is_file():
-            (tmp_path / file.name).symlink_to(file)
-    path = tmp_path / "config.json"
-    config = json.loads(path.read_text())
-    path.unlink()
-    wrong = [{"num_hidden_layers": "2"}, {"architectures": "x"}, {"fairseq": "x"}]
-    wrong.append({"fairseq": {**config["fairseq"], "head": "a.b"}})
-    for content in (*(json.dumps({**config, **one}) for one in wrong), "[" * 100_000):
-        path.write_text(content)
-        with pytest.raises(ValueError, match="config.json"):
-            restore(tmp_path)

@@ -40,6 +40,7 @@ def test_the_readmes_first_lines_and_loading(place, run_outside):
     run_outside(place, "-c", "\n".join(code))
 
 
+@pytest.mark.slow
 def test_pre_training_without_fairseq(place, run_outside):
     """A hundred updates by Trainer, on the compiled operator; the folder loads by its own code."""
     (place / "molecules.smi").write_text("CC(=O)Oc1ccccc1C(=O)O\nCCO\nc1ccccc1CN\n" * 40)

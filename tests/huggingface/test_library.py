@@ -139,19 +139,15 @@ def test_other_precisions(kind, folders, load):
     torch.testing.assert_close(double.logits.float()[masks], single.logits[masks], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["exlm", "lattice", "mlm"])
-@pytest.mark.parametrize("place", ["cpu", "disk"])
-def test_hooks_and_offloading(kind, place, folders, load, tmp_path):
+@pytest.mark.parametrize("kind", ["exlm", "mlm"])
+def test_hooks_and_offloading(kind, folders, load, tmp_path):
     import accelerate
 
     tokens = torch.tensor([[0, 5, 20, 6, 2]])
     model, calls = load("AutoModelForMaskedLM", folders[kind]).eval(), []
     expected = model(tokens, labels=tokens).logits
     model.model.register_forward_hook(lambda *_: calls.append(1))
-    if place == "cpu":
-        accelerate.cpu_offload(model, "cpu")
-    else:
-        accelerate.disk_offload(model, str(tmp_path), "cpu")
+    accelerate.disk_offload(model, str(tmp_path), "cpu")
     assert all(parameter.is_meta for parameter in model.parameters())
     assert torch.equal(model(tokens, labels=tokens).logits, expected) and calls == [1]
 
@@ -199,9 +195,9 @@ def test_torch_export(kind, folders, load):
             torch.export.export(model, (), {"input_ids": EXPORTED}, strict=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("auto", "kind"),
-    [("Model", "exlm"), ("ModelForSequenceClassification", "lattice"), ("ModelForMaskedLM", "mlm")],
+    ("auto", "kind"), [("ModelForSequenceClassification", "exlm"), ("ModelForMaskedLM", "mlm")]
 )
 def test_onnx(auto, kind, folders, load, tmp_path):
     """As docs/huggingface.md exports them."""

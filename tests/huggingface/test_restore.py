@@ -120,8 +120,13 @@ def test_damaged_folders(folders, refused, tmp_path):
         ("architectures of", {"architectures": [["x"]]}),
         ("do not fit", {"num_states": None}),
         ("id2label of", {"id2label": ["yes", "no"]}),
+        ("num_hidden_layers", {"num_hidden_layers": "2"}),
+        ("architectures of", {"architectures": "x"}),
+        ("fairseq of", {"fairseq": "x"}),
+        ("fairseq.head of", {"fairseq": {"head": "a.b"}}),
     ):
         cases.append((named, json.dumps({**json.loads(config), **change}).encode()))
+    cases.append(("config.json is not JSON", b"[" * 100_000))
     for i, (named, content) in enumerate(cases):
         folder = shutil.copytree(folders["exlm"], tmp_path / str(i))
         (folder / (named if "model." in named else "config.json")).write_bytes(content)

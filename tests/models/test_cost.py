@@ -30,11 +30,7 @@ def counted(model, symbols, criterion: str, sample: dict) -> int:
     return counter.get_total_flops()
 
 
-@pytest.mark.parametrize(
-    "more",
-    ["", "--ext-state-num 3 --links-feature feature", "--untie-weights-roberta"],
-    ids=["", "k", "untied"],
-)
+@pytest.mark.parametrize("more", ["", "--ext-state-num 3 --links-feature feature --untie-weights-roberta"])
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_cost_of_every_model(path, more):
     flags = Flags.read(path) | Flags.of(f"{SMALL} --max-positions 128 {more}")
