@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -39,6 +40,7 @@ ALLOWED = {
 LATE = {"models/mlm.py": {"inference"}}
 
 
+@cache
 def imported(path: Path) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):

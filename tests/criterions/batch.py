@@ -1,4 +1,6 @@
-"""A batch of three sentences: two masks, none, and one mask without an end of sentence."""
+"""A batch of three sentences: two masks, none, and one mask without an end of sentence; and a model."""
+
+import torch
 
 from tests.support import builders
 
@@ -9,3 +11,16 @@ SENTENCES = [
     builders.sentence(WORDS, 9, [1], seed=3, end=False),
 ]
 BATCH = builders.sample(WORDS, SENTENCES)
+
+
+class Told(torch.nn.Module):
+    """A model that gives the outputs that it is told, one for each input, to calls with these options."""
+
+    def __init__(self, outputs, **options):
+        super().__init__()
+        self.outputs = torch.nn.Parameter(torch.as_tensor(outputs, dtype=torch.float32))
+        self.options = options
+
+    def forward(self, src_tokens, **options):
+        assert options == self.options
+        return self.outputs[src_tokens], {}

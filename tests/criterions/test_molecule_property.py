@@ -12,25 +12,15 @@ from sklearn.metrics import log_loss
 import fs_plugins  # noqa: F401
 from fs_plugins.criterions.molecule_property import MoleculePropertyCriterion, MoleculePropertyCriterionConfig
 from fs_plugins.data.property_info import PropertyInfo
+from tests.criterions.batch import Told
 from tests.metrics.test_properties import table
 
-
-class Outputs(torch.nn.Module):
-    """A model that gives out what it is told: ``outputs[id]``."""
-
-    def __init__(self, outputs: np.ndarray):
-        super().__init__()
-        self.outputs = torch.nn.Parameter(torch.tensor(outputs, dtype=torch.float32))
-
-    def forward(self, src_tokens, features_only, classification_head_name):
-        assert features_only and classification_head_name == "property"
-        return self.outputs[src_tokens], {}
+HEAD = {"features_only": True, "classification_head_name": "property"}
 
 
 def loss_of(model, labels, kind="classification", mean=(0.0,) * 5, std=(1.0,) * 5, **options):
     """What the criterion gives for all molecules: loss, sample size, log."""
-    head = {"features_only": True, "classification_head_name": "property"}
-    task = argparse.Namespace(properties=PropertyInfo(kind, tuple("abcde"), mean, std), head=head)
+    task = argparse.Namespace(properties=PropertyInfo(kind, tuple("abcde"), mean, std), head=HEAD)
     ids = torch.arange(len(labels))
     batch = {"id": ids, "net_input": {"src_tokens": ids}, "ntokens": 7 * len(ids)}
     batch["target"] = torch.tensor(labels, dtype=torch.float32)
@@ -39,7 +29,7 @@ def loss_of(model, labels, kind="classification", mean=(0.0,) * 5, std=(1.0,) * 
 
 def test_loss_is_that_of_the_labelled_entries():
     outputs, labels = table(60, seed=0)
-    model, known = Outputs(outputs), ~np.isnan(labels)
+    model, known = Told(outputs, **HEAD), ~np.isnan(labels)
     loss, sample_size, _ = loss_of(model, labels)
     probabilities = 1 / (1 + np.exp(-outputs[known]))
     expected = log_loss(labels[known], probabilities, normalize=False)
@@ -59,8 +49,9 @@ def test_loss_is_that_of_the_labelled_entries():
 @pytest.mark.parametrize(("kind", "unit"), [("classification", math.log(2)), ("regression", 1)])
 def test_what_is_logged_is_per_label(kind, unit):
     outputs, labels = table(60, seed=0, regression=kind == "regression")
-    loss, size, _ = loss_of(Outputs(outputs), labels, kind)
-    logs = [loss_of(Outputs(outputs[part]), labels[part], kind)[2] for part in (slice(9), slice(9, None))]
+    loss, size, _ = loss_of(Told(outputs, **HEAD), labels, kind)
+    parts = slice(9), slice(9, None)
+    logs = [loss_of(Told(outputs[part], **HEAD), labels[part], kind)[2] for part in parts]
     with metrics.aggregate() as logged:
         MoleculePropertyCriterion.reduce_metrics(logs)
     expected = {"loss": pytest.approx(float(loss.detach() / size) / unit, rel=1e-3)}
@@ -70,7 +61,7 @@ def test_what_is_logged_is_per_label(kind, unit):
 def test_regression_is_standardised():
     outputs, labels = table(60, seed=0, regression=True)
     mean, std = np.arange(5.0) - 2, np.arange(5.0) + 0.5
-    loss, sample_size, _ = loss_of(Outputs(outputs), labels, "regression", tuple(mean), tuple(std))
+    loss, sample_size, _ = loss_of(Told(outputs, **HEAD), labels, "regression", tuple(mean), tuple(std))
     known = ~np.isnan(labels)
     expected = (((labels - mean) / std - outputs)[known] ** 2).sum()
     assert sample_size == known.sum() and loss.item() == pytest.approx(expected, rel=1e-5)

@@ -1,4 +1,4 @@
-"""The criterion's independence of the batch, and what it logs; test_state_graphs.py enumerates its loss."""
+"""What the criterion logs, and what is not finite; test_state_graphs.py enumerates its loss."""
 
 import math
 
@@ -12,29 +12,6 @@ from tests.criterions.batch import SENTENCES, WORDS
 from tests.support import builders
 
 CRITERION = builders.criterion(WORDS)
-
-
-def loss_and_gradients(model, batch, which=None):
-    model.zero_grad(set_to_none=True)
-    losses, _, _ = CRITERION(model, batch, reduce=False)
-    loss = losses.sum() if which is None else losses[which]
-    loss.backward()
-    return loss.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
-
-
-@pytest.mark.parametrize("arch", ["exlm_base", "p_roberta_ext_denselink_base"])
-def test_a_sentences_loss_and_gradients_do_not_depend_on_its_batch(arch):
-    """In float64, where rounding hides nothing."""
-    model = builders.exlm(WORDS, arch=arch).double()
-    longer = builders.sentence(WORDS, 40, [3, 7, 9, 20, 33], seed=9)
-    masked_end = builders.sentence(WORDS, 12, [4, 13], seed=8)
-    for i, (tokens, targets) in enumerate([*SENTENCES, masked_end]):
-        alone, gradients = loss_and_gradients(model, builders.sample(WORDS, [(tokens, targets)]))
-        batch = builders.sample(WORDS, [longer, (tokens, targets), SENTENCES[i - 1]])
-        together, other = loss_and_gradients(model, batch, which=1)
-        assert gradients.keys() == other.keys() and together == pytest.approx(alone, rel=1e-12)
-        for name, gradient in gradients.items():
-            assert (gradient - other[name]).norm() < 1e-10 * gradient.norm() + 1e-15, name
 
 
 def test_what_is_not_finite_is_counted(caplog):

@@ -10,18 +10,9 @@ from fairseq.logging import metrics
 import fs_plugins  # noqa: F401
 from fs_plugins.criterions.squad2 import Squad2Criterion
 from fs_plugins.data.squad_windows import NO_LABEL
+from tests.criterions.batch import Told
 
-
-class Scores(torch.nn.Module):
-    """A model that gives the scores it is told."""
-
-    def __init__(self, scores):
-        super().__init__()
-        self.scores = torch.nn.Parameter(scores)
-
-    def forward(self, src_tokens, token_head_name):
-        assert token_head_name == "span"
-        return self.scores, {}
+CRITERION = Squad2Criterion(argparse.Namespace(head={"token_head_name": "span"}))
 
 
 @pytest.fixture
@@ -31,12 +22,8 @@ def case():
     scores = torch.randn(3, 6, 2)
     scores[~allowed] = 50.0  # what is not allowed must not matter
     target = torch.tensor([[3, 5], [0, 0], [NO_LABEL, NO_LABEL]])
-    sample = {"net_input": {"src_tokens": torch.zeros(3, 6, dtype=torch.int64)}, "nsentences": 3}
-    return Scores(scores), {**sample, "allowed": allowed, "target": target, "ntokens": 18}
-
-
-def criterion():
-    return Squad2Criterion(argparse.Namespace(head={"token_head_name": "span"}))
+    sample = {"net_input": {"src_tokens": torch.arange(3)}, "nsentences": 3, "ntokens": 18}
+    return Told(scores, token_head_name="span"), {**sample, "allowed": allowed, "target": target}
 
 
 def test_loss_and_gradient(case):
@@ -44,29 +31,29 @@ def test_loss_and_gradient(case):
     expected = 0.0
     for b, (first, last) in enumerate(sample["target"].tolist()[:2]):  # the third has no label
         for column, label in enumerate((first, last)):
-            row = model.scores[b, :, column].double()[sample["allowed"][b]].tolist()
-            right = float(model.scores[b, label, column].double())
+            row = model.outputs[b, :, column].double()[sample["allowed"][b]].tolist()
+            right = float(model.outputs[b, label, column].double())
             expected += (math.log(sum(math.exp(x) for x in row)) - right) / 2
-    loss, size, log = criterion()(model, sample)
+    loss, size, log = CRITERION(model, sample)
     assert size == 2 and loss.item() == pytest.approx(expected, rel=1e-6)
     assert log["loss"] == loss
     loss.backward()
-    assert torch.isfinite(model.scores.grad).all()
-    assert not model.scores.grad[2].any() and not model.scores.grad[~sample["allowed"]].any()
-    each, _, _ = criterion()(model, sample, reduce=False)
+    assert torch.isfinite(model.outputs.grad).all()
+    assert not model.outputs.grad[2].any() and not model.outputs.grad[~sample["allowed"]].any()
+    each, _, _ = CRITERION(model, sample, reduce=False)
     assert each.shape == (3,) and each.sum().item() == pytest.approx(expected, rel=1e-6) and each[2] == 0
-    model.scores.data = model.scores.data.half()
-    half, _, _ = criterion()(model, sample)
+    model.outputs.data = model.outputs.data.half()
+    half, _, _ = CRITERION(model, sample)
     assert half.dtype == torch.float32 and half.item() == pytest.approx(expected, rel=1e-3)
 
 
 def test_right_needs_both_ends(case):
     model, sample = case
     with torch.no_grad():
-        model.scores.zero_()
-        model.scores[0, 3, 0] = model.scores[0, 5, 1] = 9.0
-        model.scores[1, 0, 0] = model.scores[1, 2, 1] = 9.0  # its end is not <s>
-    log = criterion()(model, sample)[2]
+        model.outputs.zero_()
+        model.outputs[0, 3, 0] = model.outputs[0, 5, 1] = 9.0
+        model.outputs[1, 0, 0] = model.outputs[1, 2, 1] = 9.0  # its end is not <s>
+    log = CRITERION(model, sample)[2]
     assert log["right"] == 1
     with metrics.aggregate() as logged:
         Squad2Criterion.reduce_metrics([log, {**log, "loss": 0.0, "right": 2}, {}])

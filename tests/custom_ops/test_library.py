@@ -34,20 +34,17 @@ def test_plain_pytorch_serves_where_nothing_was_built(fresh, caplog):
     assert all(map(torch.allclose, plain, by_enumeration(*arguments)))
 
 
-def compile_stub(path, source_hash):
-    if shutil.which("g++") is None:
-        pytest.skip("no g++")
-    code = f'extern "C" const char* exlm_dag_source_hash() {{ return "{source_hash}"; }}'
-    command = ["g++", "-x", "c++", "-shared", "-fPIC", "-o", str(path), "-"]
-    subprocess.run(command, input=code, text=True, check=True)
-
-
 # of other sources; of these, but without a function
 @pytest.mark.parametrize(
     ("source_hash", "says"), [("0123456789abcdef", "sources"), (None, "exlm_dag_forward_cpu")]
 )
 def test_library_that_does_not_fit_is_refused(fresh, caplog, source_hash, says):
-    compile_stub(fresh / sources.LIBRARIES["cpu"], source_hash or sources.source_hash("cpu"))
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    said = source_hash or sources.source_hash("cpu")
+    code = f'extern "C" const char* exlm_dag_source_hash() {{ return "{said}"; }}'
+    command = ["g++", "-x", "c++", "-shared", "-fPIC", "-o", fresh / sources.LIBRARIES["cpu"], "-"]
+    subprocess.run(command, input=code, text=True, check=True)
     with caplog.at_level(logging.WARNING):
         assert library.load("cpu") is None
     assert says in caplog.text

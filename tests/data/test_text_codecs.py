@@ -1,4 +1,4 @@
-"""Sentences with masks, in symbols of the dictionary and back."""
+"""Symbols and their text; tests/huggingface/test_tokenizers.py compares the codecs' ids with transformers."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 import train_bpe
 
 from fs_plugins.data.text_codecs import (
+    GPT2_FILES,
     Blanks,
     Gpt2Bpe,
     HfTokenizer,
@@ -32,43 +33,19 @@ def small_gpt2(tmp_path_factory) -> Path:
     return builders.write_gpt2(tmp_path_factory.mktemp("gpt2"), [("i", "s"), ("Ġ", "is")])
 
 
-def test_symbols_between_blanks_and_smiles():
-    assert encode_with_masks("C C <mask> N", Blanks()) == ["C", "C", "<mask>", "N"]
-    assert encode_with_masks("<mask><mask> C <mask>", Blanks()) == ["<mask>", "<mask>", "C", "<mask>"]
-    assert encode_with_masks("C[C@@H]<mask>Cl", Smiles()) == ["C", "[C@@H]", "<mask>", "Cl"]
+def test_text_of_symbols_and_words_to_show(tokenizer_json, small_gpt2):
     assert Blanks().decode(["C", "C", "N"]) == "C C N"
     assert Smiles().decode(["C", "<mask>", "Cl"]) == "C<mask>Cl"
     assert Blanks().word("Cl") == Smiles().word("Cl") == "Cl"
-
-
-def test_gpt2_bpe_masks_take_their_blank(small_gpt2):
-    codec = Gpt2Bpe(small_gpt2 / "encoder.json", small_gpt2 / "vocab.bpe")
+    gpt2, whole = Gpt2Bpe(*(small_gpt2 / name for name in GPT2_FILES)), HfTokenizer(tokenizer_json)
     ids = json.loads((small_gpt2 / "encoder.json").read_text())
     is_, a, comma = (str(ids[symbol]) for symbol in ("Ġis", "a", ","))
-    assert codec.encode("a is", True) == [a, is_]
-    assert encode_with_masks("a <mask>, is", codec) == [a, "<mask>", comma, is_]
-    assert encode_with_masks("<mask> is", codec) == ["<mask>", is_]
-    assert encode_with_masks("<mask> <mask>", codec) == ["<mask>"] * 2
-    assert encode_with_masks("a  <mask>", codec) == [a, "<mask>"]
-    assert codec.decode([a, is_, "<mask>", comma]) == "a is <mask>,"
-    assert [codec.word(s) for s in (is_, a, comma, "<unk>", "madeupword0000")] == [
-        *("is", "##a", ",", "<unk>", "madeupword0000")
-    ]
-
-
-def test_hf_tokenizer_encodes_around_masks_as_the_whole_sentence(tokenizer_json):
-    codec = HfTokenizer(tokenizer_json)
-    for sentence, masked, words in (
-        (LINES[0], "<mask> is <mask>, and I'm very happy to see this.", ("ĠThis", "Ġgreat")),
-        (LINES[1], "I see that this <mask> <mask> good news.", ("Ġis", "Ġvery")),
-    ):
-        whole = codec.encode(sentence, True)
-        assert set(words) <= set(whole)
-        assert encode_with_masks(masked, codec) == ["<mask>" if s in words else s for s in whole]
-        assert codec.decode(whole).strip() == sentence
-    assert codec.word("Ġthis") == "this"
-    assert codec.word("g") == "##g"
-    assert codec.word(",") == "," and codec.word("Ġ") == "␣"
+    assert gpt2.decode([a, is_, "<mask>", comma]) == "a is <mask>,"
+    symbols = is_, a, comma, "<unk>", "madeupword0000"
+    assert [*map(gpt2.word, symbols)] == ["is", "##a", ",", "<unk>", "madeupword0000"]
+    assert [*map(whole.word, ("Ġthis", "g", ",", "Ġ"))] == ["this", "##g", ",", "␣"]
+    for line in LINES:
+        assert whole.decode(whole.encode(line, True)).strip() == line
 
 
 def test_texts_that_cannot_be_filled():

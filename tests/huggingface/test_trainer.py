@@ -122,7 +122,7 @@ def test_the_collator_masks_as_fairseq():
     assert torch.equal(shown, torch.nn.utils.rnn.pad_sequence(ROWS, True, 1))
 
 
-@pytest.mark.parametrize("kind", ["exlm", "sparse", "lattice", "ctc", "mlm", "repeated"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_loss_and_gradients_are_those_of_fairseq(kind, folders, checkpoints, monkeypatch):
     """Of a model made by ExLMConfig, on the compiled operator."""
     batch = masked_rows(3)

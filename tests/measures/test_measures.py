@@ -63,22 +63,18 @@ def test_without_transitions_there_is_no_gain_and_no_use_of_states():
         use_of_states(predictor, SAMPLES, 0.3)
 
 
-def states_by_enumeration(network, sample, mask, k) -> list[dict]:
-    """The measures of each masked word of a sample."""
-    visible = sample.masked_fill(mask, FEW.index("<mask>"))[None]
-    with torch.no_grad():
-        graph, _ = network(visible, target=torch.where(mask, sample, FEW.pad())[None])
-    words = graph.logits()[0].log_softmax(-1)
-    return oracles.use_of_states(words, graph.links[0], graph.layout.targets[0], k)
-
-
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_use_of_states_is_that_of_all_paths(k):
     network = builders.trained(builders.exlm(FEW, ext_state_num=k, embedding_init_std=1.0, seed=3))
     found = use_of_states(MaskedPredictor(network), SHORT, 0.25)
     expected = []
     for i, sample in enumerate(SHORT):
-        expected += states_by_enumeration(network, sample, mask_words(sample, 0.25, FEW, 1, i), k)
+        mask = mask_words(sample, 0.25, FEW, 1, i)
+        visible = sample.masked_fill(mask, FEW.index("<mask>"))[None]
+        with torch.no_grad():
+            graph, _ = network(visible, target=torch.where(mask, sample, FEW.pad())[None])
+        words = graph.logits()[0].log_softmax(-1)
+        expected += oracles.use_of_states(words, graph.links[0], graph.layout.targets[0], k)
     assert len(expected) == 2 + 3
     assert found.keys() == {"mask_prob", *expected[0]}
     for name in expected[0]:

@@ -1,4 +1,4 @@
-"""The encoder: pre- and post-norm, dropout, layer drop, activation checkpointing."""
+"""The encoder: pre- and post-norm, dropout, activation checkpointing."""
 
 import argparse
 
@@ -82,25 +82,3 @@ def test_activation_checkpointing_changes_nothing():
     assert torch.equal(x, y) and calls == [0, 1, 2, 2, 1, 0]
     for a, b in zip(grads, other_grads, strict=True):
         torch.testing.assert_close(a, b)
-
-
-@pytest.mark.parametrize(
-    "changes", [{}, {"encoder_normalize_before": False}, {"checkpoint_activations": True}]
-)
-def test_last_layer_at_some_rows_only(changes):
-    """Outputs and gradients are those of the whole layer at these rows, padding and repeats included."""
-    model = encoder(**changes).train()
-    rows = torch.tensor([[0, 3, 1], [2, 2, 4]])
-    index = rows[..., None].expand(-1, -1, 16)
-    whole = model(*batch())[0].gather(1, index)
-    weights = torch.randn_like(whole)
-    expected = torch.autograd.grad((whole * weights).sum(), list(model.parameters()))
-    some = model(*batch(), query_positions=rows)[0]
-    torch.testing.assert_close(some, whole, rtol=1e-6, atol=1e-6)
-    actual = torch.autograd.grad((some * weights).sum(), list(model.parameters()))
-    for a, b in zip(actual, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
-    with torch.no_grad():
-        features, hiddens = model(*batch(), return_all_hiddens=True, query_positions=rows)
-    assert [h.shape for h in hiddens] == [(5, 2, 16)] * 4
-    torch.testing.assert_close(features, some, rtol=1e-6, atol=1e-6)

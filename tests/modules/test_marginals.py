@@ -14,13 +14,9 @@ NODES, TARGETS = torch.tensor([9, 12, 6]), torch.tensor([3, 4, 2])
 B, M, L, V = 3, 4, 12, 5
 
 
-def graph(missing=0.0, seed=0):
-    match, links = oracles.random_graph(B, M, L, seed=seed, missing=missing, scale=2.0)
-    return match, links.clamp(min=NEVER)
-
-
 def test_gradients_in_an_export_are_the_operators_and_never_nan():
-    match, links = (value.requires_grad_() for value in graph(0.3))
+    graph = oracles.random_graph(B, M, L, missing=0.3, scale=2.0)
+    match, links = (value.clamp(min=NEVER).requires_grad_() for value in graph)
     dag_loss_reference(match, links, NODES, TARGETS).sum().backward()
     found = match.grad, links.grad
     match, links = match.detach().requires_grad_(), links.detach()
