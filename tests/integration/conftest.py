@@ -1,4 +1,4 @@
-"""A tiny corpus, binarised once by fairseq's own tools, and a checkpoint pre-trained on it."""
+"""A tiny corpus, and a checkpoint pre-trained on it."""
 
 import random
 import shutil
@@ -9,7 +9,7 @@ import pytest
 from fairseq.trainer import Trainer
 
 from tests.integration import commands
-from tests.support import squad
+from tests.support import builders, squad
 
 WORDS = 300
 QUESTIONS = 12
@@ -48,35 +48,19 @@ def sentence(rng: random.Random, topic: int) -> str:
     return " ".join(words)
 
 
-def documents(rng: random.Random, count: int) -> str:
-    """Documents of one to six sentences, a line each, with an empty line after each document."""
-    return "".join(
-        "".join(sentence(rng, document % 15) + "\n" for _ in range(rng.randint(1, 6))) + "\n"
-        for document in range(count)
-    )
-
-
-def binarise(folder: Path, text: dict[str, str], *flags) -> Path:
-    """fairseq-preprocess of TEXT[split] into FOLDER/bin."""
-    folder.mkdir(parents=True, exist_ok=True)
-    prefixes = []
-    for split, lines in text.items():
-        (folder / split).write_text(lines, encoding="utf-8")
-        prefixes += [f"--{split}pref", folder / split]
-    fixed = ("--only-source", "--workers", 1, "--destdir", folder / "bin")
-    commands.call("preprocess", *fixed, *prefixes, *flags)
-    return folder / "bin"
-
-
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory) -> Path:
-    """The folder of a binarised corpus: 300 words, some 5,500 tokens, ``train`` and ``valid``."""
-    rng = random.Random(1)
-    folder = tmp_path_factory.mktemp("corpus")
-    dictionary = folder / "dict.txt"
-    dictionary.write_text("".join(f"w{i} {WORDS - i}\n" for i in range(WORDS)))
-    text = {"train": documents(rng, 120), "valid": documents(rng, 15)}
-    return binarise(folder, text, "--srcdict", dictionary)
+    """The folder of a binarised corpus: 300 words, some 5,500 tokens, ``train`` and ``valid``; of documents
+    of one to six sentences, and an empty one after each."""
+    rng, folder = random.Random(1), tmp_path_factory.mktemp("corpus")
+    symbols = builders.dictionary(WORDS)
+    for split, count in (("train", 120), ("valid", 15)):
+        rows = []
+        for document in range(count):
+            rows += [sentence(rng, document % 15) for _ in range(rng.randint(1, 6))] + [""]
+        ids = [[*map(symbols.index, row.split()), symbols.eos()] for row in rows]
+        builders.write_split(folder, split, ids, symbols)
+    return folder
 
 
 @pytest.fixture(scope="session")

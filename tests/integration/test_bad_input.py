@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
+from fairseq.data import Dictionary
 
-from tests.integration import commands
 from tests.integration.commands import pretraining, train
-from tests.integration.conftest import binarise
+from tests.support import builders
 
 
 def test_fp16_where_there_is_no_gpu(corpus, tmp_path, monkeypatch):
@@ -34,14 +34,6 @@ def test_a_missing_or_an_empty_split(corpus, tmp_path):
     flags.remove("--disable-validation")
     with pytest.raises(FileNotFoundError, match=f"(?s){data}/valid.*--disable-validation"):
         train(*flags)
-    data = binarise(tmp_path, {"train": "", "valid": "w1 w2\n"}, "--srcdict", corpus / "dict.txt")
+    builders.write_split(data, "train", [], Dictionary.load(str(data / "dict.txt")))
     with pytest.raises(ValueError, match=f"{data}/train.bin"):
         train(*pretraining(data, tmp_path / "save"))
-
-
-def test_what_python_prints_ends_with_the_message(corpus, tmp_path):
-    """From a real command line: nothing of fairseq's hides it."""
-    process = commands.start("train", *pretraining(corpus, tmp_path, "--ext-state-num", 0))
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == 1
-    assert output.splitlines()[-1].startswith("ValueError: --ext-state-num 0: it must be")

@@ -66,14 +66,17 @@ def test_bf16_trains_on_a_cpu_as_float32_does(corpus, tmp_path):
     assert list(train(*flags, "--max-update", 10).losses()) == [9, 10]
 
 
-def test_the_log_is_free_of_warnings(corpus, tmp_path):
-    """Those that come from fairseq's own code are silenced, and there are none of ours."""
-    process = commands.start("train", *pretraining(corpus, tmp_path, "--num-workers", 1, "--amp"))
-    (run,) = commands.finish(process)
-    assert len(run.updates) == 8
+def test_the_log_is_free_of_warnings_and_an_error_ends_with_its_message(corpus, tmp_path):
+    """Those of fairseq's own code are silenced, there are none of ours; nothing hides an error."""
+    flags = pretraining(corpus, tmp_path, "--num-workers", 1, "--amp", "--max-update", 2)
+    then = "import sys; sys.argv += ['--ext-state-num', '0']; cli_main()"
+    output, _ = (process := commands.start("train", *flags, then=then)).communicate(timeout=300)
+    log, error = output.split("Traceback (most recent call last):")
+    assert process.returncode == 1 and len(commands.parse(log).updates) == 2
     # torch's own word on --amp without a GPU, which is a choice of this test
-    lines = [line for line in run.lines if "Warning" in line and "CUDA is not available" not in line]
-    assert lines == []
+    lines = [line for line in output.splitlines() if "Warning" in line]
+    assert [line for line in lines if "CUDA is not available" not in line] == []
+    assert error.splitlines()[-1].startswith("ValueError: --ext-state-num 0: it must be")
 
 
 def validate(data, path) -> commands.Run:

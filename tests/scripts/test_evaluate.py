@@ -40,11 +40,12 @@ class OfOnesOwn(ScoredTask, SentencePredictionTask):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Three classes, in the files of a GLUE task that is none of GLUE's."""
+    """Three classes of pairs, in the files of a GLUE task that is none of GLUE's."""
     folder, rng = tmp_path_factory.mktemp("glue") / "mine-bin", np.random.default_rng(1)
     for split, count in (("train", 9), ("valid", 8), ("other", 5)):
-        sentences = builders.rows(WORDS, rng.integers(5, 20, count), rng)
-        builders.write_split(folder / "input0", split, sentences, WORDS)
+        for name in ("input0", "input1"):
+            sentences = builders.rows(WORDS, rng.integers(2, 8, count), rng)
+            builders.write_split(folder / name, split, sentences, WORDS)
         labels = [[4 + i % 3, 2] for i in range(count)]
         builders.write_split(folder / "label", split, labels, builders.dictionary(CLASSES))
     return folder
@@ -52,10 +53,10 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def checkpoint(save_checkpoint):
-    """checkpoint(settings of the task, criterion, name of the head) -> its file."""
+    """checkpoint(settings of the task, name of the head) -> its file; its criterion could not score it."""
 
-    def make(task=GLUE, criterion="sentence_prediction", head="h"):
-        return save_checkpoint("mlm_tiny", criterion, task, heads=[("classification", head, 3)])
+    def make(task=GLUE, head="h"):
+        return save_checkpoint("mlm_tiny", "squad2", task, heads=[("classification", head, 3)])
 
     return make
 
@@ -68,9 +69,10 @@ def evaluated(*words) -> dict:
 
 def test_classes_of_several_splits_and_rows_that_were_cut(checkpoint, data, tmp_path, capsys):
     result = evaluated(checkpoint(), data, "--output", tmp_path, "--split", "valid", "other")
-    lengths = evaluate.row_lengths(data, "valid")
-    cut = int((lengths > 12).sum())
-    assert 0 < cut < len(lengths) == 8 and result["cut"]["valid"] == [cut, 12]
+    pairs = zip(*(builders.read_split(data / name, "valid") for name in ("input0", "input1")), strict=True)
+    lengths = [1 + len(first) + 2 + len(second) + 1 for first, second in pairs]  # <s> A </s> </s> B </s>
+    cut = sum(length > 12 for length in lengths)
+    assert 0 < cut < len(lengths) == 8 and 12 in lengths and result["cut"]["valid"] == [cut, 12]
     assert f"mine valid (8 rows, {cut} of them cut to 12 tokens): accuracy" in capsys.readouterr().out
     for split, count in (("valid", 8), ("other", 5)):
         with (tmp_path / "predictions" / f"{split}.tsv").open() as file:
@@ -102,15 +104,6 @@ def test_a_task_of_ones_own(checkpoint, data, tmp_path, monkeypatch):
     assert result["metrics"] == {"valid": {"surest": outputs[:, 1:].max(), "rows": 8}}
 
 
-def test_lengths_of_rows(tmp_path):
-    first, second = [[5, 6, 7, 2], [5, 2]], [[6, 2], [5, 6, 7, 2]]
-    builders.write_split(tmp_path / "input0", "train", first, WORDS)
-    assert evaluate.row_lengths(tmp_path, "train").tolist() == [1 + 4, 1 + 2]  # <s> A </s>
-    builders.write_split(tmp_path / "input1", "train", second, WORDS)
-    expected = [1 + 4 + 1 + 2, 1 + 2 + 1 + 4]  # <s> A </s> </s> B </s>
-    assert evaluate.row_lengths(tmp_path, "train").tolist() == expected
-
-
 def test_checkpoints_are_removed_last(checkpoint, data, tmp_path, refused):
     model = checkpoint().rename(tmp_path / "checkpoint_best.pt")
     (tmp_path / "checkpoint_last.pt").write_bytes(b"")
@@ -122,42 +115,22 @@ def test_checkpoints_are_removed_last(checkpoint, data, tmp_path, refused):
     assert not list(tmp_path.glob("*.pt")) and (tmp_path / "result.json").exists()
 
 
-def test_options_that_do_not_fit(checkpoint, data, tmp_path, refused):
-    for flag, value in (("--threshold", "nan"), ("--threshold", "1"), ("--split", "test")):
-        words = (checkpoint(), data, "--output", tmp_path / "out", flag, value)
-        assert value in refused(evaluate.main, *words)
-
-
-def test_no_criterion_and_no_other_task_is_built(checkpoint, data, tmp_path, refused, monkeypatch):
-    """fairseq evaluates the settings of some criteria as Python."""
-    monkeypatch.chdir(tmp_path)
-    code = "__import__('pathlib').Path('RUN').touch()"
-    criteria = ({"_name": "ctc", "wer_args": code}, {"_name": "model", "can_sum": code})
-    given = {criterion["_name"]: {"criterion": criterion} for criterion in criteria}
-    tasks = ("masked_lm", "sentence_prediction", "speech_to_text", "ScoredTask")
-    given |= {name: {"task": {**GLUE, "_name": name}} for name in tasks}
-    for name, settings in given.items():
-        with monkeypatch.context() as patched:
-            patched.setattr("fairseq.tasks.setup_task", None)
-            path = checkpoint(**settings)
-            assert name in refused(evaluate.main, path, data, "--output", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    evaluated(checkpoint(criterion="squad2"), data, "--output", tmp_path / "out")  # could not score it
-    assert not (tmp_path / "RUN").exists()
-
-
-def test_no_other_classes_are_evaluated(checkpoint, data, corpus, tmp_path, refused):
+def test_what_is_refused(checkpoint, data, corpus, tmp_path, refused):
     """fairseq drops a head of other classes, and evaluates one that was never trained."""
-    dropped, path = checkpoint({**GLUE, "num_classes": 2}), tmp_path / "other-bin"
-    shutil.copytree(data, path)
-    (path / "label" / "dict.txt").write_text("no 1\nmaybe 1\nmadeupword0000 0\n")
-    named_rte = checkpoint({**GLUE, "classification_head_name": "rte"}, head="rte")
+    model, other = checkpoint(), shutil.copytree(data, tmp_path / "other-bin")
+    (other / "label" / "dict.txt").write_text("no 1\nmaybe 1\nmadeupword0000 0\n")
+    of_rte = checkpoint({**GLUE, "classification_head_name": "rte"}, head="rte")
+    tasks = [({**GLUE, "_name": name}, name) for name in ("masked_lm", "sentence_prediction", "translation")]
     for words, named in (
-        ((dropped, data), "classification_heads.h.out_proj"),
-        ((checkpoint(), path), "3 classes"),
-        ((checkpoint(), corpus), f"does not fit {corpus}"),
-        ((checkpoint(), tmp_path / "none"), f"does not fit {tmp_path}/none"),
-        ((named_rte, shutil.copytree(data, tmp_path / "QQP-bin")), "fine-tuned on RTE: "),
+        ((model, data, "--threshold", "nan"), "--threshold nan"),
+        ((model, data, "--threshold", "1"), "--threshold 1"),
+        ((model, data, "--split", "test"), "test"),
+        ((checkpoint({**GLUE, "num_classes": 2}), data), "classification_heads.h.out_proj"),
+        ((model, other), "3 classes"),
+        ((model, corpus), f"does not fit {corpus}"),
+        ((model, tmp_path / "none"), f"does not fit {tmp_path}/none"),
+        ((of_rte, shutil.copytree(data, tmp_path / "QQP-bin")), "fine-tuned on RTE: "),
+        *(((checkpoint(task), data), name) for task, name in tasks),
     ):
         assert named in refused(evaluate.main, *words, "--output", tmp_path / "out")
     assert not list(tmp_path.glob("out/*"))

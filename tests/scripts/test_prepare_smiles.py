@@ -2,10 +2,6 @@
 
 import csv
 import pickle
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import prepare_smiles
@@ -21,7 +17,6 @@ from fs_plugins.data.smiles_tokens import tokenize
 from tests.support import builders
 from tests.support.builders import write_file, write_lmdb
 
-FILES = ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "rejected.tsv")
 MOLECULES = ["CCO", "F/C=C\\F", "C[N+](C)(C)C.[Cl-]", "Brc1ccccc1", "C[C@H](N)C(=O)O", "C#N", "CCBr"]
 
 
@@ -96,7 +91,7 @@ def test_a_given_dictionary_and_a_limit(tmp_path):
 @pytest.mark.parametrize("form", ["canonical", "as-given"])
 def test_the_split_is_by_molecule(form, tmp_path):
     """Each once, in the order of the file, and both spellings of one on the same side."""
-    spellings = [one for i in range(1, 400) for one in (f"O{'C' * i}N", f"N{'C' * i}O")]
+    spellings = [one for i in range(1, 150) for one in (f"O{'C' * i}N", f"N{'C' * i}O")]
     path = write(tmp_path / "a.txt", spellings)
     train, _ = prepare(tmp_path / "out", path, flags=("--valid-share", 0.1, "--smiles", form))
     valid = read_split(tmp_path / "out", "valid")
@@ -138,24 +133,3 @@ def test_what_is_refused_before_work_starts(tmp_path, refused):
     ):
         assert named in refused(prepare_smiles.main, out, "--train", train, *flags, "--workers", 1)
     assert not out.exists()
-
-
-def test_an_interrupted_preparation_goes_on(tmp_path):
-    few, many = write(tmp_path / "a.txt", MOLECULES), tmp_path / "b.txt"
-    write(many, ("C" * (1 + i % 40) + "N" * (i % 3) for i in range(5000)))
-    prepare(tmp_path / "whole", few, many)
-    command = [sys.executable, prepare_smiles.__file__, tmp_path / "out", "--workers", "2"]
-    command += ["--train", few, many, "--valid", tmp_path / "valid.txt"]
-    run = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
-    draft = tmp_path / "out.partial" / "draft" / "1"  # 0: of --valid
-    while not draft.exists():
-        assert run.poll() is None
-        time.sleep(0.01)
-    run.send_signal(signal.SIGTERM)  # SIGINT may be ignored where the tests run in the background
-    start = time.monotonic()
-    _, said = run.communicate(timeout=60)
-    assert run.returncode == 130 and said.endswith("interrupted: rerun the same command\n")
-    assert time.monotonic() - start < 15 and draft.exists() and not (tmp_path / "out").exists()
-    assert prepare_smiles.main(list(map(str, command[2:]))) == 0
-    for name in FILES:
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from lib.command_line import script
 from lib.data import binarise
 from lib.data.binarise import EncodedBlock, Rejection
 from lib.data.datasets import inputs_of
@@ -55,6 +56,8 @@ def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, *
         return binarise.binarise(folder, *chosen, build_dictionary=True)
 
 
-if __name__ == "__main__":
+@script
+def main() -> None:
     output, workers, log, *sources = sys.argv[1:]
-    prepare(Path(output), list(map(Path, sources)), int(workers), WordEncoder(Path(log), seconds=0.1))
+    encoder = WordEncoder(Path(log), seconds=0.1)
+    prepare(Path(output), list(map(Path, sources)), int(workers), encoder)

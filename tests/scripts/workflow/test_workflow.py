@@ -7,8 +7,6 @@ import subprocess
 import time
 
 import pytest
-from lib import files
-from lib.data.glue_tasks import TASKS
 from lib.workflow.plan import MEASURES
 
 from tests.scripts.workflow.engine import call, command, complete
@@ -58,30 +56,6 @@ def test_the_commands_of_the_study(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_whole_paper(tmp_path):
-    """Each pre-training once, then the grids of each task and of SQuAD, and the sets of MoleculeNet."""
-    for name in ("data", "smiles", "squad", "bace", *(f"glue/{task}-bin/input0" for task in TASKS)):
-        write_file(tmp_path / name / "dict.txt", "a 1\n")
-    write_file(tmp_path / "bace/molecules.json", "{}")
-    words = ("output=out", "size=paper", "data=data", "smiles=smiles", "glue=glue", "squad=squad", "gpus=2")
-    words += ("moleculenet=bace=bace", "finetune_seeds=1,2")
-    shown = dry_run(tmp_path, "reproduce", "--config", *words)
-    assert (shown.count("pretrain_text.sh"), shown.count("pretrain_smiles.sh")) == (30 + 3, 2)
-    assert shown.count("finetune_squad.sh") == 3 * (32 + 1)
-    study = 24 * 4 * 2  # of figure 8, tables 2, 4 and 13; four tasks
-    assert shown.count("finetune_glue.sh") == 3 * (304 + 8) + study
-    assert shown.count("finetune_moleculenet.sh bace") == 3 * 2
-    assert shown.count("/untrained/bace/table8/seed-2 --scratch --seed 2 --gpus 1") == 1
-    point = "--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus"
-    assert (shown.count(f"{point} 1"), shown.count(f"{point} 2")) == (3 * 4, 3)  # GLUE trains on one
-    assert "pretrain_text.sh exlm large data out/study/exlm-large-text/" in shown
-    best = "out/table3/exlm-text/squad2/best"
-    model = "out/study/exlm-text/lr-default/seed-1/checkpoint_last.pt"
-    chosen = f"--seed 2 --gpus 2 $(cat /dev/null {best}.flags)"
-    assert f"finetune_squad.sh {model} squad {best}/seed-2 {chosen}" in shown
-    assert "on_gpu --gpus 0 --log out/table1/forest/bace/table8/seed-1/train.log" in shown
-
-
 def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
     for name in ("dict.txt", "train.bin", "valid.bin"):
         write_file(tmp_path / "data" / name, "")
@@ -91,12 +65,6 @@ def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
         assert f"exit status 2; the end of out/study/{key}/train.log:" in shown
     assert shown.count("error: --batch-size 'many'") == 2
     assert "rerun the same command to resume" in shown
-
-
-def test_two_engines_in_one_folder(tmp_path):
-    with files.locked(tmp_path / "out"):
-        assert "another run is at work in out" in fail(tmp_path, "table12", "--config", "output=out")
-    assert not (tmp_path / "out/study").exists()
 
 
 @pytest.mark.slow
@@ -113,6 +81,7 @@ def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
     while not (log.exists() and "Saved checkpoint" in log.read_text()):
         assert engine.poll() is None and time.monotonic() < deadline, (tmp_path / "engine.log").read_text()
         time.sleep(0.1)
+    assert "another run is at work in out" in fail(tmp_path, *words)
     engine.send_signal(signal.SIGKILL)
     engine.wait()
     assert not (folder / "train.json").exists()

@@ -1,6 +1,5 @@
 """Binarisation: fairseq's own bytes, whatever the number of workers and however often it was killed."""
 
-import errno
 import json
 import os
 import pickle
@@ -143,19 +142,21 @@ def until(condition, what: str):
     raise AssertionError(f"waited in vain for {what}")
 
 
-def test_killed_and_repeated(sources, whole, tmp_path):
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_stopped_while_workers_are_at_work_and_repeated(how, sources, whole, tmp_path):
     output, log = tmp_path / "out", tmp_path / "log"
     run = start(output, sources, 2, log)
     until((tmp_path / "out.partial" / "draft" / "0").exists, "the first file")
     workers = children(run.pid)
-    os.kill(run.pid, signal.SIGKILL)
-    run.wait()
+    run.send_signal(how)
+    _, said = run.communicate(timeout=60)  # when they have ended
+    if how == signal.SIGTERM:
+        assert run.returncode == 130 and said.endswith("interrupted: rerun the same command\n")
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the end of the workers")
     assert workers and not output.exists()
     log.unlink()
     (tmp_path / "out.partial" / "train.bin.17.tmp").touch()
-    run = start(output, sources, 2, log)
-    assert run.wait() == 0, run.stderr.read()
+    prepare(output, sources, 1, WordEncoder(log))
     assert contents(output) == whole and "0.txt" not in log.read_text()
 
 
@@ -164,25 +165,6 @@ def test_a_killed_worker_is_an_error(sources, tmp_path):
     until((tmp_path / "log").exists, "a worker")
     for pid in children(run.pid):
         os.kill(pid, signal.SIGKILL)
-    assert run.wait(120) == 1
+    assert run.wait(120) == 2
     assert "a worker was killed, most likely because memory ran out" in run.stderr.read()
     assert not (tmp_path / "out").exists()
-
-
-def test_a_full_disk(sources, whole, tmp_path, monkeypatch):
-    """The disk fills up after the first file; with space the same call goes on."""
-    output, sync, room = tmp_path / "out", os.fsync, [2]  # the manifest, a file
-
-    def no_room(descriptor):
-        room[0] -= 1
-        if room[0] < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        sync(descriptor)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", no_room)
-        with pytest.raises(OSError, match="out.partial.*No space"):
-            prepare(output, sources)
-    assert [path.name for path in tmp_path.glob("out.partial/draft/*")] == ["0"]
-    prepare(output, sources)
-    assert contents(output) == whole

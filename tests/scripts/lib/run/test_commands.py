@@ -16,10 +16,11 @@ DEFAULTS = Flags.of(DEFAULTS.split(" "))
 
 
 def recorded(name: str) -> Flags:
-    """The flags of a command: those of the first one of its script, and what differs."""
+    """The flags of a command: those of the one that it is like, and what differs."""
     script = COMMANDS[name]["call"].split()[0]
-    base = next(one for one in COMMANDS.values() if one["call"].startswith(script + " "))
-    flags = Flags.of(base["flags"].split()) | Flags.of(COMMANDS[name]["flags"].split())
+    first = next(other for other, one in COMMANDS.items() if one["call"].startswith(script + " "))
+    like = COMMANDS[name].get("like", first)
+    flags = (Flags() if like == name else recorded(like)) | Flags.of(COMMANDS[name]["flags"].split())
     without = COMMANDS[name].get("without", "").split()
     assert flags.take(*without).keys() == set(without)
     return flags

@@ -23,7 +23,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lib.command_line import Flags
 from lib.run.launch import Training
-from lib.workflow import plan
 from omegaconf import OmegaConf
 
 from fs_plugins.checkpoint_settings import CRITERIA, TASK_DATACLASS_REGISTRY, TASKS, read_settings
@@ -83,21 +82,11 @@ def scripts(toy_inputs, tmp_path):
     def finetune(kind):
         return lambda words: pages.resolve(f"finetune_{kind}", *words)
 
-    def workflow(words):
-        """A fine-tuning of the workflow, with models=."""
-        path, save, bbbp = words
-        given = {"output": save, "models": {"m": path}, "moleculenet": {"bbbp": bbbp}, "gpus": 0}
-        given |= {"targets": {"table1": None}, "max_epoch": None, "finetune_flags": ""}
-        command = plan.finetune_command(argparse.Namespace(**given), "S", "table1/m", "bbbp", "default", "1")
-        assert command[:2] == ["bash", "S/finetune_moleculenet.sh"]
-        return pages.resolve("finetune_moleculenet", *command[2:])
-
     smiles = "exlm-smiles"
     calls = {
         "glue": ("exlm", finetune("glue"), "RTE {path} {toys}/glue {save} --cpu"),
         "squad": ("exlm", finetune("squad"), "{path} {toys}/squad-short {save} --cpu"),
         "moleculenet": (smiles, finetune("moleculenet"), "bbbp {path} {toys}/moleculenet/bbbp {save} --cpu"),
-        "workflow": (smiles, workflow, "{path} {save} {toys}/moleculenet/bbbp"),
         "evaluate": ("mnli", evaluate.main, "{path} {toys}/glue/MNLI-bin --output {save} {cpu}"),
         "explore": (smiles, explore.main, "{path} C<mask>O --output {save} --samples 0 --bpe smiles {cpu}"),
         "export": (smiles, export_huggingface.main, "{path} {save}/e --bpe smiles"),

@@ -4,7 +4,6 @@ import fcntl
 import itertools
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -69,10 +68,12 @@ def script(tmp_path):
 def test_commands_run_one_after_the_other_until_one_fails(script, run, tmp_path, monkeypatch):
     save = tmp_path / "a b"
     one = [*script("echo $1 $2; echo two >&2"), "@evaluation"]
+    said = f"--lr 1\ntwo\n{save}/a.pt three\n"
     for end, status in (("exit 3", 3), ("kill -9 $$", 128 + 9)):
-        done = run(save, *one, "then", *script(f"echo three; {end}"), "then", "echo", "never")
-        assert done == (status, "--lr 1\ntwo\nthree\n", "")
-    assert (save / "train.log").read_text() == 2 * "--lr 1\ntwo\nthree\n"
+        three = [*script(f"echo $1 three; {end}"), "@save/a.pt"]
+        done = run(save, *one, "then", *three, "then", "echo", "never")
+        assert done == (status, said, "")
+    assert (save / "train.log").read_text() == 2 * said
     manifest = json.loads((save / files.MANIFEST).read_text())
     assert manifest["command"] == ["script.sh", str(save), "1"]
     assert manifest["runs"] == [*one[:2], "--lr", "1"] and manifest["settings"] == {"seed": 1, "--lr": "1"}
@@ -89,27 +90,18 @@ def test_a_log_on_a_disk_that_is_full_for_a_moment(tmp_path):
         assert error is None and (tmp_path / f"{at}.log").read_text() == whole
 
 
-def test_words_are_filled_in_and_a_flag_is_given_once(tmp_path):
-    training = launch.Training(Namespace(save=tmp_path), "d", Flags.of("--lr 2 --cpu"))
-    template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 @evaluation --seed 2 @flags"
-    words, flags = training.fill_training(template.split(" "))
-    assert words == f"fairseq-train d --save-dir {tmp_path} --seed 2 --lr 2 --cpu".split()
-    assert training.fill(["rm", "@save/a.pt"]) == ["rm", f"{tmp_path}/a.pt"]
-    assert training.all_settings(flags) == {"--lr": "2", "--seed": "2"}
-    training.free = ("--lr",)
-    assert training.all_settings(flags) == {"--seed": "2"}
-
-
-def test_values_are_not_words_of_the_command():
+def test_a_flag_is_given_once_and_values_are_no_words_of_the_command():
     """Whatever a flag's value begins with; an interpolation would be followed by fairseq."""
+    template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 --seed 2 @flags"
     for place, data in (("s", "x${oc.env:HOME}"), ("x${oc.env:HOME}", "d"), ("s", "d")):
-        training = launch.Training(Namespace(save=Path(place)), data, Flags({"--a": ("--lr", "--b=1")}))
-        template = ["fairseq-train", "@data", "--save-dir", "@save", "--lr", "1", "@flags"]
+        flags = Flags({"--lr": ("3",), "--a": ("--lr", "--b=1")})
+        training = launch.Training(Namespace(save=Path(place)), data, flags, free=("--lr",))
         if "$" in place + data:
             with pytest.raises(UserError, match=r"x\$\{oc.env:HOME\}"):
-                training.fill_training(template)
-    _, flags = training.fill_training(template)
-    assert flags == {"--save-dir": ("s",), "--lr": ("1",), "--a": ("--lr", "--b=1")}
+                training.fill_training(template.split(" "))
+    words, flags = training.fill_training(template.split(" "))
+    assert " ".join(words) == "fairseq-train d --save-dir s --seed 2 --lr 3 --a --lr --b=1"
+    assert training.all_settings(flags) == {"--a": "--lr --b=1", "--seed": "2"}
 
 
 def test_a_folder_is_of_one_run(run, tmp_path):
@@ -124,21 +116,11 @@ def test_a_folder_is_of_one_run(run, tmp_path):
     assert [path.name for path in save.glob("*.pt*")] == ["checkpoint_last.pt"]
 
 
-def test_a_folder_is_held_until_the_last_command_ends(script, tmp_path):
-    first = start(tmp_path, "true", "then", *script("echo started; exec sleep 600"))
-    wait_for(tmp_path / "train.log")
-    with pytest.raises(BlockingIOError):
-        hold_at_once(tmp_path)
-    first.send_signal(signal.SIGTERM)
-    assert "interrupted: rerun the same command" in first.communicate(timeout=600)[1]
-    assert first.returncode == 130
-    hold_at_once(tmp_path)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="by prctl")
 def test_a_killed_launcher_takes_its_command_with_it(script, run, tmp_path):
+    """Which holds the folder until it has ended."""
     slow_end = "trap 'sleep 1; exit' TERM; echo $$; while true; do sleep 0.1; done"
-    first = start(tmp_path, *script(slow_end))
+    first = start(tmp_path, "true", "then", *script(slow_end))
     wait_for(tmp_path / "train.log")
     first.kill()
     first.wait()
@@ -147,25 +129,25 @@ def test_a_killed_launcher_takes_its_command_with_it(script, run, tmp_path):
     assert run(tmp_path, "true")[0] == 0  # waits for its end
 
 
-def test_in_bash(tmp_path):
-    """Help; an error, which is one line and trains nothing; cost and command."""
+def test_an_error_in_bash_is_one_line_and_trains_nothing(tmp_path):
+    words = ["bash", ROOT / "scripts/pretrain_text.sh", "exlm", "smoke", tmp_path, tmp_path / "s"]
     environment = {**os.environ, "EXLM_PYTHON": sys.executable}
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"{tmp_path}/dict.txt" in done.stderr and not (tmp_path / "s").exists()
 
-    def bash(*words):
-        command = ["bash", str(ROOT / "scripts/pretrain_text.sh"), *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert not (tmp_path / "s").exists()
-        return done.returncode, done.stdout, done.stderr
 
-    status, said, _ = bash("--help")
-    assert status == 0 and said.startswith("usage: pretrain_text.sh ") and f"SAVE/{files.MANIFEST}" in said
-    status, said, error = bash("exlm", "smoke", tmp_path, tmp_path / "s")
-    assert (status, said, error.count("\n")) == (2, "", 1) and f"{tmp_path}/dict.txt" in error
-    status, said, _ = bash("exlm", "base", tmp_path / "my data", tmp_path / "s", "--gpus", 2, "--print")
-    *cost, command = said.splitlines()
-    assert status == 0 and cost[0] == "parameters        128,258,661" and any("A100" in line for line in cost)
+def test_help_cost_and_command(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        pages.resolve("pretrain_text", "--help")
+    said = capsys.readouterr().out
+    assert not ended.value.code and f"SAVE/{files.MANIFEST}" in said
+    assert said.startswith("usage: pretrain_text.sh ") and "#" not in said
+    words = ("exlm", "base", tmp_path / "my data", tmp_path / "s", "--gpus", 2, "--print")
+    *cost, command = pages.run("pretrain_text", *words).splitlines()
+    assert cost[0] == "parameters        128,258,661" and any("A100" in line for line in cost)
     assert command.startswith("fairseq-train ") and f"'{tmp_path}/my data'" in command
-    assert "--fp16 " in command  # also where there is no GPU
+    assert "--fp16 " in command and not (tmp_path / "s").exists()  # also where there is no GPU
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{smi.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(on_gpu.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(on_gpu, "POLL", 0.05)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 

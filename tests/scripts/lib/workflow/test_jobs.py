@@ -1,4 +1,4 @@
-"""What is kept of a finished pre-training; the best learning rate, and the best point of a grid."""
+"""What is kept of a finished pre-training, and of its log; the best learning rate, and point of a grid."""
 
 import json
 import shlex
@@ -12,9 +12,10 @@ from lib.workflow import jobs
 from tests.support import builders
 from tests.support.builders import write_file
 
-RECORDS = [
-    ("train_inner", {"loss": "8.9", "num_updates": "1", "wpb": "10", "corrupted": "0.15"}),
-    ("train_inner", {"loss": "8.8", "num_updates": "2", "wpb": "10", "corrupted": "0.15"}),
+RECORDS = [  # update 2 is repeated, as after a kill
+    ("train_inner", {"loss": "8.9", "num_updates": "1", "wpb": "10", "corrupted": "0.1", "ppl": "inf"}),
+    ("train_inner", {"loss": "9.5", "num_updates": "2", "wpb": "10", "corrupted": "0.2", "ppl": "700"}),
+    ("train_inner", {"loss": "8.8", "num_updates": "2", "wpb": "30", "corrupted": "0.3", "ppl": "400"}),
     ("valid", {"valid_loss": "8.5", "valid_num_updates": "2"}),
     ("train", {"train_loss": "8.9", "train_train_wall": "12", "train_num_updates": "2"}),
 ]
@@ -33,7 +34,8 @@ POINT = {"batch": "16", "epochs": "3", "warmup": "0.06"}
 def save(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     builders.write_dictionary(tmp_path / "data-bin", range(30))
-    lines = (f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS)
+    lines = [f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS]
+    lines[2:2] = ["Traceback\n", '2026 | INFO | train_inner | {"loss": "cut sh\n']
     folder = write_file(tmp_path / "run/train.log", "".join(lines)).parent
     write_file(folder / "manifest.json", json.dumps({"settings": {"--lr": "5e-4"}, "runs": COMMAND}))
     for name in ("last", "best", "1_1", "1_2"):
@@ -49,9 +51,11 @@ def test_what_is_kept(save):
         found = json.loads((save / "train.json").read_text())
         assert found["run"] == {**RUN, "rate": "best", "lr": 5e-4}
         assert (found["updates"], found["seconds"], found["gpu_seconds"]) == (2, 12, 24)
-        assert found["corrupted"] == {"proportion": pytest.approx(0.15), "tokens": 10}
+        # k = 2: 10 / 2 tokens at 0.1 and 30 / 2 at 0.3
+        assert found["corrupted"] == {"proportion": pytest.approx(0.25), "tokens": 20}
         assert found["machine"] and found["flops"] > 0
-        assert [(one["update"], one["loss"]) for one in found["curve"]] == [(1, 8.9), (2, 8.8)]
+        curve = [(one["update"], one["loss"], one["ppl"]) for one in found["curve"]]
+        assert curve == [(1, 8.9, None), (2, 8.8, 400)]
         assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]
         for path in save.glob("*.pt"):
             kept = torch.load(path, weights_only=True)

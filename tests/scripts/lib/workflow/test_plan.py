@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from lib.workflow import plan
 
+from tests.support.builders import write_file
+
 EXLM = "exlm-k4-p0.15"
 
 
@@ -51,6 +53,44 @@ def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(
     # a single seed cannot choose and be reported; rates of a row count among others alone
     for seeds in ("1", "1,2"):
         assert all("lr-default/seed-" in name for name in needed(asked(seeds=seeds), "graphs"))
+
+
+def test_the_whole_paper(asked, data, glue, tmp_path):
+    """Each pre-training once, then the grids of each task and of SQuAD, and the sets of MoleculeNet."""
+    write_file(tmp_path / "bace/molecules.json", "{}")
+    folders = {"data": str(data), "smiles": str(data), "glue": str(glue), "squad": str(data)}
+    folders["moleculenet"] = {"bace": str(tmp_path / "bace")}
+    settings = asked(**{"size": "paper", **folders, "finetune_seeds": "1,2", "gpus": 2})
+    files = needed(settings, "reproduce")
+    for place in [str(Path(name).parent) for name in files if name.endswith("best.json")]:
+        files += names(settings, plan.trials(settings, place))
+    assert len(set(files)) == len(files)
+    trained, shown = {name for name in files if name.endswith("train.json")}, []
+    for name in files:
+        if name.endswith("result.json"):
+            *place, task, point, seed, _ = Path(name).parts
+            place = "/".join(place)
+            command = plan.finetune_command(settings, "s", place, task, point, seed.removeprefix("seed-"))
+            shown.append(" ".join(command))
+            inputs = plan.finetune_inputs(settings, place, task, point)
+            trained |= {*names(settings, [inputs["train"]] if "train" in inputs else [])}
+    assert len(trained) == 30 + 3 + 2  # of the study, of table 3, of table 1
+    text = "\n".join(shown)
+    study = 24 * 4 * 2  # of figure 8, tables 2, 4 and 13; four tasks
+    for words, count in (
+        ("s/finetune_squad.sh", 3 * (32 + 1)),
+        ("s/finetune_glue.sh", 3 * (304 + 8) + study),
+        ("s/finetune_moleculenet.sh bace", 3 * 2),
+        ("/untrained/bace/table8/seed-2 --scratch --seed 2 --gpus 1", 1),
+        ("--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus 1", 3 * 4),  # of GLUE
+        ("--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus 2", 3),
+        ("s/baseline_moleculenet.py", 2),
+    ):
+        assert text.count(words) == count, words
+    start = f"{settings.output}/study/exlm-text/lr-default/seed-1/checkpoint_last.pt"
+    best = f"{settings.output}/table3/exlm-text/squad2/best/seed-2"
+    assert f"bash s/finetune_squad.sh {start} {data} {best} --seed 2 --gpus 2" in shown
+    assert plan.finetune_gpus(settings, "table1/forest", "bace") == 0
 
 
 @pytest.mark.parametrize(
