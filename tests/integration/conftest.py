@@ -1,4 +1,4 @@
-"""A tiny corpus, and a checkpoint pre-trained on it."""
+"""A tiny corpus, questions about it, and trainings that are stopped."""
 
 import random
 import shutil
@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from fairseq.trainer import Trainer
 
-from tests.integration import commands
 from tests.support import builders, squad
 
 WORDS = 300
-QUESTIONS = 12
 
 
 class Stop(Exception):
@@ -64,30 +62,15 @@ def corpus(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def pretrained(corpus, tmp_path_factory) -> Path:
-    """The checkpoint of a few updates of ExLM on the corpus."""
-    folder = tmp_path_factory.mktemp("pretrained")
-    commands.train(*commands.pretraining(corpus, folder))
-    return folder / "checkpoint_last.pt"
-
-
-@pytest.fixture(scope="session")
 def squad_data(corpus, tmp_path_factory) -> Path:
-    """SQuAD's train and valid, which are the same questions."""
-    folder = tmp_path_factory.mktemp("squad")
+    """SQuAD's train and valid, which are the same: contexts of 30 words, each with three questions, of which
+    one has no answer."""
+    folder, rng, questions = tmp_path_factory.mktemp("squad"), random.Random(5), []
     shutil.copy(corpus / "dict.txt", folder)
-    for name in ("train", "valid"):
-        save_questions(folder, name, QUESTIONS, seed=5)
-    return folder
-
-
-def save_questions(folder: Path, name: str, count: int, seed: int) -> None:
-    """Contexts of 30 words, each with three questions, of which one has no answer."""
-    rng = random.Random(seed)
-    contexts = [" ".join(f"w{rng.randrange(60)}" for _ in range(30)) for _ in range(count // 3)]
-    questions = []
-    for i in range(count):
+    contexts = [" ".join(f"w{rng.randrange(60)}" for _ in range(30)) for _ in range(4)]
+    for i in range(12):
         first = rng.randrange(26)
         answers = [] if i % 3 == 2 else [(first, first + rng.randrange(3))]
         questions.append((f"q{i}", f"w{i} w{59 - i} w{i + 20}", i // 3, answers))
-    squad.save(folder, squad.split_of(contexts, questions), name)
+    squad.save(folder, squad.split_of(contexts, questions), "train", "valid")
+    return folder

@@ -1,7 +1,13 @@
-"""Text in all layouts becomes the same paragraphs; nothing is lost, and an interruption leaves no trace."""
+"""Text in all layouts becomes the same paragraphs; nothing is lost, and any bytes are read or refused."""
 
+import bz2
 import csv
+import gzip
+import io
 import json
+import lzma
+import re
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +15,8 @@ import pandas
 import prepare_text
 import pytest
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
 from lib.data import binarise
 
 from tests.support import builders
@@ -17,16 +25,16 @@ from tests.support.builders import CORPUS, corpus_sentences, json_text, paragrap
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
+def read(bpe: Path, data: Path, split: str) -> list[str]:
+    """The text of each sentence, "" if empty, by fairseq's own reader and BPE."""
+    codec = get_encoder(str(bpe / "encoder.json"), str(bpe / "vocab.bpe"))
+    return [codec.decode(list(map(int, symbols))) for symbols in builders.read_split(data, split)]
+
+
 @pytest.fixture
 def sentences(bpe, tmp_path):
-    """sentences(split, out) -> the text of each sentence, "" if empty, by fairseq's own reader and BPE."""
-    codec = get_encoder(str(bpe / "encoder.json"), str(bpe / "vocab.bpe"))
-
-    def read(split: str, out="out") -> list[str]:
-        rows = builders.read_split(tmp_path / out, split)
-        return [codec.decode(list(map(int, symbols))) for symbols in rows]
-
-    return read
+    """sentences(split, out) -> the text of each."""
+    return lambda split, out="out": read(bpe, tmp_path / out, split)
 
 
 @pytest.fixture
@@ -68,8 +76,8 @@ def test_every_layout_in_a_folder_and_named(layout, prepare, tmp_path, capsys):
     (tmp_path / "linked" / "to").symlink_to(tmp_path / "corpus")
     (tmp_path / "corpus" / "loop").symlink_to(tmp_path / "linked")
     plain = ("--layout", "books") if layout == "books" else ()
-    for out, given in (("a", files), ("b", [tmp_path / "linked"])):
-        found, result = prepare(*given, flags=plain, out=out)
+    for out, sources in (("a", files), ("b", [tmp_path / "linked"])):
+        found, result = prepare(*sources, flags=plain, out=out)
         assert found == corpus_sentences()
         assert result["documents"] == len(CORPUS) + 1 and result["paragraphs"] == 2 * len(CORPUS) + 1
         assert result["rejected"] == {} and result["empty documents"] == 0
@@ -203,3 +211,90 @@ def test_only_wikipedia_is_cleaned_of_markup(prepare, tmp_path):
         found, result = prepare(write_file(tmp_path / f"{out}.jsonl", lines), out=out)
         assert found == [line for text in kept for line in (text, "")]
         assert result["markup removed"] == removed
+
+
+ODD = "  two \t blanks\u00a0and\u2003more soft\u00adhyphen \ufeffmark bell\x07 zero\u200bwidth क्\u200dष"
+PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress]
+LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=30)
+TEXTS = st.lists(st.lists(LINE, max_size=4).map("\n".join), min_size=1, max_size=5)
+PHASES, CHECKS = (Phase.explicit, Phase.generate), [HealthCheck.function_scoped_fixture]
+FEW = settings(max_examples=12, deadline=None, phases=PHASES, suppress_health_check=CHECKS)
+
+
+@pytest.fixture(scope="module")
+def bytes_bpe(tmp_path_factory) -> Path:
+    return builders.write_gpt2(tmp_path_factory.mktemp("bpe"), [])
+
+
+def words(text: str) -> list[str]:
+    """What a paragraph has to keep, said otherwise than the cleaning does."""
+    gone = [*range(9), *range(14, 28), 127, 0xAD, *range(0x202A, 0x202F)]
+    gone += [0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF]
+    return text.translate(dict.fromkeys(gone)).split()
+
+
+def paragraphs(texts: list[str]) -> list[list[str]]:
+    """The words of each text's lines, in their order; those without any aside."""
+    documents = [[words(line) for line in text.split("\n")] for text in texts]
+    return [lines for lines in ([line for line in document if line] for document in documents) if lines]
+
+
+def prepared(content: bytes, name: str, bpe: Path, capsys) -> list[list[list[str]]] | str:
+    """The words of each paragraph of each document, or what was said."""
+    with tempfile.TemporaryDirectory() as place:
+        source, valid, out = Path(place, name), Path(place, "v"), Path(place, "out")
+        source.write_bytes(content)
+        valid.write_text("v")
+        asked = [out, "--bpe", bpe, "--workers", 1, "--train", source, "--valid", valid]
+        status = prepare_text.main(list(map(str, asked)))
+        said = capsys.readouterr()
+        if status:
+            assert status == 2 and said.err.startswith("error: ") and "Traceback" not in said.err
+            return said.err
+        documents = [[]]
+        for text in read(bpe, out, "train"):  # an empty one ends a document
+            documents[-1].append(text.split(" ")) if text else documents.append([])
+        assert documents.pop() == []
+        return documents
+
+
+@FEW
+@given(st.binary(max_size=300), st.sampled_from(["a", "a.txt", "a.jsonl", "a.csv", "a.gz", "a.parquet"]))
+@example(b"PAR1" + bytes(20), "a")
+@example(b"\x1f\x8b\x08\x00", "a.gz")
+@example(b'{"text": ' + b"[" * 200, "a")
+@example(b'text,b\n"' + b"x" * 50, "a.csv")
+@example(gzip.compress(b"text\n")[:-6], "a.gz")
+def test_any_bytes_are_read_or_refused(bytes_bpe, capsys, content, name):
+    prepared(content, name, bytes_bpe, capsys)
+
+
+@FEW
+@given(TEXTS, st.sampled_from(PACKERS), st.sampled_from(["", "\ufeff"]))
+@example(["a\x1cb\x85c\n\x1c\nd", ODD], bytes, "")
+def test_plain_text(bytes_bpe, capsys, texts, pack, mark):
+    """Lines are paragraphs; one without or with ASCII's blanks alone ends a document. What looks like another
+    format may be refused."""
+    content = "\n\n".join(texts)
+    found = prepared(pack((mark + content).encode()), "a", bytes_bpe, capsys)
+    if not isinstance(found, str):
+        assert found == paragraphs(re.split(r"\n(?:[ \t\r\v\f]*\n)+", content))
+
+
+@FEW
+@given(
+    TEXTS.filter(lambda texts: "\0" not in "".join(texts)),
+    st.sampled_from(PACKERS),
+    st.sampled_from(["jsonl", "tsv", "parquet"]),
+)
+def test_records(bytes_bpe, capsys, texts, pack, kind):
+    table = pandas.DataFrame({"n": range(len(texts)), "text": texts})
+    if kind == "parquet":
+        table.to_parquet(buffer := io.BytesIO())
+        content = buffer.getvalue()
+    elif kind == "tsv":
+        content = pack(table.to_csv(sep="\t", index=False, quoting=csv.QUOTE_NONNUMERIC).encode())
+    else:
+        content = pack(table.to_json(orient="records", lines=True).encode())
+    found = prepared(content, f"a.{kind}", bytes_bpe, capsys)
+    assert found == paragraphs(texts) or ("nothing is left" in found and not paragraphs(texts))
