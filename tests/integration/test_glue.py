@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+import pandas as pd
 import prepare_glue
 import prepare_text
 import pytest
@@ -49,13 +50,8 @@ def finetune(place, capsys, monkeypatch):
     return call
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file, delimiter="\t"))
-
-
-def columns(path: Path, *names: str) -> list[list[str]]:
-    return [[row[name] for row in rows_of(path)] for name in names]
+def table(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, sep="\t", dtype=str, quoting=csv.QUOTE_NONE)
 
 
 LEARN = ("--lr", "3e-3", "--batch-size", "16", "--max-epoch", "4")
@@ -67,19 +63,19 @@ def test_classes_scored_and_submitted(place):
     words = arguments(place, "SST-2", "sst", *LEARN, "--test", "--seed", 2)
     shown = pages.in_bash("finetune_glue", *words)
     result = json.loads((place / "sst/result.json").read_text())
-    predicted, truth = columns(place / "sst/predictions/valid.tsv", "prediction", "label")
-    assert truth == [row["label"] for row in rows_of(place / "glue/SST-2/dev.tsv")]
+    found = table(place / "sst/predictions/valid.tsv")
+    assert found["label"].tolist() == table(place / "glue/SST-2/dev.tsv")["label"].tolist()
     accuracy = result["metrics"]["valid"]["accuracy"]
-    assert accuracy == pytest.approx(accuracy_score(truth, predicted), abs=1e-12)
+    assert accuracy == pytest.approx(accuracy_score(found["label"], found["prediction"]), abs=1e-12)
     assert accuracy > 0.9 and result["seed"] == 2
     assert f"SST-2 valid (61 rows): accuracy {100 * accuracy:.2f}" in shown
     # the best epoch's, as the training saw it over the whole set
     run = commands.parse((place / "sst/train.log").read_text())
     best = max(run.values("score", "valid"))
     assert 100 * accuracy == pytest.approx(best, abs=1e-4)  # of 6 digits
-    submission = rows_of(place / "sst/submission/SST-2.tsv")
-    assert [row["index"] for row in submission] == [str(i + 3) for i in range(20)]
-    assert sum(row["prediction"] == str(i % 2) for i, row in enumerate(submission)) >= 18
+    submission = table(place / "sst/submission/SST-2.tsv")
+    assert submission["index"].tolist() == [str(i + 3) for i in range(20)]
+    assert (submission["prediction"] == ["0", "1"] * 10).sum() >= 18
     assert [path.name for path in (place / "sst").glob("*.pt")] == ["checkpoint_best.pt"]
     exported = export(place / "sst/checkpoint_best.pt", place / "exported")  # with the BPE beside the data
     assert json.loads((exported / "tokenizer.json").read_text())["model"]["type"] == "BPE"
@@ -91,15 +87,13 @@ def test_regression(place, finetune):
     finetune("STS-B", "sts", *LEARN, "--test", "--drop-checkpoints")
     assert not list((place / "sts").glob("*.pt"))
     scores = json.loads((place / "sts/result.json").read_text())["metrics"]["valid"]
-    predicted, truth = columns(place / "sts/predictions/valid.tsv", "prediction", "label")
-    predicted, truth = ([float(value) for value in column] for column in (predicted, truth))
-    assert truth == [float(row["score"]) for row in rows_of(place / "glue/STS-B/dev.tsv")]
-    assert scores["spearman"] == pytest.approx(spearmanr(predicted, truth).statistic, abs=1e-12)
-    assert scores["pearson"] == pytest.approx(pearsonr(predicted, truth).statistic, abs=1e-12)
+    found = table(place / "sts/predictions/valid.tsv")[["prediction", "label"]].astype(float)
+    assert found["label"].tolist() == table(place / "glue/STS-B/dev.tsv")["score"].astype(float).tolist()
+    for name, measure in (("spearman", spearmanr), ("pearson", pearsonr)):
+        assert scores[name] == pytest.approx(measure(*found.to_numpy().T).statistic, abs=1e-12)
     assert scores["spearman"] > 0.5
-    [submitted] = columns(place / "sts/submission/STS-B.tsv", "prediction")
-    submitted = [float(value) for value in submitted]
-    assert len(submitted) == 2 and all(0 <= value <= 5 for value in submitted)
+    submitted = table(place / "sts/submission/STS-B.tsv")["prediction"].astype(float)
+    assert len(submitted) == 2 and submitted.between(0, 5).all()
 
 
 @pytest.mark.slow
@@ -108,14 +102,14 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
     finetune("MNLI", "mnli", *flags)
     result = json.loads((place / "mnli/result.json").read_text())
     for split, file, size in (("valid", "dev_matched", 31), ("valid1", "dev_mismatched", 23)):
-        predicted, truth = columns(place / f"mnli/predictions/{split}.tsv", "prediction", "label")
-        assert truth == [row["gold_label"] for row in rows_of(place / f"glue/MNLI/{file}.tsv")]
+        found = table(place / f"mnli/predictions/{split}.tsv")
+        assert found["label"].tolist() == table(place / f"glue/MNLI/{file}.tsv")["gold_label"].tolist()
         assert result["rows"][split] == size
         accuracy = result["metrics"][split]["accuracy"]
-        assert accuracy == pytest.approx(accuracy_score(truth, predicted), abs=1e-12)
-    submitted = rows_of(place / "mnli/submission/MNLI-m.tsv")
-    assert [row["index"] for row in submitted] == ["0", "1", "2", "3"]
-    assert {row["prediction"] for row in submitted} <= {"contradiction", "neutral", "entailment"}
+        assert accuracy == pytest.approx(accuracy_score(found["label"], found["prediction"]), abs=1e-12)
+    submitted = table(place / "mnli/submission/MNLI-m.tsv")
+    assert submitted["index"].tolist() == ["0", "1", "2", "3"]
+    assert {*submitted["prediction"]} <= {"contradiction", "neutral", "entailment"}
 
     model = place / "mnli/checkpoint_best.pt"
     one = ("--lr", "1e-30", "--max-epoch", "1")

@@ -58,6 +58,7 @@ def addresses(browser) -> set[str]:
     return {urlsplit(url).hostname for url in urls if url.startswith("http")}
 
 
+@pytest.mark.slow
 def test_a_sentence_and_a_mistake(served, text_model):
     browser = served(text_model)
     fill(browser, TEXT)

@@ -25,7 +25,7 @@ SMILES = ["C" * n + end for n in range(1, 9) for end in "ONF"]
 SCRIPTS = {
     "text": (prepare_text.main, "{out} --train {text} --bpe {bpe} --workers 1 --valid-share 0.3"),
     "smiles": (prepare_smiles.main, "{out} --train {table} --workers 1 --valid-share 0.3"),
-    "glue": (prepare_glue.main, "{glue} {out} --data {vocabulary} --tasks RTE --overwrite"),
+    "glue": (prepare_glue.main, "{glue} {out} --data {vocabulary} --tasks SST-2 --overwrite"),
     "squad": (prepare_squad.main, "{out} --data {vocabulary} --valid {squad} --overwrite"),
     "moleculenet": (
         prepare_moleculenet.main,
@@ -44,7 +44,7 @@ SCRIPTS = {
 @pytest.fixture
 def inputs(bpe, vocabulary, save_checkpoint, tmp_path) -> dict:
     """Of all scripts."""
-    glue.write_task(tmp_path / "glue", "RTE")
+    glue.write_task(tmp_path / "glue", "SST-2")
     squad.write(tmp_path / "squad.json", squad.squad_json(squad.question()))
     rows = [f"{smiles},{len(smiles)}" for smiles in SMILES]
     table = builders.write_file(tmp_path / "table.csv", "\n".join(["smiles,y", *rows, "?,1", ""]))

@@ -52,31 +52,15 @@ def test_no_abbreviations(refused):
     assert "--work" in refused(parser.parse_args, "--work", "3") and "    an example" in parser.format_help()
 
 
-def test_the_last_of_a_flag_counts_and_files_of_flags(tmp_path):
-    flags = Flags.of(["--lr", "1", "--x", "--lr=2", "--n", "-1", "b"])
-    assert flags == {"--x": (), "--lr": ("2",), "--n": ("-1", "b")}
-    assert flags.words() == ["--lr", "2", "--x", "--n", "-1", "b"]
-    assert (flags.value("--lr"), flags.value("--x"), flags.value("--none")) == ("2", None, None)
+def test_flags_and_numbers_that_cannot_be():
+    """Whatever can be is in recorded commands."""
     with pytest.raises(UserError, match="'b' belongs to no flag"):
         Flags.of(["b"])
-    (tmp_path / "a.flags").write_text("# head\n--lr 1e-3  # why\n\n--a --b (0.9,0.98)\n")
-    (tmp_path / "b.flags").write_text("# head\n@a.flags\n--lr 2\n")
-    for name, lr in (("a", "1e-3"), ("b", "2")):
-        found = Flags.read(tmp_path / f"{name}.flags")
-        assert found == {"--lr": (lr,), "--a": (), "--b": ("(0.9,0.98)",)}
-
-
-def test_numbers_taking_and_setting():
     flags = Flags.of(["--n", "3", "--r", "0.5", "--zero", "0", "--minus", "-1", "--word", "x"])
-    assert flags.whole("--n", 7) == 3 and flags.whole("--none", 7) == 7
-    assert flags.proportion("--r") == 0.5 and flags.proportion("--zero") == 0
+    assert flags.whole("--none", 7) == 7 and flags.proportion("--zero") == 0
     bad = {flags.whole: ("--zero", "--r", "--word", "--none")}
     bad[flags.proportion] = ("--n", "--minus", "--word", "--none")
     for read, names in bad.items():
         for name in names:
             with pytest.raises(UserError, match=f"{name} '{flags.value(name) or '.*'}'"):
                 read(name)
-    flags = Flags.of(["--a", "1", "--b"])
-    assert flags.take("--a", "--none") == {"--a": ("1",)} and flags == {"--b": ()}
-    flags.set("--c", 1, 2.5)
-    assert str(flags) == "--b --c 1 2.5"

@@ -56,6 +56,7 @@ def test_the_commands_of_the_study(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
     for name in ("dict.txt", "train.bin", "valid.bin"):
         write_file(tmp_path / "data" / name, "")

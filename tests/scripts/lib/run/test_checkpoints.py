@@ -47,17 +47,12 @@ def test_a_folder_that_was_filled_anew_says_nothing(saved_checkpoint, tmp_path, 
 
 
 def test_what_is_no_checkpoint_of_ours(saved_checkpoint, tmp_path):
-    def changed(name, *args, **more):
-        return saved_checkpoint(*args, **more).rename(tmp_path / name)
-
+    weights = saved_checkpoint(embedding="weight").rename(tmp_path / "weights.pt")
     torch.save([1], tmp_path / "list.pt")
     for path, named in (
         (tmp_path / "list.pt", "list.pt"),
-        (changed("arch.pt", "roberta_base"), "arch.pt .*--arch roberta_base"),
-        (
-            changed("weights.pt", embedding="weight"),
-            "weights.pt.* encoder.sentence_encoder.embed_tokens.weight",
-        ),
+        (weights, f"weights.pt.* {EMBEDDINGS[0]}"),
+        (saved_checkpoint("roberta_base"), "model.pt .*--arch roberta_base"),
     ):
         with pytest.raises(UserError, match=named):
             read_checkpoint(path)

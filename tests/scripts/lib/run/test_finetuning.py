@@ -7,16 +7,15 @@ import warnings
 import pytest
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from lib import files
 from lib.command_line import UserError
-from lib.files import MANIFEST, read_json
 from lib.run.checkpoints import read_checkpoint
-from lib.run.finetuning import check_mnli
+from lib.run.finetuning import check_mnli, finished
 
 from fs_plugins import compat
 from fs_plugins.data.squad import Answer
 from tests.support import builders, pages, squad
 
-LENGTHS = [3, 5, 40, 4, 6, 30, 3]  # of the first sentences; the second ones are of 2 tokens
 FINE = {"_name": "sentence_prediction", "num_classes": 3}
 KINDS = {  # words before the checkpoint, checkpoint, data
     "glue": (["RTE"], "exlm", "glue"),
@@ -37,23 +36,17 @@ def ask(toy_inputs):
     return make
 
 
-def test_updates_and_rows_are_those_of_fairseqs_batches(saved_checkpoint, tmp_path):
+def test_updates_and_rows_are_those_of_fairseqs_batches(toy_inputs, tmp_path):
     """All rows of all epochs count; long ones are cut and not left out."""
-    words, labels = map(builders.dictionary, (["a", "b", "c"], ["not_entailment", "entailment"]))
-    data, checkpoint, count = tmp_path / "RTE-bin", saved_checkpoint(), len(LENGTHS)
-    rows = {"input0": [[4 + i % 3 for i in range(n)] + [2] for n in LENGTHS], "input1": [[5, 2]] * count}
-    for split in ("train", "valid"):
-        for name, found in rows.items():
-            builders.write_split(data / name, split, found, words)
-        builders.write_split(data / "label", split, [[4 + i % 2, 2] for i in range(count)], labels)
-    point = ("--lr", "1e-3", "--batch-size", "3", "--max-epoch", "4", "--warmup-ratio", "0.25")
-    _, *command = pages.command("finetune_glue", "RTE", checkpoint, tmp_path, tmp_path / "out", *point)
+    data, checkpoint = toy_inputs / "glue", toy_inputs / "checkpoints/exlm.pt"
+    point = ("--batch-size", 32, "--max-epoch", 4, "--warmup-ratio", 0.25, "--max-positions", 40)
+    _, *command = pages.command("finetune_glue", "RTE", checkpoint, data, tmp_path / "out", *point)
     args = options.parse_args_and_arch(options.get_training_parser(), command)
     with warnings.catch_warnings():
         compat.silence_known_warnings()
         cfg = convert_namespace_to_omegaconf(args)
     task = tasks.setup_task(cfg.task)
-    for split in ("train", "valid"):
+    for split in ("valid", "train"):
         task.load_dataset(split)
         iterator = task.get_batch_iterator(
             task.dataset(split),
@@ -67,12 +60,13 @@ def test_updates_and_rows_are_those_of_fairseqs_batches(saved_checkpoint, tmp_pa
             tokens, lengths = batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"]
             rows = zip(batch["id"], tokens, lengths.tolist(), strict=True)
             found |= {int(i): row[:n].tolist() for i, row, n in rows}
-        assert sorted(found) == list(range(count))
-        for i, n in enumerate(LENGTHS):
-            whole = [0, *(4 + j % 3 for j in range(n)), 2, 2, 5, 2]  # <s> A </s> </s> B </s>
-            assert found[i] == whole[:16]  # the checkpoint's positions
-    assert cfg.lr_scheduler.total_num_update == len(batches) * 4 == 3 * 4  # 7 rows by threes
-    assert cfg.lr_scheduler.warmup_updates == 3
+        pairs = (builders.read_split(data / "RTE-bin" / name, split) for name in ("input0", "input1"))
+        for i, (first, second) in enumerate(zip(*pairs, strict=True)):
+            whole = ["<s>", *first, "</s>", "</s>", *second, "</s>"]
+            assert found.pop(i) == [*map(task.dictionary.index, whole)][:40]
+        assert not found
+    assert cfg.lr_scheduler.total_num_update == len(batches) * 4 == 5 * 4  # 129 rows by 32
+    assert cfg.lr_scheduler.warmup_updates == 5
 
 
 def test_what_mnlis_model_has_to_be(saved_checkpoint, tmp_path):
@@ -180,34 +174,26 @@ def test_data_and_checkpoints_that_are_not_there_or_do_not_fit(ask, kind, place,
         ask(kind, data=copied)
 
 
-def test_a_finished_run_is_not_taken_for_another(toy_inputs, tmp_path):
-    save, data = tmp_path / "save", tmp_path / "glue"
-    shutil.copytree(toy_inputs / "glue" / "RTE-bin", data / "RTE-bin")
-    trainings = []
+def test_what_may_change_when_a_run_is_resumed(ask, toy_inputs, tmp_path):
+    def made(*words, **given):
+        found = ask("glue", *words, **given)
+        _, flags = found.fill_training(["fairseq-train", "@data", "@flags"])
+        return found.all_settings(flags), {name: files.sha256(*read) for name, read in found.inputs.items()}
 
-    def fail(*words) -> int:
-        trainings.append(words)
-        return 1
-
-    def asked(*words) -> str:
-        checkpoint = toy_inputs / "checkpoints" / "exlm.pt"
-        return pages.run("finetune_glue", "RTE", checkpoint, data, save, *words, execute=fail)
-
-    asked()
-    assert len(trainings) == 1 and read_json(save / MANIFEST)["settings"]["seed"] == 1
-    result = {"metric": "accuracy", "metrics": {"valid": {"accuracy": 0.5}}}
-    (save / "result.json").write_text(json.dumps(result))
-    for words in ([], ["--log-interval", "5"], ["--drop-checkpoints"]):
-        assert "finished before" in (said := asked(*words)) and "valid accuracy 0.5" in said
-        assert f"its checkpoints were dropped: to train it again, remove {save / 'result.json'}" in said
-    for words, message in (
-        (["--seed", "2"], "seed: there 1, asked 2"),
-        (["--lr", "1e-3"], "point: there {'lr': '2e-5'.*, asked {'lr': '1e-3'"),
-        (["--max-update", "10", "--no-save"], "--max-update: there None, asked '10'"),
-    ):
-        with pytest.raises(UserError, match=message):
-            asked(*words)
+    data = shutil.copytree(toy_inputs / "glue", tmp_path / "glue", ignore=shutil.ignore_patterns("[!R]*-bin"))
+    settings, inputs = made()
+    assert made(data=data) == made("--log-interval", 5) == made("--drop-checkpoints") == (settings, inputs)
+    for other, name in (("--seed 2", "seed"), ("--lr 1e-3", "point"), ("--max-update 10", "--max-update")):
+        found, _ = made(*other.split())
+        assert found[name] != settings.get(name)
     (data / "RTE-bin" / "more").write_text("other data")
-    with pytest.raises(UserError, match="data: there"):
-        asked()
-    assert len(trainings) == 1
+    assert made(data=data)[1] != inputs
+
+
+def test_a_finished_run(tmp_path):
+    assert finished(tmp_path / "result.json") == ""
+    result = {"metric": "accuracy", "metrics": {"valid": {"accuracy": 0.5}}}
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    said = finished(tmp_path / "result.json")
+    assert "finished before" in said and "valid accuracy 0.5" in said
+    assert f"its checkpoints were dropped: to train it again, remove {tmp_path}/result.json" in said
