@@ -25,20 +25,14 @@ BAD = {2: "not a SMILES", 4: "empty SMILES", 5: "valence"}
 FLAGS = ("--max-epoch", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
 
 
-def predicted(path, output, *found, names=("p", "y")):
-    rows = zip(records_in(path, FORM), found, strict=True)
-    counts = script.predict(output, header_of(path, FORM), rows, names)
-    return counts, list(csv.reader(output.read_text("latin-1").splitlines()))
-
-
 def test_predictions_stand_beside_the_whole_row(tmp_path):
     rows = ["x,C,CCO", "x, y,C,CCO", "", "C", "x,C,CCN,", "x,\u00e9,CCC"]
     content = "\n".join(["y,formula,smiles", *rows]).encode("latin-1")
     path, good = write_file(tmp_path / "a.csv.gz", content), ([1.0, 2.5], "")
     found = [good, (None, "empty SMILES"), (None, "empty SMILES"), (None, ""), good, ([0.5, 0.25], "unknown")]
-    counts, table = predicted(path, tmp_path / "out.csv", *found)
-    assert counts == {True: 3, False: 3}
-    assert table == [
+    rows, out = zip(records_in(path, FORM), found, strict=True), tmp_path / "out.csv"
+    assert script.predict(out, header_of(path, FORM), rows, ("p", "y")) == {True: 3, False: 3}
+    assert list(csv.reader(out.read_text("latin-1").splitlines())) == [
         ["y", "formula", "smiles", "p", "y (predicted)", "remark"],
         ["x", "C", "CCO", "1", "2.5", ""],
         ["x", " y", "C", "", "", "wrong number of cells: 4, but the header has 3"],

@@ -128,7 +128,6 @@ def test_what_is_refused_before_work_starts(tmp_path, refused):
         (tmp_path / "a.sdf", (), "a.sdf"),
         (write(tmp_path / "a.csv", ["mol,y", "CCO,1"]), (), "'smiles'"),
         (good, ("--valid", good, "--valid-share", 0.1), "--valid-share"),
-        (good, ("--valid", good), "more than once"),
         (good, ("--max-tokens", 2), "--max-tokens 2"),
     ):
         assert named in refused(prepare_smiles.main, out, "--train", train, *flags, "--workers", 1)

@@ -149,7 +149,5 @@ def test_what_is_refused(tmp_path, bpe_folder, refused):
     few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
     own = ("--dictionary", write(tmp_path / "small.txt", few), "--bpe", bpe_folder)
     assert "different vocabularies" in refused(prepare_squad.main, out, *own, "--valid", good)
-    elsewhere = (tmp_path / "elsewhere", *own, "--train", good)
-    message = refused(prepare_squad.main, *elsewhere)
+    message = refused(prepare_squad.main, tmp_path / "elsewhere", *own, "--train", good)
     assert "has no token" in message and "'Rollo ruled" in message and "--allow-unknown" in message
-    assert prepare_squad.main([*map(str, elsewhere), "--allow-unknown"]) == 0

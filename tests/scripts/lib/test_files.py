@@ -3,21 +3,9 @@
 import pytest
 from lib import files
 from lib.command_line import UserError
-from lib.files import MANIFEST, read_json, sha256, tsv_line, write_json
+from lib.files import MANIFEST, read_json, sha256, tsv_line
 
 from tests.support.builders import write_file
-
-
-def test_json(tmp_path):
-    path = tmp_path / "a.json"
-    assert read_json(path) is None
-    write_json(path, {"a": [1, None]})
-    assert read_json(path) == {"a": [1, None]}
-    path.write_text("{")
-    with pytest.raises(UserError, match="a.json is damaged"):
-        read_json(path)
-    with pytest.raises(OSError, match="none/file .No such file"):
-        write_json(tmp_path / "none" / "file", {})
 
 
 def test_sha256(tmp_path, monkeypatch):

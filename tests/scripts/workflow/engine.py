@@ -10,16 +10,15 @@ WORKFLOW = ROOT / "scripts" / "workflow"
 LOCAL = WORKFLOW / "profiles" / "local"
 
 
-def command(*words, program=("-m", "snakemake")) -> list[str]:
-    snakemake = [sys.executable, *program, "-s", WORKFLOW / "Snakefile", "--profile", LOCAL]
+def command(*words) -> list[str]:
+    snakemake = [sys.executable, "-m", "snakemake", "-s", WORKFLOW / "Snakefile", "--profile", LOCAL]
     return [str(word) for word in (*snakemake, *words)]
 
 
-def call(tmp_path, *words, **program) -> subprocess.CompletedProcess:
+def call(tmp_path, *words) -> subprocess.CompletedProcess:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("PYTHONPATH", None)
-    words = command(*words, **program)
-    return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    return subprocess.run(command(*words), cwd=tmp_path, env=environment, capture_output=True, text=True)
 
 
 def complete(folder: Path, *words) -> str:

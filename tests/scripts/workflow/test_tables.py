@@ -9,10 +9,9 @@ from pathlib import Path
 import baseline_moleculenet
 import pytest
 
-from fs_plugins.metrics.properties import summarise
 from tests.scripts.workflow.engine import ROOT, complete
 from tests.support.glue import glue_files, pretraining_text
-from tests.support.molecules import labelled_molecules, molecules, numbers, read_csv
+from tests.support.molecules import labelled_molecules, molecules
 from tests.support.squad import question, squad_json, write
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
@@ -43,18 +42,14 @@ def test_table_1_to_its_report(tmp_path, capsys):
     report = complete(tmp_path, "table1", "table9", "--cores", "2", "--config", *words)
     results = {}
     for path in (tmp_path / "out/table1").glob("*/*/*/seed-*/result.json"):
-        metrics = json.loads(path.read_text())["metrics"]
-        rows = read_csv(path.with_name("test.predictions.csv"))
-        expected = summarise(numbers(rows), numbers(rows, " (label)"), regression=False)
-        assert {name: metrics["test"][name] for name in expected} == pytest.approx(expected, abs=1e-9)
-        results[path.parts[-5], path.parts[-4], path.parts[-2]] = metrics
+        score = json.loads(path.read_text())["metrics"]["test"]["auc"]
+        results[path.parts[-5], path.parts[-4]] = f"{100 * score:.1f}"
     assert len(results) == 4 * 2
     labels = {"exlm-smiles": "ExLM", "mlm-smiles": "SMILES-BERT"}
     for name, label in {**labels, "untrained": "untrained", "forest": "forest"}.items():
-        auc = [results[name, data, "seed-1"]["test"]["auc"] for data in ("bbbp", "clintox")]
         [row] = [line for line in report.splitlines() if line.startswith(f"| {label} | ours |")]
         cells = [cell for cell in row.split(" | ")[2:-1] if cell != "-"]
-        assert cells == [f"{100 * value:.1f}" for value in auc]
+        assert cells == [results[name, data] for data in ("bbbp", "clintox")]
     forest = [tmp_path / "bbbp/bin", tmp_path / "out/table1/forest/bbbp/table8/seed-1", "--seed", "1"]
     assert baseline_moleculenet.main([*map(str, forest)]) == 0
     assert "finished before" in capsys.readouterr().out

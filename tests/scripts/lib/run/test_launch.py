@@ -35,24 +35,6 @@ def run(capfd):
     return call
 
 
-def start(save, *template) -> subprocess.Popen:
-    command = [sys.executable, "-m", "tests.support.launched", *template, "--", str(save), "1"]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for(path) -> str:
-    deadline = time.monotonic() + 600  # on a busy machine
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return path.read_text()
-
-
-def hold_at_once(folder) -> None:
-    with (folder / "lock").open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 @pytest.fixture
 def script(tmp_path):
     """script(CODE) -> the words of a command."""
@@ -119,13 +101,20 @@ def test_a_folder_is_of_one_run(run, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="by prctl")
 def test_a_killed_launcher_takes_its_command_with_it(script, run, tmp_path):
     """Which holds the folder until it has ended."""
-    slow_end = "trap 'sleep 1; exit' TERM; echo $$; while true; do sleep 0.1; done"
-    first = start(tmp_path, "true", "then", *script(slow_end))
-    wait_for(tmp_path / "train.log")
+    slow_end = script("trap 'sleep 1; exit' TERM; echo $$; while true; do sleep 0.1; done")
+    words = [sys.executable, "-m", "tests.support.launched", "true", "then", *slow_end, "--", tmp_path, "1"]
+    first, log, deadline = (
+        subprocess.Popen([*map(str, words)]),
+        tmp_path / "train.log",
+        time.monotonic() + 600,
+    )
+    while not (log.exists() and log.read_text()):
+        assert time.monotonic() < deadline  # on a busy machine
+        time.sleep(0.05)
     first.kill()
     first.wait()
-    with pytest.raises(BlockingIOError):
-        hold_at_once(tmp_path)
+    with pytest.raises(BlockingIOError), (tmp_path / "lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert run(tmp_path, "true")[0] == 0  # waits for its end
 
 
