@@ -3,13 +3,11 @@
     python outsider.py JOBS.json RESULTS.pt
 
 Each job names a ``folder``, an ``auto`` class and a file of ``inputs``; its result are the ``outputs``, and
-``faults``, what is not as it should be of the weights. ``partial``: the class does not take all of them;
-``again``: it is saved and loaded again, too.
+``faults``, what is not as it should be of the weights. ``partial``: the class does not take all of them.
 """
 
 import json
 import sys
-import tempfile
 
 sys.modules |= dict.fromkeys(("fairseq", "fs_plugins", "torchaudio"))  # are not to be found
 
@@ -32,23 +30,6 @@ def faults_of(model, info: dict, folder: str) -> list[str]:
     return faults
 
 
-@torch.no_grad()
-def faults_of_copy(model, inputs: dict, outputs: dict) -> list[str]:
-    """The same of the model once it was saved and loaded again, and which of its outputs differ."""
-    with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        auto = getattr(transformers, model._auto_class)
-        copy, info = auto.from_pretrained(folder, trust_remote_code=True, output_loading_info=True)
-        faults = faults_of(copy, info, folder)
-    values = copy.eval()(**inputs)
-    faults += [
-        f"{name} differs"
-        for name, value in outputs.items()
-        if isinstance(value, torch.Tensor) and not torch.allclose(value, values[name], atol=1e-6)
-    ]
-    return [f"saved and loaded again: {fault}" for fault in faults]
-
-
 def run(job: dict) -> dict:
     auto = getattr(transformers, job["auto"])
     load = {"trust_remote_code": True, **job.get("options", {})}
@@ -57,8 +38,6 @@ def run(job: dict) -> dict:
     inputs = torch.load(job["inputs"], weights_only=True)
     with torch.no_grad():
         outputs = model.eval()(**inputs)
-    if job.get("again"):
-        result["faults"] += faults_of_copy(model, inputs, outputs)
     result["outputs"] = {name: value for name, value in outputs.items() if value is not None}
     result["class"] = type(model).__name__
     return result

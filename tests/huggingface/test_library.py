@@ -6,7 +6,7 @@ from torch._dynamo.testing import CompileCounter
 from torch.nn import functional as F
 
 from fs_plugins.huggingface.export import export
-from tests.support.builders import TEXTS
+from tests.support.builders import KINDS, TEXTS
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -72,9 +72,9 @@ def test_longer_than_the_positions(kind, folders, load):
             model(**tokenizer(words, return_tensors="pt"))
 
 
-@pytest.mark.parametrize("kind", ["exlm", "sparse", "ctc", "mlm", "repeated"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_tokens_added_and_vocabulary_padded(kind, folders, load, tmp_path):
-    """One of these has an output matrix of its own."""
+    """And saved and loaded again. One of these has an output matrix of its own."""
     tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModelForMaskedLM", folders[kind])
     old = tokenizer("this is <mask> .", return_tensors="pt")
     before = model.eval()(**old).logits[0, 3]
@@ -87,7 +87,8 @@ def test_tokens_added_and_vocabulary_padded(kind, folders, load, tmp_path):
     assert decoder.bias.shape == (24,) and model.config.vocab_size == decoder.out_features == 24
     assert (decoder.weight is embedding.weight) == (kind != "sparse")
     after = model(**old).logits[0, 3, :21]
-    torch.testing.assert_close(after.softmax(-1), before.softmax(-1), rtol=0, atol=1e-3)
+    less_likely = 1e-3 if kind != "lattice" else 4e-3  # by the new tokens, at states whose bias is large
+    torch.testing.assert_close(after.softmax(-1), before.softmax(-1), rtol=0, atol=less_likely)
     assert model(**inputs, labels=inputs["input_ids"]).loss.isfinite()
     logits = model(**inputs).logits
     assert logits.shape == (1, 7, 24)

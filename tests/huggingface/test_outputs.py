@@ -54,7 +54,6 @@ def results(folders, inputs, run_outside, tmp_path_factory) -> dict:
     for kind, folder in folders.items():
         common = {"folder": folder, "auto": "AutoModelForMaskedLM"}
         jobs |= {(kind, name): {**common, "inputs": inputs[name]} for name in ("plain", "labelled", "padded")}
-        jobs[kind, "plain"]["again"] = True
         jobs[kind, "padded"]["options"] = {"attn_implementation": "eager"}
         encoder = {"auto": "AutoModel", "inputs": inputs["hiddens"], "partial": True}
         jobs[kind, "encoder"] = {"folder": folder, **encoder}
@@ -145,7 +144,6 @@ def test_logits_at_masks_are_the_probes(results, models, batch, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_are_whole_and_padding_and_attention_implementation_change_nothing(results, batch, kind):
-    """Loaded, saved and loaded again."""
     assert [results[kind, name]["faults"] for name in ("plain", "labelled", "padded", "encoder")] == [[]] * 4
     assert results[kind, "plain"]["class"] == "ExLMForMaskedLM"
     is_token = batch["net_input"]["src_tokens"] != PAD

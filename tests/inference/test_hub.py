@@ -9,10 +9,8 @@ import torch
 from fs_plugins.inference import load
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
-from tests.huggingface.test_export import molecule_checkpoint
 from tests.support import builders
-from tests.support.builders import ATOMS, KINDS, write_gpt2
-from tests.support.prepared import write_properties
+from tests.support.builders import KINDS, write_gpt2
 
 
 @pytest.fixture(autouse=True)
@@ -83,18 +81,3 @@ def test_gpt2s_bpe_is_taken_from_the_data_folder(save_checkpoint, tmp_path):
         assert hub.decode(hub.encode(text)) == text
         filled, _, word = hub.fill_mask(text, topk=1)[0]
         assert filled == text.replace(" <mask>", word)
-
-
-def test_molecules(save_checkpoint, tmp_path):
-    """A fine-tuned checkpoint, with its data."""
-    data = write_properties(tmp_path / "data", {"train": [([0], [0, 1])]}, words=ATOMS)
-    path = molecule_checkpoint(save_checkpoint, "classification", ("toxic", "soluble"), (0, 0), (1, 1), data)
-    hub = ExLMModel.from_pretrained(str(path.parent), "model.pt", str(data))
-    tokens = hub.encode("CC(=O)N")
-    assert hub.decode(tokens) == "CC(=O)N" and len(tokens) == 9
-    assert hub.extract_features(tokens).shape == (1, 9, 32)
-    assert hub.predict("property", tokens, return_logits=True).shape == (1, 2)
-    filled, _, atom = hub.fill_mask("CC<mask>", topk=1)[0]
-    assert filled == f"CC{atom}"
-    with pytest.raises(ValueError, match="'x'"):
-        hub.encode("Cx")
