@@ -153,6 +153,7 @@ def test_hooks_and_offloading(kind, folders, load, tmp_path):
     assert torch.equal(model(tokens, labels=tokens).logits, expected) and calls == [1]
 
 
+@pytest.mark.slow
 def test_torch_compile(folders, load):
     """Without a code generator, which takes minutes; sentences with other numbers of masks are not compiled
     for each."""
