@@ -78,7 +78,7 @@ def test_no_special_symbol_fills_a_mask(save_checkpoint):
 
 
 def test_other_models(save_checkpoint):
-    """One without transitions, one of molecules, and one without states."""
+    """One without transitions, and one of molecules; tests/scripts/test_explore.py has one without states."""
     path = save_checkpoint("exlm_base", criterion="nat_ctc_loss_mlm", ext_state_num=2)
     (note,) = load(path).graph(TEXT).notes
     assert "nat_ctc_loss_mlm" in note
@@ -86,5 +86,3 @@ def test_other_models(save_checkpoint):
     builders.write_dictionary(path.parent, builders.ATOMS)
     graph = load(path, data=path.parent).graph("CC<mask>O")
     assert graph.unit == "atom" and graph.best.pieces[0] == ("CC", 0) and graph.best.pieces[1][1] == 1
-    with pytest.raises(ValueError, match="--arch p_roberta_base"):
-        load(save_checkpoint("p_roberta_base")).graph(TEXT)

@@ -3,30 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from fairseq.data import FairseqDataset
+from fairseq.data import IdDataset, NestedDictionaryDataset, RawLabelDataset, SortDataset
 from fairseq.logging import metrics
 
 from fs_plugins.tasks.scored import NamedSplit, ScoredTask, predict
-
-
-class Rows(FairseqDataset):
-    """Ids, each its own input."""
-
-    def __init__(self, count):
-        self.count = count
-
-    def __getitem__(self, index):
-        return index
-
-    def __len__(self):
-        return self.count
-
-    def collater(self, samples):
-        ids = torch.tensor(samples)
-        return {"id": ids, "net_input": {"x": ids}} if len(ids) else {}
-
-    def ordered_indices(self):
-        return np.arange(self.count)[::-1]
 
 
 class Sums(ScoredTask):
@@ -39,7 +19,9 @@ class Sums(ScoredTask):
         self.sizes, self.scored = sizes, []
 
     def load_dataset(self, split, **kwargs):
-        self.datasets[split] = NamedSplit(Rows(self.sizes[split]), split)
+        ids = np.arange(self.sizes[split])  # each is its own input, and the last one comes first
+        rows = NestedDictionaryDataset({"id": IdDataset(), "net_input": {"x": RawLabelDataset(ids)}})
+        self.datasets[split] = NamedSplit(SortDataset(rows, sort_order=[-ids]), split)
         return self.datasets[split]
 
     def score(self, split, ids, rows):
