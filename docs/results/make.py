@@ -26,7 +26,7 @@ PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
 VARIANTS = "R =|first layer|w/o|k = 2"  # of the states, that only the table has
-LONG = ("pretraining", "states", "states_text", "scale")  # tables that are files of their own
+LONG = ("pretraining", "states", "states_text", "scale", "finetuning")  # tables that are files of their own
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
