@@ -152,6 +152,7 @@ def add_target(page: Page, study: Study, target: Target, place: str) -> None:
     runs, shown = target.runs, target.numbers
     if target.without_glue and not study.has_glue:
         shown = target.without_glue
+        page.text("Without GLUE, ours is the probe: other quantities than the paper's accuracies.")
     papers = PAPER.reindex([run.name for run in runs]).dropna(axis="columns", how="all")
     columns = {"model": [run.label for run in runs], "k": [f"{run.k}" for run in runs]}
     columns["p"] = [figures.percent(run.p) for run in runs]
