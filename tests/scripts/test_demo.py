@@ -18,66 +18,46 @@ def text_model(save_checkpoint):
     return save_checkpoint("exlm_base", ext_state_num=3, spread=2.0)
 
 
-@pytest.fixture
-def served(browser):
-    """served(arguments) -> the browser, with the demo."""
-    running = []
+@pytest.mark.slow
+def test_a_sentence_and_a_mistake(browser, text_model):
+    from selenium.webdriver.support.ui import WebDriverWait
 
-    def serve(*arguments):
-        started = demo.run(demo.parse_arguments([*map(str, arguments), "--port", "0"]), wait=False)
-        running.append(started)
+    def wait(condition):
+        return WebDriverWait(browser, 90, poll_frequency=0.2).until(lambda _: condition())
+
+    def found(selector: str) -> list:
+        return browser.find_elements("css selector", selector)
+
+    def fill(text: str) -> None:
+        [box] = found("#text textarea, #text input")
+        box.clear()
+        box.send_keys(text)
+        found("#fill")[0].click()
+
+    started = demo.run(demo.parse_arguments([str(text_model), "--port", "0"]), wait=False)
+    try:
         browser.get_log("performance")
         set_width(browser, 1280)
         browser.get(started.local_url)
-        wait(browser, lambda: browser.find_elements("css selector", "#fill"))
-        return browser
-
-    yield serve
-    for started in running:
+        wait(lambda: found("#fill"))
+        fill(TEXT)
+        frame = wait(lambda: found("#page iframe"))[0]
+        wait(lambda: frame.size["height"] != 960)  # it is as high as its page
+        browser.switch_to.frame(frame)
+        heading = wait(lambda: found("h1"))[0]
+        assert heading.text == TEXT.replace("<mask>", "mask 1", 1).replace("<mask>", "mask 2")
+        found(".node")[1].click()
+        assert len(found("#tokens tr")) == 5 and not found("img")
+        assert found("button.decoding span")[0].text == load(text_model).graph(TEXT).best.text
+        browser.switch_to.default_content()
+        fill("<img src=x onerror=alert(1)> no masks")
+        wait(lambda: "no <mask> in" in found("body")[0].text)
+        assert not found("img[src=x]") and errors(browser) == []
+        sent = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+        urls = [m["params"]["request"]["url"] for m in sent if m["method"] == "Network.requestWillBeSent"]
+        assert {urlsplit(url).hostname for url in urls if url.startswith("http")} == {"127.0.0.1"}
+    finally:
         started.close()
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-def wait(browser, condition):
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    return WebDriverWait(browser, 90, poll_frequency=0.2).until(lambda _: condition())
-
-
-def fill(browser, text: str) -> None:
-    box = browser.find_element("css selector", "#text textarea, #text input")
-    box.clear()
-    box.send_keys(text)
-    browser.find_element("css selector", "#fill").click()
-
-
-def addresses(browser) -> set[str]:
-    """Hosts that were asked for anything."""
-    sent = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [m["params"]["request"]["url"] for m in sent if m["method"] == "Network.requestWillBeSent"]
-    return {urlsplit(url).hostname for url in urls if url.startswith("http")}
-
-
-@pytest.mark.slow
-def test_a_sentence_and_a_mistake(served, text_model):
-    browser = served(text_model)
-    fill(browser, TEXT)
-    frame = wait(browser, lambda: browser.find_elements("css selector", "#page iframe"))[0]
-    wait(browser, lambda: frame.size["height"] != 960)  # it is as high as its page
-    browser.switch_to.frame(frame)
-    heading = wait(browser, lambda: browser.find_elements("css selector", "h1"))[0]
-    assert heading.text == TEXT.replace("<mask>", "mask 1", 1).replace("<mask>", "mask 2")
-    browser.find_elements("css selector", ".node")[1].click()
-    assert len(browser.find_elements("css selector", "#tokens tr")) == 5
-    best = load(text_model).graph(TEXT).best
-    assert browser.find_element("css selector", "button.decoding span").text == best.text
-    assert not browser.find_elements("css selector", "img")
-    browser.switch_to.default_content()
-    fill(browser, "<img src=x onerror=alert(1)> no masks")
-    wait(browser, lambda: "no <mask> in" in browser.find_element("css selector", "body").text)
-    assert not browser.find_elements("css selector", "img[src=x]")
-    assert errors(browser) == []
-    assert addresses(browser) == {"127.0.0.1"}
 
 
 def test_an_emptied_field_is_answered(text_model):

@@ -15,7 +15,9 @@ import prepare_squad
 import prepare_text
 import pytest
 import train_bpe
+from lib.data.bpe import dictionary_of
 
+from fs_plugins.data.text_codecs import read_bpe
 from fs_plugins.huggingface.export import export
 from fs_plugins.measures.__main__ import main as measure
 from tests.support import builders, glue, squad
@@ -25,8 +27,8 @@ SMILES = ["C" * n + end for n in range(1, 9) for end in "ONF"]
 SCRIPTS = {
     "text": (prepare_text.main, "{out} --train {text} --bpe {bpe} --workers 1 --valid-share 0.3"),
     "smiles": (prepare_smiles.main, "{out} --train {table} --workers 1 --valid-share 0.3"),
-    "glue": (prepare_glue.main, "{glue} {out} --data {vocabulary} --tasks SST-2 --overwrite"),
-    "squad": (prepare_squad.main, "{out} --data {vocabulary} --valid {squad} --overwrite"),
+    "glue": (prepare_glue.main, "{glue} {out} --data {bpe} --tasks SST-2 --overwrite"),
+    "squad": (prepare_squad.main, "{out} --data {bpe} --valid {squad} --overwrite"),
     "moleculenet": (
         prepare_moleculenet.main,
         "mine {table} {out} --dictionary {atoms} --kind regression --split random",
@@ -41,36 +43,36 @@ SCRIPTS = {
 }
 
 
-@pytest.fixture
-def inputs(bpe, vocabulary, save_checkpoint, tmp_path) -> dict:
+@pytest.fixture(scope="module")
+def inputs(save_checkpoint, tmp_path_factory) -> dict:
     """Of all scripts."""
-    glue.write_task(tmp_path / "glue", "SST-2")
-    squad.write(tmp_path / "squad.json", squad.squad_json(squad.question()))
+    folder = tmp_path_factory.mktemp("inputs")
+    bpe = builders.write_gpt2(folder / "bpe", [("t", "h"), ("i", "n")])
+    (bpe / "dict.txt").write_text(dictionary_of(read_bpe(bpe)), encoding="utf-8")
+    glue.write_task(folder / "glue", "SST-2")
+    squad.write(folder / "squad.json", squad.squad_json(squad.question()))
     rows = [f"{smiles},{len(smiles)}" for smiles in SMILES]
-    table = builders.write_file(tmp_path / "table.csv", "\n".join(["smiles,y", *rows, "?,1", ""]))
+    table = builders.write_file(folder / "table.csv", "\n".join(["smiles,y", *rows, "?,1", ""]))
     symbols = builders.dictionary(builders.WORDS)
     for place, own in (("input0", symbols), ("label", builders.dictionary(["no", "yes"]))):
         for split in ("train", "valid"):
-            builders.write_split(tmp_path / "mine-bin" / place, split, [[5, 2], [4, 2]], own)
+            builders.write_split(folder / "mine-bin" / place, split, [[5, 2], [4, 2]], own)
     task = {"_name": "glue", "num_classes": 2, "init_token": 0, "separator_token": 2, "max_positions": 12}
     task |= {"classification_head_name": "h", "regression_target": False}
     atoms, model = builders.dictionary("CONF"), save_checkpoint("exlm_tiny", ext_state_num=2)
-    builders.write_dictionary(tmp_path / "atoms", "CONF")
+    builders.write_dictionary(folder / "atoms", "CONF")
     return {
-        "text": builders.write_file(tmp_path / "a.txt", builders.paragraphs_text()),
-        "glue": tmp_path / "glue",
-        "squad": tmp_path / "squad.json",
+        "text": builders.write_file(folder / "a.txt", builders.paragraphs_text()),
+        "glue": folder / "glue",
+        "squad": folder / "squad.json",
         "table": table,
-        "atoms": tmp_path / "atoms",
+        "atoms": folder / "atoms",
         "bpe": bpe,
-        "vocabulary": vocabulary,
         "model": model,
-        "folder": export(model, tmp_path / "exported"),
-        "encoder": export(
-            save_checkpoint("mlm_smiles", symbols=atoms, data=tmp_path / "atoms"), tmp_path / "m"
-        ),
+        "folder": export(model, folder / "exported"),
+        "encoder": export(save_checkpoint("mlm_smiles", symbols=atoms, data=folder / "atoms"), folder / "m"),
         "tuned": save_checkpoint("mlm_tiny", "sentence_prediction", task, heads=[("classification", "h", 2)]),
-        "labelled": tmp_path / "mine-bin",
+        "labelled": folder / "mine-bin",
     }
 
 
