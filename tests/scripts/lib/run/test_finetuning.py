@@ -81,15 +81,6 @@ def test_what_mnlis_model_has_to_be(saved_checkpoint, tmp_path):
             check_mnli(model, plain)
 
 
-@pytest.mark.parametrize(("kind", "updates"), [("glue", 3 * 5), ("moleculenet", 3 * 6)])  # 129, 163 examples
-def test_the_batch_is_that_of_an_update(ask, kind, updates):
-    words = ("--batch-size", 32, "--max-epoch", 3)
-    whole, split = ask(kind, *words).flags, ask(kind, *words, "--update-freq=2").flags
-    assert (split.value("--batch-size"), split.value("--update-freq")) == ("16", "2")
-    assert whole.whole("--total-num-update") == split.whole("--total-num-update") == updates
-    assert whole.value("--warmup-updates") == split.value("--warmup-updates")
-
-
 def test_from_scratch_is_another_run(ask, toy_inputs):
     pretrained, scratch = ask("moleculenet"), ask("moleculenet", "--scratch")
     assert pretrained.flags.take("--finetune-from-model") and scratch.flags == pretrained.flags

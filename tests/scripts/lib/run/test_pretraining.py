@@ -33,25 +33,6 @@ def test_every_model_has_one_and_the_same_encoder():
 
 
 @pytest.mark.parametrize(
-    ("model", "size", "tokens", "positions"),
-    [
-        ("exlm", "base", None, 4 * 513),  # a block cut in mid-sentence gets a </s>
-        ("exlm", "base", 128, 4 * 512),
-        ("mlm", "paper", 1024, 1024),
-    ],
-)
-def test_positions_by_the_length_of_a_sample(model, size, tokens, positions):
-    given = ["--tokens-per-sample", tokens] if tokens else []
-    assert flags(TEXT, model, size, *given).whole("--max-positions") == positions
-
-
-def test_states_of_molecules_on_a_lattice():
-    """Which gains with more than the paper's."""
-    for given, k in (([], 8), (["--k", 3], 3)):
-        assert flags(SMILES, "exlm-lattice", "small", *given).whole("--ext-state-num") == k
-
-
-@pytest.mark.parametrize(
     ("sentences", "room", "expected"),
     [(2048, 10**8, (2048, 1)), (682, 100, (62, 11)), (341, 40, (31, 11)), (343, 48, (7, 49)), (7, 3, (1, 7))],
 )
@@ -68,24 +49,6 @@ def test_tokens_of_an_update_over_gpus_and_steps(gpus, tokens_per_gpu):
     step, steps = found.whole("--max-tokens"), found.whole("--update-freq")
     assert 0 <= 64000 - gpus * steps * step < gpus * (steps + 1)  # what does not divide evenly
     assert step * (1 + 0.15 * 3) <= tokens_per_gpu
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (["--max-update", 1000], ("1000", "125000", "10000")),  # stopping early changes no schedule
-        (["--updates", 1000], ("1000", "1000", "100")),
-        (["--updates", 1000, "--warmup-updates", 900], ("1000", "1000", "900")),
-    ],
-)
-def test_schedules(given, expected):
-    found = flags(TEXT, "exlm", "base", *given)
-    names = ("--max-update", "--total-num-update", "--warmup-updates")
-    assert tuple(found.value(name) for name in names) == expected
-    # fairseq's other schedules have no --total-num-update, and refuse it
-    found = flags(TEXT, "exlm", "base", *given, "--lr-scheduler", "cosine")
-    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *found.words()])
-    assert (args.lr_scheduler, args.max_update, args.warmup_updates) == ("cosine", *map(int, expected[::2]))
 
 
 @pytest.mark.parametrize(
