@@ -41,14 +41,9 @@ def weighted_paths(links: Tensor, n: int, m: int) -> list[tuple[float, tuple[int
 
 def dag_log_prob(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
     """[B] float64, by enumeration."""
-    result = []
-    for b in range(match.shape[0]):
-        scores = [s for s, _ in path_scores(match[b], links[b], int(node_lengths[b]), int(target_lengths[b]))]
-        top = max(scores, default=-math.inf)
-        result.append(
-            -math.inf if top == -math.inf else top + math.log(math.fsum(math.exp(s - top) for s in scores))
-        )
-    return torch.tensor(result, dtype=torch.float64)
+    sentences = zip(match, links, node_lengths.tolist(), target_lengths.tolist(), strict=True)
+    scores = ([score for score, _ in path_scores(*sentence)] for sentence in sentences)
+    return torch.stack([torch.tensor(each, dtype=torch.float64).logsumexp(0) for each in scores])
 
 
 def dag_posteriors(
