@@ -72,10 +72,6 @@ def times_of(kind: str) -> int:
     return KINDS[kind][2].get("repeat_times", 1)
 
 
-def rows(model, kind: str, tokens):
-    return model.token_features(tokens.repeat_interleave(times_of(kind), dim=1))[0][:, :: times_of(kind)]
-
-
 def at(mask, values):
     return values[mask].float()
 
@@ -83,11 +79,11 @@ def at(mask, values):
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_features(results, models, batch, kind):
-    tokens = batch["net_input"]["src_tokens"]
+    tokens, times = batch["net_input"]["src_tokens"], times_of(kind)
     outputs, is_token = results[kind, "encoder"]["outputs"], tokens != PAD
     features = outputs["last_hidden_state"]
     assert features.shape == (*tokens.shape, 32)
-    expected = rows(models[kind], kind, tokens)
+    expected = models[kind].token_features(tokens.repeat_interleave(times, dim=1))[0][:, ::times]
     torch.testing.assert_close(at(is_token, features), at(is_token, expected), rtol=0, atol=1e-5)
     assert len(outputs["hidden_states"]) == 3
     assert torch.equal(outputs["hidden_states"][-1], features)

@@ -1,4 +1,4 @@
-"""Graphs of texts with masks, of trained and random models."""
+"""Graphs of texts with masks, of random models; tests/scripts/test_explore.py has a trained one."""
 
 import json
 
@@ -13,24 +13,11 @@ TEXT = "this is <mask> news , and I am <mask> to see it ."
 SPECIAL = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
 
 
-def test_a_model_trained_by_fairseq_is_loaded_and_read(pretrained):
-    model = load(pretrained)  # no data: the folder that the checkpoint names
-    graph = model.graph(TEXT, top=4, samples=3)
-    assert (graph.masks, graph.k, graph.unit, graph.drawn) == (2, 3, "token", 3)
-    assert graph.tokens == ["<s>", *TEXT.split(), "</s>"] and graph.unknown == graph.notes == []
-    assert model.graph("this is <mask> weather , Sir").unknown == ["weather", "Sir"]
-    assert model.graph("<mask><mask> <mask>", samples=0).masks == 3
-    assert [state.token for state in graph.states] == [i for i in (0, 3, 9, 14) for _ in range(3)]
-    assert [state.name for state in graph.states[2:4]] == ["<s>, state 3", "mask 1, state 1"]
-    for samples in (graph.samples, graph.samples_free):
-        assert sum(sample.count for sample in samples) == 3
-        assert len({sample.text for sample in samples}) == len(samples)
-    json.dumps(graph.to_dict(), allow_nan=False)
-
-
 def test_the_graph_is_the_models(save_checkpoint):
     model = load(save_checkpoint("exlm_base", ext_state_num=2), device="cpu")
     graph = model.graph(TEXT, top=len(WORDS))
+    assert graph.tokens == ["<s>", *TEXT.split(), "</s>"] and graph.unknown == graph.notes == []
+    assert [(state.token, state.mask) for state in graph.states[::2]] == [(0, 0), (3, 1), (9, 2), (14, 0)]
     symbols = model.checkpoint.dictionary
     ids = torch.tensor([[0, *map(symbols.index, TEXT.split()), 2]])
     with torch.no_grad():
@@ -51,6 +38,7 @@ def test_decodings_say_where_their_tokens_go(save_checkpoint):
         first, second = (piece.strip() for piece, mask in decoding.pieces if mask)
         assert decoding.text == f"this is {first} news , and I am {second} to see it ."
         assert len(decoding.states) == 4
+    json.dumps(graph.to_dict(), allow_nan=False)
     assert graph.best.log_prob >= max(decoding.log_prob for decoding in graph.samples)
     lengths = set()
     for decoding in [graph.best_free, *graph.samples_free]:  # tokens go where their states stand
