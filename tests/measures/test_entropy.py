@@ -122,14 +122,3 @@ def test_mask_probability_seed_split_and_number_of_sentences(save_checkpoint):
     assert corpus_entropy(loaded, split="train")["entropy"].sentences > 4 * len(TEXTS)
     repeated = load_checkpoint(save_checkpoint("p_roberta_base", **REPEATED), device="cpu")
     assert corpus_entropy(repeated, mask_prob=0.01, max_sentences=2)["entropy"] is None
-
-
-def test_what_has_no_entropy(pretrained, save_checkpoint):
-    other = save_checkpoint("exlm_base", task="sentence_prediction")
-    for path, options, named in (
-        (pretrained, {"mask_prob": 1.0}, "1"),
-        (pretrained, {"max_sentences": -3}, "-3"),
-        (other, {}, "--task sentence_prediction"),
-    ):
-        with pytest.raises(ValueError, match=named):
-            corpus_entropy(load_checkpoint(path), **options)

@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
 import torch
 
 from fs_plugins.checkpoint import load_checkpoint
@@ -59,13 +58,3 @@ def test_samples_are_those_of_the_training(pretrained):
     assert {len(block) for block in blocks[:-1]} == {32}
     words = [torch.cat([one[1:] for one in some]) for some in (load_samples(checkpoint), blocks)]
     assert torch.equal(*words)
-
-
-def test_what_cannot_be_read(pretrained):
-    checkpoint = load_checkpoint(pretrained, device="cpu")
-    for options, named in (({"split": "test"}, "'test'"), ({"count": 0}, "0"), ({"max_tokens": 3}, "3")):
-        with pytest.raises((ValueError, FileNotFoundError), match=named):
-            load_samples(checkpoint, **options)
-    checkpoint.data = None
-    with pytest.raises(ValueError, match=str(pretrained)):
-        load_samples(checkpoint)

@@ -119,9 +119,25 @@ def test_the_command_reads_checkpoints_and_writes_json(pretrained, save_checkpoi
     rows = measured(tmp_path, "states", pretrained, other, "--mask-prob", 0.2, "--max-sentences", 4)
     assert [(row["updates"], row["k"]) for row in rows] == [(5, 2), (12, 3)]
     assert all(0 <= row["results"][0]["entropy"]["mean"] <= math.log2(3) for row in rows)
-    for path in ("/dev/null/a", __file__):
-        with pytest.raises(SystemExit, match="^error: "):
-            main(["probe", str(pretrained), "--device", "cpu", "--output", path])
+
+
+def test_what_is_refused(pretrained, folders, save_checkpoint):
+    other = save_checkpoint("exlm_base", task="sentence_prediction")
+    for measure, model, flags, named in (
+        ("probe", pretrained, "--mask-prob 1", "got 1"),
+        ("probe", pretrained, "--split test", "'test'"),
+        ("probe", pretrained, "--max-sentences 0", "got 0"),
+        ("probe", pretrained, "--max-tokens 3", "at most 3 tokens"),
+        ("probe", folders["exlm"], "", str(folders["exlm"])),  # which has no data
+        ("entropy", pretrained, "--mask-prob 1", "got 1"),
+        ("entropy", pretrained, "--max-sentences 0", "got 0"),
+        ("entropy", other, "", "--task sentence_prediction"),
+        ("filling", pretrained, "", str(pretrained)),
+        ("joint", pretrained, "--output /dev/null/a", "/dev/null"),
+        ("joint", pretrained, f"--output {__file__}", "--overwrite"),
+    ):
+        with pytest.raises(SystemExit, match=f"^error: .*{named}"):
+            main([measure, str(model), "--device", "cpu", *flags.split()])
 
 
 def test_the_masking_probability_is_the_trainings(save_checkpoint, corpus, tmp_path):
@@ -136,7 +152,6 @@ def test_the_masking_probability_is_the_trainings(save_checkpoint, corpus, tmp_p
 
 
 def test_molecules(save_checkpoint, tmp_path):
-    text_model = save_checkpoint("exlm_tiny", ext_state_num=2)
     symbols, data = builders.dictionary(builders.ATOMS), tmp_path / "bin"
     smiles = ["CCO", "CNC", "c1ccccc1C", "C1CC1", "ClC(=O)N", "OCCO", "CC(C)=O", "C[NH3+]", "CC=O"]
     rows = builders.molecules(symbols, *smiles)
@@ -145,5 +160,3 @@ def test_molecules(save_checkpoint, tmp_path):
     flags = ["--data", data, "--mask-prob", 0.5, "--fillings", 3, "--max-sentences", 4]
     [found] = measured(tmp_path, "filling", path, *flags)[0]["results"]
     assert (found["fillings"], found["valid"]["tokens"], found["valid"]["sentences"]) == (3, 12, 4)
-    with pytest.raises(SystemExit, match=str(text_model)):
-        measured(tmp_path, "filling", text_model)
