@@ -14,8 +14,8 @@ from fs_plugins import models  # noqa: F401  (registers the architectures)
 
 
 def cells(name):
-    """(name of its row, of its column, text) of each cell; of pre-training tables 5, 10 (base, large) and 7, of
-    MoleculeNet table 8."""
+    """(name of its row, of its column, text) of each cell; of pre-training tables 5, 10 (base, large) and 7;
+    of MoleculeNet table 8."""
     path = Path(__file__).with_name(f"paper_{name}.csv")
     table = pd.read_csv(path, index_col=0, dtype=str, keep_default_na=False)
     return [(*place, text) for place, text in table.stack().items()]
