@@ -123,20 +123,14 @@ def replaced(state: dict, group: str, name: str, value) -> dict:
     return {**state, "cfg": groups}
 
 
-@pytest.fixture
-def built(monkeypatch):
-    """Names of the tasks and criteria that are built."""
-    names = []
+def test_no_setting_reaches_further_than_its_flag(scripts, watch, tmp_path, monkeypatch):
+    built = []  # names of the tasks and criteria that are
 
     def recorded(original):
-        return lambda cfg, *args, **more: names.append(cfg._name) or original(cfg, *args, **more)
+        return lambda cfg, *args, **more: built.append(cfg._name) or original(cfg, *args, **more)
 
-    monkeypatch.setattr(tasks, "setup_task", recorded(tasks.setup_task))
-    monkeypatch.setattr(criterions, "build_criterion", recorded(criterions.build_criterion))
-    return names
-
-
-def test_no_setting_reaches_further_than_its_flag(scripts, built, watch, tmp_path):
+    for module, name in ((tasks, "setup_task"), (criterions, "build_criterion")):
+        monkeypatch.setattr(module, name, recorded(getattr(module, name)))
     options = {flag.option for flag in EXLM_FLAGS} | {"--repeat-times", "--window-tokens"}
     files, counter = {}, itertools.count()
     for kind, (path, call) in scripts.items():

@@ -30,22 +30,17 @@ COMMAND = shlex.split(
 POINT = {"batch": "16", "epochs": "3", "warmup": "0.06"}
 
 
-@pytest.fixture
-def save(tmp_path, monkeypatch):
+def test_what_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     builders.write_dictionary(tmp_path / "data-bin", range(30))
     lines = [f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS]
     lines[2:2] = ["Traceback\n", '2026 | INFO | train_inner | {"loss": "cut sh\n']
-    folder = write_file(tmp_path / "run/train.log", "".join(lines)).parent
-    write_file(folder / "manifest.json", json.dumps({"settings": {"--lr": "5e-4"}, "runs": COMMAND}))
+    save = write_file(tmp_path / "run/train.log", "".join(lines)).parent
+    write_file(save / "manifest.json", json.dumps({"settings": {"--lr": "5e-4"}, "runs": COMMAND}))
     for name in ("last", "best", "1_1", "1_2"):
         optimizer = {"last_optimizer_state": {"state": torch.zeros(9)}}
         model = {"weight": torch.ones(3)}
-        builders.save_checkpoint(folder / f"checkpoint_{name}.pt", model, {"arch": "x"}, {}, {}, **optimizer)
-    return folder
-
-
-def test_what_is_kept(save):
+        builders.save_checkpoint(save / f"checkpoint_{name}.pt", model, {"arch": "x"}, {}, {}, **optimizer)
     for _ in range(2):  # again, if it was killed before train.json
         jobs.finish(save, RUN)
         found = json.loads((save / "train.json").read_text())
