@@ -85,6 +85,7 @@ function drawStates(svg) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("width", width);
   svg.setAttribute("height", height);
+  svg.style.setProperty("--width", `${width}px`);  // shrinks by a fifth before it has to scroll
   svg.replaceChildren(make("g", { id: "edges" }));
   columns.forEach((column, c) => {
     const x = (c + 0.5) * COLUMN;
