@@ -157,8 +157,9 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         names = sorted(file.name for file in folder.glob("*.pt"))[:5]
         what = "is a folder, and no model for transformers" if path.is_dir() else "does not exist"
         what += f" ({folder} has {', '.join(names) or 'no checkpoint'})"
-        if not path.exists() and len(path.parts) == 2 and not path.suffix:  # NAME/MODEL of a hub
-            what += f"; `hf download {path} --local-dir FOLDER` fetches a hub's model: then give FOLDER"
+        if not path.exists() and len(path.parts) < 3 and not path.suffix:  # a hub's MODEL, or NAME/MODEL
+            what += ": give a checkpoint_*.pt, or a folder such as pretrained/exlm-molecules; of a hub's "
+            what += f"model the one that `hf download {path} --local-dir FOLDER` fetches"
         raise FileNotFoundError(f"{path} {what}")
     try:
         with explained(path):

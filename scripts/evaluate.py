@@ -70,6 +70,7 @@ def load_finetuned(path: Path, device: str | None, data: Path, **settings):
         model.load_state_dict(weights, strict=True, model_cfg=cfg.model)
     except (RuntimeError, ValueError, OSError, AssertionError) as error:
         way_out = "give the folder of data that it was fine-tuned on"
+        way_out += f", as {stored}" if (stored := cfg.task.get("data")) else ""
         raise UserError(
             f"{path} (--task {cfg.task._name}) does not fit {data}: {error}; {way_out}"
         ) from error

@@ -18,6 +18,8 @@ PICTURE, PAGE = "transitions.png", "index.html"
 def percent(p: float) -> str:
     if p >= 0.9995:
         return "100%"
+    if p < 1e-4:
+        return "<0.01%"
     return f"{100 * p:.1f}%" if p >= 0.0995 else f"{100 * p:.2g}%"
 
 

@@ -221,12 +221,20 @@ def main(argv: list[str] | None = None) -> None:
         names, molecules, remarks = read_source(args, known)
         unknown = encode(molecules, dictionary.symbols, canonical, allow, args.max_unknown)
         kept = [molecule for molecule in molecules if not molecule.fault]
-        if args.split == "scaffold":
-            split = molecule_splits.scaffold_split([molecule.scaffold for molecule in kept])
-        elif args.split == "random":
-            split = molecule_splits.random_split(len(kept), args.seed)
-        else:
-            split = molecule_splits.given_split([molecule.split for molecule in kept])
+        try:
+            if args.split == "scaffold":
+                split = molecule_splits.scaffold_split([molecule.scaffold for molecule in kept])
+            elif args.split == "random":
+                split = molecule_splits.random_split(len(kept), args.seed)
+            else:
+                split = molecule_splits.given_split([molecule.split for molecule in kept])
+        except ValueError as error:
+            if not (faulty := [molecule for molecule in molecules if molecule.fault]):
+                raise
+            raise UserError(
+                f"{error}. {len(faulty):,} of {len(molecules):,} rows were skipped, such as line "
+                f"{faulty[0].line}: {faulty[0].fault} (decimals have a point; see --kind)"
+            ) from error
         splits = {part: [kept[i] for i in rows] for part, rows in split.items()}
         labels = {
             part: np.array([molecule.labels for molecule in rows], np.float32)

@@ -14,6 +14,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import lib  # noqa: F401  (finds the environment)
 import tokenizers
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.binarise import binarise, draft_of

@@ -17,15 +17,19 @@ set -euo pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-kind=smiles output='' updates='' p=0.387 seed=1
+kind='' output='' updates='' p=0.387 seed=1
 while (($#)); do
     case $1 in
-    text | smiles) kind=$1 && shift ;;
+    text | smiles) [[ -z $kind ]] || { echo "error: give $kind or $1" >&2 && exit 2; } && kind=$1 && shift ;;
     --output | --updates | --seed) declare "${1#--}=${2?error: $1 needs a value; see --help}" && shift 2 ;;
     -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' scripts/quickstart.sh && exit ;;
     *) echo "error: unknown option '$1'; see --help" >&2 && exit 2 ;;
     esac
 done
+for number in "${updates:-1}" "$seed"; do
+    [[ $number =~ ^[1-9][0-9]{0,8}$ ]] || { echo "error: '$number': --updates and --seed take a whole number of at least 1" >&2 && exit 2; }
+done
+: "${kind:=smiles}"
 [[ -z $output || $output == /* ]] || output=$here/$output
 out=${output:-runs/quickstart-$kind}
 
@@ -85,8 +89,9 @@ if [[ $kind == smiles ]]; then
 fi
 echo "Scoring the checkpoints on the same masked tokens: a minute"
 "$python" -m lib.report.quickstart "$out" "$p" "$sentence"
+quoted=$(printf %q "$out")
 cat <<END
 Next: source .venv/bin/activate
-      python scripts/explore.py $out/exlm-lattice/checkpoint_last.pt '$sentence' --output $out/explore    # its graph of states, as a page
+      python scripts/explore.py $quoted/exlm-lattice/checkpoint_last.pt '$sentence' --output $quoted/explore    # its graph of states, as a page
 README.md goes on with models and data of your own.
 END

@@ -13,6 +13,7 @@ finetune_squad.sh, finetune_moleculenet.sh and baseline_moleculenet.py.
 from datetime import date
 from pathlib import Path
 
+import lib  # noqa: F401  (finds the environment)
 import pandas as pd
 from lib.command_line import UserError, argument_parser, script
 from lib.files import MANIFEST, RESULT

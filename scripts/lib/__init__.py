@@ -12,10 +12,12 @@ from pathlib import Path
 def _find_environment() -> None:
     root = Path(__file__).resolve().parents[2]
     called = Path(getattr(sys.modules["__main__"], "__file__", None) or ".").resolve()
-    if called.parent != root / "scripts" or importlib.util.find_spec("fairseq"):
+    is_script = called.parent == root / "scripts"
+    is_module = "".join(sys.orig_argv[1:3]).startswith("-mlib.")  # as the shell scripts call it
+    if not (is_script or is_module) or importlib.util.find_spec("fairseq"):
         return
     python = Path(os.environ.get("EXLM_VENV") or root / ".venv", "bin", "python").absolute()
-    if python.exists() and python != Path(sys.executable):
+    if is_script and python.exists() and python != Path(sys.executable):
         os.execv(python, [str(python), *sys.orig_argv[1:]])
     print(f"error: {sys.executable} has no fairseq: bash scripts/setup_env.sh makes .venv", file=sys.stderr)
     sys.exit(2)

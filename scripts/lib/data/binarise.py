@@ -168,7 +168,9 @@ def binarise(
     for part in filter(None, (valid, train)):
         _encode({path: drafts[path] for path in part if not drafts[path].exists()}, read, encode, workers)
         if not any(len(block.places) for path in part for block in _saved_in(drafts[path])):
-            _refuse_empty("train" if part is train else "valid", folder, [drafts[path] for path in part])
+            _refuse_empty(
+                "train" if part is train else "valid", kind, folder, [drafts[path] for path in part]
+            )
     with atomic(folder / "rejected.tsv") as table:
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
         rows.writerow(("file", "line", "reason", "input"))
@@ -189,7 +191,7 @@ def binarise(
         chosen = _chosen(split, [drafts[path] for path in part], dictionary, share)
         sentences, tokens = write_dataset(folder / split, chosen, len(dictionary))
         if not sentences:
-            _refuse_empty(split, folder, [drafts[path] for path in part])
+            _refuse_empty(split, kind, folder, [drafts[path] for path in part])
         result[split] = {"sentences": sentences, "tokens": tokens}
     shutil.rmtree(folder / "draft")
     result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
@@ -209,7 +211,7 @@ def _chosen(
                 yield sentence
 
 
-def _refuse_empty(split: str, folder: Path, drafts: list[Path]) -> None:
+def _refuse_empty(split: str, kind: str, folder: Path, drafts: list[Path]) -> None:
     """Raises the error that says what became of the input; its draft is of no use to another command."""
     rejections, places = [], set()
     for block in chain.from_iterable(map(_saved_in, drafts)):
@@ -220,7 +222,9 @@ def _refuse_empty(split: str, folder: Path, drafts: list[Path]) -> None:
     if rejections:
         why += ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
     way_out = "more input, or other --valid"
-    if len(places) == 1:
+    if kind == "smiles" and not places:
+        way_out = "files of SMILES, one a line; scripts/prepare_text.py reads text"
+    elif len(places) == 1:
         way_out = "--valid: all else is one document, or copies of it, which is not split (see --layout)"
     shutil.rmtree(folder / "draft")
     raise UserError(f"nothing is left for {split}. Rejected: {why}. Give {way_out}")

@@ -159,7 +159,7 @@ def check_words(words: list[str], help: str) -> None:
         raise UserError(f"fairseq-train: {shlex.join([wrong[0], *wrong[1]])} has no readable value") from None
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
-        begin = [flag for flag in known if flag.startswith(f"{name}-")][:1]
+        begin = sorted((flag for flag in known if re.fullmatch(f"{name}(s|-.*)", flag)), key=len)[:1]
         nearest = begin or difflib.get_close_matches(name, [*OTHER_NAMES, *known], 1)
         nearest = [OTHER_NAMES.get(flag, flag) for flag in nearest]
         raise UserError(f"unknown flag {name}" + "".join(f": did you mean {flag}?" for flag in nearest))
@@ -241,6 +241,9 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                 return status
         if first and training.imported:
             (save / IMPORTED).unlink()
+        kinds = ("*_best.pt", "*_last.pt", "result.json")
+        if first and (made := [path.name for kind in kinds for path in save.glob(kind)]):
+            print(f"{save} has {', '.join(made)}")
     return 0
 
 
