@@ -38,7 +38,7 @@ SIZES = (
 )
 RANGES = dict.fromkeys(SIZES, SIZE)
 RANGES |= dict.fromkeys(("classification_head_name", "head_name"), HEAD_NAME)
-RANGES |= dict.fromkeys(("log_interval", "save_interval", "validate_interval"), SIZE)
+RANGES |= dict.fromkeys(("log_interval", "save_interval", "validate_interval"), Kind(int, 1))
 RANGES |= dict.fromkeys(("warmup_updates", "clip_norm"), POSITIVE)
 RANGES |= dict.fromkeys(("leave_unmasked_prob", "random_token_prob"), PROBABILITY)
 RANGES["mask_prob"] = Kind(float, 0.001, 0.999)
