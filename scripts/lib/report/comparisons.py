@@ -3,6 +3,7 @@ the same FLOPs, and the use of states. No figure or table of the paper."""
 
 import math
 
+import numpy as np
 import pandas as pd
 from lib.files import MANIFEST, atomic
 from lib.report import figures
@@ -42,13 +43,14 @@ def wide(study: Study, target: Target) -> pd.DataFrame:
 
 
 def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> Value | None:
-    """The MLM's bits at a number of FLOPs, for each seed, between its lengths of training; None beyond."""
+    """The MLM's bits at a number of FLOPs, for each seed, between its lengths of training, or half a percent
+    beyond the longest; None elsewhere."""
     bits = []
     for _, runs in mlm.groupby("seed"):
-        points = runs.dropna(subset=["flops", column]).sort_values("flops")[["flops", column]].to_numpy()
-        for (low, before), (high, after) in zip(points, points[1:], strict=False):
-            if low <= flops <= high * (1 + 1e-9):
-                bits.append(before + math.log(flops / low) / math.log(high / low) * (after - before))
+        points = runs.dropna(subset=["flops", column]).sort_values("flops")
+        there = points["flops"].to_numpy()
+        if len(there) > 1 and there[0] <= flops <= 1.005 * there[-1]:
+            bits.append(np.interp(math.log(flops), np.log(there), points[column]))
     return over_seeds(bits)
 
 
