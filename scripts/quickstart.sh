@@ -44,7 +44,7 @@ trainings=()
 train() {
     set -m # in a process group of its own, to be ended as a whole
     bash "scripts/$2" "${@:3}" "$out/$1" --cpu --seed "$seed" "${flags[@]}" |
-        sed -unE "s|.*\"loss\": \"([^\"]+)\".* \"num_updates\": \"([^\"]+)\".*|  $1: update \\2, loss \\1|p" ||
+        sed -unE "s|.*\"loss\": \"([^\"]+)\".* \"num_updates\": \"([^\"]+)\".*|  $1: update \\2, loss \\1|p; s|^finished before: .*/|  $1: |p" ||
         { echo "error: $1 failed: see above, or the end of $out/$1/train.log" >&2 && exit 1; } &
     trainings+=($!)
     set +m
