@@ -75,10 +75,17 @@ def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
     with (tmp_path / "engine.log").open("w") as file:
         engine = subprocess.Popen(command(*words), cwd=tmp_path, env=environment, stdout=file, stderr=file)
     deadline = time.monotonic() + 1800  # on a busy machine
-    while not (log.exists() and "Saved checkpoint" in log.read_text()):
-        assert engine.poll() is None and time.monotonic() < deadline, (tmp_path / "engine.log").read_text()
-        time.sleep(0.1)
+
+    def wait_for(path, text: str = "") -> None:
+        while not (path.exists() and text in path.read_text()):
+            assert engine.poll() is None and time.monotonic() < deadline, (
+                tmp_path / "engine.log"
+            ).read_text()
+            time.sleep(0.1)
+
+    wait_for(tmp_path / "out" / "lock")
     assert "another run is at work in out" in fail(tmp_path, *words)
+    wait_for(log, "Saved checkpoint")
     engine.send_signal(signal.SIGKILL)
     engine.wait()
     assert not (folder / "train.json").exists()
