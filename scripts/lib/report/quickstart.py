@@ -42,7 +42,10 @@ def measure(path: Path, p: float) -> dict:
 def table(output: Path, measured: pd.DataFrame) -> list[str]:
     """The lines of table.txt."""
     last = measured.groupby("model", sort=False).last().rename_axis(None)
-    rows = ["Bits per masked token", last[["jointly", "one by one", "gain"]].to_string(float_format="%.2f")]
+    rows = [
+        "Bits per masked token",
+        last[["jointly", "one by one", "gain"]].to_string(float_format="{:z.2f}".format),
+    ]
     rows += [
         "",
         f"All predict the same {last['tokens'].iloc[0]:,} tokens. Other seeds differ: docs/results.md.",
