@@ -49,6 +49,13 @@ def test_ranges_are_those_of_the_flags(flag):
         assert taken == flag.kind.fits(value), value
 
 
+def test_defaults_are_those_of_the_flags():
+    flags = [flag for flag in EXLM_FLAGS if flag.config and flag.default is not None]
+    defaults = {flag.config: flag.kind.to_config(flag.default) for flag in flags}
+    differing = {name for name in defaults if ExLMConfig().to_dict()[name] != defaults[name]}
+    assert differing == {"norm_first"}  # which exlm_base sets
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"hidden_size": 30}, {"expand_from_layer": 13}, {"repeat_times": 2}, {"links_features": []}]
