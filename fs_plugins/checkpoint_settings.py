@@ -117,7 +117,8 @@ def check_weights(model: argparse.Namespace, weights: Mapping[str, Tensor]) -> N
     before it is built."""
     for name, weight in weights.items():
         if weight.is_meta or not weight.is_floating_point():
-            raise ValueError(f"{name} is of {weight.dtype}: weights are numbers of floating point")
+            kind = f"{weight.dtype} on {weight.device}"
+            raise ValueError(f"{name} is {kind}: weights are numbers of floating point, with their values")
         if not weight.isfinite().all():
             raise ValueError(f"{name} has values that are not finite numbers: give a checkpoint of before")
     layers = {name.removeprefix(LAYER).split(".")[0] for name in weights if name.startswith(LAYER)}

@@ -159,7 +159,8 @@ def check_words(words: list[str], help: str) -> None:
         raise UserError(f"fairseq-train: {shlex.join([wrong[0], *wrong[1]])} has no readable value") from None
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
-        begin = sorted((flag for flag in known if re.fullmatch(f"{name}(s|-.*)", flag)), key=len)[:1]
+        begin = [flag for flag in known if flag == f"{name}s" or flag.startswith(f"{name}-")]
+        begin = sorted(begin, key=len)[:1]
         nearest = begin or difflib.get_close_matches(name, [*OTHER_NAMES, *known], 1)
         nearest = [OTHER_NAMES.get(flag, flag) for flag in nearest]
         raise UserError(f"unknown flag {name}" + "".join(f": did you mean {flag}?" for flag in nearest))
