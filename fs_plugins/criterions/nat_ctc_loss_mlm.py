@@ -5,7 +5,6 @@ from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
 
 from fs_plugins.criterions.states_criterion import StatesCriterion
-from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.modules.marginals import ctc_targets_log_prob
 
 
@@ -23,11 +22,8 @@ class NatCtcLossMLM(StatesCriterion):
     def forward(self, model, sample, reduce=True):
         graph = self.graph(model, sample, transitions=False)
         layout = graph.layout
-        shape = layout.targets.shape  # B, M
-        states = graph.node_states.unflatten(1, (shape[1], -1)).flatten(0, 1)  # [B * M, k, d]
         words = torch.stack([layout.targets, torch.full_like(layout.targets, self.blank)], dim=-1)
-        match = match_scores(states, graph.output_weight, graph.output_bias, words.flatten(0, 1))
-        own, blank = match.unflatten(0, shape).unbind(2)  # [B, M, k] each
+        own, blank = self.own_scores(graph, words).unbind(2)  # [B, M, k] each
         is_blank = layout.targets == self.blank
         log_probs = ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths)
         return self.loss_of(log_probs, graph, sample, reduce)

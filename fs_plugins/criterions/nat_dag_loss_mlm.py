@@ -1,10 +1,12 @@
-"""States alignment as a criterion (ExLM, section 4.3): the model makes the graph, the op aligns it."""
+"""States alignment as a criterion (ExLM, section 4.3): the model makes the graph, the op aligns it; a lattice
+needs no alignment."""
 
 from fairseq.criterions import register_criterion
 
 from fs_plugins.criterions.states_criterion import StatesCriterion
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.modules.lattice import lattice_log_prob
 
 
 @register_criterion("nat_dag_loss_mlm")
@@ -14,6 +16,10 @@ class NatDagLossMLM(StatesCriterion):
     def forward(self, model, sample, reduce=True):
         graph = self.graph(model, sample)
         layout = graph.layout
-        match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
-        log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
+        if graph.is_lattice:
+            own = self.own_scores(graph, layout.targets[..., None]).squeeze(2)
+            log_probs = lattice_log_prob(own, graph.transitions, layout.target_lengths)
+        else:
+            match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
+            log_probs = dag_loss(match, graph.transitions, layout.node_lengths, layout.target_lengths)
         return self.loss_of(log_probs, graph, sample, reduce)

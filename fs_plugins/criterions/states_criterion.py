@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fs_plugins.compat import wrap
 from fs_plugins.custom_ops.dag_loss import node_posteriors
+from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.modules.state_use import divergences, entropy, own_states, shares
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,12 @@ class StatesCriterion(FairseqCriterion):
             )
         return graph
 
+    def own_scores(self, graph, words: Tensor) -> Tensor:
+        """[B, M, n, k] log-probabilities of words [B, M, n] at the k states of their target."""
+        states = graph.node_states.unflatten(1, (words.shape[1], -1)).flatten(0, 1)  # [B * M, k, d]
+        scores = match_scores(states, graph.output_weight, graph.output_bias, words.flatten(0, 1))
+        return scores.unflatten(0, words.shape[:2])
+
     def loss_of(self, log_probs: Tensor, graph, sample, reduce: bool):
         """What ``forward`` returns: the loss (summed over sentences, or [B] if not ``reduce``), sample size
         and what to log.
@@ -69,7 +76,7 @@ class StatesCriterion(FairseqCriterion):
             "nodes": layout.node_lengths.sum(),
             "nonfinite": (~finite).sum(),
         }
-        if graph.links is not None and not self.training:
+        if graph.transitions is not None and not self.training:
             logging_output |= self._use_of_states(graph)
         return loss, sample_size, logging_output
 

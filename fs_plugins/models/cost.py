@@ -2,7 +2,8 @@
 
 FLOPs are those of the matrix products, two a multiplication with addition, three times the forward pass.
 Each layer counts at all of its tokens, for all models alike, although ExLM's last one is computed at the
-nodes only.
+nodes only. What is computed once for a batch, the state embeddings' and positions' parts of a lattice, is not
+counted.
 """
 
 import argparse
@@ -45,14 +46,21 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
     targets = p * T * copies + 2 * exlm  # masked tokens; for ExLM with <s> and </s>
     tokens = T * copies + targets * (k - 1)
     outputs = targets * k  # where the vocabulary is computed
-    products = outputs * (d * d + d * V)
+    lattice = exlm and model.encoder.state_graph == "lattice"
+    different = outputs / model.encoder.alike if exlm else outputs  # nodes whose features differ
+    products = different * d * d + outputs * d * V
     for n, E in ((first, T), (layers - first, tokens)):
         products = products + n * E * (4 * d * d + 2 * d * ffn + 2 * E * d)
     if exlm and transitions:
-        heads = sum(
-            getattr(model.encoder, f"{name}_linear").weight.numel() for name in ("query", "key", "gate")
-        )
-        products = products + outputs * heads + outputs**2 * d / 2 + targets * outputs**2 / 2
+        linears = model.encoder.query_linear, model.encoder.key_linear, model.encoder.gate_linear
+        if lattice:
+            parts, pairs = model.encoder.links_feature.count("feature"), (targets - 1) * k * k
+            paths = pairs * k
+        else:
+            parts, pairs = len(model.encoder.links_feature), outputs**2 / 2
+            paths = targets * pairs
+        products = products + different * parts * d * sum(linear.out_features for linear in linears)
+        products = products + pairs * d + paths
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Cost(parameters, tokens, float(np.mean(3 * 2 * products)))
 

@@ -17,6 +17,7 @@ from fs_plugins.models.flags import EXLM_FLAGS
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
 from fs_plugins.modules.encoder import Expansion
 from fs_plugins.modules.fused_linear import fused_linear
+from fs_plugins.modules.lattice import lattice_links, lattice_transitions, linear_of_states
 from fs_plugins.modules.state_expansion import StateLayout, expand_states, gather_tokens
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
@@ -32,10 +33,21 @@ class StateGraph:
     node_states: Tensor  # [B, L, d] what the output matrix is applied to, at each node
     output_weight: Tensor  # [V, d]
     output_bias: Tensor  # [V], or [k, V] with one of each state: node u has that of state u mod k
-    # [B, L, L] float32 log-probabilities of the transitions, -inf where there is no edge; None where they
-    # were not asked for
-    links: Tensor | None
+    # float32 log-probabilities of the transitions: [B, L, L], -inf where there is no edge, or for a lattice
+    # [B, M - 1, k, k], from the states of each expanded token to those of the next; None if not asked for
+    transitions: Tensor | None
     layout: StateLayout  # where nodes and targets stand
+
+    @property
+    def is_lattice(self) -> bool:
+        return self.transitions is not None and self.transitions.dim() == 4
+
+    @property
+    def links(self) -> Tensor | None:
+        """[B, L, L] transitions of any graph."""
+        if self.is_lattice:
+            return lattice_links(self.transitions, self.layout.target_lengths)
+        return self.transitions
 
     def logits(self, sentences: slice = slice(None)) -> Tensor:
         """[B, L, V] scores of the vocabulary at each node; for analysis, training needs only the targets'."""
@@ -66,6 +78,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
         self.mask_idx = dictionary.index("<mask>")
         self.links_feature = args.links_feature.split(":")
         self.state_graph = args.state_graph
+        # how many nodes of a lattice, one after the other, have the same features
+        self.alike = self.k if self.state_graph == "lattice" and self.expand_from_layer == layers else 1
         self.max_transition_length = args.max_transition_length
         width = d * len(self.links_feature)
         if "position" in self.links_feature:
@@ -123,7 +137,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         layout = expand_states(src_tokens, masked, originals, self.k, **ids)
         if not features_only:
             self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
-        query_positions = None if features_only else layout.node_positions
+        query_positions = None if features_only else layout.node_positions[:, :: self.alike]
         if only_first:
             query_positions = src_tokens.new_zeros(len(src_tokens), 1)
         x, hiddens = self._encode(layout, return_all_hiddens, query_positions)
@@ -148,14 +162,39 @@ class ExLMEncoder(RotaryRobertaEncoder):
         )
 
     def _graph(self, nodes: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
-        """LM head and transitions: features of the nodes [B, L, d] -> graph."""
+        """LM head and transitions: features of the nodes [B, L, d] (of a lattice whose states of a token have the
+        same, [B, M, d]) -> graph."""
         # views, so that DistributedDataParallel with --find-unused-parameters takes them for used here
         weight, bias = (p.view_as(p) for p in (self.lm_head.weight, self.lm_head.bias))
-        if self.state_embedding is not None:
-            nodes = nodes + self.state_embedding.repeat(nodes.shape[1] // self.k, 1)
+        if self.state_bias is not None:
             bias = bias + self.state_bias
-        links = self._links(nodes, layout) if transitions else None
-        return StateGraph(self.lm_head.transform(nodes), weight, bias, links, layout)
+        if self.state_graph == "lattice":
+            nodes = nodes.unflatten(1, (layout.targets.shape[1], -1))  # [B, M, 1 or k, d]
+            links = self._lattice_transitions(nodes, layout) if transitions else None
+            states = self.lm_head.transform(nodes, self.state_embedding)
+            states = states.expand(-1, -1, self.k, -1).flatten(1, 2)
+        else:
+            if self.state_embedding is not None:
+                nodes = nodes + self.state_embedding.repeat(nodes.shape[1] // self.k, 1)
+            links = self._links(nodes, layout) if transitions else None
+            states = self.lm_head.transform(nodes)
+        return StateGraph(states, weight, bias, links, layout)
+
+    def _lattice_transitions(self, nodes: Tensor, layout: StateLayout) -> Tensor:
+        """[B, M - 1, k, k] from the states' features [B, M, 1 or k, d]; as ``_links``, with each product of a
+        sum taken once for each of its parts."""
+        layers = self.query_linear, self.key_linear, self.gate_linear
+        weight, y = (torch.cat([getattr(a, name) for a in layers]) for name in ("weight", "bias"))
+        for name, part in zip(self.links_feature, weight.split(nodes.shape[-1], 1), strict=True):
+            if name == "feature":
+                y = y + linear_of_states(nodes, self.state_embedding, part)
+            else:
+                first = self.dictionary.pad() + 1
+                positions = self.link_positional.weight[first : first + layout.tokens.shape[1]]
+                index = layout.node_positions.unflatten(1, (-1, self.k))
+                y = y + F.embedding(index, F.linear(positions, part))
+        y = y.expand(*layout.targets.shape, self.k, -1)
+        return lattice_transitions(*y.split([len(a.weight) for a in layers], -1))
 
     def _links(self, nodes: Tensor, layout: StateLayout) -> Tensor:
         """[B, L, L] from the nodes' states [B, L, d]."""

@@ -1,0 +1,78 @@
+"""The lattice against the paper's graph with the lattice's edges, in float64."""
+
+import math
+
+import pytest
+import torch
+
+from fs_plugins.custom_ops.dag_reference import dag_loss_reference
+from fs_plugins.modules.lattice import (
+    lattice_links,
+    lattice_log_prob,
+    lattice_transitions,
+    linear_of_states,
+)
+from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
+
+LENGTHS = torch.tensor([5, 2, 3])
+
+
+def random(*shape: int, seed: int, dtype=torch.float64) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_transitions_and_likelihood_are_those_of_the_graph_with_the_same_edges(k):
+    B, M, d, H = 3, 5, 12, 3
+    q, keys, gates = random(B, M, k, d, seed=1), random(B, M, k, d, seed=2), random(B, M, k, H, seed=3)
+    match = 3 * random(B, M, M * k, seed=4)  # the targets at all nodes
+    results = []
+    for is_lattice in (True, False):
+        inputs = [t.clone().requires_grad_() for t in (q, keys, gates, match)]
+        if is_lattice:
+            steps = lattice_transitions(*inputs[:3])
+            links = lattice_links(steps, LENGTHS)
+            own = inputs[3].unflatten(2, (M, k)).diagonal(dim1=1, dim2=2).transpose(1, 2)
+            log_probs = lattice_log_prob(own, steps, LENGTHS)
+        else:
+            edges = edge_mask(LENGTHS * k, M * k, k, "lattice")
+            links = transition_log_probs(*(t.flatten(1, 2) for t in inputs[:3]), edges)
+            log_probs = dag_loss_reference(inputs[3], links, LENGTHS * k, LENGTHS)
+        gradients = torch.autograd.grad((log_probs * torch.tensor([1.0, -2.0, 0.5])).sum(), inputs)
+        results.append((links, log_probs, *gradients))
+    for got, expected in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+def test_long_sentences_in_float32():
+    B, M, k = 2, 200, 4
+    own, steps = 40 * random(B, M, k, seed=1), (20 * random(B, M - 1, k, k, seed=2)).log_softmax(-1)
+    lengths = torch.tensor([M, M // 3])
+    expected = lattice_log_prob(own, steps, lengths)
+    torch.testing.assert_close(
+        lattice_log_prob(own.float(), steps.float(), lengths).double(), expected, rtol=1e-5, atol=1e-3
+    )
+
+
+def test_a_target_that_no_state_has_is_minus_infinity_with_a_finite_gradient():
+    own, steps = random(3, 5, 2, seed=1), random(3, 4, 2, 2, seed=2).log_softmax(-1)
+    own[0, 3] = -math.inf
+    inputs = own.requires_grad_(), steps.requires_grad_()
+    log_probs = lattice_log_prob(*inputs, LENGTHS)
+    assert log_probs.isfinite().tolist() == [False, True, True] and log_probs[0] == -math.inf
+    for gradient in torch.autograd.grad(
+        log_probs[1:].sum() + torch.where(log_probs.isfinite(), log_probs, 0).sum(), inputs
+    ):
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("s", [1, 4])
+def test_linear_of_states(s):
+    x, added, weight, bias = (
+        random(2, 3, s, 6, seed=1),
+        random(4, 6, seed=2),
+        random(5, 6, seed=3),
+        random(5, seed=4),
+    )
+    torch.testing.assert_close(linear_of_states(x, added, weight, bias), (x + added) @ weight.t() + bias)
+    torch.testing.assert_close(linear_of_states(x, None, weight), x @ weight.t())
