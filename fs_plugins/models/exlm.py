@@ -162,8 +162,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
         )
 
     def _graph(self, nodes: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
-        """LM head and transitions: features of the nodes [B, L, d] (of a lattice whose states of a token have the
-        same, [B, M, d]) -> graph."""
+        """LM head and transitions: features of the nodes [B, L, d] (or [B, M, d] of a lattice whose states of
+        a token have the same) -> graph."""
         # views, so that DistributedDataParallel with --find-unused-parameters takes them for used here
         weight, bias = (p.view_as(p) for p in (self.lm_head.weight, self.lm_head.bias))
         if self.state_bias is not None:

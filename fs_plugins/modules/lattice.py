@@ -1,7 +1,8 @@
 """The lattice: transitions lead from the k states of each expanded token to those of the next one only.
 
 A path then has one state of each token, target i is a word of token i, and a sentence's likelihood is a
-product of k x k matrices: what takes [B, L, L] for the paper's graph, of L = M k nodes, takes [B, M - 1, k, k].
+product of k x k matrices: the paper's graph of L = M k nodes has [B, L, L] transitions, this one [B, M - 1,
+k, k].
 """
 
 import math

@@ -26,10 +26,11 @@ def test_what_is_not_finite_is_counted(caplog):
     assert "3 of 3 sentences have a log-likelihood that is not finite" in caplog.text
 
 
+@pytest.mark.parametrize("graph", ["dag", "lattice"])
 @pytest.mark.parametrize(("bias", "finite"), [(-math.inf, True), (math.nan, False)])
-def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite):
+def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite, graph):
     symbols = builders.dictionary(20)
-    model = builders.exlm(symbols).train()
+    model = builders.exlm(symbols, state_graph=graph).train()
     sentences = [builders.sentence(symbols, n, [2], seed=n) for n in (4, 6)]
     targets = [int(target[2]) for _, target in sentences]
     assert targets[0] != targets[1]
