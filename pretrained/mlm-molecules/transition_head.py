@@ -61,7 +61,7 @@ def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Te
     """
     H = gates.shape[-1]
     with torch.autocast(device_type=queries.device.type, enabled=False):
-        log_gates = gates.log_softmax(-1, dtype=_sum_type(queries))  # [B, L, H]
+        log_gates = gates.log_softmax(-1, dtype=sum_type(queries))  # [B, L, H]
         q, k = (t.unflatten(-1, (H, -1)).transpose(1, 2) for t in (queries, keys))  # [B, H, L, d / H]
         return _HeadMixture.apply(q, k, log_gates.transpose(1, 2), edges)
 
@@ -103,7 +103,7 @@ class _HeadMixture(torch.autograd.Function):
 def _log_softmax(q: Tensor, k: Tensor, missing: Tensor) -> Tensor:
     """[B, h, L, L] log-softmax over the edges of each node, of q and k [B * h, L, d / H]; a large negative
     number, or for a node without edges a meaningless one, where there is none."""
-    dtype = _sum_type(q)
+    dtype = sum_type(q)
     scores = _scaled_product(q.to(dtype), k.to(dtype).mT, q).unflatten(0, (len(missing), -1))
     return scores.masked_fill_(missing[:, None], NO_EDGE).log_softmax(-1)
 
@@ -113,7 +113,7 @@ def _scaled_product(a: Tensor, b: Tensor, q: Tensor) -> Tensor:
     return torch.baddbmm(a.new_empty(()), a, b, beta=0, alpha=q.shape[-1] ** -0.5)
 
 
-def _sum_type(q: Tensor) -> torch.dtype:
+def sum_type(q: Tensor) -> torch.dtype:
     """What scores, logarithms and sums are taken in."""
     return torch.float64 if q.dtype == torch.float64 else torch.float32
 
