@@ -18,12 +18,15 @@ from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
 from fs_plugins.modules.encoder import Expansion
 from fs_plugins.modules.fused_linear import fused_linear
 from fs_plugins.modules.lattice import lattice_links, lattice_transitions, linear_of_states
-from fs_plugins.modules.state_expansion import StateLayout, expand_states, gather_tokens
+from fs_plugins.modules.state_expansion import (
+    BIAS_STD,
+    BIAS_UNIT,
+    SHARE_OF_WORDS,
+    StateLayout,
+    expand_states,
+    gather_tokens,
+)
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
-
-# of a state's logits at first, for --state-embedding-scale 1: states then predict different tokens (with
-# k = 4 a divergence of 1.3 bits) at any width, depth and standard deviation of the embeddings
-BIAS_STD = 2.0
 
 
 @dataclass
@@ -91,7 +94,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
         self.state_embedding = self.state_bias = None
         if (scale := args.state_embedding_scale) > 0:
             self.state_embedding = nn.Parameter(scale * torch.randn(self.k, d))
-            self.state_bias = nn.Parameter(BIAS_STD * scale * torch.randn(self.k, len(dictionary)))
+            std = BIAS_STD / BIAS_UNIT
+            self.state_bias = nn.Parameter(std * scale * torch.randn(self.k, len(dictionary)))
 
     def forward(
         self,
@@ -166,18 +170,19 @@ class ExLMEncoder(RotaryRobertaEncoder):
         a token have the same) -> graph."""
         # views, so that DistributedDataParallel with --find-unused-parameters takes them for used here
         weight, bias = (p.view_as(p) for p in (self.lm_head.weight, self.lm_head.bias))
-        if self.state_bias is not None:
-            bias = bias + self.state_bias
-        if self.state_graph == "lattice":
-            nodes = nodes.unflatten(1, (layout.targets.shape[1], -1))  # [B, M, 1 or k, d]
-            links = self._lattice_transitions(nodes, layout) if transitions else None
-            states = self.lm_head.transform(nodes, self.state_embedding)
-            states = states.expand(-1, -1, self.k, -1).flatten(1, 2)
-        else:
+        of_tokens = nodes.unflatten(1, (layout.targets.shape[1], -1))  # [B, M, 1 or k, d]
+        for_words = None
+        if self.state_embedding is not None:
+            for_words = SHARE_OF_WORDS * self.state_embedding
+            bias = bias + BIAS_UNIT * self.state_bias
+        states = self.lm_head.transform(of_tokens, for_words).expand(-1, -1, self.k, -1).flatten(1, 2)
+        links = None
+        if transitions and self.state_graph == "lattice":
+            links = self._lattice_transitions(of_tokens, layout)
+        elif transitions:
             if self.state_embedding is not None:
-                nodes = nodes + self.state_embedding.repeat(nodes.shape[1] // self.k, 1)
-            links = self._links(nodes, layout) if transitions else None
-            states = self.lm_head.transform(nodes)
+                nodes = nodes + self.state_embedding.repeat(layout.targets.shape[1], 1)
+            links = self._links(nodes, layout)
         return StateGraph(states, weight, bias, links, layout)
 
     def _lattice_transitions(self, nodes: Tensor, layout: StateLayout) -> Tensor:

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from fs_plugins.modules.transition_head import STATE_GRAPHS, edge_mask
 from tests import oracles
@@ -35,6 +36,29 @@ def test_edges_are_those_of_the_definition(graph, k):
     assert torch.equal(shorter, mask & edge_mask(lengths, L, k, "local"))
 
 
+@pytest.mark.parametrize("graph", ["dag", "lattice"])
+def test_transitions_see_a_state_s_vector_and_words_a_fifth_of_it(graph):
+    flags = {"ext_state_num": 3, "state_graph": graph, "expand_from_layer": -1, "links_feature": "feature"}
+    model = builders.exlm(WORDS, **flags, state_embedding_scale=1.0).double()
+    tokens, targets = SENTENCES[0]
+    (states, _), (features, extra) = (
+        model(tokens[None], target=targets[None], features_only=only) for only in (False, True)
+    )
+    nodes, node = features[0, extra["layout"].node_positions[0]], torch.arange(states.node_states.shape[1])
+    encoder, vectors = model.encoder, model.encoder.state_embedding[node % 3]
+    words = encoder.lm_head.layer_norm(F.gelu(encoder.lm_head.dense(nodes + 0.2 * vectors)))
+    torch.testing.assert_close(states.node_states[0], words)
+    queries, keys = (
+        layer(nodes + vectors).unflatten(-1, (encoder.args.encoder_attention_heads, -1)).transpose(0, 1)
+        for layer in (encoder.query_linear, encoder.key_linear)
+    )
+    gates = encoder.gate_linear(nodes + vectors).softmax(-1).t()
+    scores = queries @ keys.mT / queries.shape[-1] ** 0.5
+    edges = torch.tensor([[has_edge(graph, 3, v, u) for u in node.tolist()] for v in node.tolist()])
+    heads = scores.masked_fill(~edges, -math.inf).softmax(-1).nan_to_num()
+    torch.testing.assert_close(states.links[0].exp(), (gates[..., None] * heads).sum(0))
+
+
 @pytest.mark.parametrize("J", [0, 1, -1])
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("graph", STATE_GRAPHS)
@@ -49,7 +73,7 @@ def test_loss_with_state_embeddings_equals_enumeration_of_all_paths(graph, k, J)
         y, L = layout.targets[0], int(layout.node_lengths[0])
         encoder, node = model.encoder, torch.arange(L)
         scores = states.node_states[0] @ encoder.lm_head.weight.t() + encoder.lm_head.bias
-        scores = scores + encoder.state_bias[node % k]
+        scores = scores + 10 * encoder.state_bias[node % k]
         torch.testing.assert_close(states.logits()[0], scores)
         match = scores.log_softmax(-1)[:, y].t().detach()  # [M, L]
         scored = oracles.path_scores(match, links, L, len(y))
