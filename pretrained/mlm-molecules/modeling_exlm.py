@@ -37,9 +37,14 @@ from .modeling_exlm_layers import (
     wide,
 )
 from .marginals import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
-from .state_expansion import expand_states, gather_tokens
+from .state_expansion import (
+    BIAS_STD,
+    BIAS_UNIT,
+    SHARE_OF_WORDS,
+    expand_states,
+    gather_tokens,
+)
 
-STATE_BIAS_STD = 2.0  # as fs_plugins/models/exlm.py initialises it
 EXPORT_ROOM = 4  # tokens with states of each text in torch.export and ONNX: <s> A </s> </s> B </s>
 
 
@@ -65,7 +70,7 @@ class ExLMPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, ExLMForMaskedLM) and self.config.state_embedding:
             nn.init.normal_(module.state_embedding)
-            nn.init.normal_(module.state_bias, std=STATE_BIAS_STD)
+            nn.init.normal_(module.state_bias, std=BIAS_STD / BIAS_UNIT)
 
 
 class ExLMModel(ExLMPreTrainedModel):
@@ -246,12 +251,13 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
                 "depends on input_ids: export the encoder, AutoModel, or a fine-tuned model"
             )
         config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
-        nodes = gather_tokens(x, layout.node_positions)
+        nodes = of_words = gather_tokens(x, layout.node_positions)
         if config.state_embedding:
-            nodes = nodes + self.state_embedding.repeat(layout.targets.shape[1], 1)
-        node_logits = self.lm_head(nodes)
+            states = self.state_embedding.repeat(layout.targets.shape[1], 1)
+            nodes, of_words = nodes + states, nodes + SHARE_OF_WORDS * states
+        node_logits = self.lm_head(of_words)
         if config.state_embedding:
-            node_logits = node_logits + self.state_bias.repeat(layout.targets.shape[1], 1)
+            node_logits = node_logits + BIAS_UNIT * self.state_bias.repeat(layout.targets.shape[1], 1)
         words = wide(node_logits).log_softmax(-1)  # [B, L, V]
         by_target = words.unflatten(1, (-1, config.num_states))  # [B, M, k, V]
         links, loss = None, None
