@@ -10,7 +10,7 @@
 #   --updates N   of each pre-training (default: 1200; smiles: 600)
 #   --seed N      random seed (default: 1)
 #
-# It takes about 5 minutes on two cores; the first call also makes .venv. If interrupted, rerun the same command to
+# It takes about 3 minutes on two cores; the first call also makes .venv. If interrupted, rerun the same command to
 # resume. Each step is a script that you can call yourself; DIR holds what they write, table.txt and curve.png.
 set -euo pipefail
 ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 403)) || { echo "error: needs bash 4.3; this is $BASH_VERSION" >&2 && exit 2; }
@@ -70,7 +70,7 @@ else
     [[ -e $out/data-bin ]] || "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
 fi
 
-echo "Pre-training three models, some 4 minutes on two cores; each has a loss of its own"
+echo "Pre-training three models, some 2 minutes on two cores; each has a loss of its own"
 flags=(--updates "$updates" --p "$p" --log-interval "$(((updates + 29) / 30))" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
 train mlm "pretrain_$kind.sh" mlm quickstart "$out/data-bin"
 train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin" --k 4
