@@ -41,26 +41,25 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
     model, d, ffn = _built(args, V), args.encoder_embed_dim, args.encoder_ffn_embed_dim
     layers = len(model.encoder.sentence_encoder.layers)
     k, first = getattr(model.encoder, "k", 1), getattr(model.encoder, "expand_from_layer", 0)
+    alike = getattr(model.encoder, "alike", 1)  # nodes that have the same features
     exlm, copies = hasattr(model.encoder, "k"), args.repeat_times
 
     targets = p * T * copies + 2 * exlm  # masked tokens; for ExLM with <s> and </s>
     tokens = T * copies + targets * (k - 1)
     outputs = targets * k  # where the vocabulary is computed
-    lattice = exlm and model.encoder.state_graph == "lattice"
-    different = outputs / model.encoder.alike if exlm else outputs  # nodes whose features differ
-    products = different * d * d + outputs * d * V
+    products = outputs / alike * d * d + outputs * d * V
     for n, E in ((first, T), (layers - first, tokens)):
         products = products + n * E * (4 * d * d + 2 * d * ffn + 2 * E * d)
     if exlm and transitions:
         linears = model.encoder.query_linear, model.encoder.key_linear, model.encoder.gate_linear
-        if lattice:
+        if model.encoder.state_graph == "lattice":
             parts, pairs = model.encoder.links_feature.count("feature"), (targets - 1) * k * k
             paths = pairs * k
         else:
             parts, pairs = len(model.encoder.links_feature), outputs**2 / 2
             paths = targets * pairs
-        products = products + different * parts * d * sum(linear.out_features for linear in linears)
-        products = products + pairs * d + paths
+        heads = parts * d * sum(linear.out_features for linear in linears)
+        products = products + outputs / alike * heads + pairs * d + paths
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Cost(parameters, tokens, float(np.mean(3 * 2 * products)))
 

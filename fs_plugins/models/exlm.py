@@ -5,6 +5,7 @@ transition_head.py), in this order, by ``ExLMEncoder.forward``, which ``model(..
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -45,7 +46,7 @@ class StateGraph:
     def is_lattice(self) -> bool:
         return self.transitions is not None and self.transitions.dim() == 4
 
-    @property
+    @cached_property
     def links(self) -> Tensor | None:
         """[B, L, L] transitions of any graph."""
         if self.is_lattice:

@@ -43,11 +43,9 @@ def lattice_transitions(queries: Tensor, keys: Tensor, gates: Tensor) -> Tensor:
     H, dtype = gates.shape[-1], sum_type(queries)
     with torch.autocast(device_type=queries.device.type, enabled=False):
         q, k = (t.to(dtype).unflatten(-1, (H, -1)).transpose(2, 3) for t in (queries[:, :-1], keys[:, 1:]))
-        log_gates = (
-            gates[:, :-1].log_softmax(-1, dtype=dtype).transpose(2, 3)[..., None]
-        )  # [B, M - 1, H, k, 1]
+        log_gates = gates[:, :-1].log_softmax(-1, dtype=dtype).transpose(2, 3)  # [B, M - 1, H, k]
         scores = (q @ k.mT) * q.shape[-1] ** -0.5
-        return (scores.log_softmax(-1) + log_gates).logsumexp(2)
+        return (scores.log_softmax(-1) + log_gates[..., None]).logsumexp(2)
 
 
 def lattice_log_prob(own: Tensor, steps: Tensor, target_lengths: Tensor) -> Tensor:
@@ -65,9 +63,8 @@ def lattice_log_prob(own: Tensor, steps: Tensor, target_lengths: Tensor) -> Tens
     """
     k = own.shape[-1]
     nothing = torch.full_like(steps[0, 0], NO_EDGE).fill_diagonal_(0.0)  # the logarithm of the identity
-    arrives = torch.arange(1, own.shape[1], device=own.device) < target_lengths[:, None]  # [B, M - 1]
     own = own.clamp(min=NO_EDGE)  # finite, so that the gradient of a word that cannot be is 0 and not NaN
-    product = torch.where(arrives[:, :, None, None], steps + own[:, 1:, None], nothing)
+    product = torch.where(_arrives(steps, target_lengths), steps + own[:, 1:, None], nothing)
     while (n := product.shape[1]) > 1:
         if n % 2:
             product = torch.cat([product, nothing.expand(len(own), 1, k, k)], 1)
@@ -80,7 +77,14 @@ def lattice_links(steps: Tensor, target_lengths: Tensor) -> Tensor:
     """The transitions [B, M - 1, k, k] as those of any graph, [B, L, L] for the L = M k nodes; -inf where
     there is no edge."""
     B, n, k, _ = steps.shape
-    arrives = torch.arange(1, n + 1, device=steps.device) < target_lengths[:, None]
     links = steps.new_full((B, n + 1, n + 1, k, k), -math.inf)
-    links.diagonal(1, 1, 2).copy_(steps.masked_fill(~arrives[:, :, None, None], -math.inf).movedim(1, -1))
+    links.diagonal(1, 1, 2).copy_(
+        steps.masked_fill(~_arrives(steps, target_lengths), -math.inf).movedim(1, -1)
+    )
     return links.transpose(2, 3).flatten(3).flatten(1, 2)
+
+
+def _arrives(steps: Tensor, target_lengths: Tensor) -> Tensor:
+    """[B, M - 1, 1, 1] bool: whether a step leads to a token of the sentence."""
+    arrived = torch.arange(1, steps.shape[1] + 1, device=steps.device)
+    return (arrived < target_lengths[:, None])[:, :, None, None]
