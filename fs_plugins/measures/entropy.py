@@ -118,22 +118,6 @@ def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
     return tasks.setup_task(cfg, from_checkpoint=True)
 
 
-def entropy_bits(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """H[softmax(weight @ states + bias)] in bits.
-
-    Args:
-        states: [..., d] what the output matrix is applied to.
-        weight: [V, d]; bias: [V].
-
-    Returns:
-        [...] float32 (float64 for float64 states), 0 ... log2 V.
-    """
-    dtype = torch.promote_types(states.dtype, torch.float32)
-    nodes = states.flatten(0, -2).split(NODES)
-    probs = (F.linear(some, weight, bias).to(dtype).softmax(-1) for some in nodes)
-    return torch.cat([entropy(p) for p in probs]).view(states.shape[:-1])
-
-
 @torch.no_grad()
 def mlm_entropy(model, tokens: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
     """Entropy of the tokens of a (Repeated) MLM.
@@ -148,7 +132,10 @@ def mlm_entropy(model, tokens: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
     """
     features, _ = model.encoder(tokens, features_only=True)  # [B, k T, d]
     copies, head = wanted.repeat_interleave(k, dim=1), model.encoder.lm_head
-    bits = entropy_bits(head.transform(features[copies]), head.weight, head.bias)
+    dtype = torch.promote_types(features.dtype, torch.float32)
+    parts = head.transform(features[copies]).split(NODES)
+    logits = (F.linear(part, head.weight, head.bias).to(dtype) for part in parts)
+    bits = torch.cat([entropy(scores.softmax(-1)) for scores in logits])
     return bits.new_zeros(copies.shape).masked_scatter(copies, bits).unflatten(1, (-1, k)).mean(-1)
 
 
