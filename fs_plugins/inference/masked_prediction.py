@@ -36,14 +36,11 @@ class MaskedGraph:
         """P(u is the i-th node of the path) [B, M, L], of the paths with as many nodes as targets; and
         the log-probability [B] that a path drawn by the transitions has as many."""
         nodes = self.graph.layout.node_positions.shape[1]
-        return self._visits(self.graph.links.new_zeros((*self.is_masked.shape, nodes)))
+        return self.posterior(self.graph.links.new_zeros((*self.is_masked.shape, nodes)))
 
-    def posterior(self, words: Tensor) -> Tensor:
-        """[B, M, L] the same, given the masked words; ``words`` as of :meth:`match`."""
-        return self._visits(self.match(words))[0]
-
-    def _visits(self, match: Tensor) -> tuple[Tensor, Tensor]:
-        """Posterior of the nodes [B, M, L] and log-probability [B] of emissions [B, M, L]."""
+    def posterior(self, match: Tensor) -> tuple[Tensor, Tensor]:
+        """The same, given emissions [B, M, L], such as of :meth:`match`; with those, the log-probability of
+        the path and the words."""
         layout = self.graph.layout
         return node_posteriors(match, self.graph.links, layout.node_lengths, layout.target_lengths)
 
@@ -59,14 +56,6 @@ class MaskedGraph:
         graph = self.graph
         match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, targets)
         return match.masked_fill(~self.is_masked[:, :, None], 0.0)
-
-    @torch.no_grad()
-    def joint_log_probs(self, words: Tensor) -> Tensor:
-        """[B] log-probability (nats) of all masked words of each sentence together; ``words`` as of
-        :meth:`match`."""
-        layout = self.graph.layout
-        total = dag_loss(self.match(words), self.graph.links, layout.node_lengths, layout.target_lengths)
-        return total - self.paths[1]
 
 
 class MaskedPredictor:
@@ -137,7 +126,9 @@ class MaskedPredictor:
         if not self.has_transitions:
             each[masked] = self.token_log_probs(tokens, masked).gather(1, tokens[masked][:, None])[:, 0]
             return each, each.sum(1)
-        graph, words = self.graph(tokens, masked), tokens[masked]
-        marginal = (graph.paths[0].log() + graph.match(words)).logsumexp(-1)  # [B, M]
-        each[masked] = marginal[graph.is_masked]
-        return each, graph.joint_log_probs(words)
+        graph = self.graph(tokens, masked)
+        match, layout = graph.match(tokens[masked]), graph.graph.layout
+        visits, reached = graph.paths
+        each[masked] = (visits.log() + match).logsumexp(-1)[graph.is_masked]
+        total = dag_loss(match, graph.graph.links, layout.node_lengths, layout.target_lengths)
+        return each, total - reached

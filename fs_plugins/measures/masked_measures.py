@@ -97,7 +97,7 @@ def use_of_states(
     k, meters = predictor.k, {}
     for batch in batches_of(predictor, samples, share, seed):
         graph = predictor.graph(batch.tokens, batch.masked)
-        posterior = graph.posterior(batch.tokens[batch.masked])
+        posterior, _ = graph.posterior(graph.match(batch.tokens[batch.masked]))
         own, own_posterior = (own_states(nodes, k) for nodes in (graph.paths[0], posterior))
         q = shares(own)  # [B, M, k]
         second = q.sort(-1, descending=True).values[..., 1:2].sum(-1)  # 0 for k = 1
