@@ -1,6 +1,7 @@
 """The vanilla masked language model of the paper: RoBERTa's heads on an encoder with rotary positions."""
 
 import logging
+from collections import OrderedDict
 
 import torch
 from fairseq.models import register_model
@@ -22,19 +23,6 @@ class LMHead(RobertaLMHead):
         ``states`` are added to the features first, see :func:`linear_of_states`."""
         x = linear_of_states(features, states, self.dense.weight, self.dense.bias)
         return self.layer_norm(self.activation_fn(x))
-
-
-class TokenHead(nn.Module):
-    """Scores of every token of a sentence: one linear layer, as BERT's for SQuAD."""
-
-    def __init__(self, width: int, outputs: int, dropout: float = 0.0):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.out_proj = nn.Linear(width, outputs)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """features [B, T, d] -> [B, T, outputs]."""
-        return self.out_proj(self.dropout(features))
 
 
 class RotaryRobertaEncoder(RobertaEncoder):
@@ -114,11 +102,13 @@ class RotaryRobertaModel(RobertaModel):
         return self.encoder(src_tokens, features_only=True, **kwargs)
 
     def register_token_head(self, name: str, outputs: int) -> None:
-        """A head that gives each token ``outputs`` scores; its dropout is ``--pooler-dropout``."""
-        head = TokenHead(self.args.encoder_embed_dim, outputs, self.args.pooler_dropout)
-        nn.init.normal_(head.out_proj.weight, std=0.02)
-        nn.init.zeros_(head.out_proj.bias)
-        self.token_heads[name] = head
+        """A head that gives each token ``outputs`` scores: one linear layer, as BERT's for SQuAD, after
+        ``--pooler-dropout``."""
+        linear = nn.Linear(self.args.encoder_embed_dim, outputs)
+        nn.init.normal_(linear.weight, std=0.02)
+        nn.init.zeros_(linear.bias)
+        layers = {"dropout": nn.Dropout(self.args.pooler_dropout), "out_proj": linear}
+        self.token_heads[name] = nn.Sequential(OrderedDict(layers))
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None):
