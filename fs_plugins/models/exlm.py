@@ -140,8 +140,13 @@ class ExLMEncoder(RotaryRobertaEncoder):
         originals = src_tokens if target is None else target
         ids = {"bos": dictionary.bos(), "eos": dictionary.eos(), "pad": dictionary.pad()}
         layout = expand_states(src_tokens, masked, originals, self.k, **ids)
-        if not features_only:
-            self._check_length(layout.tokens.shape[1], src_tokens.shape[1])
+        expanded, tokens, limit = layout.tokens.shape[1], src_tokens.shape[1], self.args.max_positions
+        if not features_only and expanded > limit:
+            raise ValueError(
+                f"a sentence of {tokens} tokens is {expanded} long after its expansion to k = {self.k} "
+                f"states, beyond --max-positions {limit}: --max-positions {expanded} would do for this "
+                f"batch, --max-positions {self.k * (tokens + 1)} for any of {tokens} tokens"
+            )
         query_positions = None if features_only else layout.node_positions[:, :: self.alike]
         if only_first:
             query_positions = src_tokens.new_zeros(len(src_tokens), 1)
@@ -216,16 +221,6 @@ class ExLMEncoder(RotaryRobertaEncoder):
         edges = edge_mask(layout.node_lengths, x.shape[1], *limits)
         layers = self.query_linear, self.key_linear, self.gate_linear
         return transition_log_probs(*fused_linear(x, *layers), edges)
-
-    def _check_length(self, expanded: int, tokens: int) -> None:
-        limit = self.args.max_positions
-        if expanded > limit:
-            raise ValueError(
-                f"a sentence of {tokens} tokens is {expanded} long after its expansion to k = {self.k} "
-                f"states, beyond --max-positions {limit}: "
-                f"--max-positions {expanded} would do for this batch, "
-                f"--max-positions {self.k * (tokens + 1)} for any of {tokens} tokens"
-            )
 
 
 @register_model("p_roberta_ext_denselink")

@@ -152,8 +152,26 @@ class RotaryRobertaModel(RobertaModel):
                 raise ValueError(f"{flag.option} {value!r}: it must be {flag.kind}")
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
-        self._check_encoder(state_dict)
-        self._check_sizes(state_dict)
+        """Refuses a checkpoint without an encoder before torch lists every name that it misses, and one of
+        another dictionary or other positions before torch does, by shape."""
+        own, embedding = self.state_dict(), "encoder.sentence_encoder.embed_tokens.weight"
+        if not any(key in state_dict for key in (embedding, embedding.replace("encoder.", "decoder.", 1))):
+            names = ", ".join(list(state_dict)[:3]) or "nothing"
+            raise ValueError(
+                f"the checkpoint has no encoder: {embedding} is not in it, but {names}; "
+                "give one of --arch p_roberta*, mlm_*, p_roberta_ext_denselink* or exlm_*"
+            )
+        for key, what, wanted in (
+            (embedding, "dictionary entries (with <mask>)", "dict.txt"),
+            ("encoder.link_positional.weight", "position rows (--max-positions + 2)", "--max-positions"),
+            ("encoder.state_embedding", "state embeddings", "--ext-state-num"),
+            ("encoder.state_bias", "state biases", "--ext-state-num"),
+        ):
+            if key in state_dict and key in own and len(state_dict[key]) != len(own[key]):
+                raise ValueError(
+                    f"the checkpoint has {len(state_dict[key]):,} {what}, this model {len(own[key]):,}: give "
+                    f"the {wanted} that it was trained with"
+                )
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def upgrade_state_dict_named(self, state_dict, name):
@@ -174,28 +192,3 @@ class RotaryRobertaModel(RobertaModel):
             del state_dict[key]
         for key, value in own.items():
             state_dict.setdefault(key, value)
-
-    def _check_encoder(self, state_dict) -> None:
-        """Refuses a checkpoint that has no encoder before torch lists every name that it misses."""
-        embedding = "encoder.sentence_encoder.embed_tokens.weight"
-        if not any(key in state_dict for key in (embedding, embedding.replace("encoder.", "decoder.", 1))):
-            names = ", ".join(list(state_dict)[:3]) or "nothing"
-            raise ValueError(
-                f"the checkpoint has no encoder: {embedding} is not in it, but {names}; "
-                "give one of --arch p_roberta*, mlm_*, p_roberta_ext_denselink* or exlm_*"
-            )
-
-    def _check_sizes(self, state_dict) -> None:
-        """Refuses a checkpoint of another dictionary or other positions before torch does, by shape."""
-        own, encoder = self.state_dict(), "encoder.sentence_encoder.embed_tokens.weight"
-        for key, what, wanted in (
-            (encoder, "dictionary entries (with <mask>)", "dict.txt"),
-            ("encoder.link_positional.weight", "position rows (--max-positions + 2)", "--max-positions"),
-            ("encoder.state_embedding", "state embeddings", "--ext-state-num"),
-            ("encoder.state_bias", "state biases", "--ext-state-num"),
-        ):
-            if key in state_dict and key in own and len(state_dict[key]) != len(own[key]):
-                raise ValueError(
-                    f"the checkpoint has {len(state_dict[key]):,} {what}, this model {len(own[key]):,}: give "
-                    f"the {wanted} that it was trained with"
-                )
