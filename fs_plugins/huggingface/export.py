@@ -78,15 +78,11 @@ def export(
     about = {"name": name or folder.name, "licence": licence, "notes": notes}
     card = model_card.write(loaded, config, codec, tensors, **about)
     with files.new_folder(folder) as fresh:
-        _write(fresh, texts, tensors, card)
+        for name, content in texts.items():
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+            files.write_json(fresh / name, content, indent=2)
+        files.write_text(fresh / "README.md", card)
+        write_code(fresh)
+        with files.atomic(fresh / "model.safetensors", "wb") as file:
+            file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))
     return folder
-
-
-def _write(folder: Path, texts: dict[str, object], tensors: dict, card: str) -> None:
-    for name, content in texts.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        files.write_json(folder / name, content, indent=2)
-    files.write_text(folder / "README.md", card)
-    write_code(folder)
-    with files.atomic(folder / "model.safetensors", "wb") as file:
-        file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))

@@ -8,7 +8,7 @@ from fairseq.models.roberta.hub_interface import RobertaHubInterface
 from omegaconf import open_dict
 from torch import Tensor
 
-from fs_plugins.data.text_codecs import MASK, Codec, encode_text, encode_with_masks
+from fs_plugins.data.text_codecs import MASK, encode_text, encode_with_masks
 from fs_plugins.huggingface.restore import is_folder
 from fs_plugins.inference.model import Model, load
 from fs_plugins.modules.state_expansion import gather_tokens
@@ -20,19 +20,6 @@ def from_pretrained(folder: str, checkpoint_file: str, data: str, bpe=None) -> "
     given = place.absolute() if data != "." or (place / "dict.txt").is_file() else None
     path = folder if is_folder(folder) else Path(folder) / checkpoint_file
     return HubInterface(load(path, data=given, bpe=bpe, device="cpu"))
-
-
-class _Bpe:
-    """A codec as fairseq has its BPEs: symbols are one string, with a blank between them."""
-
-    def __init__(self, codec: Codec):
-        self.codec = codec
-
-    def encode(self, text: str) -> str:
-        return " ".join(encode_text(text, self.codec))
-
-    def decode(self, symbols: str) -> str:
-        return self.codec.decode(symbols.split()).strip()
 
 
 class HubInterface(RobertaHubInterface):
@@ -49,8 +36,11 @@ class HubInterface(RobertaHubInterface):
             checkpoint.cfg.bpe = None  # fairseq would download GPT-2's
         task = argparse.Namespace(source_dictionary=checkpoint.dictionary)
         super().__init__(checkpoint.cfg, task, checkpoint.model)
-        self.bpe, self.codec, self.repeat_times = _Bpe(codec), codec, checkpoint.copies
-        self.loaded = model
+        self.bpe = argparse.Namespace(  # whose symbols are one string, with a blank between them
+            encode=lambda text: " ".join(encode_text(text, codec)),
+            decode=lambda symbols: codec.decode(symbols.split()).strip(),
+        )
+        self.loaded, self.codec, self.repeat_times = model, codec, checkpoint.copies
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """[B, T, d]: a row for each of the tokens [B, T] (or [T]), that of its first state if it has states;
