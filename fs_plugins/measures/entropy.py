@@ -1,12 +1,4 @@
-"""Entropy of the predictions for masked tokens (appendices E and Q.1, figures 5 and 12), in bits.
-
-Of a masked token:
-
-* *MLM*: H[P] at its position.
-* *Repeated MLM* (E.1): where all k copies of the token are masked, the mean of H[P] over them.
-* *ExLM*: (a) the mean of H[P_u] over its own k nodes; (b) the mean of H[P_u] over all nodes u of the graph,
-  weighted by the posterior probability that u emits the token.
-"""
+"""Entropy of the predictions for masked tokens, in bits."""
 
 import copy
 import math

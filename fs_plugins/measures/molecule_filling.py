@@ -51,13 +51,9 @@ def draw_fillings(
         yield drawn[1][:, is_masked[b, 1 : M - 1]]
 
 
-def smiles_of(tokens: Tensor, dictionary: Dictionary) -> str:
-    """The symbols of tokens [T] as one string."""
-    return "".join(dictionary[i] for i in tokens.tolist())
-
-
-def canonical(smiles: str) -> str | None:
-    """The molecule's canonical SMILES; None if RDKit cannot read it."""
+def molecule_of(tokens: Tensor, dictionary: Dictionary) -> str | None:
+    """The canonical SMILES of tokens [T]; None if RDKit cannot read them."""
+    smiles = "".join(dictionary[i] for i in tokens.tolist())
     try:
         return canonical_smiles(parse_molecule(smiles), smiles)
     except ValueError:
@@ -85,18 +81,12 @@ def filling(
     * special: with a symbol that is no token of a molecule, such as <s>; never valid.
 
     Args:
-        predictor: the model.
         samples: [T] int64 each, a molecule between ``<s>`` and ``</s>``.
-        share: between 0 and 1.
-        fillings: of each molecule, at least 1.
-        seed: of the masks and of the fillings.
+        fillings: of each molecule, at least 1; fewer are a ValueError.
 
     Returns:
         ``mask_prob``, ``fillings`` of each molecule, and the measures, each a :class:`Mean` whose ``tokens``
         are fillings and ``sentences`` molecules.
-
-    Raises:
-        ValueError: if ``fillings`` is below 1.
     """
     if fillings < 1:
         raise ValueError(f"the number of fillings of each molecule must be at least 1, got {fillings}")
@@ -108,13 +98,13 @@ def filling(
         for b, words in enumerate(draw_fillings(predictor, batch, fillings, seed)):
             tokens, masked = batch.tokens[b].cpu(), batch.masked[b].cpu()
             inside = ~torch.isin(tokens, ends)
-            original = canonical(smiles_of(tokens[inside], dictionary))
+            original = molecule_of(tokens[inside], dictionary)
             if original is None:
                 skipped += 1
                 continue
             filled = tokens.repeat(fillings, 1)
             filled[:, masked] = words
-            molecules = [canonical(smiles_of(row[inside], dictionary)) for row in filled]
+            molecules = [molecule_of(row[inside], dictionary) for row in filled]
             counts = {
                 "valid": sum(molecule is not None for molecule in molecules),
                 "equal": molecules.count(original),
