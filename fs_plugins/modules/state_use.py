@@ -22,26 +22,12 @@ def entropy(probs: Tensor) -> Tensor:
     return torch.special.entr(probs).sum(-1) / math.log(2)
 
 
-def divergence(q: Tensor, log_probs: Tensor) -> Tensor:
-    """Jensen-Shannon divergence in bits of the tokens that states predict, weighted by q.
+def divergences(q: Tensor, masked: Tensor, log_probs: Callable[[int], Tensor]) -> Tensor:
+    """[B, M] Jensen-Shannon divergence in bits of the tokens that a masked target's states predict, weighted
+    by q; 0 of other targets. Logits are those of a sentence at a time.
 
     H[sum over c of q(c) P_c] - sum over c of q(c) H[P_c]: what the state tells about the token. 0 where the
     states agree or one does it all; at most H[q].
-
-    Args:
-        q: [R, k].
-        log_probs: [R, k, V], the states' log-probabilities of the vocabulary.
-
-    Returns:
-        [R].
-    """
-    probs = log_probs.exp()
-    mixed = (q[..., None] * probs).sum(1)
-    return entropy(mixed) - (q * entropy(probs)).sum(1)
-
-
-def divergences(q: Tensor, masked: Tensor, log_probs: Callable[[int], Tensor]) -> Tensor:
-    """[B, M] the :func:`divergence` of masked targets, 0 of others, from the logits of a sentence at a time.
 
     Args:
         q: [B, M, k].
@@ -51,6 +37,8 @@ def divergences(q: Tensor, masked: Tensor, log_probs: Callable[[int], Tensor]) -
     result = torch.zeros_like(q[..., 0])
     for b, wanted in enumerate(masked):
         targets = wanted.nonzero()[:, 0]
-        words = log_probs(b).unflatten(0, (-1, q.shape[-1]))
-        result[b, targets] = divergence(q[b, targets], words[targets])
+        probs = log_probs(b).unflatten(0, (-1, q.shape[-1]))[targets].exp()  # [masked, k, V]
+        own = q[b, targets]
+        mixed = (own[..., None] * probs).sum(1)
+        result[b, targets] = entropy(mixed) - (own * entropy(probs)).sum(1)
     return result
