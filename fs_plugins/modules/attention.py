@@ -81,7 +81,7 @@ def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None,
         [B, H, R, head_dim]
     """
     dropped = min(round(dropout * 65536), 65535)
-    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    dtype = torch.promote_types(q.dtype, torch.float32)
     if bias is not None:
         bias = bias.to(dtype)
     return _AttentionWithDropout.apply(*(t.to(dtype) for t in (q, k, v)), bias, dropped).to(q.dtype)

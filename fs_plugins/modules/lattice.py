@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fs_plugins.modules.transition_head import NO_EDGE, sum_type
+from fs_plugins.modules.transition_head import NO_EDGE
 
 
 def linear_of_states(x: Tensor, added: Tensor | None, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -40,7 +40,7 @@ def lattice_transitions(queries: Tensor, keys: Tensor, gates: Tensor) -> Tensor:
         [B, M - 1, k, k] float32 (float64 for float64 queries): from state c of token m to state e of the
         next, at [b, m, c, e]. Of no meaning beyond a sentence's own tokens.
     """
-    H, dtype = gates.shape[-1], sum_type(queries)
+    H, dtype = gates.shape[-1], torch.promote_types(queries.dtype, torch.float32)
     with torch.autocast(device_type=queries.device.type, enabled=False):
         q, k = (t.to(dtype).unflatten(-1, (H, -1)).transpose(2, 3) for t in (queries[:, :-1], keys[:, 1:]))
         log_gates = gates[:, :-1].log_softmax(-1, dtype=dtype).transpose(2, 3)  # [B, M - 1, H, k]

@@ -61,7 +61,8 @@ def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Te
     """
     H = gates.shape[-1]
     with torch.autocast(device_type=queries.device.type, enabled=False):
-        log_gates = gates.log_softmax(-1, dtype=sum_type(queries))  # [B, L, H]
+        dtype = torch.promote_types(queries.dtype, torch.float32)
+        log_gates = gates.log_softmax(-1, dtype=dtype)  # [B, L, H]
         q, k = (t.unflatten(-1, (H, -1)).transpose(1, 2) for t in (queries, keys))  # [B, H, L, d / H]
         return _HeadMixture.apply(q, k, log_gates.transpose(1, 2), edges)
 
@@ -103,7 +104,7 @@ class _HeadMixture(torch.autograd.Function):
 def _log_softmax(q: Tensor, k: Tensor, missing: Tensor) -> Tensor:
     """[B, h, L, L] log-softmax over the edges of each node, of q and k [B * h, L, d / H]; a large negative
     number, or for a node without edges a meaningless one, where there is none."""
-    dtype = sum_type(q)
+    dtype = torch.promote_types(q.dtype, torch.float32)
     scores = _scaled_product(q.to(dtype), k.to(dtype).mT, q).unflatten(0, (len(missing), -1))
     return scores.masked_fill_(missing[:, None], NO_EDGE).log_softmax(-1)
 
@@ -111,11 +112,6 @@ def _log_softmax(q: Tensor, k: Tensor, missing: Tensor) -> Tensor:
 def _scaled_product(a: Tensor, b: Tensor, q: Tensor) -> Tensor:
     """a @ b over the square root of the size of a head of ``q``."""
     return torch.baddbmm(a.new_empty(()), a, b, beta=0, alpha=q.shape[-1] ** -0.5)
-
-
-def sum_type(q: Tensor) -> torch.dtype:
-    """What scores, logarithms and sums are taken in."""
-    return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 
 def _head_chunks(q: Tensor) -> list[slice]:
