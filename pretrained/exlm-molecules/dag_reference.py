@@ -16,9 +16,20 @@ def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, targe
     B, M, L = match.shape
     if M == 0 or L == 0:
         return match.new_full((B,), -math.inf)
-    match, edges = without_padding(match, links, node_lengths, target_lengths)
-    first_node = torch.arange(L, device=match.device) == 0
-    alpha = torch.where(first_node, match[:, 0], -math.inf)  # [B, L]: log f(0, u)
+    if match.device.type == "cpu":
+        for lengths, most in ((node_lengths, L), (target_lengths, M)):
+            if ((lengths < 0) | (lengths > most)).any():
+                raise ValueError(
+                    f"a length is negative or larger than its dimension ({most}): {lengths.tolist()}"
+                )
+    # -inf at what is not of the sentence, and at edges v -> u with v >= u
+    nodes = torch.arange(L, device=match.device)
+    is_node = nodes < node_lengths[:, None]  # [B, L]
+    is_target = torch.arange(M, device=match.device) < target_lengths[:, None]  # [B, M]
+    forward = torch.ones(L, L, dtype=torch.bool, device=links.device).triu(1)  # v < u
+    match = match.masked_fill(~(is_target[:, :, None] & is_node[:, None, :]), -math.inf)
+    edges = links.masked_fill(~(forward & is_node[:, None, :]), -math.inf)
+    alpha = torch.where(nodes == 0, match[:, 0], -math.inf)  # [B, L]: log f(0, u)
     rows = [alpha]
     for i in range(1, M):
         alpha = _log_sum_exp(alpha[:, :, None] + edges) + match[:, i]
@@ -29,24 +40,6 @@ def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, targe
     log_prob = f[torch.arange(B, device=match.device), last_target, last_node]
     no_path = (target_lengths < 1) | (node_lengths < 1) | (log_prob == -math.inf)
     return log_prob.masked_fill(no_path, -math.inf)  # and no gradient
-
-
-def without_padding(
-    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
-) -> tuple[Tensor, Tensor]:
-    """``match`` and ``links`` with -inf at what is not of the sentence, and at edges v -> u with v >= u."""
-    _, M, L = match.shape
-    if match.device.type == "cpu":
-        for lengths, most in ((node_lengths, L), (target_lengths, M)):
-            if ((lengths < 0) | (lengths > most)).any():
-                raise ValueError(
-                    f"a length is negative or larger than its dimension ({most}): {lengths.tolist()}"
-                )
-    is_node = torch.arange(L, device=match.device) < node_lengths[:, None]  # [B, L]
-    is_target = torch.arange(M, device=match.device) < target_lengths[:, None]  # [B, M]
-    forward = torch.ones(L, L, dtype=torch.bool, device=links.device).triu(1)  # v < u
-    match = match.masked_fill(~(is_target[:, :, None] & is_node[:, None, :]), -math.inf)
-    return match, links.masked_fill(~(forward & is_node[:, None, :]), -math.inf)
 
 
 def _log_sum_exp(x: Tensor) -> Tensor:
