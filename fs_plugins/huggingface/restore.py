@@ -12,7 +12,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
 
 from fs_plugins import checkpoint as checkpoints
 from fs_plugins import files as own_files
@@ -22,7 +21,7 @@ from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.huggingface import settings, weights
 from fs_plugins.huggingface.tokenizer_files import written_as
-from fs_plugins.huggingface.weights import Head, to_units
+from fs_plugins.huggingface.weights import Head
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.flags import HEAD_NAME, SIZE, from_config
@@ -148,16 +147,6 @@ def read_folder(folder: Path) -> tuple:
         FileNotFoundError: if a file is not there.
         ValueError: for another kind of model, or values that it cannot have.
     """
-    config, tensors, head, info = _contents(folder)
-    try:
-        cfg, state = run_settings(config, head, info), weights.to_fairseq(tensors, head)
-        check_weights(cfg.model, state)
-    except ValueError as error:
-        raise ValueError(f"{folder} is refused: {error}") from error
-    return config, tensors, head, info, cfg, state
-
-
-def _contents(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, PropertyInfo | None]:
     path = folder / "config.json"
     if not path.is_file():
         adapter = (folder / "adapter_config.json").is_file()
@@ -182,10 +171,16 @@ def _contents(folder: Path) -> tuple[dict, dict[str, Tensor], Head | None, Prope
     info = PropertyInfo.from_dict(info) if head is not None and info else None
     if head is not None and HEADS[head.kind] not in tensors:
         raise ValueError(f"{path} is of {config['architectures'][0]}, but there is no {HEADS[head.kind]}")
-    if info is None or len(info.names) != len(tensors[HEADS[head.kind]]):
-        return config, tensors, head, None
-    to_units(tensors, info, -1)
-    return config, tensors, head, info
+    if info is not None and len(info.names) == len(tensors[HEADS[head.kind]]):
+        weights.to_units(tensors, info, -1)
+    else:
+        info = None
+    try:
+        cfg, state = run_settings(config, head, info), weights.to_fairseq(tensors, head)
+        check_weights(cfg.model, state)
+    except ValueError as error:
+        raise ValueError(f"{folder} is refused: {error}") from error
+    return config, tensors, head, info, cfg, state
 
 
 def read_config(path: Path) -> dict:
