@@ -16,45 +16,31 @@ from fs_plugins.data.squad_windows import SquadDataset
 from fs_plugins.metrics.squad import evaluate
 
 
-def best_spans(start: Tensor, end: Tensor, longest: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The n best spans of each window, of at most ``longest`` tokens; the place of ``<s>`` is in none.
-
-    Args:
-        start, end: [B, T] scores of being the first and the last token, -inf where that is not allowed.
-        longest: most tokens of a span.
-        n: spans to give.
-
-    Returns:
-        Scores [B, n] in descending order, first tokens [B, n] and last tokens [B, n]; scores of -inf where a
-        window has fewer than n.
-    """
-    B, T = start.shape
-    longest = min(longest, T)
-    start = start.clone()
-    start[:, 0] = -math.inf
-    ends = pad(end, (0, longest - 1), value=-math.inf).unfold(1, longest, 1)
-    spans = (start[:, :, None] + ends).flatten(1)  # [B, T * longest]: first token, tokens after it
-    spans = pad(spans, (0, max(0, n - spans.shape[1])), value=-math.inf)
-    scores, which = spans.topk(n, dim=1)
-    first = which // longest
-    return scores, first, (first + which % longest).clamp(max=T - 1)
-
-
 def window_answers(scores: Tensor, allowed: Tensor, longest: int, n: int = 1) -> Tensor:
-    """What of a batch's scores is needed for answers.
+    """The n best spans of each window, and the score of no answer.
 
     Args:
         scores: [B, T, 2] of each token as the first and as the last one of the answer.
-        allowed: [B, T] which tokens can be.
-        longest, n: as in :func:`best_spans`.
+        allowed: [B, T] which tokens can be; the place of ``<s>`` is in no span.
+        longest: most tokens of a span.
 
     Returns:
-        [B, n, 4] float64: score of no answer, score of the span, its first and its last token.
+        [B, n, 4] float64: score of no answer, score of the span, its first and its last token; spans in
+        descending order, scores of -inf where a window has fewer than n.
     """
     start, end = scores.float().masked_fill(~allowed[:, :, None], -math.inf).unbind(2)
-    spans, first, last = best_spans(start, end, longest, n)
-    null = (start[:, 0] + end[:, 0])[:, None].expand_as(spans)
-    return torch.stack([x.double() for x in (null, spans, first, last)], dim=-1)
+    null = start[:, 0] + end[:, 0]
+    T = start.shape[1]
+    longest = min(longest, T)
+    ends = pad(end, (0, longest - 1), value=-math.inf).unfold(1, longest, 1)
+    spans = start[:, :, None] + ends  # [B, T, longest]: first token, tokens after it
+    spans[:, 0] = -math.inf
+    spans = spans.flatten(1)
+    spans = pad(spans, (0, max(0, n - spans.shape[1])), value=-math.inf)
+    best, which = spans.topk(n, dim=1)
+    first = which // longest
+    last = (first + which % longest).clamp(max=T - 1)
+    return torch.stack([x.double() for x in (null[:, None].expand_as(best), best, first, last)], dim=-1)
 
 
 class AnswerTable:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_windows
-from fs_plugins.tasks.squad_answers import AnswerTable, best_spans, window_answers
+from fs_plugins.tasks.squad_answers import AnswerTable, window_answers
 from tests.support.squad import DICTIONARY, sentence, split_of
 
 
@@ -17,14 +17,14 @@ from tests.support.squad import DICTIONARY, sentence, split_of
 @given(T=st.integers(1, 9), longest=st.integers(1, 11), n=st.integers(1, 6), seed=st.integers(0, 999))
 def test_best_spans_equal_enumeration(T, longest, n, seed):
     generator = torch.Generator().manual_seed(seed)
-    start, end = torch.randn(2, 3, T, generator=generator)
+    given = torch.randn(3, T, 2, generator=generator)
     allowed = torch.rand(3, T, generator=generator) < 0.7
-    start, end = (x.masked_fill(~allowed, -math.inf) for x in (start, end))
-    kept = start.clone(), end.clone()
-    scores, first, last = best_spans(start, end, longest, n)
-    assert torch.equal(start, kept[0]) and torch.equal(end, kept[1])
-    assert scores.shape == first.shape == last.shape == (3, n)
+    kept, (start, end) = given.clone(), given.unbind(2)
+    answers = window_answers(given, allowed, longest, n)
+    assert torch.equal(given, kept) and answers.shape == (3, n, 4)
     for b in range(3):
+        null = float(start[b, 0] + end[b, 0]) if allowed[b, 0] else -math.inf
+        assert answers[b, :, 0].tolist() == [null] * n
         spans = [
             (float(start[b, s] + end[b, e]), s, e)
             for s in range(1, T)
@@ -32,8 +32,7 @@ def test_best_spans_equal_enumeration(T, longest, n, seed):
             if allowed[b, s] and allowed[b, e]
         ]
         spans = sorted(spans, reverse=True)[:n]
-        found = zip(scores[b].tolist(), first[b].tolist(), last[b].tolist(), strict=True)
-        assert [span for span in found if span[0] > -math.inf] == spans
+        assert [tuple(span) for span in answers[b, :, 1:].tolist() if span[0] > -math.inf] == spans
 
 
 def dataset(contexts, questions, sizes):
