@@ -31,35 +31,21 @@ FLAGS = {
 }
 
 
-def write(
-    checkpoint: Checkpoint,
-    config: dict,
-    codec: Codec,
-    tensors: dict,
-    *,
-    name: str,
-    licence: str | None = None,
-    notes: str = "",
-) -> str:
+def write(checkpoint: Checkpoint, config: dict, codec: Codec, tensors: dict, **about: str | None) -> str:
     """The text of the card.
 
     Args:
-        checkpoint: the one exported.
+        checkpoint: the one exported; ``codec``: how its corpus was written.
         config: content of config.json.
-        codec: how its corpus was written.
         tensors: what the folder holds, for their number.
-        name: of the model.
-        licence: of the model; left open if it is not given.
-        notes: Markdown for the end.
+        about: ``name``, ``licence`` and ``notes`` of :func:`fs_plugins.huggingface.export.export`.
     """
     template = Path(__file__).with_suffix(".md.jinja").read_text(encoding="utf-8")
     head, smiles = config["architectures"][0].removeprefix("ExLM"), isinstance(codec, Smiles)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {"text": text_of, "quoted": quoted}
     text = environment.from_string(template).render(
-        name=name,
-        licence=licence,
-        notes=notes,
+        **about,
         config=config,
         k=config["num_states"],
         ctc=config["alignment"] == "ctc",

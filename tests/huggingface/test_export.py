@@ -58,7 +58,8 @@ def test_a_card_is_text_without_the_environment(save_checkpoint, folders, monkey
     loaded.cfg.task.mask_prob = "${oc.env:HF_TOKEN}"  # with either of these a checkpoint would be refused
     loaded.cfg.task.sample_break_mode = hostile
     config = json.loads((folders["exlm"] / "config.json").read_text())
-    card = model_card.write(loaded, config, loaded.codec("none"), {}, name=name, licence="a: b\nc: d")
+    about = {"name": name, "licence": "a: b\nc: d", "notes": ""}
+    card = model_card.write(loaded, config, loaded.codec("none"), {}, **about)
     assert "hf_secret" not in card and os.environ["HOME"] not in card and "\x1b" not in card
     assert "| mask prob | ${oc.env:HF_TOKEN} |" in card
     assert r"| sample break mode | x \| y \| &lt;script&gt;\`\[a\](b) \[31m |" in card
