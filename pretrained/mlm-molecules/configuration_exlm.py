@@ -92,12 +92,12 @@ class ExLMConfig(PreTrainedConfig):
     ):
         own = {name: value for name, value in locals().items() if name not in ("self", "kwargs", "__class__")}
         check(own)
-        if not 0 <= expand_from_layer <= (num_hidden_layers if num_states else 0):
+        if expand_from_layer > (num_hidden_layers if num_states else 0):
             raise ValueError(
                 f"expand_from_layer must be 0 to num_hidden_layers, {num_hidden_layers}, and 0 without "
                 f"num_states, got {expand_from_layer}"
             )
-        if repeat_times < 1 or (repeat_times > 1 and num_states is not None):
+        if repeat_times > 1 and num_states is not None:
             raise ValueError(f"repeat_times must be at least 1, and 1 with num_states, got {repeat_times}")
         super().__init__(**kwargs)
         for name, value in own.items():  # after the parent's, so that none of its defaults wins
@@ -123,12 +123,9 @@ def check(settings):
             fits = any(type(value) is type(choice) and value == choice for choice in CHOICES[name])
             what = f"one of {', '.join(map(str, CHOICES[name]))}"
         elif name == "links_features":
-            features = list(value) if isinstance(value, (list, tuple)) else [None]
-            fits = all(part in FEATURES for part in features) and len(set(features)) == len(features)
-            fits, what = (
-                fits and bool(features or settings["num_states"] is None),
-                "a list of feature, position",
-            )
+            fits = isinstance(value, (list, tuple)) and all(part in FEATURES for part in value)
+            fits = fits and len(set(value)) == len(value) and (value or settings["num_states"] is None)
+            what = "a list of feature, position"
         else:
             fits, what = isinstance(value, str) and value in ACT2FN, "an activation function of transformers"
         if not fits:
