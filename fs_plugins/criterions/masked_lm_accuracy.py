@@ -25,7 +25,6 @@ class MaskedLmAccuracy(MaskedLmLoss):
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
-        """Aggregates the logging outputs of all workers and steps."""
         MaskedLmLoss.reduce_metrics(logging_outputs)
         right, tokens = totals(logging_outputs, "right", "sample_size")
         if tokens > 0:

@@ -57,7 +57,6 @@ class MoleculePropertyCriterion(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
-        """Aggregates the logging outputs of all workers and steps."""
         loss, labels, molecules, bits = totals(logging_outputs, "loss", "sample_size", "nsentences", "bits")
         if labels > 0:
             unit = math.log(2) if bits else 1.0

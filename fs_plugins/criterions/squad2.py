@@ -48,7 +48,6 @@ class Squad2Criterion(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
-        """Aggregates the logging outputs of all workers and steps."""
         loss, windows, right = totals(logging_outputs, "loss", "sample_size", "right")
         if windows > 0:
             metrics.log_scalar("loss", loss / windows / math.log(2), windows, round=3)

@@ -95,11 +95,8 @@ class StatesCriterion(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
-        """Aggregates the logging outputs of all workers and steps."""
-        total = {
-            key: sum(log.get(key, 0) for log in logging_outputs)
-            for key in ("loss", "sample_size", "targets", "nodes", "nonfinite")
-        }
+        names = ("loss", "sample_size", "targets", "nodes", "nonfinite", "masked", "entropy", "divergence")
+        total = {name: sum(log.get(name, 0) for log in logging_outputs) for name in names}
         sentences = total["sample_size"]
         if sentences == 0:
             return
@@ -107,11 +104,9 @@ class StatesCriterion(FairseqCriterion):
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["loss"].avg))
         metrics.log_scalar("targets", total["targets"] / sentences, sentences, round=1)
         metrics.log_scalar("nodes", total["nodes"] / sentences, sentences, round=1)
-        masked = sum(log.get("masked", 0) for log in logging_outputs)
-        if masked > 0:
-            for name in ("entropy", "divergence"):
-                mean = sum(log.get(name, 0) for log in logging_outputs) / masked
-                metrics.log_scalar(name if name == "divergence" else "_entropy", mean, masked, round=3)
+        if (masked := total["masked"]) > 0:
+            metrics.log_scalar("_entropy", total["entropy"] / masked, masked, round=3)
+            metrics.log_scalar("divergence", total["divergence"] / masked, masked, round=3)
             metrics.log_derived("states", _effective_states)
         metrics.log_scalar_sum("nonfinite", int(total["nonfinite"]), round=0)
         if total["nonfinite"] > 0:
