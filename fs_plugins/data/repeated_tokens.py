@@ -1,22 +1,13 @@
 """Repeated tokens (Repeated MLM, section 3.1): each token of a sentence k times in a row."""
 
 import numpy as np
-import torch
 from fairseq.data import BaseWrapperDataset, FairseqDataset
 from torch import Tensor
 
 
 def corrupted_tokens(target: Tensor, k: int, pad: int) -> Tensor:
-    """Which tokens have lost their meaning: those whose k copies are all masked (appendix C).
-
-    Args:
-        target: [B, k * T] int64, the original token where a copy is masked, else ``pad``.
-        k: copies of each token.
-        pad: id of the pad symbol.
-
-    Returns:
-        [B, T] bool.
-    """
+    """[B, T] bool: which tokens have lost their meaning, as their k copies are all masked (appendix C);
+    ``target`` [B, k T] int64 has the original token where a copy is masked, else ``pad``."""
     return target.ne(pad).unflatten(-1, (-1, k)).all(-1)
 
 
@@ -54,8 +45,7 @@ class RepeatInputDataset(BaseWrapperDataset):
             return batch
         net_input = dict(batch["net_input"])
         net_input["src_tokens"] = net_input["src_tokens"].repeat_interleave(self.k, dim=1)
-        if torch.is_tensor(net_input.get("src_lengths")):
-            net_input["src_lengths"] = net_input["src_lengths"] * self.k
+        net_input["src_lengths"] = net_input["src_lengths"] * self.k
         return {**batch, "net_input": net_input, "ntokens": batch["ntokens"] * self.k}
 
     def num_tokens(self, index):

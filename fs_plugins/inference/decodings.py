@@ -36,7 +36,6 @@ class GraphDecoder:
     """Decodes one sentence's graph; see the module for shapes. ``count`` is a number of words, None for any.
 
     Args:
-        words: [L, V]; links: [L, L].
         bos, eos: ids of ``<s>`` and ``</s>``.
         barred: ids that no node between the first and the last emits in a decoding.
 
@@ -80,9 +79,7 @@ class GraphDecoder:
         return visits
 
     def length_log_prob(self, nodes: int) -> float:
-        """Log-probability that a path, drawn by the transitions, has that many nodes."""
-        if not 2 <= nodes <= self.L:
-            return -torch.inf
+        """Log-probability that a path, drawn by the transitions, has that many nodes, at least 2."""
         return float(self._onward(nodes - 2)[-1, 0] - self.total[0])
 
     def best(self, count: int | None = None) -> Path | None:
