@@ -32,13 +32,7 @@ from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 
 
 def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """Log-probability of each sentence's targets.
-
-    Args:
-        match: [B, M, L], see the module's table.
-        links: [B, L, L].
-        node_lengths: [B].
-        target_lengths: [B].
+    """Log-probability of each sentence's targets; the arguments are those of the module's table.
 
     Returns:
         [B] log-probabilities (nats), float64 for float64 inputs, else float32. Differentiable once with

@@ -105,14 +105,8 @@ def make_windows(split: TokenizedSquad, sizes: WindowSizes) -> Windows:
 
 
 class SquadDataset(FairseqDataset):
-    """Windows as batches.
-
-    Args:
-        split, windows, sizes: as above.
-        dictionary: the model's.
-        training: leave out the windows without a label, and mix the others, in groups of nearly the same
-            length, by ``seed``; else they are ordered by length.
-    """
+    """Windows as batches, ordered by length; in ``training`` those without a label are left out, and the
+    others mixed, in groups of nearly the same length, by ``seed``."""
 
     def __init__(
         self,

@@ -215,8 +215,7 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
         source: "none"; "smiles"; a tokenizer.json; encoder.json and vocab.bpe; a folder that holds one of
             these; None to take "smiles" if scripts/prepare_smiles.py made the folder of the dictionary, or to
             look for these files there and in the folder above it, and else to take "none".
-        data: folder of the dictionary.
-        dictionary: the dictionary.
+        data: folder of the ``dictionary``.
 
     Raises:
         FileNotFoundError: if a file is not there.

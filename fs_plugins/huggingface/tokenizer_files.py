@@ -27,15 +27,8 @@ AWKWARD = (
 
 
 def make_tokenizer(dictionary: Dictionary, codec: Codec) -> Tokenizer:
-    """A tokenizer that writes ``<s> A </s>`` and, for pairs, ``<s> A </s> </s> B </s>`` as in fine-tuning.
-
-    Args:
-        dictionary: of the checkpoint, with ``<mask>``.
-        codec: how its corpus was written.
-
-    Raises:
-        ValueError: for a tokenizer whose ids cannot be changed.
-    """
+    """A tokenizer that writes ``<s> A </s>`` and, for pairs, ``<s> A </s> </s> B </s>`` as in fine-tuning;
+    ``dictionary`` has ``<mask>``. Raises ValueError for a codec's tokenizer whose ids cannot be changed."""
     if isinstance(codec, HfTokenizer):
         tokenizer = _renumbered(dictionary, codec)
     else:

@@ -31,14 +31,10 @@ Row = tuple[np.ndarray | None, str]  # of numbers, and a remark; None and the re
 
 @dataclass(frozen=True)
 class Filled:
-    """A text with its masks filled.
-
-    Attributes:
-        text: the text.
-        masks: of each mask its most probable tokens, each by itself, best first; none is a special symbol.
-    """
+    """A text with its masks filled."""
 
     text: str
+    # of each mask its most probable tokens, each by itself, best first; none is a special symbol
     masks: list[list[Token]]
 
 
@@ -156,11 +152,7 @@ class Model:
 
     @cached_property
     def head(self) -> str:
-        """Name of the classification head.
-
-        Raises:
-            ValueError: if there is none.
-        """
+        """Name of the classification head. Raises ValueError if there is none."""
         head = find_head(self.checkpoint)
         if head is None or head.kind != "sequence":
             raise ValueError(

@@ -23,11 +23,8 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
     :func:`fs_plugins.inference.plots.shown_states`; its figures cover all of them.
 
     Args:
-        graph: what to show.
-        min_edge: share of the paths that take an edge, which the slider starts at.
-
-    Raises:
-        ValueError: if ``min_edge`` is not between 0 and 1.
+        min_edge: share of the paths that take an edge, which the slider starts at; one that is not between 0
+            and 1 is a ValueError.
     """
     if not 0.0 <= min_edge <= 1.0:
         raise ValueError(f"min_edge is a share of the paths, 0 to 1, got {min_edge}")

@@ -192,11 +192,7 @@ def defaults_of(flags: Iterable[Flag]) -> dict[str, Any]:
 
 
 def to_config(args, states: bool) -> dict[str, Any]:
-    """{name in config.json: value} of a model's arguments.
-
-    Args:
-        states: whether it is an ExLM.
-    """
+    """{name in config.json: value} of a model's arguments; ``states``: whether it is an ExLM."""
     own = {flag.config: flag.kind.to_config(getattr(args, flag.name)) for flag in _exported(states)}
     return own if states else WITHOUT_STATES | own
 
