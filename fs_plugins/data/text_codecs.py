@@ -20,16 +20,10 @@ MANIFEST = "manifest.json"  # of a folder made by scripts/prepare_*.py: its sett
 
 
 class Codec(ABC):
-    """How a corpus was written in the symbols of its dictionary.
+    """How a corpus was written in the symbols of its dictionary."""
 
-    Attributes:
-        name: of the kind.
-        files: that it was read from.
-        example: a text with a mask.
-    """
-
-    name: str
-    files: tuple[Path, ...] = ()
+    name: str  # of the kind
+    files: tuple[Path, ...] = ()  # that it was read from
     example = f"This is {MASK}."
 
     @abstractmethod

@@ -21,83 +21,49 @@ class Token:
 
 @dataclass(frozen=True)
 class State:
-    """A state of the graph.
+    """A state of the graph."""
 
-    Attributes:
-        index: of the node, from 0.
-        name: "mask 1, state 2", or "<s>, state 1".
-        token: index in the text, with ``<s>`` at 0, of the token that it is a state of.
-        mask: 1, 2, ... for the states of masks, 0 for others.
-        visit_prob: probability that a path, drawn by the transitions, visits it.
-        tokens: its most probable ones, best first, with their probabilities P_u.
-    """
-
-    index: int
-    name: str
-    token: int
-    mask: int
-    visit_prob: float
-    tokens: list[Token]
+    index: int  # of the node, from 0
+    name: str  # "mask 1, state 2", or "<s>, state 1"
+    token: int  # index in the text, with ``<s>`` at 0, of the token that it is a state of
+    mask: int  # 1, 2, ... for the states of masks, 0 for others
+    visit_prob: float  # probability that a path, drawn by the transitions, visits it
+    tokens: list[Token]  # its most probable ones, best first, with their probabilities P_u
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """The text as a path through the graph fills it.
+    """The text as a path through the graph fills it."""
 
-    Attributes:
-        text: with the masks replaced.
-        pieces: the text in parts, each with the number of the mask that it fills, or 0.
-        states: the path, by index.
-        log_prob: log-probability (nats) of the path with its tokens, ``<s>`` and ``</s>``.
-        total_log_prob: the same, summed over all paths that give these tokens.
-        count: how many samples of its kind have this text; 1 for the best.
-    """
-
-    text: str
-    pieces: list[tuple[str, int]]
-    states: list[int]
-    log_prob: float
-    total_log_prob: float
-    count: int = 1
+    text: str  # with the masks replaced
+    pieces: list[tuple[str, int]]  # the text in parts, each with the number of the mask that it fills, or 0
+    states: list[int]  # the path, by index
+    log_prob: float  # log-probability (nats) of the path with its tokens, ``<s>`` and ``</s>``
+    total_log_prob: float  # the same, summed over all paths that give these tokens
+    count: int = 1  # how many samples of its kind have this text; 1 for the best
 
 
 @dataclass(frozen=True)
 class TextGraph:
-    """What an ExLM makes of a text with masks.
+    """What an ExLM makes of a text with masks."""
 
-    Attributes:
-        text: the one given.
-        unit: what a mask stands for: "token", or "atom" of a molecule.
-        tokens: its symbols as shown, with ``<s>`` and ``</s>``.
-        k: states of each mask.
-        masks: how many there are.
-        states: the L = k (masks + 2) states.
-        transitions: [L][L] probabilities E(u, v).
-        best: the best decoding of as many tokens as masks: token i fills mask i.
-        best_free: the best one of any number of tokens; a mask takes those that its own states emit.
-        samples, samples_free: sampled decodings, of as many tokens as masks and of any number, each text once
-            with its likeliest path that was drawn, the most frequent first.
-        drawn: samples of each kind.
-        length_prob: probability that a path drawn by the transitions has as many tokens as there are masks.
-        unknown: pieces of the text that the dictionary does not have; the model saw ``<unk>`` there.
-        notes: what to know about this checkpoint.
-    """
-
-    text: str
-    unit: str
-    tokens: list[str]
-    k: int
-    masks: int
-    states: list[State]
-    transitions: list[list[float]]
-    best: Decoding | None
-    best_free: Decoding
+    text: str  # the one given
+    unit: str  # what a mask stands for: "token", or "atom" of a molecule
+    tokens: list[str]  # its symbols as shown, with ``<s>`` and ``</s>``
+    k: int  # states of each mask
+    masks: int  # how many there are
+    states: list[State]  # the L = k (masks + 2) states
+    transitions: list[list[float]]  # [L][L] probabilities E(u, v)
+    best: Decoding | None  # the best decoding of as many tokens as masks: token i fills mask i
+    best_free: Decoding  # the best one of any number of tokens; a mask takes those that its own states emit
+    # samples, samples_free: sampled decodings, of as many tokens as masks and of any number, each text once
+    # with its likeliest path that was drawn, the most frequent first
     samples: list[Decoding]
     samples_free: list[Decoding]
-    drawn: int
-    length_prob: float
-    unknown: list[str]
-    notes: list[str]
+    drawn: int  # samples of each kind
+    length_prob: float  # probability that a path drawn by the transitions has as many tokens as masks
+    unknown: list[str]  # pieces of the text that the dictionary does not have; the model saw ``<unk>`` there
+    notes: list[str]  # what to know about this checkpoint
 
     def to_dict(self) -> dict:
         """All of it in plain lists and dicts, for JSON."""

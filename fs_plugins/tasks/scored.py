@@ -16,16 +16,11 @@ class ScoredTask(FairseqTask):
 
     A subclass has :meth:`rows`, :meth:`score` and :meth:`logged`; its batches have ``id`` [B] and ``split``
     (:class:`NamedSplit`).
-
-    Attributes:
-        head: what its models are called with, besides a batch's ``net_input``, to give what is scored.
-        metric: the one of :meth:`score` that counts.
-        dictionary: with ``<mask>``.
     """
 
-    head: dict
-    metric: str
-    dictionary: Dictionary
+    head: dict  # what its models are called with, besides a batch's ``net_input``, to give what is scored
+    metric: str  # the one of :meth:`score` that counts
+    dictionary: Dictionary  # with ``<mask>``
     source_dictionary = target_dictionary = property(lambda self: self.dictionary)
 
     def rows(self, sample: dict, outputs: Tensor) -> Tensor:
