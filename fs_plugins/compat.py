@@ -30,9 +30,8 @@ from torch import distributed
 # gradients of sharp attention and transitions are full of them. PyTorch's threads start later and inherit it.
 torch.set_flush_denormal(True)
 
-if not hasattr(
-    np, "compat"
-):  # gone with NumPy 2: of --sample-break-mode eos (fairseq.data.token_block_dataset)
+# Gone with NumPy 2: of --sample-break-mode eos (fairseq.data.token_block_dataset).
+if not hasattr(np, "compat"):
     np.compat = argparse.Namespace(long=int)
 
 # Since torch 2.6 ``torch.load`` takes tensors and plain containers only, and stays so here: these are the

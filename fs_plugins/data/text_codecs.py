@@ -130,10 +130,8 @@ class HfTokenizer(Codec):
 
     def encode(self, text, first):
         tokenizer = self.tokenizer if first else self.inner
-        return [
-            self.symbols.get(token, token)
-            for token in tokenizer.encode(text, add_special_tokens=False).tokens
-        ]
+        tokens = tokenizer.encode(text, add_special_tokens=False).tokens
+        return [self.symbols.get(token, token) for token in tokens]
 
     def word(self, symbol):
         blank = self.tokens.get(symbol) in self.STARTS

@@ -44,6 +44,7 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
 def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
     """The content of config.json, for tensors under their names in transformers."""
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
+    task = checkpoint.cfg.task
     config = {
         "architectures": [HEAD_CLASSES[head.kind] if head else "ExLMForMaskedLM"],
         "auto_map": AUTO_MAP,
@@ -66,9 +67,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
             "criterion": checkpoint.criterion,
             "head": head and head.name,
             "symbols": Vocabulary.of(dictionary.symbols, checkpoint.path).identity,
-            "samples": {
-                name: value for name in SAMPLES if (value := getattr(checkpoint.cfg.task, name, None))
-            },
+            "samples": {name: value for name in SAMPLES if (value := getattr(task, name, None))},
         },
     }
     if head is not None and head.kind == "sequence":

@@ -95,9 +95,8 @@ def _renumbered(dictionary: Dictionary, codec: HfTokenizer) -> Tokenizer:
         strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}  # the blank put before the text
         state["decoder"] = {"type": "Sequence", "decoders": [state["decoder"], strip]}
     state["added_tokens"] = [{**token, "id": ids[token["content"]]} for token in added]
-    return Tokenizer.from_str(
-        json.dumps({**state, "truncation": None, "padding": None, "post_processor": None})
-    )
+    state |= {"truncation": None, "padding": None, "post_processor": None}
+    return Tokenizer.from_str(json.dumps(state))
 
 
 def written_as(path: Path) -> str:

@@ -78,9 +78,8 @@ def lattice_links(steps: Tensor, target_lengths: Tensor) -> Tensor:
     there is no edge."""
     B, n, k, _ = steps.shape
     links = steps.new_full((B, n + 1, n + 1, k, k), -math.inf)
-    links.diagonal(1, 1, 2).copy_(
-        steps.masked_fill(~_arrives(steps, target_lengths), -math.inf).movedim(1, -1)
-    )
+    steps = steps.masked_fill(~_arrives(steps, target_lengths), -math.inf)
+    links.diagonal(1, 1, 2).copy_(steps.movedim(1, -1))
     return links.transpose(2, 3).flatten(3).flatten(1, 2)
 
 

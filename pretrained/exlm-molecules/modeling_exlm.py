@@ -150,13 +150,9 @@ class ExLMModel(ExLMPreTrainedModel):
         x = self.norm(x)
         if layout is not None and exporting():  # which cannot raise an error
             x = x.masked_fill((layout.target_lengths > EXPORT_ROOM)[:, None, None], float("nan"))
-        output = BaseModelOutput(
-            last_hidden_state=self.rows(x, layout),
-            hidden_states=tuple(self.rows(h, layout) for h in [*hiddens, x])
-            if output_hidden_states
-            else None,
-            attentions=tuple(attentions) if output_attentions else None,
-        )
+        hiddens = tuple(self.rows(h, layout) for h in [*hiddens, x]) if output_hidden_states else None
+        attentions = tuple(attentions) if output_attentions else None
+        output = BaseModelOutput(self.rows(x, layout), hiddens, attentions)
         return (output, x, layout) if return_states else output
 
     def rotation(self, tokens, layout, dtype):
@@ -218,9 +214,8 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         kwargs = {**kwargs, "return_dict": True, "return_states": True}
         encoded, x, layout = self.model(input_ids, attention_mask, labels, **kwargs)
         predicted = self.of_copies(x, labels) if layout is None else self.of_states(x, layout, labels)
-        return ExLMMaskedLMOutput(
-            **predicted, hidden_states=encoded.hidden_states, attentions=encoded.attentions
-        )
+        more = {"hidden_states": encoded.hidden_states, "attentions": encoded.attentions}
+        return ExLMMaskedLMOutput(**predicted, **more)
 
     def of_copies(self, x, labels):
         """Loss and logits without states: x [B, repeat_times T, d]. A token's prediction is the mean of its

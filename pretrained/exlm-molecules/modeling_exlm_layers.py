@@ -77,9 +77,7 @@ class ExLMGraph(nn.Module):
         super().__init__()
         self.config, d, width = config, config.hidden_size, config.hidden_size * len(config.links_features)
         if "position" in config.links_features:
-            rows = (
-                config.max_position_embeddings + config.pad_token_id + 1
-            )  # numbered from pad + 1, as fairseq does
+            rows = config.max_position_embeddings + config.pad_token_id + 1  # from pad + 1, as in fairseq
             self.link_positional = nn.Embedding(rows, d, config.pad_token_id)
         self.query_linear, self.key_linear = nn.Linear(width, d), nn.Linear(width, d)
         self.gate_linear = nn.Linear(width, config.num_attention_heads)
@@ -194,12 +192,8 @@ def checked(tokens, attention_mask, labels, config):
             or if attention_mask or labels have another shape.
         IndexError: for ids that the tokenizer does not have.
     """
-    if (
-        not isinstance(tokens, Tensor)
-        or tokens.dim() != 2
-        or not tokens.numel()
-        or tokens.is_floating_point()
-    ):
+    of_tokens = isinstance(tokens, Tensor) and tokens.dim() == 2 and not tokens.is_floating_point()
+    if not of_tokens or not tokens.numel():
         raise ValueError(
             'input_ids must be integers [batch, sequence], and not empty: tokenize with return_tensors="pt"'
         )
