@@ -190,27 +190,24 @@ class Model:
         return (states.float() * weights).sum(1) / weights.sum(1)
 
     def _stream(self, texts: str | Iterable, function: Callable[[Tensor], Tensor]) -> Iterator[Row]:
+        """A row of ``function``'s result [B, ...] for each text, computed in batches by length."""
         source = iter([texts] if isinstance(texts, str) else texts)
+        pad = self.checkpoint.dictionary.pad()
         while window := list(islice(source, WINDOW)):
-            encoded, remarks = {}, [""] * len(window)
+            encoded, rows, remarks = {}, {}, [""] * len(window)
             for i, text in enumerate(window):
                 try:
                     encoded[i], remarks[i] = self.encode(text)
                 except ValueError as error:
                     remarks[i] = str(error)
-            rows = dict(zip(encoded, self.in_batches(list(encoded.values()), function), strict=True))
+            numbers = list(encoded)
+            for part in batches_by_length([len(encoded[i]) for i in numbers], self.batch_tokens):
+                some = [numbers[i] for i in part]
+                batch = pad_sequence([encoded[i] for i in some], True, pad).to(self.checkpoint.device)
+                with torch.inference_mode():
+                    outputs = function(batch).float().cpu().numpy()
+                rows |= dict(zip(some, outputs, strict=True))
             yield from ((rows.get(i), remark) for i, remark in enumerate(remarks))
-
-    @torch.inference_mode()
-    def in_batches(self, tokens: Sequence[Tensor], function: Callable[[Tensor], Tensor]) -> list[np.ndarray]:
-        """A row of ``function``'s result [B, ...] for each text [T], in their order, computed in batches by
-        length of at most ``batch_tokens`` tokens, with padding."""
-        rows, pad = [None] * len(tokens), self.checkpoint.dictionary.pad()
-        for part in batches_by_length(list(map(len, tokens)), self.batch_tokens):
-            batch = pad_sequence([tokens[i] for i in part], True, pad).to(self.checkpoint.device)
-            for i, row in zip(part, function(batch).float().cpu().numpy(), strict=True):
-                rows[i] = row
-        return rows
 
     # ---- texts with masks
 
