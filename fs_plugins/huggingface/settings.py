@@ -71,21 +71,14 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         },
     }
     if head is not None and head.kind == "sequence":
-        config |= _labels(checkpoint, len(tensors["classifier.out_proj.bias"]))
+        info, criterion = checkpoint.properties, checkpoint.cfg.criterion
+        regression = info.regression if info else getattr(criterion, "regression_target", False)
+        classes = "multi_label_classification" if info else "single_label_classification"
+        names = output_names(checkpoint, len(tensors["classifier.out_proj.bias"]))
+        config["problem_type"] = "regression" if regression else classes
+        config["id2label"] = {str(i): name for i, name in enumerate(names)}
+        config["label2id"] = {name: i for i, name in enumerate(names)}
     return config
-
-
-def _labels(checkpoint: Checkpoint, outputs: int) -> dict:
-    """Names of the outputs, and what kind of labels they have."""
-    info, names = checkpoint.properties, output_names(checkpoint, outputs)
-    regression = info.regression if info else getattr(checkpoint.cfg.criterion, "regression_target", False)
-    classes = "multi_label_classification" if info else "single_label_classification"
-    kind = "regression" if regression else classes
-    return {
-        "problem_type": kind,
-        "id2label": {str(i): name for i, name in enumerate(names)},
-        "label2id": {name: i for i, name in enumerate(names)},
-    }
 
 
 def output_names(checkpoint: Checkpoint, outputs: int) -> Sequence[str]:
