@@ -209,14 +209,11 @@ class ExLMEncoder(RotaryRobertaEncoder):
 
     def _links(self, nodes: Tensor, layout: StateLayout) -> Tensor:
         """[B, L, L] from the nodes' states [B, L, d]."""
-        parts = []
-        for name in self.links_feature:
-            if name == "feature":
-                parts.append(nodes)
-            else:  # numbered over the whole expanded sentence, as fairseq numbers tokens: from pad + 1
-                index = layout.node_positions + self.dictionary.pad() + 1
-                parts.append(F.embedding(index, self.link_positional.weight, self.dictionary.pad()))
-        x = torch.cat(parts, dim=-1)
+        parts, pad = {"feature": nodes}, self.dictionary.pad()
+        if "position" in self.links_feature:  # numbered over the whole expanded sentence, from pad + 1
+            index = layout.node_positions + pad + 1
+            parts["position"] = F.embedding(index, self.link_positional.weight, pad)
+        x = torch.cat([parts[name] for name in self.links_feature], dim=-1)
         limits = self.k, self.state_graph, self.max_transition_length
         edges = edge_mask(layout.node_lengths, x.shape[1], *limits)
         layers = self.query_linear, self.key_linear, self.gate_linear
