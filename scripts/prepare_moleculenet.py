@@ -21,7 +21,7 @@ report.tsv            molecules that were skipped, or kept with a remark: line, 
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
@@ -31,7 +31,7 @@ import rdkit
 from lib.command_line import UserError, argument_parser, script
 from lib.data.datasets import write_dataset
 from lib.data.lmdb_reader import lmdb_file
-from lib.data.moleculenet import KNOWN, OTHER, KnownSet, Molecule, read_lmdbs, read_table
+from lib.data.moleculenet import KNOWN, OTHER, Molecule, read_lmdbs, read_table
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import atomic, new_folder, sha256, tsv_line, write_json, write_lines
 
@@ -69,37 +69,13 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def read_source(args: argparse.Namespace, known: KnownSet) -> tuple[list[str], list[Molecule], list[str]]:
-    """The properties and the molecules of the source, and what to say of it."""
-    names, classification = args.label_columns or known.labels, args.kind == "classification"
-    if args.source.is_dir():
-        return *read_lmdbs(args.source, names, classification, args.skip_broken), []
-    form = TableFormat.of(args, known.smiles)
-    options = known.ignored, classification, args.split_column, args.skip_broken
-    return read_table(args.source, form, names, *options)
-
-
 def encode(
-    molecules: list[Molecule],
-    symbols: Sequence[str],
-    canonical: bool,
-    allow_valence: bool,
-    max_unknown: float,
+    molecules: list[Molecule], known: set[str], canonical: bool, allow_valence: bool, max_unknown: float
 ) -> Counter:
-    """Reads every molecule.
-
-    Args:
-        symbols: the dictionary's; molecules with other tokens are kept, with ``<unk>``, and reported.
-        canonical, allow_valence: see PropertyInfo.
-        max_unknown: the largest share of molecules with such tokens.
-
-    Returns:
-        The unknown tokens and how often they occur.
-
-    Raises:
-        UserError: if no molecule is left, or too many have unknown tokens.
-    """
-    known, unknown_tokens, affected = set(symbols), Counter(), 0
+    """Reads every molecule, as PropertyInfo's ``canonical`` and ``allow_valence`` say; returns which tokens
+    are not ``known``, and how often they occur. Molecules with such tokens are kept and reported. Raises
+    UserError if no molecule is left, or more than a share ``max_unknown`` have such tokens."""
+    unknown_tokens, affected = Counter(), 0
     readable = [molecule for molecule in molecules if not molecule.fault]
     for row in readable:
         try:
@@ -146,7 +122,7 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
                 "the data differently (--split random --seed N, or --split given)"
             )
         if useless.any():
-            listed = [name for name, bad in zip(names, useless, strict=True) if bad]
+            listed = list(compress(names, useless))
             named = ", ".join(listed[:LISTED])
             named += f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
             remarks.append(f"{split}: {len(listed)} of {len(names)} properties {what}: {named}")
@@ -172,18 +148,31 @@ def repeated_molecules(splits: Splits) -> list[str]:
     return [f"molecules that occur more than once (same canonical SMILES): {len(copies):,}{said}"]
 
 
+def split_molecules(molecules: list[Molecule], how: str, seed: int) -> Splits:
+    """Those that can be used. Raises ValueError if a part comes out empty, or for an unknown one."""
+    kept = [molecule for molecule in molecules if not molecule.fault]
+    try:
+        if how == "scaffold":
+            rows_of = molecule_splits.scaffold_split([molecule.scaffold for molecule in kept])
+        elif how == "random":
+            rows_of = molecule_splits.random_split(len(kept), seed)
+        else:
+            rows_of = molecule_splits.given_split([molecule.split for molecule in kept])
+    except ValueError as error:
+        if not (faulty := [molecule for molecule in molecules if molecule.fault]):
+            raise
+        raise UserError(
+            f"{error}. {len(faulty):,} of {len(molecules):,} rows were skipped, such as line "
+            f"{faulty[0].line}: {faulty[0].fault} (decimals have a point; see --kind)"
+        ) from error
+    return {part: [kept[i] for i in rows] for part, rows in rows_of.items()}
+
+
 def write_folder(
     folder: Path, molecules: list[Molecule], splits: Splits, labels: dict[str, np.ndarray], dictionary
 ) -> dict:
-    """Writes all but molecules.json.
-
-    Args:
-        molecules: all of the source.
-        labels: [molecules, properties] of each split.
-
-    Returns:
-        For each split ``molecules`` and ``longest``, the most tokens of a molecule with <s> and </s>.
-    """
+    """Writes all but molecules.json, of all ``molecules`` of the source. Returns for each split ``molecules``
+    and ``longest``, the most tokens of a molecule with <s> and </s>."""
     sizes = {}
     for split, part in splits.items():
         sentences = [[*map(dictionary.index, molecule.tokens), dictionary.eos()] for molecule in part]
@@ -215,33 +204,20 @@ def main(argv: list[str] | None = None) -> None:
     if not lmdbs and (args.split == "given") != (args.split_column is not None):
         raise UserError("--split given and --split-column NAME go together")
     allow = args.valence == "allow" if args.valence else known.allow_valence
-    canonical = args.smiles == "canonical"
+    canonical, classification = args.smiles == "canonical", args.kind == "classification"
+    asked = args.label_columns or known.labels, classification, args.skip_broken
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
-        names, molecules, remarks = read_source(args, known)
-        unknown = encode(molecules, dictionary.symbols, canonical, allow, args.max_unknown)
-        kept = [molecule for molecule in molecules if not molecule.fault]
-        try:
-            if args.split == "scaffold":
-                split = molecule_splits.scaffold_split([molecule.scaffold for molecule in kept])
-            elif args.split == "random":
-                split = molecule_splits.random_split(len(kept), args.seed)
-            else:
-                split = molecule_splits.given_split([molecule.split for molecule in kept])
-        except ValueError as error:
-            if not (faulty := [molecule for molecule in molecules if molecule.fault]):
-                raise
-            raise UserError(
-                f"{error}. {len(faulty):,} of {len(molecules):,} rows were skipped, such as line "
-                f"{faulty[0].line}: {faulty[0].fault} (decimals have a point; see --kind)"
-            ) from error
-        splits = {part: [kept[i] for i in rows] for part, rows in split.items()}
-        labels = {
-            part: np.array([molecule.labels for molecule in rows], np.float32)
-            for part, rows in splits.items()
-        }
-        remarks += remarks_on(labels, names, args.kind == "classification") + repeated_molecules(splits)
-        if skipped := len(molecules) - len(kept):
+        if lmdbs:
+            names, molecules, remarks = *read_lmdbs(args.source, *asked), []
+        else:
+            columns = TableFormat.of(args, known.smiles), known.ignored, args.split_column
+            names, molecules, remarks = read_table(args.source, *asked, *columns)
+        unknown = encode(molecules, {*dictionary.symbols}, canonical, allow, args.max_unknown)
+        splits = split_molecules(molecules, args.split, args.seed)
+        labels = {part: np.array([row.labels for row in rows], np.float32) for part, rows in splits.items()}
+        remarks += remarks_on(labels, names, classification) + repeated_molecules(splits)
+        if skipped := sum(bool(molecule.fault) for molecule in molecules):
             remarks.append(f"{skipped} rows skipped: see report.tsv")
         if unknown:
             named = ", ".join(f"{token} ({n})" for token, n in unknown.most_common(10))

@@ -223,12 +223,12 @@ def test_labels_come_back_and_no_bytes_end_in_a_traceback(rows, junk):
     path = Path(tempfile.gettempdir(), f"labels-{os.getpid()}.csv")
     try:
         path.write_text("".join(["smiles,y\n", *(f"{smiles},{y!r}\n" for smiles, y in rows)]))
-        _, molecules, _ = read_table(path, TableFormat(), (), (), False, None, False)
+        _, molecules, _ = read_table(path, (), False, False, TableFormat())
         assert [(m.line, m.smiles) for m in molecules] == [(i, s) for i, (s, _) in enumerate(rows, 2)]
         labels = [m.labels[0] for m in molecules]
         assert np.array_equal(labels, [y for _, y in rows], equal_nan=True)
         path.write_bytes(path.read_bytes() + junk)
         with contextlib.suppress(UserError):
-            read_table(path, TableFormat(), (), (), True, None, True)
+            read_table(path, (), True, True, TableFormat())
     finally:
         path.unlink()

@@ -21,10 +21,6 @@ from lib.command_line import UserError
 LMDB = (".lmdb", ".mdb")
 
 
-class LmdbValueError(ValueError):
-    """One value of a file cannot be read; others may."""
-
-
 class Unread:
     """Stands for an object of RDKit."""
 
@@ -87,7 +83,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def decode_value(value: bytes) -> dict:
-    """The dictionary of one molecule; its ``smi`` is a string. Raises LmdbValueError if the value is not a
+    """The dictionary of one molecule; its ``smi`` is a string. Raises ValueError if the value is not a
     (compressed) pickle of a dict of plain data, or has no ``smi``."""
     try:
         if value[:2] == b"\x1f\x8b":
@@ -96,15 +92,15 @@ def decode_value(value: bytes) -> dict:
             value = zlib.decompress(value)
         molecule = _PlainUnpickler(io.BytesIO(value)).load()
     except Exception as error:  # broken pickles raise all kinds
-        raise LmdbValueError(f"not a readable value: {type(error).__name__}: {error}") from error
+        raise ValueError(f"not a readable value: {type(error).__name__}: {error}") from error
     if not isinstance(molecule, dict):
-        raise LmdbValueError(f"not a readable value: a dict is expected, not {type(molecule).__name__}")
+        raise ValueError(f"not a readable value: a dict is expected, not {type(molecule).__name__}")
     smiles = molecule.get("smi")
     if isinstance(smiles, bytes):
         smiles = smiles.decode("utf-8", errors="backslashreplace")
     if not isinstance(smiles, str):  # NumPy's strings are strings too
         keys = ", ".join(map(repr, list(molecule)[:8]))
-        raise LmdbValueError(f"no string under 'smi': the keys are {keys or 'none'}")
+        raise ValueError(f"no string under 'smi': the keys are {keys or 'none'}")
     return {**molecule, "smi": str(smiles)}
 
 

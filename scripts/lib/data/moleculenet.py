@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from lib.command_line import UserError
-from lib.data.lmdb_reader import LmdbValueError, decode_value, lmdb_file, lmdb_items
+from lib.data.lmdb_reader import decode_value, lmdb_file, lmdb_items
 from lib.data.molecules import TABLES, format_of
 from lib.data.tables import TableFormat, column_of, table_rows
 
@@ -79,7 +79,7 @@ class Labels:
         self.labelled: dict[str, None] = {}  # properties with a label, in order
 
     def read(self, names: Sequence[str], cells: Sequence, where: str) -> tuple[list[float], str]:
-        """A label for each property, and which of the cells are none ("" if all are)."""
+        """A label for each property, and the fault of a row with cells that are none, else ""."""
         labels, wrong = [], []
         for name, cell in zip(names, cells, strict=True):
             text = str(cell).strip().lower()
@@ -91,7 +91,7 @@ class Labels:
                 wrong.append(f"{name} is {cell!r}")
                 self.wrong.setdefault((name, str(cell)), []).append(where)
             labels.append(label)
-        return labels, ", ".join(wrong)
+        return labels, f"not a label: {', '.join(wrong)}" if wrong else ""
 
     def _of(self, text: str) -> float:
         if text in MISSING:
@@ -118,23 +118,23 @@ class Labels:
         kinds[LISTED:] = [f"  and {len(kinds) - LISTED:,} more kinds"] if len(kinds) > LISTED else []
         lines = [f"  all of the column {name}, such as {cell!r}" for name, cell in none.items()]
         columns = " ".join(map(repr, self.labelled)) or "NAME ..."
-        other = " --kind regression accepts any number." if self.classification else ""
-        raise UserError(
-            "\n".join([f"{path} has cells that are not {wanted} or empty:", *lines, *kinds])
-            + f"\nChoose the columns of the labels (--label-columns {columns}), leave such rows out with "
-            "--skip-broken, or mend the table: an empty cell is a missing label, and decimals have a "
-            f"point.{other}"
+        way_out = (
+            f"Choose the columns of the labels (--label-columns {columns}), leave such rows out with "
+            "--skip-broken, or mend the table: an empty cell is a missing label, and decimals have a point."
         )
+        way_out += " --kind regression accepts any number." if self.classification else ""
+        first = f"{path} has cells that are not {wanted} or empty:"
+        raise UserError("\n".join([first, *lines, *kinds, way_out]))
 
 
 def read_table(
     path: Path,
-    form: TableFormat,
     label_columns: Sequence[str],
-    ignored: Sequence[str],
     classification: bool,
-    split_column: str | None,
     skip_broken: bool,
+    form: TableFormat,
+    ignored: Sequence[str] = (),
+    split_column: str | None = None,
 ) -> tuple[list[str], list[Molecule], list[str]]:
     """The properties and the molecules of a table, and what to say of it; without ``label_columns`` all other
     columns that have a name are labels. Raises UserError if it cannot be read, a column is missing, or,
@@ -166,9 +166,8 @@ def read_table(
         elif len(cells) < len(header) or any(cell.strip() for cell in cells[len(header) :]):
             molecule.fault = f"{len(cells)} cells, but the header has {len(header)}"
         else:
-            molecule.labels, wrong = labels.read(names, [cells[i] for i in at], f"line {line}")
+            molecule.labels, molecule.fault = labels.read(names, [cells[i] for i in at], f"line {line}")
             molecule.split = cells[split_at] if split_at is not None else ""
-            molecule.fault = f"not a label: {wrong}" if wrong else ""
         molecules.append(molecule)
     if not skip_broken:
         labels.check(path)
@@ -187,7 +186,7 @@ def read_lmdbs(
         for number, (_, value) in enumerate(lmdb_items(path, by_number=True), start=1):
             try:
                 molecule = decode_value(value)
-            except LmdbValueError as error:
+            except ValueError as error:
                 rows.append(Molecule(number, "", [], split, str(error)))
                 continue
             if "target" not in molecule:
@@ -197,8 +196,7 @@ def read_lmdbs(
             if len(cells) != len(names):
                 raise UserError(f"{path}, entry {number}: {len(cells)} labels, but {len(names)} are expected")
             cells = ["" if classification and cell == MISSING_CLASS else cell for cell in cells]
-            values, wrong = labels.read(names, cells, f"{split}.lmdb, entry {number}")
-            fault = f"not a label: {wrong}" if wrong else ""
+            values, fault = labels.read(names, cells, f"{split}.lmdb, entry {number}")
             rows.append(Molecule(number, molecule["smi"], values, split, fault))
     if not skip_broken:
         labels.check(folder)
