@@ -162,15 +162,14 @@ def binarise(
         UserError: for what the user has to mend.
     """
     rejected, counts, symbols, least = Counter(), Counter(), Counter(), 1.0
-    files = [*valid, *train]  # valid first: whether it is empty is soon known
-    drafts = {path: folder / "draft" / str(number) for number, path in enumerate(files)}
+    files = {"valid": valid, "train": train}  # valid first: whether it is empty is soon known
+    drafts = {path: folder / "draft" / str(number) for number, path in enumerate([*valid, *train])}
     (folder / "draft").mkdir(exist_ok=True)
-    for part in filter(None, (valid, train)):
-        _encode({path: drafts[path] for path in part if not drafts[path].exists()}, read, encode, workers)
-        if not any(len(block.places) for path in part for block in _saved_in(drafts[path])):
-            _refuse_empty(
-                "train" if part is train else "valid", kind, folder, [drafts[path] for path in part]
-            )
+    for split in ("valid", "train") if valid else ("train",):
+        own = {path: drafts[path] for path in files[split]}
+        _encode({path: draft for path, draft in own.items() if not draft.exists()}, read, encode, workers)
+        if not any(len(block.places) for block in _saved_in(*own.values())):
+            _refuse_empty(split, kind, folder, own.values())
     with atomic(folder / "rejected.tsv") as table:
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
         rows.writerow(("file", "line", "reason", "input"))
@@ -183,15 +182,21 @@ def binarise(
                 if build_dictionary:
                     symbols.update(dict(zip(block.symbols or (), np.bincount(block.items), strict=True)))
     if build_dictionary:
+        from fairseq.data import Dictionary  # takes seconds
+
+        built = Dictionary()
+        for symbol, count in symbols.items():
+            built.add_symbol(symbol, n=count)
+        built.finalize(padding_factor=1)  # the most frequent first, then in order of characters
         with atomic(folder / "dict.txt") as file:
-            _dictionary_of(symbols).save(file)
+            built.save(file)
     dictionary, result = read_dictionary(folder / "dict.txt"), {"kind": kind, "valid_share": valid_share}
-    for split, part in (("train", train), ("valid", valid or train)):
-        share = None if valid else (valid_share, least)
-        chosen = _chosen(split, [drafts[path] for path in part], dictionary, share)
+    for split in ("train", "valid"):
+        share, own = None if valid else (valid_share, least), [drafts[path] for path in files[split] or train]
+        chosen = _chosen(split, own, dictionary, share)
         sentences, tokens = write_dataset(folder / split, chosen, len(dictionary))
         if not sentences:
-            _refuse_empty(split, kind, folder, [drafts[path] for path in part])
+            _refuse_empty(split, kind, folder, own)
         result[split] = {"sentences": sentences, "tokens": tokens}
     shutil.rmtree(folder / "draft")
     result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
@@ -205,16 +210,16 @@ def _chosen(
 ) -> Iterator[np.ndarray]:
     """The sentences of a split as ids: all of the drafts, or by ``share``: those whose place is less, or the
     least of all, are for validation."""
-    for block in chain.from_iterable(map(_saved_in, drafts)):
+    for block in _saved_in(*drafts):
         for sentence, place in zip(block.sentences(dictionary), block.places, strict=True):
             if share is None or (place < share[0] or place == share[1]) == (split == "valid"):
                 yield sentence
 
 
-def _refuse_empty(split: str, kind: str, folder: Path, drafts: list[Path]) -> None:
+def _refuse_empty(split: str, kind: str, folder: Path, drafts: Iterable[Path]) -> None:
     """Raises the error that says what became of the input; its draft is of no use to another command."""
     rejections, places = [], set()
-    for block in chain.from_iterable(map(_saved_in, drafts)):
+    for block in _saved_in(*drafts):
         rejections += block.rejections
         places.update(block.places.tolist())
     reasons = Counter(map(_reason, rejections)).most_common()
@@ -292,9 +297,9 @@ def _raised(item):
     return item
 
 
-def _saved_in(draft: Path) -> Iterator[_Saved]:
-    """The encoded blocks of a file."""
-    if draft.exists():  # of an empty file there is none
+def _saved_in(*drafts: Path) -> Iterator[_Saved]:
+    """The encoded blocks of files."""
+    for draft in (draft for draft in drafts if draft.exists()):  # of an empty file there is none
         with draft.open("rb") as file:
             while file.peek(1):
                 try:
@@ -302,14 +307,3 @@ def _saved_in(draft: Path) -> Iterator[_Saved]:
                 except (ValueError, LookupError, EOFError) as error:
                     raise UserError(f"{draft} is damaged ({error}): remove it and rerun") from error
                 yield saved
-
-
-def _dictionary_of(symbols: Counter):
-    """fairseq's Dictionary of counted symbols: the most frequent first, then in order of characters."""
-    from fairseq.data import Dictionary
-
-    dictionary = Dictionary()
-    for symbol, count in symbols.items():
-        dictionary.add_symbol(symbol, n=count)
-    dictionary.finalize(padding_factor=1)
-    return dictionary

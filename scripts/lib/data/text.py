@@ -9,12 +9,12 @@ import html
 import json
 import re
 from collections import Counter
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from lib.data.binarise import EncodedBlock, Rejection, blocks_of
 from lib.data.bpe import UNKNOWN, UNKNOWN_ID, TextEncoder
-from lib.data.documents import COLUMN, LONGEST, LOST, WIKIPEDIA, Document, documents_of
+from lib.data.documents import LONGEST, LOST, WIKIPEDIA, Document, documents_of
 from lib.data.kinds import BOOKS, JSON, WIKIEXTRACTOR
 
 SAMPLED = 10  # files, documents of each, and paragraphs of each of these
@@ -29,62 +29,52 @@ _SURROGATE = re.compile("[\ud800-\udfff]")  # valid in JSON, but not in text
 Text = tuple[int, str]
 
 
-class TextBlockEncoder:
-    """Makes sentences of documents.
-
-    Args:
-        encoder: BPE and dictionary.
-        layouts: of the files.
-        max_tokens: longer paragraphs become several sentences of at most this many tokens, without ``</s>``.
-        column: of the text, in JSON and tables.
-    """
-
-    def __init__(
-        self, encoder: TextEncoder, layouts: dict[Path, str], max_tokens: int | None, column: str = COLUMN
-    ):
-        self.encoder, self.layouts = encoder, layouts
-        self.max_tokens, self.column = max_tokens, column
-
-    def __call__(self, path: Path, documents: list[Document]) -> EncodedBlock:
-        """Raises UserError for a token that the dictionary lacks, unless those are allowed."""
-        block = EncodedBlock()
-        counts = Counter(dict.fromkeys((*COUNTED, f"{self.layouts[path]} documents"), 0))
-        for document in documents:
-            if document.fault:
-                reason = document.fault.removeprefix(LOST)
-                block.rejections.append(_rejection(*document.lines[0], reason))
-                if reason != document.fault:
-                    continue
-            paragraphs, place = paragraphs_of(document, block.rejections, counts, self.column)
-            if not paragraphs:
-                counts["empty documents"] += 1
+def encode_documents(
+    path: Path,
+    documents: list[Document],
+    encoder: TextEncoder,
+    layouts: dict[Path, str],
+    max_tokens: int | None,
+    column: str,
+) -> EncodedBlock:
+    """The sentences of documents of a file; paragraphs longer than ``max_tokens`` become several of at most
+    so many tokens, without ``</s>``. Raises UserError for a token that the dictionary lacks, unless those are
+    allowed."""
+    block, of_layout = EncodedBlock(), f"{layouts[path]} documents"
+    counts = Counter(dict.fromkeys((*COUNTED, of_layout), 0))
+    for document in documents:
+        if document.fault:
+            reason = document.fault.removeprefix(LOST)
+            block.rejections.append(_rejection(*document.lines[0], reason))
+            if reason != document.fault:
                 continue
-            before = len(block.sentences)
-            # all at once would take a hundred times their size in memory
-            for group in blocks_of(paragraphs, lambda paragraph: len(paragraph[1]), LONGEST):
-                places = [f"{path}, line {number}" for number, _ in group]
-                texts = [text for _, text in group]
-                for text, ids in zip(texts, self.encoder.encode(texts, places), strict=True):
-                    if (ids == UNKNOWN_ID).any():
-                        counts.update(f"{UNKNOWN} {piece}" for piece in self.encoder.unknown_in(text))
-                    cut = self._cut(ids.tolist())
-                    counts["paragraphs cut"] += len(cut) > 1
-                    block.sentences += cut
-            block.sentences.append([self.encoder.eos])
-            block.places += [place] * (len(block.sentences) - before)
-            counts["documents"] += 1
-            counts[f"{self.layouts[path]} documents"] += 1
-            counts["paragraphs"] += len(paragraphs)
-        block.counts = dict(counts)
-        return block
-
-    def _cut(self, ids: list[int]) -> list[list[int]]:
-        limit, size = self.max_tokens or max(len(ids), 1), max(len(ids), 1)
-        return [[*ids[i : i + limit], self.encoder.eos] for i in range(0, size, limit)]
+        paragraphs, place = paragraphs_of(document, block.rejections, counts, column)
+        if not paragraphs:
+            counts["empty documents"] += 1
+            continue
+        before = len(block.sentences)
+        # all at once would take a hundred times their size in memory
+        for group in blocks_of(paragraphs, lambda paragraph: len(paragraph[1]), LONGEST):
+            places = [f"{path}, line {number}" for number, _ in group]
+            texts = [text for _, text in group]
+            for text, ids in zip(texts, encoder.encode(texts, places), strict=True):
+                if (ids == UNKNOWN_ID).any():
+                    counts.update(f"{UNKNOWN} {piece}" for piece in encoder.unknown_in(text))
+                size = max(len(ids), 1)
+                starts = range(0, size, max_tokens or size)
+                counts["paragraphs cut"] += len(starts) > 1
+                block.sentences += ([*ids[i : i + starts.step].tolist(), encoder.eos] for i in starts)
+        block.sentences.append([encoder.eos])
+        block.places += [place] * (len(block.sentences) - before)
+        counts["documents"] += 1
+        counts[of_layout] += 1
+        counts["paragraphs"] += len(paragraphs)
+    block.counts = dict(counts)
+    return block
 
 
 def paragraphs_of(
-    document: Document, rejections: list[Rejection], counts: Counter, column: str = COLUMN
+    document: Document, rejections: list[Rejection], counts: Counter, column: str
 ) -> tuple[list[Text], float]:
     """(line number, clean text) of each paragraph; and the document's place in [0, 1), by its content alone:
     it gets the same split wherever it is. Unreadable lines are rejected, empty ones counted."""
@@ -205,12 +195,5 @@ def _joined(lines: list[Text]) -> list[Text]:
     """Paragraphs of a book: the lines between empty ones, if there are any."""
     if all(text.strip() for _, text in lines):
         return lines
-    joined: list[tuple[int, list[str]]] = []
-    before = ""
-    for number, text in lines:
-        if text.strip() and before:
-            joined[-1][1].append(text.strip())
-        elif text.strip():
-            joined.append((number, [text.strip()]))
-        before = text.strip()
-    return [(number, " ".join(texts)) for number, texts in joined]
+    groups = [[*group] for full, group in groupby(lines, lambda line: bool(line[1].strip())) if full]
+    return [(group[0][0], " ".join(text.strip() for _, text in group)) for group in groups]
