@@ -3,6 +3,7 @@
 import argparse
 import math
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -22,22 +23,20 @@ LONGEST = 512  # tokens that every model reads at least, however short the sampl
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
 RECIPES = CONFIGS / "finetune"
 WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-answer-tokens")
-SWITCH = {"action": "store_true"}
-OPTIONS = {
-    "glue": {
-        "--recipe": {"choices": GRIDS, "default": GRIDS[0], "help": "default: %(default)s"},
-        "--init-from": {
-            "type": Path,
-            "metavar": "FILE",
-            "help": "a checkpoint fine-tuned on MNLI to start from",
-        },
-        "--test": {**SWITCH, "help": "predict the test sets too, for gluebenchmark.com"},
-        "--drop-checkpoints": {**SWITCH, "help": "keep scores and predictions only, as a grid search does"},
-    },
-    "squad": {},
-    "moleculenet": {"--scratch": {**SWITCH, "help": "the same architecture, untrained"}},
-}
-SEED = {"--seed": {"type": count, "default": 1, "metavar": "N", "help": "default: %(default)s"}}
+
+
+def add_options(kind: str, add: Callable) -> None:
+    """Those besides the ones of all trainings."""
+    add("--seed", type=count, default=1, metavar="N", help="default: %(default)s")
+    if kind == "glue":
+        add("--recipe", choices=GRIDS, default=GRIDS[0], help="default: %(default)s")
+        start = "a checkpoint fine-tuned on MNLI to start from"
+        add("--init-from", type=Path, metavar="FILE", help=start)
+        add("--test", action="store_true", help="predict the test sets too, for gluebenchmark.com")
+        kept = "keep scores and predictions only, as a grid search does"
+        add("--drop-checkpoints", action="store_true", help=kept)
+    elif kind == "moleculenet":
+        add("--scratch", action="store_true", help="the same architecture, untrained")
 
 
 def resolve(kind: str, words: list[str]) -> Training:
@@ -45,7 +44,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     UserError for what cannot be trained, or an update that cannot be split over GPUs and --update-freq."""
     from fs_plugins.checkpoint_settings import FINETUNING_TASKS  # takes seconds
 
-    args = arguments(f"finetune_{kind}.sh", words, SEED | OPTIONS[kind], REFUSED)
+    args = arguments(f"finetune_{kind}.sh", words, partial(add_options, kind), REFUSED)
     if ":" in args.data:
         raise UserError(f"{args.data}: fairseq takes a folder without ':' in its name")
     workers, device_flags = devices(args, one_gpu=kind != "squad")

@@ -98,17 +98,14 @@ class Training:
 
 
 def arguments(
-    script: str, words: list[str], options: dict[str, dict], refused: dict[str, str]
+    script: str, words: list[str], add_options: Callable, refused: dict[str, str]
 ) -> argparse.Namespace:
     """What a script that trains was called with: its own options; ``user``, further flags for fairseq-train.
 
     Args:
         script: its name; its header is the help, and the words in capitals in the usage are its arguments.
-        options: name -> how argparse is told of it; besides devices, precision and --print.
-        refused: flags of fairseq-train that it does not take -> why.
-
-    Raises:
-        UserError: for a flag that is refused.
+        add_options: adds those besides devices, precision and --print by the ``add_argument`` that it gets.
+        refused: flags of fairseq-train that it does not take -> why. Given, they raise UserError.
     """
     header = re.match(r"#!.*\n((#.*\n)*)", (ROOT / "scripts" / script).read_text(encoding="utf-8"))[1]
     about = re.sub("(?m)^# ?", "", header)
@@ -124,8 +121,7 @@ def arguments(
     group = parser.add_mutually_exclusive_group()
     for name, (_, text) in PRECISIONS.items():
         group.add_argument(f"--{name}", dest="precision", action="store_const", const=name, help=text)
-    for name, more in options.items():
-        parser.add_argument(name, **more)
+    add_options(parser.add_argument)
     parser.add_argument("--print", action="store_true", help="show the commands; train nothing")
     args, others = parser.parse_known_args(words)
     args.user, args.help = Flags.of(others), parser.format_help()
@@ -135,12 +131,8 @@ def arguments(
 
 
 def check_words(words: list[str], help: str) -> None:
-    """Raises UserError for a flag that fairseq-train does not know, or a value that it does not take.
-
-    Args:
-        words: of its call.
-        help: has further flags that may have been meant.
-    """
+    """Raises UserError for a flag in a call that fairseq-train does not know, or a value that it does not
+    take; ``help`` has further flags that may have been meant."""
     from fairseq import options  # takes seconds
 
     def refuse(message: str) -> None:  # argparse would show the usage before, a hundred lines
@@ -186,17 +178,9 @@ def _readable(parser: argparse.ArgumentParser, name: str, values: tuple[str, ...
 
 
 def launch(script: str, resolve: Callable[[list[str]], Training], words: list[str]) -> int:
-    """Runs the commands in ``words``, filled in with what the arguments after ``--`` resolve to.
-
-    Args:
-        script: what the user called, for the manifest.
-
-    Returns:
-        The exit status of the first command that failed, or 0; 128 + N if signal N ended it.
-
-    Raises:
-        UserError: if it cannot be trained, or another run is at work in the folder or has been before.
-    """
+    """Runs the commands in ``words``, filled in with what the arguments after ``--`` resolve to, for a user
+    who called ``script``. Returns the exit status of the first command that failed, see ``supervise``, or 0.
+    Raises UserError if it cannot be trained, or another run is at work in the folder or has been before."""
     template, given = words[: words.index("--")], words[words.index("--") + 1 :]
     training = resolve(given)
     parts = itertools.groupby(template, lambda word: word == "then")

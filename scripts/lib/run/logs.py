@@ -3,20 +3,21 @@
 import json
 import math
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 _RECORD = re.compile(r"\| (train_inner|train|valid\w*) \| (\{.*\})\s*$")
 
 
-def read_records(lines: Iterable[str]) -> list[dict]:
-    """The figures of a log, in order: {"kind", "update", "loss", "ppl", ...}, numbers as numbers.
+def read_log(path: Path) -> list[dict]:
+    """The figures of a log file, in order: {"kind", "update", "loss", "ppl", ...}, numbers as numbers; none
+    where there is no file.
 
     ``kind`` is ``train`` (the mean since the record before), ``epoch`` (the mean over an epoch), or the name
     of a validation set. Where a resumed run repeats an update, the later record stands.
     """
     records: dict[tuple[str, int], dict] = {}
-    for match in filter(None, map(_RECORD.search, lines)):
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for match in filter(None, map(_RECORD.search, text.split("\n"))):
         try:
             figures = json.loads(match[2])
         except json.JSONDecodeError:  # a line cut short by a kill
@@ -37,14 +38,6 @@ def _number(value):
         except ValueError:
             continue
     return value
-
-
-def read_log(path: Path) -> list[dict]:
-    """The records of a log file; none where there is no file."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        return read_records(lines)
 
 
 def training_seconds(records: list[dict]) -> float | None:

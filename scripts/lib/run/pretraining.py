@@ -3,6 +3,7 @@
 import argparse
 import math
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,27 +14,7 @@ from lib.run.launch import Training, arguments, devices, launch
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 
-OPTIONS = {
-    "--k": {
-        "type": whole(1, 1024),
-        "help": "states of a masked token (default: the model's, in configs/model/)",
-    },
-    "--p": {"type": share, "help": "proportion of the tokens that are masked (default: the size's)"},
-    "--updates": {"type": positive, "metavar": "N", "help": "updates in total (default: the size's)"},
-    "--tokens-per-sample": {
-        "type": whole(1, 1 << 20),
-        "metavar": "N",
-        "help": "length of a sample; of SMILES, the longest molecule (default: the size's)",
-    },
-    "--seed": {"type": count, "metavar": "N", "help": "default: 1"},
-    "--tokens-per-gpu": {
-        "type": positive,
-        "default": 32768,  # what 40 GB hold of the base model
-        "metavar": "N",
-        "help": "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)",
-    },
-    "--card": {"default": "A100", "help": "GPU of --print's hours (default: %(default)s)"},
-}
+TOKENS_PER_GPU = 32768  # what 40 GB hold of the base model
 K = ("--ext-state-num", "--repeat-times")  # states of a masked token, or copies of each
 REFUSED = {
     **dict.fromkeys(K, "is set by --k"),
@@ -53,9 +34,23 @@ USE_OF_STATES = (
 )
 
 
+def add_options(add: Callable) -> None:
+    """Those besides the ones of all trainings."""
+    states = "states of a masked token (default: the model's, in configs/model/)"
+    add("--k", type=whole(1, 1024), help=states)
+    add("--p", type=share, help="proportion of the tokens that are masked (default: the size's)")
+    add("--updates", type=positive, metavar="N", help="updates in total (default: the size's)")
+    length = "length of a sample; of SMILES, the longest molecule (default: the size's)"
+    add("--tokens-per-sample", type=whole(1, 1 << 20), metavar="N", help=length)
+    add("--seed", type=count, metavar="N", help="default: 1")
+    tokens = "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)"
+    add("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=tokens)
+    add("--card", default="A100", help="GPU of --print's hours (default: %(default)s)")
+
+
 def resolve(kind: str, words: list[str]) -> Training:
     """One pre-training, on text or smiles. Raises UserError for what cannot be trained."""
-    args = arguments(f"pretrain_{kind}.sh", words, OPTIONS, REFUSED)
+    args = arguments(f"pretrain_{kind}.sh", words, add_options, REFUSED)
     user = args.user
     configs, batch = ("", "--batch-size") if kind == "text" else ("smiles", "--max-tokens")
     if "--update-freq" in user and batch not in user:
@@ -160,9 +155,7 @@ def set_states(kind: str, args: argparse.Namespace, flags: Flags, least: int) ->
     elif args.k not in (None, 1):
         raise UserError(f"--k {args.k}: the mlm has one state for each token; exlm and repeated-mlm have k")
     k = flags.whole(name) if name else 1
-    if (
-        kind == "smiles"
-    ):  # as many positions for both models, so that both are fine-tuned on the same molecules
+    if kind == "smiles":  # as many positions for both models, to be fine-tuned on the same molecules
         exlm = Flags.read(CONFIGS / "model" / "smiles" / "exlm.flags")
         k = max(k, exlm.whole("--ext-state-num"))
     if kind == "smiles" or name == "--ext-state-num":
