@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 from lib.command_line import UserError
-from lib.data.glue_tasks import COLA_COLUMNS, HUB_LABEL, SCORES, Task
+from lib.data.glue_tasks import COLA_COLUMNS, HUB_LABEL, SCORES, Task, head_of
 from lib.data.kinds import lines_of
 from lib.data.parquet import PARQUET, class_names, columns_of, rows_of, shards_of
 
@@ -31,7 +31,7 @@ class Rows:
 
 def folder_of(glue: Path, task: Task) -> Path | None:
     """GLUE/RTE, or GLUE/rte as on the hub; None if there is neither."""
-    return next((path for path in (glue / task.name, glue / task.hub_name) if path.is_dir()), None)
+    return next((path for path in (glue / task.name, glue / head_of(task.name)) if path.is_dir()), None)
 
 
 def files_of(folder: Path, task: Task, split: str) -> list[Path]:
@@ -42,15 +42,9 @@ def files_of(folder: Path, task: Task, split: str) -> list[Path]:
 
 
 def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> Rows:
-    """The rows of a split.
-
-    Args:
-        files: of :func:`files_of`.
-        skip_broken: skip rows of a training set whose number of columns is not the header's.
-
-    Raises:
-        UserError: for a missing column, a broken row, or a label that the task does not have.
-    """
+    """The rows of a split, in the files of :func:`files_of`. Raises UserError for a missing column, a label
+    that the task does not have, or, unless ``skip_broken`` and it is for training, a row whose number of
+    columns is not the header's."""
     labelled = not split.startswith("test")
     read = _parquet if files[0].suffix == PARQUET else _tsv
     rows = read(files, task, labelled, skip_broken if split == "train" else None)

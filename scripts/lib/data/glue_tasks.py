@@ -69,11 +69,6 @@ class Task:
         return len(self.labels) or 1
 
     @property
-    def hub_name(self) -> str:
-        """Of its folder on the Hugging Face hub (nyu-mll/glue)."""
-        return self.name.lower().replace("-", "")
-
-    @property
     def hub_sentences(self) -> tuple[str, ...]:
         """The columns of its sentences on the hub."""
         return {"MNLI": ("premise", "hypothesis"), "MRPC": _PAIR}.get(self.name, self.sentences)
@@ -120,7 +115,8 @@ def task_named(name: str) -> Task:
 
 
 def head_of(task: str) -> str:
-    """The name of a task's classification head, so that MNLI's is left behind for RTE."""
+    """The name of a task's classification head, so that MNLI's is left behind for RTE; and of its folder on
+    the Hugging Face hub (nyu-mll/glue)."""
     return task.lower().replace("-", "")
 
 
