@@ -30,11 +30,8 @@ def fingerprints(smiles: list[str], allow_valence: bool) -> np.ndarray:
 def forest(splits: dict[str, Split], info: PropertyInfo, **options) -> dict[str, np.ndarray]:
     """[N, properties] predictions of each split but "train": probabilities of class 1, or values.
 
-    One forest for each property, on its labelled molecules. With labels of one class only, or none, a
-    constant: that class, or 0.5.
-
-    Args:
-        options: of scikit-learn's forests.
+    One forest of scikit-learn's for each property, with these options, on its labelled molecules. With labels
+    of one class only, or none, a constant: that class, or 0.5.
     """
     features = {name: fingerprints(split.smiles, info.allow_valence) for name, split in splits.items()}
     train = features.pop("train")

@@ -44,17 +44,9 @@ Outputs = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N,
 
 
 def load_finetuned(path: Path, device: str | None, data: Path, **settings):
-    """The model of a fine-tuning, in full precision, its task and its architecture.
-
-    Only a task that scores is built, and no criterion.
-
-    Args:
-        settings: of the task, instead of the checkpoint's.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        UserError, ValueError: if it is no checkpoint of a fine-tuning, or does not fit the data.
-    """
+    """The model of a fine-tuning, in full precision, its task and its architecture. Only a task that scores
+    is built, with ``settings`` instead of the checkpoint's, and no criterion. Raises OSError or ValueError if
+    it is no checkpoint of a fine-tuning, or does not fit the data."""
     _, cfg = open_state(path)
     if not issubclass(tasks.TASK_REGISTRY[cfg.task._name], ScoredTask):
         raise UserError(f"{path} is of --task {cfg.task._name}: fine-tune it with scripts/finetune_*.sh")

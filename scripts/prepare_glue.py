@@ -28,18 +28,9 @@ SUMMARY = "summary.json"
 
 
 def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict[str, dict]:
-    """Writes OUTPUT/TASK-bin, completely or not at all.
-
-    Besides fairseq's files it has SPLIT.index of the test sets (GLUE's number of each row) and summary.json
-    (what is returned).
-
-    Returns:
-        split -> {"files", "rows", "official", "kept", "skipped_lines", "empty_sentences", "tokens"}.
-
-    Raises:
-        UserError: for a file that cannot be read, no training or validation file, or a TASK-bin that is
-            something else.
-    """
+    """Writes OUTPUT/TASK-bin, completely or not at all: besides fairseq's files SPLIT.index of the test sets
+    (GLUE's number of each row) and summary.json, of each split what is returned. Raises UserError for a file
+    that cannot be read, no training or validation file, or a TASK-bin that is something else."""
     folder = folder_of(args.glue, task) or args.glue
     files = {split: paths for split in task.splits if (paths := files_of(folder, task, split))}
     for split in ("train", "valid"):

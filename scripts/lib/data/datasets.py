@@ -14,13 +14,9 @@ from lib.files import atomic
 
 
 def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int) -> tuple[int, int]:
-    """Writes fairseq's indexed dataset, PREFIX.bin and PREFIX.idx; returns its sentences and their tokens.
-
-    Args:
-        prefix: such as FOLDER/train; the folder is made.
-        sentences: of ids.
-        entries: of the dictionary; they determine the integers' width.
-    """
+    """Writes sentences of ids as fairseq's indexed dataset: PREFIX.bin and .idx, such as FOLDER/train.bin
+    (the folder is made); returns how many they are, and their tokens. The ``entries`` of the dictionary
+    determine the integers' width."""
     from fairseq.data import indexed_dataset as form  # takes seconds
 
     prefix.parent.mkdir(parents=True, exist_ok=True)
@@ -67,12 +63,7 @@ def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share
 
 
 def show_result(result: dict, output: Path, what: str) -> None:
-    """What a preparation came to.
-
-    Args:
-        result: of ``binarise``.
-        what: a sentence is.
-    """
+    """Prints what ``binarise`` came to, whose sentences are ``what``."""
     for split in ("train", "valid"):
         print(f"{split}: {result[split]['sentences']:,} {what}, {result[split]['tokens']:,} tokens")
     total = sum(result["rejected"].values())

@@ -61,15 +61,8 @@ class Document(NamedTuple):
 
 
 def layouts_of(given: Iterable[Path], layout: str = AUTO, column: str = COLUMN) -> dict[Path, str]:
-    """The files of a corpus, in the order given and those of folders sorted, and the layout of each.
-
-    Args:
-        layout: of plain text.
-        column: see ``text_layout``.
-
-    Raises:
-        UserError: for a folder without files, or a file whose text cannot be read.
-    """
+    """The files of a corpus, in the order given and those of folders sorted, and the layout of each; that of
+    plain text is ``layout``. Raises UserError for a folder without files, or as ``text_layout`` does."""
     layouts = {}
     for place in given:
         files = _files_in(place) if place.is_dir() else [place]

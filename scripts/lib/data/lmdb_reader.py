@@ -111,13 +111,8 @@ def lmdb_file(path: Path) -> Path:
 
 def lmdb_items(path: Path, by_number: bool = False) -> Iterator[tuple[bytes, bytes]]:
     """(key, value) of an LMDB file, in the order of the file, which is that of the keys' bytes: b"0", b"1",
-    b"10", ...; or, ``by_number``, in that of the keys as numbers.
-
-    A process may open a file only once at a time.
-
-    Raises:
-        UserError: if it does not exist, is not LMDB, or is truncated or damaged.
-    """
+    b"10", ...; or, ``by_number``, in that of the keys as numbers. A process may open a file only once at a
+    time. Raises UserError if it does not exist, is not LMDB, or is truncated or damaged."""
     import lmdb
 
     if not path.is_file():

@@ -54,13 +54,9 @@ def header_of(path: Path, form: TableFormat) -> list[str]:
 
 
 def records_in(path: Path, form: TableFormat) -> Iterator[Record]:
-    """The records of a file, in order; of a table, those of a column.
-
-    A .txt file is a table if its first line has the name of the column.
-
-    Raises:
-        UserError: if it does not exist, is damaged, of an unknown format, or lacks the column.
-    """
+    """The records of a file, in order; of a table, those of a column. A .txt file is a table if its first
+    line has the name of the column. Raises UserError if it does not exist, is damaged, of an unknown format,
+    or lacks the column."""
     kind = format_of(path)
     if kind in LMDB:
         for key, value in lmdb_items(path):

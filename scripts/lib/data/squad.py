@@ -13,7 +13,6 @@ from fs_plugins.data.squad import Answer, Question, Squad
 
 HUB_SPLITS = {"valid": "validation"}  # our name -> the hub's
 COLUMNS = ("context", "id", "question")
-Paragraph = tuple[str, list[dict]]  # a context, and its questions as in the JSON
 
 
 def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
@@ -67,7 +66,8 @@ def _files(path: Path, split: str) -> list[Path]:
     return files
 
 
-def _paragraphs(path: Path) -> Iterator[Paragraph]:
+def _paragraphs(path: Path) -> Iterator[tuple[str, list[dict]]]:
+    """(context, its questions as in the JSON)"""
     if path.suffix == PARQUET:
         names = [*COLUMNS, *(["answers"] if "answers" in columns_of(path, nested=True) else [])]
         rows = (dict(zip(names, row, strict=True)) for row in rows_of(path, names))

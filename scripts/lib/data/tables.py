@@ -15,7 +15,6 @@ from lib.data.parquet import PARQUET, columns_of, rows_of
 
 SEPARATORS = ",\t;|"
 LONGEST = 100_000  # characters of a header
-Row = tuple[int, list[str]]
 
 
 @dataclass(frozen=True)
@@ -70,14 +69,12 @@ def text_of(file: BinaryIO, encoding: str | None) -> TextIO:
     return io.TextIOWrapper(file, encoding, errors, newline="")
 
 
-def table_rows(path: Path, form: TableFormat) -> Iterator[Row]:
+def table_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
     """(number of its first line, cells) of each row, the header first, empty ones (no cells) included; of
     Parquet the lines are those of a CSV file with the same rows.
 
     Strict about quoting, as a stray quotation mark would otherwise swallow the rows up to the next one.
-
-    Raises:
-        UserError: if there is no header; for wrong quoting, or text that is not of ``form.encoding``.
+    Raises UserError if there is no header; for wrong quoting, or text that is not of ``form.encoding``.
     """
     if path.suffix.lower() == PARQUET:
         columns = columns_of(path)

@@ -55,12 +55,8 @@ def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> Value | None:
 
 
 def leads(data: pd.DataFrame, by: str = "p") -> pd.DataFrame:
-    """Each model's COLUMNS, and its lead over the MLM (k = 1) after the same updates and at the same FLOPs.
-
-    Args:
-        data: a row for each pre-training, as of :func:`wide`.
-        by: the column in which compared models agree.
-    """
+    """Each model's COLUMNS, and its lead over the MLM (k = 1) after the same updates and at the same FLOPs,
+    among models that agree in the column ``by``; ``data`` is as of :func:`wide`."""
     rows, shown = [], [column for column in COLUMNS if column in data]
     bits = shown[0]
     for group, part in data.groupby(by, sort=False):

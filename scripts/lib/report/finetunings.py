@@ -95,14 +95,12 @@ def chosen(results: pd.DataFrame) -> pd.DataFrame:
 def add_tables(
     page: Page, models: list[tuple[str, Path, int]], grid: list | None, problems: list[str]
 ) -> None:
-    """Tables 1 and 3, and one of regressions, as far as there are results.
+    """Tables 1 and 3, and one of regressions, as far as there are results. Raises UserError if a folder holds
+    no results, or two are of one model, task and seed.
 
     Args:
         models: name, folder and how many seeds are expected of each; 0 for a folder of results by hand.
         grid: table 3's settings ``grid`` and ``only``, if they are known.
-
-    Raises:
-        UserError: if a folder holds no results, or two are of one model, task and seed.
     """
     results = []
     for name, path, expected in models:
@@ -114,12 +112,8 @@ def add_tables(
 
 
 def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = None) -> None:
-    """Table 1, a table of regressions like it, or table 3: a row a model.
-
-    Args:
-        every: the results, of :func:`finetunings`, with ``expected`` seeds.
-        grid: as of :func:`add_tables`.
-    """
+    """Table 1, a table of regressions like it, or table 3: a row a model; ``every`` has the results, of
+    :func:`finetunings`, with ``expected`` seeds."""
     results, of_table3 = chosen(every), name == "table3"
     theirs = pd.DataFrame()
     if name != "regressions":

@@ -127,12 +127,10 @@ def read(config: dict) -> argparse.Namespace:
 
 def record(settings: argparse.Namespace, asked: list[str]) -> None:
     """Writes OUTPUT/settings.json, of the targets that were asked for; to be called by the folder's holder.
+    Raises UserError if the output holds results of other settings; the message names each difference.
 
     Snakemake's own record of parameters is in the working directory: it protects no output folder that was
     moved, or that is written to from elsewhere.
-
-    Raises:
-        UserError: if the output holds results of other settings; the message names each difference.
     """
     path, values = Path(settings.output, FILE), fixed(settings)
     there = read_json(path) or {"targets": [], "fixed": {}}
