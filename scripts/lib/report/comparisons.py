@@ -13,18 +13,8 @@ from lib.report.tables import Value, difference, over_seeds, text
 from lib.workflow.runs import Target
 
 # what is shown of each run, if it was measured
-COLUMNS = (
-    "joint",
-    "marginal",
-    "gain",
-    "bits",
-    "recovered",
-    "valid",
-    "states",
-    "second_state",
-    "divergence",
-    "own_share",
-)
+COLUMNS = ("joint", "marginal", "gain", "bits", "recovered", "valid")
+COLUMNS += ("states", "second_state", "divergence", "own_share")
 
 
 def wide(study: Study, target: Target) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Tables 1, 3 and 9: fine-tuned models beside the paper's, and the sets of MoleculeNet."""
 
+import itertools
 import json
 import statistics
 from pathlib import Path
@@ -159,10 +160,9 @@ def _marks(part: pd.DataFrame, every: pd.DataFrame, grid: list | None) -> str:
 def _remarks(results: pd.DataFrame) -> list[str]:
     """What keeps the numbers of a set of molecules from being compared."""
     remarks = []
-    for row in results.to_dict("records"):
-        which = f"{row['model']}, {row['task']}, seed {row['seed']}"
-        if row["split"] == "random" and row["task"] in KNOWN:
-            remarks.append(f"{which}: a random split; the paper's are by scaffold")
+    for row in results[(results["split"] == "random") & results["task"].isin(KNOWN)].itertuples():
+        which = f"{row.model}, {row.task}, seed {row.seed}"
+        remarks.append(f"{which}: a random split; the paper's are by scaffold")
     for task, part in results.groupby("task", sort=False):
         if part["test"].nunique() > 1:
             models = ", ".join(part.drop_duplicates("test")["model"])
@@ -174,17 +174,15 @@ def add_table9(page: Page, folders: dict[str, str], problems: list[str]) -> None
     """The sets of MoleculeNet as prepare_moleculenet.py made them (set -> folder), beside the paper's."""
     rows = []
     for paper in pd.read_csv(CONFIGS / "paper" / "table9.csv").itertuples():
-        row = {"set": title(paper.set), "type": paper.type, ("tasks", "paper"): f"{paper.tasks}"}
-        row["tasks", "ours"] = "-"
-        row["molecules", "paper"] = f"{paper.train:,}/{paper.valid:,}/{paper.test:,}"
-        row |= {("molecules", "ours"): "-", "split of ours": "-"}
         ours = read(Path(folders[paper.set], "molecules.json"), problems) if paper.set in folders else {}
+        tasks, sizes, split = "-", "-", "-"
         if ours:
-            row |= {("tasks", "ours"): f"{len(ours['names'])}", "split of ours": ours["split"]["kind"]}
-            sizes = (f"{size['molecules']:,}" for size in ours["sizes"].values())
-            row["molecules", "ours"] = "/".join(sizes)
-        rows.append(row)
+            tasks, split = f"{len(ours['names'])}", ours["split"]["kind"]
+            sizes = "/".join(f"{size['molecules']:,}" for size in ours["sizes"].values())
+        theirs = f"{paper.train:,}/{paper.valid:,}/{paper.test:,}"
+        rows.append([title(paper.set), paper.type, f"{paper.tasks}", tasks, theirs, sizes, split])
     page.heading(2, targets()["table9"].title)
     page.text(targets()["table9"].note)
-    heads = pd.Index(rows[0], tupleize_cols=False)
-    page.table(pd.DataFrame([[*row.values()] for row in rows], columns=heads))
+    pairs = itertools.product(("tasks", "molecules"), ("paper", "ours"))
+    heads = pd.Index(["set", "type", *pairs, "split of ours"], tupleize_cols=False)
+    page.table(pd.DataFrame(rows, columns=heads))
