@@ -108,20 +108,18 @@ def text_layout(path: Path, column: str, plain: bool = False) -> str:
     is not read."""
     with opened(path) as file:
         start = file.read(SAMPLE)
-    whole = len(start) < SAMPLE
+    cut_off = len(start) == SAMPLE
     if start.startswith(b"PAR1"):
         return PARQUET
     if path.suffix.lower() == ".parquet":
         raise UserError(f"{path} is named .parquet but is no such file: rename it, or download it again")
     start = start.removeprefix(BOM).lstrip()
-    if not start.startswith(b"<doc "):
-        _refuse(path, start, NO_TEXT)
-    *lines, last = start.split(b"\n")
-    lines += [last] if whole else []
-    if not start:
-        return EMPTY
     if start.startswith(b"<doc "):
         return WIKIEXTRACTOR
+    _refuse(path, start, NO_TEXT)
+    if not start:
+        return EMPTY
+    lines = start.split(b"\n")[: -1 if cut_off else None]
     if start.startswith(b'"') and all(isinstance(_value(line), str) for line in lines if line.strip()):
         convert = f"jq -c '{{text: .}}' '{path}' > LINES.jsonl"
         raise UserError(f"{path} has JSON strings, not an object a line: {convert}")
@@ -137,12 +135,13 @@ def text_layout(path: Path, column: str, plain: bool = False) -> str:
     marks = ",\t;|"
     headers = [[cell.strip(' "') for cell in texts[0].split(mark)] for mark in marks] if texts else []
     named = [h for h in headers if len(h) > 1 and column in h and all(map(_NAME.fullmatch, h))]
-    if named or {".csv", ".tsv"} & {suffix.lower() for suffix in path.suffixes[-2:]}:
+    endings = {suffix.lower() for suffix in path.suffixes[-2:]}
+    if named or {".csv", ".tsv"} & endings:
         return TABLE
     if sum("\ufffd" in text for text in texts) > len(texts) / 2:
         raise UserError(f"{path} is not UTF-8: iconv -f CP1252 -t UTF-8 '{path}' > TEXT, if it is of Windows")
-    named = {".smi", ".smiles"} & {suffix.lower() for suffix in path.suffixes[-2:]}
-    if not plain and (what := MOLECULES if named else _no_prose([line for line in texts if line])):
+    of_molecules = {".smi", ".smiles"} & endings
+    if not plain and (what := MOLECULES if of_molecules else _no_prose([line for line in texts if line])):
         raise UserError(f"{path} {what} (--layout {PARAGRAPHS} of prepare_text.py reads it as text)")
     return BOOKS if _is_wrapped(texts) else PARAGRAPHS
 

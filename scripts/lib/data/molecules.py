@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
-from lib.data.kinds import PACKED, opened
+from lib.data.kinds import BOM, PACKED, opened
 from lib.data.lmdb_reader import LMDB, lmdb_items
 from lib.data.parquet import PARQUET
 from lib.data.tables import TableFormat, column_of, columns_named, is_utf16, separator_of, table_rows, text_of
 
 LINES, NAMED_LINES, TABLES = (".txt",), (".smi", ".smiles"), (".csv", ".tsv", PARQUET)
 TEXT_FORMATS = (*LINES, *NAMED_LINES, *TABLES)
-_BOM = b"\xef\xbb\xbf"
 
 
 class Record(NamedTuple):
@@ -66,7 +65,7 @@ def records_in(path: Path, form: TableFormat) -> Iterator[Record]:
     else:
         with opened(path) as file:
             for number, line in enumerate(_lines(path, file, form.encoding), 1):
-                content = (line.removeprefix(_BOM) if number == 1 else line).strip()
+                content = (line.removeprefix(BOM) if number == 1 else line).strip()
                 if b"\r" in content:  # what follows would pass for a name
                     raise UserError(f"{path} has lines ending in \\r: tr '\\r' '\\n' < '{path}' > MOLECULES")
                 if kind not in NAMED_LINES:
@@ -82,9 +81,8 @@ def _is_table(path: Path, kind: str, form: TableFormat) -> bool:
     if kind not in LINES:
         return kind in TABLES
     with opened(path) as file:
-        first = (
-            next(_lines(path, file, form.encoding), b"").removeprefix(_BOM).decode(errors="surrogateescape")
-        )
+        line = next(_lines(path, file, form.encoding), b"").removeprefix(BOM)
+    first = line.decode(errors="surrogateescape")
     mark = form.separator or separator_of(first, form.column)
     return bool(columns_named(form.column, [cell.strip().strip('"') for cell in first.split(mark)]))
 
