@@ -101,12 +101,8 @@ def resolve(kind: str, words: list[str]) -> Training:
     for name in START & user.keys() if user.value("--restore-file") != "checkpoint_last.pt" else ():
         pretrained = read_checkpoint(Path(user.value(name)))
         check_dictionary(pretrained, folders[0] / FILE, f"prepare DATA with the dict.txt of that of {name}")
-    data = [
-        path
-        for folder in folders
-        for path in sorted(folder.glob("train*.*"))
-        if path.suffix in (".bin", ".idx")
-    ]
+    data = [path for folder in folders for path in sorted(folder.glob("train*.*"))]
+    data = [path for path in data if path.suffix in (".bin", ".idx")]
     if kind == "text" and flags.value("--sample-break-mode") in WHOLE:
         check_lengths([*data, *(folder / "valid.idx" for folder in folders)], flags)
     training.dictionary, training.inputs = folders[0] / FILE, {"train": data}
