@@ -2,7 +2,7 @@
 
 A folder that a training or a preparation writes to records what it is made of in ``manifest.json``:
 
-    settings   whatever the result depends on and a user chose
+    settings   whatever the result depends on and a user chose, in JSON's types
     inputs     name -> SHA-256 of the data and the weights that it read; of a corpus, which may be too large
                for that, size and time of its last change
     command    how it was called; runs: the command behind it, if it is another; versions: of Python and of
@@ -96,19 +96,13 @@ def claim(
     results: tuple[str, ...] = (),
     runs: list[str] | None = None,
 ) -> None:
-    """Records what a folder is made of, or checks that it is made of the same; to be called by its holder.
+    """Records what a folder is made of (see above), or checks that it is made of the same; to be called by
+    its holder. Raises UserError if the folder holds another run; the message names each difference.
 
     Args:
-        settings: in JSON's types.
-        inputs: name -> SHA-256.
-        command: how the run was called.
         results: patterns of files, the record aside, which show that a run got somewhere. If the folder has
             none of them, a different record in it is of a run that failed at once, and is replaced; if it
             has some but no record, they are somebody else's.
-        runs: the command that works in the folder.
-
-    Raises:
-        UserError: if the folder holds another run; the message names each difference.
     """
     if any(path.name != MANIFEST for pattern in results for path in folder.glob(pattern)):
         there = read_json(folder / MANIFEST)

@@ -102,16 +102,8 @@ Encoder = Callable[[Path, list], EncodedBlock]  # makes sentences of consecutive
 @contextmanager
 def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[Path]:
     """A folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays, to
-    resume in, if it existed before or a file is done.
-
-    Args:
-        settings: all that a user chose and the result depends on, in JSON's types.
-        inputs: what is read; see ``inputs_of``.
-
-    Raises:
-        UserError: if ``output`` exists, another run is at work, or OUTPUT.partial is no draft or one of
-            other settings or inputs, each of which is named.
-    """
+    resume in, if it existed before or a file is done. Raises UserError if ``output`` exists, another run is
+    at work, or OUTPUT.partial is no draft or one of other settings or inputs (see ``claim``)."""
     check_absent(output)
     partial = output.with_name(f"{output.name}.partial")
     before = {path.name for path in partial.iterdir()} if partial.is_dir() else set()
@@ -157,9 +149,6 @@ def binarise(
     Returns:
         What prepared.json holds: for each split its sentences and tokens, "rejected" by reason, "symbols"
         (entries of the dictionary with fairseq's four) and what the encoder counted.
-
-    Raises:
-        UserError: for what the user has to mend.
     """
     rejected, counts, symbols, least = Counter(), Counter(), Counter(), 1.0
     files = {"valid": valid, "train": train}  # valid first: whether it is empty is soon known
