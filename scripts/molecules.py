@@ -83,16 +83,6 @@ def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counte
     return counts
 
 
-def summary(counts: Counter, output: Path) -> str:
-    """Raises UserError if no molecule could be read at all."""
-    if counts[False] and not counts[True]:
-        raise UserError(f"none of {counts[False]:,} molecules could be read: see the remarks in {output}")
-    text = f"{output}: {counts.total():,} molecules"
-    if counts[False]:
-        text += f", {counts[False]:,} of them could not be read (empty rows, with the reason)"
-    return text
-
-
 @script
 def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
@@ -136,4 +126,7 @@ def main(argv: list[str] | None = None) -> None:
     else:
         rows = zip(records, model.embed(texts, pooling=args.pooling), strict=True)
         counts = embed(output, rows, (sum(1 for _ in records_in(args.molecules, form)), model.width))
-    print(summary(counts, output))
+    if (unread := counts[False]) and not counts[True]:
+        raise UserError(f"none of {unread:,} molecules could be read: see the remarks in {output}")
+    said = f", {unread:,} of them could not be read (empty rows, with the reason)" if unread else ""
+    print(f"{output}: {counts.total():,} molecules{said}")
