@@ -98,10 +98,9 @@ def made_of(path: Path, settings: dict, problems: list[str]) -> dict[str, str]:
     row["seeds"] = ", ".join(map(str, settings.get("seeds", ()))) or "-"
     row["data"] = data or ("CPython's documentation" if trained else "-")
     row["fine-tunings"] = f"{len(results) - len(trained)}"
-    return row | {
-        "commit": ", ".join(sorted(commits)) or "-",
-        "date": " to ".join(dict.fromkeys(days[:1] + days[-1:])) or "-",
-    }
+    row["commit"] = ", ".join(sorted(commits)) or "-"
+    row["date"] = " to ".join(dict.fromkeys(days[:1] + days[-1:])) or "-"
+    return row
 
 
 @script

@@ -28,9 +28,8 @@ def percent(p: float) -> str:
 def picture(figure: Figure, form: str = "png") -> bytes:
     """The content of a file, ``png`` or ``svg``."""
     file = io.BytesIO()
-    figure.savefig(
-        file, format=form, dpi=DPI, metadata={"Software": None} if form == "png" else {"Date": None}
-    )
+    changing = {"Software": None} if form == "png" else {"Date": None}
+    figure.savefig(file, format=form, dpi=DPI, metadata=changing)
     return file.getvalue()
 
 

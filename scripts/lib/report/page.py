@@ -76,9 +76,8 @@ class Page:
         rows = [line.strip("| ").split(" | ") for line in GLOSSARY.read_text(encoding="utf-8").splitlines()]
         text, shown = self.markdown(), []
         for names, meaning in (row for row in rows[4:] if len(row) == 2):
-            if any(
-                re.search(rf"(?<!\w){re.escape(markdown(name))}(?!\w)", text) for name in names.split(", ")
-            ):
+            terms = (rf"(?<!\w){re.escape(markdown(name))}(?!\w)" for name in names.split(", "))
+            if any(re.search(term, text) for term in terms):
                 shown.append(f"- **{markdown(names)}**: {meaning}")
         self.parts += ["## Terms", "\n".join(shown)] if shown else []
 

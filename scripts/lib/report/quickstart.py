@@ -42,18 +42,11 @@ def measure(path: Path, p: float) -> dict:
 def table(output: Path, measured: pd.DataFrame) -> list[str]:
     """The lines of table.txt."""
     last = measured.groupby("model", sort=False).last().rename_axis(None)
-    rows = [
-        "Bits per masked token",
-        last[["jointly", "one by one", "gain"]].to_string(float_format="{:z.2f}".format),
-    ]
-    rows += [
-        "",
-        f"All predict the same {last['tokens'].iloc[0]:,} tokens. Other seeds differ: docs/results.md.",
-    ]
-    if (output / "finetune").is_dir():
-        results = {
-            title: read_json(output / "finetune" / name / "result.json") for name, title in STARTS.items()
-        }
+    bits = last[["jointly", "one by one", "gain"]].to_string(float_format="{:z.2f}".format)
+    same = f"All predict the same {last['tokens'].iloc[0]:,} tokens. Other seeds differ: docs/results.md."
+    rows = ["Bits per masked token", bits, "", same]
+    if (finetuned := output / "finetune").is_dir():
+        results = {title: read_json(finetuned / name / "result.json") for name, title in STARTS.items()}
         errors = {title: result["metrics"]["test"]["rmse"] for title, result in results.items()}
         shown = pd.DataFrame({"RMSE": errors}).to_string(float_format="%.3f")
         rows += ["", "Crippen logP of test molecules", shown]
