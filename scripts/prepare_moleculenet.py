@@ -31,7 +31,7 @@ import rdkit
 from lib.command_line import UserError, argument_parser, script
 from lib.data.datasets import write_dataset
 from lib.data.lmdb_reader import lmdb_file
-from lib.data.moleculenet import KNOWN, OTHER, Molecule, read_lmdbs, read_table
+from lib.data.moleculenet import KNOWN, KnownSet, Molecule, read_lmdbs, read_table
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import atomic, new_folder, sha256, tsv_line, write_json, write_lines
 
@@ -197,7 +197,7 @@ def write_folder(
 @script
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    known, lmdbs = KNOWN.get(args.dataset, OTHER), args.source.is_dir()
+    known, lmdbs = KNOWN.get(args.dataset, KnownSet()), args.source.is_dir()
     args.split = args.split or ("given" if lmdbs else "scaffold")
     if lmdbs and args.split != "given":
         raise UserError("LMDBs are split already: leave out --split, or use --split given")

@@ -26,12 +26,12 @@ UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
 
 @dataclass(frozen=True)
 class KnownSet:
-    """A set of MoleculeNet."""
+    """A set of MoleculeNet; by default one of a user's own, whose columns are not named."""
 
-    title: str  # the paper's name
-    smiles: str  # the column of the SMILES
-    labels: tuple[str, ...]  # the columns of the labels; () for all others, but the ``ignored``
+    title: str = ""  # the paper's name
+    labels: tuple[str, ...] = ()  # the columns of the labels; () for all others, but the ``ignored``
     ignored: tuple[str, ...] = ()
+    smiles: str = "smiles"  # the column of the SMILES
     # Tox21 has 8 salts of aluminium that current releases of RDKit refuse and those of the paper's time read;
     # without them its 7,831 molecules, and so the split, would be others
     allow_valence: bool = False
@@ -39,15 +39,14 @@ class KnownSet:
 
 # in the order of table 1
 KNOWN = {
-    "bace": KnownSet("BACE", "mol", ("Class",)),
-    "bbbp": KnownSet("BBBP", "smiles", ("p_np",)),
-    "tox21": KnownSet("Tox21", "smiles", (), ("mol_id",), allow_valence=True),
-    "sider": KnownSet("SIDER", "smiles", ()),
-    "muv": KnownSet("MUV", "smiles", (), ("mol_id",)),
-    "clintox": KnownSet("ClinTox", "smiles", ("FDA_APPROVED", "CT_TOX")),
-    "toxcast": KnownSet("ToxCast", "smiles", ()),
+    "bace": KnownSet("BACE", ("Class",), smiles="mol"),
+    "bbbp": KnownSet("BBBP", ("p_np",)),
+    "tox21": KnownSet("Tox21", ignored=("mol_id",), allow_valence=True),
+    "sider": KnownSet("SIDER"),
+    "muv": KnownSet("MUV", ignored=("mol_id",)),
+    "clintox": KnownSet("ClinTox", ("FDA_APPROVED", "CT_TOX")),
+    "toxcast": KnownSet("ToxCast"),
 }
-OTHER = KnownSet("", "smiles", ())  # the columns of a set of one's own, unless they are named
 
 
 @dataclass
