@@ -24,8 +24,6 @@ import torch
 from step_costs import OperatorCounter, peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
 from torch.utils.benchmark import Timer
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -45,7 +43,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--vocabulary", type=int, default=50265, help="dictionary entries")
     add("--repeats", type=int, default=7)
     add("--device", choices=("cpu", "cuda"), default="cpu")
-    add("--dtype", choices=DTYPES, default="float32")
+    add("--dtype", choices=("float32", "bfloat16"), default="float32")
     add("--compile", action="store_true", help="the ExLM's layers with torch.compile")
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
@@ -90,7 +88,7 @@ def build_model(args: argparse.Namespace, arch: str, task, **overrides):
 
     settings = argparse.Namespace(arch=arch, **overrides)
     torch.manual_seed(1)
-    return build_model(settings, task).to(args.device, DTYPES[args.dtype]).train()
+    return build_model(settings, task).to(args.device, getattr(torch, args.dtype)).train()
 
 
 def step(model, criterion, batch: dict) -> float:

@@ -25,14 +25,11 @@ class TextEncoder:
     """Text to ids of a dictionary.
 
     Attributes:
-        bpe: the BPE.
         symbols: the dictionary's symbol of each id of the BPE; None for an unused id.
-        dictionary_path: dict.txt of the pre-training.
         allow_unknown: whether tokens missing from the dictionary become ``<unk>``, as what the BPE itself has
             no other token for does.
         unknown: how many tokens were ``<unk>`` so far.
-        eos: id of ``</s>``.
-        size: entries of the dictionary.
+        eos, size: id of ``</s>``, and entries of the dictionary.
 
     Raises:
         UserError: if the dictionary does not exist, is damaged, or was made with another BPE.

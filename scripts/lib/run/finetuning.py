@@ -124,8 +124,7 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
         f"--task glue --classification-head-name {head_of(task.name)} --metrics {','.join(task.metrics)}"
     )
     if pretrained.repeat > 1:
-        flags.set("--task", "repeated_sentence_prediction")
-        flags.set("--repeat-times", pretrained.repeat)
+        flags |= Flags.of(f"--task repeated_sentence_prediction --repeat-times {pretrained.repeat}")
     if task.regression:
         flags.set("--regression-target")
     splits = [split for split in task.splits if (data / "input0" / f"{split}.idx").is_file()]
