@@ -30,11 +30,6 @@ from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_di
 EOS = "</s>"
 
 
-def place_of(smiles: str) -> float:
-    """In [0, 1), determined by the string only: the same molecule is always in the same split."""
-    return int.from_bytes(hashlib.blake2b(smiles.encode(), digest_size=8).digest(), "big") / 2**64
-
-
 @dataclass(frozen=True)
 class SmilesEncoder:
     """Makes sentences of molecules."""
@@ -60,7 +55,8 @@ class SmilesEncoder:
                 block.rejections.append(Rejection(record.place, reason, text))
                 continue
             block.sentences.append(tokens if self.ids is None else [self.ids[token] for token in tokens])
-            block.places.append(place_of(canonical))
+            digest = hashlib.blake2b(canonical.encode(), digest_size=8).digest()
+            block.places.append(int.from_bytes(digest, "big") / 2**64)  # the same for any spelling
         return block
 
     def read(self, text: str) -> tuple[str, list[str]]:
@@ -99,17 +95,17 @@ def main(argv: list[str] | None = None) -> None:
     if args.max_tokens is not None and args.max_tokens < 3:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     args.train, args.valid = list(map(lmdb_file, args.train)), list(map(lmdb_file, args.valid))
-    read = partial(records_in, form=TableFormat.of(args))
+    form = TableFormat.of(args)
+    read = partial(records_in, form=form)
     for path in (*args.train, *args.valid):  # what is wrong with a file as a whole is found before any work
         if next(read(path), None) is None:
             raise UserError(f"{path} is empty")
     inputs, ids = inputs_of({"--train": args.train, "--valid": args.valid}), None
-    settings = {"max_tokens": args.max_tokens, "smiles": args.smiles, **asdict(TableFormat.of(args))}
+    settings = {"max_tokens": args.max_tokens, "smiles": args.smiles, **asdict(form)}
     settings["rdkit"] = rdkit.__version__
     if dictionary := args.dictionary and dictionary_file(args.dictionary):
         ids, inputs["--dictionary"] = read_dictionary(dictionary).indices, sha256(dictionary)
-    canonical = args.smiles == "canonical"
-    encoder = SmilesEncoder(canonical, ids, args.max_tokens)
+    encoder = SmilesEncoder(args.smiles == "canonical", ids, args.max_tokens)
     with draft_of(args.output, settings, inputs) as folder:
         if dictionary:
             copy_dictionary(dictionary, folder / "dict.txt")

@@ -96,9 +96,10 @@ def paragraphs_of(
         texts = _joined(texts)
     paragraphs = []
     for number, text in texts:
-        if wikipedia:
-            text, removed = without_markup(text)
-            counts["markup removed"] += removed
+        if wikipedia:  # it has left-over tags, and brackets that a template left empty
+            text, tags = _MARKUP.subn("", html.unescape(text))
+            text, brackets = _EMPTY_BRACKETS.subn("", text)
+            counts["markup removed"] += tags + brackets
         cleaned = clean(text)
         counts["empty paragraphs"] += not cleaned and bool(text.strip())  # not the lines between them
         pieces = _pieces(cleaned)
@@ -140,14 +141,6 @@ def sample_of(layouts: dict[Path, str], column: str) -> list[str]:
 def clean(text: str) -> str:
     """A paragraph on one line: any white space becomes one space, invisible characters are removed."""
     return " ".join(_INVISIBLE.sub("", text).split())
-
-
-def without_markup(text: str) -> tuple[str, int]:
-    """What is left of Wikipedia's text without left-over tags, and brackets that a template left empty, HTML
-    entities decoded; and how many tags and brackets that were."""
-    text, tags = _MARKUP.subn("", html.unescape(text))
-    text, brackets = _EMPTY_BRACKETS.subn("", text)
-    return text, tags + brackets
 
 
 def _rejection(number: int, content: bytes | str, reason: str) -> Rejection:
