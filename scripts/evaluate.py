@@ -102,13 +102,12 @@ def glue(args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str)
     rows["train"], limit = len(lengths["train"]), task.max_positions()
     cut = {split: [int((values > limit).sum()), limit] for split, values in lengths.items()}
     write_result(args.output, name, task.metric, scores, args.checkpoint.parent, rows=rows, cut=cut)
-    return "\n".join(
-        f"{name} {split} ({rows[split]:,} rows"
-        + (f", {cut[split][0]:,} of them cut to {limit} tokens" if cut[split][0] else "")
-        + "): "
-        + ", ".join(f"{metric} {100 * value:.2f}" for metric, value in values.items())
-        for split, values in scores.items()
-    )
+    said = []
+    for split, values in scores.items():
+        shorter = f", {cut[split][0]:,} of them cut to {limit} tokens" if cut[split][0] else ""
+        shown = ", ".join(f"{metric} {100 * value:.2f}" for metric, value in values.items())
+        said.append(f"{name} {split} ({rows[split]:,} rows{shorter}): {shown}")
+    return "\n".join(said)
 
 
 def submit(output: Path, name: str, split: str, table: pd.DataFrame) -> None:
