@@ -47,13 +47,10 @@ def training_seconds(records: list[dict]) -> float | None:
 
 
 def corruption(records: list[dict], k: int) -> tuple[float, int] | None:
-    """(proportion of tokens whose k copies were all masked, number of tokens) over the training's records.
-
-    The mean of each record counts as many tokens as its updates had (``wpb``, copies included).
-    """
-    total = corrupted = 0.0
-    before = 0
-    for record in (r for r in records if r["kind"] == "train"):
+    """(proportion of tokens whose k copies were all masked, number of tokens) over the records of kind
+    ``train``. The mean of each counts as many tokens as its updates had (``wpb``, copies included)."""
+    total, corrupted, before = 0.0, 0.0, 0
+    for record in records:
         tokens = (record.get("wpb") or 0) * (record["update"] - before) / k
         before = record["update"]
         if record.get("corrupted") is not None:

@@ -40,8 +40,9 @@ def finish(save: Path, run: dict) -> None:
         path.unlink(missing_ok=True)
     for path in save.glob("checkpoint_*_*.pt"):
         drop_optimizer(path)
+    trained = [record for record in records if record["kind"] == "train"]
     manifest, seconds = read_json(save / MANIFEST), logs.training_seconds(records)
-    corrupted = logs.corruption(records, run["k"]) if run["model"] == "repeated-mlm" else None
+    corrupted = logs.corruption(trained, run["k"]) if run["model"] == "repeated-mlm" else None
     workers = Flags.of(manifest["runs"][2:]).whole("--distributed-world-size")
     content = {
         "run": {**run, "rate": run["lr"], "lr": float(manifest["settings"]["--lr"])},
@@ -50,9 +51,7 @@ def finish(save: Path, run: dict) -> None:
         "gpu_seconds": seconds and workers * seconds,
         "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
-        "curve": [
-            {name: record.get(name) for name in CURVE} for record in records if record["kind"] == "train"
-        ],
+        "curve": [{name: record.get(name) for name in CURVE} for record in trained],
         "flops": flops_of_run(manifest["runs"]),
     }
     write_json(save / "train.json", content)
