@@ -68,10 +68,7 @@ def main(argv: list[str] | None = None) -> None:
     else:
         copy_dictionary(source, target)
     copy_bpe(encoder.bpe, args.output)
-    settings = {
-        "dictionary": Vocabulary.read(target).identity,
-        "bpe": [str(path) for path in encoder.bpe.files],
-    }
+    settings = {"dictionary": Vocabulary.read(target).identity, "bpe": list(map(str, encoder.bpe.files))}
     for name, (squad, unlabelled) in read.items():
         split = tokenise(squad, encoder, {**settings, "unlabelled": len(unlabelled)})
         with atomic(args.output / f"{name}.npz", "wb") as file:

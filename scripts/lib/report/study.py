@@ -1,10 +1,8 @@
 """The study of [MASK]: each figure, table and comparison as a section of the report.
 
 What a target shows, where a number is found and how it is written stands in scripts/workflow/targets.toml;
-the paper's numbers in configs/paper/study.csv. What a result is of stands in its file.
-
-study/NAME/lr-RATE/seed-N/{manifest,train,MEASURE}.json, glue/TASK/table6/seed-N/result.json
-study/NAME/best.json    the best learning rate of a run, and the seed that chose it
+the paper's numbers in configs/paper/study.csv. The files are those of lib/workflow/plan.py; what a result is
+of stands in its file.
 """
 
 import json
