@@ -51,6 +51,15 @@ class Vocabulary:
         symbols = self.symbols[:-1] if self.symbols[-1] == MASK else self.symbols
         return hashlib.sha256("\n".join(symbols).encode("utf-8")).hexdigest()
 
+    def has_recorded(self) -> bool:
+        """Whether the first symbols are those recorded; further ones may have been added."""
+        digest = hashlib.sha256()
+        for i, symbol in enumerate(self.symbols):
+            digest.update(f"{chr(10) if i else ''}{symbol}".encode())
+            if digest.hexdigest() == self.recorded:
+                return True
+        return self.recorded is None
+
     def write(self, path: Path) -> None:
         """A dict.txt, in which every symbol counts 1."""
         symbols = self.symbols[: -1 if self.symbols[-1] == MASK else None]

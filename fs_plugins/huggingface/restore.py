@@ -155,7 +155,7 @@ def read_folder(folder: Path) -> tuple:
     config = read_config(path)
     name, files, tensors = INDEX, [WEIGHTS], {}
     try:
-        if (folder / INDEX).is_file():
+        if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():  # as transformers chooses
             index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
             files = sorted({os.fspath(name) for name in index["weight_map"].values()})
         for name in files:
@@ -245,6 +245,10 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
         own = Vocabulary.read(folder)
         if vocabulary.symbols == own.symbols:
             written = written_as(tokenizer)
+            if written in ("smiles", "none") and not own.has_recorded():
+                logger.warning(
+                    "%s has not the symbols, in the order, that the model of %s was trained with", tokenizer, folder
+                )
         else:
             vocabulary.check(own, "give the data that the model was trained on, or leave out --data")
     if len(dictionary) != size:

@@ -21,6 +21,7 @@ TRANSITIONS = tuple(
     for name in ("link_positional", "query_linear", "key_linear", "gate_linear")
 )
 COMPUTED = ("sentence_encoder.version", "rot_emb.inv_freq")
+WRAPPERS = ("module.", "_orig_mod.")  # of torch's data parallelism and torch.compile
 TIED = "lm_head.decoder.weight", "model.embed_tokens.weight"
 
 
@@ -57,13 +58,18 @@ def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bo
 
 def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tensor]:
     """float32 tensors under their names in fairseq; the computed ones are not among them. Raises ValueError
-    for a tensor that no checkpoint has."""
-    if head is None and TIED[0] not in tensors:
-        tensors = {**tensors, TIED[0]: tensors[TIED[1]]}
+    for a tensor that no checkpoint has, or of integers."""
     pairs = (*LM_HEAD, *TRANSITIONS, *(head.names if head else ()), *ENCODER)
     names = tuple((theirs, ours) for ours, theirs in pairs)
     if strange := [name for name in tensors if _renamed(name, names) is None]:
-        raise ValueError(f"{strange[0]} is no tensor of an ExLM: is there an adapter to be merged first?")
+        wrapper = next((prefix for prefix in WRAPPERS if strange[0].startswith(prefix)), None)
+        way_out = f"save the model in the wrapper, its {wrapper[:-1]}" if wrapper else "merge an adapter first"
+        raise ValueError(f"{strange[0]} is no tensor of an ExLM: {way_out}")
+    if whole := [name for name, value in tensors.items() if not value.is_floating_point()]:
+        kind = str(tensors[whole[0]].dtype).removeprefix("torch.")
+        raise ValueError(f"{whole[0]} is of {kind}: save the model without quantisation")
+    if head is None and TIED[0] not in tensors and TIED[1] in tensors:
+        tensors = {**tensors, TIED[0]: tensors[TIED[1]]}
     return {_renamed(name, names): value.float() for name, value in tensors.items()}
 
 

@@ -103,9 +103,12 @@ class Model:
         Raises:
             ValueError: if it cannot be read, or is longer than ``max_tokens``; the message says why.
         """
+        parts = [text] if isinstance(text, str) else text
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            raise ValueError(f"{text!r:.100} is no text, nor a pair of them")
         dictionary, unknown = self.checkpoint.dictionary, set()
         ids = [dictionary.bos()]
-        for i, part in enumerate([text] if isinstance(text, str) else text):
+        for i, part in enumerate(parts):
             symbols = self.symbols(part)
             indices = [dictionary.index(symbol) for symbol in symbols]
             unknown |= {s for s, index in zip(symbols, indices, strict=True) if index == dictionary.unk()}
@@ -232,7 +235,7 @@ class Model:
 
         Args:
             text: with at least one ``<mask>``; each stands for one symbol of the dictionary.
-            top: tokens to give for each mask.
+            top: tokens to give for each mask, or all that there are.
 
         Raises:
             ValueError: as of :meth:`log_probs`, and for ``top`` < 1.
@@ -240,7 +243,9 @@ class Model:
         if top < 1:
             raise ValueError(f"top must be at least 1, got {top}")
         log_probs, dictionary = self.log_probs(text), self.checkpoint.dictionary
-        log_probs[:, special_ids(dictionary)] = -torch.inf
+        special = special_ids(dictionary)
+        log_probs[:, special] = -torch.inf
+        top = min(top, len(dictionary) - len(special))
         rows = zip(*(part.tolist() for part in log_probs.exp().topk(top)), strict=True)
         masks = [
             [Token(self.codec.word(dictionary[i]), dictionary[i], p) for p, i in zip(*row, strict=True)]

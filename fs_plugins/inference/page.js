@@ -292,7 +292,7 @@ function drawDecoding(chosen, sampled) {
 
 function drawPicture(picture) {
   if (!picture) return [];
-  if (picture.fault) return [make("small", { class: "fault" }, `Not a molecule: ${picture.fault}`)];
+  if (picture.fault) return [make("small", { class: "fault" }, `Not drawn: ${picture.fault}`)];
   return [make("picture", {}, make("source", { srcset: picture.dark, media: "(prefers-color-scheme: dark)" }),
     make("img", { src: picture.light, alt: "", width: 240, height: 170 }))];
 }

@@ -13,6 +13,7 @@ from fs_plugins.inference.plots import MASK_COLOURS, shown_states
 
 MIN_EDGE = 0.02
 SIZE = (240, 170)  # pixels of a molecule
+MOST_ATOMS = 300  # of one that is drawn: RDKit takes minutes for thousands
 
 
 def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
@@ -29,12 +30,13 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
     if not 0.0 <= min_edge <= 1.0:
         raise ValueError(f"min_edge is a share of the paths, 0 to 1, got {min_edge}")
     decodings = [graph.best, graph.best_free, *graph.samples, *graph.samples_free]
+    texts = {decoding.text: decoding for decoding in decodings if decoding}
     data = {
         "graph": graph.to_dict(),
         "shown": [state.index for state in shown_states(graph)],
         "colours": MASK_COLOURS,
         "min_edge": min_edge,
-        "pictures": {d.text: _picture(d) for d in decodings if d} if graph.unit == "atom" else {},
+        "pictures": {text: _picture(d) for text, d in texts.items()} if graph.unit == "atom" else {},
     }
     html = _template("page.html")
     for mark, text in (
@@ -60,8 +62,10 @@ def _drawing(pieces: list[tuple[str, int]], dark: bool) -> str:
     """An SVG picture of a SMILES in parts, each with the number of the mask that it fills or 0; atoms that
     fill masks are highlighted. Raises ValueError if RDKit cannot read it."""
     molecule = parse_molecule("".join(text for text, _ in pieces))
+    if (size := molecule.GetNumAtoms()) > MOST_ATOMS:
+        raise ValueError(f"{size:,} atoms, more than {MOST_ATOMS} are not drawn")
     atoms = [mask for text, mask in pieces for token in _tokens(text) if is_atom(token)]
-    if len(atoms) != molecule.GetNumAtoms():  # RDKit takes [H] away
+    if len(atoms) != size:  # RDKit takes [H] away
         atoms = []
     drawing = rdMolDraw2D.MolDraw2DSVG(*SIZE)
     options = drawing.drawOptions()

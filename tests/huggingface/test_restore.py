@@ -129,6 +129,8 @@ def test_damaged_folders(folders, refused, tmp_path):
     cases.append(("config.json is not JSON", b"[" * 100_000))
     for i, (named, content) in enumerate(cases):
         folder = shutil.copytree(folders["exlm"], tmp_path / str(i))
+        if "index" in named:
+            (folder / "model.safetensors").unlink()
         (folder / (named if "model." in named else "config.json")).write_bytes(content)
         assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
     tensors = safetensors.torch.load(weights)
@@ -139,6 +141,38 @@ def test_damaged_folders(folders, refused, tmp_path):
             (folder / "config.json").write_bytes(config)
             named = "not finite numbers" if changed else "lacks encoder."
             assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
+    for named, content in (
+        ("the model in the wrapper, its _orig_mod", {f"_orig_mod.{key}": t for key, t in tensors.items()}),
+        ("lm_head.dense.bias is of int8", tensors | {"lm_head.dense.bias": torch.zeros(48, dtype=torch.int8)}),
+    ):
+        safetensors.torch.save_file(content, folder / "model.safetensors")
+        assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
+
+
+def test_weights_whole_and_in_parts(folders, load, tmp_path):
+    """Of both, those that transformers loads."""
+    model = load("AutoModelForMaskedLM", folders["exlm"])
+    model.save_pretrained(tmp_path, max_shard_size="40KB")
+    for name in ("tokenizer.json", "model.safetensors"):
+        shutil.copy(folders["exlm"] / name, tmp_path)
+    content = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    content["lm_head.dense.bias"] += 1
+    safetensors.torch.save_file(content, tmp_path / "model.safetensors", {"format": "pt"})
+    bias = restore(tmp_path).model.encoder.lm_head.dense.bias
+    assert torch.equal(bias, load("AutoModelForMaskedLM", tmp_path).lm_head.dense.bias)
+    assert torch.equal(bias, content["lm_head.dense.bias"])
+
+
+def test_ids_in_another_order_than_in_training(folders, tmp_path, caplog):
+    folder = shutil.copytree(folders["exlm"], tmp_path / "swapped")
+    restore(folder)
+    assert not caplog.text
+    content = json.loads((folder / "tokenizer.json").read_text())
+    ids = content["model"]["vocab"]
+    ids[WORDS[0]], ids[WORDS[1]] = ids[WORDS[1]], ids[WORDS[0]]
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    restore(folder)
+    assert "has not the symbols, in the order" in caplog.text
 
 
 def test_resized_and_padded_embeddings(folders, load, tmp_path):

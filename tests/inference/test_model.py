@@ -41,9 +41,11 @@ def test_what_cannot_be_read_costs_no_other(pretrained):
     limit = 50
     model = load(pretrained, device="cpu", max_tokens=limit)
     longest = "good " * (limit - 2)  # with <s> and </s>
-    found = list(model.embed([longest, "", "good <s> news", f"{longest} good", "good weather"]))
-    assert [vector is None for vector, _ in found] == [False, True, True, True, False]
+    texts = [longest, "", "good <s> news", f"{longest} good", "good weather", float("nan"), None, b"good"]
+    found = list(model.embed(texts))
+    assert [vector is None for vector, _ in found] == [False, *[True] * 3, False, *[True] * 3]
     remarks = [remark for _, remark in found]
+    assert remarks[5:] == [f"{value} is no text, nor a pair of them" for value in ("nan", "None", "b'good'")]
     assert remarks[1] and "<s>" in remarks[2] and remarks[3].startswith(f"{limit + 1} ")
     assert remarks[4].endswith("weather")
     shorter = load(pretrained, device="cpu", max_tokens=limit, truncate=True)
@@ -72,6 +74,7 @@ def test_filled_masks_are_the_most_probable_tokens(kind, checkpoints):
     model = load(checkpoints[kind], device="cpu")
     text, dictionary = "this is <mask> news , <mask> .", model.checkpoint.dictionary
     log_probs, filled = model.log_probs(text), model.fill(text, top=3)
+    assert [len(tokens) for tokens in model.fill(text, top=1000).masks] == [len(dictionary) - 5] * 2
     assert log_probs.shape == (2, len(dictionary)) and len(filled.masks) == 2
     ordinary = [i for i in range(4, len(dictionary)) if dictionary[i] != "<mask>"]
     for row, tokens in zip(log_probs.exp(), filled.masks, strict=True):
