@@ -3,6 +3,7 @@ each, and the names of a known task and criterion. Anything else is refused by n
 is used."""
 
 import argparse
+import ast
 import dataclasses
 import enum
 import importlib.util
@@ -42,6 +43,7 @@ RANGES |= dict.fromkeys(("log_interval", "save_interval", "validate_interval"), 
 RANGES |= dict.fromkeys(("warmup_updates", "clip_norm"), POSITIVE)
 RANGES |= dict.fromkeys(("leave_unmasked_prob", "random_token_prob"), PROBABILITY)
 RANGES["mask_prob"] = Kind(float, 0.001, 0.999)
+RANGES |= {"weight_decay": Kind(float, 0, 100), "num_workers": Kind(int, 0, 1024)}
 # flags that a model's weights show: the end of a weight's name, and its dimension that is the flag's value
 SHOWN = {
     "encoder_embed_dim": ("embed_tokens.weight", 1),
@@ -107,8 +109,20 @@ def check_flags(original, *args, **kwargs):
         kinds = _kinds(TASK_DATACLASS_REGISTRY.get(flags.task))
         kinds |= _kinds(CRITERION_DATACLASS_REGISTRY.get(flags.criterion))
         _checked(vars(flags), kinds | RANGES)
-        for rate in flags.lr or ():
+        rates = flags.lr or ()
+        for rate in rates:
             _checked({"lr": rate}, {"lr": Kind(float, 0, 100)})
+        if rates and not any(rates):
+            raise ValueError("--lr 0 trains nothing: give a learning rate, such as 5e-4")
+        shares = [getattr(flags, name, None) or 0 for name in ("leave_unmasked_prob", "random_token_prob")]
+        if sum(shares) > 1:
+            raise ValueError(
+                f"--leave-unmasked-prob and --random-token-prob are {sum(shares):g} together, above 1"
+            )
+        betas = getattr(flags, "adam_betas", None)
+        betas = ast.literal_eval(betas) if isinstance(betas, str) else betas
+        if betas is not None and not (isinstance(betas, list | tuple) and len(betas) == 2):
+            raise ValueError(f"--adam-betas {flags.adam_betas}: give two numbers, such as '(0.9,0.98)'")
     return parsed
 
 

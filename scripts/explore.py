@@ -9,7 +9,7 @@ graph.json (all of it, with the transition matrix), transitions.png (the matrix 
 
 from pathlib import Path
 
-from lib.command_line import argument_parser, script, visible, whole
+from lib.command_line import argument_parser, proportion, script, visible, whole
 from lib.files import atomic, check_absent, write_json
 
 PICTURE, PAGE = "transitions.png", "index.html"
@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help=output)
     add("--overwrite", action="store_true", help="replace what an existing DIR has")
     edge = "draw edges that at least this share of the paths take; index.html has a slider (default: 0.02)"
-    add("--min-edge", type=float, default=0.02, metavar="P", help=edge)
+    add("--min-edge", type=proportion, default=0.02, metavar="P", help=edge)
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     written = (
         "how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a tokenizer.json, smiles, or "
@@ -86,11 +86,11 @@ def main(argv: list[str] | None = None) -> None:
     from fs_plugins.inference.page import page
     from fs_plugins.inference.plots import transition_heatmap
 
-    args.output.mkdir(parents=True, exist_ok=True)
     model = load(args.model, data=args.data, bpe=args.bpe, device=args.device)
     graph = model.graph(args.text, top=args.top, samples=args.samples, seed=args.seed)
     print(visible(describe(graph)))
     html = page(graph, args.min_edge)
+    args.output.mkdir(parents=True, exist_ok=True)
     write_json(args.output / "graph.json", graph.to_dict())
     with atomic(args.output / PICTURE, "wb") as file:
         transition_heatmap(graph).savefig(file, format="png")

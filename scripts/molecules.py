@@ -19,6 +19,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import tee
 from pathlib import Path
 
@@ -30,10 +31,14 @@ from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import atomic, check_absent, tsv_line
 
+REMARKS = ".remarks.tsv"  # how the name of embed's remarks ends
+
 
 def output_of(args: argparse.Namespace) -> Path:
     """``args.output``, or a file named after the molecules; its folder is made. Raises UserError if it is the
     input, or exists and is not to be overwritten."""
+    if args.molecules.is_dir():
+        raise UserError(f"{args.molecules} is a folder: give a file of molecules")
     path = args.molecules.with_suffix("") if args.molecules.suffix in PACKED else args.molecules
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or path.with_name(path.stem + ending)
@@ -61,6 +66,9 @@ def predict(output: Path, header: Sequence[str], rows: Iterable[tuple], names: S
         for record, (values, remark) in rows:
             counts[values is not None] += 1
             cells = [*record.cells, *[""] * len(header)][: len(header)]
+            if any(cell.strip() for cell in record.cells[len(header) :]):
+                size = f"{len(record.cells)} cells, but the header has {len(header)}"
+                remark = f"{size}; {remark}" if remark else size
             shown = [""] * len(names) if values is None else [f"{value:.6g}" for value in values]
             writer.writerow([*cells, *shown, record.fault or remark])
         file.detach()
@@ -70,7 +78,7 @@ def predict(output: Path, header: Sequence[str], rows: Iterable[tuple], names: S
 def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counter:
     """Writes vectors and remarks; ``rows`` and the counts are as in :func:`predict`."""
     counts, header = Counter(), {"descr": "<f4", "fortran_order": False, "shape": shape}
-    with atomic(output, "wb") as file, atomic(output.with_name(f"{output.name}.remarks.tsv")) as remarks:
+    with atomic(output, "wb") as file, atomic(output.with_name(output.name + REMARKS)) as remarks:
         np.lib.format.write_array_header_1_0(file, header)
         remarks.write("row\tsmiles\tremark\n")
         for row, (record, (vector, remark)) in enumerate(rows, start=1):
@@ -118,15 +126,17 @@ def main(argv: list[str] | None = None) -> None:
     )
     if model.codec.name != "smiles":
         raise UserError(f"{args.model} is a model of text, for load(...).embed in Python: give one of SMILES")
-    records, ahead = tee(records_in(args.molecules, form))
+    read = partial(records_in, args.molecules, form, whole=args.what == "predict")
+    records, ahead = tee(read())
     texts = ("" if record.fault else record.content.decode(errors="backslashreplace") for record in ahead)
     if args.what == "predict":
         names = model.output_names  # raises if it predicts nothing, before a file is begun
         counts = predict(output, header, zip(records, model.predict(texts), strict=True), names)
     else:
         rows = zip(records, model.embed(texts, pooling=args.pooling), strict=True)
-        counts = embed(output, rows, (sum(1 for _ in records_in(args.molecules, form)), model.width))
+        counts = embed(output, rows, (sum(1 for _ in read()), model.width))
     if (unread := counts[False]) and not counts[True]:
-        raise UserError(f"none of {unread:,} molecules could be read: see the remarks in {output}")
+        remarks = output.with_name(output.name + REMARKS) if args.what == "embed" else output
+        raise UserError(f"none of {unread:,} molecules could be read: see the remarks in {remarks}")
     said = f", {unread:,} of them could not be read (empty rows, with the reason)" if unread else ""
     print(f"{output}: {counts.total():,} molecules{said}")

@@ -28,7 +28,7 @@ import lib  # noqa: F401  (finds the environment)
 import numpy as np
 import pandas as pd
 import rdkit
-from lib.command_line import UserError, argument_parser, script
+from lib.command_line import UserError, argument_parser, proportion, script, whole
 from lib.data.datasets import write_dataset
 from lib.data.lmdb_reader import lmdb_file
 from lib.data.moleculenet import KNOWN, KnownSet, Molecule, read_lmdbs, read_table
@@ -59,13 +59,13 @@ def parser() -> argparse.ArgumentParser:
     add("--kind", choices=("classification", "regression"), default="classification")
     add("--split", choices=("scaffold", "random", "given"), help="(default: scaffold; LMDBs: given)")
     add("--split-column", metavar="NAME", help="for --split given: the column with train, valid or test")
-    add("--seed", type=int, default=1, help="of --split random (default: 1)")
+    add("--seed", type=whole(0, 2**32 - 1), default=1, help="of --split random (default: 1)")
     smiles = "RDKit's canonical SMILES (default), or the strings as they are; use that of the pre-training"
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
     valence = "atoms with too many bonds (default: check; tox21: allow)"
     add("--valence", choices=("check", "allow"), help=valence)
     unknown = "largest share of molecules with tokens missing from the dictionary (default: 0.05)"
-    add("--max-unknown", type=float, default=0.05, metavar="P", help=unknown)
+    add("--max-unknown", type=proportion, default=0.05, metavar="P", help=unknown)
     return result
 
 
@@ -157,7 +157,8 @@ def split_molecules(molecules: list[Molecule], how: str, seed: int) -> Splits:
         elif how == "random":
             rows_of = molecule_splits.random_split(len(kept), seed)
         else:
-            rows_of = molecule_splits.given_split([molecule.split for molecule in kept])
+            named = [molecule.split for molecule in kept], [molecule.line for molecule in kept]
+            rows_of = molecule_splits.given_split(*named)
     except ValueError as error:
         if not (faulty := [molecule for molecule in molecules if molecule.fault]):
             raise

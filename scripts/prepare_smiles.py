@@ -96,7 +96,7 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     args.train, args.valid = list(map(lmdb_file, args.train)), list(map(lmdb_file, args.valid))
     form = TableFormat.of(args)
-    read = partial(records_in, form=form)
+    read = partial(records_in, form=form, whole=False)
     for path in (*args.train, *args.valid):  # what is wrong with a file as a whole is found before any work
         if next(read(path), None) is None:
             raise UserError(f"{path} is empty")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import tokenizers
-from lib.command_line import UserError, argument_parser, positive, script
+from lib.command_line import argument_parser, positive, script
 from lib.data.binarise import binarise, draft_of
 from lib.data.bpe import UNKNOWN, TextEncoder, copy_bpe, dictionary_of, named
 from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
@@ -43,8 +43,6 @@ def main(argv: list[str] | None = None) -> None:
     add("--allow-unknown", action="store_true", help="replace any number of unknown tokens by <unk>")
     args = parser.parse_args(argv)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
-    if ":" in str(args.output):
-        raise UserError(f"{args.output}: fairseq does not support ':' in the name of a data folder")
     column = args.text_column
     train, valid = (layouts_of(paths, args.layout, column) for paths in (args.train, args.valid))
     layouts, inputs = train | valid, inputs_of({"--train": train, "--valid": valid})

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib.command_line import above_zero, argument_parser, script, whole
-from lib.data.documents import COLUMN, documents_of, layouts_of
+from lib.data.binarise import reason_of
+from lib.data.documents import COLUMN, LOST, documents_of, layouts_of
 from lib.data.text import paragraphs_of
 from lib.files import check_absent, write_lines
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -19,14 +20,22 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 LEAST_VOCABULARY = 300  # 256 bytes and some merges
 
 
-def paragraphs(layouts: dict[Path, str], megabytes: float, column: str = COLUMN) -> Iterator[str]:
-    """Clean paragraphs, from each file its share of the limit."""
+def paragraphs(
+    layouts: dict[Path, str], megabytes: float, column: str = COLUMN, left_out: Counter | None = None
+) -> Iterator[str]:
+    """Clean paragraphs, from each file its share of the limit; counts what is ``left_out``, by reason."""
+    left_out = Counter() if left_out is None else left_out
     for path in layouts:
         left = megabytes * 1e6 / len(layouts)
         for document in documents_of(path, layouts, column):
-            for _, text in paragraphs_of(document, [], Counter(), column)[0]:
+            if document.fault.startswith(LOST):
+                left_out[document.fault.removeprefix(LOST).split(":")[0]] += 1
+                continue
+            rejections = []
+            for _, text in paragraphs_of(document, rejections, Counter(), column)[0]:
                 left -= len(text)
                 yield text
+            left_out.update(map(reason_of, rejections))
             if left <= 0:
                 break
 
@@ -60,9 +69,12 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     path, column = args.output / "tokenizer.json", args.text_column
     check_absent(path, args.overwrite)
-    texts = paragraphs(layouts_of(args.text, column=column), args.megabytes, column)
+    left_out = Counter()
+    texts = paragraphs(layouts_of(args.text, column=column), args.megabytes, column, left_out)
     tokenizer = train_tokenizer(texts, args.vocabulary)
     args.output.mkdir(parents=True, exist_ok=True)
     write_lines(path, [tokenizer.to_str(pretty=True)])
     size, few = tokenizer.get_vocab_size(), f" (the text has no more: {args.vocabulary:,} were asked for)"
     print(f"{path}: {size:,} tokens" + few * (size < args.vocabulary))
+    for reason, times in left_out.most_common():
+        print(f"  left out, {reason}: {times:,}")

@@ -62,14 +62,15 @@ def random_split(rows: int, seed: int) -> Split:
     return _split(np.split(order, cuts), rows)
 
 
-def given_split(names: Sequence[str]) -> Split:
+def given_split(names: Sequence[str], lines: Sequence[int] | None = None) -> Split:
     """The part that each row names: train, valid (also validation, dev) or test; upper case counts as lower.
-    Raises ValueError for another name, or an empty part."""
+    Raises ValueError for another name, with its line if ``lines`` are given, or an empty part."""
     known = {"validation": "valid", "val": "valid", "dev": "valid", **{part: part for part in PARTS}}
     parts: dict[str, list[int]] = {part: [] for part in PARTS}
     for row, name in enumerate(names):
         part = known.get(name.strip().lower())
         if part is None:
-            raise ValueError(f"row {row + 1} is in the part {name!r}: known are train, valid and test")
+            place = f"line {lines[row]}" if lines else f"row {row + 1}"
+            raise ValueError(f"{place} is in the part {name!r}: known are train, valid and test")
         parts[part].append(row)
     return _split(list(parts.values()), len(names))

@@ -247,7 +247,9 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
             written = written_as(tokenizer)
             if written in ("smiles", "none") and not own.has_recorded():
                 logger.warning(
-                    "%s has not the symbols, in the order, that the model of %s was trained with", tokenizer, folder
+                    "%s has not the symbols, in the order, that the model of %s was trained with",
+                    tokenizer,
+                    folder,
                 )
         else:
             vocabulary.check(own, "give the data that the model was trained on, or leave out --data")

@@ -143,7 +143,10 @@ def test_damaged_folders(folders, refused, tmp_path):
             assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
     for named, content in (
         ("the model in the wrapper, its _orig_mod", {f"_orig_mod.{key}": t for key, t in tensors.items()}),
-        ("lm_head.dense.bias is of int8", tensors | {"lm_head.dense.bias": torch.zeros(48, dtype=torch.int8)}),
+        (
+            "lm_head.dense.bias is of int8",
+            tensors | {"lm_head.dense.bias": torch.zeros(48, dtype=torch.int8)},
+        ),
     ):
         safetensors.torch.save_file(content, folder / "model.safetensors")
         assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")

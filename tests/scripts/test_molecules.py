@@ -118,6 +118,9 @@ def test_results_of_each_seed_and_their_predictions_again(finetuned, tmp_path):
 def test_predictions_of_a_stream(finetuned, tmp_path, capsys):
     checkpoint = finetuned / "seed-1" / "checkpoint_best.pt"
     lines = [f"{i},{smiles}\n" for i, smiles in enumerate(STREAM)]
+    table = write_file(tmp_path / "c.csv", "smiles,id\nCCO,a, b\n")
+    call("predict", checkpoint, table)
+    assert read_csv(tmp_path / "c.predictions.csv")[0]["remark"] == "3 cells, but the header has 2"
     call("predict", checkpoint, write_file(tmp_path / "a.csv", "".join(["id,smiles\n", *lines])))
     rows = read_csv(tmp_path / "a.predictions.csv")
     assert [row["smiles"] for row in rows] == STREAM
@@ -146,7 +149,8 @@ def test_what_is_refused(finetuned, checkpoint, tmp_path, refused):
     for what, model, text, named in (
         ("predict", checkpoint("mlm_tiny"), good, "predicts no properties"),
         ("predict", fine, bad, "ethanol.predictions.csv"),  # has the reasons
-        ("embed", fine, bad, "ethanol.npy"),
+        ("embed", fine, bad, "ethanol.npy.remarks.tsv"),
+        ("embed", fine, tmp_path, "is a folder"),
     ):
         assert named in refused(script.main, what, model, text, "--device", "cpu")
     assert not list(tmp_path.glob("CCO.*[!t]"))

@@ -129,6 +129,12 @@ def test_what_is_refused_before_work_starts(tmp_path, refused):
         (write(tmp_path / "a.csv", ["mol,y", "CCO,1"]), (), "'smiles'"),
         (good, ("--valid", good, "--valid-share", 0.1), "--valid-share"),
         (good, ("--max-tokens", 2), "--max-tokens 2"),
+        (
+            write(tmp_path / "long.txt", ["C" * 9, "CC" * 9]),
+            ("--max-tokens", 4),
+            "Give a larger --max-tokens",
+        ),
+        (good, (), "Give --valid: all else is one molecule"),
     ):
         assert named in refused(prepare_smiles.main, out, "--train", train, *flags, "--workers", 1)
     assert not out.exists()

@@ -121,7 +121,7 @@ ODD_JSON += '{"text": "in \\ud83d the\\nthin \\ud83d\\ude00"}\n'
 def test_what_cannot_be_read_is_listed_and_costs_nothing_else(prepare, tmp_path):
     broken = wiki_text() + "stray line\n<doc id='9' title=\"Cut\">\nCut\n\nThe last words.\n"
     lines = b"good line\nbad \xff\xfe line\nanother good line\n\n \n\n\x07\n\nend\n"
-    table = 'id,text\n1,"Good, quoted."\n2,Bad, unquoted.\n\n3,\n'
+    table = b'id,text\n1,"Good, quoted."\n2,Bad, unquoted.\n\n3,\n4,"caf\xe9\nSecond line."\n'
     contents = {"wiki": broken, "plain.txt": lines, "j": json_text() + ODD_JSON, "a.csv": table}
     found, result = prepare(*(write_file(tmp_path / name, content) for name, content in contents.items()))
     rest = ["The last words.", "", "good line", "another good line", "", "end", ""]
@@ -138,6 +138,7 @@ def test_what_cannot_be_read_is_listed_and_costs_nothing_else(prepare, tmp_path)
         ("j", after + 3, "Untermin"),
         ("j", after + 5, "half a character: \\ud83d"),
         ("a.csv", 3, "wrong number of cells"),
+        ("a.csv", 6, "invalid UTF-8: byte 0xe9"),
     ]
     for (path, line, reason, _), (name, number, named) in zip(rows, expected, strict=True):
         assert (Path(path).name, line) == (name, str(number)) and named in reason

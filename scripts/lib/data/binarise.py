@@ -104,6 +104,8 @@ def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[P
     """A folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays, to
     resume in, if it existed before or a file is done. Raises UserError if ``output`` exists, another run is
     at work, or OUTPUT.partial is no draft or one of other settings or inputs (see ``claim``)."""
+    if ":" in str(output):
+        raise UserError(f"{output}: fairseq does not support ':' in the name of a data folder")
     check_absent(output)
     partial = output.with_name(f"{output.name}.partial")
     before = {path.name for path in partial.iterdir()} if partial.is_dir() else set()
@@ -165,7 +167,7 @@ def binarise(
         for source, draft in drafts.items():
             for block in _saved_in(draft):
                 rows.writerows((source, *rejection) for rejection in block.rejections)
-                rejected.update(map(_reason, block.rejections))
+                rejected.update(map(reason_of, block.rejections))
                 counts.update(block.counts)
                 least = min([least, *block.places])
                 if build_dictionary:
@@ -211,21 +213,28 @@ def _refuse_empty(split: str, kind: str, folder: Path, drafts: Iterable[Path]) -
     for block in _saved_in(*drafts):
         rejections += block.rejections
         places.update(block.places.tolist())
-    reasons = Counter(map(_reason, rejections)).most_common()
+    reasons = Counter(map(reason_of, rejections)).most_common()
     why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
     if rejections:
         why += ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
-    way_out = "more input, or other --valid"
-    if kind == "smiles" and not places:
+    way_out, first = "more input, or other --valid", reasons[0][0] if reasons else ""
+    if len(places) == 1:
+        one = "molecule" if kind == "smiles" else "document"
+        way_out = f"--valid: all else is one {one}, or copies of it, which is not split"
+        way_out += "" if kind == "smiles" else " (see --layout)"
+    elif first == "too long":
+        way_out = "a larger --max-tokens"
+    elif first == "invalid UTF-8":
+        way_out = "UTF-8: iconv -f CP1252 -t UTF-8 FILE > TEXT, if it is of Windows"
+    elif kind == "smiles":
         way_out = "files of SMILES, one a line; scripts/prepare_text.py reads text"
-    elif len(places) == 1:
-        way_out = "--valid: all else is one document, or copies of it, which is not split (see --layout)"
     shutil.rmtree(folder / "draft")
     raise UserError(f"nothing is left for {split}. Rejected: {why}. Give {way_out}")
 
 
-def _reason(rejection: Rejection) -> str:
-    return rejection.reason.split(":")[0]  # after the colon it is about the one input
+def reason_of(rejection: Rejection) -> str:
+    """Of what kind it is: after the colon, the reason is about the one input."""
+    return rejection.reason.split(":")[0]
 
 
 class _Encoding(IterableDataset):

@@ -11,7 +11,6 @@ So that memory is bounded, a document of more than 16 MB becomes several, and a 
 several, cut at a blank.
 """
 
-import csv
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -29,6 +28,7 @@ from lib.data.kinds import (
     PARQUET,
     TABLE,
     WIKIEXTRACTOR,
+    invalid_byte,
     opened,
     text_layout,
 )
@@ -106,7 +106,6 @@ def documents_of(path: Path, layouts: dict[Path, str], column: str = COLUMN) -> 
 
 def _rows(path: Path, layout: str, column: str) -> Iterator[Document]:
     """The rows of a table, as the lines of JSON that would have the same text."""
-    csv.field_size_limit(MOST_BYTES)
     if layout == PARQUET:
         header = columns_of(path)
         own = header[column_of(header, column, path, "--text-column")]
@@ -118,12 +117,15 @@ def _rows(path: Path, layout: str, column: str) -> Iterator[Document]:
         _, header = next(rows)
         header[column_of(header, column, path, "--text-column")] = column
     for number, row in rows:
-        if len(row) == len(header):
+        cells = ",".join(map(str, row))
+        fault = invalid_byte(cells)
+        if row and len(row) != len(header):
+            fault = f"wrong number of cells: {len(row)}, but the header has {len(header)}"
+        if fault:
+            yield Document(JSON, [(number, cells.encode(errors="backslashreplace"))], LOST + fault)
+        elif row:
             line = json.dumps(dict(zip(header, row, strict=True)), default=str).encode()
             yield Document(JSON, [(number, line)])
-        elif row:
-            fault = f"{LOST}wrong number of cells: {len(row)}, but the header has {len(header)}"
-            yield Document(JSON, [(number, ",".join(row).encode(errors="backslashreplace"))], fault)
 
 
 # Each of these gives the lines of documents, and after each document what is wrong with it, or "".

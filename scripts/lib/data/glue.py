@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 from lib.command_line import UserError
 from lib.data.glue_tasks import COLA_COLUMNS, HUB_LABEL, SCORES, Task, head_of
-from lib.data.kinds import lines_of
+from lib.data.kinds import invalid_byte, lines_of
 from lib.data.parquet import PARQUET, class_names, columns_of, rows_of, shards_of
 
 LONGEST_SHOWN = 300  # characters of a header
@@ -54,6 +54,9 @@ def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> 
         if (strange := ~rows.table[column].map(lambda text: isinstance(text, str))).any():
             line = strange.idxmax()
             raise UserError(f"{rows.place(line)}: {column} is {rows.table[column][line]}, not text")
+        if (broken := rows.table[column].map(invalid_byte).astype(bool)).any():
+            line = broken.idxmax()
+            raise UserError(f"{rows.place(line)}: {column}: {invalid_byte(rows.table[column][line])}")
         rows.table[column] = rows.table[column].str.strip()
     if labelled:
         labels, known = rows.table[task.label], ", ".join(task.labels)
@@ -69,10 +72,11 @@ def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> 
 
 def _check(path: Path, task: Task, wanted: tuple[str, ...], columns: list[str]) -> None:
     for column in wanted:
-        if column not in columns:
+        if (times := columns.count(column)) != 1:
             shown = ", ".join(columns)
             shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
-            raise UserError(f"{path}: {task.name} needs a column {column!r}; the columns are {shown}")
+            which = f"one column {column!r}, not {times}" if times else f"a column {column!r}"
+            raise UserError(f"{path}: {task.name} needs {which}; the columns are {shown}")
 
 
 def _tsv(files: list[Path], task: Task, labelled: bool, skip_broken: bool | None) -> Rows:

@@ -97,8 +97,15 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path}, line {number}: invalid UTF-8 ({error.reason}, byte {error.start})"
+            f"{path}, line {number}: invalid UTF-8 ({error.reason}, byte {error.start}): "
+            f"iconv -f CP1252 -t UTF-8 '{path}' > TEXT, if it is of Windows (or -f UTF-16)"
         ) from None
+
+
+def invalid_byte(text: str) -> str:
+    """Says which byte is the first that was not UTF-8 and was kept by "surrogateescape"; "" if none was."""
+    escaped = re.search("[\udc80-\udcff]", text)
+    return f"invalid UTF-8: byte {ord(escaped[0]) - 0xDC00:#04x}" if escaped else ""
 
 
 def text_layout(path: Path, column: str, plain: bool = False) -> str:

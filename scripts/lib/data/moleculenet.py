@@ -139,7 +139,8 @@ def read_table(
     columns that have a name are labels. Raises UserError if it cannot be read, a column is missing, or,
     unless ``skip_broken``, a label is not one."""
     format_of(path, TABLES)
-    rows = table_rows(path, form)
+    wanted = [form.column, *label_columns, *([split_column] if split_column else [])]
+    rows = table_rows(path, form, wanted if label_columns else None)
     _, header = next(rows)
     smiles_at = column_of(header, form.column, path, "--smiles-column")
     split_at = column_of(header, split_column, path, "--split-column") if split_column else None

@@ -52,29 +52,27 @@ def header_of(path: Path, form: TableFormat) -> list[str]:
     return [form.column, "name"] if kind in NAMED_LINES else [form.column]
 
 
-def records_in(path: Path, form: TableFormat) -> Iterator[Record]:
-    """The records of a file, in order; of a table, those of a column. A .txt file is a table if its first
-    line has the name of the column. Raises UserError if it does not exist, is damaged, of an unknown format,
-    or lacks the column."""
+def records_in(path: Path, form: TableFormat, whole: bool = True) -> Iterator[Record]:
+    """The records of a file, in order; of a table, those of a column, with the other cells if ``whole``. A
+    .txt file is a table if its first line has the name of the column. Raises UserError if it does not exist,
+    is damaged, of an unknown format, or lacks the column."""
     kind = format_of(path)
     if kind in LMDB:
         for key, value in lmdb_items(path):
             yield Record(key.decode("ascii", "backslashreplace"), value)
     elif _is_table(path, kind, form):
-        yield from _table_records(path, form)
+        yield from _table_records(path, form, whole)
     else:
         with opened(path) as file:
             for number, line in enumerate(_lines(path, file, form.encoding), 1):
-                content = (line.removeprefix(BOM) if number == 1 else line).strip()
-                if b"\r" in content:  # what follows would pass for a name
+                line = line.removeprefix(BOM) if number == 1 else line
+                text = line.decode(errors="surrogateescape").strip()
+                if "\r" in text:  # what follows would pass for a name
                     raise UserError(f"{path} has lines ending in \\r: tr '\\r' '\\n' < '{path}' > MOLECULES")
-                if kind not in NAMED_LINES:
-                    yield Record(str(number), content, "", (content.decode(errors="surrogateescape"),))
-                    continue
-                words = [*content.split(maxsplit=1), b"", b""]
-                if number > 1 or words[0].lower() != form.column.lower().encode():  # else it is a header
-                    cells = [word.decode(errors="surrogateescape") for word in words[:2]]
-                    yield Record(str(number), words[0], "", cells)
+                words = [*text.split(maxsplit=1), "", ""][:2] if kind in NAMED_LINES else [text]
+                is_header = number == 1 and words[0].removeprefix("#").lower() == form.column.lower()
+                if kind not in NAMED_LINES or not is_header:
+                    yield Record(str(number), words[0].encode(errors="surrogateescape"), "", words)
 
 
 def _is_table(path: Path, kind: str, form: TableFormat) -> bool:
@@ -99,8 +97,8 @@ def _lines(path: Path, file: BinaryIO, encoding: str | None) -> Iterator[bytes]:
         raise UserError(f"{path}: {error}: choose with --encoding") from error
 
 
-def _table_records(path: Path, form: TableFormat) -> Iterator[Record]:
-    rows = table_rows(path, form)
+def _table_records(path: Path, form: TableFormat, whole: bool) -> Iterator[Record]:
+    rows = table_rows(path, form, None if whole else [form.column])
     _, header = next(rows)
     index = column_of(header, form.column, path, "--smiles-column")
     for number, row in rows:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ def _opened(path: Path):
     try:
         with ParquetFile(path) as file:
             yield file
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"{path} is not a Parquet file, or damaged ({error}): download it again") from error
 
 
@@ -42,15 +43,17 @@ def class_names(path: Path, column: str) -> list[str]:
         about = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
     try:
         names = json.loads(about)["info"]["features"][column]["names"]
-        return names if isinstance(names, list) else []
+        return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
     except (ValueError, LookupError, TypeError):
         return []
 
 
 def rows_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple]:
     """The values of each row in these columns, which exist (None: all), a batch of rows in memory at a time;
-    None for a missing one. Raises UserError if the file does not exist or is damaged, or pyarrow is not
-    installed."""
+    None for a missing one. Raises UserError if the file does not exist or is damaged, two columns have one
+    name, or pyarrow is not installed."""
+    if twice := [name for name, times in Counter(columns or ()).items() if times > 1]:
+        raise UserError(f"{path} has {twice[0]!r} more than once: rename one of these columns")
     with _opened(path) as file:
         for batch in file.iter_batches(1024, columns=columns):
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -59,11 +62,15 @@ def rows_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple]
 
 
 def _values(column) -> list:
-    """Of a column of bytes, which some writers make of text, as of a file in UTF-8."""
-    values = column.to_pylist()
+    """Of a column of bytes, which some writers make of text, as of a file in UTF-8, with bytes that are none
+    kept as Python's "surrogateescape" does; of dates beyond Python's the numbers."""
+    try:
+        values = column.to_pylist()
+    except OverflowError:
+        values = column.cast("int64").to_pylist()
     if "binary" not in str(column.type):
         return values
-    return [value and value.decode() for value in values]
+    return [value and value.decode(errors="surrogateescape") for value in values]
 
 
 def shards_of(folder: Path, split: str) -> list[Path]:

@@ -1,10 +1,13 @@
 """Tables with a column of SMILES: CSV, with any separator and in any encoding, and Parquet."""
 
 import argparse
+import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Self, TextIO
@@ -15,6 +18,8 @@ from lib.data.parquet import PARQUET, columns_of, rows_of
 
 SEPARATORS = ",\t;|"
 LONGEST = 100_000  # characters of a header
+LARGEST = 1 << 24  # characters of a cell
+SEP = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)  # a first line by which Excel knows the separator
 
 
 @dataclass(frozen=True)
@@ -64,46 +69,60 @@ def is_utf16(file: BinaryIO) -> bool:
 
 def text_of(file: BinaryIO, encoding: str | None) -> TextIO:
     """The text of an open file; see :class:`TableFormat`."""
-    encoding = encoding or ("utf-16" if is_utf16(file) else "utf-8-sig")
-    errors = "surrogateescape" if encoding == "utf-8-sig" else "strict"
-    return io.TextIOWrapper(file, encoding, errors, newline="")
+    name = codecs.lookup(encoding or ("utf-16" if is_utf16(file) else "utf-8")).name
+    errors = "strict" if encoding or name == "utf-16" else "surrogateescape"
+    return io.TextIOWrapper(file, "utf-8-sig" if name == "utf-8" else name, errors, newline="")
 
 
-def table_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
+def table_rows(
+    path: Path, form: TableFormat, only: Sequence[str] | None = None
+) -> Iterator[tuple[int, list[str]]]:
     """(number of its first line, cells) of each row, the header first, empty ones (no cells) included; of
-    Parquet the lines are those of a CSV file with the same rows.
+    Parquet the lines are those of a CSV file with the same rows, and no column is read but ``only`` these,
+    if it has any of them.
 
     Strict about quoting, as a stray quotation mark would otherwise swallow the rows up to the next one.
     Raises UserError if there is no header; for wrong quoting, or text that is not of ``form.encoding``.
     """
     if path.suffix.lower() == PARQUET:
         columns = columns_of(path)
+        named = {i for name in only or () for i in columns_named(name, columns)}
+        columns = [name for i, name in enumerate(columns) if i in named or not named]
         yield 1, columns
         for number, values in enumerate(rows_of(path, columns), start=2):
             yield number, ["" if value is None else str(value) for value in values]
         return
-    line = 1
+    csv.field_size_limit(LARGEST)
+    line = start = 1
     try:
         with opened(path) as file:
             lines = text_of(file, form.encoding)
             first = next(lines, "")
-            separator = form.separator or separator_of(first, form.column)
-            rows = csv.reader(chain([first] if first else [], lines), strict=True, delimiter=separator)
+            if given := SEP.fullmatch(first):
+                first, line, start = next(lines, ""), 2, 2
+            while first.count('"') % 2 and len(first) < LONGEST and (more := next(lines, "")):
+                first += more  # the header has a line break in a cell
+            separator = form.separator or (given[1] if given else separator_of(first, form.column))
+            lines = chain(io.StringIO(first, newline=""), lines)
+            rows = csv.reader(lines, strict=True, delimiter=separator)
             for cells in rows:
-                yield line, [name.strip() for name in cells] if line == 1 else cells
-                line = rows.line_num + 1
+                yield line, [name.strip() for name in cells] if line == start else cells
+                line = start + rows.line_num
     except csv.Error as error:
         raise UserError(f"{path}, line {line}: {error}: is a quotation mark missing there?") from error
     except UnicodeError as error:
         raise UserError(f"{path}, line {line} or later: {error}: choose with --encoding") from error
-    if line == 1:
+    if line == start:
         raise UserError(f"{path} is empty")
 
 
 def separator_of(header: str, column: str) -> str:
     """The separator at which a header has the column; if none, that of the most cells."""
-    header = header[:LONGEST].split("\r")[0]  # what is no header may be too much for csv
-    cells = {mark: next(csv.reader([header], delimiter=mark), []) for mark in SEPARATORS}
+    header = header[:LONGEST]  # what is no header may be too much for csv
+    if '"' not in header:
+        header = header.split("\r")[0]
+    lines = partial(io.StringIO, header, newline="")
+    cells = {mark: next(csv.reader(lines(), delimiter=mark), []) for mark in SEPARATORS}
     named = [mark for mark in SEPARATORS if columns_named(column, [*map(str.strip, cells[mark])])]
     return named[0] if named else max(SEPARATORS, key=lambda mark: len(cells[mark]))
 

@@ -74,7 +74,7 @@ def resolve(kind: str, words: list[str]) -> Training:
 
     training.flags = Flags.of(f"--total-num-update {updates} --warmup-updates {warmup}") | flags
     training.flags |= Flags.of(f"--batch-size {update // (steps * workers)} --update-freq {steps}")
-    training.flags |= device_flags | args.user.take(*device_flags) | Flags.of(f"--seed {args.seed}")
+    training.flags |= device_flags | Flags(args.user).take(*device_flags) | Flags.of(f"--seed {args.seed}")
     settings = {"task": args.task, "point": point, "seed": args.seed}
     training.settings = settings | training.settings
     training.inputs["checkpoint"] = files_of(args.checkpoint)

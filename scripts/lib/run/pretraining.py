@@ -41,7 +41,7 @@ def add_options(add: Callable) -> None:
     add("--p", type=share, help="proportion of the tokens that are masked (default: the size's)")
     add("--updates", type=positive, metavar="N", help="updates in total (default: the size's)")
     length = "length of a sample; of SMILES, the longest molecule (default: the size's)"
-    add("--tokens-per-sample", type=whole(1, 1 << 20), metavar="N", help=length)
+    add("--tokens-per-sample", type=whole(3, 1 << 20), metavar="N", help=length)
     add("--seed", type=count, metavar="N", help="default: 1")
     tokens = "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)"
     add("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=tokens)
@@ -56,7 +56,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     if "--update-freq" in user and batch not in user:
         raise UserError(f"--update-freq needs {batch}, the batch of a step; see --help")
 
-    given = {"--mask-prob": args.p and f"{args.p:g}", "--seed": args.seed}
+    given = {"--mask-prob": args.p, "--seed": args.seed}
     given["--tokens-per-sample"] = args.tokens_per_sample
     given |= dict.fromkeys(("--max-update", "--total-num-update"), args.updates)
     given = Flags({name: (str(value),) for name, value in given.items() if value is not None})
@@ -70,8 +70,10 @@ def resolve(kind: str, words: list[str]) -> Training:
     if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
         flags.take("--total-num-update")  # fairseq's other schedules refuse it
     set_states(kind, args, flags, least)
-    if not flags.proportion("--mask-prob"):
-        raise UserError("--mask-prob 0 leaves nothing to predict: give a share between 0 and 1, such as 0.15")
+    if not 0.001 <= flags.proportion("--mask-prob") <= 0.999:
+        raise UserError(
+            f"--mask-prob {flags.value('--mask-prob')}: give a share of 0.001 to 0.999, such as 0.15"
+        )
 
     workers, device_flags = devices(args)
     update = str(flags.whole(batch))
@@ -79,7 +81,7 @@ def resolve(kind: str, words: list[str]) -> Training:
         update = f"{update} x {flags.whole('--update-freq')} on {workers} workers"
     else:
         flags |= step_flags(batch, args.tokens_per_gpu, flags, workers)
-    flags |= device_flags | user.take(*device_flags)
+    flags |= device_flags | Flags(user).take(*device_flags)
 
     folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{kind}.py"
     training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)

@@ -32,5 +32,10 @@ def test_headers_of_files_of_lines(tmp_path):
     for kind in (".smi", ".txt"):  # of old Macs
         with pytest.raises(UserError, match="tr "):
             list(records_in(write_file(tmp_path / f"mac{kind}", "CCO\rCCN\rC\r"), FORM))
+    path = write_file(tmp_path / "d.smi", "#SMILES ID\nCCO\u00a0x\n\u00a0CC\n")
+    assert [(r.content, r.cells) for r in records_in(path, FORM)] == [
+        (b"CCO", ["CCO", "x"]),
+        (b"CC", ["CC", ""]),
+    ]
     path = write_file(tmp_path / "c.csv", "smiles,name\nCCO,x, y\n")
     assert next(records_in(path, FORM)).fault == ""  # nothing before it that could move it

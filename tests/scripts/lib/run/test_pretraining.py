@@ -61,6 +61,7 @@ def test_tokens_of_an_update_over_gpus_and_steps(gpus, tokens_per_gpu):
         ([TEXT, "exlm", "smoke", "--update-freq", "2"], "--update-freq .*--batch-size"),
         ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048.* 3 GPUs"),
         ([TEXT, "exlm", "smoke", "--mask-prob", "0.0"], "--mask-prob 0"),
+        ([TEXT, "exlm", "smoke", "--p", "0.999999999"], "--mask-prob 0.999999999: "),
         ([TEXT, "exlm", "smoke", "--card", "A1"], "--card A1: .*V100"),
         ([SMILES, "exlm", "paper", "--tokens-per-gpu", "300"], "512"),
     ],
