@@ -137,6 +137,7 @@ def main(argv: list[str] | None = None) -> None:
         counts = embed(output, rows, (sum(1 for _ in read()), model.width))
     if (unread := counts[False]) and not counts[True]:
         remarks = output.with_name(output.name + REMARKS) if args.what == "embed" else output
-        raise UserError(f"none of {unread:,} molecules could be read: see the remarks in {remarks}")
+        why = f"see the remarks in {remarks} (--overwrite replaces it)"
+        raise UserError(f"none of {unread:,} molecules could be read: {why}")
     said = f", {unread:,} of them could not be read (empty rows, with the reason)" if unread else ""
     print(f"{output}: {counts.total():,} molecules{said}")

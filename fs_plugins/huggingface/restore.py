@@ -76,7 +76,10 @@ def restore(
     folder, target = Path(folder), choose_device(device)
     config, tensors, head, info, cfg, state = read_folder(folder)
     dictionary, written = dictionary_of(folder, config, data)
-    model = checkpoints.untrained_model(cfg, dictionary)
+    try:
+        model = checkpoints.untrained_model(cfg, dictionary)
+    except ValueError as error:
+        raise ValueError(f"{folder}/config.json is refused: {error}") from error
     if head is not None and head.kind == "sequence":
         model.register_classification_head(head.name, num_classes=len(tensors[HEADS[head.kind]]))
     elif head is not None:
@@ -187,7 +190,7 @@ def read_config(path: Path) -> dict:
     """A config.json, of whose fields those that are no flags are checked. Raises ValueError if it is not that
     of a model of ours, naming the field."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON ({error})") from error
     if not isinstance(config, dict) or config.get("model_type") != "exlm":

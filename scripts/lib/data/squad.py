@@ -44,7 +44,8 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
         except (KeyError, TypeError, AttributeError) as error:
             where = f" in the question {json.dumps(entry)[:200]}" if entry else ""
             raise UserError(
-                f"{path} is not a SQuAD JSON (data, paragraphs, context and qas, id, question and answers): "
+                f"{path} is not SQuAD's JSON (data, paragraphs, context and qas, id, question and answers), "
+                "or the hub's Parquet (id, context, question and answers): "
                 f"{error!r}{where}"
             ) from error
     if unlabelled and split in ("train", "valid"):
