@@ -109,11 +109,8 @@ def check_flags(original, *args, **kwargs):
         kinds = _kinds(TASK_DATACLASS_REGISTRY.get(flags.task))
         kinds |= _kinds(CRITERION_DATACLASS_REGISTRY.get(flags.criterion))
         _checked(vars(flags), kinds | RANGES)
-        rates = flags.lr or ()
-        for rate in rates:
+        for rate in flags.lr or ():
             _checked({"lr": rate}, {"lr": Kind(float, 0, 100)})
-        if rates and not any(rates):
-            raise ValueError("--lr 0 trains nothing: give a learning rate, such as 5e-4")
         shares = [getattr(flags, name, None) or 0 for name in ("leave_unmasked_prob", "random_token_prob")]
         if sum(shares) > 1:
             raise ValueError(

@@ -149,7 +149,6 @@ def test_help_cost_and_command(tmp_path, capsys):
         (["--clip-norm", "NaN"], "--clip-norm NaN"),
         (["--lr="], "--lr "),
         (["--lr", "-1"], "--lr is -1.0"),
-        (["--lr", "0"], "--lr 0 trains nothing"),
         (["--weight-decay", "-1"], "--weight-decay is -1.0"),
         (["--num-workers", "-1"], "--num-workers is -1"),
         (["--adam-betas", "0.9"], "--adam-betas 0.9: give two numbers"),
