@@ -117,7 +117,10 @@ def check_flags(original, *args, **kwargs):
                 f"--leave-unmasked-prob and --random-token-prob are {sum(shares):g} together, above 1"
             )
         betas = getattr(flags, "adam_betas", None)
-        betas = ast.literal_eval(betas) if isinstance(betas, str) else betas
+        try:
+            betas = ast.literal_eval(betas) if isinstance(betas, str) else betas
+        except (ValueError, SyntaxError):
+            betas = ()
         if betas is not None and not (isinstance(betas, list | tuple) and len(betas) == 2):
             raise ValueError(f"--adam-betas {flags.adam_betas}: give two numbers, such as '(0.9,0.98)'")
     return parsed

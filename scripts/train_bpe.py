@@ -29,13 +29,13 @@ def paragraphs(
         left = megabytes * 1e6 / len(layouts)
         for document in documents_of(path, layouts, column):
             if document.fault.startswith(LOST):
-                left_out[document.fault.removeprefix(LOST).split(":")[0]] += 1
+                left_out[reason_of(document.fault.removeprefix(LOST))] += 1
                 continue
             rejections = []
             for _, text in paragraphs_of(document, rejections, Counter(), column)[0]:
                 left -= len(text)
                 yield text
-            left_out.update(map(reason_of, rejections))
+            left_out.update(reason_of(row.reason) for row in rejections)
             if left <= 0:
                 break
 

@@ -54,10 +54,11 @@ class Vocabulary:
     def has_recorded(self) -> bool:
         """Whether the first symbols are those recorded; further ones may have been added."""
         digest = hashlib.sha256()
-        for i, symbol in enumerate(self.symbols):
-            digest.update(f"{chr(10) if i else ''}{symbol}".encode())
+        for symbol in self.symbols:
+            digest.update(symbol.encode())
             if digest.hexdigest() == self.recorded:
                 return True
+            digest.update(b"\n")
         return self.recorded is None
 
     def write(self, path: Path) -> None:

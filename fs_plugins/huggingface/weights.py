@@ -63,9 +63,9 @@ def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tenso
     names = tuple((theirs, ours) for ours, theirs in pairs)
     if strange := [name for name in tensors if _renamed(name, names) is None]:
         wrapper = next((prefix for prefix in WRAPPERS if strange[0].startswith(prefix)), None)
-        way_out = (
-            f"save the model in the wrapper, its {wrapper[:-1]}" if wrapper else "merge an adapter first"
-        )
+        way_out = "merge an adapter first"
+        if wrapper:
+            way_out = f"save the model in the wrapper, its {wrapper[:-1]}"
         raise ValueError(f"{strange[0]} is no tensor of an ExLM: {way_out}")
     if whole := [name for name, value in tensors.items() if not value.is_floating_point()]:
         kind = str(tensors[whole[0]].dtype).removeprefix("torch.")

@@ -167,7 +167,7 @@ def binarise(
         for source, draft in drafts.items():
             for block in _saved_in(draft):
                 rows.writerows((source, *rejection) for rejection in block.rejections)
-                rejected.update(map(reason_of, block.rejections))
+                rejected.update(reason_of(row.reason) for row in block.rejections)
                 counts.update(block.counts)
                 least = min([least, *block.places])
                 if build_dictionary:
@@ -213,7 +213,7 @@ def _refuse_empty(split: str, kind: str, folder: Path, drafts: Iterable[Path]) -
     for block in _saved_in(*drafts):
         rejections += block.rejections
         places.update(block.places.tolist())
-    reasons = Counter(map(reason_of, rejections)).most_common()
+    reasons = Counter(reason_of(row.reason) for row in rejections).most_common()
     why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
     if rejections:
         why += ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
@@ -232,9 +232,9 @@ def _refuse_empty(split: str, kind: str, folder: Path, drafts: Iterable[Path]) -
     raise UserError(f"nothing is left for {split}. Rejected: {why}. Give {way_out}")
 
 
-def reason_of(rejection: Rejection) -> str:
-    """Of what kind it is: after the colon, the reason is about the one input."""
-    return rejection.reason.split(":")[0]
+def reason_of(text: str) -> str:
+    """Of a rejection's text what is before the colon: after it, the text is about the one input."""
+    return text.split(":")[0]
 
 
 class _Encoding(IterableDataset):

@@ -7,7 +7,6 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Self, TextIO
@@ -19,7 +18,7 @@ from lib.data.parquet import PARQUET, columns_of, rows_of
 SEPARATORS = ",\t;|"
 LONGEST = 100_000  # characters of a header
 LARGEST = 1 << 24  # characters of a cell
-SEP = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)  # a first line by which Excel knows the separator
+SEP = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # a first line by which Excel knows the separator
 
 
 @dataclass(frozen=True)
@@ -121,8 +120,8 @@ def separator_of(header: str, column: str) -> str:
     header = header[:LONGEST]  # what is no header may be too much for csv
     if '"' not in header:
         header = header.split("\r")[0]
-    lines = partial(io.StringIO, header, newline="")
-    cells = {mark: next(csv.reader(lines(), delimiter=mark), []) for mark in SEPARATORS}
+    readers = {mark: csv.reader(io.StringIO(header, newline=""), delimiter=mark) for mark in SEPARATORS}
+    cells = {mark: next(reader, []) for mark, reader in readers.items()}
     named = [mark for mark in SEPARATORS if columns_named(column, [*map(str.strip, cells[mark])])]
     return named[0] if named else max(SEPARATORS, key=lambda mark: len(cells[mark]))
 

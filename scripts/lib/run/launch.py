@@ -149,10 +149,10 @@ def check_words(words: list[str], help: str) -> None:
     except (SyntaxError, NameError, TypeError):  # fairseq evaluates the values of some
         wrong = next(flag for flag in Flags.of(words[1:]).items() if not _readable(parser, *flag))
         raise UserError(f"fairseq-train: {shlex.join([wrong[0], *wrong[1]])} has no readable value") from None
-    from fs_plugins.models.architectures import ARCHITECTURES
+    from fs_plugins.models.architectures import check_arch
 
-    if (arch := getattr(args, "arch", None)) and arch not in ARCHITECTURES:
-        raise UserError(f"--arch {arch} is no model of this package: {', '.join(ARCHITECTURES)}")
+    if arch := getattr(args, "arch", None):
+        check_arch(arch)
     for name in (word for word in unknown if word.startswith("--")):
         known = re.findall("--[a-z0-9-]+", help + parser.format_help())
         begin = [flag for flag in known if flag == f"{name}s" or flag.startswith(f"{name}-")]

@@ -152,6 +152,7 @@ def test_help_cost_and_command(tmp_path, capsys):
         (["--weight-decay", "-1"], "--weight-decay is -1.0"),
         (["--num-workers", "-1"], "--num-workers is -1"),
         (["--adam-betas", "0.9"], "--adam-betas 0.9: give two numbers"),
+        (["--adam-betas", "0.9x"], "--adam-betas 0.9x: give two numbers"),
         (["--random-token-prob", "0.6", "--leave-unmasked-prob", "0.6"], "are 1.2 together"),
         (["--arch", "roberta_base"], "--arch roberta_base is no model of this package"),
         (["--warmup-updates", "-2"], "--warmup-updates is -2"),
