@@ -41,6 +41,17 @@ FREE = re.compile(
 )
 # fairseq-train's name of what has another one elsewhere
 OTHER_NAMES = {"--learning-rate": "--lr", "--epochs": "--max-epoch", "--steps": "--max-update"}
+# what validations log, by the task, to choose the best checkpoint by
+OF_PRETRAINING = ("loss", "ppl", "accuracy", "states", "divergence")
+OF_GLUE = ("score", "accuracy", "loss", "nll_loss")
+METRICS = {
+    "glue": OF_GLUE,
+    "repeated_sentence_prediction": OF_GLUE,
+    "squad2": ("f1", "exact", "span_accuracy", "loss"),
+    "molecule_property": ("auc", "rmse", "mae", "loss"),
+}
+LESS_IS_BETTER = ("loss", "nll_loss", "ppl", "rmse", "mae")
+BEST, MAXIMIZE = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PRECISIONS = {
     "fp16": ("--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50", "half precision (default on GPUs)"),
@@ -84,6 +95,13 @@ class Training:
         would follow."""
         words = self.fill([word for word in template if word != "@flags"])
         flags = Flags.of(words[2:]) | self.flags
+        if metric := self.args.user.value(BEST):
+            known = METRICS.get(flags.value("--task"), OF_PRETRAINING)
+            if metric not in known:
+                raise UserError(f"{BEST} {metric}: choose one of {', '.join(known)}")
+            flags.take(MAXIMIZE)
+            if metric not in LESS_IS_BETTER:
+                flags.set(MAXIMIZE)
         command = [*words[:2], *flags.words()] if "@flags" in template else words
         for word in command:
             if "${" in word:

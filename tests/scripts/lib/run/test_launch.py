@@ -75,13 +75,32 @@ def test_a_flag_is_given_once_and_values_are_no_words_of_the_command():
     template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 --seed 2 @flags"
     for place, data in (("s", "x${oc.env:HOME}"), ("x${oc.env:HOME}", "d"), ("s", "d")):
         flags = Flags({"--lr": ("3",), "--a": ("--lr", "--b=1")})
-        training = launch.Training(Namespace(save=Path(place)), data, flags, free=("--lr",))
+        training = launch.Training(Namespace(save=Path(place), user=Flags()), data, flags, free=("--lr",))
         if "$" in place + data:
             with pytest.raises(UserError, match=r"x\$\{oc.env:HOME\}"):
                 training.fill_training(template.split(" "))
     words, flags = training.fill_training(template.split(" "))
     assert " ".join(words) == "fairseq-train d --save-dir s --seed 2 --lr 3 --a --lr --b=1"
     assert training.all_settings(flags) == {"--a": "--lr --b=1", "--seed": "2"}
+
+
+def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
+    """Whatever the script would choose by; a name that is never logged would end the run after an epoch."""
+
+    def words(task, template, *user):
+        args = Namespace(save=Path("s"), user=Flags.of(user))
+        template = f"fairseq-train @data --task {task} {template} @flags".split()
+        return launch.Training(args, "d", args.user).fill_training(template)[0][4:]
+
+    best, maximize = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
+    by_f1 = f"{best} f1 {maximize}"
+    assert words("squad2", by_f1) == by_f1.split()
+    assert words("squad2", by_f1, best, "loss") == [best, "loss"]
+    assert words("squad2", by_f1, best, "exact") == [best, "exact", maximize]
+    assert words("molecule_property", "", best, "auc") == [best, "auc", maximize]
+    for task, metric, known in (("masked_lm", "los", "loss, ppl"), ("glue", "f1", "score, accuracy")):
+        with pytest.raises(UserError, match=f"{best} {metric}: choose one of {known}"):
+            words(task, "", best, metric)
 
 
 def test_a_folder_is_of_one_run(run, tmp_path):
