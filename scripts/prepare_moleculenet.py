@@ -70,7 +70,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def encode(
-    molecules: list[Molecule], known: set[str], canonical: bool, allow_valence: bool, max_unknown: float
+    molecules: list[Molecule],
+    known: set[str],
+    canonical: bool,
+    allow_valence: bool,
+    max_unknown: float,
+    scaffolds: bool,
 ) -> Counter:
     """Reads every molecule, as PropertyInfo's ``canonical`` and ``allow_valence`` say; returns which tokens
     are not ``known``, and how often they occur. Molecules with such tokens are kept and reported. Raises
@@ -83,10 +88,10 @@ def encode(
             row.canonical = canonical_smiles(molecule, row.smiles)
             row.written = row.canonical if canonical else row.smiles
             row.tokens = tokenize(row.written)
+            row.scaffold = murcko_scaffold(molecule) if scaffolds else ""
         except ValueError as error:
             row.fault = str(error)
             continue
-        row.scaffold = murcko_scaffold(molecule)
         if allow_valence:
             try:
                 parse_molecule(row.smiles)
@@ -214,7 +219,8 @@ def main(argv: list[str] | None = None) -> None:
         else:
             columns = TableFormat.of(args, known.smiles), known.ignored, args.split_column
             names, molecules, remarks = read_table(args.source, *asked, *columns)
-        unknown = encode(molecules, {*dictionary.symbols}, canonical, allow, args.max_unknown)
+        how = canonical, allow, args.max_unknown, args.split == "scaffold"
+        unknown = encode(molecules, {*dictionary.symbols}, *how)
         splits = split_molecules(molecules, args.split, args.seed)
         labels = {part: np.array([row.labels for row in rows], np.float32) for part, rows in splits.items()}
         remarks += remarks_on(labels, names, classification) + repeated_molecules(splits)

@@ -1,10 +1,16 @@
 """Molecules as RDKit reads them: which SMILES are valid, their canonical form and their scaffold."""
 
+import io
+import re
+from contextlib import redirect_stderr
+
 from rdkit import Chem, rdBase
 from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
 VALENCE = "AtomValenceException"
+LARGEST = 1_000  # atoms with a scaffold: RDKit takes a second for as many, minutes for 4,000
 LONGEST = 5_000  # characters: RDKit takes a second for as many, minutes for 50,000, and its recursion crashes
+WRAPPED = re.compile(r"\[[^][]*[-+H]\d{3}[^]]*\]?")  # RDKit takes [C-200] for [C+56], [CH260] for CH4
 
 
 def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
@@ -25,14 +31,20 @@ def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
         raise ValueError("a zero byte in the SMILES")
     if len(smiles) > LONGEST:
         raise ValueError(f"too long: {len(smiles):,} characters, more than {LONGEST:,}")
+    if wrapped := WRAPPED.search(smiles):
+        raise ValueError(f"a charge or hydrogens above 99: {wrapped[0][:30]}")
     with rdBase.BlockLogs():
         molecule = Chem.MolFromSmiles(smiles)
         if molecule is not None:
             return molecule
         unchecked = Chem.MolFromSmiles(smiles, sanitize=False)
-        if unchecked is None:
-            raise ValueError("not a SMILES string")
-        problems = Chem.DetectChemistryProblems(unchecked)
+    if unchecked is None:
+        raise ValueError(f"not a SMILES string{_parse_error(smiles)}")
+    with rdBase.BlockLogs():
+        try:
+            problems = Chem.DetectChemistryProblems(unchecked)
+        except RuntimeError as error:  # an invariant of RDKit's, as for [#119]
+            raise ValueError("RDKit cannot read it") from error
         if allow_valence and problems and all(problem.GetType() == VALENCE for problem in problems):
             unchecked.UpdatePropertyCache(strict=False)
             steps = Chem.SanitizeFlags.SANITIZE_ALL ^ Chem.SanitizeFlags.SANITIZE_PROPERTIES
@@ -40,6 +52,17 @@ def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
                 Chem.AssignStereochemistry(unchecked, cleanIt=True)
                 return unchecked
     raise ValueError(problems[0].Message() if problems else "RDKit cannot read it")
+
+
+def _parse_error(smiles: str) -> str:
+    """What RDKit, which logs it, finds wrong with a string that it does not parse, as ": REASON", or ""."""
+    rdBase.LogToPythonStderr()
+    with redirect_stderr(io.StringIO()) as heard:
+        Chem.MolFromSmiles(smiles, sanitize=False)
+    rdBase.LogToCppStreams()
+    reason = re.search(r"Parse Error: (.+?)( for input| while parsing|$)", heard.getvalue(), re.MULTILINE)
+    place = re.search(r"around (position \d+)", heard.getvalue())
+    return (f": {reason[1][:80]}" if reason else "") + (f" at {place[1]}" if place else "")
 
 
 def canonical_smiles(molecule: Chem.Mol, smiles: str) -> str:
@@ -52,5 +75,9 @@ def canonical_smiles(molecule: Chem.Mol, smiles: str) -> str:
 
 def murcko_scaffold(molecule: Chem.Mol) -> str:
     """Bemis-Murcko scaffold (rings and what links them), with chirality, as canonical SMILES; "" for a
-    molecule without rings."""
+    molecule without rings. Raises ValueError for a molecule with rings and more than LARGEST atoms."""
+    if not molecule.GetRingInfo().NumRings():
+        return ""
+    if (atoms := molecule.GetNumAtoms()) > LARGEST:
+        raise ValueError(f"too large for a scaffold: {atoms:,} atoms, more than {LARGEST:,}")
     return MurckoScaffoldSmiles(mol=molecule, includeChirality=True)

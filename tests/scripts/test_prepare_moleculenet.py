@@ -91,12 +91,13 @@ def test_every_molecule_has_its_labels(prepare, capsys):
 
 
 def test_bad_rows_are_listed_with_their_lines_and_lose_no_good_one(prepare):
-    bad = ["", "C(,1", ",0", "CCO", "C(C)(C)(C)(C)C,1"]
-    assert prepare([*ROWS[:3], *bad, *ROWS[3:]])["skipped"] == 5
+    bad = ["", "C(,1", ",0", "CCO", "C(C)(C)(C)(C)C,1", "[#119],0", f"C1CC1{'C' * 1000},1"]
+    assert prepare([*ROWS[:3], *bad, *ROWS[3:]])["skipped"] == 7
     assert len(prepare.read()) == len(MOLECULES)
     report = prepare.table("report.tsv")
-    assert [(line, status) for line, _, status, *_ in report] == [(str(n), "skipped") for n in range(5, 10)]
+    assert [(line, status) for line, _, status, *_ in report] == [(str(n), "skipped") for n in range(5, 12)]
     wanted = ("empty line", "not a SMILES", "empty SMILES", "1 cells, but the header has 2", "valence")
+    wanted += ("RDKit cannot read", "too large for a scaffold")
     assert all(reason in row[3] for reason, row in zip(wanted, report, strict=True))
 
 

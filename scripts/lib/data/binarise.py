@@ -283,6 +283,8 @@ def _encode(drafts: dict[Path, Path], read: Reader, encode: Encoder, workers: in
                         file.write(block)
                         bar.update(items)
     except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
         raise UserError(
             f"a worker was killed, most likely because memory ran out ({error}): rerun the same command with "
             "fewer --workers; it resumes"
