@@ -114,7 +114,7 @@ def resolve(kind: str, words: list[str]) -> Training:
 
 def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocabulary:
     """The vocabulary of a folder of data, made for a corpus of one of the kinds ``taken``. Raises UserError
-    if the folder holds other data, or has got another dict.txt since it was made."""
+    if the folder holds other data, has got another dict.txt since it was made, or files of other sizes."""
     about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
     made = about.get("kind", kind)
     if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
@@ -125,7 +125,20 @@ def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocab
         raise UserError(f"{folder} holds data of {made}, not a corpus of {kind}: give it to {way_out}")
     if about.get("vocabulary", vocabulary.identity) != vocabulary.identity:
         raise UserError(f"{vocabulary.source} is not the one that {folder} was made with: prepare it again")
+    check_sizes(folder, about)
     return vocabulary
+
+
+def check_sizes(folder: Path, about: dict) -> None:
+    """Raises UserError for a file that is not as large as its prepared.json, ``about``, says."""
+    from fairseq.data.indexed_dataset import best_fitting_int_dtype  # takes seconds
+
+    for split in ("train", "valid") if "symbols" in about else ():
+        width = best_fitting_int_dtype(about["symbols"])().itemsize
+        sizes = {"bin": about[split]["tokens"] * width, "idx": 26 + 12 * about[split]["sentences"]}
+        for path, size in ((folder / f"{split}.{end}", size) for end, size in sizes.items()):
+            if path.is_file() and (there := path.stat().st_size) != size:
+                raise UserError(f"{path} has {there:,} of {size:,} bytes: prepare or copy it again")
 
 
 def check_lengths(files: list[Path], flags: Flags) -> None:

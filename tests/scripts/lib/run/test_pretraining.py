@@ -106,14 +106,24 @@ def test_data_that_are_not_there_or_of_another_kind(folder, toy_inputs, tmp_path
     with pytest.raises(ValueError, match="c is the folder of the data"):
         pages.run(SMILES, "exlm", "smoke", f"{a}:{c}", c)
     kinds = {"prepared.json": '{"kind": "smiles"}', "molecules.json": "{}", "../summary.json": "{}"}
-    for i, (file, content) in enumerate(
-        [*kinds.items(), ("prepared.json", '{"kind": "text", "vocabulary": "0a"}')]
-    ):
+    kinds = [*kinds.items(), ("prepared.json", '{"kind": "text", "vocabulary": "0a"}')]
+    for i, (file, content) in enumerate(kinds):
         data = folder(f"{i}/data")
         ask(TEXT, data)
         write_file(data / file, content)
         with pytest.raises(UserError, match=f"{i}/data"):
             ask(TEXT, data)
+
+
+def test_data_that_were_copied_in_part(tmp_path):
+    data = builders.smiles_folder(tmp_path / "data")
+    for name in ("train.bin", "valid.idx"):
+        content = (data / name).read_bytes()
+        (data / name).write_bytes(content[:-2])
+        with pytest.raises(UserError, match=f"{name} has {len(content) - 2:,} of {len(content):,} bytes"):
+            pages.resolve(SMILES, "exlm", "smoke", data, tmp_path / "save")
+        (data / name).write_bytes(content)
+    pages.resolve(SMILES, "exlm", "smoke", data, tmp_path / "save")
 
 
 def test_sentences_longer_than_a_sample(toy_inputs, tmp_path):
