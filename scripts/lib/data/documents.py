@@ -14,7 +14,6 @@ several, cut at a blank.
 import json
 import os
 from collections.abc import Iterable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -28,6 +27,7 @@ from lib.data.kinds import (
     PARQUET,
     TABLE,
     WIKIEXTRACTOR,
+    bounded_lines,
     invalid_byte,
     opened,
     text_layout,
@@ -143,12 +143,7 @@ def _book_events(file: BinaryIO) -> Iterator[Line | str]:
 
 
 def _json_events(file: BinaryIO) -> Iterator[Line | str]:
-    for number in count(1):
-        line = piece = file.readline(MOST_BYTES)
-        while piece and not piece.endswith(b"\n"):
-            piece = file.readline(MOST_BYTES)
-        if not line:
-            return
+    for number, line in enumerate(bounded_lines(file, MOST_BYTES), 1):
         if content := line.removeprefix(BOM).strip():
             yield number, content
             yield f"{LOST}a line of {MOST_BYTES:,} bytes or more" if len(line) == MOST_BYTES else ""

@@ -47,6 +47,7 @@ NO_TEXT = (
     (rb"[^\n\r]*\r[^\n\r]*\r[^\n]*+\s*$", "text of a single line", "tr '\\r' '\\n' < '{}' > TEXT"),
 )
 BOM = b"\xef\xbb\xbf"
+MOST_BYTES = 1 << 24  # of a line, so that memory is bounded
 SAMPLE = 1 << 16  # bytes that a layout is judged by
 MOLECULES = "has SMILES: give it to prepare_smiles.py"
 FEW_LINES = 5  # too few to say that they are no text
@@ -85,6 +86,15 @@ def _refuse(path: Path, start: bytes, kinds: tuple[tuple[bytes, str, str], ...])
             raise UserError(f"{path} is {what}: {convert.replace('{}', str(path))}")
 
 
+def bounded_lines(file: BinaryIO, most: int = MOST_BYTES) -> Iterator[bytes]:
+    """The lines of a file; of one of ``most`` bytes or more, the first so many."""
+    while line := file.readline(most):
+        piece = line
+        while piece and not piece.endswith(b"\n"):
+            piece = file.readline(most)
+        yield line
+
+
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text in UTF-8, plain or packed; a byte order mark is
     skipped. Lines end at ``\\n`` or ``\\r\\n`` only: other line separators may stand within a sentence.
@@ -92,7 +102,9 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with opened(path) as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(bounded_lines(file), 1):
+                if len(line) == MOST_BYTES:
+                    raise UserError(f"{path}, line {number} has {MOST_BYTES:,} bytes or more")
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
-from lib.data.kinds import BOM, PACKED, opened
+from lib.data.kinds import BOM, PACKED, bounded_lines, opened
 from lib.data.lmdb_reader import LMDB, lmdb_items
 from lib.data.parquet import PARQUET
 from lib.data.tables import TableFormat, column_of, columns_named, is_utf16, separator_of, table_rows, text_of
@@ -88,7 +88,7 @@ def _is_table(path: Path, kind: str, form: TableFormat) -> bool:
 def _lines(path: Path, file: BinaryIO, encoding: str | None) -> Iterator[bytes]:
     """The lines of a file in UTF-8."""
     if encoding is None and not is_utf16(file):
-        yield from file
+        yield from bounded_lines(file)  # a molecule that is cut is too long for RDKit
         return
     try:
         for line in text_of(file, encoding):

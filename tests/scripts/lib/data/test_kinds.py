@@ -18,6 +18,7 @@ def test_files_that_cannot_be_read(tmp_path):
     packed = {end: pack("".join(map(str, range(50_000))).encode()) for end, pack in PACKERS.items()}
     contents = [("none", None, "does not exist"), (".", None, "not a file")]
     contents += [("a.txt", b"good\nbad \xff\n", "a.txt, line 2: .*byte 4")]
+    contents += [("long.gz", gzip.compress(b"\n" + b"C" * (1 << 24)), "long.gz, line 2 has 16,777,216 bytes")]
     for end, pack in PACKERS.items():
         damaged = packed[end][:40] + b"\xff" * 20 + packed[end][60:]
         halves = (packed[end][:-12], packed[end][: len(packed[end]) // 2], damaged)

@@ -22,6 +22,11 @@ def test_lines(kind, encoding, tmp_path):
     assert len(header_of(path, form)) == len(first)
 
 
+def test_a_line_without_end_is_read_in_part(tmp_path):
+    path = write_file(tmp_path / "a.smi.gz", "CCO name\n" + "C" * 2**25 + "C\nCCN\n")
+    assert [len(r.content) for r in records_in(path, FORM)] == [3, 2**24, 3]
+
+
 def test_headers_of_files_of_lines(tmp_path):
     smi = write_file(tmp_path / "a.smi", "smiles zinc_id\nCCO Z1\n")
     table = write_file(tmp_path / "a.txt", "chembl_id\tmol\tkey\nCHEMBL1\tCCO\tA B\n")  # as ChEMBL's chemreps
