@@ -44,7 +44,8 @@ def read_json(path: Path):
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}): remove it, or choose another folder") from None
+        way_out = ("" if path.name == MANIFEST else "remove it, or ") + "choose another folder"
+        raise UserError(f"{path} is damaged ({error}): {way_out}") from None
 
 
 def sha256(*paths: Path, most: int | None = None) -> str:

@@ -16,6 +16,7 @@ import os
 import re
 import shlex
 import sys
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ from lib.run.supervise import supervise
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 from fs_plugins.files import copy
 
-LOG, IMPORTED = "train.log", "imported.pt"
+LOG, LAST, IMPORTED = "train.log", "checkpoint_last.pt", "imported.pt"
 MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
 PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
@@ -238,6 +239,8 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         if said := training.finished():
             print(said)
             return 0
+        if first and training.args.user.value("--restore-file") in (None, LAST):
+            check_last(save)
         if first and training.imported and not (save / IMPORTED).is_file():
             from fs_plugins.huggingface import restore  # takes seconds
 
@@ -245,6 +248,9 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
             restore.save(model, save / IMPORTED)
         for command in commands if first else commands[:1]:
             if status := run(command, save / LOG, lock):
+                end = (save / LOG).read_text("utf-8", "replace").rstrip().rsplit("\n", 1)[-1] if first else ""
+                if re.match(r"[\w.]+(Error|Exception)\b", end):  # under some tracebacks
+                    print(f"error: {command[0]} ended with {end}\nAll of it: {save / LOG}", file=sys.stderr)
                 return status
         if first and training.imported:
             (save / IMPORTED).unlink()
@@ -252,6 +258,15 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         if first and (made := [path.name for kind in kinds for path in save.glob(kind)]):
             print(f"{save} has {', '.join(made)}")
     return 0
+
+
+def check_last(save: Path) -> None:
+    """Raises UserError for a checkpoint, which the run would be resumed from, that is not whole."""
+    if not (save / LAST).exists() or zipfile.is_zipfile(save / LAST):
+        return
+    others = sorted(filter(zipfile.is_zipfile, save.glob("checkpoint_*[0-9].pt")), key=os.path.getmtime)
+    way_out = f", and copy {others[-1]} to its place" if others else ": the training starts anew"
+    raise UserError(f"{save / LAST} is cut short, or no checkpoint: remove it{way_out}")
 
 
 def run(command: list[str], log: Path, lock: int | None) -> int:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
 from argparse import Namespace
 from pathlib import Path
 
@@ -54,6 +55,10 @@ def test_commands_run_one_after_the_other_until_one_fails(script, run, tmp_path,
         done = run(save, *one, "then", *three, "then", "echo", "never")
         assert done == (status, said, "")
     assert (save / "train.log").read_text() == 2 * said
+    full = script("echo Traceback; echo; echo OSError: full; echo; exit 1")
+    assert (
+        f"ended with OSError: full\nAll of it: {tmp_path}/full/train.log" in run(tmp_path / "full", *full)[2]
+    )
     manifest = json.loads((save / files.MANIFEST).read_text())
     assert manifest["command"] == ["script.sh", str(save), "1"]
     assert manifest["runs"] == [*one[:2], "--lr", "1"] and manifest["settings"] == {"seed": 1, "--lr": "1"}
@@ -107,12 +112,29 @@ def test_a_folder_is_of_one_run(run, tmp_path):
     save, command = tmp_path / "save", ["test", "-n", "@evaluation"]
     assert run(save, *command)[0] == 2  # fails at once
     assert run(save, "echo", "data", "@evaluation", lr="2")[0] == 0
-    (save / "checkpoint_last.pt").touch()
+    zipfile.ZipFile(save / "checkpoint_last.pt", "w").close()
     (save / "checkpoint_last.pt.17.tmp").touch()  # of a run that was killed
     status, _, error = run(save, *command)
     assert status == 2 and "--lr: there '2', asked '1'" in error
     assert run(save, "echo", "data", "@evaluation", "--save-interval", "7", lr="2")[0] == 0
     assert [path.name for path in save.glob("*.pt*")] == ["checkpoint_last.pt"]
+
+
+def test_a_checkpoint_that_is_cut_short_is_told_with_what_to_do(run, tmp_path):
+    last = tmp_path / "checkpoint_last.pt"
+    run(tmp_path, "echo")
+    last.touch()
+    for name, way_out in (
+        ("checkpoint_best.pt", "remove it: the training"),
+        ("checkpoint_1_7.pt", "1_7.pt to"),
+    ):
+        zipfile.ZipFile(tmp_path / name, "w").close()
+        assert way_out in run(tmp_path, "echo")[2]
+    last.unlink()
+    last.mkdir()
+    assert "1_7.pt to its place" in run(tmp_path, "echo")[2]
+    last.rmdir()
+    assert run(tmp_path, "echo")[0] == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="by prctl")
