@@ -127,7 +127,7 @@ def load_checkpoint(
             raise
         raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
     except (RuntimeError, LookupError) as error:
-        raise ValueError(f"{path}: its weights do not fit its flags: {error}") from error
+        raise ValueError(f"{path}: its weights do not fit its flags: {error!s:.400}") from error
     arch = cfg.model._name
     logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
     history = state.get("optimizer_history") or [{}]

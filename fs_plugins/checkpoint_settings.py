@@ -67,12 +67,13 @@ def read_settings(state: dict) -> DictConfig:
         raise ValueError("it has no flags of its run, neither 'cfg' nor 'args'")
     else:
         groups = {key: value for key, value in groups.items() if isinstance(value, dict)}
-        names = {what: group.get("_name") or group.get("arch") for what, group in groups.items()}
+        keys = {what: "arch" if group.get("_name") is None else "_name" for what, group in groups.items()}
+        names = {what: groups[what].get(key) for what, key in keys.items()}
     arch, task, criterion = (names.get(what) for what in ("model", "task", "criterion"))
     model = ARCH_MODEL_REGISTRY.get(arch, object) if isinstance(arch, str) else object
     if not issubclass(model, RotaryRobertaModel):
         raise ValueError(
-            f"it is a checkpoint of --arch {arch}: this reads those of p_roberta*, mlm_*, "
+            f"it is a checkpoint of --arch {arch!s:.200}: this reads those of p_roberta*, mlm_*, "
             "p_roberta_ext_denselink* and exlm_*"
         )
     kinds = {flag.name: flag.kind for flag in (*model.flags, ROPE_DIMENSIONS)}
@@ -81,8 +82,8 @@ def read_settings(state: dict) -> DictConfig:
         ("task", task, TASKS, TASK_DATACLASS_REGISTRY),
         ("criterion", criterion, CRITERIA, CRITERION_DATACLASS_REGISTRY),
     ):
-        if name not in known:
-            raise ValueError(f"it is of --{what} {name!r}: this reads those of {', '.join(known)}")
+        if not isinstance(name, str) or name not in known:
+            raise ValueError(f"it is of --{what} {name!r:.200}: this reads those of {', '.join(known)}")
         kinds = {"repeat_times": SIZE} | _kinds(registry.get(name))
         settings[what] = {"_name": name, **_checked(groups[what], kinds)}
     for what in OTHERS:

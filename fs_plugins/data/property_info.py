@@ -1,7 +1,7 @@
 """What is predicted of molecules: names, kind, scale and labels of the properties; ``molecules.json``."""
 
 import json
-import math
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -63,7 +63,7 @@ class PropertyInfo:
 
 
 def _is_finite(value) -> bool:
-    return isinstance(value, int | float) and abs(value) < math.inf
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple[float, ...]]:

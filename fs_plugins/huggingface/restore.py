@@ -91,7 +91,7 @@ def restore(
     try:
         model.load_state_dict({**own, **state}, strict=True)
     except RuntimeError as error:
-        raise ValueError(f"{folder}: its weights do not fit its config.json: {error}") from error
+        raise ValueError(f"{folder}: its weights do not fit its config.json: {error!s:.400}") from error
     task_state = {}
     if info is not None:
         task_state["molecule_property"] = {**info.to_dict(), "symbols": list(dictionary.symbols)}

@@ -103,8 +103,10 @@ def written_as(path: Path) -> str:
     """How text is written in the tokens of a tokenizer.json made here, as of
     :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    splitter = (content["pre_tokenizer"] or {}).get("type")
-    known = {"Split": "smiles", "WhitespaceSplit": "none"} if content["model"]["type"] == "WordLevel" else {}
+    splitter = (content.get("pre_tokenizer") or {}).get("type")
+    known = (
+        {"Split": "smiles", "WhitespaceSplit": "none"} if content["model"].get("type") == "WordLevel" else {}
+    )
     return known.get(splitter, str(path))
 
 

@@ -45,8 +45,9 @@ class Kind:
         if self.choices is not None:
             return type(value) is self.type and value in self.choices
         if self.type not in (int, float):
-            named = not self.module or (value and "." not in value and not hasattr(nn.ModuleDict(), value))
-            return type(value) is self.type and named
+            if type(value) is not self.type or not self.module:
+                return type(value) is self.type
+            return value != "" and "." not in value and not hasattr(nn.ModuleDict(), value)
         return type(value) in (int, self.type) and self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -206,7 +207,7 @@ def from_config(config: dict[str, Any]) -> dict[str, Any]:
             field = config[flag.config] if flag.config in config else flag.kind.to_config(flag.default)
             value = flag.kind.from_config(field)
             wrong = flag.kind.to_config(value) != field or not flag.kind.fits(value)
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             wrong = True
         if wrong:
             raise ValueError(f"{flag.config} of config.json is {config.get(flag.config)!r:.200}")

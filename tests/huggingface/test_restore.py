@@ -109,6 +109,7 @@ def test_script_and_its_errors(folders, corpus, refused, tmp_path, capsys):
 def test_damaged_folders(folders, refused, tmp_path):
     weights, config = ((folders["exlm"] / name).read_bytes() for name in ("model.safetensors", "config.json"))
     classes = {"architectures": ["ExLMForSequenceClassification"]}
+    info = {"names": ["a"], "mean": [0], "kind": "regression", "canonical": True, "allow_valence": False}
     cases = [("model.safetensors", content) for content in (b"", weights[:-9], b"version https://git-lfs\n")]
     cases += [
         ("model.safetensors.index.json", content)
@@ -125,6 +126,9 @@ def test_damaged_folders(folders, refused, tmp_path):
         ("architectures of", {"architectures": "x"}),
         ("fairseq of", {"fairseq": "x"}),
         ("fairseq.head of", {"fairseq": {"head": "a.b"}}),
+        ("fairseq.head of", {"fairseq": {"head": -1}}),
+        ("state_embedding of", {"state_embedding": 10**400}),
+        ("std of the properties", {**classes, "fairseq": {"properties": {**info, "std": [10**400]}}}),
     ):
         cases.append((named, json.dumps({**json.loads(config), **change}).encode()))
     cases.append(("config.json is not JSON", b"[" * 100_000))
@@ -165,6 +169,14 @@ def test_weights_whole_and_in_parts(folders, load, tmp_path):
     bias = restore(tmp_path).model.encoder.lm_head.dense.bias
     assert torch.equal(bias, load("AutoModelForMaskedLM", tmp_path).lm_head.dense.bias)
     assert torch.equal(bias, content["lm_head.dense.bias"])
+
+
+def test_a_tokenizer_of_an_older_release(folders, tmp_path):
+    folder = shutil.copytree(folders["exlm"], tmp_path / "older")
+    content = json.loads((folder / "tokenizer.json").read_text())
+    del content["pre_tokenizer"], content["model"]["type"]
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    restore(folder)
 
 
 def test_ids_in_another_order_than_in_training(folders, tmp_path, caplog):

@@ -178,6 +178,8 @@ def test_sizes_are_those_of_the_weights(scripts, tmp_path, capsys):
         "task_state": ([1], "x"),
     }.items():
         files |= {f"its {key!r} is{' ' * i}": {**state, key: value} for i, value in enumerate(values, 1)}
+    for what, group in (("a checkpoint of --arch", "model"), ("of --task", "task")):
+        files[f"it is {what} tensor("] = replaced(state, group, "_name", torch.zeros(2))
     files["it has no flags"] = {**state, "cfg": [1]}
     files["the properties are not"] = {**state, "task_state": held}
     for named, content in files.items():
@@ -185,8 +187,11 @@ def test_sizes_are_those_of_the_weights(scripts, tmp_path, capsys):
         start = time.monotonic()
         assert call(tmp_path / "a.pt", tmp_path) == 2 and time.monotonic() - start < 10
         assert f"a.pt is refused: {named.rstrip()}" in capsys.readouterr().err
-    torch.save({**state, "model": {**state["model"], "encoder.lm_head.bias": other}}, tmp_path / "a.pt")
-    assert call(tmp_path / "a.pt", tmp_path) == 2 and "weights do not fit" in capsys.readouterr().err
+    changed = {**state, "model": {**state["model"], "encoder.lm_head.bias": other}}
+    for content in (changed, replaced(state, "model", "encoder_layers", None)):
+        torch.save(content, tmp_path / "a.pt")
+        assert call(tmp_path / "a.pt", tmp_path) == 2
+        assert "weights do not fit" in (said := capsys.readouterr().err) and len(said) < 800
     assert call(path, tmp_path) == 0
     config = tmp_path / "e" / "config.json"
     content = json.loads(config.read_text())
