@@ -92,8 +92,11 @@ def finished(path: Path) -> str:
     """What a result says; "" if there is none."""
     if (result := read_json(path)) is None:
         return ""
-    metric, metrics = result["metric"], result["metrics"]
-    values = ", ".join(f"{split} {metric} {digits(scores.get(metric))}" for split, scores in metrics.items())
+    try:
+        metric, metrics = result["metric"], result["metrics"].items()
+        values = ", ".join(f"{split} {metric} {digits(scores.get(metric))}" for split, scores in metrics)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error!r:.200}): remove it, and rerun") from error
     kept = path.with_name("checkpoint_best.pt").is_file()
     again = "" if kept else f"; its checkpoints were dropped: to train it again, remove {path}"
     return f"finished before: {path}, {values}{again}"

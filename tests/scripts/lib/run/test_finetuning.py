@@ -188,3 +188,12 @@ def test_a_finished_run(tmp_path):
     said = finished(tmp_path / "result.json")
     assert "finished before" in said and "valid accuracy 0.5" in said
     assert f"its checkpoints were dropped: to train it again, remove {tmp_path}/result.json" in said
+    for content in (
+        "{}",
+        '{"metric": "f1", "metrics": {"valid": 3}}',
+        '{"metric": "f1", "metrics": 3}',
+        "[]",
+    ):
+        (tmp_path / "result.json").write_text(content)
+        with pytest.raises(UserError, match="result.json is damaged .*: remove it"):
+            finished(tmp_path / "result.json")
