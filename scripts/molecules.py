@@ -29,7 +29,7 @@ from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.kinds import PACKED
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat, add_table_arguments
-from lib.files import atomic, check_absent, tsv_line
+from lib.files import atomic, check_absent, plain_cell, tsv_line
 
 REMARKS = ".remarks.tsv"  # how the name of embed's remarks ends
 
@@ -62,7 +62,7 @@ def predict(output: Path, header: Sequence[str], rows: Iterable[tuple], names: S
         file = io.TextIOWrapper(raw, "utf-8", "surrogateescape", newline="")
         writer = csv.writer(file, lineterminator="\n")
         more = [f"{name} (predicted)" if name in taken else name for name in names]
-        writer.writerow([*header, *more, "remark"])
+        writer.writerow([*header, *map(plain_cell, more), "remark"])
         for record, (values, remark) in rows:
             counts[values is not None] += 1
             cells = [*record.cells, *[""] * len(header)][: len(header)]

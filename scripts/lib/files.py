@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from lib.command_line import UserError
+from lib.command_line import UserError, visible
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
@@ -71,11 +71,16 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def tsv_line(*cells) -> str:
-    """Tabs and line breaks within cells become spaces, what is not UTF-8 its code; nothing is a formula to a
+def plain_cell(text: str) -> str:
+    """What is not UTF-8, or would control a terminal, becomes its code; nothing is a formula to a
     spreadsheet."""
-    texts = (" ".join(str(cell).encode(errors="backslashreplace").decode().split()) for cell in cells)
-    return "\t".join(f"'{text}" if text.startswith(("=", "+", "-", "@")) else text for text in texts)
+    text = visible(text.encode(errors="backslashreplace").decode())
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+def tsv_line(*cells) -> str:
+    """Of plain cells, within which tabs and line breaks become spaces."""
+    return "\t".join(plain_cell(" ".join(str(cell).split())) for cell in cells)
 
 
 def check_same(folder: Path, there: dict, asked: dict, command: str = "") -> None:
@@ -107,10 +112,11 @@ def claim(
     """
     if any(path.name != MANIFEST for pattern in results for path in folder.glob(pattern)):
         there = read_json(folder / MANIFEST)
-        if not isinstance(there, dict) or not {"settings", "inputs", "command"} <= there.keys():
-            raise UserError(f"{folder} holds results without a {MANIFEST}: choose another folder")
+        kinds = {"settings": dict, "inputs": dict, "command": list}
+        if not (isinstance(there, dict) and all(isinstance(there.get(k), kind) for k, kind in kinds.items())):
+            raise UserError(f"{folder} holds results without a {MANIFEST} of ours: choose another folder")
         made_of = {**there["settings"], **there["inputs"]}
-        check_same(folder, made_of, {**settings, **inputs}, shlex.join(there["command"]))
+        check_same(folder, made_of, {**settings, **inputs}, shlex.join(map(str, there["command"])))
         return
     record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
     write_json(folder / MANIFEST, {**record, "versions": versions(), "commit": git_commit()})

@@ -31,9 +31,9 @@ def test_predictions_stand_beside_the_whole_row(tmp_path):
     path, good = write_file(tmp_path / "a.csv.gz", content), ([1.0, 2.5], "")
     found = [good, (None, "empty SMILES"), (None, "empty SMILES"), (None, ""), good, ([0.5, 0.25], "unknown")]
     rows, out = zip(records_in(path, FORM), found, strict=True), tmp_path / "out.csv"
-    assert script.predict(out, header_of(path, FORM), rows, ("p", "y")) == {True: 3, False: 3}
+    assert script.predict(out, header_of(path, FORM), rows, ("=p", "y")) == {True: 3, False: 3}
     assert list(csv.reader(out.read_text("latin-1").splitlines())) == [
-        ["y", "formula", "smiles", "p", "y (predicted)", "remark"],
+        ["y", "formula", "smiles", "'=p", "y (predicted)", "remark"],
         ["x", "C", "CCO", "1", "2.5", ""],
         ["x", " y", "C", "", "", "wrong number of cells: 4, but the header has 3"],
         ["", "", "", "", "", "empty SMILES"],

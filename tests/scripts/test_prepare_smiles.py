@@ -60,7 +60,7 @@ def test_every_kind_of_file(kind, tmp_path):
 
 
 def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path, capsys):
-    bad = ["", "C1CC", "CN(C)(C)(C)C", "CCO ethanol", "\udcff", "C" * (LONGEST + 1), "[#119]"]
+    bad = ["", "=C1CC", "CN(C)(C)(C)C", "CCO ethanol", "\udcff", "C" * (LONGEST + 1), "[#119]"]
     lines = [line for pair in zip(MOLECULES, bad, strict=True) for line in pair]
     path = write(tmp_path / "a.txt", lines)
     values = write_lmdb(
@@ -70,10 +70,10 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path, capsys):
     assert found == [*MOLECULES, "C"]
     places = [(str(path), str(2 * i + 2)) for i in range(7)] + [(str(values), "0"), (str(values), "1")]
     assert [row[:2] for row in rejected] == places
-    named = ("empty line", "unclosed ring", "valence", "white space", "UTF-8: byte 0xff", "", "RDKit cannot")
-    named += ("invalid SMILES", "not a readable value")
+    named = ("empty line", "syntax error", "valence", "white space", "UTF-8: byte 0xff", "too long")
+    named += ("RDKit cannot", "invalid SMILES", "not a readable value")
     assert all(name in reason for name, (_, _, reason, _) in zip(named, rejected, strict=True))
-    assert [text for *_, text in rejected[:7]] == ["", *bad[1:4], "\\xff", *bad[5:]]
+    assert [text for *_, text in rejected[:7]] == ["", "'=C1CC", *bad[2:4], "\\xff", *bad[5:]]
     shown = capsys.readouterr().out
     assert "rejected: 9 (6 x invalid SMILES, 1 x empty line, 1 x invalid UTF-8" in shown
 

@@ -28,7 +28,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from lib.command_line import UserError
 from lib.data.datasets import write_dataset
-from lib.files import MANIFEST, atomic, check_absent, claim, locked, write_json
+from lib.files import MANIFEST, atomic, check_absent, claim, locked, plain_cell, write_json
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from tqdm import tqdm
 
@@ -166,7 +166,7 @@ def binarise(
         rows.writerow(("file", "line", "reason", "input"))
         for source, draft in drafts.items():
             for block in _saved_in(draft):
-                rows.writerows((source, *rejection) for rejection in block.rejections)
+                rows.writerows((source, *map(plain_cell, row)) for row in block.rejections)
                 rejected.update(reason_of(row.reason) for row in block.rejections)
                 counts.update(block.counts)
                 least = min([least, *block.places])

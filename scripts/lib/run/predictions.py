@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 import pandas as pd
-from lib.files import atomic, digits, write_result
+from lib.files import atomic, digits, plain_cell, write_result
 
 from fs_plugins.data.property_info import PropertyInfo, read_folder
 from fs_plugins.metrics.properties import by_property, summarise
@@ -44,6 +44,7 @@ def write_predictions(path: Path, split: Split, shown: np.ndarray, names: tuple[
     for name, values, truths in zip(names, shown.T, split.labels.T, strict=True):
         columns += [(name, values), (f"{name} (label)", truths)]
     header, values = zip(*columns, strict=True)
+    header = [*map(plain_cell, header)]
     with atomic(path) as file:
         table = pd.DataFrame(dict(enumerate(values)))
         table.to_csv(file, index=False, header=header, float_format="%.6g")

@@ -22,8 +22,8 @@ def test_sha256(tmp_path, monkeypatch):
 
 
 def test_cells():
-    found = tsv_line(1, "a\tb\n", "", "=1+1", "@x", " -2", "\udcff=C")
-    assert found == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C"
+    found = tsv_line(1, "a\tb\n", "", "=1+1", "@x", " -2", "\udcff=C", "\x1b[1m\u202e")
+    assert found == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C\t\\x1b[1m\\u202e"
 
 
 def claim(folder, settings, data="1a"):
@@ -49,7 +49,7 @@ def test_results_of_others_and_damaged_records(tmp_path):
     write_file(tmp_path / "checkpoint.pt", "")
     foreign = "results without a manifest.json"
     for content, named in (
-        *((None, foreign), ("[]", foreign), ('{"name": "app"}', foreign)),
+        *((None, foreign), ("[]", foreign), ('{"settings":[],"inputs":1,"command":2}', foreign)),
         ("{", r"manifest.json is damaged .*\): choose"),
     ):
         if content:
