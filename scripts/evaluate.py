@@ -142,8 +142,9 @@ def squad(args: argparse.Namespace, task: Squad2Task, outputs: Outputs, model: s
         return f"{args.checkpoint}, {split}: no scores, as {unlabelled:,} questions have no answers"
     [scores] = scores.values()
     return (
-        f"{args.checkpoint}, {split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
-        f"{threshold:g}; F1 {scores['best_f1']:.2f} at {scores['best_f1_thresh']:.3f}, the best on these "
+        f"{args.checkpoint}, {split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} (of questions with an "
+        f"answer {scores.get('HasAns_f1', math.nan):.2f}) at threshold {threshold:g}; F1 "
+        f"{scores['best_f1']:.2f} at {scores['best_f1_thresh']:.3f}, the best on these "
         f"{scores['total']:,} questions"
     )
 

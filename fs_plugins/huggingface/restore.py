@@ -255,7 +255,7 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
                     folder,
                 )
         else:
-            vocabulary.check(own, "give the data that the model was trained on, or leave out --data")
+            vocabulary.check(own, f"give data prepared with --dictionary {folder}, or none (--data)")
     if len(dictionary) != size:
         raise ValueError(
             f"{vocabulary.source} has {len(dictionary):,} entries with {MASK}, the model of {folder} has "

@@ -62,7 +62,12 @@ def load_samples(
     break_mode = break_mode or str(getattr(task, "sample_break_mode", "none"))
     longest = getattr(task, "tokens_per_sample", None)
     length = longest or (2 if break_mode == "eos" else None)  # eos: not read
-    if checkpoint.data is None or length is None:
+    if checkpoint.data is None:
+        raise ValueError(
+            f"{checkpoint.path} has no data beside it: give the folder that the model was trained on (--data), "
+            f"or one prepared with its vocabulary (prepare_*.py --dictionary {checkpoint.path})"
+        )
+    if length is None:
         raise ValueError(
             f"{checkpoint.path} was trained by --task {checkpoint.task}, on data of another kind: give a "
             "checkpoint of pre-training, or the folder of its data (--data) and --sample-break-mode eos"

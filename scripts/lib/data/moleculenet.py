@@ -19,6 +19,7 @@ MISSING = ("", "nan")  # labels in a table
 MISSING_CLASS = -1.0  # in an LMDB file
 CLASSES = {"false": 0.0, "true": 1.0}
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), 2.0**-126  # normal float32
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 LISTED = 10  # kinds of bad cells in a message
 # headers of the row numbers that pandas writes beside a table
 UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
@@ -70,10 +71,12 @@ class Labels:
 
     Args:
         classification: labels are 0 and 1; otherwise numbers that float32 can hold.
+        skip_broken: whether rows may have cells that are no labels, as long as most have none.
     """
 
-    def __init__(self, classification: bool):
-        self.classification = classification
+    def __init__(self, classification: bool, skip_broken: bool):
+        self.classification, self.skip_broken = classification, skip_broken
+        self.rows = self.wrong_rows = 0
         self.wrong: dict[tuple[str, str], list[str]] = {}  # (property, cell) -> where
         self.labelled: dict[str, None] = {}  # properties with a label, in order
 
@@ -90,6 +93,8 @@ class Labels:
                 wrong.append(f"{name} is {cell!r}")
                 self.wrong.setdefault((name, str(cell)), []).append(where)
             labels.append(label)
+        self.rows += 1
+        self.wrong_rows += bool(wrong)
         return labels, f"not a label: {', '.join(wrong)}" if wrong else ""
 
     def _of(self, text: str) -> float:
@@ -102,8 +107,8 @@ class Labels:
         return label
 
     def check(self, path: Path) -> None:
-        """Raises UserError if there were cells that are no labels; lists them all."""
-        if not self.wrong:
+        """Raises UserError if there were cells that are no labels, in more rows than may be; lists them."""
+        if self.wrong_rows <= (self.rows / 2 if self.skip_broken else 0):
             return
         wanted = "0, 1" if self.classification else f"numbers (of at most {LARGEST:.3g})"
         wrong = sorted(self.wrong.items(), key=lambda item: -len(item[1]))
@@ -116,10 +121,13 @@ class Labels:
         ]
         kinds[LISTED:] = [f"  and {len(kinds) - LISTED:,} more kinds"] if len(kinds) > LISTED else []
         lines = [f"  all of the column {name}, such as {cell!r}" for name, cell in none.items()]
+        if commas := [cell for _, cell in self.wrong if DECIMAL_COMMA.fullmatch(cell)]:
+            lines.append(f"  {len(commas):,} kinds with a decimal comma, such as {commas[0]!r}")
         columns = " ".join(map(repr, self.labelled)) or "NAME ..."
         way_out = (
             f"Choose the columns of the labels (--label-columns {columns}), leave such rows out with "
-            "--skip-broken, or mend the table: an empty cell is a missing label, and decimals have a point."
+            "--skip-broken (if fewer than half), or mend the table: an empty cell is a missing label, and "
+            "decimals have a point."
         )
         way_out += " --kind regression accepts any number." if self.classification else ""
         first = f"{path} has cells that are not {wanted} or empty:"
@@ -158,7 +166,7 @@ def read_table(
         raise UserError(f"--label-columns {' '.join(names)}: give each once")
     if garbled := [name for name in names if name != name.encode(errors="ignore").decode()]:
         raise UserError(f"{path} has a column {ascii(garbled[0])}, not UTF-8: give --encoding, e.g. cp1252")
-    labels, molecules = Labels(classification), []
+    labels, molecules = Labels(classification, skip_broken), []
     for line, cells in rows:
         molecule = Molecule(line, cells[smiles_at].strip() if smiles_at < len(cells) else "", [], "")
         if not any(cell.strip() for cell in cells):
@@ -169,8 +177,7 @@ def read_table(
             molecule.labels, molecule.fault = labels.read(names, [cells[i] for i in at], f"line {line}")
             molecule.split = cells[split_at] if split_at is not None else ""
         molecules.append(molecule)
-    if not skip_broken:
-        labels.check(path)
+    labels.check(path)
     return names, molecules, remarks
 
 
@@ -179,8 +186,8 @@ def read_lmdbs(
 ) -> tuple[list[str], list[Molecule]]:
     """The properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb, which do not have
     the properties' names: () for property-1, property-2, ...; -1 is a missing class. Raises UserError if a
-    file is missing or damaged, or, unless ``skip_broken``, a label is not one."""
-    names, rows, labels = list(names), [], Labels(classification)
+    file is missing or damaged, or labels are none (with ``skip_broken``, in more than half of the rows)."""
+    names, rows, labels = list(names), [], Labels(classification, skip_broken)
     for split in PARTS:
         path = lmdb_file(folder / f"{split}.lmdb")
         for number, (_, value) in enumerate(lmdb_items(path, by_number=True), start=1):
@@ -198,6 +205,5 @@ def read_lmdbs(
             cells = ["" if classification and cell == MISSING_CLASS else cell for cell in cells]
             values, fault = labels.read(names, cells, f"{split}.lmdb, entry {number}")
             rows.append(Molecule(number, molecule["smi"], values, split, fault))
-    if not skip_broken:
-        labels.check(folder)
+    labels.check(folder)
     return names, rows

@@ -91,8 +91,9 @@ def add_comparison(page: Page, study: Study, target: Target, place: str) -> None
         return page.text("There are no results yet.")
     with atomic(study.output / f"{target.name}.csv") as file:
         data.to_csv(file, index=False, float_format="%.6g")
-    page.text("Bits by learning rate, if several were tried, of the seed that chose:")
-    page.table(rates(study, target))
+    if len((tried := rates(study, target)).columns) > 2:
+        page.text("Bits by learning rate, of the seed that chose, where several were tried:")
+        page.table(tried)
     page.table(leads(data))
     for p, part in data.groupby("p"):
         values: dict[str, dict[float, Value]] = {"MLM": {}}

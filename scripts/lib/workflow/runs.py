@@ -104,9 +104,10 @@ def read_runs(path: Path) -> list[Run]:
         rows = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
-    if wrong := set(REQUIRED) - set(rows) or set(rows) - {*REQUIRED, *OPTIONAL}:
+    if (missing := set(REQUIRED) - set(rows)) or (wrong := set(rows) - {*REQUIRED, *OPTIONAL}):
         known = ", ".join((*REQUIRED, *OPTIONAL))
-        raise UserError(f"{path}: column {min(wrong)}: a table of runs has {known}")
+        column = f"there is no column {min(missing)}" if missing else f"unknown column {min(wrong)!r}"
+        raise UserError(f"{path}: {column}: a table of runs has {known}, separated by commas")
     if (twice := rows["name"][rows["name"].duplicated()]).size:
         raise UserError(f"{path} has two runs named {twice.iloc[0]}: give each its own name")
     return [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]

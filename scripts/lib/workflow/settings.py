@@ -110,6 +110,9 @@ def read(config: dict) -> argparse.Namespace:
         )
     if unknown := settings.init_from.keys() - settings.models.keys():
         raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
+    for name, path in {**settings.models, **settings.init_from}.items():
+        if Path(path).is_dir() and not Path(path, "config.json").is_file():
+            raise UserError(f"{name}={path}: give a checkpoint_*.pt in it, or a folder with a config.json")
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
     settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # of table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]

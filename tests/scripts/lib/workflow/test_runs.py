@@ -46,8 +46,8 @@ def test_a_table_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("table", "named"),
     [
-        ("name,targets,model,k\nx,t,mlm,1\n", "column p:"),
-        ("name,targets,model,k,p,prob\n", "column prob:"),
+        ("name,targets,model,k\nx,t,mlm,1\n", "no column p:"),
+        ("name,targets,model,k,p,prob\n", "unknown column 'prob':"),
         (f"{HEAD}a,t,,exlm,2,0.15,,,\na b,t,,mlm,1,0.15,,,\n", "line 3: a b: name"),
         (f"{HEAD}a,,,exlm,2,0.15,,,\n", "line 2: a: no targets"),
         (f"{HEAD}a,mine ../../b,,exlm,2,0.15,,,\n", "line 2: a: targets"),
