@@ -64,8 +64,8 @@ def load_samples(
     length = longest or (2 if break_mode == "eos" else None)  # eos: not read
     if checkpoint.data is None:
         raise ValueError(
-            f"{checkpoint.path} has no data beside it: give the folder that the model was trained on (--data), "
-            f"or one prepared with its vocabulary (prepare_*.py --dictionary {checkpoint.path})"
+            f"{checkpoint.path} has no data beside it: give that of its training, or data prepared with its "
+            f"vocabulary (--data FOLDER, made by prepare_*.py --dictionary {checkpoint.path})"
         )
     if length is None:
         raise ValueError(
