@@ -2,8 +2,8 @@
 
 FLOPs are those of the matrix products, two a multiplication with addition, three times the forward pass.
 Each layer counts at all of its tokens, for all models alike, although ExLM's last one is computed at the
-nodes only. What is computed once for a batch, the state embeddings' and positions' parts of a lattice, is not
-counted.
+nodes only. What is computed once for a batch, the parts of a lattice that state embeddings, the bias of the
+layer norm and positions have, is not counted.
 """
 
 import argparse
@@ -49,6 +49,8 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
     tokens = T * copies + targets * (k - 1)
     outputs = targets * k  # where the vocabulary is computed
     products = outputs / alike * d * d + outputs * d * V
+    if alike > 1 and model.encoder.state_embedding is not None:
+        products = products + outputs * d  # of tokens and the states' vectors, for the layer norm
     for n, E in ((first, T), (layers - first, tokens)):
         products = products + n * E * (4 * d * d + 2 * d * ffn + 2 * E * d)
     if exlm and transitions:

@@ -18,11 +18,11 @@ from fs_plugins.models.flags import EXLM_FLAGS
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
 from fs_plugins.modules.encoder import Expansion
 from fs_plugins.modules.fused_linear import fused_linear
-from fs_plugins.modules.lattice import lattice_links, lattice_transitions, linear_of_states
+from fs_plugins.modules.lattice import StateFeatures, lattice_links, lattice_transitions, linear
 from fs_plugins.modules.state_expansion import (
     BIAS_STD,
     BIAS_UNIT,
-    SHARE_OF_WORDS,
+    VECTOR_STD,
     StateLayout,
     expand_states,
     gather_tokens,
@@ -82,7 +82,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         self.mask_idx = dictionary.index("<mask>")
         self.links_feature = args.links_feature.split(":")
         self.state_graph = args.state_graph
-        # how many nodes of a lattice, one after the other, have the same features
+        # how many nodes of a lattice, one after the other, the layers leave alike
         self.alike = self.k if self.state_graph == "lattice" and self.expand_from_layer == layers else 1
         self.max_transition_length = args.max_transition_length
         width = d * len(self.links_feature)
@@ -150,11 +150,14 @@ class ExLMEncoder(RotaryRobertaEncoder):
         query_positions = None if features_only else layout.node_positions[:, :: self.alike]
         if only_first:
             query_positions = src_tokens.new_zeros(len(src_tokens), 1)
-        x, hiddens = self._encode(layout, return_all_hiddens, query_positions)
+        last_norm = features_only or self.state_embedding is None
+        x, hiddens = self._encode(layout, return_all_hiddens, query_positions, last_norm)
         extra = {"inner_states": hiddens, "layout": layout}
         return (x if features_only else self._graph(x, layout, transitions)), extra
 
-    def _encode(self, layout: StateLayout, return_all_hiddens: bool, query_positions: Tensor | None):
+    def _encode(
+        self, layout: StateLayout, return_all_hiddens: bool, query_positions: Tensor | None, last_norm
+    ):
         """Features [B, N, d] of the expanded tokens, and hidden states, as ``RotaryEncoder.forward``; the
         tokens are expanded after the first ``--expand-from-layer`` layers."""
         pad, coordinates = self.dictionary.pad(), torch.stack([layout.positions, layout.copies], dim=-1)
@@ -168,37 +171,36 @@ class ExLMEncoder(RotaryRobertaEncoder):
             coordinates = self.token_coordinates(tokens)
             non_padding_mask = None if layout.unexpanded_full else tokens.ne(pad)
         return self.sentence_encoder(
-            tokens, coordinates, non_padding_mask, return_all_hiddens, query_positions, expansion
+            tokens, coordinates, non_padding_mask, return_all_hiddens, query_positions, expansion, last_norm
         )
 
     def _graph(self, nodes: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
         """LM head and transitions: features of the nodes [B, L, d] (or [B, M, d] of a lattice whose states of
-        a token have the same) -> graph."""
+        a token are alike), with state embeddings before the last layer norm -> graph."""
         # views, so that DistributedDataParallel with --find-unused-parameters takes them for used here
         weight, bias = (p.view_as(p) for p in (self.lm_head.weight, self.lm_head.bias))
-        of_tokens = nodes.unflatten(1, (layout.targets.shape[1], -1))  # [B, M, 1 or k, d]
-        for_words = None
+        features = nodes.unflatten(1, (layout.targets.shape[1], -1))  # [B, M, 1 or k, d]
         if self.state_embedding is not None:
-            for_words = SHARE_OF_WORDS * self.state_embedding
             bias = bias + BIAS_UNIT * self.state_bias
-        states = self.lm_head.transform(of_tokens, for_words).expand(-1, -1, self.k, -1).flatten(1, 2)
+            vectors, norm = VECTOR_STD * self.state_embedding, self.sentence_encoder.emb_layer_norm_after
+            alike = self.alike > 1
+            features = StateFeatures(features, vectors, norm) if alike else norm(features + vectors)
+        states = self.lm_head.transform(features).expand(-1, -1, self.k, -1).flatten(1, 2)
         links = None
         if transitions and self.state_graph == "lattice":
-            links = self._lattice_transitions(of_tokens, layout)
+            links = self._lattice_transitions(features, layout)
         elif transitions:
-            if self.state_embedding is not None:
-                nodes = nodes + self.state_embedding.repeat(layout.targets.shape[1], 1)
-            links = self._links(nodes, layout)
+            links = self._links(features.flatten(1, 2), layout)
         return StateGraph(states, weight, bias, links, layout)
 
-    def _lattice_transitions(self, nodes: Tensor, layout: StateLayout) -> Tensor:
+    def _lattice_transitions(self, features: Tensor | StateFeatures, layout: StateLayout) -> Tensor:
         """[B, M - 1, k, k] from the states' features [B, M, 1 or k, d]; as ``_links``, with each product of a
         sum taken once for each of its parts."""
         layers = self.query_linear, self.key_linear, self.gate_linear
         weight, y = (torch.cat([getattr(a, name) for a in layers]) for name in ("weight", "bias"))
-        for name, part in zip(self.links_feature, weight.split(nodes.shape[-1], 1), strict=True):
+        for name, part in zip(self.links_feature, weight.split(self.args.encoder_embed_dim, 1), strict=True):
             if name == "feature":
-                y = y + linear_of_states(nodes, self.state_embedding, part)
+                y = y + linear(features, part)
             else:
                 first = self.dictionary.pad() + 1
                 positions = self.link_positional.weight[first : first + layout.tokens.shape[1]]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from fs_plugins.models.flags import MLM_FLAGS, add_flags
 from fs_plugins.modules.encoder import RotaryEncoder
-from fs_plugins.modules.lattice import linear_of_states
+from fs_plugins.modules.lattice import StateFeatures, linear
 
 logger = logging.getLogger(__name__)
 
@@ -18,10 +18,10 @@ logger = logging.getLogger(__name__)
 class LMHead(RobertaLMHead):
     """RoBERTa's LM head in two steps, so that the step to the vocabulary can be taken in bounded memory."""
 
-    def transform(self, features: Tensor, states: Tensor | None = None) -> Tensor:
-        """features [..., d] -> [..., d]: dense, activation, layer norm; what the output matrix is applied to.
-        ``states`` are added to the features first, see :func:`linear_of_states`."""
-        x = linear_of_states(features, states, self.dense.weight, self.dense.bias)
+    def transform(self, features: Tensor | StateFeatures) -> Tensor:
+        """features [..., d] -> [..., d]: dense, activation, layer norm; what the output matrix is applied
+        to."""
+        x = linear(features, self.dense.weight, self.dense.bias)
         return self.layer_norm(self.activation_fn(x))
 
 

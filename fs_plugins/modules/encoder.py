@@ -70,6 +70,7 @@ class RotaryEncoder(nn.Module):
         return_all_hiddens: bool = False,
         query_positions: Tensor | None = None,
         expansion: Expansion | None = None,
+        last_norm: bool = True,
     ) -> tuple[Tensor, list[Tensor] | None]:
         """Encodes a batch.
 
@@ -81,6 +82,7 @@ class RotaryEncoder(nn.Module):
             query_positions: [B, R] int64, the tokens whose features are wanted: the last layer computes keys
                 and values of all tokens, but queries and everything after only for these. None for all.
             expansion: of the U tokens to N, after its first layers; None if all layers see the same tokens.
+            last_norm: whether to return the features after ``emb_layer_norm_after``.
 
         Returns:
             [B, N, d] features ([B, R, d] with ``query_positions``), and None or the list of [N, B, d] hidden
@@ -102,7 +104,7 @@ class RotaryEncoder(nn.Module):
             x = gather_tokens(x, query_positions)
         if hiddens is not None:
             hiddens = [hidden.transpose(0, 1) for hidden in hiddens]
-        return self.emb_layer_norm_after(x), hiddens
+        return (self.emb_layer_norm_after(x) if last_norm else x), hiddens
 
     def _run(
         self,

@@ -9,24 +9,42 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from fs_plugins.modules.transition_head import NO_EDGE
 
 
-def linear_of_states(x: Tensor, added: Tensor | None, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """weight @ (x + added) + bias, where x + added is never made.
+class StateFeatures:
+    """norm(x + v) [B, M, k, d] of tokens that the layers left with one x each, for the vector v of each of
+    their k states. It is never made: a product with it is the sum of those with x and v, each centred, over
+    a standard deviation, which is one number a state.
 
     Args:
-        x: [B, M, s, d] features of the tokens' states; s is k, or 1 where the states of a token are alike.
-        added: [k, d], what each state has besides; None for nothing.
-        weight, bias: [n, d] and [n].
-
-    Returns:
-        [B, M, k or s, n].
+        x: [B, M, 1, d].
+        v: [k, d].
+        norm: the layer norm.
     """
-    y = F.linear(x, weight, bias)
-    return y if added is None else y + F.linear(added, weight)
+
+    def __init__(self, x: Tensor, v: Tensor, norm: nn.LayerNorm):
+        dtype, self.norm = x.dtype, norm
+        with torch.autocast(device_type=x.device.type, enabled=False):
+            x, v = (t.to(torch.promote_types(dtype, torch.float32)) for t in (x, v))  # as layer norms do
+            x, v = (t - t.mean(-1, keepdim=True) for t in (x, v))
+            both = x.square().mean(-1, keepdim=True) + v.square().mean(-1) + 2 / x.shape[-1] * F.linear(x, v)
+            self.scale = (both.mT + norm.eps).rsqrt().to(dtype)  # [B, M, k, 1]
+            self.x, self.v = ((norm.weight * t).to(dtype) for t in (x, v))
+
+    def linear(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """weight [n, d], bias [n] -> [B, M, k, n]."""
+        y = F.linear(self.x, weight) + F.linear(self.v, weight)
+        return y * self.scale + F.linear(self.norm.bias, weight, bias)
+
+
+def linear(features: Tensor | StateFeatures, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """As ``torch.nn.functional.linear``."""
+    if isinstance(features, StateFeatures):
+        return features.linear(weight, bias)
+    return F.linear(features, weight, bias)
 
 
 def lattice_transitions(queries: Tensor, keys: Tensor, gates: Tensor) -> Tensor:

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 # State embeddings, --state-embedding-scale R (not in the paper): a vector of each state, of initial standard
-# deviation R, is added to the features that transitions are computed from, a share of it to those of the
-# words, and a bias of each state to its logits. By the bias, states predict different tokens at first (with
-# R = 1 and k = 4 by a divergence of 1.3 bits) at any width, depth and standard deviation of the embeddings.
-# Its unit is large, so that Adam, whose steps are of the size of the rate, moves it as fast as other logits.
-SHARE_OF_WORDS = 0.2
+# deviation VECTOR_STD R, is added before the last layer norm, and a bias of each state to its logits. By the
+# bias, states predict different tokens at first (with R = 1 and k = 4 by a divergence of 1.3 bits) at any
+# width, depth and standard deviation of the embeddings. It is kept in a large unit, so that Adam, whose steps
+# are of the size of the rate, moves it as fast as other logits.
+VECTOR_STD = 0.5
 BIAS_STD, BIAS_UNIT = 2.0, 10.0
 
 

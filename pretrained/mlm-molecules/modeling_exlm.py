@@ -40,7 +40,7 @@ from .marginals import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
 from .state_expansion import (
     BIAS_STD,
     BIAS_UNIT,
-    SHARE_OF_WORDS,
+    VECTOR_STD,
     expand_states,
     gather_tokens,
 )
@@ -104,8 +104,8 @@ class ExLMModel(ExLMPreTrainedModel):
         heads, N, N], but in the first ``expand_from_layer`` layers between tokens. Other arguments of
         transformers, such as token_type_ids, change nothing.
 
-        With ``return_states``, a tuple: this output, the last layer's states [B, N, d], and where they stand
-        (a StateLayout; None without states).
+        With ``return_states``, a tuple: this output, the last layer's states [B, N, d] before the last layer
+        norm and after, and where they stand (a StateLayout; None without states).
         """
         config, layout = self.config, None
         for name in ("inputs_embeds", "position_ids", "head_mask"):
@@ -147,13 +147,13 @@ class ExLMModel(ExLMPreTrainedModel):
                     hiddens.append(x)
                 x, weights = layer(x, rotation, mask)
                 attentions.append(weights)
-        x = self.norm(x)
+        x, last = self.norm(x), x
         if layout is not None and exporting():  # which cannot raise an error
             x = x.masked_fill((layout.target_lengths > EXPORT_ROOM)[:, None, None], float("nan"))
         hiddens = tuple(self.rows(h, layout) for h in [*hiddens, x]) if output_hidden_states else None
         attentions = tuple(attentions) if output_attentions else None
         output = BaseModelOutput(self.rows(x, layout), hiddens, attentions)
-        return (output, x, layout) if return_states else output
+        return (output, last, x, layout) if return_states else output
 
     def rotation(self, tokens, layout, dtype):
         """Cosines and sines [1 or B, N, d], these with a minus for the first of each pair, and how far apart
@@ -212,8 +212,8 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         """labels [B, T]: the original token where one is to be predicted (whether it was replaced by
         ``<mask>``, by another one, or kept), else -100. In training, with labels, there are no logits."""
         kwargs = {**kwargs, "return_dict": True, "return_states": True}
-        encoded, x, layout = self.model(input_ids, attention_mask, labels, **kwargs)
-        predicted = self.of_copies(x, labels) if layout is None else self.of_states(x, layout, labels)
+        encoded, last, x, layout = self.model(input_ids, attention_mask, labels, **kwargs)
+        predicted = self.of_copies(x, labels) if layout is None else self.of_states(last, x, layout, labels)
         more = {"hidden_states": encoded.hidden_states, "attentions": encoded.attentions}
         return ExLMMaskedLMOutput(**predicted, **more)
 
@@ -238,21 +238,24 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         return {"loss": loss, "logits": logits}
 
     @torch.compiler.disable  # it would be compiled anew for each number of targets
-    def of_states(self, x, layout, labels):
-        """All outputs with states: x [B, N, d]."""
+    def of_states(self, last, x, layout, labels):
+        """All outputs with states, from those before the last layer norm and after, [B, N, d]."""
         if exporting():
             raise NotImplementedError(
                 "the masked LM of an ExLM cannot be exported (torch.export, ONNX), as the size of its graph "
                 "depends on input_ids: export the encoder, AutoModel, or a fine-tuned model"
             )
         config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
-        nodes = of_words = gather_tokens(x, layout.node_positions)
         if config.state_embedding:
-            states = self.state_embedding.repeat(layout.targets.shape[1], 1)
-            nodes, of_words = nodes + states, nodes + SHARE_OF_WORDS * states
-        node_logits = self.lm_head(of_words)
-        if config.state_embedding:
-            node_logits = node_logits + BIAS_UNIT * self.state_bias.repeat(layout.targets.shape[1], 1)
+            times = layout.targets.shape[1], 1
+            nodes = gather_tokens(last, layout.node_positions) + VECTOR_STD * self.state_embedding.repeat(
+                times
+            )
+            nodes = self.model.norm(nodes)
+            node_logits = self.lm_head(nodes) + BIAS_UNIT * self.state_bias.repeat(times)
+        else:
+            nodes = gather_tokens(x, layout.node_positions)
+            node_logits = self.lm_head(nodes)
         words = wide(node_logits).log_softmax(-1)  # [B, L, V]
         by_target = words.unflatten(1, (-1, config.num_states))  # [B, M, k, V]
         links, loss = None, None

@@ -44,7 +44,7 @@ def test_cost_of_every_model(path, more):
     graph = flags.value("--criterion") == "nat_dag_loss_mlm"
     if graph and args.state_graph == "lattice":
         k, d, linears = args.ext_state_num, args.encoder_embed_dim, 2 * args.encoder_embed_dim + 4
-        of_states, of_positions = k * d * (d + linears), (16 + 5 * (k - 1)) * d * linears
+        of_states, of_positions = (k + 1) * d * (d + linears), (16 + 5 * (k - 1)) * d * linears
         flops -= 2 * (of_states + of_positions * ("position" in args.links_feature))  # once for a batch
         flops += 2 * (5 - 1) * k**3  # products of logarithms, which PyTorch does not count
     elif graph:  # scores of transitions are computed for all pairs of nodes; those backwards are not counted

@@ -37,22 +37,25 @@ def test_edges_are_those_of_the_definition(graph, k):
 
 
 @pytest.mark.parametrize("graph", ["dag", "lattice"])
-def test_transitions_see_a_state_s_vector_and_words_a_fifth_of_it(graph):
+def test_a_state_s_vector_is_added_before_the_last_layer_norm(graph):
     flags = {"ext_state_num": 3, "state_graph": graph, "expand_from_layer": -1, "links_feature": "feature"}
     model = builders.exlm(WORDS, **flags, state_embedding_scale=1.0).double()
     tokens, targets = SENTENCES[0]
-    (states, _), (features, extra) = (
-        model(tokens[None], target=targets[None], features_only=only) for only in (False, True)
+    (states, _), (_, extra) = (
+        model(tokens[None], target=targets[None], features_only=only, return_all_hiddens=only)
+        for only in (False, True)
     )
-    nodes, node = features[0, extra["layout"].node_positions[0]], torch.arange(states.node_states.shape[1])
+    nodes = extra["inner_states"][-1][extra["layout"].node_positions[0], 0]
+    node = torch.arange(len(nodes))
     encoder, vectors = model.encoder, model.encoder.state_embedding[node % 3]
-    words = encoder.lm_head.layer_norm(F.gelu(encoder.lm_head.dense(nodes + 0.2 * vectors)))
+    nodes = encoder.sentence_encoder.emb_layer_norm_after(nodes + 0.5 * vectors)
+    words = encoder.lm_head.layer_norm(F.gelu(encoder.lm_head.dense(nodes)))
     torch.testing.assert_close(states.node_states[0], words)
     queries, keys = (
-        layer(nodes + vectors).unflatten(-1, (encoder.args.encoder_attention_heads, -1)).transpose(0, 1)
+        layer(nodes).unflatten(-1, (encoder.args.encoder_attention_heads, -1)).transpose(0, 1)
         for layer in (encoder.query_linear, encoder.key_linear)
     )
-    gates = encoder.gate_linear(nodes + vectors).softmax(-1).t()
+    gates = encoder.gate_linear(nodes).softmax(-1).t()
     scores = queries @ keys.mT / queries.shape[-1] ** 0.5
     edges = torch.tensor([[has_edge(graph, 3, v, u) for u in node.tolist()] for v in node.tolist()])
     heads = scores.masked_fill(~edges, -math.inf).softmax(-1).nan_to_num()

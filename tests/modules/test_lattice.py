@@ -7,10 +7,11 @@ import torch
 
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 from fs_plugins.modules.lattice import (
+    StateFeatures,
     lattice_links,
     lattice_log_prob,
     lattice_transitions,
-    linear_of_states,
+    linear,
 )
 from fs_plugins.modules.state_use import own_states
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
@@ -65,13 +66,18 @@ def test_a_target_that_no_state_has_is_minus_infinity_with_a_finite_gradient():
         assert gradient.isfinite().all()
 
 
-@pytest.mark.parametrize("s", [1, 4])
-def test_linear_of_states(s):
-    x, added, weight, bias = (
-        random(2, 3, s, 6, seed=1),
-        random(4, 6, seed=2),
-        random(5, 6, seed=3),
-        random(5, seed=4),
-    )
-    torch.testing.assert_close(linear_of_states(x, added, weight, bias), (x + added) @ weight.t() + bias)
-    torch.testing.assert_close(linear_of_states(x, None, weight), x @ weight.t())
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_products_with_the_features_of_states(dtype):
+    """As of the layer norm, which is never computed for a state; also of large features in half precision."""
+    x, v, weight, bias = (random(*n, seed=len(n)) for n in ((2, 3, 1, 6), (4, 6), (5, 1, 6), (5,)))
+    norm, weight, x = torch.nn.LayerNorm(6).double(), weight[:, 0], 300 * x + 7
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    v = 100 * v - 3
+    expected = norm(x + v) @ weight.t() + bias
+    features = StateFeatures(x.to(dtype), v.to(dtype), norm.to(dtype))
+    given = linear(features, weight.to(dtype), bias.to(dtype))
+    tolerance = {"rtol": 0.02, "atol": 0.02} if dtype == torch.float16 else {}
+    torch.testing.assert_close(given.double(), expected, **(tolerance or {"rtol": 1e-4, "atol": 1e-5}))
+    assert given.dtype == dtype and given.shape == (2, 3, 4, 5)
+    torch.testing.assert_close(linear(x, weight), x @ weight.t())
