@@ -155,9 +155,9 @@ EXLM_FLAGS = (
     ),
     Flag(
         *("state_embedding_scale", SCALE, 0.0, WEIGHTS, "state_embedding"),
-        "learn for each of the K states a vector, added to the features of its nodes, and a bias of its "
-        "logits, of initial standard deviations R and 2 R (not in the paper; default 0: none; 1 keeps states "
-        "apart)",
+        "learn for each of the K states a vector, added to its nodes before the last layer norm, and a bias "
+        "of its logits, of initial standard deviations R / 2 and 2 R (not in the paper; default 0: none; 1 "
+        "keeps states apart)",
         "R",
     ),
     Flag(

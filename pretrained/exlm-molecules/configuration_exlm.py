@@ -42,8 +42,8 @@ class ExLMConfig(PreTrainedConfig):
         state_graph: transitions of a state: "dag": to all later ones; "local": to the next 2 num_states - 1;
             "sparse": to those of all later tokens; "lattice": to those of the next expanded token.
         max_transition_length: longest transition of "dag" and "sparse", in nodes; -1 for any.
-        state_embedding: whether each of the states has a learned vector, added to its nodes' features, and a
-            learned bias of its logits.
+        state_embedding: whether each of the states has a learned vector, added to its nodes before the last
+            layer norm, and a learned bias of its logits.
         norm_first: layer norm before each block (pre-norm) instead of after it.
         max_position_embeddings: most tokens of a sequence, the additional states counted.
         classifier_dropout, classifier_activation: of the head for sequences.
