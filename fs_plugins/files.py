@@ -42,7 +42,7 @@ def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
         os.replace(fresh, path)
     except (OSError, RuntimeError) as error:
         cause = error if isinstance(error, OSError) else error.__context__  # torch raises its own over it
-        if not isinstance(cause, OSError):
+        if not isinstance(cause, OSError) or str(cause).startswith("cannot write "):  # of one within
             raise
         raise OSError(
             f"cannot write {path} ({cause.strerror or cause}): free some space or choose another folder, and "

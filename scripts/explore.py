@@ -7,12 +7,13 @@ graph.json (all of it, with the transition matrix), transitions.png (the matrix 
 (the graph of states and the decodings, to explore in a browser or save as SVG) into --output.
 """
 
+import json
 from pathlib import Path
 
 from lib.command_line import argument_parser, proportion, script, visible, whole
-from lib.files import atomic, check_absent, write_json
+from lib.files import atomic, check_absent
 
-PICTURE, PAGE = "transitions.png", "index.html"
+GRAPH, PICTURE, PAGE = "graph.json", "transitions.png", "index.html"
 
 
 def percent(p: float) -> str:
@@ -91,9 +92,11 @@ def main(argv: list[str] | None = None) -> None:
     print(visible(describe(graph)))
     html = page(graph, args.min_edge)
     args.output.mkdir(parents=True, exist_ok=True)
-    write_json(args.output / "graph.json", graph.to_dict())
-    with atomic(args.output / PICTURE, "wb") as file:
-        transition_heatmap(graph).savefig(file, format="png")
-    with atomic(args.output / PAGE) as file:
-        file.write(html)
-    print(f"\n{args.output}: graph.json, {PICTURE}, {PAGE}")
+    graph_file, page_file = atomic(args.output / GRAPH), atomic(args.output / PAGE)
+    with graph_file as text, atomic(args.output / PICTURE, "wb") as picture, page_file as shown:
+        text.write(json.dumps(graph.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        transition_heatmap(graph).savefig(picture, format="png")
+        shown.write(html)
+        for file in (text, picture, shown):  # all of them, or none
+            file.flush()
+    print(f"\n{args.output}: {GRAPH}, {PICTURE}, {PAGE}")

@@ -104,7 +104,7 @@ def check_targets(words: list[str]) -> None:
     first = words.index("--config")
     given = [word for word in words[first + 1 :] if "=" in word and "$" not in word]
     given = given[: next((i for i, word in enumerate(given) if word.startswith("slurm")), len(given))]
-    with mock.patch.multiple(Path, exists=lambda path: True, is_dir=lambda path: True):
+    with mock.patch.multiple(Path, **dict.fromkeys(("exists", "is_dir", "is_file"), lambda path: True)):
         read = settings.read(dict(word.split("=", 1) for word in given))
     targets = {word for word in words[:first] if re.match(r"[a-z]+\d*$", word)}
     assert targets <= {*read.targets, STUDY, REPRODUCE}

@@ -109,6 +109,7 @@ def test_every_write(script, inputs, tmp_path):
         found = contents(out)
         assert found == whole if statuses[-1] == 0 else found.items() <= whole.items()
         if statuses[-1]:
+            assert script != "explore" or not found
             run()
             assert statuses[-1] == 0 and contents(out) == whole
         assert not list(place.rglob("*.tmp")) and {path.name for path in place.iterdir()} <= {"out"}

@@ -265,8 +265,8 @@ def check_last(save: Path) -> None:
     if not (save / LAST).exists() or zipfile.is_zipfile(save / LAST):
         return
     others = sorted(filter(zipfile.is_zipfile, save.glob("checkpoint_*[0-9].pt")), key=os.path.getmtime)
-    way_out = f", and copy {others[-1]} to its place" if others else ": the training starts anew"
-    raise UserError(f"{save / LAST} is cut short, or no checkpoint: remove it{way_out}")
+    way_out = f"copy {others[-1]} to its place" if others else "the training starts anew"
+    raise UserError(f"{save / LAST} is cut short, or no checkpoint: remove it, and {way_out}")
 
 
 def run(command: list[str], log: Path, lock: int | None) -> int:

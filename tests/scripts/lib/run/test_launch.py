@@ -125,7 +125,7 @@ def test_a_checkpoint_that_is_cut_short_is_told_with_what_to_do(run, tmp_path):
     run(tmp_path, "echo")
     last.touch()
     for name, way_out in (
-        ("checkpoint_best.pt", "remove it: the training"),
+        ("checkpoint_best.pt", "remove it, and the training"),
         ("checkpoint_1_7.pt", "1_7.pt to"),
     ):
         zipfile.ZipFile(tmp_path / name, "w").close()
