@@ -180,7 +180,7 @@ def states_figure(figure: Figure) -> None:
         for axes in figure.axes
         for one, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles, loc="outside upper center", ncols=3, frameon=False)
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
 
 
 def scale_figure(figure: Figure) -> None:
@@ -210,7 +210,7 @@ def divergence_figure(figure: Figure) -> None:
     """What a lattice gains by dependence over how much its states differed at first."""
     axes = figure.add_subplot(xscale="log", ylabel="gain by dependence, bits")
     axes.set_xlabel("divergence of a mask's states when training begins, bits")
-    data = read("single_molecules").dropna(subset="divergence_at_first")
+    data = read("divergence")
     for i, (label, part) in enumerate(data.groupby("label", sort=False)):
         for row in part.itertuples():
             axes.plot(row.divergence_at_first, row.gain, "o", color=COLOURS[i])
