@@ -61,7 +61,12 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 
 def write_json(path: str | os.PathLike, content, indent: int = 1) -> None:
     """Writes JSON atomically."""
-    write_text(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
+    write_text(path, json_text(content, indent))
+
+
+def json_text(content, indent: int = 1) -> str:
+    """What :func:`write_json` writes."""
+    return json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
 
 
 def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:

@@ -7,11 +7,10 @@ graph.json (all of it, with the transition matrix), transitions.png (the matrix 
 (the graph of states and the decodings, to explore in a browser or save as SVG) into --output.
 """
 
-import json
 from pathlib import Path
 
 from lib.command_line import argument_parser, proportion, script, visible, whole
-from lib.files import atomic, check_absent
+from lib.files import atomic, check_absent, json_text
 
 GRAPH, PICTURE, PAGE = "graph.json", "transitions.png", "index.html"
 
@@ -94,7 +93,7 @@ def main(argv: list[str] | None = None) -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     graph_file, page_file = atomic(args.output / GRAPH), atomic(args.output / PAGE)
     with graph_file as text, atomic(args.output / PICTURE, "wb") as picture, page_file as shown:
-        text.write(json.dumps(graph.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        text.write(json_text(graph.to_dict()))
         transition_heatmap(graph).savefig(picture, format="png")
         shown.write(html)
         for file in (text, picture, shown):  # all of them, or none

@@ -248,10 +248,8 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         config, lengths = self.config, (layout.node_lengths, layout.target_lengths)
         if config.state_embedding:
             times = layout.targets.shape[1], 1
-            nodes = gather_tokens(last, layout.node_positions) + VECTOR_STD * self.state_embedding.repeat(
-                times
-            )
-            nodes = self.model.norm(nodes)
+            vectors = VECTOR_STD * self.state_embedding.repeat(times)
+            nodes = self.model.norm(gather_tokens(last, layout.node_positions) + vectors)
             node_logits = self.lm_head(nodes) + BIAS_UNIT * self.state_bias.repeat(times)
         else:
             nodes = gather_tokens(x, layout.node_positions)

@@ -104,10 +104,9 @@ def written_as(path: Path) -> str:
     :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file."""
     content = json.loads(path.read_text(encoding="utf-8"))
     splitter = (content.get("pre_tokenizer") or {}).get("type")
-    known = (
-        {"Split": "smiles", "WhitespaceSplit": "none"} if content["model"].get("type") == "WordLevel" else {}
-    )
-    return known.get(splitter, str(path))
+    if content["model"].get("type") != "WordLevel":
+        return str(path)
+    return {"Split": "smiles", "WhitespaceSplit": "none"}.get(splitter, str(path))
 
 
 def check_tokenizer(

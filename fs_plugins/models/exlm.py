@@ -156,7 +156,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         return (x if features_only else self._graph(x, layout, transitions)), extra
 
     def _encode(
-        self, layout: StateLayout, return_all_hiddens: bool, query_positions: Tensor | None, last_norm
+        self, layout: StateLayout, return_all_hiddens: bool, query_positions: Tensor | None, last_norm: bool
     ):
         """Features [B, N, d] of the expanded tokens, and hidden states, as ``RotaryEncoder.forward``; the
         tokens are expanded after the first ``--expand-from-layer`` layers."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 # State embeddings, --state-embedding-scale R (not in the paper): a vector of each state, of initial standard
 # deviation VECTOR_STD R, is added before the last layer norm, and a bias of each state to its logits. By the
-# bias, states predict different tokens at first (with R = 1 and k = 4 by a divergence of 1.3 bits) at any
+# bias, states predict different tokens at first (with R = 1 and k = 4 by a divergence of 1 to 2 bits) at any
 # width, depth and standard deviation of the embeddings. It is kept in a large unit, so that Adam, whose steps
 # are of the size of the rate, moves it as fast as other logits.
 VECTOR_STD = 0.5

@@ -33,6 +33,7 @@ SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py"
 own = module_from_spec(SPEC)
 SPEC.loader.exec_module(own)
 atomic, write_json, new_folder, check_absent = own.atomic, own.write_json, own.new_folder, own.check_absent
+json_text = own.json_text
 lock, locked, try_lock = own.lock, own.locked, own.try_lock
 BLOCK = 1 << 20  # bytes
 

@@ -23,6 +23,7 @@ from lib.data.kinds import (
     BOOKS,
     EMPTY,
     JSON,
+    MOST_BYTES,
     PARAGRAPHS,
     PARQUET,
     TABLE,
@@ -38,7 +39,6 @@ from lib.data.tables import TableFormat, column_of, table_rows
 AUTO = "auto"
 LAYOUTS = (PARAGRAPHS, BOOKS)  # of plain text
 COLUMN = "text"
-MOST_BYTES = 1 << 24  # of a document; a longer one is cut at the end of a line
 LONGEST = 100_000  # bytes of a line, and characters of a paragraph
 WIKIPEDIA = {"id", "url", "title"}  # what WikiExtractor and wikimedia's sets have beside the text
 LOST = "lost: "  # how the fault of a document begins of which nothing is kept

@@ -47,7 +47,7 @@ NO_TEXT = (
     (rb"[^\n\r]*\r[^\n\r]*\r[^\n]*+\s*$", "text of a single line", "tr '\\r' '\\n' < '{}' > TEXT"),
 )
 BOM = b"\xef\xbb\xbf"
-MOST_BYTES = 1 << 24  # of a line, so that memory is bounded
+MOST_BYTES = 1 << 24  # of a line, and of a document, so that memory is bounded
 SAMPLE = 1 << 16  # bytes that a layout is judged by
 MOLECULES = "has SMILES: give it to prepare_smiles.py"
 FEW_LINES = 5  # too few to say that they are no text
