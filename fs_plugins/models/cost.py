@@ -38,7 +38,7 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
         p: proportion of the tokens that are masked.
         transitions: whether the graph of an ExLM is trained.
     """
-    args = arguments(words)
+    args, T = arguments(words), T.astype(np.float64)  # products overflow the int32 of fairseq's sizes
     model, d, ffn = _built(args, V), args.encoder_embed_dim, args.encoder_ffn_embed_dim
     layers = len(model.encoder.sentence_encoder.layers)
     k, first = getattr(model.encoder, "k", 1), getattr(model.encoder, "expand_from_layer", 0)

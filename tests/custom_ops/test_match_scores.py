@@ -1,5 +1,7 @@
 """Match scores without the logits against log-softmax of all logits."""
 
+import math
+
 import pytest
 import torch
 from step_costs import peak_of_cpu_allocations
@@ -43,17 +45,25 @@ def test_equals_the_plain_way(device, shape, k, rows_per_chunk):
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("V", [29, 32])  # with and without columns that fill a row up
 @pytest.mark.parametrize("k", [None, 7])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half(device, dtype, k):
-    leaves, targets = inputs(dtype=torch.float32, device=device, k=k)
+def test_half(device, dtype, k, V):
+    leaves, targets = inputs(dtype=torch.float32, device=device, k=k, V=V)
     low = [t.detach().to(dtype).requires_grad_() for t in leaves]
-    expected = plain(*(t.detach().float().requires_grad_() for t in low), targets)
-    actual = match_scores(*low, targets)
-    assert actual.dtype == torch.float32
-    torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.05)
-    actual.sum().backward()
-    assert [t.grad.dtype for t in low] == [dtype] * 3
+    exact = [t.detach().double().requires_grad_() for t in low]
+    for chunk_bytes in (4 * V * 7, 256 * 2**20):  # several chunks, and one
+        expected = plain(*exact, targets)
+        actual = match_scores(*low, targets, chunk_bytes)
+        assert actual.dtype == torch.float32
+        torch.testing.assert_close(actual.double(), expected, rtol=0.02, atol=0.05)
+        gradients = torch.autograd.grad(actual.sum(), low)
+        for one, other in zip(gradients, torch.autograd.grad(expected.sum(), exact), strict=True):
+            assert one.dtype == dtype
+            error = torch.linalg.vector_norm(one.double() - other) / torch.linalg.vector_norm(other)
+            assert error < 0.02
+    uniform = match_scores(torch.zeros_like(low[0]), low[1], torch.zeros_like(low[2]), targets)
+    torch.testing.assert_close(uniform, torch.full_like(uniform, -math.log(V)))
     with torch.autocast(device.type, dtype=dtype):
         actual = match_scores(*leaves, targets, 4 * 29 * 5)
     assert actual.dtype == torch.float32

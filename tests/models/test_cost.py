@@ -53,3 +53,10 @@ def test_cost_of_every_model(path, more):
     assert cost.flops == pytest.approx(3 * flops, rel=1e-9)
     assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
     assert cost.tokens == len(repeated[0]) + (5 * (args.ext_state_num - 1) if exlm else 0)
+
+
+def test_lengths_of_32_bits_do_not_overflow():
+    """As fairseq has those of molecules: tokens times d^2 pass 2^31 at the paper's size."""
+    words = ["--arch", "exlm_smiles", "--expand-from-layer", "-1"]
+    short, long = (cost_of(words, 200, np.array([48, 400], dtype), 0.15) for dtype in (np.int32, np.float64))
+    assert short.flops == long.flops
