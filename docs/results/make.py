@@ -183,13 +183,27 @@ def states_figure(figure: Figure) -> None:
     figure.legend(handles.values(), handles, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
 
 
+def sizes() -> pd.DataFrame:
+    """The runs of three sizes: those of scale.csv, and of states.csv their like of width 128."""
+    scale = read("scale")
+    base = read("states").query("updates == 800 and label in @scale.label and p in @scale.p")
+    return pd.concat([scale, base.assign(width=128)]).sort_values(["p", "width"], kind="stable")
+
+
+def scale_leads() -> pd.DataFrame:
+    """Each model's lead after the same updates, by p and width."""
+    data = sizes()
+    data["size"] = data["p"].map(percent) + ", width " + data["width"].astype(str)
+    table = leads(data[data["label"] != "local"], "size").query("model != 'MLM'")
+    table = table.pivot(index="model", columns="size", values="lead, same updates")
+    return table[data["size"].unique()].reset_index()
+
+
 def scale_figure(figure: Figure) -> None:
     """ExLM's joint bits less the MLM's of the same size, over its FLOPs, by p; hollow: one seed."""
-    scale = read("scale")
-    base = read("states").query("updates == 800 and label in @scale.label").assign(width=128)
-    data = pd.concat([scale, base])
-    panels = figure.subplots(1, scale["p"].nunique(), sharey=True)
-    for axes, (p, part) in zip(panels, data[data["p"].isin(scale["p"])].groupby("p"), strict=True):
+    data = sizes()
+    panels = figure.subplots(1, data["p"].nunique(), sharey=True)
+    for axes, (p, part) in zip(panels, data.groupby("p"), strict=True):
         mlms = {width: mean(one, "joint") for width, one in part[part["k"] == 1].groupby("width")}
         models = part[part["k"] > 1].sort_values("width").groupby("label", sort=False)
         for colour, (label, model) in zip(COLOURS, models, strict=False):
@@ -226,7 +240,8 @@ def quickstart_figure() -> Figure:
     return lines(values, "joint bits per masked token", "updates", better="lower")
 
 
-TABLES = {table.__name__: table for table in (pretraining, plateau, variance, finetuning, pretrained)}
+OWN = (pretraining, plateau, variance, scale_leads, finetuning, pretrained)
+TABLES = {table.__name__: table for table in OWN}
 TABLES |= {name: lambda name=name: leads(read(name)) for name in ("states", "states_text")}
 TABLES["scale"] = lambda: leads(
     read("scale").assign(
@@ -235,7 +250,9 @@ TABLES["scale"] = lambda: leads(
     "setting",
 )
 TABLES["quickstart"] = lambda: leads(read("quickstart"), "corpus")
-TABLES["single_molecules"] = lambda: leads(read("single_molecules"), "setting")
+TABLES |= {
+    name: lambda name=name: leads(read(name), "setting") for name in ("single_molecules", "paper_sizes")
+}
 FIGURES = {  # file: function, width and height
     "results_gap": (gap_figure, 7, 3.6),
     "results_figure5": (figure5, 9, 2.9),
