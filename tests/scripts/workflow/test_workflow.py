@@ -52,6 +52,15 @@ def test_the_commands_of_the_study(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [("table3", "table3 needs glue=FOLDER"), ("tabel3", "unknown target tabel3: choose from figure3")],
+)
+def test_what_a_target_lacks_is_said_in_one_line(tmp_path, target, message):
+    shown = fail(tmp_path, target, "-n", "--config", "output=out")
+    assert f"\n{message}" in shown and "InputFunctionException" not in shown
+
+
 @pytest.mark.slow
 def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
     for name in ("dict.txt", "train.bin", "valid.bin"):
