@@ -62,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message):
         if unknown := re.search(r"unrecognized arguments: (--[^ =]+)", message):
-            near = difflib.get_close_matches(unknown[1], self._option_string_actions, 1)
+            near = difflib.get_close_matches(unknown[1], self._option_string_actions, 1, 0.75)
             message += f": did you mean {near[0]}?" if near else "; see --help"
         super().error(message)
 
