@@ -31,10 +31,8 @@ def test_statuses(capsys):
     assert "an argument is empty" in capsys.readouterr().err
     parser = argument_parser("")
     parser.add_argument("--smiles-column")
-    for word, answer in (
-        ("--smile-column=a", ": did you mean --smiles-column?"),
-        ("--other", "; see --help"),
-    ):
+    answers = {"--smile-column=a": ": did you mean --smiles-column?", "--other": "; see --help"}
+    for word, answer in answers.items():
         with pytest.raises(SystemExit):
             parser.parse_args([word])
         assert capsys.readouterr().err.endswith(f"{word}{answer}\n")
