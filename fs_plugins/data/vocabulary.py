@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -95,16 +96,23 @@ def dictionary_file(path: Path) -> Path:
 
 def read_dictionary(path: Path) -> Dictionary:
     """fairseq's Dictionary of what :func:`dictionary_file` finds. Raises ValueError if it does not exist, is
-    empty, or has a line that is not a new symbol and its count."""
+    empty, begins with a byte order mark, or has a line that is not a new symbol and its count."""
     path = dictionary_file(path)
     if path.name == TOKENIZER and path.with_name("config.json").is_file():
         return _of_tokenizer(path)
     try:
         dictionary = Dictionary.load(str(path))
+    except RuntimeError as error:  # whose way out, "#fairseq:overwrite", gives a symbol two ids
+        symbol = str(error).partition(": ")[2].partition(". Duplicate")[0]
+        raise ValueError(f"{path} has the symbol {symbol} twice: remove one of its lines") from error
     except Exception as error:  # of invalid UTF-8 fairseq raises Exception itself
         raise ValueError(f"{path} is not a {FILE} of fairseq ({error}): {HINT}") from error
     if len(dictionary) == len(SPECIAL):
         raise ValueError(f"{path} is empty: {HINT}")
+    if path.read_bytes().startswith(BOM_UTF8):  # which fairseq takes for a part of the first symbol
+        raise ValueError(f"{path} begins with a byte order mark: save it as UTF-8 without one")
+    if len(dictionary.indices) < len(dictionary):
+        raise ValueError(f"{path} has a symbol twice (#fairseq:overwrite): remove one of its lines")
     return dictionary
 
 
