@@ -61,6 +61,10 @@ def main(argv: list[str] | None = None) -> None:
         check_absent(args.output / f"{name}.npz", args.overwrite)
     encoder = encoder_of(args)
     read = {name: read_squad(files, name) for name, files in splits.items()}
+    asked = {
+        name: {(squad.contexts[question.context], question.text) for question in squad.questions}
+        for name, (squad, _) in read.items()
+    }
     args.output.mkdir(parents=True, exist_ok=True)
     source, target = encoder.dictionary_path, args.output / "dict.txt"
     if target.exists():  # other splits depend on it
@@ -84,6 +88,8 @@ def main(argv: list[str] | None = None) -> None:
         ):
             if ids:
                 print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
+        if name != "train" and (known := len(asked[name] & asked.get("train", set()))):
+            print(f"  {name}: {known:,} questions are in train too, so its scores are too optimistic")
         if unlabelled:
             print(f"  {name}: {len(unlabelled):,} questions have no answers: it can be predicted, not scored")
     if encoder.unknown:

@@ -99,6 +99,7 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     assert prepare(out, bpe_folder, train=train, valid=valid) == 0
     said = capsys.readouterr().out
     assert "train: 3 questions (1 without an answer)" in said and "an answer not in its context: q3" in said
+    assert "in train too" not in said
     split = load_split(out, "valid")
     assert split.squad.contexts == [context] and split.squad.questions[0].text == f" {text} "
     ids, offsets = encoder.encode_with_offsets(split.squad.contexts, [""])[0]
@@ -132,7 +133,7 @@ def test_the_tokenizer_is_tried_first(tmp_path, refused):
         assert main([*map(str, asked), "--allow-unknown"]) == 0
 
 
-def test_what_is_refused(tmp_path, bpe_folder, refused):
+def test_what_is_refused(tmp_path, bpe_folder, refused, capsys):
     good, out = write(tmp_path / "a.json", squad_json(question())), tmp_path / "out"
     data = ("--data", bpe_folder)
     for flags, named in (
@@ -145,9 +146,10 @@ def test_what_is_refused(tmp_path, bpe_folder, refused):
     assert prepare(out, bpe_folder, train=good) == 0
     message = refused(prepare_squad.main, out, *data, "--train", good)
     assert "train.npz exists" in message and "--overwrite" in message
-    assert prepare(out, bpe_folder, "--overwrite", train=good) == 0
+    assert prepare(out, bpe_folder, "--overwrite", train=good, valid=good) == 0
+    assert "valid: 1 questions are in train too" in capsys.readouterr().out
     few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
     own = ("--dictionary", write(tmp_path / "small.txt", few), "--bpe", bpe_folder)
-    assert "different vocabularies" in refused(prepare_squad.main, out, *own, "--valid", good)
+    assert "different vocabularies" in refused(prepare_squad.main, out, *own, "--split", "test", good)
     message = refused(prepare_squad.main, tmp_path / "elsewhere", *own, "--train", good)
     assert "has no token" in message and "'Rollo ruled" in message and "--allow-unknown" in message

@@ -29,8 +29,9 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
         The split, and the ids of the questions that have no answers and are not impossible.
 
     Raises:
-        UserError: for a file that is not SQuAD, a context or question that is empty, an id that occurs twice,
-            a question that contradicts itself; names the file and, if possible, the question.
+        UserError: for a file that is not SQuAD, a context, question or id that is empty or no text, an id
+            that occurs twice, a question that contradicts itself, answers that are none, a training set
+            without any in its context; names the file and, if possible, the question.
     """
     squad, unlabelled, seen = Squad(), [], {}
     for path in chain.from_iterable(_files(place, split) for place in paths):
@@ -55,6 +56,11 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
         )
     if not squad.questions:
         raise UserError(f"there are no questions in {', '.join(map(str, paths))}")
+    if split == "train" and not any(q.answers and q.answers[0].start >= 0 for q in squad.questions):
+        raise UserError(
+            f"no question of {', '.join(map(str, paths))} has an answer that is in its context, so "
+            "that nothing could be learned: an answer is a part of its context, letter for letter"
+        )
     return squad, unlabelled
 
 
@@ -104,17 +110,25 @@ def _add_question(squad: Squad, entry: dict, path: Path, seen: dict[str, Path]) 
     """Whether it has answers, or is impossible."""
     name, text, context = entry["id"], entry["question"], squad.contexts[-1]
     where = f"question {name}"
+    if not isinstance(name, str) or not name:
+        raise UserError(f"{path}: the id of the question {text!r:.100} is {name!r:.100}, not text")
+    for what, value in (("context", context), ("text", text)):
+        if not isinstance(value, str) or not value.strip():
+            fault = "empty" if isinstance(value, str) else f"{value!r:.100}, not text"
+            raise UserError(f"{path}: the {what} of {where} is {fault}")
     if name in seen:
         raise UserError(f"{where} is there twice, in {seen[name]} and in {path}: ids have to be unique")
     seen[name] = path
-    for what, value in (("context", context), ("text", text)):
-        if not value.strip():
-            raise UserError(f"{path}: the {what} of {where} is empty")
     impossible, listed = entry.get("is_impossible", False), entry.get("answers") or []
     if not isinstance(impossible, bool):
         raise UserError(f"{path}: is_impossible of {where} is {impossible!r}: give true or false")
     if impossible and listed:
         raise UserError(f"{path}: {where} is is_impossible, yet has answers")
+    if not isinstance(listed, list) or not all(map(_is_answer, listed)):
+        raise UserError(
+            f"{path}: {where} has the answers {listed!r:.200}: give a list of objects with text, a "
+            "string, and answer_start, a number"
+        )
     answers = [Answer(a["text"], _place(context, a["text"], a["answer_start"])) for a in listed]
     if any(answer.start < 0 for answer in answers):
         squad.not_in_context.append(name)
@@ -122,6 +136,11 @@ def _add_question(squad: Squad, entry: dict, path: Path, seen: dict[str, Path]) 
         squad.moved.append(name)
     squad.questions.append(Question(name, text, len(squad.contexts) - 1, tuple(answers)))
     return bool(impossible or listed)
+
+
+def _is_answer(value) -> bool:
+    fits = isinstance(value, dict) and isinstance(value.get("text"), str)
+    return fits and isinstance(value.get("answer_start"), int)
 
 
 def _place(context: str, answer: str, given: int) -> int:

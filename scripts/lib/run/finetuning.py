@@ -194,7 +194,8 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
     from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
 
     windows = make_windows(load_split(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
-    trained_on = int((windows.labels[:, 0] != NO_LABEL).sum())
+    if not (trained_on := int((windows.labels[:, 0] != NO_LABEL).sum())):
+        raise UserError(f"no question of {files[1]} can be learned: the answers are not in their contexts")
     return Training(args, str(data), flags, dictionary=files[0], inputs={"data": files}), trained_on
 
 

@@ -72,7 +72,11 @@ HALF = json.dumps(squad_json(question(), context="In 911, Rollo \ud83d came"))
         ({"data": [{}]}, "a.json .*'paragraphs'"),
         (squad_json({"id": "q1", "answers": []}), "'question'.*q1"),
         ("[" * 100_000, "a.json"),
-        (squad_json(question(answers=[("911", "15")])), "q1"),
+        (squad_json(question(answers=[("911", "15")])), "q1 has the answers .*'15'.*answer_start, a number"),
+        (squad_json({**question(), "answers": {"text": ["911"]}}), "q1 has the answers {'text'"),
+        *((squad_json(question(i)), f"a.json: the id of .*'When.' is {i!r}, ") for i in (5, None, "")),
+        (squad_json(question(question=7)), "the text of question q1 is 7, not text"),
+        (squad_json(question(answers=[("1066", 0)]), question("q2", ())), "no question of .*a.json has"),
         (squad_json(question(), question()), "q1 is there twice"),
         (squad_json(question(), context=" \n"), "q1 is empty"),
         (squad_json(question(is_impossible=True)), "q1 is is_impossible"),
@@ -107,7 +111,7 @@ def test_questions_come_back_and_nothing_ends_in_a_traceback(
     answer = context[begin : data.draw(st.integers(begin + 1, len(context)))]
     entry = question("q", [(answer, begin)] if answer.strip() else [], question=text)
     path = tmp_path_factory.getbasetemp() / "a.json"
-    squad, _ = read_squad([write(path, squad_json(entry, context=context))], "train")
+    squad, _ = read_squad([write(path, squad_json(entry, context=context))], "valid")
     [found] = squad.questions
     assert (squad.contexts, found.text, found.context) == ([context], text, 0)
     assert found.answers == ((Answer(answer, begin),) if answer.strip() else ())

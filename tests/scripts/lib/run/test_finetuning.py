@@ -121,6 +121,9 @@ def test_windows_and_their_updates(saved_checkpoint, tmp_path):
     defaults = pages.resolve("finetune_squad", model, data, "save").flags
     limits = [defaults.whole(name) for name in ("--max-question-tokens", "--max-answer-tokens")]
     assert limits == [12, 6], "half and a quarter of 24"
+    squad.save(data, squad.split_of([squad.sentence(30)], asked[1:]), "train")
+    with pytest.raises(UserError, match="train.npz can be learned"):
+        counted()
 
 
 @pytest.mark.parametrize(
