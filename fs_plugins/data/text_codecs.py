@@ -282,6 +282,8 @@ def smiles_form(folder: Path) -> str | None:
 
 def encode_with_masks(text: str, codec: Codec) -> list[str]:
     """As :func:`encode_text`, of a sentence that has a mask. Raises ValueError if there is none, too."""
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r:.100} is no text: give one string")
     if MASK not in text:
         hint = ": write it <mask>, not [MASK]" if "[mask]" in text.lower() else ""
         raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. {codec.example!r}")

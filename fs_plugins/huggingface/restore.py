@@ -96,7 +96,7 @@ def restore(
     if info is not None:
         task_state["molecule_property"] = {**info.to_dict(), "symbols": list(dictionary.symbols)}
     lacking = tuple(sorted({".".join(name.split(".")[:2]) for name in missing}))
-    labels = tuple(config["id2label"].values()) if head and config.get("id2label") else None
+    labels = names_of_outputs(folder, config, len(tensors[HEADS[head.kind]])) if head else None
     about = {"written": written, "missing": lacking, "labels": labels}
     data = None if data is None else Path(data)
     return Checkpoint(folder, model.to(target).eval(), dictionary, data, cfg, target, task_state, **about)
@@ -212,6 +212,18 @@ def read_config(path: Path) -> dict:
         if not fits:
             raise ValueError(f"{name} of {path} is {config.get(name.split('.')[0])!r:.200}")
     return {"num_states": None, **config}
+
+
+def names_of_outputs(folder: Path, config: dict, outputs: int) -> tuple[str, ...] | None:
+    """Those of ``id2label``, by its keys; None without it. Raises ValueError unless each output has a name of
+    its own."""
+    given = {str(key): str(name) for key, name in (config.get("id2label") or {}).items()}
+    if given and (given.keys() != {*map(str, range(outputs))} or len({*given.values()}) < outputs):
+        raise ValueError(
+            f"id2label of {folder}/config.json is {given!s:.200}, and the model has {outputs} outputs: name "
+            f"each of 0 to {outputs - 1}, and none like another"
+        )
+    return tuple(given[str(i)] for i in range(outputs)) if given else None
 
 
 def head_of(config: dict) -> Head | None:

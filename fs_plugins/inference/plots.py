@@ -9,6 +9,7 @@ MASK_COLOURS = ("#f2c14e", "#b5835a", "#6fae75", "#5b8fd6", "#c77dba", "#e07a5f"
 END_COLOUR = "#a9a9a9"
 LEAST_VISIT = 0.01  # other states of <s> and </s> are shown from this probability on
 LONGEST = 14  # letters of a token
+LARGEST = 5000  # pixels of a side of the matrix
 TOKENS = 3  # of a state
 NO_EDGE = "#e4e4e4"
 
@@ -27,7 +28,8 @@ def transition_heatmap(graph: TextGraph) -> Figure:
     index = [state.index for state in states]
     matrix = [[graph.transitions[u][v] or float("nan") for v in index] for u in index]
     side = max(0.5 * n, 4.0)  # inches
-    figure = Figure(figsize=(side + 3.7, side + 3.1), dpi=130, layout="constrained")
+    dpi = min(130, LARGEST / (side + 3.7))
+    figure = Figure(figsize=(side + 3.7, side + 3.1), dpi=dpi, layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(matrix, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))
     axes.set_facecolor(NO_EDGE)

@@ -7,11 +7,12 @@ import logging
 import math
 import pickle
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
 from fs_plugins.data.smiles_tokens import is_smiles
+from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.files import atomic, check_absent
 from fs_plugins.inference import Model, load
 from fs_plugins.measures.entropy import corpus_entropy
@@ -115,6 +116,15 @@ def plain(content):
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
+def alike(models: Iterable[Model]) -> Iterator[Model]:
+    """Models one by one. Raises ValueError for one of another vocabulary than the first's."""
+    first = None
+    for model in models:
+        vocabulary = Vocabulary.of(model.checkpoint.dictionary.symbols, model.checkpoint.path)
+        (first := first or vocabulary).check(vocabulary, "measure models of different vocabularies apart")
+        yield model
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Parses, measures and writes; errors end the command with one line."""
     args = parse_arguments(argv)
@@ -126,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         # what cannot be written is found before any work
         with atomic(args.output) if args.output else contextlib.nullcontext(sys.stdout) as file:
             models = (load(path, data=args.data, device=args.device) for path in args.model)
-            rows = [measure_model(model, args) for model in models]
+            rows = [measure_model(model, args) for model in alike(models)]
             rows.sort(key=lambda row: row["updates"] or 0)
             json.dump(plain({"rows": rows}), file, indent=1, allow_nan=False)
             file.write("\n")

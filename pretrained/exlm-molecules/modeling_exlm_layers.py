@@ -190,7 +190,7 @@ def checked(tokens, attention_mask, labels, config):
     Raises:
         ValueError: if they are no integers [B, T], are not padded on the right, or do not start with ``<s>``;
             or if attention_mask or labels have another shape.
-        IndexError: for ids that the tokenizer does not have.
+        IndexError: for ids, of labels too, that the tokenizer does not have.
     """
     of_tokens = isinstance(tokens, Tensor) and tokens.dim() == 2 and not tokens.is_floating_point()
     if not of_tokens or not tokens.numel():
@@ -211,12 +211,14 @@ def checked(tokens, attention_mask, labels, config):
     if exporting():  # values cannot be looked at
         return tokens
     size = max(config.vocab_size, config.tokenizer_size or 0)
-    if (tokens >= size).any():
-        raise IndexError(
-            f"input_ids has the id {int(tokens.max())}, and this model's tokenizer {size} ids: load the "
-            "tokenizer from the model's folder; if you have added tokens to it, call "
-            "model.resize_token_embeddings(len(tokenizer))"
-        )
+    targets = [] if labels is None else [("labels", labels[labels != IGNORED])]
+    for name, ids in (("input_ids", tokens), *targets):
+        if (wrong := ids[(ids < 0) | (ids >= size)]).numel():
+            raise IndexError(
+                f"{name} has the id {int(wrong[0])}, and this model's tokenizer {size} ids: load the "
+                "tokenizer from the model's folder; if you have added tokens to it, call "
+                "model.resize_token_embeddings(len(tokenizer))"
+            )
     padding = tokens == config.pad_token_id
     if (padding[:, :-1] & ~padding[:, 1:]).any():
         raise ValueError(

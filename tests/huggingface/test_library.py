@@ -54,6 +54,11 @@ def test_refusals(folders, load):
     ):
         with pytest.raises(ValueError, match=named):
             model(**inputs)
+    for named, wrong in (("labels has the id 999,", 999), ("labels has the id -1,", -1)):
+        with pytest.raises(IndexError, match=named):
+            model(tokens, labels=torch.tensor([[-100, wrong, 6, -100]]))
+    with pytest.raises(IndexError, match="input_ids has the id -3"):
+        model(torch.tensor([[0, -3, 6, 2]]))
 
 
 @pytest.mark.parametrize("kind", ["exlm", "repeated", "sparse", "lattice", "ctc"])

@@ -68,6 +68,15 @@ def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
     assert "does not hold encoder.gate_linear" in caplog.text and "encoder.lm_head" in caplog.text
     torch.testing.assert_close(head_scores(back, "glue"), head_scores(path, "glue"))
     assert load_checkpoint(back).task == "glue"
+    config = tmp_path / "export/config.json"
+    about = json.loads(config.read_text())
+    for names in ({"2": "c", "0": "a", "1": "b"}, {"0": "a"}, {"0": "a", "1": "a", "2": "b"}):
+        config.write_text(json.dumps({**about, "id2label": names}))
+        if len({*names.values()}) == 3:
+            assert restore(tmp_path / "export").labels == ("a", "b", "c")
+            continue
+        with pytest.raises(ValueError, match="id2label of .* the model has 3 outputs"):
+            restore(tmp_path / "export")
 
 
 def test_a_regression_is_standardised_again(save_checkpoint, tmp_path):

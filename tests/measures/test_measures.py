@@ -121,7 +121,7 @@ def test_the_command_reads_checkpoints_and_writes_json(pretrained, save_checkpoi
     assert all(0 <= row["results"][0]["entropy"]["mean"] <= math.log2(3) for row in rows)
 
 
-def test_what_is_refused(pretrained, folders, save_checkpoint):
+def test_what_is_refused(pretrained, folders, save_checkpoint, tmp_path):
     other = save_checkpoint("exlm_base", task="sentence_prediction")
     for measure, model, flags, named in (
         ("probe", pretrained, "--mask-prob 1", "got 1"),
@@ -138,6 +138,10 @@ def test_what_is_refused(pretrained, folders, save_checkpoint):
     ):
         with pytest.raises(SystemExit, match=f"^error: .*{named}"):
             main([measure, str(model), "--device", "cpu", *flags.split()])
+    builders.write_dictionary(tmp_path, builders.WORDS[:7])
+    other = save_checkpoint("exlm_tiny", symbols=builders.dictionary(builders.WORDS[:7]), data=tmp_path)
+    with pytest.raises(SystemExit, match="different vocabularies: .* apart"):
+        main(["probe", str(pretrained), str(other), "--device", "cpu", "--max-sentences", "2"])
 
 
 def test_the_masking_probability_is_the_trainings(save_checkpoint, corpus, tmp_path):

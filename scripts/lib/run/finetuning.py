@@ -209,13 +209,16 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
 
     about = read_folder(data)
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
-    metric = "rmse" if about["kind"] == "regression" else "auc --maximize-best-checkpoint-metric"
+    metric, metrics = "auc --maximize-best-checkpoint-metric", ("auc", "loss")
+    if about["kind"] == "regression":
+        metric, metrics = "rmse", ("rmse", "mae", "loss")
     training = Training(
         args,
         str(data),
         pretrained.flags | recipe | Flags.of(f"--best-checkpoint-metric {metric}") | args.user,
         dictionary=data / "dict.txt",
         settings={"scratch": args.scratch},
+        metrics=metrics,
         inputs={"data": sorted(path for path in data.iterdir() if path.is_file())},
     )
     if args.task not in own:

@@ -49,7 +49,6 @@ METRICS = {
     "glue": OF_GLUE,
     "repeated_sentence_prediction": OF_GLUE,
     "squad2": ("f1", "exact", "span_accuracy", "loss"),
-    "molecule_property": ("auc", "rmse", "mae", "loss"),
 }
 LESS_IS_BETTER = ("loss", "nll_loss", "ppl", "rmse", "mae")
 BEST, MAXIMIZE = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
@@ -78,6 +77,7 @@ class Training:
     finished: Callable[[], str] = str  # says why there is nothing to do, "" if there is something
     free: tuple[str, ...] = ()  # flags that this kind of training may change when it is resumed, besides FREE
     note: str = ""  # what to tell the user before
+    metrics: tuple[str, ...] = ()  # of METRICS, where the task does not say
     # a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains
     imported: Path | None = None
 
@@ -97,7 +97,7 @@ class Training:
         words = self.fill([word for word in template if word != "@flags"])
         flags = Flags.of(words[2:]) | self.flags
         if metric := self.args.user.value(BEST):
-            known = METRICS.get(flags.value("--task"), OF_PRETRAINING)
+            known = self.metrics or METRICS.get(flags.value("--task"), OF_PRETRAINING)
             if metric not in known:
                 raise UserError(f"{BEST} {metric}: choose one of {', '.join(known)}")
             flags.take(MAXIMIZE)
@@ -236,11 +236,11 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                 path.unlink()
             if training.dictionary:
                 copy(training.dictionary, kept)
+        if first and training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists():
+            check_last(save, flags.value("--arch"))
         if said := training.finished():
             print(said)
             return 0
-        if first and training.args.user.value("--restore-file") in (None, LAST):
-            check_last(save)
         if first and training.imported and not (save / IMPORTED).is_file():
             from fs_plugins.huggingface import restore  # takes seconds
 
@@ -249,7 +249,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         for command in commands if first else commands[:1]:
             if status := run(command, save / LOG, lock):
                 end = (save / LOG).read_text("utf-8", "replace").rstrip().rsplit("\n", 1)[-1] if first else ""
-                if re.match(r"[\w.]+(Error|Exception)\b", end):  # under some tracebacks
+                if re.match(r"[\w.]*(Error|Exception)\b", end):  # under some tracebacks
                     print(f"error: {command[0]} ended with {end}\nAll of it: {save / LOG}", file=sys.stderr)
                 return status
         if first and training.imported:
@@ -260,13 +260,25 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     return 0
 
 
-def check_last(save: Path) -> None:
-    """Raises UserError for a checkpoint, which the run would be resumed from, that is not whole."""
-    if not (save / LAST).exists() or zipfile.is_zipfile(save / LAST):
-        return
+def check_last(save: Path, arch: str | None) -> None:
+    """Raises UserError for a checkpoint, which the run would be resumed from, that is not whole, or not of a
+    training of this architecture."""
+    wrong = "is cut short, or no checkpoint"
+    if zipfile.is_zipfile(save / LAST):
+        from fs_plugins.checkpoint import read_state  # takes seconds
+
+        try:
+            state, settings = read_state(save / LAST)
+            if not (state.get("extra_state") and state.get("optimizer_history")):
+                raise ValueError("it lacks the state of a training")
+            if arch in (None, other := settings.model.arch):
+                return
+            raise ValueError(f"it is of --arch {other}, and this run of {arch}")
+        except ValueError as error:
+            wrong = f"cannot be resumed from: {error}"
     others = sorted(filter(zipfile.is_zipfile, save.glob("checkpoint_*[0-9].pt")), key=os.path.getmtime)
     way_out = f"copy {others[-1]} to its place" if others else "the training starts anew"
-    raise UserError(f"{save / LAST} is cut short, or no checkpoint: remove it, and {way_out}")
+    raise UserError(f"{save / LAST} {wrong}: remove it, and {way_out}")
 
 
 def run(command: list[str], log: Path, lock: int | None) -> int:

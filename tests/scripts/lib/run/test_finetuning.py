@@ -98,6 +98,7 @@ def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):
     own = pages.resolve("finetune_moleculenet", "mine", model, data, "save")
     assert "default hyper-parameters, as 'mine'" in own.note and own.settings["point"]["lr"] == "1e-4"
     assert own.flags.value("--best-checkpoint-metric") == "rmse"
+    assert own.metrics == ("rmse", "mae", "loss") and ask("moleculenet").metrics == ("auc", "loss")
 
 
 def test_windows_and_their_updates(saved_checkpoint, tmp_path):

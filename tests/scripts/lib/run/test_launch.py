@@ -4,6 +4,7 @@ import fcntl
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+import torch
 from lib import files
 from lib.command_line import Flags, UserError
 from lib.files import ROOT
@@ -55,10 +57,9 @@ def test_commands_run_one_after_the_other_until_one_fails(script, run, tmp_path,
         done = run(save, *one, "then", *three, "then", "echo", "never")
         assert done == (status, said, "")
     assert (save / "train.log").read_text() == 2 * said
-    full = script("echo Traceback; echo; echo OSError: full; echo; exit 1")
-    assert (
-        f"ended with OSError: full\nAll of it: {tmp_path}/full/train.log" in run(tmp_path / "full", *full)[2]
-    )
+    for i, error in enumerate(("OSError: full", "Exception: full")):
+        full = script(f"echo Traceback; echo; echo {error}; echo; exit 1")
+        assert f"ended with {error}\nAll of it: {tmp_path}/{i}/train.log" in run(tmp_path / f"{i}", *full)[2]
     manifest = json.loads((save / files.MANIFEST).read_text())
     assert manifest["command"] == ["script.sh", str(save), "1"]
     assert manifest["runs"] == [*one[:2], "--lr", "1"] and manifest["settings"] == {"seed": 1, "--lr": "1"}
@@ -102,17 +103,19 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     assert words("squad2", by_f1) == by_f1.split()
     assert words("squad2", by_f1, best, "loss") == [best, "loss"]
     assert words("squad2", by_f1, best, "exact") == [best, "exact", maximize]
-    assert words("molecule_property", "", best, "auc") == [best, "auc", maximize]
+    args = Namespace(save=Path("s"), user=Flags.of([best, "auc"]))
+    with pytest.raises(UserError, match="auc: choose one of rmse"):
+        launch.Training(args, "d", args.user, metrics=("rmse",)).fill_training([])
     for task, metric, known in (("masked_lm", "los", "loss, ppl"), ("glue", "f1", "score, accuracy")):
         with pytest.raises(UserError, match=f"{best} {metric}: choose one of {known}"):
             words(task, "", best, metric)
 
 
-def test_a_folder_is_of_one_run(run, tmp_path):
+def test_a_folder_is_of_one_run(run, save_checkpoint, tmp_path):
     save, command = tmp_path / "save", ["test", "-n", "@evaluation"]
     assert run(save, *command)[0] == 2  # fails at once
     assert run(save, "echo", "data", "@evaluation", lr="2")[0] == 0
-    zipfile.ZipFile(save / "checkpoint_last.pt", "w").close()
+    shutil.copy(save_checkpoint("exlm_base"), save / "checkpoint_last.pt")
     (save / "checkpoint_last.pt.17.tmp").touch()  # of a run that was killed
     status, _, error = run(save, *command)
     assert status == 2 and "--lr: there '2', asked '1'" in error
@@ -135,6 +138,22 @@ def test_a_checkpoint_that_is_cut_short_is_told_with_what_to_do(run, tmp_path):
     assert "1_7.pt to its place" in run(tmp_path, "echo")[2]
     last.rmdir()
     assert run(tmp_path, "echo")[0] == 0
+
+
+def test_a_checkpoint_that_is_another_thing(run, save_checkpoint, tmp_path):
+    words = ("echo", "@data", "--arch", "exlm_base")
+    run(tmp_path, *words)
+    last, own = tmp_path / "checkpoint_last.pt", save_checkpoint("mlm_smiles")
+    state = torch.load(own, weights_only=False)
+    for named, content in (
+        ("is not a checkpoint", torch.ones(2)),
+        ("is not a checkpoint", [state]),
+        ("lacks the state of a training", {**state, "extra_state": None}),
+        ("of --arch mlm_smiles, and this run of exlm_base", state),
+    ):
+        torch.save(content, last)
+        status, _, error = run(tmp_path, *words)
+        assert status == 2 and named in error and "remove it, and the training starts anew" in error
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="by prctl")
