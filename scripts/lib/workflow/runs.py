@@ -11,21 +11,27 @@ The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 """
 
+import argparse
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import UserError
+from lib.command_line import Flags, UserError, above_zero, rate, share, whole
 from lib.files import CONFIGS
 
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
 REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates", "size")
 LARGEST_K = 16
+# What makes a run of the study that run, or has a setting of its own
+NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
+NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
+NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
+NOT_IN_FLAGS |= {"--print", "--help"}
 PROBE_P = 0.15
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of the paper's study
 ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
@@ -101,12 +107,18 @@ class Target:
 def read_runs(path: Path) -> list[Run]:
     """A table of runs. Raises UserError for a row that is none, naming file and line."""
     try:
-        rows = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
+        # with a header, a first row's cells beyond it would be cut off
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, header=None)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: {error}") from None
-    if (missing := set(REQUIRED) - set(rows)) or (wrong := set(rows) - {*REQUIRED, *OPTIONAL}):
+        message = str(error).rpartition("C error: ")[2].strip()
+        way_out = ": separate rates by blanks, and quote text with commas" if "fields" in message else ""
+        raise UserError(f"{path}: {message}{way_out}") from None
+    names = [*table.iloc[0]]
+    rows = table[1:].set_axis(names, axis=1)
+    wrong = [name for name in names if name not in (*REQUIRED, *OPTIONAL) or names.count(name) > 1]
+    if (missing := set(REQUIRED) - set(names)) or wrong:
         known = ", ".join((*REQUIRED, *OPTIONAL))
-        column = f"there is no column {min(missing)}" if missing else f"unknown column {min(wrong)!r}"
+        column = f"there is no column {min(missing)}" if missing else f"unknown or second column {wrong[0]!r}"
         raise UserError(f"{path}: {column}: a table of runs has {known}, separated by commas")
     if (twice := rows["name"][rows["name"].duplicated()]).size:
         raise UserError(f"{path} has two runs named {twice.iloc[0]}: give each its own name")
@@ -117,12 +129,18 @@ def _run(row: dict[str, str], where: str) -> Run:
     models, sizes = (
         sorted(path.stem for path in (CONFIGS / folder).glob("*.flags")) for folder in ("model", "pretrain")
     )
+
+    def read(column: str, kind: Callable, text: str):
+        try:
+            return kind(text)
+        except (argparse.ArgumentTypeError, UserError) as error:
+            raise UserError(f"{where}: {row['name']}: {column}: {error}") from None
+
+    numbers = {"k": read("k", whole(1, LARGEST_K), row["k"]), "p": read("p", share, row["p"])}
+    numbers["times"] = read("times", above_zero, row.get("times") or "1")
     lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "flags", "rates")}
-    try:
-        numbers = {"k": int(row["k"]), "p": float(row["p"]), "times": float(row.get("times") or 1)}
-        lists["rates"] = tuple(map(float, lists["rates"]))
-    except ValueError as error:
-        raise UserError(f"{where}: {error}") from None
+    lists["rates"] = tuple(read("rates", rate, text) for text in lists["rates"])
+    taken = sorted(NOT_IN_FLAGS & read("flags", Flags.of, row.get("flags", "")).keys())
     texts = {"label": row.get("label") or row["name"], "model": row["model"], "size": row.get("size", "")}
     run = Run(row["name"], **texts, **lists, **numbers)
     plain = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of folders and files
@@ -132,11 +150,10 @@ def _run(row: dict[str, str], where: str) -> Run:
         (not run.targets, "no targets: name the comparison that it belongs to"),
         (run.model not in models, f"unknown model {run.model!r}: choose one of {', '.join(models)}"),
         (run.size not in ("", *sizes), f"unknown size {run.size!r}: choose one of {', '.join(sizes)}"),
-        (not 1 <= run.k <= LARGEST_K, f"k = {run.k}: give a whole number from 1 to {LARGEST_K}"),
         (run.model == "mlm" and run.k > 1, f"k = {run.k}: the MLM has k = 1"),
         (run.k == 1 and "mlm" not in run.model, "k = 1 makes an MLM: give model mlm, or k = 2 or more"),
-        (not 0 < run.p < 1, f"p = {run.p:g}: give a share between 0 and 1, such as 0.15"),
-        (min((run.times, *run.rates)) <= 0, "times and rates are numbers above 0"),
+        (len({*run.rates}) < len(run.rates), f"rates: {row.get('rates')}: give each once"),
+        (taken, f"flags: {', '.join(taken)}: use the columns model, k, p and times, or settings"),
     ):
         if wrong:
             raise UserError(f"{where}: {run.name}: {message}")

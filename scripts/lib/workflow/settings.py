@@ -5,18 +5,14 @@ import argparse
 import shlex
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, count, positive
+from lib.command_line import Flags, UserError, above_zero, count, positive, rate, ratio, share
 from lib.data.glue_tasks import FLAGS, GRIDS, TASKS
 from lib.files import CONFIGS, check_same, read_json, sha256, write_json
-from lib.workflow.runs import targets
+from lib.workflow.runs import NOT_IN_FLAGS, targets
 
 SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each
 # Of a table of runs, for ``only``
-COLUMNS = {"name": str, "model": str, "k": int, "p": float, "times": float}
-# What makes a run of the study that run, or has a setting of its own
-NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
-NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
-NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
+COLUMNS = {"name": str, "model": str, "k": positive, "p": share, "times": above_zero}
 FILE = "settings.json"
 RESULTS = ("*.pt", "train.json", "result.json")  # one of which a folder with results has
 FIXED = ("size", "tokens_per_sample", "updates", "sentences", "flags", "finetune_flags", "max_epoch")
@@ -42,10 +38,10 @@ def named_path(text: str) -> tuple[str, str]:
 def part(text: str) -> tuple[str, str | int | float]:
     """Type of ``only``: a column of a table of runs, or of table 3's grid, and its value."""
     name, _, value = text.partition("=")
-    types = COLUMNS | dict.fromkeys(FLAGS, float)
+    types = COLUMNS | dict.fromkeys(FLAGS, above_zero) | {"warmup": ratio}
     try:
         typed = types[name](value)
-    except (KeyError, ValueError):
+    except (KeyError, argparse.ArgumentTypeError):
         message = f"'{text}': give a value of {', '.join(types)}, such as k=4 or lr=2e-5"
         raise argparse.ArgumentTypeError(message) from None
     return name, typed if name in COLUMNS else value
@@ -75,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     add("--tasks", choices=TASKS, nargs="+", default=[])
     add("--seeds", type=count, nargs="+", default=[1])
     add("--finetune_seeds", type=count, nargs="+", default=[])
-    add("--rates", type=float, nargs="+", default=[])
+    add("--rates", type=rate, nargs="+", default=[])
     add("--grid", choices=GRIDS, default=GRIDS[0])
     add("--only", type=part, nargs="+", default=[])
     add("--example", default="This is <mask>, and I'm very <mask> to see this.")
@@ -99,6 +95,10 @@ def read(config: dict) -> argparse.Namespace:
         elif value is not None:
             words += [f"--{name}={value}"]
     settings = options.parse_args(words)
+    for name, values in vars(settings).items():
+        given = [one[0] if isinstance(one, tuple) else one for one in values] if type(values) is list else []
+        if twice := [one for one in given if given.count(one) > 1]:
+            raise UserError(f"{name}: {twice[0]} is given twice: give each once")
     for name in ("moleculenet", "models", "init_from", "only"):
         setattr(settings, name, dict(getattr(settings, name)))
     if not settings.output or ":" in settings.output:
@@ -117,7 +117,10 @@ def read(config: dict) -> argparse.Namespace:
     settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # of table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]
     settings.targets = targets(settings.runs_table and Path(settings.runs_table))
-    of_runs = {word for target in settings.targets.values() for run in target.runs for word in run.flags}
+    runs = [run for target in settings.targets.values() for run in target.runs]
+    of_runs = Flags.of(word for run in runs for word in run.flags).keys()
+    if settings.rates and "--lr" in of_runs:
+        raise UserError("runs_table: a run has --lr among its flags, and rates are given: leave one out")
     taken = {"flags": NOT_IN_FLAGS | of_runs | ({"--lr"} if settings.rates else set())}
     for name, names in {**taken, "finetune_flags": {*FLAGS.values()}}.items():
         if wrong := sorted(names & Flags.of(shlex.split(getattr(settings, name))).keys()):

@@ -45,9 +45,18 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
         ({"init_from": "exlm=."}, "init_from exlm"),
         ({"rates": "1e-3", "seeds": "1,2"}, "rates=5e-4,1e-3 seeds="),
         ({"rates": "1e-3,2e-3"}, "rates=5e-4,1e-3 seeds="),
+        ({"rates": "0,001", "seeds": "1,2"}, "rates: '0'"),
+        ({"rates": "1e-3,nan", "seeds": "1,2"}, "rates: 'nan'"),
+        ({"rates": "1e-3,1e-3", "seeds": "1,2"}, "rates: 0.001 is given twice"),
+        ({"seeds": "1,1"}, "seeds: 1 is given twice"),
+        ({"models": "a=.,a=."}, "models: a is given twice"),
+        ({"rates": "1e-3,2e-3", "seeds": "1,2", "runs_table": "lr.csv"}, "runs_table: .* --lr "),
+        ({"only": "lr=nan"}, "only: 'lr=nan'"),
     ],
 )
-def test_what_is_refused(given, named):
+def test_what_is_refused(given, named, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_file(tmp_path / "lr.csv", "name,targets,model,k,p,flags\na,mine,exlm,4,0.15,--lr 1\n")
     with pytest.raises(UserError, match=named):
         settings.read({"output": "runs/x", **given})
 
