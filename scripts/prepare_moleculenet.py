@@ -113,19 +113,25 @@ def encode(
     return unknown_tokens
 
 
-def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
-    """What to report of properties without labels, or with labels of one class only, split by split. Raises
-    UserError if that holds for all properties in train or valid, so that nothing could be learned, or no best
-    epoch be chosen."""
+def remarks_on(
+    labels: dict[str, np.ndarray], names: list[str], classification: bool, lmdbs: bool
+) -> list[str]:
+    """What to report of properties without labels, or with labels of one class or value only, split by split.
+    Raises UserError if that holds for all properties in train or valid, so that nothing could be learned, or
+    no best epoch be chosen (by a single value it can)."""
     remarks = []
-    what = "lack labels of both classes" if classification else "have no label"
+    what = "lack labels of both classes" if classification else "have no labels that differ"
     for split, values in labels.items():
-        useless = one_class_only(values) if classification else np.isnan(values).all(0)
-        if useless.all() and split != "test":
-            raise UserError(
-                f"all properties {what} in {split}: choose other columns (--label-columns), or split "
-                "the data differently (--split random --seed N, or --split given)"
+        differ = np.fmin.reduce(values) < np.fmax.reduce(values)
+        useless = one_class_only(values) if classification else ~differ
+        fatal = useless if classification or split == "train" else np.isnan(values).all(0)
+        if fatal.all() and split != "test":
+            way_out = (
+                "choose other columns (--label-columns), or split the data differently (--split random "
+                "--seed N, or --split given)"
             )
+            way_out = "write the LMDBs with other labels, or split differently" if lmdbs else way_out
+            raise UserError(f"all properties {what} in {split}: {way_out}")
         if useless.any():
             listed = list(compress(names, useless))
             named = ", ".join(listed[:LISTED])
@@ -223,7 +229,7 @@ def main(argv: list[str] | None = None) -> None:
         unknown = encode(molecules, {*dictionary.symbols}, *how)
         splits = split_molecules(molecules, args.split, args.seed)
         labels = {part: np.array([row.labels for row in rows], np.float32) for part, rows in splits.items()}
-        remarks += remarks_on(labels, names, classification) + repeated_molecules(splits)
+        remarks += remarks_on(labels, names, classification, lmdbs) + repeated_molecules(splits)
         if skipped := sum(bool(molecule.fault) for molecule in molecules):
             remarks.append(f"{skipped} rows skipped: see report.tsv")
         if unknown:

@@ -130,6 +130,17 @@ def test_unimol_lmdbs(prepare, tmp_path):
             assert np.isnan(b) if i % 3 else b == 1
     assert "--split" in prepare.refused(folder, *RANDOM)
     assert "2 labels, but 1 are" in prepare.refused(folder, "--label-columns", "a")
+    for target, named in (
+        ([1], "both classes in train: write the LMDBs with other labels"),
+        ([], "train.lmdb, entry 1: 0 labels, but 1 are expected"),
+        ([1, [0, 1]], "train.lmdb, entry 1: 'target' is no list of labels"),
+        (None, "a missing label is NaN or -1"),
+    ):
+        other = tmp_path / f"target {target}"
+        other.mkdir()
+        for split in ("train", "valid", "test"):
+            write_lmdb(other / f"{split}.lmdb", [pickle.dumps({"smi": "CCO", "target": target})])
+        assert named in (said := prepare.refused(other)) and "--split" not in said
 
 
 def test_known_sets_have_their_columns(prepare):
@@ -148,7 +159,13 @@ LATE = [f"{s},{int(i < 10)},{part}" for i, (s, part) in enumerate(zip(MOLECULES,
         (["CCO"], "smiles", (), "no column of labels"),
         ([f"{s},1" for s in MOLECULES], "smiles,label", (), "both classes in train"),
         (LATE, "smiles,label,part", GIVEN, "both classes in valid"),
-        ([f"{s}," for s in MOLECULES], "smiles,label", ("--kind", "regression"), "no label in train"),
+        (
+            [f"{s}," for s in MOLECULES],
+            "smiles,label",
+            ("--kind", "regression"),
+            "no labels that differ in train",
+        ),
+        ([f"{s},1.5" for s in MOLECULES], "smiles,label", ("--kind", "regression"), "that differ in train"),
         (["C(,1", "D,0"], "smiles,label", (), "line 2"),
         (ROWS[:24], "smiles,label", (), "1 scaffolds"),
         (ROWS, "smiles,label", ("--smiles-column", "mol"), "'mol'"),

@@ -129,6 +129,13 @@ class Labels:
             "--skip-broken (if fewer than half), or mend the table: an empty cell is a missing label, and "
             "decimals have a point."
         )
+        if path.is_dir():
+            way_out = (
+                "Leave such entries out with --skip-broken (if fewer than half), or write the LMDBs anew: "
+            )
+            way_out += (
+                f"a missing label is NaN{' or -1' if self.classification else ''}, all others are numbers."
+            )
         way_out += " --kind regression accepts any number." if self.classification else ""
         first = f"{path} has cells that are not {wanted} or empty:"
         raise UserError("\n".join([first, *lines, *kinds, way_out]))
@@ -198,8 +205,11 @@ def read_lmdbs(
                 continue
             if "target" not in molecule:
                 raise UserError(f"{path}, entry {number} has no 'target': is it a file for pre-training?")
-            cells = np.asarray(molecule["target"]).reshape(-1).tolist()
-            names = names or [f"property-{i + 1}" for i in range(len(cells))]
+            try:
+                cells = np.asarray(molecule["target"]).reshape(-1).tolist()
+            except ValueError as error:
+                raise UserError(f"{path}, entry {number}: 'target' is no list of labels ({error})") from None
+            names = names or [f"property-{i + 1}" for i in range(max(1, len(cells)))]
             if len(cells) != len(names):
                 raise UserError(f"{path}, entry {number}: {len(cells)} labels, but {len(names)} are expected")
             cells = ["" if classification and cell == MISSING_CLASS else cell for cell in cells]
