@@ -11,6 +11,7 @@ task is written completely or not at all. See docs/finetune.md.
 
 import argparse
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
@@ -18,7 +19,7 @@ import pandas as pd
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.datasets import write_dataset
-from lib.data.glue import NUMBERS, files_of, folder_of, read_split
+from lib.data.glue import NUMBERS, Rows, files_of, folder_of, read_split
 from lib.data.glue_tasks import TASKS, Task, task_named
 from lib.files import check_absent, new_folder, write_json, write_lines
 
@@ -36,8 +37,9 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
     for split in ("train", "valid"):
         if split not in files:
             name = f"{task.splits[split]}.tsv"
-            raise UserError(f"{folder} has no {name}, .gz or Parquet: is it the folder of {task.name}?")
-    summary, replaces = {}, SUMMARY if args.overwrite else None
+            place = folder_of(args.glue, task) or args.glue / task.name
+            raise UserError(f"{place} has no {name}, .gz or Parquet: give the folder of {task.name} in GLUE")
+    summary, trained, replaces = {}, set(), SUMMARY if args.overwrite else None
     with new_folder(args.output / f"{task.name}-bin", replaces) as target:
         (target / "label").mkdir()
         if task.labels:
@@ -49,6 +51,8 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
                 kept = table.iloc[sorted(random.Random(1).sample(range(len(table)), args.train_rows))]
             if split == "train":
                 encoder.check(list(kept[task.sentences[0]]))
+            remarks = _remarks_on(task, split, rows, kept, trained)
+            trained |= set(_sentences(task, kept)) if split == "train" else set()
             tokens = 0
             for i, column in enumerate(task.sentences):
                 encoded = encoder.encode(list(kept[column]), list(map(rows.place, kept.index)))
@@ -64,12 +68,37 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
                 "empty_sentences": int((table[list(task.sentences)] == "").sum().sum()),
                 "kept": len(kept),
                 "tokens": tokens,
+                "remarks": remarks,
             }
         for i in range(len(task.sentences)):
             copy_dictionary(encoder.dictionary_path, target / f"input{i}" / "dict.txt")
         copy_bpe(encoder.bpe, target)
         write_json(target / SUMMARY, summary)
     return summary
+
+
+def _sentences(task: Task, rows: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    return rows[[*task.sentences]].itertuples(index=False, name=None)
+
+
+def _remarks_on(task: Task, split: str, rows: Rows, kept: pd.DataFrame, trained: set[tuple]) -> list[str]:
+    """What to report of a split whose labels are all the same, or most of whose rows are ``trained`` on.
+    Raises UserError if those of the training set are the same, or most rows have no sentence."""
+    for column in task.sentences:
+        if (empty := kept[column] == "").mean() > 0.5:
+            shown = f"{column} is empty, as in {empty.sum():,} of {len(kept):,} rows"
+            raise UserError(f"{rows.place(empty.idxmax())}: {shown}: are the columns in GLUE's order?")
+    remarks = []
+    if task.label in kept:
+        labels = kept[task.label].astype("float32") if task.regression else kept[task.label]
+        remarks += (
+            [f"all {len(kept):,} rows have the label {labels.iloc[0]}"] if labels.nunique() == 1 else []
+        )
+    if remarks and split == "train":
+        raise UserError(f"{rows.files[0]}: {remarks[0]}, so that nothing could be learned: give more")
+    if (known := sum(map(trained.__contains__, _sentences(task, kept)))) > len(kept) / 2:
+        remarks.append(f"{known:,} of {len(kept):,} rows are in train too, so its scores are too optimistic")
+    return remarks
 
 
 def _write_labels(target: Path, task: Task, split: str, rows: pd.DataFrame, eos: int) -> None:
@@ -109,6 +138,8 @@ def main(argv: list[str] | None = None) -> None:
     for task in tasks:
         summary = binarise(task, args, encoder)
         print(f"{task.name} -> {args.output / task.name}-bin")
-        print(pd.DataFrame(summary).T.drop(columns="files").to_string(), flush=True)
+        print(pd.DataFrame(summary).T.drop(columns=["files", "remarks"]).to_string(), flush=True)
+        for split, about in summary.items():
+            print(*(f"  {split}: {remark}\n" for remark in about["remarks"]), sep="", end="")
     if encoder.unknown:
         print(f"{encoder.unknown:,} tokens missing from {encoder.dictionary_path} became <unk>")

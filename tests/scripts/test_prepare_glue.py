@@ -77,7 +77,8 @@ def test_what_is_refused(asked, tmp_path, refusal, capsys):
         ((glue, out), "--data --dictionary"),
         ((glue, out, "--dictionary", vocabulary / "dict.txt"), "--bpe"),
         ((vocabulary, out, data, vocabulary), "bpe has no folder of a task"),
-        ((*asked, "--tasks", "CoLA"), "has no train.tsv"),
+        ((*asked, "--tasks", "CoLA"), "glue/CoLA has no train.tsv"),
+        ((glue, out, data, tmp_path / "nowhere"), "nowhere is no folder: give the pre-training's"),
         ((*asked, "--bpe", vocabulary), "--data has both"),
     ):
         assert named in refusal(*words)
@@ -91,7 +92,7 @@ def test_what_is_refused(asked, tmp_path, refusal, capsys):
 
 def test_a_sample_of_the_training_rows(asked):
     glue, _, *data = asked
-    rows = [f"{i}\tsentence {i}\tso\tentailment" for i in range(50)]
+    rows = [f"{i}\tsentence {i}\tso\t{TASKS['RTE'].labels[i % 2]}" for i in range(50)]
     write_file(glue / "RTE/train.tsv", lines(RTE, rows))
     kept = []
     for out in (glue / "a", glue / "b"):
@@ -100,6 +101,39 @@ def test_a_sample_of_the_training_rows(asked):
         summary = json.loads((out / "RTE-bin/summary.json").read_text())
         assert (summary["train"]["rows"], summary["train"]["kept"], summary["valid"]["kept"]) == (50, 20, 2)
     assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "train", "dev"),
+    [
+        ("RTE", lambda fields: [*fields[:-1], "entailment"], "train.tsv: all 2 rows have", "all 2 rows have"),
+        (
+            "STS-B",
+            lambda fields: [*fields[:-1], "4.0"],
+            "train.tsv: all 2 rows have",
+            "all 2 rows have the label 4.0",
+        ),
+        (
+            "CoLA",
+            lambda fields: [*fields[:2], fields[3], ""],
+            "line 1: sentence is empty, as in 2 of 2",
+            None,
+        ),
+        ("SST-2", lambda fields: fields, None, "valid: 2 of 2 rows are in train too"),
+    ],
+)
+def test_rows_of_which_little_can_be_learned(name, change, train, dev, asked, refusal, capsys):
+    glue, out, *data = asked
+    (header, rows), place = LABELLED[name], write_task(glue, name) if name != "RTE" else glue / name
+    changed = lines(header, ["\t".join(change(row.split("\t"))) for row in rows])
+    train_file = (place / "train.tsv").read_bytes()
+    write_file(place / "train.tsv", changed)
+    if train:
+        assert train in refusal(glue, out, *data, "--tasks", name)
+    if dev:
+        write_file(place / "train.tsv", train_file)
+        write_file(place / "dev.tsv", changed)
+        assert prepare(glue, out, *data, "--tasks", name) == 0 and dev in capsys.readouterr().out
 
 
 def test_parquet_that_is_refused(asked, refusal, tmp_path):

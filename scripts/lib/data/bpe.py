@@ -171,5 +171,7 @@ def encoder_of(args: argparse.Namespace) -> TextEncoder:
     fit together."""
     if (args.bpe is None) != (args.dictionary is None):
         raise UserError("--dictionary needs --bpe, the BPE that it was made with; --data has both")
+    if args.data and not args.data.is_dir():
+        raise UserError(f"--data {args.data} is no folder: give the pre-training's, with dict.txt and BPE")
     bpe, dictionary = read_bpe(*(args.bpe or [args.data])), dictionary_file(args.dictionary or args.data)
     return TextEncoder(bpe, dictionary, args.allow_unknown)
