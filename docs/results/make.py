@@ -114,7 +114,7 @@ def pretrained() -> pd.DataFrame:
     for measure, digits, *values in read("pretrained").itertuples(index=False):
         pairs = zip(values[::2], values[1::2], strict=True)
         rows.append([measure, *(f"{value:.{digits}f} ± {error:.{digits}f}" for value, error in pairs)])
-    return pd.DataFrame(rows, columns=["measure", "ExLM", "MLM"])
+    return pd.DataFrame(rows, columns=["measure", "ExLM", "MLM", "MLM of as many FLOPs"])
 
 
 def add_gap(axes: Axes, x: float, exlm: Value, mlm: Value, **style) -> None:
