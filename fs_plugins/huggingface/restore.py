@@ -154,6 +154,7 @@ def read_folder(folder: Path) -> tuple:
     if not path.is_file():
         adapter = (folder / "adapter_config.json").is_file()
         hint = ": merge the adapter first (merge_and_unload) and save the model" if adapter else ""
+        hint = ": it is a file; a checkpoint of fairseq-train needs no import" if folder.is_file() else hint
         raise FileNotFoundError(f"there is no config.json in {folder}{hint}")
     config = read_config(path)
     name, files, tensors = INDEX, [WEIGHTS], {}
@@ -271,7 +272,7 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
     if len(dictionary) != size:
         raise ValueError(
             f"{vocabulary.source} has {len(dictionary):,} entries with {MASK}, the model of {folder} has "
-            f"{size:,}: give the one that it was trained with"
+            f"{size:,}: give the one that it was trained with, or mend vocab_size in its config.json"
         )
     return dictionary, written
 

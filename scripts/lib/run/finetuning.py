@@ -17,6 +17,7 @@ REFUSED = {
     "--save-dir": "is SAVE",
     "--finetune-from-model": "is CHECKPOINT",
     "--restore-file": "is the script's: a run in SAVE is resumed",
+    "--num-classes": "is that of the task",
     **dict.fromkeys(("--max-sentences", "--max-tokens"), "stands beside --batch-size: give that alone"),
 }
 LONGEST = 512  # tokens that every model reads at least, however short the samples of its pre-training were
