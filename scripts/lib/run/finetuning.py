@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
+from operator import index
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, script
@@ -206,12 +207,18 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
     recipe, own = Flags.read(table.with_suffix(".flags")), {path.stem: path for path in table.glob("*.flags")}
     if args.task in own:
         recipe |= Flags.read(own[args.task])
-    from fs_plugins.data.property_info import read_folder  # takes seconds
+    from fs_plugins.data.property_info import FILE, PropertyInfo, read_folder  # takes seconds
 
     about = read_folder(data)
+    try:
+        info, other = PropertyInfo.from_dict(about), str(about["dataset"])
+        rows = index(about["sizes"]["train"]["molecules"])
+    except (LookupError, TypeError, ValueError) as error:
+        message = f"{data / FILE} is damaged or not ours ({error!r:.200}): prepare the data again"
+        raise UserError(message) from None
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
     metric, metrics = "auc --maximize-best-checkpoint-metric", ("auc", "loss")
-    if about["kind"] == "regression":
+    if info.regression:
         metric, metrics = "rmse", ("rmse", "mae", "loss")
     training = Training(
         args,
@@ -225,12 +232,12 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
     if args.task not in own:
         known = ", ".join(sorted(own))
         training.note = f"default hyper-parameters, as '{args.task}' is not a set of table 8 ({known})"
-    elif (other := about["dataset"]) != args.task and other in own:
+    elif other != args.task and other in own:
         training.note = (
             f"warning: {args.data} was prepared as {other}, and is fine-tuned with the hyper-parameters of "
             f"{args.task}"
         )
-    return training, about["sizes"]["train"]["molecules"]
+    return training, rows
 
 
 @script

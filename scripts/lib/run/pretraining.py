@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
+from operator import index
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, positive, script, share, whole
@@ -116,16 +117,22 @@ def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocab
     """The vocabulary of a folder of data, made for a corpus of one of the kinds ``taken``. Raises UserError
     if the folder holds other data, has got another dict.txt since it was made, or files of other sizes."""
     about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
-    made = about.get("kind", kind)
+    try:
+        made = about.get("kind", kind)
+        check_sizes(folder, about)
+    except (AttributeError, LookupError, TypeError):
+        message = f"{folder}/prepared.json is damaged or not ours: prepare the data again"
+        raise UserError(message) from None
     if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
         made = "fine-tuning"
+    if made not in ("text", "smiles", "fine-tuning"):
+        raise UserError(f"{folder} holds data of an unknown kind, {made!r}: prepare it again")
     if made not in taken:
         way_out = "finetune_*.sh" if made == "fine-tuning" else f"pretrain_{made}.sh"
         way_out += ", or give --sample-break-mode none to cut it into blocks" if made == "smiles" else ""
         raise UserError(f"{folder} holds data of {made}, not a corpus of {kind}: give it to {way_out}")
     if about.get("vocabulary", vocabulary.identity) != vocabulary.identity:
         raise UserError(f"{vocabulary.source} is not the one that {folder} was made with: prepare it again")
-    check_sizes(folder, about)
     return vocabulary
 
 
@@ -135,7 +142,7 @@ def check_sizes(folder: Path, about: dict) -> None:
 
     for split in ("train", "valid") if "symbols" in about else ():
         width = best_fitting_int_dtype(about["symbols"])().itemsize
-        sizes = {"bin": about[split]["tokens"] * width, "idx": 26 + 12 * about[split]["sentences"]}
+        sizes = {"bin": index(about[split]["tokens"]) * width, "idx": 26 + 12 * about[split]["sentences"]}
         for path, size in ((folder / f"{split}.{end}", size) for end, size in sizes.items()):
             if path.is_file() and (there := path.stat().st_size) != size:
                 raise UserError(f"{path} has {there:,} of {size:,} bytes: prepare or copy it again")

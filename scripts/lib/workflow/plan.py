@@ -129,6 +129,9 @@ def runs_of(settings: Namespace, target: Target) -> list[Run]:
             if run.of_molecules:
                 data, maker = "smiles", "prepare_smiles.py"
             raise UserError(f"{target.name} needs {data}=FOLDER, pre-training data, made by scripts/{maker}")
+        if (folder := data_of(settings, run)) and Path(folder, "molecules.json").exists():
+            way_out = "give a folder that prepare_text.py or prepare_smiles.py made"
+            raise UserError(f"{folder}, data of pre-trainings, is a set of MoleculeNet: {way_out}")
         lr, reported = "default", settings.seeds
         if rates_of(settings, run):
             lr, reported = "best", settings.seeds[1:]
@@ -202,7 +205,7 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
     data = data_of(settings, run) or f"{settings.output}/data-bin"
     save = str(Path(settings.output, STUDY, run.folder))
     words = ["bash", f"{scripts}/pretrain_{kind}.sh", run.model, size, data, save]
-    about = read_json(Path(data.partition(":")[0], "prepared.json")) or {}
+    about = read_json(Path(data, "prepared.json")) or {}
     if kind == "text" and about.get("kind") == "smiles":  # in blocks
         words += ["--sample-break-mode", "none"]
     words += [] if run.model == "mlm" else ["--k", str(run.k)]

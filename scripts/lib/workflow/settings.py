@@ -23,7 +23,7 @@ MOST_HASHED = 1 << 26  # bytes of a file
 def existing(text: str) -> str:
     """Type of a setting: a path."""
     if not Path(text).exists():
-        raise argparse.ArgumentTypeError(f"{text} does not exist")
+        raise argparse.ArgumentTypeError(f"{text} does not exist: give one file or folder")
     return text
 
 

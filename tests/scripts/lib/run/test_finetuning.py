@@ -101,6 +101,27 @@ def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):
     assert own.metrics == ("rmse", "mae", "loss") and ask("moleculenet").metrics == ("auc", "loss")
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("sizes", {"train": {"molecules": "95"}}),
+        ("kind", "ranking"),
+        ("sizes", None),
+        ("dataset", None),
+        ("kind", None),
+    ],
+)
+def test_a_damaged_molecules_json(toy_inputs, ask, tmp_path, name, wrong):
+    """None: without it."""
+    data = shutil.copytree(toy_inputs / "moleculenet" / "bbbp", tmp_path / "data")
+    about = json.loads((data / "molecules.json").read_text())
+    del about[name]
+    about |= {name: wrong} if wrong else {}
+    (data / "molecules.json").write_text(json.dumps(about))
+    with pytest.raises(UserError, match="data/molecules.json is damaged .*: prepare the data again"):
+        ask("moleculenet", "--print", data=data)
+
+
 def test_windows_and_their_updates(saved_checkpoint, tmp_path):
     """Of two questions, one with an unknown answer, and a pre-training on 24 tokens."""
     symbols, data = builders.dictionary(60), tmp_path / "squad"

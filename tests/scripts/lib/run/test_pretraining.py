@@ -1,5 +1,6 @@
 """Pre-training: what fairseq makes of the flags, batches, and what is refused."""
 
+import re
 import shutil
 
 import pytest
@@ -105,13 +106,20 @@ def test_data_that_are_not_there_or_of_another_kind(folder, toy_inputs, tmp_path
         pages.resolve(SMILES, "exlm", "smoke", c, tmp_path / "save", "--restore-file", other)
     with pytest.raises(ValueError, match="c is the folder of the data"):
         pages.run(SMILES, "exlm", "smoke", f"{a}:{c}", c)
-    kinds = {"prepared.json": '{"kind": "smiles"}', "molecules.json": "{}", "../summary.json": "{}"}
-    kinds = [*kinds.items(), ("prepared.json", '{"kind": "text", "vocabulary": "0a"}')]
-    for i, (file, content) in enumerate(kinds):
+    damaged = ("9", '"a"', '9, "train": 9', '9, "train": {"tokens": null}', '9, "train": {"tokens": "9"}')
+    corpora = [  # content of prepared.json, and what is said
+        ('{"kind": "smiles"}', "give it to pretrain_smiles.sh"),
+        ('{"kind": "text", "vocabulary": "0a"}', "prepare it again"),
+        *((f'{{"kind": {kind}}}', f"of an unknown kind, {kind}: prepare it again") for kind in ("7", "[]")),
+        *((f'{{"symbols": {rest}}}', "damaged or not ours: prepare") for rest in damaged),
+        ('["text"]', "damaged or not ours: prepare"),
+    ]
+    others = [(file, "{}", "finetune_") for file in ("molecules.json", "../summary.json")]
+    for i, (file, content, said) in enumerate([*(("prepared.json", *one) for one in corpora), *others]):
         data = folder(f"{i}/data")
         ask(TEXT, data)
         write_file(data / file, content)
-        with pytest.raises(UserError, match=f"{i}/data"):
+        with pytest.raises(UserError, match=f"{i}/data.*{re.escape(said)}"):
             ask(TEXT, data)
 
 
