@@ -20,8 +20,10 @@ import torch
 from fairseq.data import data_utils, iterators
 from fairseq.distributed.utils import _TensorPlaceholder, get_global_group
 from fairseq.logging import metrics
+from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from fairseq.trainer import Trainer
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from torch import distributed
@@ -137,6 +139,20 @@ def skip_validation_meters_on_resume(original, state):
     wall = metrics.get_meter("default", "wall")
     if wall is not None:
         wall.start()
+
+
+@wrap(Trainer, "train_step")
+def leave_out_stand_ins(original, trainer, samples, *args, **kwargs):
+    """At the end of an epoch a worker may have fewer batches than others. Of an update whose last batch is
+    missing fairseq takes the gradient of those before, but not their sample size."""
+    return original(trainer, [sample for sample in samples if sample] or samples[-1:], *args, **kwargs)
+
+
+@wrap(AMPOptimizer, "step")
+def unscale_once(original, optimizer, *args, **kwargs):
+    """With --amp: the scaler knows the inner optimizer, whose gradients the clipping has unscaled already."""
+    optimizer.scaler.step(optimizer.optimizer)
+    optimizer.scaler.update()
 
 
 def way_out(split: str) -> str:

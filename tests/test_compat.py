@@ -21,6 +21,9 @@ from fairseq import checkpoint_utils, options
 from fairseq.data import data_utils
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.logging import metrics
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.optim.sgd import SGD
+from omegaconf import OmegaConf
 
 from fs_plugins import checkpoint_files, compat
 from tests.support.full_disk import at_each_write
@@ -294,3 +297,15 @@ def test_bf16_is_for_gpus_too(flags, gpu, tpu, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     args = options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", "exlm_tiny", *flags])
     assert args.tpu == tpu and args.bf16 == (not tpu)
+
+
+def test_gradients_of_amp_are_unscaled_once():
+    weight = torch.nn.Parameter(torch.zeros(2))
+    inner = SGD(OmegaConf.create({"lr": [1.0], "momentum": 0.0, "weight_decay": 0.0}), [weight])
+    optimizer = AMPOptimizer.__new__(AMPOptimizer)
+    optimizer.fp32_optimizer, optimizer.min_loss_scale = inner, 1e-4
+    optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0)
+    optimizer.backward((weight * torch.tensor([1.0, 3.0])).sum())
+    optimizer.clip_grad_norm(0.0)
+    optimizer.step()
+    assert weight.tolist() == [-1.0, -3.0]

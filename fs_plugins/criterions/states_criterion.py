@@ -135,7 +135,8 @@ def save_checkpoint(original, cfg, trainer, *args, **kwargs):
     most = trainer.cfg.optimization.max_update
     if not 0 < most <= trainer.get_num_updates() or not trainer.is_data_parallel_master:
         return
-    if (states := getattr(trainer.get_criterion(), "effective_states", math.inf)) < COLLAPSED:
+    several = getattr(trainer.cfg.model, "ext_state_num", 0) > 1  # of a mask
+    if several and (states := getattr(trainer.get_criterion(), "effective_states", math.inf)) < COLLAPSED:
         logger.warning(
             "the states of a mask have collapsed: %.3f effective states at the last validation. Such a model "
             "gains nothing by its graph. The model exlm-lattice of the scripts keeps states apart: "

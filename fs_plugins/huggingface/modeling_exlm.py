@@ -259,6 +259,8 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         links, loss = None, None
         if self.graph is not None:
             links = self.graph(nodes, layout.node_positions, layout.node_lengths)
+        # those of DataParallel's replicas are of different sizes, and could not be joined
+        shown = {} if getattr(self, "_is_replica", False) else {"links": links, "node_logits": node_logits}
         if labels is not None:
             if self.graph is None:
                 wanted = layout.targets[:, :, None, None].expand(-1, -1, config.num_states, -1)
@@ -270,7 +272,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
                 log_prob = dag_loss(words.gather(2, wanted).transpose(1, 2), links, *lengths)
             loss = (-log_prob / layout.target_lengths).mean()
             if self.training:
-                return {"loss": loss, "links": links, "node_logits": node_logits}
+                return {"loss": loss, **shown}
         # With labels only the loss is differentiable: the graph of the logits would take much memory.
         with torch.set_grad_enabled(labels is None and torch.is_grad_enabled()):
             logits = wide(self.lm_head(self.model.rows(x, layout)))
@@ -280,7 +282,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
                 else:
                     marginals = word_log_probs(words, links, *lengths)
             logits = at_targets(logits, marginals, layout, config.num_states)
-        return {"loss": loss, "logits": logits, "links": links, "node_logits": node_logits}
+        return {"loss": loss, "logits": logits, **shown}
 
 
 class ExLMForSequenceClassification(ExLMPreTrainedModel):

@@ -42,6 +42,10 @@ class StateGraph:
     transitions: Tensor | None
     layout: StateLayout  # where nodes and targets stand
 
+    def __getitem__(self, index: int) -> Tensor:
+        """The first is a tensor, as the hooks of fairseq's search for what is not finite expect."""
+        return (self.node_states,)[index]
+
     @property
     def is_lattice(self) -> bool:
         return self.transitions is not None and self.transitions.dim() == 4

@@ -84,7 +84,8 @@ def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None,
     dtype = torch.promote_types(q.dtype, torch.float32)
     if bias is not None:
         bias = bias.to(dtype)
-    return _AttentionWithDropout.apply(*(t.to(dtype) for t in (q, k, v)), bias, dropped).to(q.dtype)
+    with torch.autocast(q.device.type, enabled=False):
+        return _AttentionWithDropout.apply(*(t.to(dtype) for t in (q, k, v)), bias, dropped).to(q.dtype)
 
 
 class _AttentionWithDropout(torch.autograd.Function):

@@ -1,11 +1,15 @@
 """What the criterion logs, and what is not finite; test_state_graphs.py enumerates its loss."""
 
 import math
+from argparse import Namespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 from fairseq.logging import metrics
+from fairseq.nan_detector import NanDetector
 
+from fs_plugins.criterions import states_criterion
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from tests import oracles
 from tests.criterions.batch import SENTENCES, WORDS
@@ -26,6 +30,15 @@ def test_what_is_not_finite_is_counted(caplog):
     assert "3 of 3 sentences have a log-likelihood that is not finite" in caplog.text
 
 
+@pytest.mark.parametrize(("k", "states", "told"), [(2, 1.04, True), (2, 1.06, False), (1, 1.0, False)])
+def test_a_collapse_is_told_at_the_end(k, states, told, caplog):
+    trainer = Mock(cfg=Namespace(optimization=Namespace(max_update=9), model=Namespace(ext_state_num=k)))
+    trainer.get_num_updates.return_value = 9
+    trainer.get_criterion.return_value = Namespace(effective_states=states)
+    states_criterion.save_checkpoint(Mock(), Namespace(), trainer)
+    assert ("collapsed: 1.040 effective states" in caplog.text) == told
+
+
 @pytest.mark.parametrize("graph", ["dag", "lattice"])
 @pytest.mark.parametrize(("bias", "finite"), [(-math.inf, True), (math.nan, False)])
 def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite, graph):
@@ -41,6 +54,8 @@ def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite,
     assert log["nonfinite"] == (1 if finite else 2) and torch.isfinite(loss)
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     assert all(torch.isfinite(g).all() for g in gradients) == finite
+    with NanDetector(model):  # fairseq's search for what is not finite
+        builders.criterion(symbols)(model, builders.sample(symbols, sentences))[0].backward()
 
 
 def test_metrics_are_those_of_all_workers_and_steps():

@@ -57,6 +57,8 @@ def test_refusals(folders, load):
     for named, wrong in (("labels has the id 999,", 999), ("labels has the id -1,", -1)):
         with pytest.raises(IndexError, match=named):
             model(tokens, labels=torch.tensor([[-100, wrong, 6, -100]]))
+    model._is_replica = True  # DataParallel's
+    assert {*model.train()(tokens, labels=tokens)} == {"loss"} and {*model.eval()(tokens)} == {"logits"}
     with pytest.raises(IndexError, match="input_ids has the id -3"):
         model(torch.tensor([[0, -3, 6, 2]]))
 

@@ -8,6 +8,7 @@ from tests.integration.commands import VARIANTS, train, variant
 PLAIN = ["--optimizer", "sgd", "--lr", 0.1, "--dropout", 0, "--attention-dropout", 0]
 UPDATES = 6
 PLAIN += ["--max-update", UPDATES]
+RAGGED = ["--batch-size", 5, "--required-batch-size-multiple", 1]  # three batches an epoch
 
 
 def saved(folder) -> dict:
@@ -40,6 +41,7 @@ def on_two_workers(corpus, tmp_path_factory):
     train(*variant("exlm", corpus, place / "begun", *PLAIN, "--max-update", 4))  # by one
     flags = {name: variant(name, corpus, place / name, *PLAIN) for name in VARIANTS}
     flags["begun"] = variant("exlm", corpus, place / "begun", *PLAIN)
+    flags["ragged"] = variant("exlm", corpus, place / "ragged", *PLAIN, *RAGGED, "--update-freq", 2)
     runs = commands.train_on_two(*flags.values())
     return {name: (run, place / name) for name, run in zip(flags, runs, strict=True)}
 
@@ -53,6 +55,16 @@ def test_two_workers_are_one_with_update_freq_2(name, corpus, tmp_path, on_two_w
     assert two.values("bsz") == one.values("bsz") and len(two.updates) == UPDATES
     for figure in ("loss", "gnorm"):
         assert two.values(figure) == pytest.approx(one.values(figure), abs=2e-3)  # the log's last digit
+    commands.assert_same_model(*(path / "checkpoint_last.pt" for path in (tmp_path, folder)), 1e-5)
+
+
+@pytest.mark.slow
+def test_an_epoch_ends_alike_where_one_worker_has_a_batch_less(corpus, tmp_path, on_two_workers):
+    """In an update of two steps: the sentences of its first step count as their gradient does."""
+    two, folder = on_two_workers["ragged"]
+    one = train(*variant("exlm", corpus, tmp_path, *PLAIN, *RAGGED, "--update-freq", 4))
+    assert two.values("bsz") == one.values("bsz") and len(two.updates) == UPDATES
+    assert two.values("gnorm") == pytest.approx(one.values("gnorm"), abs=2e-3)
     commands.assert_same_model(*(path / "checkpoint_last.pt" for path in (tmp_path, folder)), 1e-5)
 
 

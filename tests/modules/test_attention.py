@@ -54,3 +54,8 @@ def test_attention_with_dropout(rate, padded):
     grads = [torch.autograd.grad(out, (q, k, v), incoming, retain_graph=True) for out in (y, expected)]
     for ours, theirs in zip(*grads, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-9)
+    with torch.autocast("cpu"):  # computed as without it
+        torch.manual_seed(2)
+        again = attention_with_dropout(q, k, v, bias, rate)
+    again.backward(incoming)
+    assert torch.equal(again, y) and torch.equal(v.grad, grads[0][2])
