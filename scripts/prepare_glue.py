@@ -91,9 +91,8 @@ def _remarks_on(task: Task, split: str, rows: Rows, kept: pd.DataFrame, trained:
     remarks = []
     if task.label in kept:
         labels = kept[task.label].astype("float32") if task.regression else kept[task.label]
-        remarks += (
-            [f"all {len(kept):,} rows have the label {labels.iloc[0]}"] if labels.nunique() == 1 else []
-        )
+        if labels.nunique() == 1:
+            remarks.append(f"all {len(kept):,} rows have the label {labels.iloc[0]}")
     if remarks and split == "train":
         raise UserError(f"{rows.files[0]}: {remarks[0]}, so that nothing could be learned: give more")
     if (known := sum(map(trained.__contains__, _sentences(task, kept)))) > len(kept) / 2:

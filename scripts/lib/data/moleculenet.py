@@ -130,11 +130,10 @@ class Labels:
             "decimals have a point."
         )
         if path.is_dir():
+            missing = "NaN or -1" if self.classification else "NaN"
             way_out = (
-                "Leave such entries out with --skip-broken (if fewer than half), or write the LMDBs anew: "
-            )
-            way_out += (
-                f"a missing label is NaN{' or -1' if self.classification else ''}, all others are numbers."
+                "Leave such entries out with --skip-broken (if fewer than half), or write the LMDBs anew: a "
+                f"missing label is {missing}, all others are numbers."
             )
         way_out += " --kind regression accepts any number." if self.classification else ""
         first = f"{path} has cells that are not {wanted} or empty:"
