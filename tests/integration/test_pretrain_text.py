@@ -8,7 +8,7 @@ import prepare_text
 import pytest
 import torch
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-from lib.run.pretraining import trained_updates
+from lib.run.launch import updates_of
 from tokenizers import Tokenizer
 
 from fs_plugins.huggingface import restore
@@ -58,7 +58,9 @@ def test_a_finished_run_is_not_repeated_and_goes_on_to_more_updates(corpus, tmp_
     assert last.read_bytes() == written
     pretrain("--max-update", 2)
     log = (folder / "train.log").read_text()
-    assert re.findall(r'"train_num_updates": "(\d+)"', log) == ["1", "2"] and trained_updates(last) == 2
+    assert (
+        re.findall(r'"train_num_updates": "(\d+)"', log) == ["1", "2"] and updates_of(last.parent, None) == 2
+    )
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     training.settings = settings | training.settings
     training.inputs["checkpoint"] = files_of(args.checkpoint)
     training.evaluation += ["--device", "cpu"] if "--cpu" in training.flags else []
-    training.finished = lambda: finished(args.save / RESULT)
+    training.finished = lambda _: finished(args.save / RESULT)
     return training
 
 

@@ -74,7 +74,8 @@ class Training:
     dictionary: Path | None = None
     # name -> files that are read, which may not differ either
     inputs: dict[str, list[Path]] = field(default_factory=dict)
-    finished: Callable[[], str] = str  # says why there is nothing to do, "" if there is something
+    # from the updates that the run has had, says why there is nothing to do; "" if there is something
+    finished: Callable[[int], str] = lambda updates: ""
     free: tuple[str, ...] = ()  # flags that this kind of training may change when it is resumed, besides FREE
     note: str = ""  # what to tell the user before
     metrics: tuple[str, ...] = ()  # of METRICS, where the task does not say
@@ -236,9 +237,8 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                 path.unlink()
             if training.dictionary:
                 copy(training.dictionary, kept)
-        if first and training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists():
-            check_last(save, flags.value("--arch"))
-        if said := training.finished():
+        resumed = training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists()
+        if said := training.finished(updates_of(save, flags.value("--arch")) if resumed else 0):
             print(said)
             return 0
         if first and training.imported and not (save / IMPORTED).is_file():
@@ -260,9 +260,9 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     return 0
 
 
-def check_last(save: Path, arch: str | None) -> None:
-    """Raises UserError for a checkpoint, which the run would be resumed from, that is not whole, or not of a
-    training of this architecture."""
+def updates_of(save: Path, arch: str | None) -> int:
+    """The updates that a run has had which is resumed from its last checkpoint. Raises UserError for one that
+    is not whole, or not of a training of this architecture."""
     wrong = "is cut short, or no checkpoint"
     if zipfile.is_zipfile(save / LAST):
         from fs_plugins.checkpoint import read_state  # takes seconds
@@ -272,7 +272,7 @@ def check_last(save: Path, arch: str | None) -> None:
             if not (state.get("extra_state") and state.get("optimizer_history")):
                 raise ValueError("it lacks the state of a training")
             if arch in (None, other := settings.model.arch):
-                return
+                return int(state["optimizer_history"][-1]["num_updates"] or 0)
             raise ValueError(f"it is of --arch {other}, and this run of {arch}")
         except ValueError as error:
             wrong = f"cannot be resumed from: {error}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, count, positive, script, share, whole
 from lib.files import CONFIGS, read_json
 from lib.run.checkpoints import check_dictionary, read_checkpoint
-from lib.run.launch import Training, arguments, devices, launch
+from lib.run.launch import LAST, Training, arguments, devices, launch
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 
@@ -101,7 +101,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     first, *others = (checked_vocabulary(folder, kind, taken) for folder in folders)
     for other in others:
         first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
-    for name in START & user.keys() if user.value("--restore-file") != "checkpoint_last.pt" else ():
+    for name in START & user.keys() if user.value("--restore-file") != LAST else ():
         pretrained = read_checkpoint(Path(user.value(name)))
         check_dictionary(pretrained, folders[0] / FILE, f"prepare DATA with the dict.txt of that of {name}")
     data = [path for folder in folders for path in sorted(folder.glob("train*.*"))]
@@ -109,7 +109,7 @@ def resolve(kind: str, words: list[str]) -> Training:
     if kind == "text" and flags.value("--sample-break-mode") in WHOLE:
         check_lengths([*data, *(folder / "valid.idx" for folder in folders)], flags)
     training.dictionary, training.inputs = folders[0] / FILE, {"train": data}
-    training.finished = lambda: finished(args.save / "checkpoint_last.pt", flags)
+    training.finished = lambda done: finished(args.save / LAST, done, flags)
     return training
 
 
@@ -211,25 +211,10 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
     return Flags.of(f"{batch} {own // steps} --update-freq {steps}")
 
 
-def finished(last: Path, flags: Flags) -> str:
+def finished(last: Path, done: int, flags: Flags) -> str:
     """Why there is nothing to train (fairseq would train one update more), or "" if there is something."""
-    if not last.is_file() or {"--restore-file", "--reset-optimizer"} & flags.keys():
-        return ""
-    done, most = trained_updates(last), flags.whole("--max-update")
+    most = math.inf if "--reset-optimizer" in flags else flags.whole("--max-update")
     return f"finished before: {last} has had {done} updates; for more, give --updates" if most <= done else ""
-
-
-def trained_updates(path: Path) -> int:
-    """The updates that a checkpoint of fairseq-train has had; 0 if it is damaged (fairseq-train says how)."""
-    import torch
-
-    import fs_plugins  # noqa: F401  (registers what torch.load may load)
-
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        return int(checkpoint["optimizer_history"][-1]["num_updates"])
-    except Exception:
-        return 0
 
 
 @script
