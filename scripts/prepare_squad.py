@@ -17,7 +17,7 @@ from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_o
 from lib.data.squad import read_squad
 from lib.files import atomic, check_absent
 
-from fs_plugins.data.squad import Squad, TokenizedSquad, save_split
+from fs_plugins.data.squad import Squad, TokenizedSquad, load_split, save_split
 from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary
 
 
@@ -61,10 +61,6 @@ def main(argv: list[str] | None = None) -> None:
         check_absent(args.output / f"{name}.npz", args.overwrite)
     encoder = encoder_of(args)
     read = {name: read_squad(files, name) for name, files in splits.items()}
-    asked = {
-        name: {(squad.contexts[question.context], question.text) for question in squad.questions}
-        for name, (squad, _) in read.items()
-    }
     args.output.mkdir(parents=True, exist_ok=True)
     source, target = encoder.dictionary_path, args.output / "dict.txt"
     if target.exists():  # other splits depend on it
@@ -72,6 +68,9 @@ def main(argv: list[str] | None = None) -> None:
     else:
         copy_dictionary(source, target)
     copy_bpe(encoder.bpe, args.output)
+    squads = {name: squad for name, (squad, _) in read.items()}
+    for name in {path.stem for path in args.output.glob("*.npz")} - squads.keys():  # of earlier calls
+        squads[name] = load_split(args.output, name).squad
     settings = {"dictionary": Vocabulary.read(target).identity, "bpe": list(map(str, encoder.bpe.files))}
     for name, (squad, unlabelled) in read.items():
         split = tokenise(squad, encoder, {**settings, "unlabelled": len(unlabelled)})
@@ -88,9 +87,15 @@ def main(argv: list[str] | None = None) -> None:
         ):
             if ids:
                 print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
-        if name != "train" and (known := len(asked[name] & asked.get("train", set()))):
-            print(f"  {name}: {known:,} questions are in train too, so its scores are too optimistic")
         if unlabelled:
             print(f"  {name}: {len(unlabelled):,} questions have no answers: it can be predicted, not scored")
+    asked = {
+        name: {(squad.contexts[question.context], question.text) for question in squad.questions}
+        for name, squad in squads.items()
+    }
+    trained = asked.pop("train", set())
+    for name, questions in asked.items():
+        if known := len(questions & trained):
+            print(f"  {name}: {known:,} questions are in train too, so its scores are too optimistic")
     if encoder.unknown:
         print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")

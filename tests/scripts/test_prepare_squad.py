@@ -146,8 +146,9 @@ def test_what_is_refused(tmp_path, bpe_folder, refused, capsys):
     assert prepare(out, bpe_folder, train=good) == 0
     message = refused(prepare_squad.main, out, *data, "--train", good)
     assert "train.npz exists" in message and "--overwrite" in message
-    assert prepare(out, bpe_folder, "--overwrite", train=good, valid=good) == 0
-    assert "valid: 1 questions are in train too" in capsys.readouterr().out
+    for files in ({"valid": good}, {"train": good, "valid": good}):
+        assert prepare(out, bpe_folder, "--overwrite", **files) == 0
+        assert "valid: 1 questions are in train too" in capsys.readouterr().out
     few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
     own = ("--dictionary", write(tmp_path / "small.txt", few), "--bpe", bpe_folder)
     assert "different vocabularies" in refused(prepare_squad.main, out, *own, "--split", "test", good)
