@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     add("--kind", choices=("classification", "regression"), default="classification")
     add("--split", choices=("scaffold", "random", "given"), help="(default: scaffold; LMDBs: given)")
     add("--split-column", metavar="NAME", help="for --split given: the column with train, valid or test")
-    add("--seed", type=whole(0, 2**32 - 1), default=1, help="of --split random (default: 1)")
+    add("--seed", type=whole(0, 2**32 - 1), help="of --split random (default: 1)")
     smiles = "RDKit's canonical SMILES (default), or the strings as they are; use that of the pre-training"
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
     valence = "atoms with too many bonds (default: check; tox21: allow)"
@@ -159,7 +159,7 @@ def repeated_molecules(splits: Splits) -> list[str]:
     return [f"molecules that occur more than once (same canonical SMILES): {len(copies):,}{said}"]
 
 
-def split_molecules(molecules: list[Molecule], how: str, seed: int) -> Splits:
+def split_molecules(molecules: list[Molecule], how: str, seed: int | None) -> Splits:
     """Those that can be used. Raises ValueError if a part comes out empty, or for an unknown one."""
     kept = [molecule for molecule in molecules if not molecule.fault]
     try:
@@ -215,6 +215,10 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError("LMDBs are split already: leave out --split, or use --split given")
     if not lmdbs and (args.split == "given") != (args.split_column is not None):
         raise UserError("--split given and --split-column NAME go together")
+    if args.split == "random":
+        args.seed = 1 if args.seed is None else args.seed
+    elif args.seed is not None:
+        raise UserError(f"--seed {args.seed} is of --split random, and the split is {args.split}")
     allow = args.valence == "allow" if args.valence else known.allow_valence
     canonical, classification = args.smiles == "canonical", args.kind == "classification"
     asked = args.label_columns or known.labels, classification, args.skip_broken
@@ -242,7 +246,7 @@ def main(argv: list[str] | None = None) -> None:
             "version": VERSION,
             "dataset": args.dataset,
             **PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow).to_dict(),
-            "split": {"kind": args.split, "seed": args.seed if args.split == "random" else None},
+            "split": {"kind": args.split, "seed": args.seed},
             "sizes": sizes,
             "skipped": skipped,
             "unknown_tokens": dict(unknown.most_common()),

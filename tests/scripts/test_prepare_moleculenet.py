@@ -170,6 +170,7 @@ LATE = [f"{s},{int(i < 10)},{part}" for i, (s, part) in enumerate(zip(MOLECULES,
         (ROWS[:24], "smiles,label", (), "1 scaffolds"),
         (ROWS, "smiles,label", ("--smiles-column", "mol"), "'mol'"),
         (ROWS, "smiles,label", ("--split", "given"), "--split-column"),
+        (ROWS, "smiles,label", ("--seed", "4"), "--seed 4 is of --split random"),
     ],
 )
 def test_what_is_refused(prepare, rows, header, flags, named):
@@ -229,9 +230,9 @@ def test_all_cells_that_are_no_labels_are_listed_at_once(prepare):
     assert prepare.table("report.tsv")[1][3] == "not a label: b is '>1'"
     message = prepare.refused(rows, *RANDOM, *chosen, header=header)
     assert "28 x a" not in message and "a: '2', first in line 4" in message and "b: 'TRUE'" not in message
-    german = [f"{s};{i},5" for i, s in enumerate(MOLECULES[:-1])] + [f"{MOLECULES[-1]};n.d."]
+    german = [f"{s};{i},5" for i, s in enumerate(MOLECULES[:-1])] + [f"{MOLECULES[-1]};0,5"]
     message = prepare.refused(german, *flags, "--skip-broken", header="SMILES;y")  # nearly all of the table
-    assert f"{len(german) - 1} kinds with a decimal comma, such as '0,5'" in message
+    assert f"{len(german)} cells with a decimal comma, such as '0,5'" in message
 
 
 NUMBER = st.floats(width=32, allow_infinity=False, allow_subnormal=False)

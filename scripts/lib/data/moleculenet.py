@@ -121,8 +121,10 @@ class Labels:
         ]
         kinds[LISTED:] = [f"  and {len(kinds) - LISTED:,} more kinds"] if len(kinds) > LISTED else []
         lines = [f"  all of the column {name}, such as {cell!r}" for name, cell in none.items()]
-        if commas := [cell for _, cell in self.wrong if DECIMAL_COMMA.fullmatch(cell)]:
-            lines.append(f"  {len(commas):,} kinds with a decimal comma, such as {commas[0]!r}")
+        commas = [(cell, len(at)) for (_, cell), at in self.wrong.items() if DECIMAL_COMMA.fullmatch(cell)]
+        if commas:
+            cells = sum(times for _, times in commas)
+            lines.append(f"  {cells:,} cells with a decimal comma, such as {commas[0][0]!r}")
         columns = " ".join(map(repr, self.labelled)) or "NAME ..."
         way_out = (
             f"Choose the columns of the labels (--label-columns {columns}), leave such rows out with "
