@@ -248,7 +248,7 @@ def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLi
         FileNotFoundError: if none has a dictionary; names those that were tried.
     """
     tried = [Path(given)] if given is not None else [*stored_folders(checkpoint, stored), checkpoint.parent]
-    for folder in (inner for outer in tried for inner in (outer, outer / "input0")):
+    for folder in tried:
         if dictionary_file(folder).is_file():
             return folder if folder.is_dir() else folder.parent
     above = ", in it from the folders above the checkpoint, or beside the checkpoint" if given is None else ""

@@ -62,14 +62,13 @@ def read_settings(state: dict) -> DictConfig:
     if isinstance(args := state.get("args"), argparse.Namespace):  # of older fairseq: all flags in one
         flat = _plain(args)
         groups = dict.fromkeys(("model", "task", "criterion", *OTHERS), flat)
-        names = {what: flat.get(key) for what, key in (("model", "arch"), ("task",) * 2, ("criterion",) * 2)}
+        arch, task, criterion = (flat.get(name) for name in ("arch", "task", "criterion"))
     elif not isinstance(groups := _plain(state.get("cfg")), dict):
         raise ValueError("it has no flags of its run, neither 'cfg' nor 'args'")
     else:
         groups = {key: value for key, value in groups.items() if isinstance(value, dict)}
-        keys = {what: "arch" if group.get("_name") is None else "_name" for what, group in groups.items()}
-        names = {what: groups[what].get(key) for what, key in keys.items()}
-    arch, task, criterion = (names.get(what) for what in ("model", "task", "criterion"))
+        named = (groups.get(what, {}) for what in ("model", "task", "criterion"))
+        arch, task, criterion = (g.get("arch" if g.get("_name") is None else "_name") for g in named)
     model = ARCH_MODEL_REGISTRY.get(arch, object) if isinstance(arch, str) else object
     if not issubclass(model, RotaryRobertaModel):
         raise ValueError(

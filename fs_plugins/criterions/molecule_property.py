@@ -30,18 +30,16 @@ class MoleculePropertyCriterion(FairseqCriterion):
         super().__init__(task)
         if not hasattr(task, "properties"):
             raise ValueError("--criterion molecule_property goes with --task molecule_property")
-        self.head = task.head
-        self.properties = task.properties
 
     def forward(self, model, sample, reduce=True):
         """Returns the loss (summed, or [B] if not ``reduce``), sample size and what to log."""
-        # [B, properties]
-        outputs, _ = model(**sample["net_input"], **self.head)
+        properties = self.task.properties
+        outputs, _ = model(**sample["net_input"], **self.task.head)  # [B, properties]
         outputs, labels = outputs.float(), sample["target"].float()
         labelled = ~torch.isnan(labels)
         wanted, loss = labels, F.binary_cross_entropy_with_logits
-        if self.properties.regression:
-            mean, std = (labels.new_tensor(x) for x in (self.properties.mean, self.properties.std))
+        if properties.regression:
+            mean, std = (labels.new_tensor(x) for x in (properties.mean, properties.std))
             wanted, loss = (labels - mean) / std, F.mse_loss
         losses = loss(outputs, torch.where(labelled, wanted, 0.0), reduction="none")
         losses = torch.where(labelled, losses, 0.0)
@@ -51,7 +49,7 @@ class MoleculePropertyCriterion(FairseqCriterion):
             "ntokens": sample["ntokens"],
             "nsentences": len(labels),
             "sample_size": sample_size,
-            "bits": float(not self.properties.regression),
+            "bits": float(not properties.regression),
         }
         return losses.sum() if reduce else losses.sum(1), sample_size, logging_output
 

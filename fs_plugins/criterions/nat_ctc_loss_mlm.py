@@ -15,15 +15,11 @@ class NatCtcLossMLM(StatesCriterion):
     The transition head is not computed: with several GPUs pass --find-unused-parameters.
     """
 
-    def __init__(self, task):
-        super().__init__(task)
-        self.blank = task.target_dictionary.unk()
-
     def forward(self, model, sample, reduce=True):
         graph = self.graph(model, sample, transitions=False)
-        layout = graph.layout
-        words = torch.stack([layout.targets, torch.full_like(layout.targets, self.blank)], dim=-1)
+        layout, unk = graph.layout, self.task.target_dictionary.unk()
+        words = torch.stack([layout.targets, torch.full_like(layout.targets, unk)], dim=-1)
         own, blank = self.own_scores(graph, words).unbind(2)  # [B, M, k] each
-        is_blank = layout.targets == self.blank
+        is_blank = layout.targets == unk
         log_probs = ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths)
         return self.loss_of(log_probs, graph, sample, reduce)

@@ -21,13 +21,9 @@ class Squad2Criterion(FairseqCriterion):
     whose ends have the highest score. ``sample_size`` is the number of windows with a label.
     """
 
-    def __init__(self, task):
-        super().__init__(task)
-        self.head = task.head
-
     def forward(self, model, sample, reduce=True):
         """Returns the loss (summed over windows, or [B] if not ``reduce``), sample size and what to log."""
-        scores, _ = model(**sample["net_input"], **self.head)  # [B, T, 2]: as first, as last of the answer
+        scores, _ = model(**sample["net_input"], **self.task.head)  # [B, T, 2]: as first, as last of the span
         scores = scores.float().masked_fill(~sample["allowed"][:, :, None], -math.inf).unbind(2)
         target = sample["target"]
         losses = sum(

@@ -52,19 +52,16 @@ def _added(token: str) -> AddedToken:
 
 def tokenizer_config(max_length: int) -> dict:
     """The content of tokenizer_config.json; ``max_length`` in tokens, with ``<s>`` and ``</s>``."""
-    tokens = {f"{name}_token": token for name, token in SPECIAL.items()}
-    mask = _added(SPECIAL["mask"])
-    names = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": max_length,
         "model_input_names": ["input_ids", "attention_mask"],
         "padding_side": "right",
         "clean_up_tokenization_spaces": False,
-        **tokens,
+        **{f"{name}_token": token for name, token in SPECIAL.items()},
         "cls_token": SPECIAL["bos"],
         "sep_token": SPECIAL["eos"],
-        "mask_token": {"__type": "AddedToken", **{name: getattr(mask, name) for name in names}},
+        "mask_token": {"__type": "AddedToken", **_added(SPECIAL["mask"]).__getstate__()},
     }
 
 
