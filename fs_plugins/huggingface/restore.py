@@ -20,7 +20,7 @@ from fs_plugins.checkpoint_settings import check_weights, read_settings
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.huggingface import settings, weights
-from fs_plugins.huggingface.tokenizer_files import written_as
+from fs_plugins.huggingface.tokenizer_files import SPECIAL, written_as
 from fs_plugins.huggingface.weights import Head
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
 from fs_plugins.models.exlm import ExLMModel
@@ -274,6 +274,10 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
             f"{vocabulary.source} has {len(dictionary):,} entries with {MASK}, the model of {folder} has "
             f"{size:,}: give the one that it was trained with, or mend vocab_size in its config.json"
         )
+    for name, token in SPECIAL.items():
+        if config.get(f"{name}_token_id", (index := dictionary.index(token))) != index:
+            wrong = f"{name}_token_id of {folder}/config.json is {config[f'{name}_token_id']!r:.200}"
+            raise ValueError(f"{wrong}, and {token} of {vocabulary.source} is {index}: mend config.json")
     return dictionary, written
 
 

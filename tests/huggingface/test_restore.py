@@ -133,6 +133,7 @@ def test_damaged_folders(folders, refused, tmp_path):
         ("id2label of", {"id2label": ["yes", "no"]}),
         ("num_hidden_layers", {"num_hidden_layers": "2"}),
         ("config.json is refused", {"num_attention_heads": 5}),
+        ("mask_token_id of", {"mask_token_id": 5}),
         ("architectures of", {"architectures": "x"}),
         ("fairseq of", {"fairseq": "x"}),
         ("fairseq.head of", {"fairseq": {"head": "a.b"}}),
