@@ -27,6 +27,7 @@ BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
 VARIANTS = "R =|first layer|w/o|k = 2"  # of the states, that only the table has
 LONG = ("pretraining", "states", "states_text", "scale", "finetuning")  # tables that are files of their own
+IN_BLOCKS = {"ExLM (paper)": "ExLM (paper)", "exlm-lattice, k = 8": "lattice, k = 8"}  # and names here
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
@@ -199,6 +200,20 @@ def scale_leads() -> pd.DataFrame:
     return table[data["size"].unique()].reset_index()
 
 
+def molecule_leads() -> pd.DataFrame:
+    """Each model's lead over the MLM on molecules, after the same updates and at equal FLOPs, by p."""
+    single = read("single_molecules").query("(k == 1 or updates == 2000) and not label.str.contains('norm')")
+    blocks = read("states").query("k == 1 or (updates == 800 and label in @IN_BLOCKS)").replace(IN_BLOCKS)
+    parts = [leads(part.sort_values("p")).assign(molecules=i) for i, part in enumerate((single, blocks))]
+    table = pd.concat(parts).query("~model.str.startswith('MLM')")
+    table = table.pivot(
+        index=["molecules", "model"], columns="p", values=["lead, same updates", "lead, equal FLOPs"]
+    )
+    table = table.sort_index(axis=1, level="p", sort_remaining=False).fillna("")
+    table.columns = [p + what.removeprefix("lead").replace(", same updates", "") for what, p in table.columns]
+    return table.reset_index().replace({"molecules": {0: "single", 1: "in blocks"}})
+
+
 def scale_figure(figure: Figure) -> None:
     """ExLM's joint bits less the MLM's of the same size, over its FLOPs, by p; hollow: one seed."""
     data = sizes()
@@ -240,7 +255,7 @@ def quickstart_figure() -> Figure:
     return lines(values, "joint bits per masked token", "updates", better="lower")
 
 
-OWN = (pretraining, plateau, variance, scale_leads, finetuning, pretrained)
+OWN = (pretraining, plateau, variance, molecule_leads, scale_leads, finetuning, pretrained)
 TABLES = {table.__name__: table for table in OWN}
 TABLES |= {name: lambda name=name: leads(read(name)) for name in ("states", "states_text")}
 TABLES["scale"] = lambda: leads(
