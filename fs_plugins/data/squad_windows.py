@@ -105,20 +105,19 @@ def make_windows(split: TokenizedSquad, sizes: WindowSizes) -> Windows:
 
 
 class SquadDataset(FairseqDataset):
-    """Windows as batches, ordered by length; in ``training`` those without a label are left out, and the
-    others mixed, in groups of nearly the same length, by ``seed``."""
+    """The windows of a split as batches, ordered by length; in ``training`` those without a label are left
+    out, and the others mixed, in groups of nearly the same length, by ``seed``."""
 
     def __init__(
         self,
         split: TokenizedSquad,
-        windows: Windows,
         sizes: WindowSizes,
         dictionary: Dictionary,
         training: bool = False,
         seed: int = 1,
     ):
-        self.split, self.windows, self.dictionary = split, windows, dictionary
-        self.training, self.seed = training, seed
+        self.split, self.dictionary, self.training, self.seed = split, dictionary, training, seed
+        self.windows = windows = make_windows(split, sizes)
         lengths = np.array(list(map(len, split.question_tokens)))[windows.question].clip(max=sizes.question)
         self.question_lengths = lengths
         labelled = windows.labels[:, 0] != NO_LABEL
@@ -172,11 +171,10 @@ class SquadDataset(FairseqDataset):
     def num_tokens(self, index: int) -> int:
         return int(self.sizes[index])
 
+    size = num_tokens
+
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
         return self.sizes[indices]
-
-    def size(self, index: int) -> int:
-        return self.num_tokens(index)
 
     def ordered_indices(self) -> np.ndarray:
         """Windows of a batch are nearly of one length, which saves padding."""

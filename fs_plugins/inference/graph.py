@@ -141,14 +141,15 @@ class _Sentence:
     def __init__(self, symbols, codec: Codec, dictionary, sources: list[int], decoder: GraphDecoder):
         self.symbols, self.codec, self.dictionary = symbols, codec, dictionary
         self.sources, self.decoder = sources, decoder
-        self.masks = [i for i, symbol in enumerate(symbols) if symbol == MASK]
+        places = (i for i, symbol in enumerate(symbols) if symbol == MASK)
+        self.masks = {place: number for number, place in enumerate(places, 1)}
 
     def states(self, k: int, top: int) -> list[State]:
         visits = self.decoder.visits().tolist()
         probs, ids = self.decoder.words.exp().topk(min(top, self.decoder.words.shape[1]), dim=1)
         states = []
         for u, source in enumerate(self.sources):
-            mask = self.masks.index(source) + 1 if source in self.masks else 0
+            mask = self.masks.get(source, 0)
             tokens = [
                 Token(self.codec.word(self.dictionary[i]), self.dictionary[i], p)
                 for i, p in zip(ids[u].tolist(), probs[u].tolist(), strict=True)
@@ -181,7 +182,7 @@ class _Sentence:
         for i, group in enumerate(filled):
             done += group
             text = self.codec.decode(done).lstrip()
-            mask = self.masks.index(i) + 1 if i in self.masks else 0
+            mask = self.masks.get(i, 0)
             if (added := text.removeprefix(before)) and pieces and pieces[-1][1] == mask == 0:
                 pieces[-1] = (pieces[-1][0] + added, 0)
             elif added:

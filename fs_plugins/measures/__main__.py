@@ -4,11 +4,10 @@ import argparse
 import contextlib
 import json
 import logging
-import math
 import pickle
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from fs_plugins.data.smiles_tokens import is_smiles
@@ -104,18 +103,6 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     return [function(model.predictor, samples, share, **options) for share in shares]
 
 
-def plain(content):
-    """As JSON has it: dataclasses as dicts, and null for what is not finite, such as the error of a mean over
-    a single sentence."""
-    if isinstance(content, dict):
-        return {name: plain(value) for name, value in content.items()}
-    if isinstance(content, list):
-        return [plain(value) for value in content]
-    if is_dataclass(content):
-        return plain(asdict(content))
-    return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
 def alike(models: Iterable[Model]) -> Iterator[Model]:
     """Models one by one. Raises ValueError for one of another vocabulary than the first's."""
     first = None
@@ -138,7 +125,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             models = (load(path, data=args.data, device=args.device) for path in args.model)
             rows = [measure_model(model, args) for model in alike(models)]
             rows.sort(key=lambda row: row["updates"] or 0)
-            json.dump(plain({"rows": rows}), file, indent=1, allow_nan=False)
+            # null for what is not finite, such as the error of a mean over a single sentence
+            plain = json.loads(json.dumps({"rows": rows}, default=asdict), parse_constant=lambda _: None)
+            json.dump(plain, file, indent=1)
             file.write("\n")
     except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
         raise SystemExit(f"error: {error}") from error

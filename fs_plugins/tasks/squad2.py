@@ -10,7 +10,7 @@ from fairseq.tasks import register_task
 from omegaconf import II, MISSING
 
 from fs_plugins.data.squad import load_split
-from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_windows
+from fs_plugins.data.squad_windows import SquadDataset, WindowSizes
 from fs_plugins.data.vocabulary import MASK, read_dictionary
 from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 from fs_plugins.tasks.squad_answers import AnswerTable, window_answers
@@ -97,10 +97,10 @@ class Squad2Task(ScoredTask):
 
     def load_dataset(self, split, combine=False, **kwargs):
         tokenized = load_split(self.cfg.data, split)
-        sizes, training = self.window_sizes, split == "train"
-        windows = make_windows(tokenized, sizes)
-        dataset = SquadDataset(tokenized, windows, sizes, self.dictionary, training, self.cfg.seed)
-        questions = len(tokenized.squad.questions)
+        dataset = SquadDataset(
+            tokenized, self.window_sizes, self.dictionary, training=split == "train", seed=self.cfg.seed
+        )
+        questions, windows = len(tokenized.squad.questions), dataset.windows
         logger.info("%s: %d questions, %d windows", split, questions, len(dataset))
         unknown = len(windows) - len(dataset)
         if unknown:

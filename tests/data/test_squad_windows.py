@@ -14,7 +14,7 @@ BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()
 
 
 def dataset(split, sizes, **options):
-    return SquadDataset(split, make_windows(split, sizes), sizes, DICTIONARY, **options)
+    return SquadDataset(split, sizes, DICTIONARY, **options)
 
 
 @settings(deadline=None, max_examples=200)

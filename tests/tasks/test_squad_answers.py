@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, make_windows
+from fs_plugins.data.squad_windows import SquadDataset, WindowSizes
 from fs_plugins.tasks.squad_answers import AnswerTable, window_answers
 from tests.support.squad import DICTIONARY, sentence, split_of
 
@@ -36,8 +36,7 @@ def test_best_spans_equal_enumeration(T, longest, n, seed):
 
 
 def dataset(contexts, questions, sizes):
-    split = split_of(contexts, questions)
-    return SquadDataset(split, make_windows(split, sizes), sizes, DICTIONARY)
+    return SquadDataset(split_of(contexts, questions), sizes, DICTIONARY)
 
 
 def table(contexts, questions, sizes, *rows):
