@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fs_plugins.checkpoint import load_checkpoint
+from tests.support import builders
 
 
 def test_transitions_of_a_fine_tuning_are_those_of_its_pre_training(save_checkpoint):
@@ -37,10 +38,8 @@ def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, t
 
 def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
     path = shutil.copy(pretrained, tmp_path / "checkpoint_last.pt")
-    lines = (corpus / "dict.txt").read_text().splitlines()
     other = tmp_path / "other"
-    other.mkdir()
-    (other / "dict.txt").write_text("\n".join([*reversed(lines), ""]))
+    builders.write_dictionary(other, builders.WORDS[::-1])
     load_checkpoint(path, other, "cpu")  # there is no record to compare it with
     shutil.copy(corpus / "dict.txt", tmp_path)
     load_checkpoint(path, corpus, "cpu")

@@ -68,29 +68,16 @@ for loader in loaders:
 """
 
 
-@pytest.fixture(scope="module")
-def process(tmp_path_factory) -> subprocess.CompletedProcess:
-    store = tmp_path_factory.mktemp("process") / "store"
-    command = [sys.executable, "-c", FROM_IMPORT_TO_END, store]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
-def test_the_root_logger_is_left_alone(process):
-    assert process.stdout.splitlines()[0] == "30 []"
-
-
-def test_subnormal_numbers_are_zero_on_all_threads(process):
-    assert process.stdout.splitlines()[1] == "False True"
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the names of threads from /proc")
-def test_no_thread_of_gloo_is_left_when_python_ends(process):
-    there, left = map(int, process.stdout.splitlines()[2:])
-    assert there > 0 and left == 0
-
-
-def test_python_ends_while_batches_are_prepared(process):
+def test_a_process_from_import_to_end(tmp_path):
+    """It ends while batches are prepared."""
+    command = [sys.executable, "-c", FROM_IMPORT_TO_END, tmp_path / "store"]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert process.returncode == 0, process.stderr
+    logger, numbers, there, left = process.stdout.splitlines()
+    assert logger == "30 []", "the root logger is not left alone"
+    assert numbers == "False True", "subnormal numbers are not zero on all threads"
+    if sys.platform == "linux":  # threads have their names in /proc
+        assert int(there) > 0 and int(left) == 0, "a thread of gloo is left when Python ends"
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 20])

@@ -4,7 +4,7 @@ import pytest
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from tests import oracles
-from tests.criterions.batch import SENTENCES, WORDS
+from tests.criterions.batch import BATCH, SENTENCES, WORDS
 from tests.support import builders
 
 CRITERION = NatCtcLossMLM(builders.task(WORDS))
@@ -12,8 +12,7 @@ CRITERION = NatCtcLossMLM(builders.task(WORDS))
 
 def test_loss_is_that_of_the_groups():
     model = builders.exlm(WORDS, ext_state_num=3).double()
-    batch = builders.sample(WORDS, SENTENCES)
-    loss, sample_size, log = CRITERION(model, batch)
+    loss, sample_size, log = CRITERION(model, BATCH)
     expected = 0.0
     for tokens, targets in SENTENCES:
         graph, _ = model(tokens[None], target=targets[None])

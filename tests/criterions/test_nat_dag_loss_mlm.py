@@ -12,7 +12,7 @@ from fairseq.nan_detector import NanDetector
 from fs_plugins.criterions import states_criterion
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from tests import oracles
-from tests.criterions.batch import SENTENCES, WORDS
+from tests.criterions.batch import BATCH, SENTENCES, WORDS
 from tests.support import builders
 
 CRITERION = builders.criterion(WORDS)
@@ -22,7 +22,7 @@ def test_what_is_not_finite_is_counted(caplog):
     model = builders.exlm(WORDS)
     with torch.no_grad():
         model.encoder.query_linear.weight[0, 0] = math.nan
-    _, _, log = CRITERION(model, builders.sample(WORDS, SENTENCES))
+    _, _, log = CRITERION(model, BATCH)
     assert log["nonfinite"] == 3 and log["loss"] == 0
     with metrics.aggregate() as logged:
         NatDagLossMLM.reduce_metrics([log])
@@ -59,12 +59,12 @@ def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite,
 
 
 def test_metrics_are_those_of_all_workers_and_steps():
-    model, batch = builders.exlm(WORDS), builders.sample(WORDS, SENTENCES)
+    model = builders.exlm(WORDS)
     logs = [CRITERION(model, builders.sample(WORDS, [s]))[2] for s in SENTENCES]
-    _, sample_size, together = CRITERION(model, batch)
+    _, sample_size, together = CRITERION(model, BATCH)
     assert sample_size == together["sample_size"] == together["nsentences"] == 3
     assert (together["targets"], together["nodes"], together["nonfinite"]) == (4 + 2 + 3, 4 * 9, 0)
-    assert together["ntokens"] == batch["ntokens"]
+    assert together["ntokens"] == BATCH["ntokens"]
     values = []
     for outputs in (logs, [together], []):
         with metrics.aggregate() as logged:
@@ -87,7 +87,7 @@ def test_use_of_states_is_logged_at_validation():
     assert len(rows) == 3
     entropy, divergence = (sum(row[name] for row in rows) / 3 for name in ("entropy", "divergence"))
     criterion = builders.criterion(WORDS)
-    assert "entropy" not in criterion(model, builders.sample(WORDS, SENTENCES))[2]  # not in training
+    assert "entropy" not in criterion(model, BATCH)[2]  # not in training
     criterion.eval()
     logs = [criterion(model, builders.sample(WORDS, part))[2] for part in (SENTENCES[:2], SENTENCES[2:])]
     with metrics.aggregate() as logged:
@@ -99,16 +99,14 @@ def test_use_of_states_is_logged_at_validation():
 
 
 def test_half_precision():
-    batch = builders.sample(WORDS, SENTENCES)
-    expected, _, _ = CRITERION(builders.exlm(WORDS), batch)
-    loss, _, log = CRITERION(builders.exlm(WORDS).bfloat16(), batch)
+    expected, _, _ = CRITERION(builders.exlm(WORDS), BATCH)
+    loss, _, log = CRITERION(builders.exlm(WORDS).bfloat16(), BATCH)
     assert loss.dtype == torch.float32 and log["nonfinite"] == 0
     assert loss.item() == pytest.approx(expected.item(), rel=0.02)
 
 
 def test_models_and_criteria_that_do_not_go_together():
-    batch = builders.sample(WORDS, SENTENCES)
     with pytest.raises(ValueError, match="RotaryRobertaModel.*--criterion masked_lm"):
-        CRITERION(builders.mlm(WORDS), batch)  # has no transitions
+        CRITERION(builders.mlm(WORDS), BATCH)  # has no transitions
     with pytest.raises(ValueError, match="--criterion nat_dag_loss_mlm"):
-        builders.exlm(WORDS)(**batch["net_input"], masked_tokens=batch["target"].ne(WORDS.pad()))
+        builders.exlm(WORDS)(**BATCH["net_input"], masked_tokens=BATCH["target"].ne(WORDS.pad()))

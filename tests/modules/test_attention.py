@@ -52,8 +52,7 @@ def test_attention_with_dropout(rate, padded):
     torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-12)
     incoming = torch.randn_like(y)
     grads = [torch.autograd.grad(out, (q, k, v), incoming, retain_graph=True) for out in (y, expected)]
-    for ours, theirs in zip(*grads, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-9)
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-9)
     with torch.autocast("cpu"):  # computed as without it
         torch.manual_seed(2)
         again = attention_with_dropout(q, k, v, bias, rate)

@@ -59,8 +59,7 @@ def test_equals_its_definition(pre_norm, rates):
     torch.manual_seed(5)
     features, states = model(tokens, coordinates, is_token, return_all_hiddens=True)
     torch.testing.assert_close(features, model.emb_layer_norm_after(hiddens[-1]))
-    for actual, expected in zip(states, hiddens, strict=True):
-        torch.testing.assert_close(actual.transpose(0, 1), expected)
+    torch.testing.assert_close([state.transpose(0, 1) for state in states], hiddens)
 
 
 def gradients(model, seed):
@@ -80,5 +79,4 @@ def test_activation_checkpointing_changes_nothing():
         layer.register_forward_pre_hook(lambda *_, i=i: calls.append(i))
     (x, grads), (y, other_grads) = gradients(plain, 3), gradients(recomputed, 3)
     assert torch.equal(x, y) and calls == [0, 1, 2, 2, 1, 0]
-    for a, b in zip(grads, other_grads, strict=True):
-        torch.testing.assert_close(a, b)
+    torch.testing.assert_close(grads, other_grads)

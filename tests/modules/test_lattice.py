@@ -41,8 +41,7 @@ def test_transitions_and_likelihood_are_those_of_the_graph_with_the_same_edges(k
             log_probs = dag_loss_reference(inputs[3], links, LENGTHS * k, LENGTHS)
         gradients = torch.autograd.grad((log_probs * torch.tensor([1.0, -2.0, 0.5])).sum(), inputs)
         results.append((links, log_probs, *gradients))
-    for got, expected in zip(*results, strict=True):
-        torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(*results)
 
 
 def test_long_sentences_in_float32():
