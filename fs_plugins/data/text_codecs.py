@@ -293,14 +293,10 @@ def encode_with_masks(text: str, codec: Codec) -> list[str]:
 def encode_text(text: str, codec: Codec) -> list[str]:
     """The symbols of a text; each ``<mask>`` is one symbol, and blanks before one belong to its word. Raises
     ValueError for a symbol that is kept for the sentence's ends."""
-    symbols, pieces = [], text.split(MASK)
-    for i, piece in enumerate(pieces):
-        if i < len(pieces) - 1:
-            piece = piece.rstrip()
-        if piece:
-            symbols += codec.encode(piece, first=i == 0)
-        if i < len(pieces) - 1:
-            symbols.append(MASK)
+    symbols, (*before, last) = [], text.split(MASK)
+    for i, piece in enumerate([*map(str.rstrip, before), last]):
+        symbols += [MASK] if i > 0 else []
+        symbols += codec.encode(piece, first=i == 0) if piece else []
     reserved = [s for s in symbols if s in ("<s>", "</s>", "<pad>")]
     if reserved:
         raise ValueError(f"{reserved[0]} in {text!r}: the sentence is given <s> and </s>, leave them out")

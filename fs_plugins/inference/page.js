@@ -161,9 +161,7 @@ function drawingAsSvg() {
   theme = LIGHT;
   drawGraph();
   const copy = byId("drawing").cloneNode(true);
-  theme = scheme.matches ? DARK : LIGHT;
-  drawGraph();
-  show(pinned);
+  draw();
   copy.setAttribute("font-family", "system-ui, sans-serif");
   return new XMLSerializer().serializeToString(copy);
 }
@@ -297,12 +295,6 @@ function drawPicture(picture) {
     make("img", { src: picture.light, alt: "", width: 240, height: 170 }))];
 }
 
-function colourMarks() {
-  for (const mark of document.querySelectorAll("mark")) {
-    mark.style.background = tint(colour(Number(mark.dataset.mask)), 0.5);
-  }
-}
-
 // ---- Start
 
 byId("save").addEventListener("click", () => {
@@ -316,7 +308,9 @@ function draw() {
   theme = scheme.matches ? DARK : LIGHT;
   drawSentence();
   drawGraph();
-  colourMarks();
+  for (const mark of document.querySelectorAll("mark")) {
+    mark.style.background = tint(colour(Number(mark.dataset.mask)), 0.5);
+  }
   show(pinned);
 }
 draw();

@@ -3,24 +3,14 @@
 import pytest
 import torch
 
-from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 from tests import oracles
 from tests.custom_ops.test_dag_loss import gradients
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(
-        not torch.cuda.is_available(), reason="no CUDA device: torch.cuda.is_available() is False"
-    ),
-]
-
-
-@pytest.fixture(autouse=True)
-def built():
-    if library.load("cuda") is None:
-        pytest.skip("the CUDA op was not built: no libexlm_dag_cuda from these sources")
+# skipped where the fixture has no GPU
+pytestmark = [pytest.mark.cuda, pytest.mark.parametrize("device", ["cuda"], indirect=True)]
+pytestmark += [pytest.mark.usefixtures("device")]
 
 
 def graph(B, M, L, seed=0):
