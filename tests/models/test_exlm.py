@@ -27,17 +27,15 @@ def test_parameter_counts_of_the_paper():
 
 
 @pytest.mark.parametrize(
-    ("flags", "named"),
+    ("words", "flags", "named"),
     [
-        ({"dictionary": 30}, "35 .* 25"),
-        ({"max_positions": 512}, "514 .* 258: .*--max-positions"),
-        ({"ext_state_num": 2}, "2 .* 4: .*--ext-state-num"),
+        (30, {}, "35 .* 25"),
+        (20, {"max_positions": 512}, "514 .* 258: .*--max-positions"),
+        (20, {"ext_state_num": 2}, "2 .* 4: .*--ext-state-num"),
     ],
 )
-def test_checkpoint_of_other_sizes_is_refused(flags, named):
-    symbols = builders.dictionary(flags.get("dictionary", 20))
-    flags = {name: value for name, value in flags.items() if name != "dictionary"}
-    state = builders.exlm(symbols, state_embedding_scale=1.0, **flags).state_dict()
+def test_checkpoint_of_other_sizes_is_refused(words, flags, named):
+    state = builders.exlm(builders.dictionary(words), state_embedding_scale=1.0, **flags).state_dict()
     with pytest.raises(ValueError, match=named):
         builders.exlm(WORDS, state_embedding_scale=1.0).load_state_dict(state)
     plain = builders.exlm(WORDS, ext_state_num=4)

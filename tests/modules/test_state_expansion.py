@@ -4,20 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.utils.rnn import pad_sequence
 
 from fs_plugins.modules.state_expansion import expand_states, gather_tokens
 from tests import oracles
 
 BOS, PAD, EOS, UNK, MASK = 0, 1, 2, 3, 99
 SPECIAL = {"bos": BOS, "eos": EOS, "pad": PAD}
-
-
-def batch(sentences):
-    """Lists of (token, target) pairs -> right-padded tokens and targets [B, T]."""
-    T = max(len(s) for s in sentences)
-    padded = [s + [(PAD, PAD)] * (T - len(s)) for s in sentences]
-    pairs = torch.tensor(padded)
-    return pairs[..., 0], pairs[..., 1]
 
 
 def expand(tokens, targets, k):
@@ -42,7 +35,7 @@ def sentences(draw):
 @settings(deadline=None, max_examples=200)
 @given(batch_of=st.lists(sentences(), min_size=1, max_size=4), k=st.integers(1, 5))
 def test_equals_expansion_token_by_token(batch_of, k):
-    tokens, targets = batch(batch_of)
+    tokens, targets = pad_sequence([torch.tensor(pairs) for pairs in batch_of], True, PAD).unbind(-1)
     kept = tokens.clone(), targets.clone()
     layout = expand(tokens, targets, k)
     assert torch.equal(tokens, kept[0]) and torch.equal(targets, kept[1])  # the caller's batch is untouched
