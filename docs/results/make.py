@@ -188,16 +188,16 @@ def sizes() -> pd.DataFrame:
     """The runs of three sizes: those of scale.csv, and of states.csv their like of width 128."""
     scale = read("scale")
     base = read("states").query("updates == 800 and label in @scale.label and p in @scale.p")
-    return pd.concat([scale, base.assign(width=128)]).sort_values(["p", "width"], kind="stable")
+    data = pd.concat([scale, base.assign(width=128)]).sort_values(["p", "width"], kind="stable")
+    return data.assign(setting=data["p"].map(percent) + ", width " + data["width"].astype(str))
 
 
 def scale_leads() -> pd.DataFrame:
     """Each model's lead after the same updates, by p and width."""
-    data = sizes()
-    data["size"] = data["p"].map(percent) + ", width " + data["width"].astype(str)
-    table = leads(data[data["label"] != "local"], "size").query("model != 'MLM'")
-    table = table.pivot(index="model", columns="size", values="lead, same updates")
-    return table[data["size"].unique()].reset_index()
+    data = sizes().query("label != 'local'")
+    table = leads(data, "setting").query("model != 'MLM'")
+    table = table.pivot(index="model", columns="setting", values="lead, same updates")
+    return table[data["setting"].unique()].reset_index()
 
 
 def molecule_leads() -> pd.DataFrame:
@@ -257,17 +257,10 @@ def quickstart_figure() -> Figure:
 
 OWN = (pretraining, plateau, variance, molecule_leads, scale_leads, finetuning, pretrained)
 TABLES = {table.__name__: table for table in OWN}
-TABLES |= {name: lambda name=name: leads(read(name)) for name in ("states", "states_text")}
-TABLES["scale"] = lambda: leads(
-    read("scale").assign(
-        setting=lambda data: data["p"].map(percent) + ", width " + data["width"].astype(str)
-    ),
-    "setting",
-)
-TABLES["quickstart"] = lambda: leads(read("quickstart"), "corpus")
-TABLES |= {
-    name: lambda name=name: leads(read(name), "setting") for name in ("single_molecules", "paper_sizes")
-}
+BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
+BY["quickstart"] = "corpus"
+TABLES |= {name: lambda name=name, by=by: leads(read(name), by) for name, by in BY.items()}
+TABLES["scale"] = lambda: leads(sizes().query("width != 128"), "setting")
 FIGURES = {  # file: function, width and height
     "results_gap": (gap_figure, 7, 3.6),
     "results_figure5": (figure5, 9, 2.9),

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import torch
-from step_costs import peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
+from step_costs import peak_of_allocations, print_head
 from torch import Tensor
 from torch.utils.benchmark import Timer
 
@@ -111,13 +111,14 @@ def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -
                 each = GRAPH_CALLS if which.startswith("device") else 1
                 samples[name, which].append(1e3 * timer.timeit(calls).mean / each)
     times = {key: statistics.median(values) for key, values in samples.items()}
-    peak_of, rows = peak_of_cuda_allocations if match.is_cuda else peak_of_cpu_allocations, []
+    rows = []
     for name, own in passes.items():
         row = {"B x M x L": " x ".join(map(str, shape)), "dtype": dtype, "implementation": name}
         row |= {which: f"{times[name, which]:.4g}" for which in own}
         for which in (name for name in own if name.endswith("bwd")):
             row[f"{which}: times faster"] = f"{times['reference', which] / times[name, which]:.1f}"
-        rows.append(row | {"peak MiB": f"{peak_of(own['fwd+bwd']) / 2**20:,.1f}"})
+        peak = peak_of_allocations(own["fwd+bwd"], args.device)
+        rows.append(row | {"peak MiB": f"{peak / 2**20:,.1f}"})
     return rows
 
 

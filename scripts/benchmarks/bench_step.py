@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from step_costs import OperatorCounter, peak_of_cpu_allocations, peak_of_cuda_allocations, print_head
+from step_costs import OperatorCounter, peak_of_allocations, print_head
 from torch.utils.benchmark import Timer
 
 
@@ -124,10 +124,10 @@ def make_steps(args: argparse.Namespace) -> dict[str, tuple[torch.nn.Module, Cal
     return steps
 
 
-def peak_bytes(model: torch.nn.Module, run: Callable, peak_of: Callable[[Callable], int]) -> int:
+def peak_bytes(model: torch.nn.Module, run: Callable, device: str) -> int:
     """Parameters and the most that a step has allocated at a time, its gradients among it."""
     model.zero_grad(set_to_none=True)
-    allocated = peak_of(run)
+    allocated = peak_of_allocations(run, device)
     model.zero_grad(set_to_none=True)
     return allocated + sum(t.numel() * t.element_size() for t in model.parameters())
 
@@ -148,7 +148,7 @@ def main(argv: list[str] | None = None) -> None:
     size = f"{args.batch_size} x {args.tokens} tokens, {args.mask_prob:.0%} masked"
     print_head("bench_step.py", argv, args.device, f"{size}, k = {args.k}, {args.dtype}")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    first, peak_of = None, peak_of_cpu_allocations if args.device == "cpu" else peak_of_cuda_allocations
+    first = None
     for name, (model, run) in steps.items():
         with OperatorCounter() as counter:
             run()
@@ -156,7 +156,7 @@ def main(argv: list[str] | None = None) -> None:
             (statistics.median(seconds[name]), "{:.4f}"),
             (sum(counter.calls.values()), "{:,}"),
             (counter.nbytes / 1e9, "{:.1f}"),
-            (peak_bytes(model, run, peak_of) / 2**20, "{:,.0f}"),
+            (peak_bytes(model, run, args.device) / 2**20, "{:,.0f}"),
         ]
         first = first or figures
         row = [name, f"{losses[name]:.5f}"]

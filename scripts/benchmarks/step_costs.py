@@ -22,8 +22,15 @@ def print_head(script: str, argv: list[str] | None, device: str, note: str) -> N
     print(f"{note}\n")
 
 
-def peak_of_cpu_allocations(function) -> int:
-    """The most bytes of tensors that were alive at a time of those that the call allocated."""
+def peak_of_allocations(function, device: str = "cpu") -> int:
+    """The most bytes of tensors that were alive at a time of those that the call allocated there."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        function()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
     with torch.profiler.profile(profile_memory=True) as profile:
         function()
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
@@ -32,16 +39,6 @@ def peak_of_cpu_allocations(function) -> int:
         alive += event.nbytes()
         peak = max(peak, alive)
     return peak
-
-
-def peak_of_cuda_allocations(function) -> int:
-    """The same on the current GPU."""
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    function()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before
 
 
 class OperatorCounter(TorchDispatchMode):

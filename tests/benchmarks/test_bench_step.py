@@ -2,7 +2,7 @@
 
 import bench_step
 import torch
-from step_costs import OperatorCounter, peak_of_cpu_allocations, size_in_memory
+from step_costs import OperatorCounter, peak_of_allocations, size_in_memory
 
 TINY = ["--arch=exlm_tiny", "--baseline=mlm_tiny", "--vocabulary=50", "--tokens=40", "--repeats=1"]
 
@@ -21,7 +21,7 @@ def test_operators_bytes_and_peak_memory():
         del a
         return torch.ones(500) + b[:500]
 
-    assert peak_of_cpu_allocations(allocate) == 4 * (1000 + 1000)
+    assert peak_of_allocations(allocate) == 4 * (1000 + 1000)
 
 
 def test_masks_are_those_of_a_training():

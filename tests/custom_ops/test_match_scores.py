@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from step_costs import peak_of_cpu_allocations
+from step_costs import peak_of_allocations
 
 from fs_plugins.custom_ops.match_scores import match_scores
 
@@ -87,6 +87,6 @@ def test_one_chunk_of_logits_at_a_time():
     B, L, V, d = 2, 256, 4000, 8
     leaves, targets = inputs(B, L, 5, V, d, dtype=torch.float32)
     chunk_bytes, all_logits = 4 * V * 16, 4 * V * B * L
-    peak = peak_of_cpu_allocations(lambda: match_scores(*leaves, targets, chunk_bytes).sum().backward())
+    peak = peak_of_allocations(lambda: match_scores(*leaves, targets, chunk_bytes).sum().backward())
     rest = 4 * V * d + 4 * B * L * 5 * 4  # the output matrix's gradient; scores and their gradients
     assert chunk_bytes < peak < 1.3 * chunk_bytes + 2 * rest < all_logits / 7

@@ -21,13 +21,11 @@ def wide(study: Study, target: Target) -> pd.DataFrame:
     """A row for each pre-training that counts: the run, seed, learning rate, FLOPs, and COLUMNS."""
     parts, first = [], ("lr", "updates", "flops")
     for run in target.runs:
-        columns = {key: study.last(run, key).set_index("seed")["value"] for key in (*first, *COLUMNS)}
-        part = pd.DataFrame(columns).rename_axis("seed").reset_index()
-        folders = study.last(run, "updates").set_index("seed")["folder"]
-        commits = {seed: read(path / MANIFEST, []).get("commit") for seed, path in folders.items()}
-        part = part.assign(commit=part["seed"].map(commits), name=run.name, label=run.label, p=run.p, k=run.k)
-        parts.append(part)
-    data = pd.concat(parts, ignore_index=True)
+        last = {key: study.last(run, key).set_index("seed") for key in (*first, *COLUMNS)}
+        part = pd.DataFrame({key: rows["value"] for key, rows in last.items()}).rename_axis("seed")
+        commit = last["updates"]["folder"].map(lambda folder: read(folder / MANIFEST, []).get("commit"))
+        parts.append(part.assign(commit=commit, name=run.name, label=run.label, p=run.p, k=run.k))
+    data = pd.concat(parts).reset_index()
     measured = [key for key in COLUMNS if data[key].notna().any()]
     return data[["name", "label", "p", "k", "seed", *first, "commit", *measured]]
 
