@@ -6,7 +6,6 @@ listens on http://127.0.0.1:7860 and shares nothing unless --share is given. It 
 folder that scripts/export_huggingface.py wrote. It needs Gradio: pip install -e '.[demo]'.
 """
 
-import argparse
 import html
 import os
 from pathlib import Path
@@ -22,19 +21,6 @@ HEAD = """<script>addEventListener("message", (event) => {
 });</script>"""
 CSS = """#page .html-container { padding: 0; }
 #page iframe { width: 100%; height: 60rem; border: 0; border-radius: .5rem; }"""
-
-
-def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argument_parser(__doc__)
-    add = parser.add_argument
-    add("model", type=Path, help="a checkpoint of an ExLM, or a folder for transformers")
-    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
-    add("--bpe", nargs="+", metavar="FILE", help="how the corpus was written, as of explore.py")
-    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
-    about = "on 127.0.0.1; 0 takes a free one (default: %(default)s)"
-    add("--port", type=whole(0, 65535), default=7860, help=about)
-    add("--share", action="store_true", help="make a public link through Gradio's servers")
-    return parser.parse_args(argv)
 
 
 def build(gr, model):
@@ -68,7 +54,17 @@ def build(gr, model):
     return demo
 
 
-def run(args: argparse.Namespace, wait: bool = True):
+def run(argv: list[str] | None, wait: bool = True):
+    parser = argument_parser(__doc__)
+    add = parser.add_argument
+    add("model", type=Path, help="a checkpoint of an ExLM, or a folder for transformers")
+    add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
+    add("--bpe", nargs="+", metavar="FILE", help="how the corpus was written, as of explore.py")
+    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
+    about = "on 127.0.0.1; 0 takes a free one (default: %(default)s)"
+    add("--port", type=whole(0, 65535), default=7860, help=about)
+    add("--share", action="store_true", help="make a public link through Gradio's servers")
+    args = parser.parse_args(argv)
     from fs_plugins.inference import load
 
     model = load(args.model, data=args.data, bpe=args.bpe, device=args.device)
@@ -95,4 +91,4 @@ def run(args: argparse.Namespace, wait: bool = True):
 
 @script
 def main(argv: list[str] | None = None) -> None:
-    run(parse_arguments(argv))
+    run(argv)

@@ -17,6 +17,8 @@ import lib  # noqa: F401  (finds the environment)
 import pandas as pd
 from lib.command_line import UserError, argument_parser, script
 from lib.files import MANIFEST, RESULT
+from lib.report.comparisons import add_comparison
+from lib.report.finetunings import add_table9, add_tables
 from lib.report.page import Page
 from lib.report.study import Study, add_target, read
 from lib.workflow.plan import SEEDS, STUDY
@@ -59,24 +61,20 @@ def report(folders: list[tuple[str, Path]]) -> Page:
             models.append((labels.get(model.name, model.name), model, len(seeds)))
             grid = settings[path].get("fixed", {}).get("grid", ())[:2]
     sets = [asked["moleculenet"] for asked in settings.values() if "table9" in asked.get("targets", ())]
-    if models or sets:
-        from lib.report.finetunings import add_table9, add_tables  # which a study does not need
-
-        add_tables(page, models, grid, problems)
-        for prepared in sets:
-            add_table9(page, prepared, problems)
+    add_tables(page, models, grid, problems)
+    for prepared in sets:
+        add_table9(page, prepared, problems)
     studies = [Study(path, problems) for path in settings if settings[path] and (path / STUDY).is_dir()]
     for i, study in enumerate(studies, 1):
         page.heading(2, f"The study of [MASK] in {study.output}")
         prefix = f"study{i}-" if i > 1 else ""  # of pictures
         for name in study.settings.get("targets", ()):
-            target, add = study.targets.get(name), add_target
+            target = study.targets.get(name)
             if not target or (target.of_the_paper and not target.of_the_study):
                 continue
-            if not target.of_the_study:
-                from lib.report.comparisons import add_comparison as add
             page.heading(3, target.title)
             page.text(target.note)
+            add = add_target if target.of_the_study else add_comparison
             add(page, study, target, f"{prefix}{name}")
     if problems:
         page.items(["Damaged or unused results:", *dict.fromkeys(problems)])

@@ -241,9 +241,7 @@ def divergence_figure(figure: Figure) -> None:
     axes.set_xlabel("divergence of a mask's states when training begins, bits")
     data = read("divergence")
     for i, (label, part) in enumerate(data.groupby("label", sort=False)):
-        for row in part.itertuples():
-            axes.plot(row.divergence_at_first, row.gain, "o", color=COLOURS[i])
-        axes.plot([], [], "o", color=COLOURS[i], label=label)
+        axes.plot(part["divergence_at_first"], part["gain"], "o", color=COLOURS[i], label=label)
     axes.legend(fontsize=8, frameon=False)
 
 

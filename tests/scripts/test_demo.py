@@ -34,7 +34,7 @@ def test_a_sentence_and_a_mistake(browser, text_model):
         box.send_keys(text)
         found("#fill")[0].click()
 
-    started = demo.run(demo.parse_arguments([str(text_model), "--port", "0"]), wait=False)
+    started = demo.run([str(text_model), "--port", "0"], wait=False)
     try:
         browser.get_log("performance")
         set_width(browser, 1280)

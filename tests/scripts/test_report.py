@@ -6,19 +6,13 @@ from datetime import date
 import pytest
 import report
 
-from tests.scripts.lib.report.conftest import glue_result, manifest, measured, molecule_result, trained, write
+from tests.scripts.lib.report.conftest import glue_result, measured, molecule_result, pretrain, trained, write
 
 
-@pytest.fixture
-def ran(capsys):
-    """ran(argument...) -> exit status, and what was printed or the error."""
-
-    def call(*arguments) -> tuple[int, str]:
-        status = report.main([*map(str, arguments)])
-        captured = capsys.readouterr()
-        return status, captured.err if status else captured.out
-
-    return call
+def reported(folder, *arguments) -> str:
+    """The report in a folder, of a call with these arguments."""
+    assert report.main([*map(str, arguments)]) == 0
+    return (folder / "report.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -28,17 +22,15 @@ def output(tmp_path):
     settings = {"size": "smoke", "data": "data-bin", "seeds": [1], "finetune_seeds": [1]}
     write(folder / "settings.json", {**settings, "targets": ["table12", "figure4"]})
     for name in ("repeated-mlm-k1-p0.15", "exlm-k4-p0.15"):
-        run = {"name": name, "seed": 1, "rate": "default", "lr": 5e-4}
-        manifest(folder / f"study/{name}/lr-default/seed-1")
-        write(folder / f"study/{name}/lr-default/seed-1/train.json", trained(run=run))
+        pretrain(folder, name, train=trained())
     molecule_result(folder / "table1/exlm/bbbp/table8/seed-1", "bbbp", 1, 0.7)
     glue_result(folder / "table3/exlm/RTE/lr5e-5-b32-e3-w0.06/seed-1", "RTE", 0.6)
     return folder
 
 
-def test_a_folder_of_the_workflow(output, ran):
-    assert ran(output) == (0, f"{output / 'report.md'}\n{output / 'report.html'}\n")
-    text, page = ((output / f"report.{form}").read_text(encoding="utf-8") for form in ("md", "html"))
+def test_a_folder_of_the_workflow(output, capsys):
+    text, page = reported(output, output), (output / "report.html").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == f"{output / 'report.md'}\n{output / 'report.html'}\n"
     for title in ("Table 1: MoleculeNet", "Table 3: GLUE and", "The study of", "Table 12: training time"):
         assert title in text and title in page
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
@@ -53,7 +45,7 @@ def test_a_folder_of_the_workflow(output, ran):
     assert about.split(" | ")[1:] == [*made[:-1], f"{made[-1]} |"]
 
 
-def test_models_by_hand_and_another_folder(output, tmp_path, ran):
+def test_models_by_hand_and_another_folder(output, tmp_path):
     """What is damaged is told at the top."""
     (output / "study/exlm-k4-p0.15/lr-default/seed-1/train.json").write_text("{")
     molecule_result(tmp_path / "mlm" / "bbbp", "bbbp", 1, 0.6)
@@ -61,8 +53,7 @@ def test_models_by_hand_and_another_folder(output, tmp_path, ran):
     write(tmp_path / "mlm/damaged/result.json", {})
     target = tmp_path / "new" / "report"
     hand = f"A | B={tmp_path / 'mlm'}"
-    assert ran(output, hand, tmp_path / "mlm", "--output", target)[0] == 0
-    text = (target / "report.md").read_text(encoding="utf-8")
+    text = reported(target, output, hand, tmp_path / "mlm", "--output", target)
     for name in ("exlm", r"A \| B", "mlm"):
         assert len(re.findall(rf"^\| {re.escape(name)} \| ours", text, re.M)) == 2  # tables 1 and 3
     assert not (output / "report.md").exists()
@@ -70,23 +61,20 @@ def test_models_by_hand_and_another_folder(output, tmp_path, ran):
         assert f"{path} is damaged" in text.split("\n## ")[0]
 
 
-def test_two_studies_have_their_own_pictures_and_results(output, tmp_path, ran, monkeypatch):
+def test_two_studies_have_their_own_pictures_and_results(output, tmp_path, monkeypatch):
     """Those in the working directory are not theirs."""
-    run = {"name": "exlm-k4-p0.15", "seed": 1, "rate": "default", "lr": 5e-4}
     for name in ("one", "two"):
-        folder = tmp_path / name / "study/exlm-k4-p0.15/lr-default/seed-1"
-        write(folder / "entropy.json", measured({"entropy": {"mean": 2.0}, "entropy_posterior": None}))
-        write(folder / "train.json", trained(run=run))
+        entropy = measured({"entropy": {"mean": 2.0}, "entropy_posterior": None})
+        pretrain(tmp_path / name, "exlm-k4-p0.15", train=trained(), entropy=entropy)
         write(tmp_path / name / "settings.json", {"targets": ["figure12"]})
     monkeypatch.chdir(output)
-    assert ran(tmp_path / "one", tmp_path / "two")[0] == 0
-    text = (tmp_path / "one/report.md").read_text(encoding="utf-8")
+    text = reported(tmp_path / "one", tmp_path / "one", tmp_path / "two")
     assert r"## The study of \[MASK\] in " in text and "Table 1:" not in text and "Table 3" not in text
     for picture in ("figure12-entropy", "study2-figure12-entropy"):
         assert f"(pictures/{picture}.png)" in text
 
 
-def test_refusals(output, tmp_path, ran):
+def test_refusals(output, tmp_path, refused):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
     for *arguments, named in (
@@ -97,5 +85,4 @@ def test_refusals(output, tmp_path, ran):
         (output, f"exlm={output / 'table1/exlm'}", "exlm: seed 1 of bbbp"),
         (output, "--output", tmp_path / "file", "file"),
     ):
-        status, error = ran(*arguments)
-        assert status == 2 and named in error, error
+        assert named in refused(report.main, *arguments)

@@ -32,17 +32,14 @@ def markdown(text: object) -> str:
     return _LIST.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", " ".join(str(text).split())))
 
 
-def of_numbers(table: pd.DataFrame) -> list[bool]:
-    """Of each column of text, whether it is one of numbers."""
-    columns = zip(*table.astype(str).to_numpy(), strict=True)
-    return [all(NUMBER.fullmatch(cell) for cell in column) for column in columns] or [False] * table.shape[1]
-
-
 def markdown_table(table: pd.DataFrame) -> str:
-    """A table of text as Markdown; the head of a column with a group is "group: name"."""
+    """A table of text as Markdown; the head of a column with a group is "group: name". Columns of numbers
+    are at the right."""
     heads = [head if isinstance(head, str) else ": ".join(head) for head in table.columns]
-    lines = [map(markdown, heads), ["---:" if right else "---" for right in of_numbers(table)]]
-    lines += [map(markdown, row) for row in table.to_numpy().tolist()]
+    rows = [list(map(str, row)) for row in table.to_numpy().tolist()]
+    numbers = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(heads))]
+    lines = [map(markdown, heads), ["---:" if right else "---" for right in numbers]]
+    lines += [map(markdown, row) for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

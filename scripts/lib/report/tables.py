@@ -29,9 +29,7 @@ class Value:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The error bar in a picture: mean ± standard deviation; the range, for a median."""
-        if self.median:
-            return min(self.numbers), max(self.numbers)
+        """The error bar in a picture: mean ± standard deviation."""
         spread = self.spread or 0.0
         return self.centre - spread, self.centre + spread
 

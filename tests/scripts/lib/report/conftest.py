@@ -1,23 +1,19 @@
 """Folders of results as the workflow and the scripts leave them, and reading a report's tables."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from lib.data.glue_tasks import TASKS
 
-MANIFEST = {"inputs": {}, "versions": {"python": "3.12.1", "torch": "2.13.0"}, "commit": "c0ffee"}
 POINT = {"lr": "5e-5", "batch": "32", "epochs": "3", "warmup": "0.06"}
 
 
 def write(path: Path, content) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
-
-
-def manifest(folder: Path, **settings) -> None:
-    write(folder / "manifest.json", {**MANIFEST, "settings": settings, "command": ["run.sh"]})
 
 
 def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) -> Path:
@@ -27,9 +23,8 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
     content = {"task": task, "metric": found.metric, "seed": seed}
     content["metrics"] = {split: {found.metric: score} for split in splits}
     content["rows"] = {split: found.official[split] for split in ("train", *splits)}
-    content["cut"] = {split: [0, 512] for split in splits}
-    inputs = {"checkpoint": "c0ffee", **more.pop("inputs", {})}
-    content["manifest"] = {"settings": {"point": more.pop("point", POINT)}, "inputs": inputs}
+    point, inputs = more.pop("point", POINT), more.pop("inputs", {})
+    content["manifest"] = {"settings": {"point": point}, "inputs": inputs}
     write(folder / "result.json", {**content, **more})
     return folder / "result.json"
 
@@ -41,17 +36,26 @@ def squad_result(folder: Path, seed: int, **scores) -> None:
 
 
 def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="classification", **more):
-    names = ["auc"] if kind == "classification" else ["rmse", "mae"]
-    test = {} if score is None else dict.fromkeys(names, score)
-    metrics = {"valid": {}, "test": {**test, **more.pop("test", {})}}
-    content = {"task": dataset, "metric": names[0], "metrics": metrics, "seed": seed, "kind": kind}
+    metric = "auc" if kind == "classification" else "rmse"
+    metrics = {"test": {**({} if score is None else {metric: score}), **more.pop("test", {})}}
+    content = {"task": dataset, "metric": metric, "metrics": metrics, "seed": seed, "kind": kind}
     write(folder / "result.json", {**content, **more})
 
 
-def trained(seconds=3600.0, corrupted=None, tokens=10_000, **more):
-    measured = corrupted and {"proportion": corrupted, "tokens": tokens}
-    cost = {"machine": "a laptop", "flops": None}
-    return {"updates": 100, "seconds": seconds, "gpu_seconds": seconds, "corrupted": measured, **cost, **more}
+def trained(seconds=3600.0, corrupted=None, **more):
+    shares = {"corrupted": corrupted and {"proportion": corrupted}}
+    return {"updates": 100, "seconds": seconds, "gpu_seconds": seconds, "flops": None, **shares, **more}
+
+
+def pretrain(output: Path, name, seed=1, rate="default", lr=5e-4, **results) -> Path:
+    """The folder of one; results are named by their files, and without ``train`` it is unfinished."""
+    folder = output / "study" / name / f"lr-{rate}" / f"seed-{seed}"
+    write(folder / "manifest.json", {"commit": "c0ffee"})
+    if "train" in results:
+        results["train"]["run"] = {"name": name, "seed": seed, "rate": rate, "lr": lr}
+    for file, content in results.items():
+        write(folder / f"{file}.json", content)
+    return folder
 
 
 def measured(*results, p=0.15, updates=100) -> dict:
@@ -78,16 +82,4 @@ def problems() -> list[str]:
 
 @pytest.fixture
 def add(tmp_path):
-    """Adds a pre-training; results are named by their files, and one without ``train`` is unfinished."""
-
-    def added(name, seed=1, rate="default", lr=5e-4, flags=(), **results):
-        folder = tmp_path / "study" / name / f"lr-{rate}" / f"seed-{seed}"
-        manifest(folder, **dict(flags))
-        if "train" in results:
-            results["train"]["run"] = {"name": name, "seed": seed, "rate": rate, "lr": lr}
-        for file, content in results.items():
-            write(folder / f"{file}.json", content)
-        return folder
-
-    (tmp_path / "study").mkdir()
-    return added
+    return partial(pretrain, tmp_path)

@@ -15,16 +15,19 @@ def test_a_heatmap_shows_values_and_leaves_blank_what_was_not_measured():
 
 
 def test_lines_are_told_apart_and_a_single_point_is_seen():
-    values = {"one": {10: Value((5.0,)), 20: Value((4.0,))}, "two": {10: Value((3.0,))}, "none": {}}
+    values = {"one": {20: Value((4.0,)), 10: Value((2.0, 3.0))}, "two": {10: Value((3.0,))}, "none": {}}
     figure = figures.lines(values, "loss", "updates", xscale="log", better="lower")
     axes = figure.axes[0]
     first, second = axes.lines
-    assert first.get_xydata().tolist() == [[10, 5], [20, 4]] and first.get_marker() == "None"
+    assert first.get_xydata().tolist() == [[10, 2.5], [20, 4]] and first.get_marker() == "None"
     assert second.get_xydata().tolist() == [[10, 3]] and second.get_marker() == "o"
     assert first.get_color() != second.get_color()
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
     assert axes.get_ylabel() == "loss (lower is better)"
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear") and len(axes.collections) == 2
+    band = axes.collections[0].get_paths()[0].vertices  # over seeds
+    heights = band[band[:, 0] == 10][:, 1]
+    assert (min(heights), max(heights)) == pytest.approx((2.5 - math.sqrt(0.5), 2.5 + math.sqrt(0.5)))
     ends = (("a", 4.0), ("b", 4.001), ("c", 9.0))  # are named there without touching
     values = {name: {10: Value((5.0,)), 20: Value((end,))} for name, end in ends}
     figure = figures.lines(values, "loss", "updates")
@@ -32,12 +35,3 @@ def test_lines_are_told_apart_and_a_single_point_is_seen():
     assert [text.get_text() for text in texts] == ["a", "b", "c"] and not figure.legends
     a, b, c = (text.get_position()[1] for text in texts)
     assert (a, c) == (4.0, 9.0) and b > a + 0.2
-
-
-def test_lines_have_a_band_over_seeds():
-    values = {"MLM": {50: Value((4.0,)), 15: Value((2.0, 3.0))}, "ExLM": {}}
-    axes = figures.lines(values, "entropy", "p, %").axes[0]
-    assert axes.lines[0].get_xydata().tolist() == [[15, 2.5], [50, 4]]
-    band = axes.collections[0].get_paths()[0].vertices
-    heights = band[band[:, 0] == 15][:, 1]
-    assert (min(heights), max(heights)) == pytest.approx((2.5 - math.sqrt(0.5), 2.5 + math.sqrt(0.5)))
