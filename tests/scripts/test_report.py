@@ -83,6 +83,7 @@ def test_refusals(output, tmp_path, refused):
         ("x=", "x="),
         (tmp_path / "file", "file"),
         (output, f"exlm={output / 'table1/exlm'}", "exlm: seed 1 of bbbp"),
+        (output, f"exlm={output / 'table3/exlm'}", "exlm: seed 1 of RTE"),
         (output, "--output", tmp_path / "file", "file"),
     ):
         assert named in refused(report.main, *arguments)

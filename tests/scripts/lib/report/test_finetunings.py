@@ -1,8 +1,6 @@
 """Tables 1, 3 and 9 from results, beside the paper's."""
 
 import pandas as pd
-import pytest
-from lib.command_line import UserError
 from lib.data.glue_tasks import TASKS
 from lib.report.finetunings import add_table, add_table9, finetunings
 from lib.report.page import Page
@@ -61,15 +59,6 @@ def test_a_whole_table(tmp_path):
     assert [ours[column] for column in HEAD] == [*["52.0 (n=5)"] * 6, *rest]
     assert [others[column] for column in ("EM", "F1", "RTE", "MEAN")] == ["50.0†", "51.0†", "-", "-"]
     assert record(page, "ExLM")["F1"] == "84.6" and record(page, "ALBERT")["QQP"] == "-"
-
-
-def test_one_result_twice_is_an_error(tmp_path):
-    for name in ("one", "two"):
-        glue_result(tmp_path / "m" / name / "glue", "RTE", 0.5)
-        molecule_result(tmp_path / "m" / name, "bbbp", 1, 0.7)
-    for table, task in (("table3", "RTE"), ("table1", "bbbp")):
-        with pytest.raises(UserError, match=f"seed 1 of {task} .*one.*two"):
-            shown(tmp_path, table)
 
 
 def test_table_1_and_regressions(tmp_path):

@@ -23,6 +23,8 @@ def names(settings, paths) -> list[str]:
 def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     place = f"study/{EXLM}/lr-default/seed-1"
     assert needed(asked(only=f"name={EXLM}"), "table2") == [f"{place}/train.json", f"{place}/probe.json"]
+    every = [Path(name).name for name in needed(asked(), "study") if f"{EXLM}/" in name]  # each once
+    assert sorted(every) == ["entropy.json", "index.html", "probe.json", "train.json"]
     found = asked(only=f"name={EXLM}", data=str(data), glue=str(glue), finetune_seeds="1,2")
     folders = (f"{task}/table6/seed-{s}" for task in ("MNLI", "QNLI", "QQP", "RTE") for s in (1, 2))
     tuned = [f"{place}/glue/{folder}/result.json" for folder in folders]
@@ -31,13 +33,6 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     assert command[:4] == ["bash", "s/finetune_glue.sh", "RTE", f"{found.output}/{place}/checkpoint_last.pt"]
     point = "--drop-checkpoints --lr 5e-5 --batch-size 32 --max-epoch 3 --warmup-ratio 0.06 --seed 2"
     assert " ".join(command[6:]).startswith(point)
-
-
-def test_shared_runs_stand_once_with_all_their_measures(asked):
-    found = needed(asked(), "study")
-    assert len(set(found)) == len(found)
-    exlm = [Path(name).name for name in found if f"{EXLM}/" in name]
-    assert sorted(exlm) == ["entropy.json", "index.html", "probe.json", "train.json"]
 
 
 def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(asked):
