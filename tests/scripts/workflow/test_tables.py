@@ -1,29 +1,25 @@
-"""Tables 1 and 3 from raw data to the report, as a user types the commands."""
+"""Tables 1 and 3 from raw data to the report."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import baseline_moleculenet
+import prepare_glue
+import prepare_smiles
+import prepare_squad
 import pytest
 
-from tests.scripts.workflow.engine import ROOT, complete
-from tests.support.glue import glue_files, pretraining_text
+from tests.scripts.workflow.engine import complete
+from tests.support import builders
+from tests.support.glue import glue_files
 from tests.support.molecules import labelled_molecules, molecules
 from tests.support.squad import question, squad_json, write
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 
 
-def script(folder: Path, name: str, *words) -> None:
-    """Runs a script as a user does."""
-    program = "bash" if name.endswith(".sh") else sys.executable
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}", "EXLM_PYTHON": sys.executable}
-    command = [program, str(ROOT / "scripts" / name), *map(str, words)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+def prepare(script, folder: Path, *words) -> None:
+    assert script.main([*map(str, (folder, *words))]) == 0
 
 
 PRETRAINED = ("gpus=0", "updates=2", "flags=--tokens-per-sample 128")  # an ExLM and an MLM of two updates
@@ -33,7 +29,8 @@ PRETRAINED = ("gpus=0", "updates=2", "flags=--tokens-per-sample 128")  # an ExLM
 def test_table_1_to_its_report(tmp_path, capsys):
     """From SMILES to the report: two models on two sets, the first one untrained, a forest."""
     (tmp_path / "molecules.smi").write_text("\n".join(molecules(60)) + "\n")
-    script(tmp_path, "prepare_smiles.py", "data", "--train", "molecules.smi", "--valid-share", 0.2)
+    smiles = ("--train", tmp_path / "molecules.smi", "--valid-share", 0.2)
+    prepare(prepare_smiles, tmp_path / "data", *smiles)
     for name in ("bbbp", "clintox"):
         (tmp_path / name).mkdir()
         labelled_molecules(tmp_path / name, 50, tmp_path / "data", name)
@@ -62,17 +59,14 @@ def score(result: Path, metric: str) -> float:
 @pytest.mark.slow
 def test_table_3_to_its_report(tmp_path):
     """From text to the report: a model on SST-2 and SQuAD (grids; their best points with another seed)."""
-    script(tmp_path, "train_bpe.py", "bpe", pretraining_text(tmp_path), "--vocabulary", 300)
-    text = ("--train", "text.txt", "--layout", "paragraphs", "--valid-share", 0.2, "--bpe", "bpe")
-    script(tmp_path, "prepare_text.py", "data", *text, "--workers", 1)
+    data = builders.text_folder(tmp_path / "data")
     glue_files(tmp_path / "tsv")
-    script(tmp_path, "prepare_glue.py", "tsv", "glue", "--data", "data", "--tasks", "SST-2")
+    prepare(prepare_glue, tmp_path / "tsv", tmp_path / "glue", "--data", data, "--tasks", "SST-2")
     context = "the thing then nine inn thin tint ninth"
     known = question("a", [("inn", context.index("inn"))], question="nine thing")
-    asked = squad_json(known, question("b", (), question="the ninth"), context=context)
-    write(tmp_path / "squad.json", asked)
-    splits = ("--train", "squad.json", "--valid", "squad.json")
-    script(tmp_path, "prepare_squad.py", "squad", "--data", "data", *splits)
+    questions = tmp_path / "squad.json"
+    write(questions, squad_json(known, question("b", (), question="the ninth"), context=context))
+    prepare(prepare_squad, tmp_path / "squad", "--data", data, "--train", questions, "--valid", questions)
     words = ("output=out", *PRETRAINED, "data=data", "glue=glue", "squad=squad", "tasks=SST-2")
     only = ("only=name=exlm-text,lr=2e-5,batch=32,warmup=0.06", "finetune_seeds=1,2")  # epochs are left
     report = complete(tmp_path, "table3", "--cores", "2", "--config", *words, *only)
