@@ -175,7 +175,7 @@ def split_molecules(molecules: list[Molecule], how: str, seed: int | None) -> Sp
             raise
         raise UserError(
             f"{error}. {len(faulty):,} of {len(molecules):,} rows were skipped, such as line "
-            f"{faulty[0].line}: {faulty[0].fault} (decimals have a point; see --kind)"
+            f"{faulty[0].line}: {faulty[0].fault}"
         ) from error
     return {part: [kept[i] for i in rows] for part, rows in rows_of.items()}
 

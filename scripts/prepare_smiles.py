@@ -4,8 +4,9 @@
     python scripts/prepare_smiles.py data-bin/unimol --train train.lmdb --valid valid.lmdb --workers 16
 
 Reads .txt (one SMILES per line), .smi and .smiles (SMILES, then a name), tables (.csv, .tsv; a .txt whose
-first line has --smiles-column), these also as .gz, .parquet, and Uni-Mol's .lmdb files. Molecules that cannot
-be used are listed in rejected.tsv with file, line and reason. The result does not depend on --workers.
+first line has --smiles-column), these also as .gz, .bz2 or .xz, .parquet, and Uni-Mol's .lmdb files.
+Molecules that cannot be used are listed in rejected.tsv with file, line and reason. The result does not
+depend on --workers.
 """
 
 import hashlib

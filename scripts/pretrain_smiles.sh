@@ -3,7 +3,7 @@
 #
 #   bash scripts/pretrain_smiles.sh MODEL SIZE DATA SAVE [options] [fairseq-train's flags]
 #
-#   MODEL  exlm, or mlm: SMILES-BERT, the same encoder without states; or another of configs/model/smiles/
+#   MODEL  exlm, or mlm: SMILES-BERT, the same encoder without states; or exlm-lattice or exlm-local
 #   SIZE   smoke, small or paper (configs/pretrain/smiles/)
 #   DATA   a folder made by prepare_smiles.py
 #   SAVE   the folder for checkpoints and log
