@@ -179,9 +179,8 @@ def try_lock(path: Path) -> tuple[int | None, str]:
         raise
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[int]:
-    """Makes a folder and holds it; yields the file descriptor that holds the lock, see :func:`try_lock`.
+def lock(folder: Path) -> int:
+    """Makes a folder and locks it; returns the file descriptor that holds the lock, see :func:`try_lock`.
 
     Raises:
         ValueError: if the folder cannot be made or written to, or another run holds it.
@@ -192,12 +191,18 @@ def locked(folder: Path) -> Iterator[int]:
             folder.mkdir(parents=True, exist_ok=True)  # the one that held it may have removed it
             descriptor, stop = try_lock(folder / "lock")
             if descriptor is not None:
-                break
+                return descriptor
             if time.monotonic() > deadline:
                 raise ValueError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
             time.sleep(0.1)
     except OSError as error:  # or to lock: some network drives cannot
         raise ValueError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[int]:
+    """Holds a folder, which is made if it does not exist; yields and raises what :func:`lock` does."""
+    descriptor = lock(folder)
     try:
         yield descriptor
     finally:

@@ -34,7 +34,7 @@ own = module_from_spec(SPEC)
 SPEC.loader.exec_module(own)
 atomic, write_json, new_folder, check_absent = own.atomic, own.write_json, own.new_folder, own.check_absent
 json_text = own.json_text
-locked, try_lock = own.locked, own.try_lock
+lock, locked, try_lock = own.lock, own.locked, own.try_lock
 BLOCK = 1 << 20  # bytes
 
 
