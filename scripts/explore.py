@@ -25,7 +25,7 @@ def percent(p: float) -> str:
 
 def describe(graph) -> str:
     """The text that the terminal shows."""
-    exactly = f"{graph.masks} {graph.unit}{'s' * (graph.masks > 1)}"
+    exactly = f"{graph.masks} token{'s' * (graph.masks > 1)}"
     lines = [
         graph.text,
         f"{graph.masks} mask{'s' * (graph.masks > 1)}, k = {graph.k}: {len(graph.states)} states",
@@ -33,7 +33,7 @@ def describe(graph) -> str:
     for symbol in graph.unknown:
         lines.append(f"NOTE: {symbol!r} is not in the dictionary: the model reads <unk> there")
     lines += [f"NOTE: {note}" for note in graph.notes]
-    lines += ["", f"{'state':<16} {'visited':>7}  most probable {graph.unit}s"]
+    lines += ["", f"{'state':<16} {'visited':>7}  most probable tokens"]
     for state in graph.states:
         tokens = "  ".join(f"{token.text} {percent(token.prob)}" for token in state.tokens)
         lines.append(f"{state.name:<16} {percent(state.visit_prob):>7}  {tokens}")
@@ -41,9 +41,9 @@ def describe(graph) -> str:
     lines += ["", "  log P (nats) of", "    path all paths  decoding [path]"]
     for title, decodings, drawn in (
         (f"Best decoding of {exactly}", [graph.best], 0),
-        (f"Best decoding of any number of {graph.unit}s", [graph.best_free], 0),
+        ("Best decoding of any number of tokens", [graph.best_free], 0),
         (f"Sampled decodings of {exactly}", graph.samples, graph.drawn),
-        (f"Sampled decodings of any number of {graph.unit}s", graph.samples_free, graph.drawn),
+        ("Sampled decodings of any number of tokens", graph.samples_free, graph.drawn),
     ):
         lines += [title] if decodings else []
         lines += [describe_decoding(graph, decoding, drawn) for decoding in decodings]

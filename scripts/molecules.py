@@ -55,22 +55,23 @@ def predict(output: Path, header: Sequence[str], rows: Iterable[tuple], names: S
     Args:
         header: of the cells.
         rows: (record, (values, remark)); values are None if the molecule could not be read.
-        names: of the values; those that the header has too get " (predicted)".
+        names: of the values; those that the header has too, and the remark, get " (predicted)".
     """
     counts, taken = Counter(), set(header)
     with atomic(output, "wb") as raw:
         file = io.TextIOWrapper(raw, "utf-8", "surrogateescape", newline="")
         writer = csv.writer(file, lineterminator="\n")
-        more = [f"{name} (predicted)" if name in taken else name for name in names]
-        writer.writerow([*header, *map(plain_cell, more), "remark"])
+        more = [f"{name} (predicted)" if name in taken else name for name in (*names, "remark")]
+        writer.writerow([*header, *map(plain_cell, more)])
         for record, (values, remark) in rows:
             counts[values is not None] += 1
             cells = [*record.cells, *[""] * len(header)][: len(header)]
-            if any(cell.strip() for cell in record.cells[len(header) :]):
-                size = f"{len(record.cells)} cells, but the header has {len(header)}"
+            remark = record.fault or remark
+            if beyond := [cell for cell in record.cells[len(header) :] if cell.strip()]:
+                size = f"{len(record.cells)} cells, but the header has {len(header)}: {', '.join(beyond)}"
                 remark = f"{size}; {remark}" if remark else size
             shown = [""] * len(names) if values is None else [f"{value:.6g}" for value in values]
-            writer.writerow([*cells, *shown, record.fault or remark])
+            writer.writerow([*cells, *shown, remark])
         file.detach()
     return counts
 

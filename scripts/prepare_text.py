@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> None:
         result = binarise(folder, *chosen)
         copy_bpe(bpe, folder)
     for layout, files in Counter(layouts.values()).items():
-        documents = result.get(f"{layout} documents", 0)
+        documents = result.get(f"documents as {layout}", 0)
         print(f"{files:,} file{'s' * (files > 1)} as {layout}: {documents:,} documents")
     show_result(result, args.output, "sentences")
     print(

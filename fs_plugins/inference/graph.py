@@ -48,7 +48,7 @@ class TextGraph:
     """What an ExLM makes of a text with masks."""
 
     text: str  # the one given
-    unit: str  # what a mask stands for: "token", or "atom" of a molecule
+    of_molecule: bool  # whether the text is SMILES
     tokens: list[str]  # its symbols as shown, with ``<s>`` and ``</s>``
     k: int  # states of each mask
     masks: int  # how many there are
@@ -102,7 +102,7 @@ def text_graph(
         )
     return TextGraph(
         text=text,
-        unit="atom" if isinstance(codec, Smiles) else "token",
+        of_molecule=isinstance(codec, Smiles),
         tokens=[codec.word(s) for s in sentence.symbols],
         k=checkpoint.states,
         masks=masks,

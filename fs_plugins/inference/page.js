@@ -68,7 +68,7 @@ function drawSentence() {
   });
   document.title = graph.text;
   byId("summary").textContent = `${count(graph.masks, "mask")}, k = ${graph.k}: ${states.length} states. `
-    + `By the transitions, ${percent(graph.length_prob)} of the paths have ${count(graph.masks, graph.unit)}.`;
+    + `By the transitions, ${percent(graph.length_prob)} of the paths have ${count(graph.masks, "token")}.`;
   const unknown = graph.unknown.map((symbol) => `“${symbol}” is not in the dictionary: the model reads <unk> there.`);
   byId("notes").replaceChildren(...[...unknown, ...graph.notes].map((note) => make("li", {}, note)));
 }
@@ -232,7 +232,7 @@ function show(u) {
   for (const box of document.querySelectorAll(".node")) box.classList.toggle("lit", Number(box.dataset.node) === u);
   light(() => true);
   if (u === null) {
-    panel.replaceChildren(make("p", { class: "quiet" }, `Point at a state, or tap it, to see its ${graph.unit}s, its edges and the paths through it.`));
+    panel.replaceChildren(make("p", { class: "quiet" }, "Point at a state, or tap it, to see its tokens, its edges and the paths through it."));
     return;
   }
   const state = states[u], indices = states.map((_, v) => v);
@@ -242,7 +242,7 @@ function show(u) {
   panel.replaceChildren(
     make("h2", {}, state.name),
     make("p", { class: "quiet" }, `${percent(state.visit_prob)} of the paths visit this state.`),
-    make("h3", {}, graph.unit === "atom" ? "Atoms" : "Tokens"),
+    make("h3", {}, "Tokens"),
     make("table", { id: "tokens" }, ...state.tokens.map((token) => row(token.text, token.prob, true))),
     make("h3", {}, "Transitions to"),
     edgeTable(indices.filter((v) => v > u), (v) => transitions[u][v], "to"),
@@ -260,14 +260,14 @@ function pin(u) {
 // ---- Decodings
 
 function drawDecodings() {
-  const section = byId("decodings"), exactly = count(graph.masks, graph.unit);
+  const section = byId("decodings"), exactly = count(graph.masks, "token");
   section.append(make("h2", {}, "Decodings"), make("p", { class: "hint" },
-    `Select a decoding to highlight its path. log P, in nats: of this path with its ${graph.unit}s / summed over all paths with these ${graph.unit}s.`));
+    "Select a decoding to highlight its path. log P, in nats: of this path with its tokens / summed over all paths with these tokens."));
   for (const [title, decodings, sampled] of [
     [`Best of ${exactly}`, [graph.best], false],
-    [`Best of any number of ${graph.unit}s`, [graph.best_free], false],
+    ["Best of any number of tokens", [graph.best_free], false],
     [`Sampled, ${exactly}`, graph.samples, true],
-    [`Sampled, any number of ${graph.unit}s`, graph.samples_free, true],
+    ["Sampled, any number of tokens", graph.samples_free, true],
   ]) {
     if (!decodings.length) continue;
     const list = make("div", { class: Object.keys(pictures).length ? "cards" : "" });

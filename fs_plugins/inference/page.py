@@ -36,7 +36,7 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
         "shown": [state.index for state in shown_states(graph)],
         "colours": MASK_COLOURS,
         "min_edge": min_edge,
-        "pictures": {text: _picture(d) for text, d in texts.items()} if graph.unit == "atom" else {},
+        "pictures": {text: _picture(d) for text, d in texts.items()} if graph.of_molecule else {},
     }
     html = _template("page.html")
     for mark, text in (

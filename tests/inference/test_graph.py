@@ -73,4 +73,4 @@ def test_other_models(save_checkpoint):
     path = save_checkpoint("exlm_base", ext_state_num=2, symbols=builders.dictionary(builders.ATOMS))
     builders.write_dictionary(path.parent, builders.ATOMS)
     graph = load(path, data=path.parent).graph("CC<mask>O")
-    assert graph.unit == "atom" and graph.best.pieces[0] == ("CC", 0) and graph.best.pieces[1][1] == 1
+    assert graph.of_molecule and graph.best.pieces[0] == ("CC", 0) and graph.best.pieces[1][1] == 1

@@ -174,13 +174,15 @@ def test_words_that_look_like_markup(graph, opened):
 def test_molecules_are_drawn_with_their_filled_atoms_for_light_and_dark_pages(graph, opened):
     cases = {"CCO": [("CC", 0), ("O", 1)], "c1cc": [("c1c", 0), ("c", 1)], "C" * 301: [("C" * 301, 0)]}
     best, free, large = (replace(graph.best, text=text, pieces=pieces) for text, pieces in cases.items())
-    browser = opened(replace(graph, unit="atom", best=best, best_free=free, samples=[large], samples_free=[]))
+    browser = opened(
+        replace(graph, of_molecule=True, best=best, best_free=free, samples=[large], samples_free=[])
+    )
     drawn, broken, huge = browser.find_elements("css selector", "button.decoding")
     assert "Not drawn: 301 atoms" in huge.text
     assert drawn.find_element("css selector", "img").get_property("naturalWidth") == 240
     assert drawn.find_element("css selector", "mark").text == "O"
     assert "Not drawn" in broken.text and not broken.find_elements("css selector", "img")
-    assert "Best of 2 atoms" in texts(browser, "#decodings")[0]
+    assert "Best of 2 tokens" in texts(browser, "#decodings")[0]
     background = "return getComputedStyle(document.body).backgroundColor"
     assert browser.execute_script(background) == "rgb(255, 255, 255)"
     scheme = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}

@@ -27,15 +27,16 @@ FLAGS = ("--max-epoch", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
 
 def test_predictions_stand_beside_the_whole_row(tmp_path):
     rows = ["x,C,CCO", "x, y,C,CCO", "", "C", "x,C,CCN,", "x,\u00e9,CCC"]
-    content = "\n".join(["y,formula,smiles", *rows]).encode("latin-1")
+    content = "\n".join(["y,remark,smiles", *rows]).encode("latin-1")
     path, good = write_file(tmp_path / "a.csv.gz", content), ([1.0, 2.5], "")
     found = [good, (None, "empty SMILES"), (None, "empty SMILES"), (None, ""), good, ([0.5, 0.25], "unknown")]
     rows, out = zip(records_in(path, FORM), found, strict=True), tmp_path / "out.csv"
     assert script.predict(out, header_of(path, FORM), rows, ("=p", "y")) == {True: 3, False: 3}
+    cells = "cells, but the header has 3"
     assert list(csv.reader(out.read_text("latin-1").splitlines())) == [
-        ["y", "formula", "smiles", "'=p", "y (predicted)", "remark"],
+        ["y", "remark", "smiles", "'=p", "y (predicted)", "remark (predicted)"],
         ["x", "C", "CCO", "1", "2.5", ""],
-        ["x", " y", "C", "", "", "wrong number of cells: 4, but the header has 3"],
+        ["x", " y", "C", "", "", f"4 {cells}: CCO; wrong number of cells: 4, but the header has 3"],
         ["", "", "", "", "", "empty SMILES"],
         ["C", "", "", "", "", "wrong number of cells: 1, but the header has 3"],
         ["x", "C", "CCN", "1", "2.5", ""],
@@ -113,7 +114,7 @@ def test_predictions_of_a_stream(finetuned, tmp_path, capsys):
     lines = [f"{i},{smiles}\n" for i, smiles in enumerate(STREAM)]
     table = write_file(tmp_path / "c.csv", "smiles,id\nCCO,a, b\n")
     call("predict", checkpoint, table)
-    assert read_csv(tmp_path / "c.predictions.csv")[0]["remark"] == "3 cells, but the header has 2"
+    assert read_csv(tmp_path / "c.predictions.csv")[0]["remark"] == "3 cells, but the header has 2:  b"
     call("predict", checkpoint, write_file(tmp_path / "a.csv", "".join(["id,smiles\n", *lines])))
     rows = read_csv(tmp_path / "a.predictions.csv")
     assert [row["smiles"] for row in rows] == STREAM

@@ -115,7 +115,7 @@ def test_a_document_longer_than_a_block(prepare, tmp_path, monkeypatch):
 
 
 ODD_JSON = '{"text": 3}\n{"title": "x"}\n{"text": "cut sh\n{"text": ""}\n'
-ODD_JSON += '{"text": "in \\ud83d the\\nthin \\ud83d\\ude00"}\n'
+ODD_JSON += '[1]\n{"text": "in \\ud83d the\\nthin \\ud83d\\ude00"}\n'
 
 
 def test_what_cannot_be_read_is_listed_and_costs_nothing_else(prepare, tmp_path):
@@ -136,20 +136,23 @@ def test_what_cannot_be_read_is_listed_and_costs_nothing_else(prepare, tmp_path)
         ("j", after + 1, '"text" is not a string'),
         ("j", after + 2, 'no "text"'),
         ("j", after + 3, "Untermin"),
-        ("j", after + 5, "half a character: \\ud83d"),
+        ("j", after + 5, "list instead of an object"),
+        ("j", after + 6, "half a character: \\ud83d"),
         ("a.csv", 3, "wrong number of cells"),
         ("a.csv", 6, "invalid UTF-8: byte 0xe9"),
     ]
     for (path, line, reason, _), (name, number, named) in zip(rows, expected, strict=True):
         assert (Path(path).name, line) == (name, str(number)) and named in reason
-    assert (result["empty paragraphs"], result["empty documents"]) == (1, 6)
+    assert (result["empty paragraphs"], result["empty documents"]) == (1, 7)
 
 
-def test_empty_files_of_a_folder_are_empty_documents(prepare, tmp_path):
+def test_empty_files_of_a_folder_are_empty_documents(prepare, tmp_path, capsys):
     for name, text in (("a", "The book.\n"), ("b", ""), ("c", " \n\n"), ("d", "")):
         write_file(tmp_path / "books" / f"{name}.txt", text)
     found, result = prepare(tmp_path / "books")
     assert found == ["The book.", ""] and (result["documents"], result["empty documents"]) == (2, 3)
+    said = capsys.readouterr().out
+    assert "3 files as empty: 0 documents" in said and "warning: " in said and "by --valid or" in said
 
 
 def test_what_is_refused(bpe, tmp_path, refused):

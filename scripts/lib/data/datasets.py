@@ -12,6 +12,8 @@ import numpy as np
 from lib.command_line import UserError, positive, share
 from lib.files import atomic
 
+FEW_TOKENS = 1000  # to validate on
+
 
 def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int) -> tuple[int, int]:
     """Writes sentences of ids as fairseq's indexed dataset: PREFIX.bin and .idx, such as FOLDER/train.bin
@@ -66,6 +68,9 @@ def show_result(result: dict, output: Path, what: str) -> None:
     """Prints what ``binarise`` came to, whose sentences are ``what``."""
     for split in ("train", "valid"):
         print(f"{split}: {result[split]['sentences']:,} {what}, {result[split]['tokens']:,} tokens")
+    if (tokens := result["valid"]["tokens"]) < FEW_TOKENS:
+        few = f"warning: {tokens:,} tokens are few to choose checkpoint_best.pt by, or to measure on"
+        print(f"{few}: give more for validation, by --valid or --valid-share")
     total = sum(result["rejected"].values())
     reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
     print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))

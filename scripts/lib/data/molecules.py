@@ -103,8 +103,9 @@ def _table_records(path: Path, form: TableFormat, whole: bool) -> Iterator[Recor
     index = column_of(header, form.column, path, "--smiles-column")
     for number, row in rows:
         content, fault = row[index].strip() if len(row) > index else "", ""
-        if row and (len(row) <= index or (index and any(cell.strip() for cell in row[len(header) :]))):
-            # with a cell too many, another one may be where the molecule should be
+        wrong = len(row) < len(header) or any(cell.strip() for cell in row[len(header) :])
+        if row and (len(row) <= index or (index and wrong)):
+            # another cell may be where the molecule should be
             fault = f"wrong number of cells: {len(row)}, but the header has {len(header)}"
             content = ",".join(row)
         yield Record(str(number), content.encode(errors="surrogateescape"), fault, row)

@@ -40,7 +40,7 @@ def encode_documents(
     """The sentences of documents of a file; paragraphs longer than ``max_tokens`` become several of at most
     so many tokens, without ``</s>``. Raises UserError for a token that the dictionary lacks, unless those are
     allowed."""
-    block, of_layout = EncodedBlock(), f"{layouts[path]} documents"
+    block, of_layout = EncodedBlock(), f"documents as {layouts[path]}"
     counts = Counter(dict.fromkeys((*COUNTED, of_layout), 0))
     for document in documents:
         if document.fault:
@@ -154,6 +154,8 @@ def _of_json(line: Text, column: str, rejections: list[Rejection]) -> tuple[list
     number, content = line
     try:
         document = json.loads(content)
+        if not isinstance(document, dict):
+            raise TypeError(f"{type(document).__name__} instead of an object")
         text = document[column]
         if not isinstance(text, str):
             raise TypeError(f'"{column}" is not a string')

@@ -11,7 +11,7 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, count, positive, script, share, whole
 from lib.files import CONFIGS, read_json
 from lib.run.checkpoints import check_dictionary, read_checkpoint
-from lib.run.launch import LAST, Training, arguments, devices, launch
+from lib.run.launch import LAST, Training, arguments, check_words, devices, launch
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 
@@ -111,6 +111,13 @@ def resolve(kind: str, words: list[str]) -> Training:
     training.dictionary, training.inputs = folders[0] / FILE, {"train": data}
     training.finished = lambda done: finished(args.save / LAST, done, flags)
     return training
+
+
+def check_flags(kind: str, words: list[str]) -> None:
+    """Raises UserError for flags of a call that neither the script nor fairseq-train takes, or values."""
+    args = arguments(f"pretrain_{kind}.sh", words, add_options, REFUSED)
+    model = Flags.named("model", args.model, CONFIGS / "model" / ("smiles" if kind == "smiles" else ""))
+    check_words([args.data, *(model | args.user).words()], args.help)
 
 
 def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocabulary:

@@ -129,14 +129,36 @@ def runs_of(settings: Namespace, target: Target) -> list[Run]:
             if run.of_molecules:
                 data, maker = "smiles", "prepare_smiles.py"
             raise UserError(f"{target.name} needs {data}=FOLDER, pre-training data, made by scripts/{maker}")
-        if (folder := data_of(settings, run)) and Path(folder, "molecules.json").exists():
+        if folder := data_of(settings, run):
             way_out = "give a folder that prepare_text.py or prepare_smiles.py made"
-            raise UserError(f"{folder}, data of pre-trainings, is a set of MoleculeNet: {way_out}")
+            if Path(folder, "molecules.json").exists():
+                raise UserError(f"{folder}, data of pre-trainings, is a set of MoleculeNet: {way_out}")
+            if not Path(folder, "dict.txt").is_file():
+                raise UserError(f"{folder}, data of pre-trainings, has no dict.txt: {way_out}")
         lr, reported = "default", settings.seeds
         if rates_of(settings, run):
             lr, reported = "best", settings.seeds[1:]
         pretrainings += [replace(run, lr=lr, seed=seed) for seed in reported]
     return pretrainings
+
+
+def check_flags(settings: Namespace, name: str) -> None:
+    """Raises UserError for flags, of the setting or a table of one's own, that pre-trainings of a target do
+    not take."""
+    if not (settings.flags or settings.runs_table):
+        return
+    from lib.run import pretraining  # takes seconds
+
+    runs = {}
+    for target in targets_of(settings, name):
+        if not (settings.models and target.name in ("table1", "table3")):
+            runs |= {(run.model, run.flags): run for run in runs_of(settings, target)}
+    for run in runs.values():
+        kind, words = ("smiles" if run.of_molecules else "text"), pretrain_command(settings, "", run)[2:]
+        try:
+            pretraining.check_flags(kind, words)
+        except UserError as error:
+            raise UserError(f"flags of {run.name}: {error}") from None
 
 
 def data_of(settings: Namespace, run: Run) -> str | None:

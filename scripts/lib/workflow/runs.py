@@ -14,6 +14,7 @@ fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 import argparse
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -108,21 +109,29 @@ def read_runs(path: Path) -> list[Run]:
     """A table of runs. Raises UserError for a row that is none, naming file and line."""
     try:
         # with a header, a first row's cells beyond it would be cut off
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, header=None)
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, skipinitialspace=True)
     except (OSError, ValueError) as error:
         message = str(error).rpartition("C error: ")[2].strip()
         way_out = ": separate rates by blanks, and quote text with commas" if "fields" in message else ""
+        message = "it is empty" if isinstance(error, pd.errors.EmptyDataError) else message
         raise UserError(f"{path}: {message}{way_out}") from None
     names = [*table.iloc[0]]
     rows = table[1:].set_axis(names, axis=1)
     wrong = [name for name in names if name not in (*REQUIRED, *OPTIONAL) or names.count(name) > 1]
     if (missing := set(REQUIRED) - set(names)) or wrong:
         known = ", ".join((*REQUIRED, *OPTIONAL))
-        column = f"there is no column {min(missing)}" if missing else f"unknown or second column {wrong[0]!r}"
-        raise UserError(f"{path}: {column}: a table of runs has {known}, separated by commas")
+        column = f"unknown or second column {wrong[0]!r}" if wrong else f"there is no column {min(missing)}"
+        found = f"{known}, separated by commas, and this one {', '.join(map(repr, names))}"
+        raise UserError(f"{path}: {column}: a table of runs has {found}")
     if (twice := rows["name"][rows["name"].duplicated()]).size:
         raise UserError(f"{path} has two runs named {twice.iloc[0]}: give each its own name")
-    return [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]
+    runs = [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]
+    labels = {}  # runs that are alike in these would pass for seeds of one
+    for one, target in [(run, target) for run in runs for target in run.targets]:
+        other = labels.setdefault((target, one.label, one.p, one.times), one.name)
+        if other != one.name:
+            raise UserError(f"{path}: {other} and {one.name} have the label {one.label!r}: give each its own")
+    return runs
 
 
 def _run(row: dict[str, str], where: str) -> Run:
@@ -133,14 +142,15 @@ def _run(row: dict[str, str], where: str) -> Run:
     def read(column: str, kind: Callable, text: str):
         try:
             return kind(text)
-        except (argparse.ArgumentTypeError, UserError) as error:
+        except (argparse.ArgumentTypeError, ValueError) as error:
             raise UserError(f"{where}: {row['name']}: {column}: {error}") from None
 
     numbers = {"k": read("k", whole(1, LARGEST_K), row["k"]), "p": read("p", share, row["p"])}
     numbers["times"] = read("times", above_zero, row.get("times") or "1")
-    lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "flags", "rates")}
+    lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "rates")}
+    lists["flags"] = tuple(read("flags", shlex.split, row.get("flags", "")))
     lists["rates"] = tuple(read("rates", rate, text) for text in lists["rates"])
-    taken = sorted(NOT_IN_FLAGS & read("flags", Flags.of, row.get("flags", "")).keys())
+    taken = sorted(NOT_IN_FLAGS & read("flags", Flags.of, lists["flags"]).keys())
     texts = {"label": row.get("label") or row["name"], "model": row["model"], "size": row.get("size", "")}
     run = Run(row["name"], **texts, **lists, **numbers)
     plain = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of folders and files

@@ -108,6 +108,8 @@ def read(config: dict) -> argparse.Namespace:
             "rates: the first of seeds chooses each model's learning rate, and the others are reported: give "
             "two rates and two seeds or more, such as rates=5e-4,1e-3 seeds=1,2,3,4"
         )
+    if "<mask>" not in settings.example:
+        raise UserError(f"example={settings.example!r} has no <mask>: give a text with one or more")
     if unknown := settings.init_from.keys() - settings.models.keys():
         raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
     for name, path in {**settings.models, **settings.init_from}.items():

@@ -54,10 +54,16 @@ def test_the_commands_of_the_study(tmp_path):
 
 @pytest.mark.parametrize(
     ("target", "message"),
-    [("table3", "table3 needs glue=FOLDER"), ("tabel3", "unknown target tabel3: choose from figure3")],
+    [
+        ("table3", "table3 needs glue=FOLDER"),
+        ("tabel3", "unknown target tabel3: choose from figure3"),
+        ("mine", "flags of a: unknown flag --stat-embedding-scale: did you mean --state-embedding-scale?"),
+    ],
 )
 def test_what_a_target_lacks_is_said_in_one_line(tmp_path, target, message):
-    shown = fail(tmp_path, target, "-n", "--config", "output=out")
+    row = "a,mine,exlm-lattice,4,0.15,--stat-embedding-scale 2"
+    write_file(tmp_path / "mine.csv", f"name,targets,model,k,p,flags\n{row}\n")
+    shown = fail(tmp_path, target, "-n", "--config", "output=out", "runs_table=mine.csv")
     assert f"\n{message}" in shown and "InputFunctionException" not in shown
 
 
@@ -65,11 +71,11 @@ def test_what_a_target_lacks_is_said_in_one_line(tmp_path, target, message):
 def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
     for name in ("dict.txt", "train.bin", "valid.bin"):
         write_file(tmp_path / "data" / name, "")
-    words = ("output=out", "size=small", "data=data", "gpus=0", "flags=--batch-size many")
+    words = ("output=out", "size=small", "data=data", "gpus=0")
     shown = fail(tmp_path, "table12", "--config", *words)
     for key in ("exlm-k4-p0.15/lr-default/seed-1", "repeated-mlm-k1-p0.15/lr-default/seed-1"):
         assert f"exit status 2; the end of out/study/{key}/train.log:" in shown
-    assert shown.count("error: --batch-size 'many'") == 2
+    assert shown.count("data/train.idx does not exist") == 2
     assert "rerun the same command to resume" in shown
 
 

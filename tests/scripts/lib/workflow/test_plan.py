@@ -129,6 +129,7 @@ def test_commands_of_pre_trainings(asked, data, given, name, words):
         ("table2", {"glue": "sets", "data": "data-bin"}, "glue=sets has no MNLI-bin"),
         ("table2", {"glue": "glue-bin", "data": "sets"}, "sets.dict.txt .*prepare_glue.py --data sets"),
         ("figure4", {"data": "sets"}, "sets, .* is a set of MoleculeNet: .* prepare_text.py"),
+        ("figure4", {"data": "glue-bin"}, "glue-bin, .* has no dict.txt: .* prepare_text.py"),
         ("figure4", {"only": "k=3"}, "3.* figure4.*1, 2, 4, 8"),
     ],
 )

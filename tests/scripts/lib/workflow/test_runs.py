@@ -34,7 +34,7 @@ def test_a_table_of_ones_own(tmp_path):
     assert (b.label, b.times, b.flags, b.rates) == ("b", 1.0, (), ())
     assert "joint" in both["mine"].measures and not both["mine"].of_the_paper
     assert {name: one for name, one in both.items() if name != "mine"} == KNOWN
-    path.write_text("name,model,k,p,targets\nmlm-p38,mlm,1,0.15,mine\n")
+    path.write_text("name, model,k,p,targets\n mlm-p38,mlm, 1,0.15,mine\n")
     with pytest.raises(UserError, match="mlm-p38"):
         targets.__wrapped__(path)
 
@@ -64,7 +64,10 @@ def test_a_table_of_ones_own(tmp_path):
         (f"{HEAD}a,t,,exlm,2,0.15,1,5,,,base\n", "Expected 10 fields in line 2, saw 11: .*by blanks"),
         (f"{HEAD}a,t,,exlm,2,0.15,,,\nb,t,,exlm,2,0.15,,,,,extra\n", "line 3"),
         (HEAD + "a,t,,exlm,2,0.15,,,\n" * 2, "named a"),
-        ("", "runs.csv"),
+        ("name;targets;model;k;p\n", "separated by commas, .*'name;targets;model;k;p'"),
+        (f"{HEAD}a,t,,exlm,2,0.15,,--x 'y,\n", "line 2: a: flags: No closing quotation"),
+        (f"{HEAD}a,t,L,exlm,2,0.15,,,\nb,t,L,exlm,4,0.15,,,\n", "a and b have the label 'L'"),
+        ("", "runs.csv: it is empty"),
     ],
 )
 def test_tables_that_are_none(tmp_path, table, named):

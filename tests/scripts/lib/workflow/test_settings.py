@@ -50,6 +50,7 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
         ({"rates": "1e-3,nan", "seeds": "1,2"}, "rates: 'nan'"),
         ({"rates": "1e-3,1e-3", "seeds": "1,2"}, "rates: 0.001 is given twice"),
         ({"seeds": "1,1"}, "seeds: 1 is given twice"),
+        ({"example": "no mask"}, "example='no mask' has no <mask>"),
         ({"models": "a=.,a=."}, "models: a is given twice"),
         ({"rates": "1e-3,2e-3", "seeds": "1,2", "runs_table": "lr.csv"}, "runs_table: .* --lr "),
         ({"only": "lr=nan"}, "only: 'lr=nan'"),
