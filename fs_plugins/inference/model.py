@@ -258,8 +258,13 @@ class Model:
         return Filled(self.codec.decode(symbols).strip(), masks)
 
     def graph(self, text: str, *, top: int = 5, samples: int = 5, seed: int = 1) -> TextGraph:
-        """The graph of an ExLM's states for a text with masks, and its decodings: of ``top`` tokens for each
-        state, and of so many samples of each kind, drawn by ``seed``.
+        """The graph of an ExLM's states for a text with masks, and its decodings.
+
+        Args:
+            text: with at least one ``<mask>``; each stands for one symbol of the dictionary.
+            top: tokens to give for each state.
+            samples: sampled decodings to give, of each kind.
+            seed: of the samples.
 
         Raises:
             ValueError: for a model without states, a text without a mask, more states than the model has
