@@ -151,7 +151,7 @@ def check_flags(settings: Namespace, name: str) -> None:
 
     runs = {}
     for target in targets_of(settings, name):
-        if not (settings.models and target.name in ("table1", "table3")):
+        if target.runs and not (settings.models and target.name in ("table1", "table3")):
             runs |= {(run.model, run.flags): run for run in runs_of(settings, target)}
     for run in runs.values():
         kind, words = ("smiles" if run.of_molecules else "text"), pretrain_command(settings, "", run)[2:]

@@ -57,6 +57,12 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
     folders["moleculenet"] = {"bace": str(tmp_path / "bace")}
     settings = asked(**{"size": "paper", **folders, "finetune_seeds": "1,2", "gpus": 2})
     files = needed(settings, "reproduce")
+    settings.flags = "--dropout 0.2"
+    plan.check_flags(settings, "reproduce")
+    settings.flags = "--dropot 0.2"
+    with pytest.raises(ValueError, match="unknown flag --dropot: did you mean --dropout"):
+        plan.check_flags(settings, "reproduce")
+    settings.flags = ""
     for place in [str(Path(name).parent) for name in files if name.endswith("best.json")]:
         files += names(settings, plan.trials(settings, place))
     assert len(set(files)) == len(files)
