@@ -2,10 +2,14 @@
 
 import argparse
 import errno
+import itertools
 import os
 import pickle
+import random
+import signal
 import subprocess
 import sys
+import time
 import warnings
 import zipfile
 from unittest.mock import Mock
@@ -255,6 +259,21 @@ def test_a_disk_that_stays_full(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="quota"):
             Saved().save(tmp_path, 2)
     assert updates_in(tmp_path) == before and len(list(tmp_path.iterdir())) == 4
+
+
+def test_kills_leave_a_whole_checkpoint(tmp_path):
+    rng, (ready, tell) = random.Random(1), os.pipe()
+    for first in range(100, 2100, 100):
+        if not (child := os.fork()):
+            for updates in itertools.count(first):
+                Saved().save(tmp_path, updates)
+                if updates == first:
+                    os.write(tell, b"1")
+        os.read(ready, 1)
+        time.sleep(rng.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert updates_in(tmp_path)["checkpoint_last.pt"] >= first
 
 
 @pytest.mark.parametrize(

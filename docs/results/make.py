@@ -204,14 +204,15 @@ def molecule_leads() -> pd.DataFrame:
     """Each model's lead over the MLM on molecules, after the same updates and at equal FLOPs, by p."""
     single = read("single_molecules").query("(k == 1 or updates == 2000) and not label.str.contains('norm')")
     blocks = read("states").query("k == 1 or (updates == 800 and label in @IN_BLOCKS)").replace(IN_BLOCKS)
-    parts = [leads(part.sort_values("p")).assign(molecules=i) for i, part in enumerate((single, blocks))]
+    parts = {"in blocks": blocks, "single": single}
+    parts = [leads(part.sort_values("p")).assign(molecules=name) for name, part in parts.items()]
     table = pd.concat(parts).query("~model.str.startswith('MLM')")
     table = table.pivot(
         index=["molecules", "model"], columns="p", values=["lead, same updates", "lead, equal FLOPs"]
     )
     table = table.sort_index(axis=1, level="p", sort_remaining=False).fillna("")
     table.columns = [p + what.removeprefix("lead").replace(", same updates", "") for what, p in table.columns]
-    return table.reset_index().replace({"molecules": {0: "single", 1: "in blocks"}})
+    return table.reset_index()
 
 
 def scale_figure(figure: Figure) -> None:
