@@ -19,6 +19,23 @@ PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its l
 
 
 @contextlib.contextmanager
+def reading(path: str | os.PathLike) -> Iterator[None]:
+    """Puts a file's name before whatever its reading raises, unless the error has it already.
+
+    Raises:
+        ValueError: with the error's own text, and its type where that says something.
+        OSError: as it is, if it is Python's own.
+    """
+    try:
+        yield
+    except Exception as error:  # libraries raise Exception itself for what they cannot read
+        if str(path) in str(error) or getattr(error, "errno", None) is not None:
+            raise
+        reason = error if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path}: {reason}") from error
+
+
+@contextlib.contextmanager
 def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
     """A file to write (text in UTF-8 with ``\\n``, or binary with mode "wb") that gets its name when it is
     complete, on the disk and found whole there; if anything fails, whatever had that name stays as it was.

@@ -1,6 +1,7 @@
 """A file or folder gets its name when it is whole on the disk; else whatever had that name stays. Locks."""
 
 import errno
+import gzip
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import safetensors.torch
 import torch
 
 from fs_plugins import files
-from fs_plugins.files import atomic, new_folder
+from fs_plugins.files import atomic, new_folder, reading
 from tests.support.builders import write_file
 from tests.support.full_disk import at_each_write
 
@@ -29,6 +30,19 @@ def test_a_file_gets_its_name_when_it_is_complete(mode, tmp_path):
         assert path.read_text() == "before"
     assert path.read_bytes() == b"\xc3\xa9\n"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_reading_raises_has_the_name_of_the_file(tmp_path):
+    path = tmp_path / "file.gz"
+    with pytest.raises(ValueError, match=r"file.gz: KeyError: 'text'$"), reading(path):
+        {}["text"]
+    path.write_bytes(b"plain")
+    with pytest.raises(ValueError, match="file.gz: Not a gzipped file"), reading(path):
+        gzip.decompress(path.read_bytes())
+    with pytest.raises(ValueError, match=f"^{path}, line 3"), reading(path):
+        raise ValueError(f"{path}, line 3")
+    with pytest.raises(FileNotFoundError), reading(tmp_path):
+        (tmp_path / "absent").read_bytes()
 
 
 def test_a_disk_that_is_full_for_a_moment(tmp_path):

@@ -34,7 +34,7 @@ def script(run: Callable[..., int | None]) -> Callable[..., int]:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             return run(*arguments) or 0
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ModuleNotFoundError) as error:  # the last of an optional dependency
             if isinstance(error, OSError) and error.filename and error.strerror:  # Python's own
                 error = f"{error.filename}: {error.strerror}: give another file or folder"
             print(f"error: {visible(error)}", file=sys.stderr)

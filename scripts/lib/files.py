@@ -32,21 +32,16 @@ PACKAGES = ("torch", "fairseq-fixed", "numpy")
 SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py")
 own = module_from_spec(SPEC)
 SPEC.loader.exec_module(own)
-atomic, write_json, new_folder, check_absent = own.atomic, own.write_json, own.new_folder, own.check_absent
-json_text = own.json_text
+reading, atomic, new_folder, check_absent = own.reading, own.atomic, own.new_folder, own.check_absent
+write_json, json_text = own.write_json, own.json_text
 lock, locked, try_lock = own.lock, own.locked, own.try_lock
 BLOCK = 1 << 20  # bytes
 
 
 def read_json(path: Path):
-    """The content of a JSON file; None if it does not exist. Raises UserError if it is damaged."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        way_out = ("" if path.name == MANIFEST else "remove it, or ") + "choose another folder"
-        raise UserError(f"{path} is damaged ({error}): {way_out}") from None
+    """Returns the content of a JSON file; None if it does not exist. Raises ValueError if it is damaged."""
+    with reading(path):
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def sha256(*paths: Path, most: int | None = None) -> str:
@@ -112,11 +107,10 @@ def claim(
             has some but no record, they are somebody else's.
     """
     if any(path.name != MANIFEST for pattern in results for path in folder.glob(pattern)):
-        there = read_json(folder / MANIFEST)
-        kinds = {"settings": dict, "inputs": dict, "command": list}
-        if not (isinstance(there, dict) and all(isinstance(there.get(k), kind) for k, kind in kinds.items())):
-            raise UserError(f"{folder} holds results without a {MANIFEST} of ours: choose another folder")
-        made_of = {**there["settings"], **there["inputs"]}
+        if (there := read_json(folder / MANIFEST)) is None:
+            raise UserError(f"{folder} holds results without a {MANIFEST}: choose another folder")
+        with reading(folder / MANIFEST):
+            made_of = {**there["settings"], **there["inputs"]}
         check_same(folder, made_of, {**settings, **inputs}, shlex.join(map(str, there["command"])))
         return
     record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
