@@ -25,7 +25,8 @@ from fs_plugins.models.mlm import RotaryRobertaModel
 FINETUNING_TASKS = (
     *("sentence_prediction", "repeated_sentence_prediction", "glue", "molecule_property", "squad2"),
 )
-TASKS = ("masked_lm", "repeated_masked_lm", *FINETUNING_TASKS)
+PRETRAINING_TASKS = ("masked_lm", "repeated_masked_lm", "varied_masked_lm")
+TASKS = (*PRETRAINING_TASKS, *FINETUNING_TASKS)
 CRITERIA = (
     *("masked_lm", "masked_lm_accuracy", "nat_dag_loss_mlm", "nat_ctc_loss_mlm", "sentence_prediction"),
     *("molecule_property", "squad2"),
@@ -41,7 +42,7 @@ RANGES = dict.fromkeys(SIZES, SIZE)
 RANGES |= dict.fromkeys(("classification_head_name", "head_name"), HEAD_NAME)
 RANGES |= dict.fromkeys(("log_interval", "save_interval", "validate_interval"), Kind(int, 1))
 RANGES |= dict.fromkeys(("warmup_updates", "max_update", "clip_norm"), POSITIVE)
-RANGES |= dict.fromkeys(("leave_unmasked_prob", "random_token_prob"), PROBABILITY)
+RANGES |= dict.fromkeys(("leave_unmasked_prob", "random_token_prob", "mask_prob_spread"), PROBABILITY)
 RANGES["mask_prob"] = Kind(float, 0.001, 0.999)
 RANGES |= {"weight_decay": Kind(float, 0, 100), "num_workers": Kind(int, 0, 1024)}
 # flags that a model's weights show: the end of a weight's name, and its dimension that is the flag's value

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fs_plugins.checkpoint import Checkpoint, stored_folders
+from fs_plugins.checkpoint_settings import PRETRAINING_TASKS
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.huggingface.code_files import AUTO_MAP
 from fs_plugins.huggingface.weights import TIED, Head
@@ -25,7 +26,7 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
     """The head that a fine-tuning trained; None for a pre-training. Raises ValueError if there is none, or
     several of which the checkpoint does not say which."""
     model, cfg = checkpoint.model, checkpoint.cfg
-    if checkpoint.task in ("masked_lm", "repeated_masked_lm"):
+    if checkpoint.task in PRETRAINING_TASKS:
         return None
     heads = {name: "sequence" for name in model.classification_heads}
     if checkpoint.task == "squad2":  # a token head of another task has no class in transformers here

@@ -12,6 +12,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.checkpoint_settings import PRETRAINING_TASKS
 from fs_plugins.custom_ops.dag_loss import node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.data.length_order import batches_by_length
@@ -20,7 +21,6 @@ from fs_plugins.measures.masked_samples import BATCH_TOKENS, SEED, check_share
 from fs_plugins.measures.means import ClusteredMean
 from fs_plugins.modules.state_use import entropy, own_states
 
-TASKS = ("masked_lm", "repeated_masked_lm")
 NODES = 256  # whose predictions are alive at a time
 
 
@@ -94,10 +94,10 @@ def corpus_entropy(
 
 def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
     """The task of the checkpoint's training, on ``checkpoint.data`` and masking by ``<mask>`` only."""
-    if checkpoint.task not in TASKS:
+    if checkpoint.task not in PRETRAINING_TASKS:
         raise ValueError(
             f"{checkpoint.path} was trained by --task {checkpoint.task}, which masks nothing: give a "
-            f"checkpoint of pre-training ({' or '.join(TASKS)})"
+            f"checkpoint of pre-training ({' or '.join(PRETRAINING_TASKS)})"
         )
     if checkpoint.data is None:
         raise ValueError(f"{checkpoint.path} does not say where its data is: give the folder (--data)")
@@ -105,7 +105,7 @@ def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
     with open_dict(cfg):
         cfg.data, cfg.seed = str(checkpoint.data), seed
         cfg.leave_unmasked_prob = cfg.random_token_prob = 0.0
-        cfg.mask_prob = cfg.mask_prob if mask_prob is None else mask_prob
+        cfg.mask_prob, cfg.mask_prob_spread = cfg.mask_prob if mask_prob is None else mask_prob, 0.0
     check_share(cfg.mask_prob)
     return tasks.setup_task(cfg, from_checkpoint=True)
 

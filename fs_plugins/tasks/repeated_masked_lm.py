@@ -4,19 +4,19 @@ from dataclasses import dataclass, field
 
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
-from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from fs_plugins.data.repeated_tokens import RepeatTokensDataset, corrupted_tokens
 from fs_plugins.modules.model_outputs import totals
+from fs_plugins.tasks.varied_masked_lm import VariedMaskedLMConfig, VariedMaskedLMTask
 
 
 @dataclass
-class RepeatedMaskedLMConfig(MaskedLMConfig):
+class RepeatedMaskedLMConfig(VariedMaskedLMConfig):
     repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
 
 
 @register_task("repeated_masked_lm", dataclass=RepeatedMaskedLMConfig)
-class RepeatedMaskedLMTask(MaskedLMTask):
+class RepeatedMaskedLMTask(VariedMaskedLMTask):
     """fairseq's ``masked_lm`` on sentences whose every token, ``<s>`` too, stands k times in a row.
 
     ``--tokens-per-sample`` counts tokens before the repetition, so a sample is up to k times as long. Logged
