@@ -116,19 +116,30 @@ class MaskedPredictor:
         return torch.cat(rows)
 
     @torch.no_grad()
-    def log_probs_of(self, tokens: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+    def log_probs_of(
+        self, tokens: Tensor, masked: Tensor, wanted: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Log-probabilities (nats) of the right words: each by itself, and all of a sentence together.
 
+        Args:
+            wanted: [B, T] bool, the masked words that are meant, of which the others are not known; all by
+                default.
+
         Returns:
-            [B, T], 0 where not masked; and [B].
+            [B, T], 0 where not wanted; and [B].
         """
+        wanted = masked if wanted is None else wanted
         each = torch.zeros(tokens.shape, device=tokens.device)
         if not self.has_transitions:
             each[masked] = self.token_log_probs(tokens, masked).gather(1, tokens[masked][:, None])[:, 0]
+            each = each.masked_fill(~wanted, 0.0)
             return each, each.sum(1)
         graph = self.graph(tokens, masked)
         match, layout = graph.match(tokens[masked]), graph.graph.layout
+        known = torch.zeros_like(graph.is_masked)
+        known[graph.is_masked] = wanted[masked]
+        match = match.masked_fill(~known[:, :, None], 0.0)  # a node emits some word for certain
         visits, reached = graph.paths
-        each[masked] = (visits.log() + match).logsumexp(-1)[graph.is_masked]
+        each[wanted] = (visits.log() + match).logsumexp(-1)[known]
         total = dag_loss(match, graph.graph.links, layout.node_lengths, layout.target_lengths)
         return each, total - reached

@@ -64,6 +64,9 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
             mode = "eos" if name == "filling" else None  # single molecules
             what = f"what a sample is (default: {mode or 'as trained'})"
             add("--sample-break-mode", choices=BREAK_MODES, default=mode, help=what)
+        if name in ("joint", "filling"):
+            about = "fill the masks in so many groups; with more than masks, one by one (default: 1)"
+            add("--passes", type=_whole, nargs="+", metavar="N", default=[1], help=about)
         if name == "filling":
             about = "of each (default: %(default)s)"
             add("--fillings", type=_whole, default=FILLINGS, metavar="N", help=about)
@@ -100,7 +103,12 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     limits = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
     samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **limits)
     options |= {"fillings": args.fillings} if args.measure == "filling" else {}
-    return [function(model.predictor, samples, share, **options) for share in shares]
+    several = [{"passes": passes} for passes in getattr(args, "passes", [])] or [{}]
+    return [
+        function(model.predictor, samples, share, **options, **passes)
+        for share in shares
+        for passes in several
+    ]
 
 
 def alike(models: Iterable[Model]) -> Iterator[Model]:

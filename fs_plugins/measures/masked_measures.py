@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fs_plugins.inference.masked_prediction import MaskedPredictor
-from fs_plugins.measures.masked_samples import SEED, batches_of
+from fs_plugins.measures.masked_samples import SEED, batches_of, check_passes
 from fs_plugins.measures.means import ClusteredMean
 from fs_plugins.modules.state_use import divergences, entropy, own_states, shares
 
@@ -46,7 +46,12 @@ def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *
 
 
 def joint_likelihood(
-    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, seed: int = SEED
+    predictor: MaskedPredictor,
+    samples: Sequence[Tensor],
+    share: float,
+    *,
+    passes: int = 1,
+    seed: int = SEED,
 ) -> dict:
     """Joint likelihood of all masked words of a sample, and what a model gains by their dependence.
 
@@ -56,15 +61,24 @@ def joint_likelihood(
       ExLM w/o transitions, it is the product over words, which they take to be independent.
     * marginal: the product of the model's own probabilities of each word by itself.
     * gain: marginal minus joint; 0 where words are independent, more where the graph knows which go together.
+
+    With several passes, the masked words of a sample are divided at random into as many groups, the same for
+    every model, and one after the other given to it: by the chain rule this too is a likelihood of all
+    words, and by it an MLM has dependence between the words of different groups. With as many passes as
+    masks, or more, the groups are single words.
     """
+    check_passes(passes)
     meters = {name: ClusteredMean() for name in ("joint", "marginal", "gain")}
     for batch in batches_of(predictor, samples, share, seed):
-        each, joint = predictor.log_probs_of(batch.tokens, batch.masked)
-        marginal = each.double().sum(1)
-        joint, counts = joint.double(), batch.masked.sum(1)
+        unknown, counts = batch.masked, batch.masked.sum(1)
+        joint = marginal = torch.zeros(len(counts), dtype=torch.float64, device=counts.device)
+        for group in batch.groups(passes):
+            each, together = predictor.log_probs_of(batch.tokens, unknown, group)
+            joint, marginal = joint + together, marginal + each.double().sum(1)
+            unknown = unknown & ~group
         for name, log_probs in (("joint", joint), ("marginal", marginal), ("gain", marginal - joint)):
             meters[name].add_sums(-log_probs / math.log(2), counts)
-    return {"mask_prob": share, **{name: meter.result() for name, meter in meters.items()}}
+    return {"mask_prob": share, "passes": passes} | {name: meter.result() for name, meter in meters.items()}
 
 
 @torch.no_grad()

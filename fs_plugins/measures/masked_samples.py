@@ -22,18 +22,33 @@ class MaskedBatch:
     """B samples and what is masked in them."""
 
     tokens: Tensor  # [B, T] int64, the original tokens, right-padded
-    masked: Tensor  # [B, T] bool
+    ranks: Tensor  # [B, T] int64, of the masked tokens 1 to M in an order drawn at random, else 0
     indices: list[int]  # the samples' numbers
+
+    @property
+    def masked(self) -> Tensor:
+        """[B, T] bool."""
+        return self.ranks > 0
+
+    def groups(self, passes: int) -> Iterator[Tensor]:
+        """Which masked tokens are filled in each pass, [B, T] bool: of a sample's M masks as many as in any
+        other pass, or one more or fewer; with M passes or more, one by one."""
+        most = self.ranks.amax(1, keepdim=True)
+        own = most.clamp(max=passes)
+        group = torch.where(self.masked, (self.ranks - 1) * own // most.clamp(min=1), -1)
+        for i in range(int(own.max())):
+            yield group == i
 
 
 def mask_words(tokens: Tensor, share: float, dictionary: Dictionary, seed: int, index: int) -> Tensor:
-    """[T] bool: a share of the words of sample number ``index``, at least one, never a special symbol."""
+    """[T] int64: a share of the words of sample number ``index``, at least one, never a special symbol, as
+    ``MaskedBatch.ranks``."""
     words = np.flatnonzero((tokens >= dictionary.nspecial).numpy())
     count = min(len(words), max(1, round(share * len(words))))
     chosen = np.random.default_rng((seed, index)).choice(words, count, replace=False)
-    masked = torch.zeros(len(tokens), dtype=torch.bool)
-    masked[torch.from_numpy(chosen)] = True
-    return masked
+    ranks = torch.zeros(len(tokens), dtype=torch.int64)
+    ranks[torch.from_numpy(chosen)] = torch.arange(1, count + 1)
+    return ranks
 
 
 def load_samples(
@@ -93,22 +108,28 @@ def load_samples(
 
 
 def check_share(share: float) -> None:
-    """Raises ValueError if a masking probability is not between 0 and 1."""
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"the masking probability must be between 0 and 1, both excluded, got {share:g}")
+    """Raises ValueError if a masking probability is not above 0 and at most 1."""
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"the masking probability must be above 0 and at most 1, got {share:g}")
+
+
+def check_passes(passes: int) -> None:
+    """Raises ValueError for a number of passes below 1."""
+    if passes < 1:
+        raise ValueError(f"the number of passes must be at least 1, got {passes}")
 
 
 def batches_of(
     predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, seed: int = SEED
 ) -> Iterator[MaskedBatch]:
     """The samples with ``share`` of their words masked, in batches by length on the model's device; those
-    without words are left out. Raises ValueError for a share that is not between 0 and 1."""
+    without words are left out. Raises ValueError for a share that is not above 0 and at most 1."""
     check_share(share)
     dictionary, device = predictor.dictionary, next(predictor.model.parameters()).device
     numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]
     pad = torch.nn.utils.rnn.pad_sequence
     for batch in batches_by_length([len(samples[i]) * predictor.states for i in numbers], BATCH_TOKENS):
         part = [numbers[i] for i in batch]
-        masks = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
+        ranks = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
         tokens = pad([samples[i] for i in part], True, dictionary.pad())
-        yield MaskedBatch(tokens.to(device), pad(masks, True, False).to(device), part)
+        yield MaskedBatch(tokens.to(device), pad(ranks, True, 0).to(device), part)

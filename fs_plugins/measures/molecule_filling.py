@@ -1,6 +1,7 @@
 """Filling molecules: what a model puts where tokens of a molecule are masked, and whether it is one."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.inference.decodings import GraphDecoder
 from fs_plugins.inference.masked_prediction import MaskedPredictor
-from fs_plugins.measures.masked_samples import SEED, MaskedBatch, batches_of
+from fs_plugins.measures.masked_samples import SEED, MaskedBatch, batches_of, check_passes
 from fs_plugins.measures.means import ClusteredMean
 
 logger = logging.getLogger(__name__)
@@ -21,33 +22,52 @@ MEASURES = ("valid", "equal", "distinct", "special")
 
 
 def draw_fillings(
-    predictor: MaskedPredictor, batch: MaskedBatch, n: int, seed: int = SEED
+    predictor: MaskedPredictor, batch: MaskedBatch, n: int, passes: int = 1, seed: int = SEED
 ) -> Iterator[Tensor]:
-    """For each sample of the batch [n, masked words] int64: ``n`` fillings, drawn independently.
+    """For each sample of the batch [n, masked words] int64: ``n`` fillings, drawn independently, each in
+    ``passes`` passes over the groups of ``MaskedBatch.groups``.
 
     A sample's fillings depend on the seed, its number and ``n``, not on the batch.
     """
-    if predictor.has_transitions:
-        graph = predictor.graph(batch.tokens, batch.masked)
-        is_masked = graph.is_masked.cpu()
-    else:
-        rows = predictor.token_log_probs(batch.tokens, batch.masked).exp().cpu()
-        rows = rows.split(batch.masked.sum(1).tolist())
-    for b, number in enumerate(batch.indices):
-        state = np.random.SeedSequence((seed, number, n)).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))
-        if not predictor.has_transitions:
-            yield torch.multinomial(rows[b], n, replacement=True, generator=generator).t()
-            continue
-        layout = graph.graph.layout
+    seeds = [
+        np.random.SeedSequence((seed, number, n)).generate_state(1, np.uint64) for number in batch.indices
+    ]
+    generators = [torch.Generator().manual_seed(int(state[0] >> np.uint64(1))) for state in seeds]
+    filled, unknown, B = batch.tokens.repeat_interleave(n, 0), batch.masked, len(batch.tokens)
+    for i, group in enumerate(batch.groups(passes)):
+        if i == 0:  # all fillings of a sample still are alike
+            rows = _draw(predictor, batch.tokens, unknown, generators, n)
+        else:
+            repeated = [generator for generator in generators for _ in range(n)]
+            rows = _draw(predictor, filled, unknown.repeat_interleave(n, 0), repeated, 1)
+        words = torch.cat([row.flatten() for row in rows]).to(filled.device)
+        filled[unknown.repeat_interleave(n, 0)] = words  # those of later groups are drawn again
+        unknown = unknown & ~group
+    for tokens, masked in zip(filled.unflatten(0, (B, n)), batch.masked, strict=True):
+        yield tokens[:, masked].cpu()
+
+
+def _draw(
+    predictor: MaskedPredictor, tokens: Tensor, masked: Tensor, generators: Sequence[torch.Generator], n: int
+) -> Iterator[Tensor]:
+    """For each row [n, masked words] int64, drawn with a generator of its own."""
+    if not predictor.has_transitions:
+        rows = predictor.token_log_probs(tokens, masked).exp().cpu().split(masked.sum(1).tolist())
+        for row, generator in zip(rows, generators, strict=True):
+            if len(row) == 0:
+                yield torch.zeros(n, 0, dtype=torch.int64)
+            else:
+                yield torch.multinomial(row, n, replacement=True, generator=generator).t()
+        return
+    graph = predictor.graph(tokens, masked)
+    layout, is_masked = graph.graph.layout, graph.is_masked.cpu()
+    bos, eos = predictor.dictionary.bos(), predictor.dictionary.eos()
+    for b, generator in enumerate(generators):
         L, M = int(layout.node_lengths[b]), int(layout.target_lengths[b])
         words = graph.graph.log_probs(b).double().log_softmax(-1).cpu()
-        bos, eos = predictor.dictionary.bos(), predictor.dictionary.eos()
         decoder = GraphDecoder(words, graph.graph.links[b, :L, :L].cpu(), bos, eos)
         if (drawn := decoder.draw(generator, M - 2, n)) is None:
-            raise ValueError(
-                f"sample {number}: the model has no path of {M} nodes through its {L}, one for each target"
-            )
+            raise ValueError(f"the model has no path of {M} nodes through its {L}, one for each target")
         yield drawn[1][:, is_masked[b, 1 : M - 1]]
 
 
@@ -66,36 +86,41 @@ def filling(
     share: float,
     *,
     fillings: int = FILLINGS,
+    passes: int = 1,
     seed: int = SEED,
 ) -> dict:
     """Filling of molecules: a share of the tokens is masked, the same for every model, and filled again.
 
     A filling is drawn from what the model says of all masked tokens together (fs_plugins/inference/
     masked_prediction.py): by an MLM, and by ExLM w/o transitions, each token by itself; by ExLM a path
-    through its graph of as many nodes as there are targets, then the word of each node. Given are shares of
-    all fillings; standard errors take the fillings of a molecule as one cluster:
+    through its graph of as many nodes as there are targets, then the word of each node. With several passes,
+    it is filled group by group (see ``joint``). Given are shares of all fillings; standard errors take the
+    fillings of a molecule as one cluster:
 
     * valid: RDKit can read it.
     * equal: it is the original molecule (the same canonical SMILES).
     * distinct: valid, and not the same molecule as another filling counted of the same original.
     * special: with a symbol that is no token of a molecule, such as <s>; never valid.
 
+    unique is the share of all valid fillings that are different molecules.
+
     Args:
         samples: [T] int64 each, a molecule between ``<s>`` and ``</s>``.
         fillings: of each molecule, at least 1; fewer are a ValueError.
 
     Returns:
-        ``mask_prob``, ``fillings`` of each molecule, and the measures, each a :class:`Mean` whose ``tokens``
-        are fillings and ``sentences`` molecules.
+        ``mask_prob``, ``passes``, ``fillings`` of each molecule, the measures, each a :class:`Mean` whose
+        ``tokens`` are fillings and ``sentences`` molecules, and ``unique``.
     """
+    check_passes(passes)
     if fillings < 1:
         raise ValueError(f"the number of fillings of each molecule must be at least 1, got {fillings}")
     dictionary, skipped = predictor.dictionary, 0
     ends = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])
     special = torch.tensor([*range(dictionary.nspecial), dictionary.index("<mask>")])
-    meters = {name: ClusteredMean() for name in MEASURES}
+    meters, found = {name: ClusteredMean() for name in MEASURES}, Counter()
     for batch in batches_of(predictor, samples, share, seed):
-        for b, words in enumerate(draw_fillings(predictor, batch, fillings, seed)):
+        for b, words in enumerate(draw_fillings(predictor, batch, fillings, passes, seed)):
             tokens, masked = batch.tokens[b].cpu(), batch.masked[b].cpu()
             inside = ~torch.isin(tokens, ends)
             original = molecule_of(tokens[inside], dictionary)
@@ -105,6 +130,7 @@ def filling(
             filled = tokens.repeat(fillings, 1)
             filled[:, masked] = words
             molecules = [molecule_of(row[inside], dictionary) for row in filled]
+            found.update(molecule for molecule in molecules if molecule is not None)
             counts = {
                 "valid": sum(molecule is not None for molecule in molecules),
                 "equal": molecules.count(original),
@@ -116,4 +142,5 @@ def filling(
     if skipped:
         logger.warning("%d samples are no molecules that RDKit can read, and are left out", skipped)
     results = {name: meter.result() for name, meter in meters.items()}
-    return {"mask_prob": share, "fillings": fillings, **results}
+    unique = len(found) / found.total() if found else None
+    return {"mask_prob": share, "passes": passes, "fillings": fillings, **results, "unique": unique}

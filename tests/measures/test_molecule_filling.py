@@ -18,28 +18,34 @@ WORDS = builders.dictionary(4)
 def batch() -> MaskedBatch:
     rows = [builders.sentence(WORDS, n, [], seed=n)[0] for n in (6, 4)]
     tokens = torch.nn.utils.rnn.pad_sequence(rows, True, WORDS.pad())
-    masked = torch.zeros_like(tokens, dtype=torch.bool)
-    masked[0, [2, 3]] = masked[1, [1, 4]] = True
-    return MaskedBatch(tokens, masked, [7, 3])
+    ranks = torch.zeros_like(tokens)
+    ranks[0, [2, 3]], ranks[1, [1, 4]] = torch.tensor([1, 2]), torch.tensor([2, 1])
+    return MaskedBatch(tokens, ranks, [7, 3])
 
 
+@pytest.mark.parametrize("passes", [1, 2])
 @pytest.mark.parametrize("kind", ["mlm", "repeated", "exlm", "without transitions"])
-def test_fillings_come_as_often_as_they_are_probable(kind):
-    """Chi-square of 4,000 fillings of two words against the model's exact probability of each pair."""
+def test_fillings_come_as_often_as_they_are_probable(kind, passes):
+    """Chi-square of 4,000 fillings of two words against the model's exact probability of each pair, which in
+    two passes is by the chain rule."""
     network = builders.mlm(WORDS) if kind in ("mlm", "repeated") else builders.exlm(WORDS, ext_state_num=3)
     options = {"copies": 2 if kind == "repeated" else 1, "ctc": kind == "without transitions"}
     predictor = MaskedPredictor(builders.trained(network), **options)
     some, draws = batch(), 4000
-    drawn = list(molecule_filling.draw_fillings(predictor, some, draws))
+    drawn = list(molecule_filling.draw_fillings(predictor, some, draws, passes))
     assert [words.shape for words in drawn] == [(draws, 2), (draws, 2)]
     for b, words in enumerate(drawn):
-        tokens, masked = some.tokens[b : b + 1], some.masked[b : b + 1]
+        tokens, ranks = some.tokens[b : b + 1], some.ranks[b : b + 1]
+        masked = ranks > 0
         seen, exact = Counter(), {}
         for pair in itertools.product(range(len(WORDS)), repeat=2):
             chosen = tokens.clone()
             chosen[masked] = torch.tensor(pair)
             if WORDS.pad() not in pair:  # the same as padding to the model: its probability is the rest
-                exact[pair] = float(predictor.log_probs_of(chosen, masked)[1].exp())
+                steps = (
+                    [(masked, masked)] if passes == 1 else [(masked, ranks == 1), (ranks == 2, ranks == 2)]
+                )
+                exact[pair] = float(sum(predictor.log_probs_of(chosen, *step)[1] for step in steps).exp())
         exact["rest"] = 1 - sum(exact.values())
         for pair in map(tuple, words.tolist()):
             seen["rest" if WORDS.pad() in pair else pair] += 1
@@ -50,7 +56,7 @@ def test_fillings_come_as_often_as_they_are_probable(kind):
 def test_fillings_do_not_depend_on_the_batch():
     predictor, some = MaskedPredictor(builders.trained(builders.exlm(WORDS, ext_state_num=2))), batch()
     together = list(molecule_filling.draw_fillings(predictor, some, 50))
-    alone = MaskedBatch(some.tokens[1:, :6], some.masked[1:, :6], [3])
+    alone = MaskedBatch(some.tokens[1:, :6], some.ranks[1:, :6], [3])
     assert torch.equal(together[1], next(molecule_filling.draw_fillings(predictor, alone, 50)))
     again = list(molecule_filling.draw_fillings(predictor, some, 50, seed=2))
     assert not torch.equal(together[0], again[0])
@@ -67,11 +73,11 @@ def test_what_is_counted(monkeypatch, caplog):
 
     def mask_last_atom(self, samples, share, seed):
         for (number, sample), place in zip(enumerate(samples), (3, 2, 4), strict=True):
-            masked = torch.zeros(len(sample), dtype=torch.bool)
-            masked[place] = True
-            yield MaskedBatch(sample[None], masked[None], [number])
+            ranks = torch.zeros_like(sample)
+            ranks[place] = 1
+            yield MaskedBatch(sample[None], ranks[None], [number])
 
-    def draw(predictor, some, n, seed):
+    def draw(predictor, some, n, passes, seed):
         words = list(said.values())[some.indices[0]]
         yield torch.tensor([[symbols.index(word)] for word in words])
 
@@ -83,4 +89,5 @@ def test_what_is_counted(monkeypatch, caplog):
     # CCO, CCN twice; "CC(" is no SMILES, and nor is "CC</s>"; then C1CC1 five times
     assert shares == {"valid": 3 + 5, "equal": 1 + 5, "distinct": 2 + 1, "special": 1}
     assert (found["valid"].tokens, found["valid"].sentences) == (10, 2)
+    assert found["unique"] == 3 / 8
     assert "1 samples are no molecules" in caplog.text
