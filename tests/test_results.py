@@ -1,6 +1,7 @@
 import re
 import shutil
 
+import figures
 import make
 import pytest
 
@@ -47,8 +48,8 @@ def test_the_numbers_that_are_quoted_are_the_papers():
 
 def test_the_gap_over_scale_is_of_models_of_one_size_and_probability():
     figure = make.Figure()
-    make.scale_figure(figure)
+    figures.scale_figure(figure)
     data = make.read("scale").query("p == 0.15 and width == 64").groupby("name")["joint"].mean()
     gaps = {line.get_label(): line.get_ydata()[0] for line in figure.axes[0].get_lines()}
-    assert gaps["local"] == pytest.approx(data["exlm-local-s-p15"] - data["mlm-s-p15"])
-    assert gaps["ExLM (paper)"] == pytest.approx(data["exlm-s-p15"] - data["mlm-s-p15"])
+    assert gaps["local, k = 4"] == pytest.approx(data["exlm-local-s-p15"] - data["mlm-s-p15"])
+    assert gaps["ExLM (paper), k = 4"] == pytest.approx(data["exlm-s-p15"] - data["mlm-s-p15"])

@@ -2,6 +2,7 @@
 the same FLOPs, and the use of states. No figure or table of the paper."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -42,9 +43,10 @@ def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> Value | None:
     return over_seeds(bits)
 
 
-def leads(data: pd.DataFrame, by: str = "p") -> pd.DataFrame:
+def leads(data: pd.DataFrame, by: str = "p", compare: Callable = difference) -> pd.DataFrame:
     """Each model's COLUMNS, and its lead over the MLM (k = 1) after the same updates and at the same FLOPs,
-    among models that agree in the column ``by``; ``data`` is as of :func:`wide`."""
+    among models that agree in the column ``by``; ``data`` is as of :func:`wide`. What stands for a lead is
+    ``compare`` of the MLM's bits and the model's."""
     rows, shown = [], [column for column in COLUMNS if column in data]
     bits = shown[0]
     for group, part in data.groupby(by, sort=False):
@@ -66,7 +68,7 @@ def leads(data: pd.DataFrame, by: str = "p") -> pd.DataFrame:
                 others["equal FLOPs"] = at_flops(mlms, bits, flops)
             for name, other in others.items():
                 is_mlm = (runs["k"] == 1).all()
-                row[f"lead, {name}"] = "" if is_mlm else difference(other, values[bits])
+                row[f"lead, {name}"] = "" if is_mlm else compare(other, values[bits])
             rows.append(row)
     return pd.DataFrame(rows).fillna("")
 

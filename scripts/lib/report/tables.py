@@ -68,8 +68,23 @@ def difference(first: Value | None, second: Value | None, digits: int = 3) -> st
     centre, error = f"{first.centre - second.centre:+z.{digits}f}", standard_error(first, second)
     if error is None:
         return centre
-    test = stats.ttest_ind(first.numbers, second.numbers, equal_var=False)
-    return f"{centre} ± {error:.{digits}f}" + ("*" if test.pvalue < 0.05 else "")
+    return f"{centre} ± {error:.{digits}f}" + ("*" if p_value(first, second) < 0.05 else "")
+
+
+def p_value(first: Value, second: Value) -> float:
+    """Of Welch's t over seeds; NaN if either is of one seed."""
+    return stats.ttest_ind(first.numbers, second.numbers, equal_var=False).pvalue
+
+
+def holm(p_values: Iterable[float], level: float = 0.05) -> float:
+    """The largest of several p-values that is significant by Holm's method, 0 if none is."""
+    ranked = sorted(p for p in p_values if not math.isnan(p))
+    least = 0.0
+    for i, p in enumerate(ranked):
+        if p > level / (len(ranked) - i):
+            break
+        least = p
+    return least
 
 
 def standard_error(first: Value, second: Value) -> float | None:
