@@ -119,7 +119,7 @@ def passes() -> pd.DataFrame:
 
 
 def few_and_many() -> pd.DataFrame:
-    """Each model's size and cost, and its joint bits with one mask and with many, in one pass and in several."""
+    """Each model's size and cost, and its joint bits with one mask and with many, in one pass and more."""
     rows, data = [], by_passes()
     for (group, label), one in data.groupby(["group", "label"], sort=False):
         mlm = data[(data["group"] == group) & (data["k"] == 1)]
