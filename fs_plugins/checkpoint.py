@@ -2,10 +2,7 @@
 
 import argparse
 import logging
-import numbers
 import os
-import pickle
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,20 +12,17 @@ from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models import build_model
 from omegaconf import DictConfig
-from torch import Tensor
 
-from fs_plugins.checkpoint_files import explained
-from fs_plugins.checkpoint_settings import check_weights, read_settings
+from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.data.vocabulary import FILE, Vocabulary, dictionary_file, read_dictionary
+from fs_plugins.files import reading
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 logger = logging.getLogger(__name__)
-# what torch.load raises for damaged files
-DAMAGED = (LookupError, TypeError, AttributeError, EOFError, RuntimeError, struct.error, pickle.PickleError)
 
 
 @dataclass
@@ -81,17 +75,17 @@ class Checkpoint:
 
     @property
     def copies(self) -> int:
-        """Of each token of Repeated MLM; else 1."""
+        """Copies of each token (Repeated MLM); 1 for other models."""
         return getattr(self.cfg.task, "repeat_times", None) or 1
 
     @property
     def properties(self) -> PropertyInfo | None:
-        """What a fine-tuning with ``--task molecule_property`` predicts."""
+        """The properties that a fine-tuning with ``--task molecule_property`` predicts; None of others."""
         held = self.task_state.get("molecule_property")
         return PropertyInfo.from_dict(held) if held else None
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
-        """How its corpus was written: SMILES if its dictionary is one of them, else as of ``make_codec``."""
+        """Returns the codec of its corpus: SMILES if its dictionary is one of them, else ``make_codec``'s."""
         if self.properties or (bpe is None and is_smiles(self.dictionary.symbols)):
             return Smiles()
         return make_codec(bpe or self.written, self.data, self.dictionary)
@@ -120,14 +114,8 @@ def load_checkpoint(
     dictionary, folder = _dictionary(path, cfg, task_state, data)
     cfg.model.load_checkpoint_heads = True
     model = untrained_model(cfg, dictionary)
-    try:
+    with reading(path):
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
-    except ValueError as error:
-        if "dictionary" not in str(error):
-            raise
-        raise ValueError(f"{error}; the one read is {(folder or path.parent) / 'dict.txt'}") from error
-    except (RuntimeError, LookupError) as error:
-        raise ValueError(f"{path}: its weights do not fit its flags: {error!s:.400}") from error
     arch = cfg.model._name
     logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
     history = state.get("optimizer_history") or [{}]
@@ -146,64 +134,15 @@ def untrained_model(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaMod
 
 
 def read_state(path: Path) -> tuple[dict, DictConfig]:
-    """What fairseq-train saved, and the flags of the run by group; no model is built.
+    """Returns what fairseq-train saved, and the flags of the run by group; no model is built.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is no checkpoint, or of another kind of model.
+        ValueError: if it is not a checkpoint, or of another kind of model.
     """
-    if not path.is_file():
-        folder = path if path.is_dir() else path.parent
-        names = sorted(file.name for file in folder.glob("*.pt"))[:5]
-        what = "is a folder, and no model for transformers" if path.is_dir() else "does not exist"
-        what += f" ({folder} has {', '.join(names) or 'no checkpoint'})"
-        if not path.exists() and len(path.parts) < 3 and not path.suffix:  # a hub's MODEL, or NAME/MODEL
-            what += ": give a checkpoint_*.pt, or a folder such as pretrained/exlm-molecules; of a hub's "
-            what += f"model the one that `hf download {path} --local-dir FOLDER` fetches"
-        raise FileNotFoundError(f"{path} {what}")
-    try:
-        with explained(path):
-            state = torch.load(path, map_location="cpu", weights_only=True)
-        state["model"]
-    except DAMAGED as error:
-        why = error if str(path) in str(error) else repr(error)
-        raise ValueError(f"{path} is not a checkpoint of fairseq-train, or damaged ({why})") from error
-    try:
-        settings = read_settings(state)
-        _check(state)
-        check_weights(settings.model, state["model"])
-    except ValueError as error:
-        raise ValueError(f"{path} is refused: {error}") from error
-    return state, settings
-
-
-def _check(state: dict) -> None:
-    """Raises ValueError if what is read of a checkpoint besides its settings is not of its types."""
-    extra, kept = (state.get(name) or {} for name in ("extra_state", "task_state"))
-    history = state.get("optimizer_history") or [{}]
-    last = history[-1] if isinstance(history, list) else None
-    for name, group, fits in (
-        ("model", state["model"], lambda weights: all(map(_is_weight, weights.items()))),
-        ("optimizer_history", last, lambda last: isinstance(last.get("num_updates"), int | None)),
-        ("extra_state", extra, lambda extra: _is_score(extra.get("val_loss"))),
-        ("task_state", kept, lambda kept: True),
-    ):
-        if not (isinstance(group, dict) and fits(group)):
-            raise ValueError(f"its {name!r} is not as fairseq-train saves it")
-    if held := kept.get("molecule_property"):
-        PropertyInfo.from_dict(held)
-        symbols = held.get("symbols")
-        if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):
-            raise ValueError(f"the symbols of its dictionary are {symbols!r:.200}")
-
-
-def _is_score(value) -> bool:
-    return isinstance(value, numbers.Real | None) or (isinstance(value, Tensor) and value.numel() == 1)
-
-
-def _is_weight(item: tuple) -> bool:
-    name, value = item
-    return isinstance(name, str) and isinstance(value, Tensor) and value.layout == torch.strided
+    with reading(path):
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        return state, read_settings(state)
 
 
 def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:
@@ -227,16 +166,8 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
 
 
 def choose_device(name: str | None) -> torch.device:
-    """The device of that name; of None, a GPU where there is one. Raises ValueError if there is no such
-    device."""
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        torch.zeros(1, device=name).tolist()
-    except (RuntimeError, AssertionError) as error:  # the latter of a PyTorch without CUDA
-        why = str(error).split(". ")[0].splitlines()[0]
-        raise ValueError(f"device {name!r} cannot be used: give cpu, cuda, cuda:1, ... ({why})") from error
-    return torch.device(name)
+    """Returns the device of that name; of None, a GPU if there is one."""
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLike | None) -> Path:

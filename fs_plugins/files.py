@@ -29,7 +29,7 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # libraries raise Exception itself for what they cannot read
-        if str(path) in str(error) or getattr(error, "errno", None) is not None:
+        if str(path) in str(error) or getattr(error, "filename", None) is not None:
             raise
         reason = error if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{path}: {reason}") from error

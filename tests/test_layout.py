@@ -31,10 +31,10 @@ ALLOWED = {
     "criterions": {"custom_ops", "modules", "data", "compat"},
     "custom_ops": set(),
     "optim": set(),
-    "checkpoint.py": {*MODEL, "checkpoint_settings", "checkpoint_files"},
+    "checkpoint.py": {*MODEL, "checkpoint_settings"},
     "huggingface": {*MODEL, "checkpoint", "checkpoint_settings"},
     "inference": {*MODEL, "checkpoint", "huggingface"},
-    "measures": {*MODEL, "checkpoint", "huggingface", "inference"},
+    "measures": {*MODEL, "checkpoint", "checkpoint_settings", "huggingface", "inference"},
 }
 # fairseq calls a model's class for its hub interface, the door to what reads models
 LATE = {"models/mlm.py": {"inference"}}

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from fs_plugins import checkpoint as checkpoints
 from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, choose_device, load_checkpoint
-from fs_plugins.checkpoint_settings import check_weights, read_settings
+from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.huggingface import settings, weights
@@ -24,7 +24,7 @@ from fs_plugins.huggingface.tokenizer_files import SPECIAL, written_as
 from fs_plugins.huggingface.weights import Head
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
 from fs_plugins.models.exlm import ExLMModel
-from fs_plugins.models.flags import HEAD_NAME, SIZE, from_config
+from fs_plugins.models.flags import SIZE, from_config
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +181,6 @@ def read_folder(folder: Path) -> tuple:
         info = None
     try:
         cfg, state = run_settings(config, head, info), weights.to_fairseq(tensors, head)
-        check_weights(cfg.model, state)
     except ValueError as error:
         raise ValueError(f"{folder} is refused: {error}") from error
     return config, tensors, head, info, cfg, state
@@ -198,7 +197,6 @@ def read_config(path: Path) -> dict:
         kind = config.get("model_type") if isinstance(config, dict) else config
         raise ValueError(f"{path.parent} is a model of type {kind!r:.200}, this reads 'exlm'")
     recorded = config.get("fairseq") or {}
-    head = recorded.get("head") if isinstance(recorded, dict) else None
     classes = config.get("architectures") or []
     for name, fits in {
         "vocab_size": SIZE.fits(config.get("vocab_size")),
@@ -208,7 +206,6 @@ def read_config(path: Path) -> dict:
         "architectures": isinstance(classes, list) and all(isinstance(one, str) for one in classes),
         "id2label": isinstance(config.get("id2label") or {}, dict),
         "fairseq": isinstance(recorded, dict) and isinstance(recorded.get("samples", {}), dict),
-        "fairseq.head": head is None or HEAD_NAME.fits(head),
     }.items():
         if not fits:
             raise ValueError(f"{name} of {path} is {config.get(name.split('.')[0])!r:.200}")

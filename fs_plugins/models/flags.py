@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairseq import utils
-from torch import nn
 
 from fs_plugins.modules.transition_head import STATE_GRAPHS
 
@@ -28,35 +27,42 @@ ACTIVATIONS = {
 FROM_TRANSFORMERS = {theirs: ours for ours, theirs in reversed(ACTIVATIONS.items())}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # argparse hashes its types
 class Kind:
-    """The values that a flag takes: of ``type``, from ``low`` to ``high``, one of ``choices``, or the
-    name of a ``module``; and how they stand in config.json."""
+    """The values that a flag takes: of ``type``, from ``low`` to ``high``, or one of ``choices``; and how
+    they stand in config.json."""
 
     type: type
     low: float = -sys.float_info.max
     high: float = sys.float_info.max
     choices: Iterable | None = None
-    module: bool = False
     to_config: Callable[[Any], Any] = lambda value: value
     from_config: Callable[[Any], Any] = lambda value: value
+
+    def __call__(self, text: str):
+        """Returns the value that a word of the command line stands for; argparse's ``type``."""
+        try:
+            return self.checked(self.type(text), text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text}: it must be {self}") from error
+
+    def checked(self, value, name: str):
+        """Returns the value. Raises ValueError, with this name, if a flag does not take it."""
+        if not self.fits(value):
+            raise ValueError(f"{name}: it must be {self}")
+        return value
 
     def fits(self, value) -> bool:
         if self.choices is not None:
             return type(value) is self.type and value in self.choices
-        if self.type not in (int, float):
-            if type(value) is not self.type or not self.module:
-                return type(value) is self.type
-            return value != "" and "." not in value and not hasattr(nn.ModuleDict(), value)
-        return type(value) in (int, self.type) and self.low <= value <= self.high
+        if self.type in (int, float):
+            return type(value) in (int, self.type) and self.low <= value <= self.high
+        return type(value) is self.type
 
     def __str__(self) -> str:
         if self.choices is not None:
             return f"one of {', '.join(map(str, self.choices))}"
-        if self.module:
-            return "a name without dots that PyTorch's modules do not use themselves"
-        names = {bool: "True or False", int: "a whole number", float: "a number", str: "text"}
-        name = names.get(self.type, "a list")
+        name = {bool: "True or False", int: "a whole number", float: "a number"}[self.type]
         if self.high < sys.float_info.max:
             return f"{name} from {self.low:,} to {self.high:,}"
         return f"{name} of at least {self.low:,}" if self.low > -sys.float_info.max else name
@@ -65,7 +71,6 @@ class Kind:
 SWITCH = Kind(bool)
 SIZE, LENGTH = Kind(int, 1, 2**20), Kind(int, -1, 2**20)
 PROBABILITY, POSITIVE = Kind(float, 0, 1), Kind(float, 0)
-HEAD_NAME = Kind(str, module=True)
 INVERTED = Kind(bool, to_config=lambda value: not value, from_config=lambda value: not value)
 ACTIVATION = Kind(
     str,
@@ -175,7 +180,7 @@ WITHOUT_STATES |= {"num_states": None, "links_features": []}
 
 def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
     for flag in flags:
-        more = {"type": flag.kind.type, "metavar": flag.metavar, "choices": flag.kind.choices}
+        more = {"type": flag.kind, "metavar": flag.metavar, "choices": flag.kind.choices}
         more = {"action": "store_true"} if flag.kind.type is bool else more
         parser.add_argument(flag.option, help=flag.help, **more)
 
@@ -203,15 +208,8 @@ def from_config(config: dict[str, Any]) -> dict[str, Any]:
     ValueError for a size that is missing, or a value that no flag has."""
     values = {}
     for flag in _exported(bool(config.get("num_states"))):
-        try:
-            field = config[flag.config] if flag.config in config else flag.kind.to_config(flag.default)
-            value = flag.kind.from_config(field)
-            wrong = flag.kind.to_config(value) != field or not flag.kind.fits(value)
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-            wrong = True
-        if wrong:
-            raise ValueError(f"{flag.config} of config.json is {config.get(flag.config)!r:.200}")
-        values[flag.name] = value
+        field = config[flag.config] if flag.config in config else flag.kind.to_config(flag.default)
+        values[flag.name] = flag.kind.from_config(field)
     return values
 
 

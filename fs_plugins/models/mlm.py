@@ -145,11 +145,7 @@ class RotaryRobertaModel(RobertaModel):
 
     @classmethod
     def check(cls, args) -> None:
-        """Raises a ValueError for a value that a flag does not take, or flags that do not go together."""
-        for flag in cls.flags:
-            value = getattr(args, flag.name, None)
-            if value is not None and not flag.kind.fits(value):
-                raise ValueError(f"{flag.option} {value!r}: it must be {flag.kind}")
+        """Raises a ValueError for flags that do not go together."""
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         """Refuses a checkpoint without an encoder before torch lists every name that it misses, and one of

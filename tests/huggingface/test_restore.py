@@ -131,14 +131,11 @@ def test_damaged_folders(folders, refused, tmp_path):
         ("architectures of", {"architectures": [["x"]]}),
         ("do not fit", {"num_states": None}),
         ("id2label of", {"id2label": ["yes", "no"]}),
-        ("num_hidden_layers", {"num_hidden_layers": "2"}),
+        ("encoder_layers", {"num_hidden_layers": "2"}),
         ("config.json is refused", {"num_attention_heads": 5}),
         ("mask_token_id of", {"mask_token_id": 5}),
         ("architectures of", {"architectures": "x"}),
         ("fairseq of", {"fairseq": "x"}),
-        ("fairseq.head of", {"fairseq": {"head": "a.b"}}),
-        ("fairseq.head of", {"fairseq": {"head": -1}}),
-        ("state_embedding of", {"state_embedding": 10**400}),
         ("std of the properties", {**classes, "fairseq": {"properties": {**info, "std": [10**400]}}}),
     ):
         cases.append((named, json.dumps({**json.loads(config), **change}).encode()))
@@ -151,12 +148,10 @@ def test_damaged_folders(folders, refused, tmp_path):
         assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
     tensors = safetensors.torch.load(weights)
     for name in ("model.layers.1.fc2.bias", "lm_head.dense.bias", "graph.key_linear.weight"):
-        for changed in ({}, {name: tensors[name] / 0}):
-            content = {key: value for key, value in tensors.items() if key != name} | changed
-            safetensors.torch.save_file(content, folder / "model.safetensors")
-            (folder / "config.json").write_bytes(config)
-            named = "not finite numbers" if changed else "lacks encoder."
-            assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
+        content = {key: value for key, value in tensors.items() if key != name}
+        safetensors.torch.save_file(content, folder / "model.safetensors")
+        (folder / "config.json").write_bytes(config)
+        assert "lacks encoder." in refused(import_huggingface.main, folder, tmp_path / "x.pt")
     for named, content in (
         ("the model in the wrapper, its _orig_mod", {f"_orig_mod.{key}": t for key, t in tensors.items()}),
         (

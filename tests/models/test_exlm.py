@@ -45,13 +45,10 @@ def test_checkpoint_of_other_sizes_is_refused(words, flags, named):
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        ({"ext_state_num": 0}, "--ext-state-num 0"),
         ({"encoder_attention_heads": 16}, "4 .* 2"),  # RoPE in two dimensions
         ({"encoder_attention_heads": 5}, "32 .*--encoder-attention-heads 5"),
-        ({"links_feature": "feature:sinus"}, "--links-feature 'feature:sinus'"),
         ({"max_transition_length": 6}, "--max-transition-length 6 .* 7"),
         ({"state_graph": "local", "max_transition_length": 9}, "--max-transition-length 9"),
-        ({"state_embedding_scale": -1.0}, "--state-embedding-scale -1.0"),
         ({"repeat_times": 2}, "--repeat-times 2"),
         ({"expand_from_layer": -2}, "--expand-from-layer -2"),
         ({"expand_from_layer": 3}, "--expand-from-layer 3.* 2"),

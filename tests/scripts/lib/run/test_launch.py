@@ -146,8 +146,8 @@ def test_a_checkpoint_that_is_another_thing(run, save_checkpoint, tmp_path):
     last, own = tmp_path / "checkpoint_last.pt", save_checkpoint("mlm_smiles")
     state = torch.load(own, weights_only=False)
     for named, content in (
-        ("is not a checkpoint", torch.ones(2)),
-        ("is not a checkpoint", [state]),
+        ("cannot be resumed from", torch.ones(2)),
+        ("cannot be resumed from", [state]),
         ("lacks the state of a training", {**state, "extra_state": None}),
         ("of --arch mlm_smiles, and this run of exlm_base", state),
     ):
@@ -208,16 +208,7 @@ def test_help_cost_and_command(tmp_path, capsys):
         (["--optimizer", "adamm"], "--optimizer: .*'adamm'"),
         (["--clip-norm", "NaN"], "--clip-norm NaN"),
         (["--lr="], "--lr "),
-        (["--lr", "-1"], "--lr is -1.0"),
-        (["--weight-decay", "-1"], "--weight-decay is -1.0"),
-        (["--num-workers", "-1"], "--num-workers is -1"),
-        (["--adam-betas", "0.9"], "--adam-betas 0.9: give two numbers"),
-        (["--adam-betas", "0.9x"], "--adam-betas 0.9x: give two numbers"),
-        (["--random-token-prob", "0.6", "--leave-unmasked-prob", "0.6"], "are 1.2 together"),
         (["--arch", "roberta_base"], "--arch roberta_base is no model of this package"),
-        (["--warmup-updates", "-2"], "--warmup-updates is -2"),
-        (["--log-interval", "0"], "--log-interval is 0"),
-        (["--attention-dropout", "2"], "--attention-dropout 2.0: .* from 0 to 1"),
     ],
 )
 def test_a_flag_that_fairseq_train_does_not_know(toy_inputs, tmp_path, words, named):
