@@ -9,7 +9,7 @@ with trust_remote_code=True. docs/huggingface.md has examples.
 from pathlib import Path
 
 from lib.command_line import argument_parser, script
-from lib.data.kinds import lines_of
+from lib.data.text_files import lines_of
 
 
 @script

@@ -26,9 +26,9 @@ from pathlib import Path
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.data.kinds import PACKED
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat, add_table_arguments
+from lib.data.text_files import COMPRESSED
 from lib.files import atomic, check_absent, plain_cell, tsv_line
 
 REMARKS = ".remarks.tsv"  # how the name of embed's remarks ends
@@ -39,7 +39,7 @@ def output_of(args: argparse.Namespace) -> Path:
     input, or exists and is not to be overwritten."""
     if args.molecules.is_dir():
         raise UserError(f"{args.molecules} is a folder: give a file of molecules")
-    path = args.molecules.with_suffix("") if args.molecules.suffix in PACKED else args.molecules
+    path = args.molecules.with_suffix("") if args.molecules.suffix.lower() in COMPRESSED else args.molecules
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or path.with_name(path.stem + ending)
     if output.resolve() == args.molecules.resolve():

@@ -30,15 +30,13 @@ SUMMARY = "summary.json"
 
 def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict[str, dict]:
     """Writes OUTPUT/TASK-bin, completely or not at all: besides fairseq's files SPLIT.index of the test sets
-    (GLUE's number of each row) and summary.json, of each split what is returned. Raises UserError for a file
-    that cannot be read, no training or validation file, or a TASK-bin that is something else."""
-    folder = folder_of(args.glue, task) or args.glue
+    (GLUE's number of each row) and summary.json, of each split what is returned. Raises UserError if
+    there is no training or validation file."""
+    folder = folder_of(args.glue, task) or args.glue / task.name
     files = {split: paths for split in task.splits if (paths := files_of(folder, task, split))}
-    for split in ("train", "valid"):
-        if split not in files:
-            name = f"{task.splits[split]}.tsv"
-            place = folder_of(args.glue, task) or args.glue / task.name
-            raise UserError(f"{place} has no {name}, .gz or Parquet: give the folder of {task.name} in GLUE")
+    if not {"train", "valid"} <= files.keys():
+        names = " or ".join(f"{task.splits[split]}.tsv, .gz or Parquet" for split in ("train", "valid"))
+        raise UserError(f"{folder} has no {names}: is this the folder of {task.name} in GLUE?")
     summary, trained, replaces = {}, set(), SUMMARY if args.overwrite else None
     with new_folder(args.output / f"{task.name}-bin", replaces) as target:
         (target / "label").mkdir()
@@ -82,8 +80,8 @@ def _sentences(task: Task, rows: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 
 
 def _remarks_on(task: Task, split: str, rows: Rows, kept: pd.DataFrame, trained: set[tuple]) -> list[str]:
-    """What to report of a split whose labels are all the same, or most of whose rows are ``trained`` on.
-    Raises UserError if those of the training set are the same, or most rows have no sentence."""
+    """Returns what to report of a split whose labels are all the same, or most of whose rows are ``trained``
+    on. Raises UserError if those of the training set are the same, or most rows have no sentence."""
     for column in task.sentences:
         if (empty := kept[column] == "").mean() > 0.5:
             shown = f"{column} is empty, as in {empty.sum():,} of {len(kept):,} rows"
@@ -101,7 +99,7 @@ def _remarks_on(task: Task, split: str, rows: Rows, kept: pd.DataFrame, trained:
 
 
 def _write_labels(target: Path, task: Task, split: str, rows: pd.DataFrame, eos: int) -> None:
-    """Classes, scores, or GLUE's numbers of a test set."""
+    """Writes classes, scores, or GLUE's numbers of a test set."""
     if split.startswith("test"):
         numbers = next((rows[name] for name in NUMBERS if name in rows), range(len(rows)))
         write_lines(target / f"{split}.index", map(str, numbers))
@@ -125,8 +123,6 @@ def main(argv: list[str] | None = None) -> None:
     add("--skip-broken", action="store_true", help="skip training rows with a wrong number of columns")
     add("--overwrite", action="store_true", help="replace an existing TASK-bin")
     args = parser.parse_args(argv)
-    if not args.glue.is_dir():
-        raise UserError(f"the folder {args.glue} does not exist")
     there = [name for name, task in TASKS.items() if folder_of(args.glue, task)]
     tasks = [*map(task_named, args.tasks or there)]
     if not tasks:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import rdkit
-from lib.command_line import UserError, argument_parser, positive, script
+from lib.command_line import argument_parser, script, whole
 from lib.data.binarise import EncodedBlock, Rejection, binarise, draft_of
 from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
 from lib.data.lmdb_reader import LMDB, decode_value, lmdb_file
@@ -63,8 +63,6 @@ class SmilesEncoder:
     def read(self, text: str) -> tuple[str, list[str]]:
         """The canonical SMILES, and the tokens of the molecule as it is kept, with </s>. Raises ValueError if
         it is not to be kept: REASON or REASON: DETAIL."""
-        if not text:
-            raise ValueError("empty line")
         try:
             molecule = parse_molecule(text)
             canonical = canonical_smiles(molecule, text)
@@ -91,16 +89,13 @@ def main(argv: list[str] | None = None) -> None:
     smiles = "RDKit's canonical SMILES (default), as fine-tuning uses, or the strings as they are"
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use, or its folder; reject other tokens")
-    add("--max-tokens", type=positive, metavar="N", help="reject longer molecules, counting <s> and </s>")
+    add("--max-tokens", type=whole(3), metavar="N", help="reject longer molecules, counting <s> and </s>")
     args = parser.parse_args(argv)
-    if args.max_tokens is not None and args.max_tokens < 3:
-        raise UserError(f"--max-tokens {args.max_tokens}: <s>, </s> and one token of a molecule need 3")
     args.train, args.valid = list(map(lmdb_file, args.train)), list(map(lmdb_file, args.valid))
     form = TableFormat.of(args)
     read = partial(records_in, form=form, whole=False)
     for path in (*args.train, *args.valid):  # what is wrong with a file as a whole is found before any work
-        if next(read(path), None) is None:
-            raise UserError(f"{path} is empty")
+        next(read(path), None)
     inputs, ids = inputs_of({"--train": args.train, "--valid": args.valid}), None
     settings = {"max_tokens": args.max_tokens, "smiles": args.smiles, **asdict(form)}
     settings["rdkit"] = rdkit.__version__

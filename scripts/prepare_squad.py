@@ -9,7 +9,6 @@ is tokenised once, here, with the offsets of every token; windows are made when 
 depends on the model. See docs/finetune.md.
 """
 
-import re
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, script
@@ -52,11 +51,11 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
     for name, *files in args.split:
-        if not files or name in splits or not re.fullmatch(r"\w[\w.-]*", name):
+        if not files or name in splits:
             raise UserError(f"--split {name}: give a new name, and files")
         splits[name] = list(map(Path, files))
     if not splits:
-        raise UserError("give --train, --valid or --split, and SQuAD files")
+        parser.error("give --train, --valid or --split, and SQuAD files")
     for name in splits:
         check_absent(args.output / f"{name}.npz", args.overwrite)
     encoder = encoder_of(args)

@@ -3,10 +3,10 @@
     python scripts/prepare_text.py data-bin/text --train wiki.txt.gz books/ --bpe encoder.json vocab.bpe \\
         --dictionary dict.txt --workers 16
 
-Reads, plain or packed (.gz, .bz2, .xz): one paragraph per line with an empty line between documents; books,
-one per file; WikiExtractor's output; JSON, an object per line; CSV, TSV and Parquet (pip install -e
-'.[parquet]'); and folders of these. What cannot be read is listed in rejected.tsv. The result does not depend
-on --workers. See docs/data.md.
+Reads, plain or packed (.gz, .bz2, .xz): one paragraph per line with an empty line between documents; with
+--layout books, a document per file; WikiExtractor's output; JSON, an object per line; CSV, TSV and Parquet
+(pip install -e '.[parquet]'); and folders of these. What cannot be read is listed in rejected.tsv. The result
+does not depend on --workers. See docs/data.md.
 """
 
 import os
@@ -20,7 +20,7 @@ from lib.command_line import argument_parser, positive, script
 from lib.data.binarise import binarise, draft_of
 from lib.data.bpe import UNKNOWN, TextEncoder, copy_bpe, dictionary_of, named
 from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
-from lib.data.documents import AUTO, COLUMN, LAYOUTS, documents_of, layouts_of
+from lib.data.documents import COLUMN, PARAGRAPHS, PLAIN, documents_of, layouts_of
 from lib.data.text import encode_documents, sample_of
 from lib.files import sha256
 
@@ -37,14 +37,14 @@ def main(argv: list[str] | None = None) -> None:
     add_corpus_arguments(parser, "files and folders", valid_share=0.005)
     add("--bpe", nargs="+", required=True, metavar="FILE", help="encoder.json vocab.bpe, or tokenizer.json")
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use (default: all tokens of the BPE)")
-    add("--layout", choices=(AUTO, *LAYOUTS), default=AUTO, help="of plain text (default: as each begins)")
+    add("--layout", choices=PLAIN, default=PARAGRAPHS, help="of plain text (default: %(default)s)")
     add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and tables (default: %(default)s)")
     add("--max-tokens", type=positive, metavar="N", help="split longer paragraphs: see docs/data.md")
     add("--allow-unknown", action="store_true", help="replace any number of unknown tokens by <unk>")
     args = parser.parse_args(argv)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
     column = args.text_column
-    train, valid = (layouts_of(paths, args.layout, column) for paths in (args.train, args.valid))
+    train, valid = (layouts_of(paths, args.layout) for paths in (args.train, args.valid))
     layouts, inputs = train | valid, inputs_of({"--train": train, "--valid": valid})
     bpe = read_bpe(*args.bpe)
     settings = {"layout": args.layout, "text_column": column, "max_tokens": args.max_tokens}

@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> None:
     path, column = args.output / "tokenizer.json", args.text_column
     check_absent(path, args.overwrite)
     left_out = Counter()
-    texts = paragraphs(layouts_of(args.text, column=column), args.megabytes, column, left_out)
+    texts = paragraphs(layouts_of(args.text), args.megabytes, column, left_out)
     tokenizer = train_tokenizer(texts, args.vocabulary)
     args.output.mkdir(parents=True, exist_ok=True)
     write_lines(path, [tokenizer.to_str(pretty=True)])

@@ -1,8 +1,6 @@
 """Molecules as RDKit reads them: which SMILES are valid, their canonical form and their scaffold."""
 
-import io
 import re
-from contextlib import redirect_stderr
 
 from rdkit import Chem, rdBase
 from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
@@ -11,10 +9,12 @@ VALENCE = "AtomValenceException"
 LARGEST = 1_000  # atoms with a scaffold: RDKit takes a second for as many, minutes for 4,000
 LONGEST = 5_000  # characters: RDKit takes a second for as many, minutes for 50,000, and its recursion crashes
 WRAPPED = re.compile(r"\[[^][]*[-+H]\d{3}[^]]*\]?")  # RDKit takes [C-200] for [C+56], [CH260] for CH4
+# symbols in brackets alone, with a bare carbon or nitrogen: to RDKit [C][C][O] is a chain of radicals
+SELFIES = re.compile(r"(?=.*\[[=#/\\]?[CN]\])(\[[^][]+\]){2,}")
 
 
 def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
-    """The molecule of a SMILES string.
+    """Returns the molecule of a SMILES string, without its atom maps.
 
     Args:
         allow_valence: accept atoms with more bonds than RDKit permits. Its rules change between releases:
@@ -31,15 +31,17 @@ def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
         raise ValueError("a zero byte in the SMILES")
     if len(smiles) > LONGEST:
         raise ValueError(f"too long: {len(smiles):,} characters, more than {LONGEST:,}")
+    if smiles.startswith("InChI=") or SELFIES.fullmatch(smiles):
+        raise ValueError("InChI or SELFIES, not SMILES: convert it")
     if wrapped := WRAPPED.search(smiles):
         raise ValueError(f"a charge or hydrogens above 99: {wrapped[0][:30]}")
     with rdBase.BlockLogs():
         molecule = Chem.MolFromSmiles(smiles)
         if molecule is not None:
-            return molecule
+            return _without_maps(molecule)
         unchecked = Chem.MolFromSmiles(smiles, sanitize=False)
     if unchecked is None:
-        raise ValueError(f"not a SMILES string{_parse_error(smiles)}")
+        raise ValueError("not a SMILES string")
     with rdBase.BlockLogs():
         try:
             problems = Chem.DetectChemistryProblems(unchecked)
@@ -50,32 +52,41 @@ def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
             steps = Chem.SanitizeFlags.SANITIZE_ALL ^ Chem.SanitizeFlags.SANITIZE_PROPERTIES
             if Chem.SanitizeMol(unchecked, steps, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE:
                 Chem.AssignStereochemistry(unchecked, cleanIt=True)
-                return unchecked
+                return _without_maps(unchecked)
     raise ValueError(problems[0].Message() if problems else "RDKit cannot read it")
 
 
-def _parse_error(smiles: str) -> str:
-    """What RDKit, which logs it, finds wrong with a string that it does not parse, as ": REASON", or ""."""
-    rdBase.LogToPythonStderr()
-    with redirect_stderr(io.StringIO()) as heard:
-        Chem.MolFromSmiles(smiles, sanitize=False)
-    rdBase.LogToCppStreams()
-    reason = re.search(r"Parse Error: (.+?)( for input| while parsing|$)", heard.getvalue(), re.MULTILINE)
-    place = re.search(r"around (position \d+)", heard.getvalue())
-    return (f": {reason[1][:80]}" if reason else "") + (f" at {place[1]}" if place else "")
+def is_molecule(text: str) -> bool:
+    """Returns whether a text is a SMILES that RDKit reads."""
+    try:
+        return parse_molecule(text) is not None
+    except ValueError:
+        return False
+
+
+def _without_maps(molecule: Chem.Mol) -> Chem.Mol:
+    """Returns a molecule without atom maps ([CH3:1]), which number atoms of reactions and are no part of it:
+    with them, two copies of a molecule would be two molecules, with two scaffolds."""
+    mapped = [atom for atom in molecule.GetAtoms() if atom.GetAtomMapNum()]
+    for atom in mapped:
+        atom.SetAtomMapNum(0)
+    if mapped:  # read anew: maps count for stereocentres, and atoms in brackets have no implicit hydrogens
+        with rdBase.BlockLogs():
+            return Chem.MolFromSmiles(Chem.MolToSmiles(molecule)) or molecule
+    return molecule
 
 
 def canonical_smiles(molecule: Chem.Mol, smiles: str) -> str:
-    """RDKit's canonical SMILES, with stereochemistry; ``smiles`` as it was where RDKit cannot read its own
-    output again (molecules that were only accepted with ``allow_valence``)."""
+    """Returns RDKit's canonical SMILES, with stereochemistry; ``smiles`` as it was where RDKit cannot read
+    its own output again (molecules that were only accepted with ``allow_valence``)."""
     canonical = Chem.MolToSmiles(molecule)
     with rdBase.BlockLogs():
         return canonical if canonical and Chem.MolFromSmiles(canonical) is not None else smiles
 
 
 def murcko_scaffold(molecule: Chem.Mol) -> str:
-    """Bemis-Murcko scaffold (rings and what links them), with chirality, as canonical SMILES; "" for a
-    molecule without rings. Raises ValueError for a molecule with rings and more than LARGEST atoms."""
+    """Returns the Bemis-Murcko scaffold (rings and what links them), with chirality, as canonical SMILES; ""
+    for a molecule without rings. Raises ValueError for a molecule with rings and more than LARGEST atoms."""
     if not molecule.GetRingInfo().NumRings():
         return ""
     if (atoms := molecule.GetNumAtoms()) > LARGEST:

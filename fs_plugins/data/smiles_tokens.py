@@ -56,11 +56,6 @@ def tokenize(smiles: str) -> list[str]:
     raise SmilesTokenError(smiles, position)
 
 
-def is_molecule(text: str) -> bool:
-    """Whether it is of tokens alone."""
-    return not _TOKEN.sub("", text)
-
-
 def is_smiles(symbols: Iterable[str]) -> bool:
     """Whether a dictionary is one of SMILES: nine in ten of its symbols are single tokens, other than special
     and made-up ones."""

@@ -1,6 +1,7 @@
 """Reading molecules: what RDKit takes, its reasons, canonical forms and scaffolds."""
 
 import pytest
+from rdkit import Chem
 
 from fs_plugins.data.molecules import LONGEST, canonical_smiles, murcko_scaffold, parse_molecule
 
@@ -9,7 +10,7 @@ ALUMINIUM = "CC(=O)O[AlH3](O)OC(C)=O"
 
 
 REASONS = {"": "empty", "C C": "white space", "CC\0C": "zero byte", "C(": "SMILES", "c1cccc1": "kekulize"}
-REASONS |= {"C1CC": "string: unclosed ring$", "CCfoo": "string: syntax error at position 3$"}
+REASONS |= {"InChI=1S/CH4/h1H4": "InChI", "[C][C][O]": "SELFIES", "[Br][C][=N]": "SELFIES"}
 REASONS |= {"[#119]": "RDKit cannot", "[C-200]": "charge .*: \\[C-200\\]$", "[CH260]": "hydrogens"}
 REASONS |= {"C(C)(C)(C)(C)C": "valence for atom # 0 C, 5", ALUMINIUM: "valence .* Al"}
 # these would end the process
@@ -29,6 +30,26 @@ def test_the_longest_and_valences_that_are_allowed():
     assert molecule.GetNumAtoms() == 10
     assert canonical_smiles(molecule, ALUMINIUM) == ALUMINIUM  # RDKit could not read its own output
     assert murcko_scaffold(molecule) == ""
+
+
+def test_atom_maps_are_no_part_of_a_molecule():
+    """Those of all atoms, of some, and of a centre that is none without them; isotopes are a part of it."""
+    for smiles in (
+        "CN(C)C/C=C(/c1ccc(Br)cc1)c1cccnc1",
+        "C[C@H](N)C(=O)O",
+        "[13CH3]c1c[nH]cc1",
+        "[Cl-].[Na+]",
+    ):
+        plain, mapped = parse_molecule(smiles), Chem.MolFromSmiles(smiles)
+        for atom in mapped.GetAtoms():
+            atom.SetAtomMapNum(atom.GetIdx() + 1)
+            copy = parse_molecule(Chem.MolToSmiles(mapped))
+            assert canonical_smiles(copy, "") == canonical_smiles(plain, "")
+            assert murcko_scaffold(copy) == murcko_scaffold(plain)
+    mapped = "[CH3:1][C@](F)(Cl)[CH3:2]"
+    assert canonical_smiles(parse_molecule(mapped), mapped) == "CC(C)(F)Cl"
+    for smiles in ("[H][H]", "[O][O]", "[C-]#[O+]", "[Na][Cl]"):  # in brackets alone, and no SELFIES
+        assert parse_molecule(smiles)
 
 
 def test_canonical_forms_and_scaffolds_which_keep_rings_linkers_and_chirality():

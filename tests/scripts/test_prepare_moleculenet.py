@@ -197,7 +197,7 @@ def test_a_table_from_a_spreadsheet(mark, encoding, index, prepare, tmp_path, ca
     """Row numbers and a comma too many are no property; regression keeps units, and tells the scale."""
     rows = [[i, smiles, "µ", 1.5 * i, ""] for i, smiles in enumerate(MOLECULES)]
     lines = [mark.join(map(str, row)) for row in [[index, "smiles", "name", "y", ""], *rows]]
-    flags = ("--kind", "regression", *RANDOM)
+    flags = ("--kind", "regression", *RANDOM, *(["--encoding", encoding] if encoding == "utf-16" else []))
     (tmp_path / "a.csv").write_bytes("\r\n".join(lines).encode(encoding))
     assert prepare(tmp_path / "a.csv", *flags, "--label-columns", "y", out="y")["names"] == ["y"]
     assert "y Y: give each once" in prepare.refused(tmp_path / "a.csv", *flags, "--label-columns", "y", "Y")

@@ -28,7 +28,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from lib.command_line import UserError
 from lib.data.datasets import write_dataset
-from lib.files import MANIFEST, atomic, check_absent, claim, locked, plain_cell, write_json
+from lib.files import MANIFEST, atomic, check_absent, claim, locked, plain_cell, reading, write_json
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from tqdm import tqdm
 
@@ -63,7 +63,7 @@ class EncodedBlock:
     counts: dict[str, int] = field(default_factory=dict)
 
     def save(self) -> bytes:
-        """As bytes that say nothing but numbers and text."""
+        """Returns the block as bytes that say nothing but numbers and text."""
         items = list(chain.from_iterable(self.sentences))
         symbols = list(dict.fromkeys(items)) if items and isinstance(items[0], str) else None
         if symbols is not None:
@@ -90,7 +90,7 @@ class _Saved:
         self.rejections = [Rejection(*rejection) for rejection in about["rejections"]]
 
     def sentences(self, dictionary) -> list[np.ndarray]:
-        """As ids."""
+        """Returns the sentences as ids."""
         ids = np.array([*map(dictionary.index, self.symbols)])[self.items] if self.symbols else self.items
         return np.split(ids, self.lengths.cumsum()[:-1]) if len(self.lengths) else []
 
@@ -160,7 +160,7 @@ def binarise(
         own = {path: drafts[path] for path in files[split]}
         _encode({path: draft for path, draft in own.items() if not draft.exists()}, read, encode, workers)
         if not any(len(block.places) for block in _saved_in(*own.values())):
-            _refuse_empty(split, kind, folder, own.values())
+            _refuse_empty(split, folder, own.values())
     with atomic(folder / "rejected.tsv") as table:
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
         rows.writerow(("file", "line", "reason", "input"))
@@ -187,7 +187,7 @@ def binarise(
         chosen = _chosen(split, own, dictionary, share)
         sentences, tokens = write_dataset(folder / split, chosen, len(dictionary))
         if not sentences:
-            _refuse_empty(split, kind, folder, own)
+            _refuse_empty(split, folder, own)
         result[split] = {"sentences": sentences, "tokens": tokens}
     shutil.rmtree(folder / "draft")
     result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
@@ -199,41 +199,31 @@ def binarise(
 def _chosen(
     split: str, drafts: list[Path], dictionary, share: tuple[float, float] | None
 ) -> Iterator[np.ndarray]:
-    """The sentences of a split as ids: all of the drafts, or by ``share``: those whose place is less, or the
-    least of all, are for validation."""
+    """Yields the sentences of a split as ids: all of the drafts, or by ``share``: those whose place is less,
+    or the least of all, are for validation."""
     for block in _saved_in(*drafts):
         for sentence, place in zip(block.sentences(dictionary), block.places, strict=True):
             if share is None or (place < share[0] or place == share[1]) == (split == "valid"):
                 yield sentence
 
 
-def _refuse_empty(split: str, kind: str, folder: Path, drafts: Iterable[Path]) -> None:
-    """Raises the error that says what became of the input; its draft is of no use to another command."""
-    rejections, places = [], set()
-    for block in _saved_in(*drafts):
-        rejections += block.rejections
-        places.update(block.places.tolist())
+def _refuse_empty(split: str, folder: Path, drafts: Iterable[Path]) -> None:
+    """Raises UserError, which says what became of the input; its draft is of no use to another command."""
+    rejections = [row for block in _saved_in(*drafts) for row in block.rejections]
+    shutil.rmtree(folder / "draft")
     reasons = Counter(reason_of(row.reason) for row in rejections).most_common()
     why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
     if rejections:
         why += ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
-    way_out, first = "more input, or other --valid", reasons[0][0] if reasons else ""
-    if len(places) == 1:
-        one = "molecule" if kind == "smiles" else "document"
-        way_out = f"--valid: all else is one {one}, or copies of it, which is not split"
-        way_out += "" if kind == "smiles" else " (see --layout)"
-    elif first == "too long":
-        way_out = "a larger --max-tokens"
-    elif first == "invalid UTF-8":
-        way_out = "UTF-8: iconv -f CP1252 -t UTF-8 FILE > TEXT, if it is of Windows"
-    elif kind == "smiles":
-        way_out = "files of SMILES, one a line; scripts/prepare_text.py reads text"
-    shutil.rmtree(folder / "draft")
-    raise UserError(f"nothing is left for {split}. Rejected: {why}. Give {way_out}")
+    way_out = (
+        "give more input, or --valid, as copies of one molecule or document are not split; SMILES come first "
+        "in a line, or in a column of a .csv"
+    )
+    raise UserError(f"nothing is left for {split}. Rejected: {why}. Way out: {way_out}")
 
 
 def reason_of(text: str) -> str:
-    """Of a rejection's text what is before the colon: after it, the text is about the one input."""
+    """Returns what is before the colon of a rejection's text: the rest is about the one input."""
     return text.split(":")[0]
 
 
@@ -253,12 +243,13 @@ class _Encoding(IterableDataset):
         try:
             for path, block in islice(blocks, first, None, step):
                 yield path, len(block), self.encode(path, block).save()
-        except UserError as error:
+        except (ValueError, OSError) as error:
             yield error
 
 
 def blocks_of(items: Iterable, size_of: Callable, most: int = BLOCK_BYTES) -> Iterator[list]:
-    """Consecutive items: at most BLOCK_ITEMS, and no more of them once their sizes come to ``most``."""
+    """Yields consecutive items: at most BLOCK_ITEMS, and no more of them once their sizes come to
+    ``most``."""
     held, size = [], 0
     for item in items:
         held.append(item)
@@ -275,35 +266,23 @@ def _encode(drafts: dict[Path, Path], read: Reader, encode: Encoder, workers: in
     # bounded, in order; it notices workers that were killed, and they a parent that was
     data = _Encoding(list(drafts), read, encode)
     loader = DataLoader(data, batch_size=None, num_workers=workers if workers > 1 else 0)
-    try:
-        with tqdm(unit=" items", unit_scale=True, disable=None) as bar:
-            for path, blocks in groupby(map(_raised, loader), key=itemgetter(0)):
-                with atomic(drafts[path], "wb") as file:
-                    for _, items, block in blocks:
-                        file.write(block)
-                        bar.update(items)
-    except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
-            raise
-        raise UserError(
-            f"a worker was killed, most likely because memory ran out ({error}): rerun the same command with "
-            "fewer --workers; it resumes"
-        ) from error
+    with tqdm(unit=" items", unit_scale=True, disable=None) as bar:
+        for path, blocks in groupby(map(_raised, loader), key=itemgetter(0)):
+            with atomic(drafts[path], "wb") as file:
+                for _, items, block in blocks:
+                    file.write(block)
+                    bar.update(items)
 
 
 def _raised(item):
-    if isinstance(item, UserError):
+    if isinstance(item, Exception):
         raise item
     return item
 
 
 def _saved_in(*drafts: Path) -> Iterator[_Saved]:
-    """The encoded blocks of files."""
+    """Yields the encoded blocks of files."""
     for draft in (draft for draft in drafts if draft.exists()):  # of an empty file there is none
-        with draft.open("rb") as file:
+        with reading(draft), draft.open("rb") as file:
             while file.peek(1):
-                try:
-                    saved = _Saved(file)
-                except (ValueError, LookupError, EOFError) as error:
-                    raise UserError(f"{draft} is damaged ({error}): remove it and rerun") from error
-                yield saved
+                yield _Saved(file)

@@ -92,7 +92,7 @@ class TextEncoder:
         return ids
 
     def unknown_in(self, text: str) -> list[str]:
-        """The pieces of a text that become ``<unk>``."""
+        """Returns the pieces of a text that become ``<unk>``."""
         encoding = self.tokenizer.encode(text, add_special_tokens=False)
         unknown = (UNKNOWN_ID, -1) if self.allow_unknown else (UNKNOWN_ID,)
         ids = self._ids[np.asarray(encoding.ids, np.int64)].tolist()
@@ -119,12 +119,12 @@ class TextEncoder:
 
 
 def named(pieces: Counter) -> str:
-    """The most frequent pieces of text, and how often they occur."""
+    """Names the most frequent pieces of text, and how often they occur."""
     return ", ".join(f"{piece!r} ({count:,})" for piece, count in pieces.most_common(5))
 
 
 def symbols_of(bpe: HfTokenizer) -> list[str | None]:
-    """The dictionary's symbol of each id of a BPE; None for an unused id."""
+    """Returns the dictionary's symbol of each id of a BPE; None for an unused id."""
     ids = bpe.tokenizer.get_vocab()
     symbols: list[str | None] = [None] * (max(ids.values()) + 1)
     for symbol, token in bpe.tokens.items():
@@ -133,7 +133,8 @@ def symbols_of(bpe: HfTokenizer) -> list[str | None]:
 
 
 def dictionary_of(bpe: HfTokenizer) -> str:
-    """The text of a dict.txt with every token of a BPE that a line can have, padded as fairseq does."""
+    """Returns the text of a dict.txt with every token of a BPE that a line can have, padded as fairseq
+    does."""
     symbols = [symbol for symbol in symbols_of(bpe) if symbol not in (None, *SPECIAL, MASK)]
     symbols = [symbol for symbol in symbols if not {"\n", "\r"} & set(symbol)]
     padding = -(len(symbols) + len(SPECIAL)) % PADDING_FACTOR
@@ -157,7 +158,7 @@ def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:
 
 
 def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
-    """The BPE and the dictionary of a pre-training, for text to fine-tune on; see ``encoder_of``."""
+    """Adds the BPE and the dictionary of a pre-training, for text to fine-tune on; see ``encoder_of``."""
     add = parser.add_mutually_exclusive_group(required=True).add_argument
     add("--data", type=Path, metavar="DIR", help="the pre-training's data: its dict.txt and BPE")
     add("--dictionary", type=Path, metavar="FILE", help="the pre-training's dict.txt, instead of --data")
@@ -167,11 +168,7 @@ def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def encoder_of(args: argparse.Namespace) -> TextEncoder:
-    """The encoder that the arguments ask for. Raises UserError if they say too little or too much, or do not
-    fit together."""
-    if (args.bpe is None) != (args.dictionary is None):
-        raise UserError("--dictionary needs --bpe, the BPE that it was made with; --data has both")
-    if args.data and not args.data.is_dir():
-        raise UserError(f"--data {args.data} is no folder: give the pre-training's, with dict.txt and BPE")
-    bpe, dictionary = read_bpe(*(args.bpe or [args.data])), dictionary_file(args.dictionary or args.data)
+    """Returns the encoder that the arguments ask for."""
+    bpe = read_bpe(*(args.bpe or [args.data or args.dictionary.parent]))
+    dictionary = dictionary_file(args.dictionary or args.data)
     return TextEncoder(bpe, dictionary, args.allow_unknown)

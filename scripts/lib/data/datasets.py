@@ -73,4 +73,6 @@ def show_result(result: dict, output: Path, what: str) -> None:
         print(f"{few}: give more for validation, by --valid or --valid-share")
     total = sum(result["rejected"].values())
     reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
+    if total > sum(result[split]["sentences"] for split in ("train", "valid")):
+        print(f"warning: most of the input was rejected: are {what} where they are looked for?")
     print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))

@@ -18,26 +18,14 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
-from lib.data.kinds import (
-    BOM,
-    BOOKS,
-    EMPTY,
-    JSON,
-    MOST_BYTES,
-    PARAGRAPHS,
-    PARQUET,
-    TABLE,
-    WIKIEXTRACTOR,
-    bounded_lines,
-    invalid_byte,
-    opened,
-    text_layout,
-)
-from lib.data.parquet import columns_of, rows_of
+from lib.data.parquet import PARQUET, columns_of, rows_of
 from lib.data.tables import TableFormat, column_of, table_rows
+from lib.data.text_files import BOM, MOST_BYTES, bounded_lines, invalid_byte, opened, suffix_of
 
-AUTO = "auto"
-LAYOUTS = (PARAGRAPHS, BOOKS)  # of plain text
+PARAGRAPHS, BOOKS, WIKIEXTRACTOR, JSON, TABLE = "paragraphs", "books", "wikiextractor", "json", "table"
+SUFFIXES = {".csv": TABLE, ".tsv": TABLE, ".json": JSON, ".jsonl": JSON, PARQUET: "parquet"}
+STARTS = {b"<doc ": WIKIEXTRACTOR, b"{": JSON}  # WikiExtractor's files have no ending
+PLAIN = (PARAGRAPHS, BOOKS, TABLE)  # layouts that nothing tells
 COLUMN = "text"
 LONGEST = 100_000  # bytes of a line, and characters of a paragraph
 WIKIPEDIA = {"id", "url", "title"}  # what WikiExtractor and wikimedia's sets have beside the text
@@ -49,7 +37,7 @@ Line = tuple[int, bytes]  # number from 1, content without the line end
 
 
 class Document(NamedTuple):
-    """A document."""
+    """A document as its file has it."""
 
     layout: str  # PARAGRAPHS, BOOKS, WIKIEXTRACTOR, or JSON (any with a column of text)
     lines: list[Line]
@@ -60,22 +48,31 @@ class Document(NamedTuple):
         return sum(len(content) for _, content in self.lines)
 
 
-def layouts_of(given: Iterable[Path], layout: str = AUTO, column: str = COLUMN) -> dict[Path, str]:
-    """The files of a corpus, in the order given and those of folders sorted, and the layout of each; that of
-    plain text is ``layout``. Raises UserError for a folder without files, or as ``text_layout`` does."""
+def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str]:
+    """Returns the files of a corpus, in the order given and those of folders sorted, with their layouts: by
+    their names, or how they begin; that of other text is ``plain``. Raises UserError for a folder without
+    files, and for a file that is not text in UTF-8."""
     layouts = {}
     for place in given:
         files = _files_in(place) if place.is_dir() else [place]
         if not files:
             raise UserError(f"the folder {place} has no files")
-        for path in files:
-            detected = text_layout(path, column, layout != AUTO)
-            layouts[path] = layout if detected in LAYOUTS and layout != AUTO else detected
+        layouts |= {path: SUFFIXES.get(suffix_of(path)) or _begun(path, plain) for path in files}
     return layouts
 
 
+def _begun(path: Path, plain: str) -> str:
+    with opened(path) as file:
+        start = file.read(1 << 16)
+    if b"\0" in start:  # an archive, or UTF-16, parts of which would pass for text
+        raise UserError(f"{path} has zero bytes: give text in UTF-8, plain or as .gz, .bz2 or .xz")
+    start = start.removeprefix(BOM).lstrip()
+    return next((layout for begin, layout in STARTS.items() if start.startswith(begin)), plain)
+
+
 def _files_in(place: Path) -> list[Path]:
-    """The files in a folder and those below it, sorted; links are followed, each folder is read once."""
+    """Returns the files in a folder and those below it, sorted; links are followed, each folder is read
+    once."""
     files, seen = [], set()
     for folder, inner, names in os.walk(place, followlinks=True):
         if (real := os.path.realpath(folder)) in seen:
@@ -88,9 +85,9 @@ def _files_in(place: Path) -> list[Path]:
 
 
 def documents_of(path: Path, layouts: dict[Path, str], column: str = COLUMN) -> Iterator[Document]:
-    """The documents of a file. Raises UserError if the file turns out to be damaged."""
+    """Yields the documents of a file."""
     layout = layouts[path]
-    if layout in (PARQUET, TABLE):
+    if layout in ("parquet", TABLE):
         yield from _rows(path, layout, column)
         return
     held, size = [], 0
@@ -105,8 +102,8 @@ def documents_of(path: Path, layouts: dict[Path, str], column: str = COLUMN) -> 
 
 
 def _rows(path: Path, layout: str, column: str) -> Iterator[Document]:
-    """The rows of a table, as the lines of JSON that would have the same text."""
-    if layout == PARQUET:
+    """Yields the rows of a table, as the lines of JSON that would have the same text."""
+    if layout == "parquet":
         header = columns_of(path)
         own = header[column_of(header, column, path, "--text-column")]
         header = [name for name in header if name in {own, *WIKIPEDIA}]
@@ -168,24 +165,21 @@ def _wiki_events(file: BinaryIO) -> Iterator[Line | str]:
         yield "the file ends without </doc> (the text is kept)"
 
 
-EVENTS = {PARAGRAPHS: _events, BOOKS: _book_events, EMPTY: _book_events}
-EVENTS |= {WIKIEXTRACTOR: _wiki_events, JSON: _json_events}
+EVENTS = {PARAGRAPHS: _events, BOOKS: _book_events, WIKIEXTRACTOR: _wiki_events, JSON: _json_events}
 
 
 def _lines(file: BinaryIO) -> Iterator[Line]:
-    """Lines; of a long one pieces, which have its number. An empty file has an empty line."""
+    """Yields lines; of a long one pieces, which have its number."""
     number, rest = 1, b""
     while piece := rest + file.readline(LONGEST - len(rest)):
         whole = piece.endswith(b"\n")
         cut = len(piece) if whole or len(piece) < LONGEST else _end(piece)
         yield number, piece[:cut].removeprefix(BOM if number == 1 else b"").rstrip(b"\r\n")
         number, rest = number + whole, piece[cut:]
-    if number == 1:
-        yield 1, b""
 
 
 def _end(piece: bytes) -> int:
-    """Where to cut UTF-8: behind the last blank, else before a character."""
+    """Returns where to cut UTF-8: behind the last blank, else before a character."""
     if blank := piece.rfind(b" ") + 1:
         return blank
     return next((i for i in range(len(piece) - 1, len(piece) - 4, -1) if piece[i] & 0xC0 != 0x80), len(piece))

@@ -6,16 +6,16 @@ from pathlib import Path
 import pandas as pd
 from lib.command_line import UserError
 from lib.data.glue_tasks import COLA_COLUMNS, HUB_LABEL, SCORES, Task, head_of
-from lib.data.kinds import invalid_byte, lines_of
 from lib.data.parquet import PARQUET, class_names, columns_of, rows_of, shards_of
+from lib.data.text_files import lines_of
+from lib.files import reading
 
-LONGEST_SHOWN = 300  # characters of a header
 NUMBERS = ("index", "id", "idx")  # columns of GLUE's numbers of rows
 
 
 @dataclass
 class Rows:
-    """The rows of a split."""
+    """The rows of a split, as its files have them."""
 
     files: list[Path]  # that they are from
     # with the columns of ``task.sentences``, ``task.label`` in a split that has labels, and of GLUE's
@@ -24,40 +24,33 @@ class Rows:
     skipped: list[int]  # lines that were left out
 
     def place(self, line: int) -> str:
-        """Of a row, for messages."""
+        """Returns the place of a row, for messages."""
         path, more = self.files[0], " and on" if len(self.files) > 1 else ""
         return f"{path}{more}, {'row' if path.suffix == PARQUET else 'line'} {line}"
 
 
 def folder_of(glue: Path, task: Task) -> Path | None:
-    """GLUE/RTE, or GLUE/rte as on the hub; None if there is neither."""
+    """Returns GLUE/RTE, or GLUE/rte as on the hub; None if there is neither."""
     return next((path for path in (glue / task.name, glue / head_of(task.name)) if path.is_dir()), None)
 
 
 def files_of(folder: Path, task: Task, split: str) -> list[Path]:
-    """The files of a split, by our name for it, in a task's folder; [] if there are none."""
+    """Returns the files of a split, by our name for it, in a task's folder; [] if there are none."""
     names = (f"{task.splits[split]}.tsv", f"{task.splits[split]}.tsv.gz")
     files = [folder / name for name in names if (folder / name).is_file()]
     return files[:1] or shards_of(folder, task.splits[split].replace("dev", "validation"))
 
 
 def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> Rows:
-    """The rows of a split, in the files of :func:`files_of`. Raises UserError for a missing column, a label
-    that the task does not have, or, unless ``skip_broken`` and it is for training, a row whose number of
-    columns is not the header's."""
+    """Reads the rows of a split, in the files of :func:`files_of`. Raises UserError for a label that the task
+    does not have, or, unless ``skip_broken`` and it is for training, a row whose number of columns is not the
+    header's."""
     labelled = not split.startswith("test")
     read = _parquet if files[0].suffix == PARQUET else _tsv
-    rows = read(files, task, labelled, skip_broken if split == "train" else None)
-    if rows.table.empty:
-        raise UserError(f"{files[0]} has no rows")
-    for column in task.sentences:
-        if (strange := ~rows.table[column].map(lambda text: isinstance(text, str))).any():
-            line = strange.idxmax()
-            raise UserError(f"{rows.place(line)}: {column} is {rows.table[column][line]}, not text")
-        if (broken := rows.table[column].map(invalid_byte).astype(bool)).any():
-            line = broken.idxmax()
-            raise UserError(f"{rows.place(line)}: {column}: {invalid_byte(rows.table[column][line])}")
-        rows.table[column] = rows.table[column].str.strip()
+    with reading(files[0]):
+        rows = read(files, task, labelled, skip_broken if split == "train" else None)
+        for column in task.sentences:
+            rows.table[column] = rows.table[column].str.strip()
     if labelled:
         labels, known = rows.table[task.label], ", ".join(task.labels)
         wrong = ~labels.isin(task.labels)
@@ -70,29 +63,16 @@ def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> 
     return rows
 
 
-def _check(path: Path, task: Task, wanted: tuple[str, ...], columns: list[str]) -> None:
-    for column in wanted:
-        if (times := columns.count(column)) != 1:
-            shown = ", ".join(columns)
-            shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
-            which = f"one column {column!r}, not {times}" if times else f"a column {column!r}"
-            raise UserError(f"{path}: {task.name} needs {which}; the columns are {shown}")
-
-
 def _tsv(files: list[Path], task: Task, labelled: bool, skip_broken: bool | None) -> Rows:
     """pandas would read the file itself, but pad short rows, shift columns and drop empty lines unsaid."""
     [path] = files
     lines = {number: line.split("\t") for number, line in lines_of(path)}
     columns = list(COLA_COLUMNS) if task.name == "CoLA" and labelled else lines.pop(1, [])
-    _check(path, task, (*task.sentences, *([task.label] if labelled else [])), columns)
     broken = [number for number, fields in lines.items() if len(fields) != len(columns)]
     if broken and not skip_broken:
-        way_out = "" if skip_broken is None else " (or skip such rows: --skip-broken)"
-        shown = f"{len(lines[broken[0]])} columns, expected {len(columns)}"
-        raise UserError(
-            f"{path}, line {broken[0]}: {shown}: GLUE's files are not quoted; if a program added quotes, "
-            f"download the file again{way_out}"
-        )
+        shown = f"{len(lines[broken[0]])} columns, expected {len(columns)}: GLUE's files are not quoted"
+        way_out = "" if skip_broken is None else "; --skip-broken leaves such rows out"
+        raise UserError(f"{path}, line {broken[0]}: {shown}{way_out}")
     for number in broken:
         del lines[number]
     table = pd.DataFrame(list(lines.values()), index=list(lines), columns=columns, dtype=object)
@@ -100,11 +80,11 @@ def _tsv(files: list[Path], task: Task, labelled: bool, skip_broken: bool | None
 
 
 def _parquet(files: list[Path], task: Task, labelled: bool, _) -> Rows:
-    """With the columns and labels of the TSV files; the hub has others, and numbers for classes."""
+    """Returns rows with the columns and labels of the TSV files; the hub has others, and numbers for
+    classes."""
     names = dict(zip(task.hub_sentences, task.sentences, strict=True))
     names |= {HUB_LABEL: task.label} if labelled else {}
     columns = columns_of(files[0])
-    _check(files[0], task, tuple(names), columns)
     names |= {name: name for name in NUMBERS if name in columns and not labelled}
     values = [row for path in files for row in rows_of(path, list(names))]
     table = pd.DataFrame(values, range(1, len(values) + 1), list(names.values()), dtype=object)

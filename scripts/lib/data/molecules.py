@@ -5,13 +5,13 @@ A row that cannot be read becomes a Record with a fault, and costs no other row.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from lib.command_line import UserError
-from lib.data.kinds import BOM, PACKED, bounded_lines, opened
 from lib.data.lmdb_reader import LMDB, lmdb_items
 from lib.data.parquet import PARQUET
-from lib.data.tables import TableFormat, column_of, columns_named, is_utf16, separator_of, table_rows, text_of
+from lib.data.tables import TableFormat, column_of, columns_named, separator_of, table_rows, text_of
+from lib.data.text_files import opened, suffix_of
 
 LINES, NAMED_LINES, TABLES = (".txt",), (".smi", ".smiles"), (".csv", ".tsv", PARQUET)
 TEXT_FORMATS = (*LINES, *NAMED_LINES, *TABLES)
@@ -31,70 +31,56 @@ class Record(NamedTuple):
 
 
 def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, *LMDB)) -> str:
-    """One of ``formats``, by the file's name. Raises UserError for another name."""
-    packed = path.suffix in PACKED
-    suffix = (path.with_suffix("") if packed else path).suffix.lower()
-    if suffix in formats and not (packed and suffix in (*LMDB, PARQUET)):
+    """Returns one of ``formats``, by the file's name. Raises UserError for another name."""
+    if (suffix := suffix_of(path)) in formats:
         return suffix
-    known = ", ".join(formats)
-    convert = f"; obabel '{path}' -O molecules.smi converts it" if suffix in (".sdf", ".mol2") else ""
-    raise UserError(f"{path} has an unknown format: molecules are read from {known}{convert}")
+    raise UserError(
+        f"{path} is none of {', '.join(formats)}: save a spreadsheet as .csv; "
+        f"obabel '{path}' -O molecules.smi converts formats of molecules"
+    )
 
 
 def header_of(path: Path, form: TableFormat) -> list[str]:
-    """The names of the cells of each record of a file: a table's columns, or those of a file of lines. Raises
-    UserError if the file cannot be read, or has no column of SMILES."""
-    kind = format_of(path, TEXT_FORMATS)
-    if _is_table(path, kind, form):
+    """Returns the names of the cells of each record of a file: a table's columns, or those of a file of
+    lines. Raises UserError if it has no column of SMILES."""
+    suffix = format_of(path, TEXT_FORMATS)
+    if _is_table(path, suffix, form):
         _, header = next(table_rows(path, form))
         column_of(header, form.column, path, "--smiles-column")
         return header
-    return [form.column, "name"] if kind in NAMED_LINES else [form.column]
+    return [form.column, "name"] if suffix in NAMED_LINES else [form.column]
 
 
 def records_in(path: Path, form: TableFormat, whole: bool = True) -> Iterator[Record]:
-    """The records of a file, in order; of a table, those of a column, with the other cells if ``whole``. A
-    .txt file is a table if its first line has the name of the column. Raises UserError if it does not exist,
-    is damaged, of an unknown format, or lacks the column."""
-    kind = format_of(path)
-    if kind in LMDB:
+    """Yields the records of a file, in order; of a table, those of a column, with the other cells if
+    ``whole``. A .txt file is a table if its first line has the name of the column. Raises UserError if the
+    file is of an unknown format, or lacks the column."""
+    suffix = format_of(path)
+    if suffix in LMDB:
         for key, value in lmdb_items(path):
             yield Record(key.decode("ascii", "backslashreplace"), value)
-    elif _is_table(path, kind, form):
+    elif _is_table(path, suffix, form):
         yield from _table_records(path, form, whole)
     else:
-        with opened(path) as file:
-            for number, line in enumerate(_lines(path, file, form.encoding), 1):
-                line = line.removeprefix(BOM) if number == 1 else line
-                text = line.decode(errors="surrogateescape").strip()
-                if "\r" in text:  # what follows would pass for a name
-                    raise UserError(f"{path} has lines ending in \\r: tr '\\r' '\\n' < '{path}' > MOLECULES")
-                words = [*text.split(maxsplit=1), "", ""][:2] if kind in NAMED_LINES else [text]
-                is_header = number == 1 and words[0].removeprefix("#").lower() == form.column.lower()
-                if kind not in NAMED_LINES or not is_header:
-                    yield Record(str(number), words[0].encode(errors="surrogateescape"), "", words)
+        for number, text in enumerate(_lines(path, form), 1):
+            words = [*text.split(maxsplit=1), "", ""][:2] if suffix in NAMED_LINES else [text]
+            is_header = number == 1 and words[0].removeprefix("#").lower() == form.column.lower()
+            if suffix not in NAMED_LINES or not is_header:
+                yield Record(str(number), words[0].encode(errors="surrogateescape"), "", words)
 
 
-def _is_table(path: Path, kind: str, form: TableFormat) -> bool:
-    if kind not in LINES:
-        return kind in TABLES
-    with opened(path) as file:
-        line = next(_lines(path, file, form.encoding), b"").removeprefix(BOM)
-    first = line.decode(errors="surrogateescape")
+def _is_table(path: Path, suffix: str, form: TableFormat) -> bool:
+    if suffix not in LINES or not form.header:
+        return suffix in TABLES
+    first = next(_lines(path, form), "")
     mark = form.separator or separator_of(first, form.column)
     return bool(columns_named(form.column, [cell.strip().strip('"') for cell in first.split(mark)]))
 
 
-def _lines(path: Path, file: BinaryIO, encoding: str | None) -> Iterator[bytes]:
-    """The lines of a file in UTF-8."""
-    if encoding is None and not is_utf16(file):
-        yield from bounded_lines(file)  # a molecule that is cut is too long for RDKit
-        return
-    try:
-        for line in text_of(file, encoding):
-            yield line.encode()
-    except UnicodeError as error:
-        raise UserError(f"{path}: {error}: choose with --encoding") from error
+def _lines(path: Path, form: TableFormat) -> Iterator[str]:
+    """Yields the lines of a file without white space around them."""
+    with opened(path) as file:
+        yield from map(str.strip, text_of(file, form))
 
 
 def _table_records(path: Path, form: TableFormat, whole: bool) -> Iterator[Record]:

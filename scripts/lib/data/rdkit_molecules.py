@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from lib.command_line import script
-from lib.data.kinds import lines_of
+from lib.data.text_files import lines_of
 from lib.files import write_lines
 from rdkit import Chem, RDConfig, rdBase
 from rdkit.Chem import Crippen

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from lib.data.binarise import EncodedBlock, Rejection, blocks_of
 from lib.data.bpe import UNKNOWN, UNKNOWN_ID, TextEncoder
-from lib.data.documents import LONGEST, LOST, WIKIPEDIA, Document, documents_of
-from lib.data.kinds import BOOKS, JSON, WIKIEXTRACTOR
+from lib.data.documents import BOOKS, JSON, LONGEST, LOST, WIKIEXTRACTOR, WIKIPEDIA, Document, documents_of
 
 SAMPLED = 10  # files, documents of each, and paragraphs of each of these
 HASHED_BYTES = 1 << 19  # of a document's beginning, which determine its split

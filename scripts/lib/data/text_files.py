@@ -1,0 +1,56 @@
+"""Opens files of text, plain or compressed (gzip, bzip2, xz), for all preparations."""
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+from lib.files import reading
+
+OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}  # by how a file begins
+COMPRESSED = (".gz", ".bz2", ".xz")  # how the names of such files end
+BOM = b"\xef\xbb\xbf"
+MOST_BYTES = 1 << 24  # of a line, and of a document, so that memory is bounded
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Yields a file to read bytes from, decompressed if it begins so; errors have its name."""
+    with reading(path), path.open("rb") as raw:
+        start = raw.peek(8)
+        unpack = next((unpack for magic, unpack in OPENERS.items() if start.startswith(magic)), nullcontext)
+        with unpack(raw) as file:
+            yield file
+
+
+def suffix_of(path: Path) -> str:
+    """Returns how a file's name ends, in lower case and without its compression: .csv of A.CSV.gz."""
+    return (path.with_suffix("") if path.suffix.lower() in COMPRESSED else path).suffix.lower()
+
+
+def bounded_lines(file: BinaryIO, most: int = MOST_BYTES) -> Iterator[bytes]:
+    """Yields the lines of a file; of one of ``most`` bytes or more, the first so many."""
+    while line := file.readline(most):
+        piece = line
+        while piece and not piece.endswith(b"\n"):
+            piece = file.readline(most)
+        yield line
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields (line number from 1, line without its end) of a text in UTF-8; a byte order mark is skipped.
+    Lines end at ``\\n`` or ``\\r\\n`` only: other line separators may stand within a sentence."""
+    with opened(path) as file:
+        for number, line in enumerate(io.TextIOWrapper(file, "utf-8-sig", newline="\n"), 1):
+            yield number, line.removesuffix("\n").removesuffix("\r")
+
+
+def invalid_byte(text: str) -> str:
+    """Says which byte is the first that was not UTF-8 and was kept by "surrogateescape"; "" if none was."""
+    escaped = re.search("[\udc80-\udcff]", text)
+    return f"invalid UTF-8: byte {ord(escaped[0]) - 0xDC00:#04x}" if escaped else ""
