@@ -22,7 +22,7 @@ CHOICES = {
     "rope_dimensions": (1, 2),
     **dict.fromkeys(("norm_first", "state_embedding", "tie_word_embeddings"), (False, True)),
 }
-FEATURES = ("feature", "position")
+FEATURES = ("feature", "position", "distance")
 
 
 class ExLMConfig(PreTrainedConfig):
@@ -38,7 +38,7 @@ class ExLMConfig(PreTrainedConfig):
             states.
         rope_dimensions: 2: rotary positions are (index of the token, number of its state); 1: index among all
             states and tokens.
-        links_features: what transitions are computed from: "feature", "position" or both.
+        links_features: what transitions are computed from: "feature", and "position" or "distance".
         state_graph: transitions of a state: "dag": to all later ones; "local": to the next 2 num_states - 1;
             "sparse": to those of all later tokens; "lattice": to those of the next expanded token.
         max_transition_length: longest transition of "dag" and "sparse", in nodes; -1 for any.
@@ -125,7 +125,7 @@ def check(settings):
         elif name == "links_features":
             fits = isinstance(value, (list, tuple)) and all(part in FEATURES for part in value)
             fits = fits and len(set(value)) == len(value) and (value or settings["num_states"] is None)
-            what = "a list of feature, position"
+            what = "a list of feature, position, distance"
         else:
             fits, what = isinstance(value, str) and value in ACT2FN, "an activation function of transformers"
         if not fits:

@@ -258,7 +258,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         by_target = words.unflatten(1, (-1, config.num_states))  # [B, M, k, V]
         links, loss = None, None
         if self.graph is not None:
-            links = self.graph(nodes, layout.node_positions, layout.node_lengths)
+            links = self.graph(nodes, layout)
         # those of DataParallel's replicas are of different sizes, and could not be joined
         shown = {} if getattr(self, "_is_replica", False) else {"links": links, "node_logits": node_logits}
         if labels is not None:

@@ -18,7 +18,7 @@ LM_HEAD = (
 )
 TRANSITIONS = tuple(
     (f"encoder.{name}.", f"graph.{name}.")
-    for name in ("link_positional", "query_linear", "key_linear", "gate_linear")
+    for name in ("link_positional", "link_distance", "query_linear", "key_linear", "gate_linear")
 )
 COMPUTED = ("sentence_encoder.version", "rot_emb.inv_freq")
 WRAPPERS = ("module.", "_orig_mod.")  # of torch's data parallelism and torch.compile

@@ -22,8 +22,10 @@ from fs_plugins.modules.lattice import StateFeatures, lattice_links, lattice_tra
 from fs_plugins.modules.state_expansion import (
     BIAS_STD,
     BIAS_UNIT,
+    DISTANCES,
     VECTOR_STD,
     StateLayout,
+    distance_buckets,
     expand_states,
     gather_tokens,
 )
@@ -92,6 +94,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
         width = d * len(self.links_feature)
         if "position" in self.links_feature:
             self.link_positional = PositionalEmbedding(args.max_positions, d, dictionary.pad(), learned=True)
+        if "distance" in self.links_feature:
+            self.link_distance = nn.Embedding(2 * DISTANCES, d)
         self.query_linear = nn.Linear(width, d)
         self.key_linear = nn.Linear(width, d)
         self.gate_linear = nn.Linear(width, H)
@@ -205,6 +209,9 @@ class ExLMEncoder(RotaryRobertaEncoder):
         for name, part in zip(self.links_feature, weight.split(self.args.encoder_embed_dim, 1), strict=True):
             if name == "feature":
                 y = y + linear(features, part)
+            elif name == "distance":
+                buckets = distance_buckets(layout.node_sources[:, :: self.k])
+                y = y + F.embedding(buckets, F.linear(self.link_distance.weight, part)).sum(2)[:, :, None]
             else:
                 first = self.dictionary.pad() + 1
                 positions = self.link_positional.weight[first : first + layout.tokens.shape[1]]
@@ -219,6 +226,9 @@ class ExLMEncoder(RotaryRobertaEncoder):
         if "position" in self.links_feature:  # numbered over the whole expanded sentence, from pad + 1
             index = layout.node_positions + pad + 1
             parts["position"] = F.embedding(index, self.link_positional.weight, pad)
+        if "distance" in self.links_feature:
+            distances = self.link_distance(distance_buckets(layout.node_sources[:, :: self.k])).sum(2)
+            parts["distance"] = distances.repeat_interleave(self.k, 1)
         x = torch.cat([parts[name] for name in self.links_feature], dim=-1)
         limits = self.k, self.state_graph, self.max_transition_length
         edges = edge_mask(layout.node_lengths, x.shape[1], *limits)

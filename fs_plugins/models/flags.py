@@ -80,7 +80,7 @@ ACTIVATION = Kind(
 )
 FEATURES = Kind(
     str,
-    choices=("feature:position", "position:feature", "feature", "position"),
+    choices=("feature:position", "position:feature", "feature", "position", "feature:distance"),
     to_config=lambda text: text.split(":"),
     from_config=":".join,
 )
@@ -146,7 +146,9 @@ EXLM_FLAGS = (
     Flag("ext_state_num", SIZE, 4, FUNCTION, "num_states", "states of an expanded token (k; default 4)", "K"),
     Flag(
         *("links_feature", FEATURES, "feature:position", WEIGHTS, "links_features"),
-        *("what transitions are computed from: feature, position or feature:position (default)", "A:B"),
+        "what transitions are computed from: feature, position (the node's), feature:position (default), or "
+        "feature:distance, of the distances to the expanded tokens before and after (not in the paper)",
+        "A:B",
     ),
     Flag(
         *("max_transition_length", LENGTH, -1, FUNCTION, "max_transition_length"),

@@ -11,6 +11,7 @@ from transformers.modeling_outputs import ModelOutput
 from transformers.utils.import_utils import is_torchdynamo_exporting
 
 from .marginals import NEVER
+from .state_expansion import DISTANCES, distance_buckets
 from .transition_head import edge_mask, transition_log_probs
 
 IGNORED = -100  # the label of what is not to be predicted
@@ -79,17 +80,24 @@ class ExLMGraph(nn.Module):
         if "position" in config.links_features:
             rows = config.max_position_embeddings + config.pad_token_id + 1  # from pad + 1, as in fairseq
             self.link_positional = nn.Embedding(rows, d, config.pad_token_id)
+        if "distance" in config.links_features:
+            self.link_distance = nn.Embedding(2 * DISTANCES, d)
         self.query_linear, self.key_linear = nn.Linear(width, d), nn.Linear(width, d)
         self.gate_linear = nn.Linear(width, config.num_attention_heads)
 
-    def forward(self, nodes, positions, lengths):
-        """[B, L, d], [B, L], [B] -> [B, L, L] float32 or float64; ``NEVER`` where there is no edge."""
+    def forward(self, nodes, layout):
+        """[B, L, d] -> [B, L, L] float32 or float64; ``NEVER`` where there is no edge."""
         config, L = self.config, nodes.shape[1]
         parts = {"feature": nodes}
         if "position" in config.links_features:
-            parts["position"] = self.link_positional(positions + config.pad_token_id + 1)
+            parts["position"] = self.link_positional(layout.node_positions + config.pad_token_id + 1)
+        if "distance" in config.links_features:
+            distances = self.link_distance(distance_buckets(layout.node_sources[:, :: config.num_states]))
+            parts["distance"] = distances.sum(2).repeat_interleave(config.num_states, 1)
         x = torch.cat([parts[name] for name in config.links_features], -1)
-        edges = edge_mask(lengths, L, config.num_states, config.state_graph, config.max_transition_length)
+        edges = edge_mask(
+            layout.node_lengths, L, config.num_states, config.state_graph, config.max_transition_length
+        )
         links = transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
         return links.masked_fill(~edges, NEVER)
 

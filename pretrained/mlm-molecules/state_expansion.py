@@ -13,6 +13,7 @@ from torch import Tensor
 # are of the size of the rate, moves it as fast as other logits.
 VECTOR_STD = 0.5
 BIAS_STD, BIAS_UNIT = 2.0, 10.0
+DISTANCES = 16  # buckets of the distance between two expanded tokens
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,23 @@ def expand_states(
         unexpanded=tokens[:, :U],
         unexpanded_full=unexpanded_full,
     )
+
+
+def distance_buckets(places: Tensor) -> Tensor:
+    """Buckets of the distances, in tokens, from each expanded token to the one before it and the one after.
+
+    1 to 8 have a bucket each, and further ones two for each doubling up to 90; where there is no such token,
+    the distance is 1. Not in the paper.
+
+    Args:
+        places: [B, M] int64, indices of the expanded tokens in the sentence; 0 on padding.
+
+    Returns:
+        [B, M, 2] int64, from 0 to DISTANCES - 1 and from DISTANCES to 2 DISTANCES - 1.
+    """
+    gaps = (places[:, 1:] - places[:, :-1]).clamp(min=1)
+    buckets = torch.where(gaps <= 8, gaps - 1, (2 * (gaps / 8).log2()).long() + 8).clamp(max=DISTANCES - 1)
+    return torch.stack([F.pad(buckets, (1, 0)), F.pad(buckets, (0, 1)) + DISTANCES], -1)
 
 
 def _sizes(lengths: Tensor, tokens: Tensor, targets: Tensor, first: Tensor, bos: int):

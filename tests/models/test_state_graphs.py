@@ -1,5 +1,6 @@
 """--state-graph, state embeddings and biases: which paths there are, and the loss by enumerating them."""
 
+import bisect
 import itertools
 import math
 
@@ -12,6 +13,7 @@ from tests import oracles
 from tests.support import builders
 
 WORDS = builders.dictionary(20)
+LONG_DISTANCES = (9, 12, 16, 23, 32, 46, 64, 91)  # the least of each bucket: 8 times powers of the root of 2
 SENTENCES = [builders.sentence(WORDS, 5, [2, 4]), builders.sentence(WORDS, 2, [1], seed=1, end=False)]
 
 
@@ -36,9 +38,10 @@ def test_edges_are_those_of_the_definition(graph, k):
     assert torch.equal(shorter, mask & edge_mask(lengths, L, k, "local"))
 
 
+@pytest.mark.parametrize("feature", ["feature", "feature:distance"])
 @pytest.mark.parametrize("graph", ["dag", "lattice"])
-def test_a_state_s_vector_is_added_before_the_last_layer_norm(graph):
-    flags = {"ext_state_num": 3, "state_graph": graph, "expand_from_layer": -1, "links_feature": "feature"}
+def test_a_state_s_vector_is_added_before_the_last_layer_norm(graph, feature):
+    flags = {"ext_state_num": 3, "state_graph": graph, "expand_from_layer": -1, "links_feature": feature}
     model = builders.exlm(WORDS, **flags, state_embedding_scale=1.0).double()
     tokens, targets = SENTENCES[0]
     (states, _), (_, extra) = (
@@ -51,6 +54,12 @@ def test_a_state_s_vector_is_added_before_the_last_layer_norm(graph):
     nodes = encoder.sentence_encoder.emb_layer_norm_after(nodes + 0.5 * vectors)
     words = encoder.lm_head.layer_norm(F.gelu(encoder.lm_head.dense(nodes)))
     torch.testing.assert_close(states.node_states[0], words)
+    if feature == "feature:distance":
+        places = extra["layout"].node_sources[0, ::3].tolist()
+        gaps = [b - a for a, b in itertools.pairwise(places)]
+        table, least = encoder.link_distance.weight.double(), [*range(1, 9), *LONG_DISTANCES]
+        before, after = ([bisect.bisect(least, gap) - 1 for gap in side] for side in ([1, *gaps], [*gaps, 1]))
+        nodes = torch.cat([nodes, (table[before] + table[16:][after]).repeat_interleave(3, 0)], 1)
     queries, keys = (
         layer(nodes).unflatten(-1, (encoder.args.encoder_attention_heads, -1)).transpose(0, 1)
         for layer in (encoder.query_linear, encoder.key_linear)

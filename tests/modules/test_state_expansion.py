@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pad_sequence
 
-from fs_plugins.modules.state_expansion import expand_states, gather_tokens
+from fs_plugins.modules.state_expansion import DISTANCES, distance_buckets, expand_states, gather_tokens
 from tests import oracles
 
 BOS, PAD, EOS, UNK, MASK = 0, 1, 2, 3, 99
@@ -65,6 +65,13 @@ def test_equals_expansion_token_by_token(batch_of, k):
     assert layout.full == (min(lengths) == max(lengths))
     assert layout.unexpanded.shape[1] == max(before)
     assert layout.unexpanded_full == (min(before) == max(before))
+
+
+def test_distances_have_buckets():
+    places = torch.tensor([0, 1, 9, 18, 29, 41, 56, 78, 200, 0])
+    before, after = distance_buckets(places[None]).unbind(2)
+    assert before.tolist() == [[0, 0, 7, 8, 8, 9, 9, 10, 15, 0]]  # 1, 8, 9, 11, 12, 15, 22, 122, and padding
+    assert torch.equal(after[:, :-1] - DISTANCES, before[:, 1:]) and after[0, -1] == DISTANCES
 
 
 @pytest.mark.parametrize(
