@@ -3,15 +3,12 @@ criterion. What else a stranger's file holds is left out, or refused by name, be
 
 import argparse
 import dataclasses
-import importlib.util
 
-from fairseq import options
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from fs_plugins.compat import wrap
 from fs_plugins.models.flags import ROPE_DIMENSIONS
 from fs_plugins.models.mlm import RotaryRobertaModel
 
@@ -76,16 +73,6 @@ def read_settings(state: dict) -> DictConfig:
     for what in OTHERS:
         settings[what] = _plain_values(groups.get(what) or {})
     return OmegaConf.create(settings, flags={"allow_objects": True})
-
-
-@wrap(options, "parse_args_and_arch")
-def bfloat16_is_not_for_tpus_only(original, *args, **kwargs):
-    """To fairseq ``--bf16`` means a TPU, here a GPU or CPU too."""
-    parsed = original(*args, **kwargs)
-    flags = parsed[0] if isinstance(parsed, tuple) else parsed
-    if getattr(flags, "bf16", False) and importlib.util.find_spec("torch_xla") is None:
-        flags.tpu = False
-    return parsed
 
 
 def _plain(value):

@@ -20,15 +20,14 @@ MODEL = {"models", "modules", "data", "custom_ops"}
 # what a module of each folder may import of the package, besides its own folder and files.py
 ALLOWED = {
     "files.py": set(),
-    "compat.py": set(),
-    "checkpoint_files.py": {"models", "compat"},
-    "checkpoint_settings.py": {"models", "compat"},
+    "fairseq_patches": {"models"},
+    "checkpoint_settings.py": {"models"},
     "data": set(),
     "metrics": set(),
     "tasks": {"data", "metrics", "modules"},
     "modules": {"data"},
     "models": {"modules", "data"},
-    "criterions": {"custom_ops", "modules", "data", "compat"},
+    "criterions": {"custom_ops", "modules", "data"},
     "custom_ops": set(),
     "optim": set(),
     "checkpoint.py": {*MODEL, "checkpoint_settings"},

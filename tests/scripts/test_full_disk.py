@@ -1,5 +1,5 @@
 """A disk that is full for a moment, at every write of a script: whatever has a final name is whole, and the
-same command goes on. (Trainings: test_compat.py.)"""
+same command goes on. (Trainings: tests/fairseq_patches.)"""
 
 import shutil
 

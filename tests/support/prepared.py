@@ -25,9 +25,9 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-from fs_plugins import compat
 from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, label_scale
 from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.fairseq_patches import messages
 from tests.support import builders, squad
 
 WORDS = squad.DICTIONARY
@@ -122,7 +122,7 @@ def _checkpoint(folder: Path, name: str) -> None:
     path.parent.mkdir(exist_ok=True)
     words = [folder / data, "--cpu", "--optimizer", "adam", "--save-dir", path.parent, *flags.split()]
     with warnings.catch_warnings():
-        compat.silence_known_warnings()
+        messages.silence_known_warnings()
         parsed = options.parse_args_and_arch(options.get_training_parser(), list(map(str, words)))
         cfg = convert_namespace_to_omegaconf(parsed)
         task = tasks.setup_task(cfg.task)

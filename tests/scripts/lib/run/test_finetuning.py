@@ -12,8 +12,8 @@ from lib.command_line import UserError
 from lib.run.checkpoints import read_checkpoint
 from lib.run.finetuning import check_mnli, finished
 
-from fs_plugins import compat
 from fs_plugins.data.squad import Answer
+from fs_plugins.fairseq_patches import messages
 from tests.support import builders, pages, squad
 
 FINE = {"_name": "sentence_prediction", "num_classes": 3}
@@ -43,7 +43,7 @@ def test_updates_and_rows_are_those_of_fairseqs_batches(toy_inputs, tmp_path):
     _, *command = pages.command("finetune_glue", "RTE", checkpoint, data, tmp_path / "out", *point)
     args = options.parse_args_and_arch(options.get_training_parser(), command)
     with warnings.catch_warnings():
-        compat.silence_known_warnings()
+        messages.silence_known_warnings()
         cfg = convert_namespace_to_omegaconf(args)
     task = tasks.setup_task(cfg.task)
     for split in ("valid", "train"):

@@ -1,32 +1,27 @@
-"""What released fairseq (0.12) needs on current Python, NumPy and torch; errors where its own do not help.
+"""Repairs: what released fairseq (0.12) computes wrongly or cannot run on current Python, NumPy, PyTorch.
 
 Importing this puts it in place of what fairseq has.
 """
 
 import argparse
 import atexit
-import collections
 import gc
-import os
+import importlib.util
 import time
-import typing
-import warnings
 import weakref
-from functools import wraps
 from queue import Empty
 
 import numpy as np
 import torch
+from fairseq import options
 from fairseq.data import data_utils, iterators
-from fairseq.distributed.utils import _TensorPlaceholder, get_global_group
+from fairseq.distributed.utils import get_global_group
 from fairseq.logging import metrics
 from fairseq.optim.amp_optimizer import AMPOptimizer
-from fairseq.tasks.masked_lm import MaskedLMTask
-from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.trainer import Trainer
-from omegaconf import AnyNode, DictConfig, ListConfig
-from omegaconf.base import ContainerMetadata, Metadata
 from torch import distributed
+
+from fs_plugins.fairseq_patches.wrapping import wrap
 
 # Subnormal float32 numbers become 0: with them, a matrix product on a CPU takes up to 200 times as long, and
 # gradients of sharp attention and transitions are full of them. PyTorch's threads start later and inherit it.
@@ -35,52 +30,6 @@ torch.set_flush_denormal(True)
 # Gone with NumPy 2: of --sample-break-mode eos (fairseq.data.token_block_dataset).
 if not hasattr(np, "compat"):
     np.compat = argparse.Namespace(long=int)
-
-# Since torch 2.6 ``torch.load`` takes tensors and plain containers only, and stays so here: these are the
-# harmless classes that fairseq's own checkpoints hold besides.
-# The flags of the model; in older checkpoints, as "args", of the whole run.
-SETTINGS = [argparse.Namespace]
-# A score that was computed with NumPy or scikit-learn, such as the best of a run.
-SCALAR = np.float64(0).__reduce__()[0]
-SCORES = [SCALAR, (SCALAR, "numpy.core.multiarray.scalar"), np.dtype]  # the second as NumPy 1 wrote it
-SCORES += [type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64, np.bool_)]
-# A resumed run on several workers: the first reads the file and sends the others what it holds, through
-# torch.save and torch.load, with all flags as OmegaConf has them.
-BROADCAST = [_TensorPlaceholder, DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata]
-BROADCAST += [(typing.Any, "typing.Any"), collections.defaultdict, dict, list, int, float, str, bool]
-torch.serialization.add_safe_globals([*SETTINGS, *SCORES, *BROADCAST])
-
-
-def silence_known_warnings() -> None:
-    """What fairseq's own code, which its users cannot change, sets off on current versions."""
-    for message, category, module in (
-        # fairseq composes its configuration with the API of Hydra 1.0: a dozen lines at each start
-        ("", UserWarning, r"hydra\."),
-        (r"\s*'config' is validated against ConfigStore schema", UserWarning, ""),  # module: the caller's
-        # torch 2.4 renamed them; in each training step, and with --amp
-        (r"`torch\.cuda\.amp\.(autocast|GradScaler)", FutureWarning, r"fairseq\."),
-        # fairseq always asks for pinned memory, on a CPU too
-        ("'pin_memory' argument is set as true but no accelerator", UserWarning, r"torch\.utils\.data"),
-    ):
-        warnings.filterwarnings("ignore", message, category, module)
-
-
-silence_known_warnings()
-
-
-def wrap(owner, name: str):
-    """Decorator: puts a function in the place of ``owner.name`` and gives it that as its first argument."""
-    original = getattr(owner, name)
-
-    def put(function):
-        @wraps(original)
-        def wrapper(*args, **kwargs):
-            return function(original, *args, **kwargs)
-
-        setattr(owner, name, wrapper)
-        return function
-
-    return put
 
 
 @wrap(data_utils, "batch_by_size")
@@ -155,28 +104,11 @@ def unscale_once(original, optimizer, *args, **kwargs):
     optimizer.scaler.update()
 
 
-def way_out(split: str) -> str:
-    """What to do about a split that is missing or empty."""
-    flag = f"--{split}pref" if split in ("train", "valid", "test") else "--validpref"
-    make = f"fairseq-preprocess --only-source {flag} TEXT --srcdict DATA/dict.txt --destdir DATA makes it"
-    return make if split == "train" else f"{make}; --disable-validation and --valid-subset do without"
-
-
-@wrap(data_utils, "load_indexed_dataset")
-def refuse_empty_split(original, path, *args, **kwargs):
-    """fairseq says only that it cannot mmap an empty file."""
-    if os.path.isfile(f"{path}.bin") and os.path.getsize(f"{path}.bin") == 0:
-        split = os.path.basename(path)
-        raise ValueError(f"the split {split!r} is empty ({path}.bin): {way_out(split)}")
-    return original(path, *args, **kwargs)
-
-
-@wrap(MaskedLMTask, "load_dataset")
-@wrap(SentencePredictionTask, "load_dataset")
-def refuse_missing_split(original, task, split, *args, **kwargs):
-    try:
-        return original(task, split, *args, **kwargs)
-    except (FileNotFoundError, AssertionError) as error:
-        if "dataset" not in str(error).lower():
-            raise
-        raise FileNotFoundError(f"there is no split {split!r} ({error}): {way_out(split)}") from error
+@wrap(options, "parse_args_and_arch")
+def bfloat16_is_not_for_tpus_only(original, *args, **kwargs):
+    """To fairseq ``--bf16`` means a TPU, here a GPU or CPU too."""
+    parsed = original(*args, **kwargs)
+    flags = parsed[0] if isinstance(parsed, tuple) else parsed
+    if getattr(flags, "bf16", False) and importlib.util.find_spec("torch_xla") is None:
+        flags.tpu = False
+    return parsed

@@ -1,4 +1,4 @@
-"""What the plugin changes in fairseq, part by part; tests/integration shows that whole runs work."""
+"""Checkpoints as fairseq saves and reads them with the plugin."""
 
 import argparse
 import errno
@@ -7,105 +7,20 @@ import os
 import pickle
 import random
 import signal
-import subprocess
-import sys
 import time
 import warnings
 import zipfile
-from unittest.mock import Mock
+from pathlib import Path
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
 import torch
-from fairseq import checkpoint_utils, options
-from fairseq.data import data_utils
+from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
-from fairseq.logging import metrics
-from fairseq.optim.amp_optimizer import AMPOptimizer
-from fairseq.optim.sgd import SGD
-from omegaconf import OmegaConf
 
-from fs_plugins import checkpoint_files, compat
+from fs_plugins.fairseq_patches import messages, saving
 from tests.support.full_disk import at_each_write
-
-FROM_IMPORT_TO_END = """
-import atexit, logging, pathlib, sys, torch
-
-def of_gloo():
-    return sum("gloo" in path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/comm"))
-
-atexit.register(lambda: print(of_gloo()))  # runs after those that are registered later
-import fs_plugins
-from fairseq.data.iterators import BufferedIterator
-from fairseq.distributed import utils
-
-print(logging.root.level, logging.root.handlers)
-torch.set_num_threads(2)
-x = torch.full((1 << 20,), 1e-30)
-print((x * 1e-10).any().item(), (x * 1e-7).all().item())
-
-torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[1], world_size=1, rank=0)
-
-def train():
-    trainer = [utils.get_global_group()]
-    trainer.append(trainer)
-    utils.all_reduce(torch.ones(1), trainer[0])
-
-train()
-print(of_gloo())
-
-class Endless:
-    def __len__(self):
-        return 1_000_000
-
-    def __iter__(self):
-        while True:
-            yield [torch.randn(200, 200) @ torch.randn(200, 200) for _ in range(5)]
-
-loaders = [BufferedIterator(size, Endless()) for size in (1, 1000)]  # waits for room; is at work
-for loader in loaders:
-    next(loader)
-"""
-
-
-def test_a_process_from_import_to_end(tmp_path):
-    """It ends while batches are prepared."""
-    command = [sys.executable, "-c", FROM_IMPORT_TO_END, tmp_path / "store"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert process.returncode == 0, process.stderr
-    logger, numbers, there, left = process.stdout.splitlines()
-    assert logger == "30 []", "the root logger is not left alone"
-    assert numbers == "False True", "subnormal numbers are not zero on all threads"
-    if sys.platform == "linux":  # threads have their names in /proc
-        assert int(there) > 0 and int(left) == 0, "a thread of gloo is left when Python ends"
-
-
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 20])
-@pytest.mark.parametrize("limits", [{"max_sentences": 8}, {"max_tokens": 60}])
-def test_batches_hold_every_sentence(count, limits):
-    sizes = np.full(count, 5)
-    limits = {**limits, "num_tokens_vec": sizes, "required_batch_size_multiple": 8}
-    batches = data_utils.batch_by_size(np.arange(count)[::-1], num_tokens_fn=None, **limits)
-    assert [index for batch in batches for index in batch] == list(range(count))[::-1]
-    assert all(0 < len(batch) <= 8 for batch in batches)
-    assert all(len(batch) == 8 for batch in batches[:-1])
-
-
-def test_meters_of_a_resumed_run():
-    metrics.reset()
-    metrics.log_start_time("wall", priority=790, round=0)
-    with metrics.aggregate("train"):
-        metrics.log_scalar("loss", 2.0)
-    with metrics.aggregate("valid"):
-        metrics.log_concat_tensor("rows", torch.ones(3))
-    state = metrics.state_dict()
-    assert {"default", "train", "valid"} <= set(state)
-    metrics.reset()
-    metrics.load_state_dict(state)
-    assert metrics.get_smoothed_value("train", "loss") == 2
-    assert metrics.get_meter("valid", "rows") is None
-    assert metrics.get_meter("default", "wall").elapsed_time > 0  # it runs
-    metrics.reset()
 
 
 def save(folder, **content):
@@ -120,7 +35,7 @@ def save(folder, **content):
 
 def read(path, *overrides):
     with warnings.catch_warnings():
-        compat.silence_known_warnings()  # again, as pytest has filters of its own
+        messages.silence_known_warnings()  # again, as pytest has filters of its own
         return checkpoint_utils.load_checkpoint_to_cpu(str(path), *overrides)
 
 
@@ -145,14 +60,10 @@ class Foreign:
         return setattr, (Foreign, "ran", True)
 
 
-def test_what_is_no_checkpoint_is_refused_and_nothing_runs(tmp_path):
-    with pytest.raises(pickle.UnpicklingError, match="checkpoint.pt"):
+def test_nothing_of_a_checkpoint_runs(tmp_path):
+    with pytest.raises(pickle.UnpicklingError):
         read(save(tmp_path, extra=Foreign()))
     assert not Foreign.ran
-    for content in (b"", b"C1CCCCC1\nCCO\n"):
-        (tmp_path / "text.pt").write_bytes(content)
-        with pytest.raises(RuntimeError, match="text.pt"):
-            read(tmp_path / "text.pt")
 
 
 class Trainer:
@@ -171,19 +82,41 @@ class Trainer:
         pass
 
 
-def asked_for(save_dir, restore_file):
-    """The checkpoint that a run with these flags asks for."""
-    trainer = Trainer()
-    flags = CheckpointConfig(save_dir=save_dir, restore_file=str(restore_file))
+def asked_for(save_dir, restore_file="checkpoint_last.pt", start=None):
+    """Returns the checkpoint that a run with these flags asks for."""
+    trainer, start = Trainer(), start and str(start)
+    flags = CheckpointConfig(
+        save_dir=str(save_dir), restore_file=str(restore_file), finetune_from_model=start
+    )
     checkpoint_utils.load_checkpoint(flags, trainer)
     return trainer.asked
 
 
-def test_a_restore_file_must_exist_unless_it_is_the_runs_own(tmp_path):
-    for save_dir in (None, "save"):
-        with pytest.raises(FileNotFoundError, match=r"--restore-file .*lats\.pt"):
-            asked_for(save_dir, tmp_path / "lats.pt")
-    assert asked_for(str(tmp_path), tmp_path / "start.pt") == str(tmp_path / "start.pt")
+def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
+    folder = tmp_path / "export"
+    folder.mkdir()
+    for path in (tmp_path / "lats.pt", folder):
+        for flags in ({"restore_file": path}, {"start": path}):
+            with pytest.raises(FileNotFoundError, match=rf"--(restore|finetune).* {path} is not a file"):
+                asked_for(folder, **flags)
+    (tmp_path / "start.pt").touch()
+    assert asked_for(folder, start=tmp_path / "start.pt") == str(tmp_path / "start.pt")
+    assert asked_for(tmp_path, tmp_path / "mine.pt") == str(tmp_path / "mine.pt")  # its own, yet to be saved
+    (folder / "checkpoint_last.pt").touch()
+    assert asked_for(folder, start=tmp_path / "gone.pt") == str(folder / "checkpoint_last.pt")  # resumed
+
+
+def test_trainers_of_others_are_called_as_without_the_plugin(tmp_path):
+    """Those of fairseq's own tests are mocks."""
+    trainer = MagicMock(checkpoint_suffix="")
+    trainer.load_checkpoint.return_value = {"train_iterator": {"epoch": 2}, "best": 0.5}
+    flags = CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=1)
+    extra, _ = checkpoint_utils.load_checkpoint(flags, trainer)
+    assert extra["best"] == 0.5 and trainer.get_train_iterator.call_args.kwargs["epoch"] == 2
+    trainer.save_checkpoint.side_effect = lambda path, extra_state: Path(path).touch()
+    checkpoint_utils.save_checkpoint(flags, trainer, trainer, 0.1)
+    assert trainer.save_checkpoint.call_count == 1
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -195,7 +128,7 @@ def test_a_checkpoint_of_another_model_is_warned_of(caplog, tmp_path, older):
     flags = CheckpointConfig(save_dir=str(tmp_path), restore_file=str(path))
 
     def said() -> list[str]:
-        found = [record.getMessage() for record in caplog.records if record.name == checkpoint_files.__name__]
+        found = [record.getMessage() for record in caplog.records if record.name == saving.__name__]
         caplog.clear()
         return found
 
@@ -241,7 +174,7 @@ def updates_in(folder) -> dict[str, int]:
 
 
 def test_a_disk_that_is_full_for_a_moment(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint_files, "PAUSE", 0)
+    monkeypatch.setattr(saving, "PAUSE", 0)
     folder, names = tmp_path / "save", []
     for at, error in at_each_write(folder, lambda at: Saved().save(folder, at)):
         assert error is None  # it was tried again
@@ -251,7 +184,7 @@ def test_a_disk_that_is_full_for_a_moment(tmp_path, monkeypatch):
 
 
 def test_a_disk_that_stays_full(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint_files, "PAUSE", 0)
+    monkeypatch.setattr(saving, "PAUSE", 0)
     Saved().save(tmp_path, 1)
     before = updates_in(tmp_path)
     with monkeypatch.context() as patched:
@@ -274,25 +207,3 @@ def test_kills_leave_a_whole_checkpoint(tmp_path):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         assert updates_in(tmp_path)["checkpoint_last.pt"] >= first
-
-
-@pytest.mark.parametrize(
-    ("flags", "gpu", "tpu"),
-    [(["--bf16"], True, False), (["--memory-efficient-bf16"], False, False), (["--tpu"], False, True)],
-)
-def test_bf16_is_for_gpus_too(flags, gpu, tpu, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    args = options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", "exlm_tiny", *flags])
-    assert args.tpu == tpu and args.bf16 == (not tpu)
-
-
-def test_gradients_of_amp_are_unscaled_once():
-    weight = torch.nn.Parameter(torch.zeros(2))
-    inner = SGD(OmegaConf.create({"lr": [1.0], "momentum": 0.0, "weight_decay": 0.0}), [weight])
-    optimizer = AMPOptimizer.__new__(AMPOptimizer)
-    optimizer.fp32_optimizer, optimizer.min_loss_scale = inner, 1e-4
-    optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0)
-    optimizer.backward((weight * torch.tensor([1.0, 3.0])).sum())
-    optimizer.clip_grad_norm(0.0)
-    optimizer.step()
-    assert weight.tolist() == [-1.0, -3.0]

@@ -1,0 +1,129 @@
+"""Checkpoints: saved whole, read without running code, and never trained from scratch instead of from a file.
+
+Importing this puts it in place of what fairseq has.
+"""
+
+import argparse
+import collections
+import logging
+import os
+import shutil
+import time
+import typing
+from collections.abc import Callable
+from functools import partial
+from typing import IO
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils
+from fairseq.distributed.utils import _TensorPlaceholder
+from fairseq.file_io import PathManager
+from omegaconf import AnyNode, DictConfig, ListConfig
+from omegaconf.base import ContainerMetadata, Metadata
+
+from fs_plugins import files
+from fs_plugins.fairseq_patches.wrapping import wrap
+from fs_plugins.models.flags import EXLM_FLAGS, FUNCTION
+
+logger = logging.getLogger(__name__)
+PAUSE = 2.5  # seconds before a checkpoint that could not be saved is tried again, as in fairseq
+
+# Since torch 2.6 ``torch.load`` takes tensors and plain containers only, and stays so here: these are the
+# harmless classes that fairseq's own checkpoints hold besides.
+# The flags of the model; in older checkpoints, as "args", of the whole run.
+SETTINGS = [argparse.Namespace]
+# A score that was computed with NumPy or scikit-learn, such as the best of a run.
+SCALAR = np.float64(0).__reduce__()[0]
+SCORES = [SCALAR, (SCALAR, "numpy.core.multiarray.scalar"), np.dtype]  # the second as NumPy 1 wrote it
+SCORES += [type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64, np.bool_)]
+# A resumed run on several workers: the first reads the file and sends the others what it holds, through
+# torch.save and torch.load, with all flags as OmegaConf has them.
+BROADCAST = [_TensorPlaceholder, DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata]
+BROADCAST += [(typing.Any, "typing.Any"), collections.defaultdict, dict, list, int, float, str, bool]
+torch.serialization.add_safe_globals([*SETTINGS, *SCORES, *BROADCAST])
+
+
+def save(path: str, write: Callable[[IO], object]) -> bool:
+    """Saves a checkpoint, which takes the place of the last one once it is whole on the disk.
+
+    fairseq tries again where it failed, in the middle of the file; if a disk was full for a moment only, that
+    left files that nothing reads. Here each of three tries starts anew.
+    """
+    for tries_left in (2, 1, 0):
+        try:
+            with files.atomic(path, "wb") as file:
+                write(file)
+            return True
+        except OSError as error:
+            if not tries_left:
+                raise
+            logger.warning("%s could not be saved (%s): trying again", path, error)
+            time.sleep(PAUSE)
+
+
+@wrap(checkpoint_utils, "torch_persistent_save")
+def torch_persistent_save(original, content, path, async_write=False):
+    if async_write or not PathManager.supports_rename(path):  # not a file of this machine
+        return original(content, path, async_write)
+    save(path, partial(torch.save, content))
+
+
+@wrap(PathManager, "copy")  # to checkpoint_best.pt, checkpoint_last.pt
+def copy(original, source, target, overwrite=False):
+    if not (PathManager.supports_rename(source) and PathManager.supports_rename(target)):
+        return original(source, target, overwrite)
+
+    def write(file: IO) -> None:
+        content.seek(0)  # it may have been tried before
+        shutil.copyfileobj(content, file)
+
+    with open(source, "rb") as content:
+        return save(target, write)
+
+
+def other_flags(state: dict, model) -> list[str]:
+    """Returns the differences between a checkpoint's model and ``model``, a run's flags, in what its weights
+    do not show."""
+    saved = (state.get("cfg") or {}).get("model") or state.get("args")
+    differences = []
+    for flag in (flag for flag in EXLM_FLAGS if flag.decides == FUNCTION):
+        old, new = (getattr(args, flag.name, None) for args in (saved, model))
+        if old is not None and new is not None and old != new:
+            differences.append(f"{flag.option} {old} in the checkpoint, {new} here")
+    return differences
+
+
+runs = []  # flags of the model that a checkpoint is being loaded into
+
+
+@wrap(checkpoint_utils, "load_checkpoint_to_cpu")
+def load_checkpoint_to_cpu(original, path, *args, **kwargs):
+    state = original(path, *args, **kwargs)
+    if differences := other_flags(state, runs[-1]) if runs else []:
+        logger.warning("%s was another model: %s", path, "; ".join(differences))
+    return state
+
+
+@wrap(checkpoint_utils, "load_checkpoint")
+def load_checkpoint(original, cfg, trainer, *args, **kwargs):
+    """Stops if the checkpoint to start from is not a file: fairseq would train from scratch."""
+    restored, start, folder = cfg.restore_file, cfg.finetune_from_model, os.path.abspath(cfg.save_dir or "")
+    resumes = restored == "checkpoint_last.pt"
+    # In the run's own folder it need not exist yet: the same command starts and resumes a run.
+    own = resumes or (cfg.save_dir and os.path.dirname(os.path.abspath(restored)) == folder)
+    started = resumes and PathManager.exists(os.path.join(folder, restored))
+    for option, path, needed in (
+        ("--restore-file", restored, not own and not trainer.checkpoint_suffix),
+        ("--finetune-from-model", start, start is not None and not started),
+    ):
+        if needed and not PathManager.isfile(path):
+            raise FileNotFoundError(
+                f"{option} {path} is not a file: give a checkpoint_*.pt; scripts/import_huggingface.py makes "
+                "one of a folder for transformers"
+            )
+    runs.append(trainer.cfg.model)
+    try:
+        return original(cfg, trainer, *args, **kwargs)
+    finally:
+        runs.pop()
