@@ -55,11 +55,14 @@ def parser() -> argparse.ArgumentParser:
     add_table_arguments(result)
     add("--label-columns", nargs="+", metavar="NAME", help="(default: all others, or those of the known set)")
     broken = "leave rows out that have a cell which is not a label, and list them in report.tsv"
+    add(
+        "--decimal", choices=(".", ","), default=".", help="the decimal mark of a table's labels (default: .)"
+    )
     add("--skip-broken", action="store_true", help=broken)
     add("--kind", choices=("classification", "regression"), default="classification")
     add("--split", choices=("scaffold", "random", "given"), help="(default: scaffold; LMDBs: given)")
     add("--split-column", metavar="NAME", help="for --split given: the column with train, valid or test")
-    add("--seed", type=whole(0, 2**32 - 1), help="of --split random (default: 1)")
+    add("--seed", type=whole(0, 2**32 - 1), default=1, help="of --split random (default: %(default)s)")
     smiles = "RDKit's canonical SMILES (default), or the strings as they are; use that of the pre-training"
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
     valence = "atoms with too many bonds (default: check; tox21: allow)"
@@ -107,15 +110,16 @@ def encode(
             f"{affected} of {len(readable)} molecules have tokens missing from the dictionary: {named}. "
             "Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
         )
-    if all(row.fault for row in molecules):
-        first = f"; the first, line {molecules[0].line}: {molecules[0].fault}" if molecules else ""
-        raise UserError(f"no molecule could be read{first}")
+    faulty = [row for row in molecules if row.fault]
+    if not molecules or len(faulty) > len(molecules) / 2:
+        first = f": line {faulty[0].line} is {faulty[0].smiles[:60]!r}, {faulty[0].fault}" if faulty else ""
+        raise UserError(
+            f"{len(faulty):,} of {len(molecules):,} rows cannot be used{first}: is this the column of SMILES?"
+        )
     return unknown_tokens
 
 
-def remarks_on(
-    labels: dict[str, np.ndarray], names: list[str], classification: bool, lmdbs: bool
-) -> list[str]:
+def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
     """What to report of properties without labels, or with labels of one class or value only, split by split.
     Raises UserError if that holds for all properties in train or valid, so that nothing could be learned, or
     no best epoch be chosen (by a single value it can)."""
@@ -126,12 +130,7 @@ def remarks_on(
         useless = one_class_only(values) if classification else ~differ
         fatal = useless if classification or split == "train" else np.isnan(values).all(0)
         if fatal.all() and split != "test":
-            way_out = (
-                "choose other columns (--label-columns), or split the data differently (--split random "
-                "--seed N, or --split given)"
-            )
-            way_out = "write the LMDBs with other labels, or split differently" if lmdbs else way_out
-            raise UserError(f"all properties {what} in {split}: {way_out}")
+            raise UserError(f"all properties {what} in {split}: choose other labels, or split differently")
         if useless.any():
             listed = list(compress(names, useless))
             named = ", ".join(listed[:LISTED])
@@ -160,23 +159,15 @@ def repeated_molecules(splits: Splits) -> list[str]:
 
 
 def split_molecules(molecules: list[Molecule], how: str, seed: int | None) -> Splits:
-    """Those that can be used. Raises ValueError if a part comes out empty, or for an unknown one."""
+    """Splits the molecules that can be used. Raises ValueError if a part comes out empty, or for an unknown
+    one."""
     kept = [molecule for molecule in molecules if not molecule.fault]
-    try:
-        if how == "scaffold":
-            rows_of = molecule_splits.scaffold_split([molecule.scaffold for molecule in kept])
-        elif how == "random":
-            rows_of = molecule_splits.random_split(len(kept), seed)
-        else:
-            named = [molecule.split for molecule in kept], [molecule.line for molecule in kept]
-            rows_of = molecule_splits.given_split(*named)
-    except ValueError as error:
-        if not (faulty := [molecule for molecule in molecules if molecule.fault]):
-            raise
-        raise UserError(
-            f"{error}. {len(faulty):,} of {len(molecules):,} rows were skipped, such as line "
-            f"{faulty[0].line}: {faulty[0].fault}"
-        ) from error
+    if how == "scaffold":
+        rows_of = molecule_splits.scaffold_split([molecule.scaffold for molecule in kept])
+    elif how == "random":
+        rows_of = molecule_splits.random_split(len(kept), seed)
+    else:
+        rows_of = molecule_splits.given_split([molecule.split for molecule in kept])
     return {part: [kept[i] for i in rows] for part, rows in rows_of.items()}
 
 
@@ -210,15 +201,13 @@ def write_folder(
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
     known, lmdbs = KNOWN.get(args.dataset, KnownSet()), args.source.is_dir()
-    args.split = args.split or ("given" if lmdbs else "scaffold")
-    if lmdbs and args.split != "given":
-        raise UserError("LMDBs are split already: leave out --split, or use --split given")
-    if not lmdbs and (args.split == "given") != (args.split_column is not None):
-        raise UserError("--split given and --split-column NAME go together")
-    if args.split == "random":
-        args.seed = 1 if args.seed is None else args.seed
-    elif args.seed is not None:
-        raise UserError(f"--seed {args.seed} is of --split random, and the split is {args.split}")
+    given = lmdbs or args.split_column is not None
+    args.split = args.split or ("given" if given else "scaffold")
+    if given != (args.split == "given"):
+        raise UserError(
+            "--split given needs --split-column NAME or LMDBs, which are split; no other split has it"
+        )
+    seed = args.seed if args.split == "random" else None
     allow = args.valence == "allow" if args.valence else known.allow_valence
     canonical, classification = args.smiles == "canonical", args.kind == "classification"
     asked = args.label_columns or known.labels, classification, args.skip_broken
@@ -227,13 +216,13 @@ def main(argv: list[str] | None = None) -> None:
         if lmdbs:
             names, molecules, remarks = *read_lmdbs(args.source, *asked), []
         else:
-            columns = TableFormat.of(args, known.smiles), known.ignored, args.split_column
+            columns = TableFormat.of(args, known.smiles), known.ignored, args.split_column, args.decimal
             names, molecules, remarks = read_table(args.source, *asked, *columns)
         how = canonical, allow, args.max_unknown, args.split == "scaffold"
         unknown = encode(molecules, {*dictionary.symbols}, *how)
-        splits = split_molecules(molecules, args.split, args.seed)
+        splits = split_molecules(molecules, args.split, seed)
         labels = {part: np.array([row.labels for row in rows], np.float32) for part, rows in splits.items()}
-        remarks += remarks_on(labels, names, classification, lmdbs) + repeated_molecules(splits)
+        remarks += remarks_on(labels, names, classification) + repeated_molecules(splits)
         if skipped := sum(bool(molecule.fault) for molecule in molecules):
             remarks.append(f"{skipped} rows skipped: see report.tsv")
         if unknown:
@@ -246,7 +235,7 @@ def main(argv: list[str] | None = None) -> None:
             "version": VERSION,
             "dataset": args.dataset,
             **PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow).to_dict(),
-            "split": {"kind": args.split, "seed": args.seed},
+            "split": {"kind": args.split, "seed": seed},
             "sizes": sizes,
             "skipped": skipped,
             "unknown_tokens": dict(unknown.most_common()),
@@ -259,8 +248,9 @@ def main(argv: list[str] | None = None) -> None:
         write_json(folder / FILE, description)
     counts = "/".join(f"{size['molecules']:,}" for size in sizes.values())
     longest = max(size["longest"] for size in sizes.values())
+    shown = ", ".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
     print(
-        f"{args.output}: {len(names)} {'property' if len(names) == 1 else 'properties'} ({args.kind}), "
+        f"{args.output}: {args.kind} of {shown} ({len(names)} in all), "
         f"{counts} molecules (train/valid/test, {args.split} split), at most {longest} tokens"
     )
     print(*(f"  {remark}\n" for remark in remarks), sep="", end="")

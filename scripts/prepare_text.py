@@ -1,7 +1,7 @@
 """Prepares text for pretrain_text.sh: cleans, tokenises by a BPE, splits and binarises it for fairseq.
 
-    python scripts/prepare_text.py data-bin/text --train wiki.txt.gz books/ --bpe encoder.json vocab.bpe \\
-        --dictionary dict.txt --workers 16
+    python scripts/prepare_text.py data-bin/text --train wiki/ books/ --layout books --workers 16 \\
+        --bpe encoder.json vocab.bpe --dictionary dict.txt
 
 Reads, plain or packed (.gz, .bz2, .xz): one paragraph per line with an empty line between documents; with
 --layout books, a document per file; WikiExtractor's output; JSON, an object per line; CSV, TSV and Parquet

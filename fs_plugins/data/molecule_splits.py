@@ -6,6 +6,9 @@ import numpy as np
 
 RATIO = (8, 1, 1)
 PARTS = ("train", "valid", "test")
+# how tables write them -> the part
+NAMES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid"}
+NAMES |= {"dev": "valid", "development": "valid", "test": "test", "testing": "test", "holdout": "test"}
 Split = dict[str, list[int]]  # of each of PARTS its row numbers, ascending; every row is in one
 
 
@@ -62,15 +65,12 @@ def random_split(rows: int, seed: int) -> Split:
     return _split(np.split(order, cuts), rows)
 
 
-def given_split(names: Sequence[str], lines: Sequence[int] | None = None) -> Split:
-    """The part that each row names: train, valid (also validation, dev) or test; upper case counts as lower.
-    Raises ValueError for another name, with its line if ``lines`` are given, or an empty part."""
-    known = {"validation": "valid", "val": "valid", "dev": "valid", **{part: part for part in PARTS}}
+def given_split(names: Sequence[str]) -> Split:
+    """Returns the part that each row names, as NAMES have it; upper case counts as lower. Raises ValueError
+    for another name, or an empty part."""
     parts: dict[str, list[int]] = {part: [] for part in PARTS}
     for row, name in enumerate(names):
-        part = known.get(name.strip().lower())
-        if part is None:
-            place = f"line {lines[row]}" if lines else f"row {row + 1}"
-            raise ValueError(f"{place} is in the part {name!r}: known are train, valid and test")
+        if (part := NAMES.get(name.strip().lower())) is None:
+            raise ValueError(f"row {row + 1} is in the part {name!r}: known are {', '.join(NAMES)}")
         parts[part].append(row)
     return _split(list(parts.values()), len(names))

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from lib.command_line import UserError
+from lib.files import reading
 
 LMDB = (".lmdb", ".mdb")
 
@@ -83,25 +83,19 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def decode_value(value: bytes) -> dict:
-    """The dictionary of one molecule; its ``smi`` is a string. Raises ValueError if the value is not a
-    (compressed) pickle of a dict of plain data, or has no ``smi``."""
-    try:
+    """Returns the dictionary of one molecule; its ``smi`` is a string. Raises ValueError if the value is not
+    a (compressed) pickle of a dict of plain data, or has no ``smi``."""
+    with reading("not a readable value"):  # broken pickles raise all kinds of errors
         if value[:2] == b"\x1f\x8b":
             value = gzip.decompress(value)
         elif value[:1] == b"\x78":  # zlib; a pickle begins with \x80 or, in protocol 0, with '('
             value = zlib.decompress(value)
         molecule = _PlainUnpickler(io.BytesIO(value)).load()
-    except Exception as error:  # broken pickles raise all kinds
-        raise ValueError(f"not a readable value: {type(error).__name__}: {error}") from error
-    if not isinstance(molecule, dict):
-        raise ValueError(f"not a readable value: a dict is expected, not {type(molecule).__name__}")
-    smiles = molecule.get("smi")
-    if isinstance(smiles, bytes):
-        smiles = smiles.decode("utf-8", errors="backslashreplace")
-    if not isinstance(smiles, str):  # NumPy's strings are strings too
-        keys = ", ".join(map(repr, list(molecule)[:8]))
-        raise ValueError(f"no string under 'smi': the keys are {keys or 'none'}")
-    return {**molecule, "smi": str(smiles)}
+        smiles = molecule["smi"]
+        smiles = (
+            smiles.decode("utf-8", errors="backslashreplace") if isinstance(smiles, bytes) else smiles + ""
+        )
+        return {**molecule, "smi": str(smiles)}  # NumPy's strings are strings too
 
 
 def lmdb_file(path: Path) -> Path:
@@ -110,24 +104,19 @@ def lmdb_file(path: Path) -> Path:
 
 
 def lmdb_items(path: Path, by_number: bool = False) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) of an LMDB file, in the order of the file, which is that of the keys' bytes: b"0", b"1",
-    b"10", ...; or, ``by_number``, in that of the keys as numbers. A process may open a file only once at a
-    time. Raises UserError if it does not exist, is not LMDB, or is truncated or damaged."""
+    """Yields (key, value) of an LMDB file, in the order of the file, which is that of the keys' bytes: b"0",
+    b"1", b"10", ...; or, ``by_number``, in that of the keys as numbers. A process may open a file only once
+    at a time. Raises ValueError if it is truncated."""
     import lmdb
 
-    if not path.is_file():
-        raise UserError(f"{path} does not exist")
     options = {"subdir": False, "readonly": True, "lock": False, "readahead": False, "max_spare_txns": 1}
-    try:
-        with lmdb.open(str(path), **options) as file, file.begin() as transaction:
-            # LMDB maps the file into memory: to read beyond its end would end the process
-            there, whole = path.stat().st_size, (file.info()["last_pgno"] + 1) * file.stat()["psize"]
-            if there < whole:
-                raise UserError(f"it is truncated, with {there:,} of at least {whole:,} bytes")
-            if not by_number:
-                yield from transaction.cursor()
-                return
-            for key in sorted(transaction.cursor().iternext(values=False), key=lambda key: (len(key), key)):
-                yield key, transaction.get(key)
-    except (lmdb.Error, UserError) as error:
-        raise UserError(f"{path} is not an LMDB file, or damaged ({error}): download it again") from error
+    with reading(path), lmdb.open(str(path), **options) as file, file.begin() as transaction:
+        # LMDB maps the file into memory: to read beyond its end would end the process
+        there, whole = path.stat().st_size, (file.info()["last_pgno"] + 1) * file.stat()["psize"]
+        if there < whole:
+            raise ValueError(f"truncated, with {there:,} of at least {whole:,} bytes: download it again")
+        if not by_number:
+            yield from transaction.cursor()
+            return
+        for key in sorted(transaction.cursor().iternext(values=False), key=lambda key: (len(key), key)):
+            yield key, transaction.get(key)

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from lib.command_line import UserError
 from lib.data.lmdb_reader import decode_value, lmdb_file, lmdb_items
 from lib.data.molecules import TABLES, format_of
 from lib.data.tables import TableFormat, column_of, table_rows
+from lib.data.text_files import invalid_byte
+from lib.files import reading
 
 from fs_plugins.data.molecule_splits import PARTS
 
@@ -19,8 +22,7 @@ MISSING = ("", "nan")  # labels in a table
 MISSING_CLASS = -1.0  # in an LMDB file
 CLASSES = {"false": 0.0, "true": 1.0}
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), 2.0**-126  # normal float32
-DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
-LISTED = 10  # kinds of bad cells in a message
+LISTED = 10  # columns, and cells of each, in a message
 # headers of the row numbers that pandas writes beside a table
 UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
 
@@ -72,27 +74,24 @@ class Labels:
     Args:
         classification: labels are 0 and 1; otherwise numbers that float32 can hold.
         skip_broken: whether rows may have cells that are no labels, as long as most have none.
+        decimal: the decimal mark of numbers.
     """
 
-    def __init__(self, classification: bool, skip_broken: bool):
-        self.classification, self.skip_broken = classification, skip_broken
+    def __init__(self, classification: bool, skip_broken: bool, decimal: str = "."):
+        self.classification, self.skip_broken, self.decimal = classification, skip_broken, decimal
         self.rows = self.wrong_rows = 0
-        self.wrong: dict[tuple[str, str], list[str]] = {}  # (property, cell) -> where
-        self.labelled: dict[str, None] = {}  # properties with a label, in order
+        self.wrong: dict[str, dict[str, list[str]]] = {}  # property -> cell -> where
 
     def read(self, names: Sequence[str], cells: Sequence, where: str) -> tuple[list[float], str]:
-        """A label for each property, and the fault of a row with cells that are none, else ""."""
+        """Returns a label for each property, and the fault of a row with cells that are none, else ""."""
         labels, wrong = [], []
         for name, cell in zip(names, cells, strict=True):
-            text = str(cell).strip().lower()
             try:
-                label = self._of(text)
-                self.labelled |= {} if math.isnan(label) else {name: None}
+                labels.append(self._of(str(cell).strip().lower()))
             except ValueError:
-                label = math.nan
+                labels.append(math.nan)
                 wrong.append(f"{name} is {cell!r}")
-                self.wrong.setdefault((name, str(cell)), []).append(where)
-            labels.append(label)
+                self.wrong.setdefault(name, {}).setdefault(str(cell), []).append(where)
         self.rows += 1
         self.wrong_rows += bool(wrong)
         return labels, f"not a label: {', '.join(wrong)}" if wrong else ""
@@ -100,6 +99,8 @@ class Labels:
     def _of(self, text: str) -> float:
         if text in MISSING:
             return math.nan
+        if self.decimal != ".":  # 1.000 may be a thousand
+            text = text.replace(".", "?").replace(self.decimal, ".")
         label = CLASSES[text] if self.classification and text in CLASSES else float(text)
         fits = label in (0.0, 1.0) if self.classification else SMALLEST <= abs(label) <= LARGEST or label == 0
         if not fits or "_" in text:  # Python reads 1_000, which is nobody's number
@@ -110,36 +111,20 @@ class Labels:
         """Raises UserError if there were cells that are no labels, in more rows than may be; lists them."""
         if self.wrong_rows <= (self.rows / 2 if self.skip_broken else 0):
             return
-        wanted = "0, 1" if self.classification else f"numbers (of at most {LARGEST:.3g})"
-        wrong = sorted(self.wrong.items(), key=lambda item: -len(item[1]))
-        # of columns without labels the commonest cell
-        none = {name: cell for (name, cell), _ in reversed(wrong) if name not in self.labelled}
-        kinds = [
-            f"  {len(where):,} x {name}: {cell!r}, first in {where[0]}"
-            for (name, cell), where in wrong
-            if name in self.labelled
-        ]
-        kinds[LISTED:] = [f"  and {len(kinds) - LISTED:,} more kinds"] if len(kinds) > LISTED else []
-        lines = [f"  all of the column {name}, such as {cell!r}" for name, cell in none.items()]
-        commas = [(cell, len(at)) for (_, cell), at in self.wrong.items() if DECIMAL_COMMA.fullmatch(cell)]
-        if commas:
-            cells = sum(times for _, times in commas)
-            lines.append(f"  {cells:,} cells with a decimal comma, such as {commas[0][0]!r}")
-        columns = " ".join(map(repr, self.labelled)) or "NAME ..."
+        lines = []
+        for name, cells in self.wrong.items():
+            shown = ", ".join(f"{cell!r} ({where[0]})" for cell, where in list(cells.items())[:LISTED])
+            more = f" and {len(cells) - LISTED:,} others" if len(cells) > LISTED else ""
+            lines.append(f"  {name}: {sum(map(len, cells.values())):,} cells, such as {shown}{more}")
+        lines[LISTED:] = [f"  and {len(lines) - LISTED:,} more columns"] if len(lines) > LISTED else []
+        wanted, missing = ("0 or 1", "NaN or -1") if self.classification else ("a float32", "NaN")
         way_out = (
-            f"Choose the columns of the labels (--label-columns {columns}), leave such rows out with "
-            "--skip-broken (if fewer than half), or mend the table: an empty cell is a missing label, and "
-            "decimals have a point."
+            "Choose the labels' columns (--label-columns), --kind regression for numbers, --decimal , for "
+            "decimal commas; leave such rows out with --skip-broken (if fewer than half); or mend them: a "
+            f"missing label is an empty cell ({missing} in an LMDB)"
         )
-        if path.is_dir():
-            missing = "NaN or -1" if self.classification else "NaN"
-            way_out = (
-                "Leave such entries out with --skip-broken (if fewer than half), or write the LMDBs anew: a "
-                f"missing label is {missing}, all others are numbers."
-            )
-        way_out += " --kind regression accepts any number." if self.classification else ""
-        first = f"{path} has cells that are not {wanted} or empty:"
-        raise UserError("\n".join([first, *lines, *kinds, way_out]))
+        first = f"{path} has cells that are neither {wanted} nor empty:"
+        raise UserError("\n".join([first, *lines, way_out]))
 
 
 def read_table(
@@ -150,10 +135,11 @@ def read_table(
     form: TableFormat,
     ignored: Sequence[str] = (),
     split_column: str | None = None,
+    decimal: str = ".",
 ) -> tuple[list[str], list[Molecule], list[str]]:
-    """The properties and the molecules of a table, and what to say of it; without ``label_columns`` all other
-    columns that have a name are labels. Raises UserError if it cannot be read, a column is missing, or,
-    unless ``skip_broken``, a label is not one."""
+    """Returns the properties and the molecules of a table, and what to say of it; without ``label_columns``
+    all other columns that have a name are labels. Raises UserError if a column is missing or, unless
+    ``skip_broken``, a label is not one."""
     format_of(path, TABLES)
     wanted = [form.column, *label_columns, *([split_column] if split_column else [])]
     rows = table_rows(path, form, wanted if label_columns else None)
@@ -167,14 +153,13 @@ def read_table(
     if unnamed and not label_columns:
         shown = ", ".join(map(str, unnamed))
         remarks.append(f"column {shown} without a name (a row number?) is not a property, and was ignored")
-    if not names:
-        raise UserError(f"{path} has no column of labels besides {form.column!r}")
     at = [column_of(header, name, path, "--label-columns") for name in names]
-    if len(set(at)) < len(at):
-        raise UserError(f"--label-columns {' '.join(names)}: give each once")
-    if garbled := [name for name in names if name != name.encode(errors="ignore").decode()]:
-        raise UserError(f"{path} has a column {ascii(garbled[0])}, not UTF-8: give --encoding, e.g. cp1252")
-    labels, molecules = Labels(classification, skip_broken), []
+    if not at or len(set(at)) < len(at) or any(map(invalid_byte, names)):
+        shown = ", ".join(map(ascii, names)) or "none"
+        raise UserError(
+            f"{path}: the labels are {shown}: give each once (and --encoding, if it is not UTF-8)"
+        )
+    labels, molecules = Labels(classification, skip_broken, decimal), []
     for line, cells in rows:
         molecule = Molecule(line, cells[smiles_at].strip() if smiles_at < len(cells) else "", [], "")
         if not any(cell.strip() for cell in cells):
@@ -186,15 +171,28 @@ def read_table(
             molecule.split = cells[split_at] if split_at is not None else ""
         molecules.append(molecule)
     labels.check(path)
+    if not label_columns and (found := _identifiers(names, molecules)):
+        remarks.append(
+            f"{', '.join(found)} has another whole number in each row: if it is an identifier, give the "
+            "properties alone (--label-columns)"
+        )
     return names, molecules, remarks
+
+
+def _identifiers(names: Sequence[str], molecules: list[Molecule]) -> list[str]:
+    """Returns the properties whose labels are whole numbers, each another."""
+    table = np.array([molecule.labels for molecule in molecules if molecule.labels]).reshape(-1, len(names))
+    whole = (table == np.round(table)).all(0)  # no label is missing
+    distinct = [len({*column}) == len(table) > 2 for column in table.T]
+    return list(compress(names, whole & distinct))
 
 
 def read_lmdbs(
     folder: Path, names: Sequence[str], classification: bool, skip_broken: bool
 ) -> tuple[list[str], list[Molecule]]:
-    """The properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb, which do not have
-    the properties' names: () for property-1, property-2, ...; -1 is a missing class. Raises UserError if a
-    file is missing or damaged, or labels are none (with ``skip_broken``, in more than half of the rows)."""
+    """Returns the properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb, which do
+    not have the properties' names: () for property-1, property-2, ...; -1 is a missing class. Raises
+    UserError if labels are none (with ``skip_broken``, in more than half of the rows)."""
     names, rows, labels = list(names), [], Labels(classification, skip_broken)
     for split in PARTS:
         path = lmdb_file(folder / f"{split}.lmdb")
@@ -204,15 +202,11 @@ def read_lmdbs(
             except ValueError as error:
                 rows.append(Molecule(number, "", [], split, str(error)))
                 continue
-            if "target" not in molecule:
-                raise UserError(f"{path}, entry {number} has no 'target': is it a file for pre-training?")
-            try:
+            with reading(f"{path}, entry {number}"):
                 cells = np.asarray(molecule["target"]).reshape(-1).tolist()
-            except ValueError as error:
-                raise UserError(f"{path}, entry {number}: 'target' is no list of labels ({error})") from None
-            names = names or [f"property-{i + 1}" for i in range(max(1, len(cells)))]
-            if len(cells) != len(names):
-                raise UserError(f"{path}, entry {number}: {len(cells)} labels, but {len(names)} are expected")
+                names = names or [f"property-{i + 1}" for i in range(len(cells))]
+                if len(cells) != len(names):
+                    raise ValueError(f"{len(cells)} labels, but {len(names)} are expected")
             cells = ["" if classification and cell == MISSING_CLASS else cell for cell in cells]
             values, fault = labels.read(names, cells, f"{split}.lmdb, entry {number}")
             rows.append(Molecule(number, molecule["smi"], values, split, fault))

@@ -7,7 +7,6 @@ import zlib
 
 import numpy as np
 import pytest
-from lib.command_line import UserError
 from lib.data.lmdb_reader import decode_value, lmdb_file, lmdb_items
 from rdkit import Chem
 
@@ -74,18 +73,16 @@ def test_arrays_are_of_plain_items(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "named"),
+    "value",
     [
-        (b"CCO", "not a readable value"),
-        (gzip.compress(pickle.dumps(MOLECULE))[:-12], "not a readable value"),
-        (b"x\x9c" + b"junk" * 5, "not a readable value"),
-        (pickle.dumps(["CCO"]), "not list"),
-        (pickle.dumps({"smiles": "CCO"}), "'smi': .*'smiles'"),
-        (pickle.dumps({"smi": 5}), "'smi': .*'smi'"),
+        b"CCO",
+        gzip.compress(pickle.dumps(MOLECULE))[:-12],
+        b"x\x9c" + b"junk" * 5,
+        *map(pickle.dumps, (["CCO"], {"smiles": "CCO"}, {"smi": 5}, {"smi": None})),
     ],
 )
-def test_values_that_cannot_be_read(value, named):
-    with pytest.raises(ValueError, match=named):
+def test_values_that_cannot_be_read(value):
+    with pytest.raises(ValueError, match="^not a readable value: "):
         decode_value(value)
 
 
@@ -117,5 +114,5 @@ def test_files_that_are_not_lmdb(tmp_path):
     for name, content in contents.items():
         write_file(tmp_path / name, content)
     for name in ("cut.lmdb", "none.lmdb", *contents):
-        with pytest.raises(UserError, match=name):
+        with pytest.raises((ValueError, OSError), match=name):
             next(lmdb_items(tmp_path / name))
