@@ -29,10 +29,10 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # libraries raise Exception itself for what they cannot read
-        if str(path) in str(error) or getattr(error, "filename", None) is not None:
+        plain = isinstance(error, ValueError | OSError)
+        if plain and (str(path) in str(error) or getattr(error, "filename", None) is not None):
             raise
-        reason = error if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path}: {reason}") from error
+        raise ValueError(f"{path}: {error if plain else f'{type(error).__name__}: {error}'}") from error
 
 
 @contextlib.contextmanager

@@ -2,8 +2,6 @@
 
 import json
 import os
-import zipfile
-import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -11,6 +9,7 @@ from typing import BinaryIO
 import numpy as np
 
 from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.files import reading
 
 
 @dataclass(frozen=True)
@@ -71,16 +70,10 @@ def load_split(folder: str | os.PathLike, name: str) -> TokenizedSquad:
     """Reads what :func:`save_split` wrote.
 
     Raises:
-        FileNotFoundError: if the split, or the dictionary, is not there.
-        ValueError: if it is damaged, or was made with another dictionary than the folder's.
+        ValueError: if it was made with another dictionary than the folder's, or is damaged.
     """
     path = Path(folder) / f"{name}.npz"
-    if not path.is_file():
-        flag = f"--{name}" if name in ("train", "valid") else f"--split {name}"
-        raise FileNotFoundError(
-            f"there is no split {name!r} in {folder}: scripts/prepare_squad.py {flag} FILE makes it"
-        )
-    try:
+    with reading(path):
         with np.load(path) as arrays:
             texts = json.loads(arrays["texts"].tobytes())
             rows = {
@@ -93,8 +86,6 @@ def load_split(folder: str | os.PathLike, name: str) -> TokenizedSquad:
             for question in texts.pop("questions")
         ]
         split = TokenizedSquad(Squad(questions=questions, **texts), **rows, settings=settings)
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is damaged ({error}): run scripts/prepare_squad.py anew") from error
     if Vocabulary.read(Path(folder)).identity != settings.get("dictionary"):
         raise ValueError(
             f"{path} was made with another dictionary than {Path(folder) / 'dict.txt'}: "

@@ -27,9 +27,8 @@ class WindowSizes:
     answer: int = 30  # longest answer that is looked for
 
     def __post_init__(self):
-        for name in ("window", "stride", "question", "answer"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"the {name} size must be at least 1 token, got {getattr(self, name)}")
+        if min(self.window, self.stride, self.question, self.answer) < 1:  # without a stride, for ever
+            raise ValueError(f"at least 1 token each: {self}")
 
 
 @dataclass

@@ -13,6 +13,7 @@ from fairseq.data import Dictionary
 from tokenizers import Tokenizer
 
 from fs_plugins import files
+from fs_plugins.files import reading
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's ids 0 to 3, which a dict.txt does not list
 MASK = "<mask>"
@@ -32,13 +33,14 @@ class Vocabulary:
 
     @classmethod
     def of(cls, symbols: Iterable[str], source: str | os.PathLike) -> "Vocabulary":
-        """Of the symbols of a dictionary; ``<mask>`` comes last if they lack it, as the tasks add it."""
+        """Returns the vocabulary of a dictionary's symbols; ``<mask>`` comes last if they lack it, as the
+        tasks add it."""
         symbols = tuple(symbols)
         return cls(symbols if MASK in symbols else (*symbols, MASK), str(source))
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """Of what :func:`dictionary_file` finds; raises what :func:`read_dictionary` does."""
+        """Reads what :func:`dictionary_file` finds; raises what :func:`read_dictionary` does."""
         file, recorded = dictionary_file(path), None
         vocabulary = cls.of(read_dictionary(path).symbols, file)
         if file.name == TOKENIZER:
@@ -63,7 +65,7 @@ class Vocabulary:
         return self.recorded is None
 
     def write(self, path: Path) -> None:
-        """A dict.txt, in which every symbol counts 1."""
+        """Writes a dict.txt, in which every symbol counts 1."""
         symbols = self.symbols[: -1 if self.symbols[-1] == MASK else None]
         files.write_text(path, "".join(f"{symbol} 1\n" for symbol in symbols[len(SPECIAL) :]))
 
@@ -83,8 +85,8 @@ class Vocabulary:
 
 
 def dictionary_file(path: Path) -> Path:
-    """The file of a vocabulary: ``path`` itself; of a folder, or of a checkpoint, the dict.txt in it or
-    beside it (of GLUE in its input0); of a folder for transformers without one, its tokenizer.json."""
+    """Returns the file of a vocabulary: ``path`` itself; of a folder, or of a checkpoint, the dict.txt in it
+    or beside it (of GLUE in its input0); of a folder for transformers without one, its tokenizer.json."""
     folder = path if path.is_dir() else path.parent
     if path.is_dir() or path.suffix == ".pt":
         if (folder / INPUT / FILE).is_file() and not (folder / FILE).is_file():
@@ -95,24 +97,18 @@ def dictionary_file(path: Path) -> Path:
 
 
 def read_dictionary(path: Path) -> Dictionary:
-    """fairseq's Dictionary of what :func:`dictionary_file` finds. Raises ValueError if it does not exist, is
-    empty, begins with a byte order mark, or has a line that is not a new symbol and its count."""
+    """Returns fairseq's Dictionary of what :func:`dictionary_file` finds. Raises ValueError if it is none, or
+    does not give each symbol one id."""
     path = dictionary_file(path)
     if path.name == TOKENIZER and path.with_name("config.json").is_file():
         return _of_tokenizer(path)
-    try:
+    with reading(path):
         dictionary = Dictionary.load(str(path))
-    except RuntimeError as error:  # whose way out, "#fairseq:overwrite", gives a symbol two ids
-        symbol = str(error).partition(": ")[2].partition(". Duplicate")[0]
-        raise ValueError(f"{path} has the symbol {symbol} twice: remove one of its lines") from error
-    except Exception as error:  # of invalid UTF-8 fairseq raises Exception itself
-        raise ValueError(f"{path} is not a {FILE} of fairseq ({error}): {HINT}") from error
-    if len(dictionary) == len(SPECIAL):
+    if len(dictionary) == len(SPECIAL):  # with which all would be unknown
         raise ValueError(f"{path} is empty: {HINT}")
-    if path.read_bytes().startswith(BOM_UTF8):  # which fairseq takes for a part of the first symbol
-        raise ValueError(f"{path} begins with a byte order mark: save it as UTF-8 without one")
-    if len(dictionary.indices) < len(dictionary):
-        raise ValueError(f"{path} has a symbol twice (#fairseq:overwrite): remove one of its lines")
+    # "#fairseq:overwrite", which fairseq proposes; a byte order mark, which it takes for a part of a symbol
+    if len(dictionary.indices) < len(dictionary) or path.read_bytes().startswith(BOM_UTF8):
+        raise ValueError(f"{path} has a symbol twice, or a byte order mark: {HINT}")
     return dictionary
 
 
@@ -125,13 +121,12 @@ def copy_dictionary(path: Path, target: Path) -> None:
 
 
 def _of_tokenizer(path: Path) -> Dictionary:
-    """The symbols of a tokenizer.json that the model of the config.json beside it has; ids that the tokenizer
-    lacks, where embeddings were padded, get made-up ones. As in a dict.txt, a last ``<mask>`` is left out."""
-    try:
+    """Returns the symbols of a tokenizer.json that the model of the config.json beside it has; ids that the
+    tokenizer lacks, where embeddings were padded, get made-up ones. As in a dict.txt, a last ``<mask>`` is
+    left out."""
+    with reading(path):
         size = json.loads(path.with_name("config.json").read_text(encoding="utf-8"))["vocab_size"]
         name_of = Tokenizer.from_file(str(path)).id_to_token
-    except Exception as error:  # tokenizers raises Exception itself
-        raise ValueError(f"{path} is not the tokenizer of an exported model ({error}): {HINT}") from error
     symbols = [name_of(i) or f"madeupword{i:04d}" for i in range(size)]
     if tuple(symbols[: len(SPECIAL)]) != SPECIAL or MASK not in symbols or len(set(symbols)) < size:
         raise ValueError(f"{path} is not the tokenizer of an exported model: {HINT}")

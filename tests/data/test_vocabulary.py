@@ -35,18 +35,15 @@ def test_others_are_named_with_their_first_difference(other):
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (b"the 5\nand\n", "give the"),
-        (b"the 5\nthe 4\n", "symbol 'the' twice: remove one of its lines$"),
-        (b"the 5\nthe 4 #fairseq:overwrite\n", "twice.*overwrite"),
+        (b"the 5\nthe 4\n", "'the'"),
+        (b"the 5\nthe 4 #fairseq:overwrite\n", "twice"),
         (b"\xef\xbb\xbfthe 5\n", "byte order mark"),
         (b"\xff 5\n", "encoding"),
         (b"", "is empty"),
-        (None, "No such file"),
     ],
 )
 def test_a_dictionary_that_cannot_be_read(content, named, tmp_path):
-    if content is not None:
-        (tmp_path / "dict.txt").write_bytes(content)
+    (tmp_path / "dict.txt").write_bytes(content)
     with pytest.raises(ValueError, match=f"(?s)dict.txt.*{named}"):
         read_dictionary(tmp_path)
 

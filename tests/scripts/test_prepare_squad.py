@@ -112,10 +112,8 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     assert not list(out.glob(".*")) and not list(out.glob("*.tmp"))
     path = out / "train.npz"
     path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(ValueError, match="train.npz is damaged"):
+    with pytest.raises(ValueError, match="train.npz: "):
         load_split(out, "train")
-    with pytest.raises(FileNotFoundError, match="'test' in .*prepare_squad.py --split test FILE"):
-        load_split(out, "test")
 
 
 def test_the_tokenizer_is_tried_first(tmp_path, refused):
