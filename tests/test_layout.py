@@ -35,8 +35,6 @@ ALLOWED = {
     "inference": {*MODEL, "checkpoint", "huggingface"},
     "measures": {*MODEL, "checkpoint", "checkpoint_settings", "huggingface", "inference"},
 }
-# fairseq calls a model's class for its hub interface, the door to what reads models
-LATE = {"models/mlm.py": {"inference"}}
 
 
 @cache
@@ -64,8 +62,7 @@ def test_imports_run_one_way():
             continue
         seen.add(folder)
         own = {name.split(".")[1] for name in imported(path) if name.startswith("fs_plugins.")}
-        late = LATE.get(path.relative_to(PACKAGE).as_posix(), set())
-        assert own <= ALLOWED[folder] | {folder, "files"} | late, path
+        assert own <= ALLOWED[folder] | {folder, "files"}, path
         assert folder != "custom_ops" or "fairseq" not in roots(path), path
     assert seen == set(ALLOWED)
 

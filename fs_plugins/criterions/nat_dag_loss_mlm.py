@@ -16,10 +16,11 @@ class NatDagLossMLM(StatesCriterion):
     def forward(self, model, sample, reduce=True):
         graph = self.graph(model, sample)
         layout = graph.layout
-        if graph.is_lattice:
+        steps = getattr(graph, "steps", None)
+        if steps is not None:  # not the paper's graph but a lattice
             own = self.own_scores(graph, layout.targets[..., None]).squeeze(2)
-            log_probs = lattice_log_prob(own, graph.transitions, layout.target_lengths)
+            log_probs = lattice_log_prob(own, steps, layout.target_lengths)
         else:
             match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
-            log_probs = dag_loss(match, graph.transitions, layout.node_lengths, layout.target_lengths)
+            log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
         return self.loss_of(log_probs, graph, sample, reduce)

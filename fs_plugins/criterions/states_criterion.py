@@ -74,7 +74,7 @@ class StatesCriterion(FairseqCriterion):
             "nonfinite": (~finite).sum(),
         }
         several = layout.node_positions.shape[1] > layout.targets.shape[1]  # states of a token
-        if several and graph.transitions is not None and not self.training:
+        if not self.training and several and graph.links is not None:
             logging_output |= self._use_of_states(graph)
         return loss, sample_size, logging_output
 

@@ -55,7 +55,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         **to_config(encoder.args, k is not None),
         "alignment": "ctc" if k and not checkpoint.has_transitions else "dag",
         "repeat_times": checkpoint.copies,
-        "expand_from_layer": encoder.expand_from_layer if k else 0,
+        "expand_from_layer": getattr(encoder, "expand_from_layer", 0),
         "bos_token_id": dictionary.bos(),
         "pad_token_id": dictionary.pad(),
         "eos_token_id": dictionary.eos(),

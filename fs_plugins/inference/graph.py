@@ -4,10 +4,12 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 import torch
+from fairseq.data import Dictionary
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_with_masks, is_special
 from fs_plugins.inference.decodings import GraphDecoder, Path
+from fs_plugins.models.exlm import StateGraph
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,9 @@ def text_graph(
     ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
     with torch.no_grad():
         graph, _ = checkpoint.model(torch.tensor([ids], device=checkpoint.device))
-        log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
-    barred = special_ids(dictionary)
-    decoder = GraphDecoder(log_probs, graph.links[0].cpu(), dictionary.bos(), dictionary.eos(), barred)
-    sources = graph.layout.node_sources[0].tolist()
-    sentence = _Sentence(["<s>", *symbols, "</s>"], codec, dictionary, sources, decoder)
-    masks, generator = len(sentence.masks), torch.Generator().manual_seed(seed)
+    sentence = _sentence(graph, symbols, codec, dictionary)
+    decoder, masks = sentence.decoder, len(sentence.masks)
+    generator = torch.Generator().manual_seed(seed)
     by_order = [decoder.sample(generator, masks) for _ in range(samples)]
     free = [decoder.sample(generator) for _ in range(samples)]
     notes = []
@@ -117,6 +116,23 @@ def text_graph(
         unknown=[codec.word(s) for s in symbols if dictionary.index(s) == dictionary.unk()],
         notes=notes,
     )
+
+
+def best_text(graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary) -> str | None:
+    """Returns the text of the best path through one sentence's graph, with a token for each mask; None if no
+    path has as many."""
+    sentence = _sentence(graph, symbols, codec, dictionary)
+    best = sentence.decode(sentence.decoder.best(len(sentence.masks)), by_order=True)
+    return best and best.text
+
+
+def _sentence(graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary) -> "_Sentence":
+    with torch.no_grad():
+        log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
+    ends = dictionary.bos(), dictionary.eos()
+    decoder = GraphDecoder(log_probs, graph.links[0].cpu(), *ends, special_ids(dictionary))
+    sources = graph.layout.node_sources[0].tolist()
+    return _Sentence(["<s>", *symbols, "</s>"], codec, dictionary, sources, decoder)
 
 
 def special_ids(dictionary) -> list[int]:

@@ -104,7 +104,11 @@ class MaskedPredictor:
             logits, _ = self.model(visible.repeat_interleave(self.copies, dim=1), masked_tokens=copies)
             log_probs = logits.float().log_softmax(-1).unflatten(0, (-1, self.copies))
             return log_probs.logsumexp(1) - torch.tensor(float(self.copies)).log()
-        graph, rows = self.graph(tokens, masked), []
+        return self.word_log_probs(self.graph(tokens, masked))
+
+    def word_log_probs(self, graph: MaskedGraph) -> Tensor:
+        """What :meth:`token_log_probs` returns for an ExLM, from its graph."""
+        rows = []
         for b, wanted in enumerate(graph.is_masked):
             log_probs = graph.graph.log_probs(b)
             if self.ctc:  # the states of each token emit blanks, a run of the word, blanks

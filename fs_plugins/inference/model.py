@@ -19,7 +19,7 @@ from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
 from fs_plugins.huggingface.restore import open_checkpoint
 from fs_plugins.huggingface.settings import POOLINGS, find_head, output_names
-from fs_plugins.inference.graph import TextGraph, Token, special_ids, text_graph
+from fs_plugins.inference.graph import TextGraph, Token, best_text, special_ids, text_graph
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 BATCH_TOKENS = 16384
@@ -221,11 +221,15 @@ class Model:
         Raises:
             ValueError: for a text without a mask, or more states than the model has positions.
         """
+        return self.predictor.token_log_probs(*self._masked(encode_with_masks(text, self.codec)))
+
+    def _masked(self, symbols: list[str]) -> tuple[Tensor, Tensor]:
+        """The symbols as tokens [1, T], and which are masks."""
         self._check("encoder.lm_head")
-        dictionary, symbols = self.checkpoint.dictionary, encode_with_masks(text, self.codec)
+        dictionary = self.checkpoint.dictionary
         ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
-        tokens = torch.tensor([ids], device=next(self.checkpoint.model.parameters()).device)
-        return self.predictor.token_log_probs(tokens, tokens == dictionary.index(MASK))
+        tokens = torch.tensor([ids], device=self.checkpoint.device)
+        return tokens, tokens == dictionary.index(MASK)
 
     def fill(self, text: str, top: int = 5) -> Filled:
         """A text with its masks filled.
@@ -242,7 +246,15 @@ class Model:
         """
         if top < 1:
             raise ValueError(f"top must be at least 1, got {top}")
-        log_probs, dictionary = self.log_probs(text), self.checkpoint.dictionary
+        symbols, dictionary = encode_with_masks(text, self.codec), self.checkpoint.dictionary
+        tokens, masked = self._masked(symbols)
+        best = None
+        if self.predictor.has_transitions:
+            graph = self.predictor.graph(tokens, masked)
+            log_probs = self.predictor.word_log_probs(graph)
+            best = best_text(graph.graph, symbols, self.codec, dictionary)
+        else:
+            log_probs = self.predictor.token_log_probs(tokens, masked)
         special = special_ids(dictionary)
         log_probs[:, special] = -torch.inf
         top = min(top, len(dictionary) - len(special))
@@ -251,10 +263,10 @@ class Model:
             [Token(self.codec.word(dictionary[i]), dictionary[i], p) for p, i in zip(*row, strict=True)]
             for row in rows
         ]
-        if self.predictor.has_transitions and (best := self.graph(text, top=1, samples=0).best):
-            return Filled(best.text, masks)
+        if best is not None:
+            return Filled(best, masks)
         words = iter(tokens[0].symbol for tokens in masks)
-        symbols = [next(words) if s == MASK else s for s in encode_with_masks(text, self.codec)]
+        symbols = [next(words) if s == MASK else s for s in symbols]
         return Filled(self.codec.decode(symbols).strip(), masks)
 
     def graph(self, text: str, *, top: int = 5, samples: int = 5, seed: int = 1) -> TextGraph:

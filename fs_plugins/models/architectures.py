@@ -3,7 +3,7 @@
 from fairseq.models import register_model_architecture
 from fairseq.models.roberta.model import base_architecture as roberta_defaults
 
-from fs_plugins.models import exlm, mlm  # noqa: F401  (registers the models that the names below belong to)
+from fs_plugins.models import exlm_lattice, mlm  # noqa: F401  (registers the models of the names below)
 from fs_plugins.models.flags import EXLM_FLAGS, MLM_FLAGS, ROPE_DIMENSIONS, defaults_of, set_defaults
 
 # encoder layers, hidden size, feed-forward size, attention heads

@@ -42,14 +42,14 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
     model, d, ffn = _built(args, V), args.encoder_embed_dim, args.encoder_ffn_embed_dim
     layers = len(model.encoder.sentence_encoder.layers)
     k, first = getattr(model.encoder, "k", 1), getattr(model.encoder, "expand_from_layer", 0)
-    alike = getattr(model.encoder, "alike", 1)  # nodes that have the same features
+    same = getattr(model.encoder, "same_features", 1)  # nodes
     exlm, copies = hasattr(model.encoder, "k"), args.repeat_times
 
     targets = p * T * copies + 2 * exlm  # masked tokens; for ExLM with <s> and </s>
     tokens = T * copies + targets * (k - 1)
     outputs = targets * k  # where the vocabulary is computed
-    products = outputs / alike * d * d + outputs * d * V
-    if alike > 1 and model.encoder.state_embedding is not None:
+    products = outputs / same * d * d + outputs * d * V
+    if same > 1 and model.encoder.state_embedding is not None:
         products = products + outputs * d  # of tokens and the states' vectors, for the layer norm
     for n, E in ((first, T), (layers - first, tokens)):
         products = products + n * E * (4 * d * d + 2 * d * ffn + 2 * E * d)
@@ -62,7 +62,7 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
             parts, pairs = len(model.encoder.links_feature), outputs**2 / 2
             paths = targets * pairs
         heads = parts * d * sum(linear.out_features for linear in linears)
-        products = products + outputs / alike * heads + pairs * d + paths
+        products = products + outputs / same * heads + pairs * d + paths
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Cost(parameters, tokens, float(np.mean(3 * 2 * products)))
 

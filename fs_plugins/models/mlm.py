@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from fs_plugins.models.flags import MLM_FLAGS, add_flags
 from fs_plugins.modules.encoder import RotaryEncoder
-from fs_plugins.modules.lattice import StateFeatures, linear
 
 logger = logging.getLogger(__name__)
 
@@ -18,10 +17,12 @@ logger = logging.getLogger(__name__)
 class LMHead(RobertaLMHead):
     """RoBERTa's LM head in two steps, so that the step to the vocabulary can be taken in bounded memory."""
 
-    def transform(self, features: Tensor | StateFeatures) -> Tensor:
+    def transform(self, features: Tensor) -> Tensor:
         """features [..., d] -> [..., d]: dense, activation, layer norm; what the output matrix is applied
         to."""
-        x = linear(features, self.dense.weight, self.dense.bias)
+        return self.after_dense(self.dense(features))
+
+    def after_dense(self, x: Tensor) -> Tensor:
         return self.layer_norm(self.activation_fn(x))
 
 
@@ -66,7 +67,6 @@ class RotaryRobertaEncoder(RobertaEncoder):
 class RotaryRobertaModel(RobertaModel):
     """``--arch p_roberta*``, ``mlm_*``: trained with fairseq's ``masked_lm`` criterion."""
 
-    encoder_class = RotaryRobertaEncoder
     flags = MLM_FLAGS
 
     def __init__(self, args, encoder):
@@ -111,27 +111,6 @@ class RotaryRobertaModel(RobertaModel):
         self.token_heads[name] = nn.Sequential(OrderedDict(layers))
 
     @classmethod
-    def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", bpe=None):
-        """fairseq's hub interface of a checkpoint of any model here, offline.
-
-        Args:
-            model_name_or_path: folder of the checkpoint, or a folder for transformers.
-            checkpoint_file: name of the checkpoint in its folder.
-            data_name_or_path: folder of the dictionary, or of a fine-tuning's data; what starts with a dot is
-                relative to the checkpoint's. By default that one, or if it has no ``dict.txt``, what the
-                checkpoint names.
-            bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default,
-                and for "gpt2", what lies in the data's folder.
-
-        Raises:
-            FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
-            ValueError: for another dictionary, or if the BPE is not found.
-        """
-        from fs_plugins.inference import hub  # which imports this module
-
-        return hub.from_pretrained(str(model_name_or_path), checkpoint_file, str(data_name_or_path), bpe)
-
-    @classmethod
     def add_args(cls, parser):
         """Flags have the names and meanings of fairseq's RoBERTa."""
         add_flags(parser, cls.flags)
@@ -141,7 +120,12 @@ class RotaryRobertaModel(RobertaModel):
         """Builds a model from fairseq's arguments. Raises ValueError for combinations that cannot train,
         naming the flag and what would be right."""
         cls.check(args)
-        return cls(args, cls.encoder_class(args, task.source_dictionary))
+        return cls(args, cls.choose_encoder(args)(args, task.source_dictionary))
+
+    @classmethod
+    def choose_encoder(cls, args) -> type[RotaryRobertaEncoder]:
+        """The class of the encoder of a model with these flags."""
+        return RotaryRobertaEncoder
 
     @classmethod
     def check(cls, args) -> None:

@@ -62,11 +62,3 @@ first, last, same = (m.eval()(**batch).loss.item() for m in models)
 assert last == same < first - 1
 """
     run_outside(place, "-c", before + code + after)
-
-
-def test_hub_interface(place, monkeypatch):
-    monkeypatch.chdir(place)
-    [code] = blocks(PAGE, "fairseq's hub interface")
-    names = {}
-    exec(code, names)
-    assert names["exlm"].extract_features(names["tokens"]).shape == (1, 4, 32)
