@@ -17,7 +17,7 @@ from lib.data.text import paragraphs_of
 from lib.files import check_absent, write_lines
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-LEAST_VOCABULARY = 300  # 256 bytes and some merges
+LEAST_VOCABULARY = 256  # the bytes, without merges
 
 
 def paragraphs(
@@ -41,9 +41,11 @@ def paragraphs(
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
-    """Trains a byte-level BPE, which can encode any text."""
+    """Trains a byte-level BPE, which can encode any text. A blank goes before each text, so that its first
+    word is like the others; without merges it would be a token of its own, and is left out."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    prefix = vocabulary > LEAST_VOCABULARY
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
@@ -62,7 +64,13 @@ def main(argv: list[str] | None = None) -> None:
     add("output", type=Path, help="folder to write tokenizer.json into")
     add("text", type=Path, nargs="+", metavar="PATH", help="files and folders of text")
     size = whole(LEAST_VOCABULARY, 1_000_000)
-    add("--vocabulary", type=size, default=8000, metavar="N", help="tokens (default: %(default)s)")
+    add(
+        "--vocabulary",
+        type=size,
+        default=8000,
+        metavar="N",
+        help="tokens, 256: one a byte (default: %(default)s)",
+    )
     add("--megabytes", type=above_zero, default=50, metavar="N", help="text to read (default: %(default)s)")
     add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and tables (default: %(default)s)")
     add("--overwrite", action="store_true", help="replace an existing tokenizer.json")

@@ -48,7 +48,7 @@ def test_what_is_refused(tmp_path, refused):
     text, kept = (write_file(tmp_path / name, "x\n") for name in ("a.txt", "bpe/tokenizer.json"))
     new = tmp_path / "new"
     for words, named in (
-        ((new, text, "--vocabulary", 10), "from 300 to"),
+        ((new, text, "--vocabulary", 10), "from 256 to"),
         ((new, text, "--megabytes", "nan"), "a number above 0"),
         ((text, text), "a.txt"),
         ((kept.parent, text), "--overwrite"),
