@@ -8,9 +8,18 @@ from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 VALENCE = "AtomValenceException"
 LARGEST = 1_000  # atoms with a scaffold: RDKit takes a second for as many, minutes for 4,000
 LONGEST = 5_000  # characters: RDKit takes a second for as many, minutes for 50,000, and its recursion crashes
-WRAPPED = re.compile(r"\[[^][]*[-+H]\d{3}[^]]*\]?")  # RDKit takes [C-200] for [C+56], [CH260] for CH4
-# symbols in brackets alone, with a bare carbon or nitrogen: to RDKit [C][C][O] is a chain of radicals
-SELFIES = re.compile(r"(?=.*\[[=#/\\]?[CN]\])(\[[^][]+\]){2,}")
+# what RDKit would read as something else, or not return from
+REFUSED = {
+    "empty SMILES": re.compile(r"\s*$"),
+    "white space in the SMILES": re.compile(r".*\s"),  # RDKit takes what follows for a name
+    "a zero byte in the SMILES": re.compile(".*\0"),  # where it stops
+    f"too long: more than {LONGEST:,} characters": re.compile(rf".{{{LONGEST + 1}}}"),
+    "InChI, not SMILES": re.compile("InChI="),
+    # symbols in brackets alone, with a bare carbon or nitrogen: [C][C][O] is a chain of radicals to RDKit
+    "SELFIES, not SMILES": re.compile(r"(?=.*\[[=#/\\]?[CN]\])(\[[^][]+\]){2,}$"),
+    # it takes [C-200] for [C+56], [CH260] for CH4
+    "a charge or hydrogens above 99": re.compile(r".*\[[^][]*[-+H]\d{3}"),
+}
 
 
 def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
@@ -23,18 +32,9 @@ def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
     Raises:
         ValueError: if RDKit cannot read it; the message is RDKit's reason.
     """
-    if not smiles.strip():
-        raise ValueError("empty SMILES")
-    if smiles != smiles.strip() or len(smiles.split()) > 1:
-        raise ValueError("white space in the SMILES")
-    if "\0" in smiles:  # where RDKit would stop
-        raise ValueError("a zero byte in the SMILES")
-    if len(smiles) > LONGEST:
-        raise ValueError(f"too long: {len(smiles):,} characters, more than {LONGEST:,}")
-    if smiles.startswith("InChI=") or SELFIES.fullmatch(smiles):
-        raise ValueError("InChI or SELFIES, not SMILES: convert it")
-    if wrapped := WRAPPED.search(smiles):
-        raise ValueError(f"a charge or hydrogens above 99: {wrapped[0][:30]}")
+    for reason, pattern in REFUSED.items():
+        if pattern.match(smiles):
+            raise ValueError(reason)
     with rdBase.BlockLogs():
         molecule = Chem.MolFromSmiles(smiles)
         if molecule is not None:

@@ -176,7 +176,7 @@ LATE = [f"{s},{int(i < 10)},{part}" for i, (s, part) in enumerate(zip(MOLECULES,
             [f"InChI=1S/CH4/h1H4,{i % 2}" for i in range(30)],
             "smiles,label",
             (),
-            "InChI or SELFIES, not SMILES",
+            "InChI, not SMILES",
         ),
     ],
 )
