@@ -120,9 +120,9 @@ def encode(
 
 
 def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
-    """What to report of properties without labels, or with labels of one class or value only, split by split.
-    Raises UserError if that holds for all properties in train or valid, so that nothing could be learned, or
-    no best epoch be chosen (by a single value it can)."""
+    """Returns what to report of properties without labels, or with labels of one class or value only, split
+    by split. Raises UserError if that holds for all properties in train or valid, so that nothing could be
+    learned, or no best epoch be chosen (by a single value it can)."""
     remarks = []
     what = "lack labels of both classes" if classification else "have no labels that differ"
     for split, values in labels.items():
@@ -140,7 +140,7 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
 
 
 def repeated_molecules(splits: Splits) -> list[str]:
-    """What to report of molecules that occur more than once, compared by RDKit's canonical SMILES."""
+    """Returns what to report of molecules that occur more than once, compared by RDKit's canonical SMILES."""
     rows = [(row.canonical, split, *row.labels) for split, part in splits.items() for row in part]
     table = pd.DataFrame(rows)
     copies = table[table.duplicated(0, keep=False)].groupby(0)
@@ -210,16 +210,31 @@ def main(argv: list[str] | None = None) -> None:
     seed = args.seed if args.split == "random" else None
     allow = args.valence == "allow" if args.valence else known.allow_valence
     canonical, classification = args.smiles == "canonical", args.kind == "classification"
-    asked = args.label_columns or known.labels, classification, args.skip_broken
+    names = args.label_columns or known.labels
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
         if lmdbs:
-            names, molecules, remarks = *read_lmdbs(args.source, *asked), []
+            names, molecules = read_lmdbs(args.source, names, classification, args.skip_broken)
+            remarks = []
         else:
-            columns = TableFormat.of(args, known.smiles), known.ignored, args.split_column, args.decimal
-            names, molecules, remarks = read_table(args.source, *asked, *columns)
-        how = canonical, allow, args.max_unknown, args.split == "scaffold"
-        unknown = encode(molecules, {*dictionary.symbols}, *how)
+            names, molecules, remarks = read_table(
+                args.source,
+                names,
+                classification,
+                args.skip_broken,
+                TableFormat.of(args, known.smiles),
+                ignored=known.ignored,
+                split_column=args.split_column,
+                decimal=args.decimal,
+            )
+        unknown = encode(
+            molecules,
+            {*dictionary.symbols},
+            canonical=canonical,
+            allow_valence=allow,
+            max_unknown=args.max_unknown,
+            scaffolds=args.split == "scaffold",
+        )
         splits = split_molecules(molecules, args.split, seed)
         labels = {part: np.array([row.labels for row in rows], np.float32) for part, rows in splits.items()}
         remarks += remarks_on(labels, names, classification) + repeated_molecules(splits)

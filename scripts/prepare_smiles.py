@@ -61,8 +61,8 @@ class SmilesEncoder:
         return block
 
     def read(self, text: str) -> tuple[str, list[str]]:
-        """The canonical SMILES, and the tokens of the molecule as it is kept, with </s>. Raises ValueError if
-        it is not to be kept: REASON or REASON: DETAIL."""
+        """Returns the canonical SMILES, and the tokens of the molecule as it is kept, with </s>. Raises
+        ValueError if it is not to be kept: REASON or REASON: DETAIL."""
         try:
             molecule = parse_molecule(text)
             canonical = canonical_smiles(molecule, text)
@@ -105,7 +105,16 @@ def main(argv: list[str] | None = None) -> None:
     with draft_of(args.output, settings, inputs) as folder:
         if dictionary:
             copy_dictionary(dictionary, folder / "dict.txt")
-        chosen = args.train, args.valid, read, encoder, "smiles", args.valid_share, args.workers
-        result = binarise(folder, *chosen, build_dictionary=not dictionary)
+        result = binarise(
+            folder,
+            args.train,
+            args.valid,
+            read,
+            encoder,
+            kind="smiles",
+            valid_share=args.valid_share,
+            workers=args.workers,
+            build_dictionary=not dictionary,
+        )
     show_result(result, args.output, "molecules")
     print(f"dictionary: {result['symbols']:,} symbols")

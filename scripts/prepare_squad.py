@@ -21,8 +21,8 @@ from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary
 
 
 def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSquad:
-    """The split in ids of the dictionary. Raises UserError for a token missing from it, naming the question
-    or context, and as ``TextEncoder.check`` does."""
+    """Returns the split in ids of the dictionary. Raises UserError for a token missing from it, naming the
+    question or context, and as ``TextEncoder.check`` does."""
     texts = [question.text.strip() for question in squad.questions]
     encoder.check([*squad.contexts[:100], *texts[:100]])
     places = [f"the context {context[:40]!r}" for context in squad.contexts]

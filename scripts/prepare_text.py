@@ -62,8 +62,16 @@ def main(argv: list[str] | None = None) -> None:
         corpus = {"layouts": layouts, "column": column}
         encode = partial(encode_documents, encoder=encoder, max_tokens=args.max_tokens, **corpus)
         read = partial(documents_of, **corpus)
-        chosen = list(train), list(valid), read, encode, "text", args.valid_share, args.workers
-        result = binarise(folder, *chosen)
+        result = binarise(
+            folder,
+            list(train),
+            list(valid),
+            read,
+            encode,
+            kind="text",
+            valid_share=args.valid_share,
+            workers=args.workers,
+        )
         copy_bpe(bpe, folder)
     for layout, files in Counter(layouts.values()).items():
         documents = result.get(f"documents as {layout}", 0)

@@ -8,7 +8,7 @@ LENGTH_GROUP = 8  # tokens
 
 
 def length_keys(lengths: np.ndarray, split: str, group_by_length: bool) -> list[np.ndarray]:
-    """What a split's rows are sorted by, before a random order decides.
+    """Returns what a split's rows are sorted by, before a random order decides.
 
     Args:
         lengths: [rows], tokens.
@@ -25,8 +25,8 @@ def length_keys(lengths: np.ndarray, split: str, group_by_length: bool) -> list[
 
 
 def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """The numbers of the rows in the order of their lengths, so many at a time that a batch, with padding,
-    has at most so many tokens, or one row."""
+    """Yields the numbers of the rows in the order of their lengths, so many at a time that a batch, with
+    padding, has at most so many tokens, or one row."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     while order:
         size = 1

@@ -53,7 +53,7 @@ def scaffold_split(scaffolds: Sequence[str]) -> Split:
 
 
 def random_split(rows: int, seed: int) -> Split:
-    """A permutation by ``seed``, cut at 8/10 and 9/10, rounded down.
+    """Returns a permutation by ``seed``, cut at 8/10 and 9/10, rounded down.
 
     NumPy's legacy generator, whose stream is frozen: the same split with every version.
 

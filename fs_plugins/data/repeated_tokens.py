@@ -49,7 +49,8 @@ class RepeatInputDataset(BaseWrapperDataset):
         return {**batch, "net_input": net_input, "ntokens": batch["ntokens"] * self.k}
 
     def num_tokens(self, index):
-        """With the copies, for --max-tokens; ``size`` and filtering stay without, for --max-positions / k."""
+        """Counts the copies, for --max-tokens; ``size`` and filtering stay without, for --max-positions /
+        k."""
         return self.dataset.num_tokens(index) * self.k
 
     def batch_by_size(self, *args, **kwargs):

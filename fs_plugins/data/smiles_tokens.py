@@ -39,7 +39,7 @@ class SmilesTokenError(ValueError):
 
 
 def tokenize(smiles: str) -> list[str]:
-    """The tokens of a SMILES string; joined, they are the string again.
+    """Returns the tokens of a SMILES string; joined, they are the string again.
 
     Only the form of single tokens is checked: whether they make a molecule is RDKit's to say.
 
@@ -57,12 +57,12 @@ def tokenize(smiles: str) -> list[str]:
 
 
 def is_smiles(symbols: Iterable[str]) -> bool:
-    """Whether a dictionary is one of SMILES: nine in ten of its symbols are single tokens, other than special
-    and made-up ones."""
+    """Returns whether a dictionary is one of SMILES: nine in ten of its symbols are single tokens, other than
+    special and made-up ones."""
     symbols = [s for s in symbols if not re.fullmatch(r"</?s>|<pad>|<unk>|<mask>|madeupword\d+", s)]
     return sum(_TOKEN.fullmatch(symbol) is not None for symbol in symbols) > 0.9 * len(symbols)
 
 
 def is_atom(token: str) -> bool:
-    """Whether a token is an atom, not a bond, a branch, a ring or a dot."""
+    """Returns whether a token is an atom, not a bond, a branch, a ring or a dot."""
     return token[0] in "[*" or token[0].isalpha()

@@ -183,7 +183,7 @@ class SquadDataset(FairseqDataset):
         return mixed[np.argsort(self.sizes[mixed] // 32, kind="stable")]
 
     def character_span(self, window: int, first: int, last: int) -> tuple[int, int]:
-        """The characters of the context from token ``first`` to ``last`` of a window's input."""
+        """Returns the characters of the context from token ``first`` to ``last`` of a window's input."""
         windows = self.windows
         offsets = self.split.context_offsets[self.split.squad.questions[windows.question[window]].context]
         shift = int(windows.begin[window]) - int(self.question_lengths[window]) - 3

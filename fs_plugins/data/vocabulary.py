@@ -55,7 +55,7 @@ class Vocabulary:
         return hashlib.sha256("\n".join(symbols).encode("utf-8")).hexdigest()
 
     def has_recorded(self) -> bool:
-        """Whether the first symbols are those recorded; further ones may have been added."""
+        """Returns whether the first symbols are those recorded; further ones may have been added."""
         digest = hashlib.sha256()
         for symbol in self.symbols:
             digest.update(symbol.encode())

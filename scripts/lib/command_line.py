@@ -49,7 +49,7 @@ def script(run: Callable[..., int | None]) -> Callable[..., int]:
 
 
 def visible(text) -> str:
-    """For a terminal: what would control it, line ends and tabs aside, as Python writes it."""
+    """Returns a text in which what would control a terminal, line ends and tabs aside, is escaped."""
     controls = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
     return re.sub(controls, lambda match: repr(match[0])[1:-1], str(text))
 
@@ -68,7 +68,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def argument_parser(doc: str, **more) -> argparse.ArgumentParser:
-    """A parser whose help is a module's docstring, and which takes no abbreviated option, nothing empty."""
+    """Returns a parser whose help is a module's docstring, and which takes no abbreviated option, nothing
+    empty."""
     form = argparse.RawDescriptionHelpFormatter
     return _Parser(description=doc, formatter_class=form, allow_abbrev=False, **more)
 
@@ -104,8 +105,8 @@ class Flags(dict[str, tuple[str, ...]]):
 
     @classmethod
     def of(cls, words: str | Iterable[str]) -> Self:
-        """Of a command line, or its text, in which the last of a flag counts; a value starts with no ``--``.
-        Raises UserError for a value without a flag."""
+        """Returns the flags of a command line, or its text, in which the last of a flag counts; a value
+        starts with no ``--``. Raises UserError for a value without a flag."""
         flags, name = cls(), None
         for word in words.split() if isinstance(words, str) else words:
             if word.startswith("--"):
@@ -119,8 +120,8 @@ class Flags(dict[str, tuple[str, ...]]):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Of a flag file: words, with comments from ``#`` to the end of the line. ``@FILE``, as the first
-        word, stands for the flags of another file, named from there."""
+        """Returns the flags of a file: words, with comments from ``#`` to the end of the line. ``@FILE``, as
+        the first word, stands for the flags of another file, named from there."""
         words = re.sub("#.*", "", path.read_text(encoding="utf-8")).split()
         if words and words[0].startswith("@"):
             return cls.read(path.parent / words[0][1:]) | cls.of(words[1:])
@@ -128,7 +129,8 @@ class Flags(dict[str, tuple[str, ...]]):
 
     @classmethod
     def named(cls, what: str, name: str, folder: Path) -> Self:
-        """Of FOLDER/NAME.flags. Raises UserError if there is none; names those that there are."""
+        """Returns the flags of FOLDER/NAME.flags. Raises UserError if there is none; names those that there
+        are."""
         known = sorted(path.stem for path in folder.glob("*.flags"))
         if name not in known:
             raise UserError(f"unknown {what} '{name}': choose one of {', '.join(known)}")
@@ -141,15 +143,15 @@ class Flags(dict[str, tuple[str, ...]]):
         self[name] = tuple(map(str, values))
 
     def value(self, name: str) -> str | None:
-        """Its (last) value; None if the flag is not given or has none."""
+        """Returns its (last) value; None if the flag is not given or has none."""
         return self[name][-1] if self.get(name) else None
 
     def whole(self, name: str, default: int | None = None) -> int:
-        """Its value as a whole number, 1 or more; raises UserError if it is none."""
+        """Returns its value as a whole number, 1 or more; raises UserError if it is none."""
         return default if default and name not in self else self._number(name, positive)
 
     def proportion(self, name: str) -> float:
-        """Its value as a number of 0 or more, and less than 1; raises UserError if it is none."""
+        """Returns its value as a number of 0 or more, and less than 1; raises UserError if it is none."""
         return self._number(name, ratio)
 
     def _number(self, name: str, kind: Callable[[str], Any]):

@@ -45,8 +45,8 @@ def read_json(path: Path):
 
 
 def sha256(*paths: Path, most: int | None = None) -> str:
-    """Of the contents of files, in their order; of a file with more than ``most`` bytes, of its size and so
-    many of its bytes, in blocks at equal distances."""
+    """Returns the SHA-256 of the contents of files, in their order; of a file with more than ``most`` bytes,
+    that of its size and so many of its bytes, in blocks at equal distances."""
     digest = hashlib.sha256()
     for path in paths:
         size = path.stat().st_size
@@ -68,14 +68,14 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def plain_cell(text: str) -> str:
-    """What is not UTF-8, or would control a terminal, becomes its code; nothing is a formula to a
-    spreadsheet."""
+    """Returns a text with invalid UTF-8 and control characters escaped, and in quotes if a spreadsheet would
+    evaluate it."""
     text = visible(text.encode(errors="backslashreplace").decode())
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def tsv_line(*cells) -> str:
-    """Of plain cells, within which tabs and line breaks become spaces."""
+    """Returns a line of plain cells, within which tabs and line breaks become spaces."""
     return "\t".join(plain_cell(" ".join(str(cell).split())) for cell in cells)
 
 
@@ -141,12 +141,13 @@ def write_result(
 
 
 def digits(value: float | None) -> str:
-    """A metric, for messages; "none" where there is no such number."""
+    """Returns a metric as text, for messages; "none" where there is no such number."""
     return "none" if value is None else f"{value:.4g}"
 
 
 def git_commit() -> str:
-    """Of this clone, with "+changes" if it has uncommitted ones; "unknown" outside a clone."""
+    """Returns the commit of this clone, with "+changes" if it has uncommitted ones; "unknown" outside a
+    clone."""
     words = ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     try:
         described = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True)
@@ -156,7 +157,7 @@ def git_commit() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages on which results depend."""
+    """Returns the versions of Python and of the packages on which results depend."""
     packages = ((package.name, package.version) for package in importlib.metadata.distributions())
     return {
         "python": platform.python_version(),

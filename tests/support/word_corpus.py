@@ -52,8 +52,9 @@ class WordEncoder:
 def prepare(output: Path, sources: list[Path], workers: int = 1, encoder=None, **settings):
     with binarise.draft_of(output, settings, inputs_of({"--train": sources})) as folder:
         encoder = encoder or WordEncoder()
-        chosen = sources, [], read, encoder, "words", 0.5, workers
-        return binarise.binarise(folder, *chosen, build_dictionary=True)
+        return binarise.binarise(
+            folder, sources, [], read, encoder, "words", 0.5, workers, build_dictionary=True
+        )
 
 
 @script

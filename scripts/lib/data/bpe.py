@@ -65,7 +65,7 @@ class TextEncoder:
     def encode_with_offsets(
         self, texts: Sequence[str], places: Sequence[str]
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """As :meth:`encode`, and [T, 2] int32 begin and end of each token, in characters.
+        """Returns what :meth:`encode` does, and [T, 2] int32 begin and end of each token, in characters.
 
         White space at the edges of a token is not part of it; a token of white space only is empty (it ends
         where it begins). A character whose bytes are spread over several tokens belongs to each of them.

@@ -37,8 +37,8 @@ def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int
 
 
 def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
-    """Each option's files with size and time of change, for the manifest. Raises UserError if a file is given
-    twice, whatever the path."""
+    """Returns each option's files with size and time of change, for the manifest. Raises UserError if a file
+    is given twice, whatever the path."""
     paths = [(option, path.resolve()) for option, given in files.items() for path in given]
     [(path, times)] = Counter(path for _, path in paths).most_common(1)
     if times > 1:

@@ -107,7 +107,7 @@ TASKS: dict[str, Task] = {
 
 
 def task_named(name: str) -> Task:
-    """The task of that name, in any case. Raises UserError if there is none."""
+    """Returns the task of that name, in any case. Raises UserError if there is none."""
     task = {task.name.lower(): task for task in TASKS.values()}.get(name.lower())
     if task is None:
         raise UserError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
@@ -115,8 +115,8 @@ def task_named(name: str) -> Task:
 
 
 def head_of(task: str) -> str:
-    """The name of a task's classification head, so that MNLI's is left behind for RTE; and of its folder on
-    the Hugging Face hub (nyu-mll/glue)."""
+    """Returns the name of a task's classification head, so that MNLI's is left behind for RTE; and of its
+    folder on the Hugging Face hub (nyu-mll/glue)."""
     return task.lower().replace("-", "")
 
 
@@ -139,7 +139,7 @@ class Point:
 
 
 def points_of(task: str, grid: str = "table11", only: dict[str, str] | None = None) -> list[Point]:
-    """The points of a task's grid, the last flag's values changing fastest.
+    """Returns the points of a task's grid, the last flag's values changing fastest.
 
     Args:
         task: of GLUE, or ``squad2``.

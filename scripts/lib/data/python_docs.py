@@ -32,7 +32,7 @@ _PLAIN_WORD = re.compile(r"[\"'(“‘\[]*[A-Za-z][A-Za-z’'-]*[\"')”’\]]*[
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """The paragraphs of prose in a documentation text, each on one line."""
+    """Yields the paragraphs of prose in a documentation text, each on one line."""
     for part in _PARAGRAPH_END.split(inspect.cleandoc(text)):
         words = _MARKUP.sub("", part).split()
         plain = sum(_PLAIN_WORD.fullmatch(word) is not None for word in words)
@@ -43,7 +43,7 @@ def paragraphs(text: str) -> Iterator[str]:
 
 
 def texts(path: Path) -> list[list[str]]:
-    """The documents of a source file: each topic of topics.py, or all docstrings of a module."""
+    """Returns the documents of a source file: each topic of topics.py, or all docstrings of a module."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in old modules
         try:
@@ -58,7 +58,7 @@ def texts(path: Path) -> list[list[str]]:
 
 
 def documents(library: Path) -> Iterator[list[str]]:
-    """The paragraphs of each document of a library, each paragraph once; always in the same order."""
+    """Yields the paragraphs of each document of a library, each paragraph once; always in the same order."""
     seen: set[str] = set()
     for path in sorted(library.rglob("*.py")):
         if SKIPPED_FOLDERS.isdisjoint(path.relative_to(library).parts):

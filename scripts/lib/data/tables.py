@@ -31,7 +31,7 @@ class TableFormat:
 
     @classmethod
     def of(cls, args: argparse.Namespace, column: str = "smiles") -> Self:
-        """What the arguments of :func:`add_table_arguments` ask for; ``column`` is the default."""
+        """Returns what the arguments of :func:`add_table_arguments` ask for; ``column`` is the default."""
         column = args.smiles_column or (column if args.header else "1")
         return cls(column, args.separator, args.encoding, args.header)
 

@@ -36,9 +36,9 @@ def encode_documents(
     max_tokens: int | None,
     column: str,
 ) -> EncodedBlock:
-    """The sentences of documents of a file; paragraphs longer than ``max_tokens`` become several of at most
-    so many tokens, without ``</s>``. Raises UserError for a token that the dictionary lacks, unless those are
-    allowed."""
+    """Returns the sentences of documents of a file; paragraphs longer than ``max_tokens`` become several of
+    at most so many tokens, without ``</s>``. Raises UserError for a token that the dictionary lacks, unless
+    those are allowed."""
     block, of_layout = EncodedBlock(), f"documents as {layouts[path]}"
     counts = Counter(dict.fromkeys((*COUNTED, of_layout), 0))
     for document in documents:
@@ -118,7 +118,7 @@ def _place(texts: list[Text]) -> float:
 
 
 def _pieces(text: str) -> list[str]:
-    """A paragraph, or the pieces of a long one, cut at blanks if there are any."""
+    """Returns a paragraph, or the pieces of a long one, cut at blanks if there are any."""
     pieces = []
     while len(text) > LONGEST:
         cut = text.rfind(" ", 0, LONGEST) + 1 or LONGEST
@@ -128,7 +128,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def sample_of(layouts: dict[Path, str], column: str) -> list[str]:
-    """The first paragraphs of the first files, to try a tokenizer on."""
+    """Returns the first paragraphs of the first files, to try a tokenizer on."""
     sample = []
     for path in list(layouts)[:SAMPLED]:
         for document in islice(documents_of(path, layouts, column), SAMPLED):
@@ -138,7 +138,8 @@ def sample_of(layouts: dict[Path, str], column: str) -> list[str]:
 
 
 def clean(text: str) -> str:
-    """A paragraph on one line: any white space becomes one space, invisible characters are removed."""
+    """Returns a paragraph on one line: any white space becomes one space, invisible characters are
+    removed."""
     return " ".join(_INVISIBLE.sub("", text).split())
 
 
@@ -149,7 +150,8 @@ def _rejection(number: int, content: bytes | str, reason: str) -> Rejection:
 
 
 def _of_json(line: Text, column: str, rejections: list[Rejection]) -> tuple[list[Text], bool]:
-    """The lines of a document in JSON, of Wikipedia without its title; and whether it is of Wikipedia."""
+    """Returns the lines of a document in JSON, of Wikipedia without its title; and whether it is of
+    Wikipedia."""
     number, content = line
     try:
         document = json.loads(content)
