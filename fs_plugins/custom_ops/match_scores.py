@@ -1,34 +1,35 @@
-"""Log-probabilities of the targets at each node, without the logits of all nodes at once."""
+"""Log-probabilities of the targets at each node."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_BYTES = 256 * 2**20  # of float32 logits alive at a time
+CHUNK_BYTES = 256 * 2**20  # of float32 logits alive at a time on a CPU
+CUDA_SHARE = 16  # on a GPU: this fraction of its memory
 HALF = (torch.float16, torch.bfloat16)
 ALIGNMENT = 8  # rows of logits are filled up to 16 bytes: products take a sixth of the time on an H100
 
 
 def match_scores(
-    states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, chunk_bytes: int = CHUNK_BYTES
+    states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, chunk_bytes: int | None = None
 ) -> Tensor:
     """match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
 
     With a bias of each of k states, node u has that of state u mod k.
 
-    Logits are computed for a chunk of the nodes at a time; the backward pass computes them again, unless one
-    chunk has all nodes, which is then kept. So never more than ``chunk_bytes`` of float32 logits are alive
-    (one node's at least), and in half precision as many logits of that type beside them. Matrix products are
-    taken in the type of ``states`` (or autocast's), the softmax in float32. On CUDA, gradients of a token
-    that is a target of its sentence twice are added up in any order (atomics), so that two runs may differ
-    in the last bits.
+    Matrix products are taken in the type of ``states`` (or autocast's), the softmax in float32. Logits are
+    kept for the backward pass, in the type of the products, if ``chunk_bytes`` hold all of them. Otherwise
+    they are computed for a chunk of the nodes at a time, and again in the backward pass; then never more
+    than ``chunk_bytes`` of float32 logits are alive (one token's at least), and in half precision as many of
+    that type beside them.
 
     Args:
         states: [B, L, d] floating, outputs of the LM head's last layer norm.
         weight: [V, d], the output (embedding) matrix.
         bias: [V], or [k, V] for L a multiple of k.
         targets: [B, M] int64 in 0 .. V - 1; on padding any of them.
+        chunk_bytes: by default a sixteenth of a GPU's memory, and 256 MiB elsewhere.
 
     Returns:
         [B, M, L] float32 (float64 for float64 states).
@@ -40,6 +41,8 @@ def match_scores(
     if weight.dtype in HALF and (missing := -len(weight) % ALIGNMENT):
         weight = F.pad(weight, (0, 0, 0, missing))
         bias = F.pad(bias, (0, missing), value=-torch.inf)  # no probability
+    if chunk_bytes is None:
+        chunk_bytes = _chunk_bytes(states.device)
     with torch.autocast(device_type=device, enabled=False):
         return _MatchScores.apply(states, weight, bias, targets, chunk_bytes)
 
@@ -50,64 +53,87 @@ class _MatchScores(torch.autograd.Function):
         B, L, _ = states.shape
         rows = states.flatten(0, 1)  # [B * L, d]
         row_targets = targets.repeat_interleave(L, dim=0)  # [B * L, M]
-        chunks = _chunks(len(rows), len(weight), chunk_bytes, _biases(bias))
-        keep = len(chunks) == 1 and any(ctx.needs_input_grad)
-        scores, log_norms, softmax = [], [], None
-        for chunk in chunks:
+        ctx.chunks = _chunks(len(rows), len(weight), chunk_bytes, _biases(bias))
+        scores, log_norms, logits = [], [], None
+        for chunk in ctx.chunks:
             logits = None  # frees the last chunk before the next
-            logits = _logits(rows[chunk], weight, bias)
-            if logits.dtype in HALF:  # one kernel, without a copy in float32
-                logits = logits.log_softmax(1, dtype=torch.float32)
-                scores.append(logits.gather(1, row_targets[chunk]))
-                softmax = logits.exp_() if keep else None
-                continue
-            given = logits.gather(1, row_targets[chunk])
-            top = logits.amax(1, keepdim=True)
-            total = logits.sub_(top).exp_().sum(1, keepdim=True)
-            log_norms.append(total.log().add_(top))
-            scores.append(given.sub_(log_norms[-1]))
-            softmax = logits.div_(total) if keep else None
-        ctx.save_for_backward(states, weight, bias, targets, *log_norms)
-        ctx.chunks, ctx.softmax = chunks, softmax
-        return _joined(scores).unflatten(0, (B, L)).transpose(1, 2)
+            logits, norms = _normalized(_logits(rows[chunk], weight, bias))
+            scores.append(logits.gather(1, row_targets[chunk]) - norms)
+            log_norms.append(norms)
+        scores = _joined(scores)
+        ctx.save_for_backward(states, weight, bias, targets, scores, _joined(log_norms))
+        ctx.logits = logits if len(ctx.chunks) == 1 and any(ctx.needs_input_grad) else None
+        return scores.unflatten(0, (B, L)).transpose(1, 2)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        states, weight, bias, targets, *log_norms = ctx.saved_tensors
-        L = states.shape[1]
+        states, weight, bias, targets, scores, log_norms = ctx.saved_tensors
         rows = states.flatten(0, 1)
-        row_targets = targets.repeat_interleave(L, dim=0)
-        row_grads = grad.transpose(1, 2).flatten(0, 1)  # [B * L, M]
-        kept, ctx.softmax = ctx.softmax, None  # overwritten below: a second backward pass computes it again
+        row_targets = targets.repeat_interleave(states.shape[1], dim=0)
+        # The gradient of a row's logits is -softmax times the sum of its scores' gradients; at its targets
+        # these come on top, of a token that is a target twice both. Written there before logits are rounded,
+        # they cost no pass over all logits and no atomics.
+        same = (targets[:, :, None] == targets[:, None]).to(grad.dtype)  # [B, M, M]
+        minus = grad.sum(1).flatten()[:, None].neg_()  # [B * L, 1]
+        at_targets = (grad.transpose(1, 2) @ same).flatten(0, 1).addcmul_(scores.exp(), minus)  # [B * L, M]
+        logits, ctx.logits = ctx.logits, None  # overwritten below: a second backward pass computes them again
         grad_rows, grad_weight, grad_bias = [], None, None
-        for i, chunk in enumerate(ctx.chunks):
-            logits = None  # frees the last chunk before the next
-            if kept is None:
-                logits = _logits(rows[chunk], weight, bias)
-                if logits.dtype in HALF:
-                    logits = logits.softmax(1, dtype=torch.float32)
-                else:
-                    logits.sub_(log_norms[i]).exp_()
-            else:
-                logits = kept
-            logits.mul_(row_grads[chunk].sum(1, keepdim=True).neg_())
-            logits.scatter_add_(1, row_targets[chunk], row_grads[chunk])  # now the gradient of the logits
-            of_bias = logits.unflatten(0, (-1, _biases(bias))).sum(0).view_as(bias)
+        for chunk in ctx.chunks:
+            if logits is None:
+                logits, _ = _normalized(_logits(rows[chunk], weight, bias))
+            logits = _softmax_times(logits, log_norms[chunk], minus[chunk])
+            logits.scatter_(1, row_targets[chunk], at_targets[chunk].to(logits.dtype))
             logits = logits.to(rows.dtype)
             grad_rows.append(logits @ weight)
+            k = _biases(bias)
+            states_of = torch.eye(k, dtype=logits.dtype, device=logits.device).repeat(1, len(logits) // k)
+            of_bias = (states_of @ logits).view_as(bias)
             if grad_weight is None:
                 grad_weight, grad_bias = logits.t() @ rows[chunk], of_bias
-                if len(ctx.chunks) > 1:
-                    grad_weight = grad_weight.to(row_grads.dtype)
-                continue
-            grad_bias += of_bias
-            if weight.dtype == grad_weight.dtype:
-                grad_weight.addmm_(logits.t(), rows[chunk])
+                if len(ctx.chunks) > 1:  # sums in float32
+                    grad_weight, grad_bias = grad_weight.to(grad.dtype), of_bias.to(grad.dtype)
             else:
-                grad_weight += logits.t() @ rows[chunk]
+                grad_bias += of_bias
+                if weight.dtype == grad_weight.dtype:
+                    grad_weight.addmm_(logits.t(), rows[chunk])
+                else:
+                    grad_weight += logits.t() @ rows[chunk]
+            logits = None  # frees this chunk before the next
         grads = _joined(grad_rows).view_as(states), grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
         return *grads, None, None
+
+
+def _chunk_bytes(device: torch.device) -> int:
+    """A share of a GPU's whole memory, not of what is free, so that a step's sums are the same each time."""
+    if device.type != "cuda":
+        return CHUNK_BYTES
+    return torch.cuda.get_device_properties(device).total_memory // CUDA_SHARE
+
+
+def _stay_half(logits: Tensor) -> bool:
+    """Whether logits are kept in half precision: not on a CPU, where operators of two types are slow."""
+    return logits.dtype in HALF and logits.is_cuda
+
+
+def _normalized(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits [R, V] and what is to be subtracted from them for log-probabilities, [R, 1] float32.
+
+    Unless they stay in half precision, they become log-probabilities."""
+    if _stay_half(logits):
+        return logits, logits[:, :1] - logits.log_softmax(1, dtype=torch.float32)[:, :1]
+    if logits.dtype in HALF:
+        logits = logits.log_softmax(1, dtype=torch.float32)
+    else:
+        torch.log_softmax(logits, 1, out=logits)
+    return logits, logits.new_zeros(len(logits), 1)
+
+
+def _softmax_times(logits: Tensor, log_norms: Tensor, factors: Tensor) -> Tensor:
+    """exp(logits - log_norms) * factors [R, 1], written over the logits."""
+    if _stay_half(logits):
+        return torch.mul((logits - log_norms).exp_(), factors, out=logits)
+    return logits.exp_().mul_(factors)
 
 
 def _biases(bias: Tensor) -> int:
