@@ -20,7 +20,7 @@ MODEL = {"models", "modules", "data", "custom_ops"}
 # what a module of each folder may import of the package, besides its own folder and files.py
 ALLOWED = {
     "files.py": set(),
-    "fairseq_patches": {"models"},
+    "fairseq_patches": {"models", "data"},
     "checkpoint_settings.py": {"models"},
     "data": set(),
     "metrics": set(),

@@ -7,21 +7,27 @@ import argparse
 import atexit
 import gc
 import importlib.util
+import logging
 import time
 import weakref
+from pathlib import Path
 from queue import Empty
 
 import numpy as np
 import torch
-from fairseq import options
+from fairseq import options, utils
 from fairseq.data import data_utils, iterators
 from fairseq.distributed.utils import get_global_group
 from fairseq.logging import metrics
 from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.trainer import Trainer
 from torch import distributed
 
+from fs_plugins.data.chosen import ChosenDataset
 from fs_plugins.fairseq_patches.wrapping import wrap
+
+logger = logging.getLogger(__name__)
 
 # Subnormal float32 numbers become 0: with them, a matrix product on a CPU takes up to 200 times as long, and
 # gradients of sharp attention and transitions are full of them. PyTorch's threads start later and inherit it.
@@ -49,6 +55,70 @@ def tell_loaders_the_epoch(original, iterator, *args, **kwargs):
     the data set as it was in the first: every epoch would have the same masks. They are started anew."""
     original(iterator, *args, **kwargs)
     iterator.persistent_workers = False
+
+
+@wrap(iterators.EpochBatchIterator, "state_dict")
+def note_the_batches_of_all_workers(original, iterator):
+    """fairseq notes how many batches of an epoch one worker has seen. Here also how many all of them have, in
+    the epoch's order, and how many there are: resumed on another number of workers, a run would repeat some
+    of them, or skip some."""
+    state, count = original(iterator), len(iterator.frozen_batches)
+    epoch, start, first = getattr(iterator, "resumed", (None, 0, 0))
+    if state["epoch"] != epoch:
+        start = first = 0
+    position = state["iterations_in_epoch"]
+    seen = min(start + (position - first) * iterator.num_shards, count) if position else 0
+    return {**state, "seen_batches": seen, "batches": count}
+
+
+@wrap(iterators.EpochBatchIterator, "load_state_dict")
+def resume_after_the_batches_of_all_workers(original, iterator, state):
+    position, shards = state.get("iterations_in_epoch", 0), iterator.num_shards
+    seen, count = state.get("seen_batches", position * shards), len(iterator.frozen_batches)
+    if state.get("batches", count) != count:  # of other sizes, as of another --max-tokens
+        before = state["batches"]
+        logger.warning("an epoch had %d batches, and has %d: some samples are repeated", before, count)
+        seen = seen * count // before
+    if seen != position * shards and not iterator.grouped_shuffling:
+        position = -(-seen // shards)
+        iterator.resumed = state["epoch"], seen, position
+    original(iterator, {**state, "iterations_in_epoch": position})
+
+
+@wrap(iterators.EpochBatchIterator, "ordered_batches")
+def divide_what_is_left(original, iterator, epoch, *args):
+    """Divides the batches of a resumed epoch that were not seen among the workers that there are now."""
+    resumed, seen, position = getattr(iterator, "resumed", (None, 0, 0))
+    if epoch != resumed:
+        return original(iterator, epoch, *args)
+    shards = iterator.num_shards, iterator.shard_id
+    iterator.num_shards, iterator.shard_id = 1, 0
+    try:
+        batches = original(iterator, epoch, *args)
+    finally:
+        iterator.num_shards, iterator.shard_id = shards
+    return [[]] * position + list(iterators.ShardedIterator(batches[seen:], *shards, fill_value=[]))
+
+
+@wrap(Trainer, "get_valid_iterator")
+def validate_the_same_batches(original, trainer, *args, **kwargs):
+    """fairseq ends a validation when one worker has seen more than ``--max-valid-steps`` batches, so that
+    several workers see other samples than one. Here they see the same."""
+    iterator, most = original(trainer, *args, **kwargs), trainer.cfg.dataset.max_valid_steps
+    if isinstance(most, int) and isinstance(iterator, iterators.EpochBatchIterator):
+        iterator._frozen_batches = iterator.frozen_batches[: most + 1]
+    return iterator
+
+
+@wrap(MaskedLMTask, "_load_dataset_split")
+def leave_out_empty_sentences(original, task, split, *args, **kwargs):
+    """Between documents, prepared text has an empty sentence. With ``--sample-break-mode eos`` it would be a
+    sample of its own, in which nothing can be masked. Data that fairseq-preprocess made stay as they are."""
+    dataset = original(task, split, *args, **kwargs)
+    prepared = any(Path(path, "prepared.json").is_file() for path in utils.split_paths(task.cfg.data))
+    if not prepared or str(task.cfg.sample_break_mode) != "eos":
+        return dataset
+    return ChosenDataset(dataset, np.flatnonzero(np.asarray(dataset.sizes) > 2))  # <s> and </s>
 
 
 consumers = weakref.WeakSet()

@@ -1,17 +1,23 @@
 """Repairs of fairseq, one by one; tests/integration shows that whole runs work."""
 
+import itertools
 import subprocess
 import sys
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import torch
 from fairseq import options
-from fairseq.data import data_utils
+from fairseq.data import data_utils, iterators
 from fairseq.logging import metrics
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.sgd import SGD
+from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
+from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
+
+from tests.support import builders
 
 FROM_IMPORT_TO_END = """
 import atexit, logging, pathlib, sys, torch
@@ -113,3 +119,73 @@ def test_gradients_of_amp_are_unscaled_once():
     optimizer.clip_grad_norm(0.0)
     optimizer.step()
     assert weight.tolist() == [-1.0, -3.0]
+
+
+class Items(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return index
+
+
+def batches_of(count, shards, shard):
+    batches = [(2 * i, 2 * i + 1) for i in range(count)]
+    return iterators.EpochBatchIterator(Items(), list, batches, seed=3, num_shards=shards, shard_id=shard)
+
+
+@pytest.mark.parametrize("steps", [(3, 2, 4), (5, 1, 1), (0, 3, 2), (2, 0, 5), (1, 4, 0)])
+@pytest.mark.parametrize("workers", [(1, 2, 1), (2, 1, 3), (3, 4, 2), (4, 2, 2)])
+@pytest.mark.parametrize("count", [23, 24, 25])
+def test_an_epoch_on_changing_numbers_of_workers_has_every_sample_once(steps, workers, count):
+    seen, state = [], None
+    for stop, shards in zip((*steps[:2], None), workers, strict=True):
+        states = []
+        for shard in range(shards):
+            iterator = batches_of(count, shards, shard)
+            if state is not None:
+                iterator.load_state_dict(state)
+            batches = iterator.next_epoch_itr()
+            for batch in batches if stop is None else itertools.islice(batches, stop):
+                seen += batch
+            states.append(iterator.state_dict())
+        assert all(other == states[0] for other in states)
+        state = states[0]
+    assert sorted(seen) == list(range(2 * count))
+    assert state["epoch"] == 2 and state["iterations_in_epoch"] == 0
+
+
+def test_batches_of_another_size_are_resumed_at_the_same_share(caplog):
+    iterator = batches_of(20, 1, 0)
+    for _ in itertools.islice(iterator.next_epoch_itr(), 10):
+        pass
+    resumed = batches_of(10, 2, 1)
+    resumed.load_state_dict(iterator.state_dict())
+    assert len([*filter(None, resumed.next_epoch_itr())]) == 2 and "had 20 batches, and has 10" in caplog.text
+
+
+def test_validations_see_the_same_samples_on_any_number_of_workers():
+    def seen(workers):
+        found = []
+        for shard in range(workers):
+            trainer = MagicMock(data_parallel_world_size=workers, data_parallel_rank=shard)
+            trainer.cfg.dataset.max_valid_steps = 4
+            trainer.task.get_batch_iterator.return_value = batches_of(9, workers, shard)
+            batches = Trainer.get_valid_iterator(trainer, "valid").next_epoch_itr(shuffle=False)
+            found += [item for batch in itertools.islice(batches, 5) for item in batch]
+        return sorted(found)
+
+    assert seen(1) == seen(2) == seen(3) == list(range(10))
+
+
+def test_empty_sentences_are_no_samples(tmp_path):
+    symbols = builders.dictionary(5)
+    rows = [[5, 6], [], [7], [], [5, 5, 5]]
+    builders.write_dictionary(tmp_path, [f"w{i}" for i in range(5)])
+    builders.write_split(tmp_path, "train", [[*row, 2] for row in rows], symbols)
+    cfg = MaskedLMConfig(data=str(tmp_path), sample_break_mode="eos", tokens_per_sample=8, seed=1)
+    for file, expected in (("other.json", 5), ("prepared.json", 3)):
+        (tmp_path / file).touch()
+        task = MaskedLMTask.setup_task(OmegaConf.structured(cfg))
+        task.load_dataset("train")
+        samples = [task.datasets["train"][i] for i in range(len(task.datasets["train"]))]
+        assert len(samples) == expected
+        lengths = sorted(len(sample["net_input.src_tokens"]) for sample in samples)
+        assert lengths == sorted(len(row) + 2 for row in rows if row or file == "other.json")

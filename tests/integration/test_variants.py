@@ -1,5 +1,7 @@
 """Every model of configs/model by fairseq-train: stopped in mid-epoch and resumed, and on two workers."""
 
+import re
+
 import pytest
 
 from tests.integration import commands
@@ -69,8 +71,11 @@ def test_an_epoch_ends_alike_where_one_worker_has_a_batch_less(corpus, tmp_path,
 
 
 @pytest.mark.slow
-def test_two_workers_resume_what_one_began_in_mid_epoch(on_two_workers):
-    """At the same number of batches into the epoch, each of their own: not at the same sentence."""
+def test_an_epoch_that_one_two_and_one_workers_train_has_every_sample_once(corpus, on_two_workers):
     run, folder = on_two_workers["begun"]
-    assert list(run.losses()) == [5, 6] and run.values("bsz") == [16, 16]
-    assert saved(folder)["extra_state"]["train_iterator"]["iterations_in_epoch"] == 6
+    assert list(run.losses()) == [5, 6]
+    state = saved(folder)["extra_state"]["train_iterator"]
+    assert (state["iterations_in_epoch"], state["seen_batches"]) == (4, 8)
+    rest = train(*variant("exlm", corpus, folder, *PLAIN, "--max-update", 1000, "--max-epoch", 1))
+    [blocks] = re.findall(r"loaded (\d+) blocks from: .*train", rest.text)
+    assert 4 * 8 + sum(run.values("bsz")) + sum(rest.values("bsz")) == int(blocks)
