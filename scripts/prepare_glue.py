@@ -21,7 +21,7 @@ from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_o
 from lib.data.datasets import write_dataset
 from lib.data.glue import NUMBERS, Rows, files_of, folder_of, read_split
 from lib.data.glue_tasks import TASKS, Task, task_named
-from lib.files import check_absent, new_folder, write_json, write_lines
+from lib.files import new_folder, write_json, write_lines
 
 from fs_plugins.data.vocabulary import SPECIAL, copy_dictionary
 
@@ -127,8 +127,6 @@ def main(argv: list[str] | None = None) -> None:
     tasks = [*map(task_named, args.tasks or there)]
     if not tasks:
         raise UserError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
-    for task in tasks:
-        check_absent(args.output / f"{task.name}-bin", args.overwrite)
     encoder = encoder_of(args)
     for task in tasks:
         summary = binarise(task, args, encoder)

@@ -25,7 +25,7 @@ from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
-from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
+from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
 
 EOS = "</s>"
@@ -43,40 +43,30 @@ class SmilesEncoder:
     def __call__(self, path: Path, records: list[Record]) -> EncodedBlock:
         block, lmdb = EncodedBlock(), path.suffix.lower() in LMDB
         for record in records:
-            text = "" if lmdb else record.content.decode("utf-8", errors="backslashreplace")
+            text, fault = "" if lmdb else record.content.decode(errors="backslashreplace"), record.fault
             try:
-                if record.fault:
-                    raise ValueError(record.fault)
-                text = decode_value(record.content)["smi"] if lmdb else record.content.decode()
-                canonical, tokens = self.read(text)
+                text = decode_value(record.content)["smi"] if lmdb else text
+                canonical = canonical_smiles(parse_molecule(text), text)
+                tokens = [*tokenize(canonical if self.canonical else text), EOS]
+                fault = fault or self.fault_of(tokens)
             except ValueError as error:
-                reason = str(error)
-                if isinstance(error, UnicodeDecodeError):
-                    reason = f"invalid UTF-8: byte {record.content[error.start]:#04x}"
-                block.rejections.append(Rejection(record.place, reason, text))
+                fault = fault or f"invalid SMILES: {error}"
+            if fault:
+                block.rejections.append(Rejection(record.place, fault, text))
                 continue
             block.sentences.append(tokens if self.ids is None else [self.ids[token] for token in tokens])
             digest = hashlib.blake2b(canonical.encode(), digest_size=8).digest()
             block.places.append(int.from_bytes(digest, "big") / 2**64)  # the same for any spelling
         return block
 
-    def read(self, text: str) -> tuple[str, list[str]]:
-        """Returns the canonical SMILES, and the tokens of the molecule as it is kept, with </s>. Raises
-        ValueError if it is not to be kept: REASON or REASON: DETAIL."""
-        try:
-            molecule = parse_molecule(text)
-            canonical = canonical_smiles(molecule, text)
-            tokens = [*tokenize(canonical if self.canonical else text), EOS]
-        except SmilesTokenError as error:
-            reason = f"{error.character!r} at position {error.position}"
-            raise ValueError(f"not a SMILES token: {reason}") from error
-        except ValueError as error:
-            raise ValueError(f"invalid SMILES: {error}") from error
+    def fault_of(self, tokens: list[str]) -> str:
+        """Returns why a molecule of these tokens, with </s>, is not to be kept, REASON: DETAIL; "" if it
+        is."""
         if self.ids is not None and (unknown := [token for token in tokens if token not in self.ids]):
-            raise ValueError(f"unknown token: {unknown[0]!r} is not in the dictionary")
+            return f"unknown token: {unknown[0]!r} is not in the dictionary"
         if self.max_tokens is not None and len(tokens) + 1 > self.max_tokens:
-            raise ValueError(f"too long: {len(tokens) + 1} tokens with <s> and </s>")
-        return canonical, tokens
+            return f"too long: {len(tokens) + 1} tokens with <s> and </s>"
+        return ""
 
 
 @script

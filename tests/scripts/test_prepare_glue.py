@@ -83,7 +83,7 @@ def test_what_is_refused(asked, tmp_path, refusal, capsys):
     few = (glue, out, "--dictionary", few, "--bpe", vocabulary)
     assert "train.tsv, line 2: " in (message := refusal(*few)) and "has no token" in message
     assert prepare(*few, "--allow-unknown") == 0 and "became <unk>" in capsys.readouterr().out
-    assert "RTE-bin" in (said := refusal(*asked)) and "--overwrite" in said
+    assert "RTE-bin exists" in refusal(*asked)
     assert prepare(*asked, "--overwrite") == 0
 
 

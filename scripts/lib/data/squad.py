@@ -61,9 +61,7 @@ def _files(path: Path, split: str) -> list[Path]:
     if not path.is_dir():
         return [path]
     name = HUB_SPLITS.get(split, split)
-    if not (files := shards_of(path, name)):
-        raise UserError(f"{path} has no {name}-*{PARQUET}: give the files of the split")
-    return files
+    return shards_of(path, name) or [path / f"{name}{PARQUET}"]  # which does not exist
 
 
 def _paragraphs(path: Path) -> Iterator[tuple[str, list[dict]]]:

@@ -42,8 +42,14 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     add("--smiles-column", type=_column, metavar="NAME", help="of a table (default: smiles)")
     about = "the table's first line is a row; its columns are named 1, 2, ... (default SMILES: 1)"
     add("--no-header", dest="header", action="store_false", help=about)
-    add("--separator", type=_separator, metavar="C", help="of a table's cells, or 'tab' (default: detected)")
-    add("--encoding", type=_encoding, help="of a table, such as cp1252 or utf-16 (default: UTF-8)")
+    marks = {"tab": "\t", "\\t": "\t"}
+    add(
+        "--separator",
+        type=lambda mark: marks.get(mark, mark),
+        metavar="C",
+        help="of a table's cells, or 'tab' (default: detected)",
+    )
+    add("--encoding", help="of a table, such as cp1252 or utf-16 (default: UTF-8)")
 
 
 def _column(name: str) -> str:
@@ -55,20 +61,6 @@ def _column(name: str) -> str:
             "column's number (1, 2, ...)"
         )
     return name
-
-
-def _separator(text: str) -> str:
-    mark = {"tab": "\t", "\\t": "\t"}.get(text, text)
-    if len(mark) != 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: give one character, or 'tab'")
-    return mark
-
-
-def _encoding(text: str) -> str:
-    try:
-        return codecs.lookup(text).name
-    except LookupError as error:
-        raise argparse.ArgumentTypeError(f"{error}: give a name such as cp1252") from None
 
 
 def table_rows(
@@ -105,7 +97,8 @@ def table_rows(
 
 def text_of(file: BinaryIO, form: TableFormat, newline: str | None = None) -> TextIO:
     """Returns the text of an open file, in the encoding of ``form``."""
-    encoding = "utf-8-sig" if form.encoding in (None, "utf-8") else form.encoding
+    encoding = codecs.lookup(form.encoding or "utf-8").name
+    encoding = "utf-8-sig" if encoding == "utf-8" else encoding
     return io.TextIOWrapper(file, encoding, "strict" if form.encoding else "surrogateescape", newline)
 
 

@@ -155,16 +155,10 @@ def _of_json(line: Text, column: str, rejections: list[Rejection]) -> tuple[list
     number, content = line
     try:
         document = json.loads(content)
-        if not isinstance(document, dict):
-            raise TypeError(f"{type(document).__name__} instead of an object")
-        text = document[column]
-        if not isinstance(text, str):
-            raise TypeError(f'"{column}" is not a string')
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        fault = f'no "{column}"' if isinstance(error, KeyError) else str(error)
-        rejections.append(_rejection(*line, f"not a document in JSON: {fault}"))
+        lines, wikipedia = document[column].split("\n"), document.keys() >= WIKIPEDIA
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        rejections.append(_rejection(*line, f"not a document in JSON: {type(error).__name__}: {error}"))
         return [], False
-    lines, wikipedia = text.split("\n"), document.keys() >= WIKIPEDIA
     if wikipedia and lines[0].strip() == str(document["title"]).strip():
         lines = lines[1:]
     kept = []

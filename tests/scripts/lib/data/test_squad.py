@@ -55,7 +55,7 @@ def test_parquet_of_the_hub(tmp_path):
     expected = read_squad(files, "valid")
     assert read_squad([tmp_path], "valid") == expected
     assert read_squad(sorted(tmp_path.glob("*.parquet")), "valid") == expected
-    with pytest.raises(UserError, match="train-"):
+    with pytest.raises(FileNotFoundError, match="train.parquet"):
         read_squad([tmp_path], "train")
 
 
