@@ -63,7 +63,7 @@ def options_of_fairseq() -> set[str]:
         words = [
             "data",
             "--task",
-            "masked_lm",
+            "varied_masked_lm",
             "--arch",
             arch,
             "--optimizer",
