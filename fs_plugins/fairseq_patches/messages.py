@@ -1,9 +1,14 @@
-"""Messages: warnings that fairseq's own code sets off on current versions are silenced.
+"""Messages: warnings that fairseq's own code sets off are silenced; the log says how long a training takes.
 
 Nothing but the log changes: this module may be deleted.
 """
 
 import warnings
+
+from fairseq.logging import metrics
+from fairseq.trainer import Trainer
+
+from fs_plugins.fairseq_patches.wrapping import wrap
 
 
 def silence_known_warnings() -> None:
@@ -21,3 +26,13 @@ def silence_known_warnings() -> None:
 
 
 silence_known_warnings()
+
+
+@wrap(Trainer, "train_step")
+def log_the_hours_left(original, trainer, *args, **kwargs):
+    """Logs ``hours_left``, to ``--max-update`` at the present speed; validations and saving come on top."""
+    output, most = original(trainer, *args, **kwargs), trainer.cfg.optimization.max_update
+    if output is not None and most > 0:
+        left = max(most - trainer.get_num_updates(), 0)
+        metrics.log_derived("hours_left", lambda meters: round(left / 3600 / (meters["ups"].avg or 1), 2))
+    return output

@@ -164,6 +164,10 @@ class Flags(dict[str, tuple[str, ...]]):
         """Removes flags and returns them."""
         return Flags({name: self.pop(name) for name in names if name in self})
 
+    def only(self, *names: str) -> Self:
+        """Returns the flags of these names."""
+        return Flags({name: values for name, values in self.items() if name in names})
+
     def words(self) -> list[str]:
         return [word for name, values in self.items() for word in (name, *values)]
 

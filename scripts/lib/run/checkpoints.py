@@ -1,6 +1,5 @@
 """What has to be known of a pre-training: its checkpoint's architecture and lengths, and its dictionary."""
 
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,21 +39,16 @@ class Pretrained:
 
 
 def read_checkpoint(path: Path) -> Pretrained:
-    """Reads what fine-tuning needs of a checkpoint or a folder for transformers; builds no model. Raises
-    UserError if it is not there, broken, or not of this package's models."""
+    """Returns what fine-tuning needs of a checkpoint or a folder for transformers; builds no model. Raises
+    what ``read_state`` does."""
     from fairseq.models import ARCH_MODEL_REGISTRY
 
     from fs_plugins import checkpoint
     from fs_plugins.huggingface import restore
     from fs_plugins.models.flags import TRAINING
 
-    try:
-        state, cfg = restore.open_state(path)
-    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError) as error:
-        raise UserError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
-    entries = next((len(state["model"][name]) for name in EMBEDDINGS if name in state["model"]), None)
-    if entries is None:
-        raise UserError(f"{path} is no checkpoint of ExLM or of the MLM: it has no {EMBEDDINGS[0]}")
+    state, cfg = restore.open_state(path)
+    entries = len(next(state["model"][name] for name in EMBEDDINGS if name in state["model"]))
     flags = Flags({"--arch": (cfg.model._name,)})
     for flag in ARCH_MODEL_REGISTRY[cfg.model._name].flags:  # of those that it names, what it knows
         value = getattr(cfg.model, flag.name, None)

@@ -5,12 +5,11 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
-from operator import index
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, script
 from lib.data.glue_tasks import FLAGS, GRIDS, head_of, points_of, task_named
-from lib.files import CONFIGS, RESULT, digits, read_json
+from lib.files import CONFIGS, RESULT, digits, read_json, reading
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
 from lib.run.launch import IMPORTED, Training, arguments, devices, launch
 
@@ -46,9 +45,18 @@ def resolve(kind: str, words: list[str]) -> Training:
     UserError for what cannot be trained, or an update that cannot be split over GPUs and --update-freq."""
     from fs_plugins.checkpoint_settings import FINETUNING_TASKS  # takes seconds
 
-    args = arguments(f"finetune_{kind}.sh", words, partial(add_options, kind), REFUSED)
-    if ":" in args.data:
-        raise UserError(f"{args.data}: fairseq takes a folder without ':' in its name")
+    names = {
+        "checkpoint": "of a pre-training, or a folder for transformers",
+        "data": f"made by prepare_{kind}.py",
+        "save": "the folder for checkpoints, log and result",
+    }
+    if kind != "squad":
+        first = {"glue": ("task", "such as RTE"), "moleculenet": ("dataset", "such as bbbp, or your own")}
+        names = dict([first[kind]]) | names
+    about = f"Fine-tunes a model on {'SQuAD 2.0' if kind == 'squad' else 'one task of ' + kind}."
+    about += " Its other flags are fairseq-train's, and --warmup-ratio, a share of the updates."
+    script_name, add = f"finetune_{kind}.sh", partial(add_options, kind)
+    args = arguments(script_name, about, names, words, add, REFUSED)
     workers, device_flags = devices(args, one_gpu=kind != "squad")
     pretrained = read_checkpoint(args.checkpoint)
     if (task := pretrained.task._name) in FINETUNING_TASKS:  # its scores would pass for the pre-training's
@@ -76,7 +84,8 @@ def resolve(kind: str, words: list[str]) -> Training:
 
     training.flags = Flags.of(f"--total-num-update {updates} --warmup-updates {warmup}") | flags
     training.flags |= Flags.of(f"--batch-size {update // (steps * workers)} --update-freq {steps}")
-    training.flags |= device_flags | Flags(args.user).take(*device_flags) | Flags.of(f"--seed {args.seed}")
+    training.flags = training.flags | device_flags | args.user.only(*device_flags)  # the user wins
+    training.flags.set("--seed", args.seed)
     settings = {"task": args.task, "point": point, "seed": args.seed}
     training.settings = settings | training.settings
     training.inputs["checkpoint"] = files_of(args.checkpoint)
@@ -94,11 +103,9 @@ def finished(path: Path) -> str:
     """What a result says; "" if there is none."""
     if (result := read_json(path)) is None:
         return ""
-    try:
+    with reading(path):
         metric, metrics = result["metric"], result["metrics"].items()
         values = ", ".join(f"{split} {metric} {digits(scores.get(metric))}" for split, scores in metrics)
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"{path} is damaged ({error!r:.200}): remove it, and rerun") from error
     kept = path.with_name("checkpoint_best.pt").is_file()
     again = "" if kept else f"; its checkpoints were dropped: to train it again, remove {path}"
     return f"finished before: {path}, {values}{again}"
@@ -118,9 +125,6 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
     task = task_named(args.task)
     args.task, data = task.name, Path(args.data, f"{task.name}-bin")
     dictionary = data / "input0" / "dict.txt"
-    for path in (dictionary, data / "input0" / "valid.idx"):
-        if not path.is_file():
-            raise UserError(f"{path} does not exist: give a folder that scripts/prepare_glue.py made")
     check_dictionary(pretrained, dictionary, "prepare GLUE with the dict.txt of its pre-training")
     if args.init_from:
         check_mnli(read_checkpoint(args.init_from), pretrained)
@@ -163,9 +167,6 @@ def check_mnli(mnli: Pretrained, pretrained: Pretrained) -> None:
             f"--init-from {mnli.path} was trained by {mnli.task._name} with {classes} classes, not on MNLI, "
             "which has 3: give the checkpoint_best.pt of finetune_glue.sh MNLI"
         )
-    sizes = [Flags(model.flags, **{"--max-positions": ()}) for model in (mnli, pretrained)]
-    if sizes[0] != sizes[1] or mnli.entries != pretrained.entries or mnli.repeat != pretrained.repeat:
-        raise UserError(f"--init-from {mnli.path} is a model of other sizes than {pretrained.path}")
     if mnli.dictionary:
         check_dictionary(pretrained, mnli.dictionary, "both have to be of one pre-training")
 
@@ -174,9 +175,6 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
     """On SQuAD 2.0 (table 11)."""
     args.task, data = "squad2", Path(args.data).resolve()
     files = [data / name for name in ("dict.txt", "train.npz", "valid.npz")]
-    for path in files:
-        if not path.is_file():
-            raise UserError(f"{path} does not exist: DATA is a folder made by prepare_squad.py")
     hint = "prepare the data with scripts/prepare_squad.py --dictionary, the dict.txt of its pre-training"
     check_dictionary(pretrained, files[0], hint)
     recipe = Flags.read(RECIPES / "squad2.flags")
@@ -189,8 +187,6 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
     for name, most in (("--max-question-tokens", window // 2), ("--max-answer-tokens", window // 4)):
         if name not in args.user:
             flags.set(name, max(1, min(recipe.whole(name), most)))
-    if pretrained.expands and window > pretrained.max_positions:
-        raise UserError(f"--window-tokens {window}: the checkpoint has {pretrained.max_positions} positions")
     flags = pretrained.flags | positions(pretrained, window) | flags
     from fs_plugins.data.squad import load_split  # takes seconds
     from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
@@ -210,12 +206,9 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
     from fs_plugins.data.property_info import FILE, PropertyInfo, read_folder  # takes seconds
 
     about = read_folder(data)
-    try:
+    with reading(data / FILE):
         info, other = PropertyInfo.from_dict(about), str(about["dataset"])
-        rows = index(about["sizes"]["train"]["molecules"])
-    except (LookupError, TypeError, ValueError) as error:
-        message = f"{data / FILE} is damaged or not ours ({error!r:.200}): prepare the data again"
-        raise UserError(message) from None
+        rows = int(about["sizes"]["train"]["molecules"])
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
     metric, metrics = "auc --maximize-best-checkpoint-metric", ("auc", "loss")
     if info.regression:

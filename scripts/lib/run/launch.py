@@ -10,19 +10,17 @@ output is appended to SAVE/train.log. ``--print`` shows the commands instead.
 
 import argparse
 import contextlib
-import difflib
 import itertools
 import os
 import re
 import shlex
 import sys
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import ROOT, claim, locked, sha256
+from lib.files import claim, locked, sha256
 from lib.run.on_gpu import LOGGED, visible_gpus
 from lib.run.supervise import supervise
 
@@ -93,8 +91,8 @@ class Training:
 
     def fill_training(self, template: list[str]) -> tuple[list[str], Flags]:
         """The command of fairseq-train, and its flags: those of the template and then, as ``@flags``, those
-        that were resolved, whose values are not parsed. Raises UserError for an interpolation, which fairseq
-        would follow."""
+        that were resolved, whose values are not parsed. Raises UserError for a metric that no validation
+        logs: fairseq would find out at the first."""
         words = self.fill([word for word in template if word != "@flags"])
         flags = Flags.of(words[2:]) | self.flags
         if metric := self.args.user.value(BEST):
@@ -105,9 +103,6 @@ class Training:
             if metric not in LESS_IS_BETTER:
                 flags.set(MAXIMIZE)
         command = [*words[:2], *flags.words()] if "@flags" in template else words
-        for word in command:
-            if "${" in word:
-                raise UserError(f"'{word}': fairseq takes '${{' for an interpolation; give another name")
         return command, flags
 
     def all_settings(self, flags: Flags) -> dict:
@@ -118,22 +113,21 @@ class Training:
 
 
 def arguments(
-    script: str, words: list[str], add_options: Callable, refused: dict[str, str]
+    script: str, about: str, names: dict[str, str], words: list[str], add_options: Callable, refused: dict
 ) -> argparse.Namespace:
     """What a script that trains was called with: its own options; ``user``, further flags for fairseq-train.
 
     Args:
-        script: its name; its header is the help, and the words in capitals in the usage are its arguments.
+        script: its name.
+        about: a sentence on what it does.
+        names: its arguments -> what each is; ``save`` among them.
         add_options: adds those besides devices, precision and --print by the ``add_argument`` that it gets.
         refused: flags of fairseq-train that it does not take -> why. Given, they raise UserError.
     """
-    header = re.match(r"#!.*\n((#.*\n)*)", (ROOT / "scripts" / script).read_text(encoding="utf-8"))[1]
-    about = re.sub("(?m)^# ?", "", header)
-    usage = re.search(f"{re.escape(script)} .*", about)[0]
-    parser = argument_parser(about, prog=script, usage=usage)
-    for name in re.findall("[A-Z]+", usage):
-        kind = Path if name in ("CHECKPOINT", "SAVE") else str  # DATA may be several, joined by ':'
-        parser.add_argument(name.lower(), metavar=name, type=kind, help=argparse.SUPPRESS)
+    parser = argument_parser(f"{about} The head of scripts/{script} says more.", prog=script)
+    for name, text in names.items():
+        kind = Path if name in ("checkpoint", "save") else str  # DATA may be several, joined by ':'
+        parser.add_argument(name, metavar=name.upper(), type=kind, help=text)
     group = parser.add_mutually_exclusive_group()
     number = "GPUs to train on (default: as many of the visible ones as are of use)"
     group.add_argument("--gpus", type=count, metavar="N", help=number)
@@ -144,61 +138,24 @@ def arguments(
     add_options(parser.add_argument)
     parser.add_argument("--print", action="store_true", help="show the commands; train nothing")
     args, others = parser.parse_known_args(words)
-    args.user, args.help = Flags.of(others), parser.format_help()
+    args.user = Flags.of(others)
     for name in args.user.keys() & refused.keys():
         raise UserError(f"{name} {refused[name]}; see --help")
     return args
 
 
-def check_words(words: list[str], help: str) -> None:
-    """Raises UserError for a flag in a call that fairseq-train does not know, or a value that it does not
-    take; ``help`` has further flags that may have been meant."""
+def check_words(words: list[str]) -> None:
+    """Raises UserError for flags that fairseq-train does not know, or values that it does not take."""
     from fairseq import options  # takes seconds
 
     def refuse(message: str) -> None:  # argparse would show the usage before, a hundred lines
         raise UserError(f"fairseq-train: {message}")
 
-    for name, values in Flags.of(words[1:]).items():
-        if {"", "nan", "inf", "-inf"} & set(map(str.lower, values)):
-            raise UserError(f"{name} {shlex.join(values)}: give a value")
-    words = [word for word in words if word != "--fp16"]  # refused where no GPU is, as with --print
     parser = options.get_training_parser()
     parser.error = refuse
-    try:
-        args, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
-    except (SyntaxError, NameError, TypeError):  # fairseq evaluates the values of some
-        wrong = next(flag for flag in Flags.of(words[1:]).items() if not _readable(parser, *flag))
-        raise UserError(f"fairseq-train: {shlex.join([wrong[0], *wrong[1]])} has no readable value") from None
-    from fs_plugins.models.architectures import check_arch
-
-    if arch := getattr(args, "arch", None):
-        check_arch(arch)
-    for name in (word for word in unknown if word.startswith("--")):
-        known = re.findall("--[a-z0-9-]+", help + parser.format_help())
-        begin = [flag for flag in known if flag == f"{name}s" or flag.startswith(f"{name}-")]
-        begin = sorted(begin, key=len)[:1]
-        nearest = begin or difflib.get_close_matches(name, [*OTHER_NAMES, *known], 1)
-        nearest = [OTHER_NAMES.get(flag, flag) for flag in nearest]
-        raise UserError(f"unknown flag {name}" + "".join(f": did you mean {flag}?" for flag in nearest))
-
-
-def check_gpus(asked: int, flags: Flags) -> None:
-    """Raises UserError if this machine lacks the GPUs that were asked for, or one for --fp16."""
-    import torch  # takes a second
-
-    if asked > (there := torch.cuda.device_count()):
-        raise UserError(f"--gpus {asked}: PyTorch finds {there} here; give --cpu, or a number up to that")
-    if "--fp16" in flags and ("--cpu" in flags or not there):
-        raise UserError("--fp16 needs a GPU: leave it out, or give --bf16")
-
-
-def _readable(parser: argparse.ArgumentParser, name: str, values: tuple[str, ...]) -> bool:
-    """Whether a parser of fairseq can evaluate the value of a flag."""
-    try:
-        parser.parse_known_args(["data", name, *values])
-    except (SyntaxError, NameError, TypeError):
-        return False
-    return True
+    _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
+    if unknown := [word for word in unknown if word.startswith("--")]:
+        refuse(f"unrecognized arguments: {shlex.join(unknown)}")
 
 
 def launch(script: str, resolve: Callable[[list[str]], Training], words: list[str]) -> int:
@@ -211,18 +168,13 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     train, *others = [[*words] for then, words in parts if not then]
     train, flags = training.fill_training(train)
     commands = [train, *map(training.fill, others)]
-    if training.args.user:
-        check_words(commands[0][1:], training.args.help)
     if training.note:
         print(training.note)
     if training.args.print:
         print(*map(shlex.join, commands), sep="\n")
         return 0
-    check_gpus(training.args.gpus or 0, flags)
     first = os.environ.get("RANK", "0") == "0"  # of processes that train together; acts for all in the folder
     save = training.args.save
-    if save.resolve() in {Path(part).resolve() for part in training.data.split(":")}:
-        raise ValueError(f"SAVE {save} is the folder of the data: give another")
     with locked(save) if first else contextlib.nullcontext() as lock:
         if first:
             inputs = {name: sha256(*paths, most=MOST_HASHED) for name, paths in training.inputs.items()}
@@ -238,7 +190,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
             if training.dictionary:
                 copy(training.dictionary, kept)
         resumed = training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists()
-        if said := training.finished(updates_of(save, flags.value("--arch")) if resumed else 0):
+        if said := training.finished(updates_of(save / LAST) if resumed else 0):
             print(said)
             return 0
         if first and training.imported and not (save / IMPORTED).is_file():
@@ -260,25 +212,12 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     return 0
 
 
-def updates_of(save: Path, arch: str | None) -> int:
-    """The updates that a run has had which is resumed from its last checkpoint. Raises UserError for one that
-    is not whole, or not of a training of this architecture."""
-    wrong = "is cut short, or no checkpoint"
-    if zipfile.is_zipfile(save / LAST):
-        from fs_plugins.checkpoint import read_state  # takes seconds
+def updates_of(checkpoint: Path) -> int:
+    """Returns the updates that the training of a checkpoint has had."""
+    from fs_plugins.checkpoint import read_state  # takes seconds
 
-        try:
-            state, settings = read_state(save / LAST)
-            if not (state.get("extra_state") and state.get("optimizer_history")):
-                raise ValueError("it lacks the state of a training")
-            if arch in (None, other := settings.model.arch):
-                return int(state["optimizer_history"][-1]["num_updates"] or 0)
-            raise ValueError(f"it is of --arch {other}, and this run of {arch}")
-        except ValueError as error:
-            wrong = f"cannot be resumed from: {error}"
-    others = sorted(filter(zipfile.is_zipfile, save.glob("checkpoint_*[0-9].pt")), key=os.path.getmtime)
-    way_out = f"copy {others[-1]} to its place" if others else "the training starts anew"
-    raise UserError(f"{save / LAST} {wrong}: remove it, and {way_out}")
+    state, _ = read_state(checkpoint)
+    return int(state["optimizer_history"][-1]["num_updates"])
 
 
 def run(command: list[str], log: Path, lock: int | None) -> int:

@@ -9,7 +9,7 @@ from operator import index
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, positive, script, share, whole
-from lib.files import CONFIGS, read_json
+from lib.files import CONFIGS, read_json, reading
 from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.launch import LAST, Training, arguments, check_words, devices, launch
 
@@ -23,9 +23,15 @@ REFUSED = {
     "--mask-whole-words": "fails in fairseq's masked_lm",
     "--max-sentences": "is an old name: give --batch-size, which is that of an update",
 }
-FREE = (  # what a pre-training may change when it is resumed: how long it trains, and when to look and stop
-    *("--max-update", "--total-num-update", "--warmup-updates", "--stop-time-hours"),
-    *("--disable-validation", "--max-valid-steps", "--no-save"),
+# what a pre-training may change when it is resumed: how long it trains, and when to look and stop
+FREE = (
+    "--max-update",
+    "--total-num-update",
+    "--warmup-updates",
+    "--stop-time-hours",
+    "--disable-validation",
+    "--max-valid-steps",
+    "--no-save",
 )
 START = {"--restore-file", "--finetune-from-model"}
 WHOLE = ("complete", "complete_doc", "eos")  # values of --sample-break-mode that cut no sentence
@@ -49,9 +55,22 @@ def add_options(add: Callable) -> None:
     add("--card", default="A100", help="GPU of --print's hours (default: %(default)s)")
 
 
+def asked(kind: str, words: list[str]) -> argparse.Namespace:
+    """Returns what the script was called with."""
+    names = {
+        "model": f"of configs/model/{'smiles/' if kind == 'smiles' else ''}, such as exlm, mlm, exlm-lattice",
+        "size": f"of configs/pretrain/{'smiles/' if kind == 'smiles' else ''}",
+        "data": f"made by prepare_{kind}.py; several are joined by ':'",
+        "save": "the folder for checkpoints and log",
+    }
+    what = "text" if kind == "text" else "molecules, written as SMILES"
+    about = f"Pre-trains one model on {what}."
+    return arguments(f"pretrain_{kind}.sh", about, names, words, add_options, REFUSED)
+
+
 def resolve(kind: str, words: list[str]) -> Training:
     """One pre-training, on text or smiles. Raises UserError for what cannot be trained."""
-    args = arguments(f"pretrain_{kind}.sh", words, add_options, REFUSED)
+    args = asked(kind, words)
     user = args.user
     configs, batch = ("", "--batch-size") if kind == "text" else ("smiles", "--max-tokens")
     if "--update-freq" in user and batch not in user:
@@ -71,10 +90,6 @@ def resolve(kind: str, words: list[str]) -> Training:
     if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
         flags.take("--total-num-update")  # fairseq's other schedules refuse it
     set_states(kind, args, flags, least)
-    if not 0.001 <= flags.proportion("--mask-prob") <= 0.999:
-        raise UserError(
-            f"--mask-prob {flags.value('--mask-prob')}: give a share of 0.001 to 0.999, such as 0.15"
-        )
 
     workers, device_flags = devices(args)
     update = str(flags.whole(batch))
@@ -82,7 +97,7 @@ def resolve(kind: str, words: list[str]) -> Training:
         update = f"{update} x {flags.whole('--update-freq')} on {workers} workers"
     else:
         flags |= step_flags(batch, args.tokens_per_gpu, flags, workers)
-    flags |= device_flags | Flags(user).take(*device_flags)
+    flags = flags | device_flags | user.only(*device_flags)  # the user wins
 
     folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{kind}.py"
     training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
@@ -93,9 +108,6 @@ def resolve(kind: str, words: list[str]) -> Training:
         if flags.value("--criterion") == "nat_dag_loss_mlm":
             training.note += "\n" + USE_OF_STATES
         return training
-    for path in (folder / name for folder in folders for name in ("dict.txt", "train.idx", "train.bin")):
-        if not path.is_file():
-            raise UserError(f"{path} does not exist: DATA is made by {maker}; join several by ':'")
     # molecules can be cut as text is
     taken = (kind, "smiles") if "--sample-break-mode" in user else (kind,)
     first, *others = (checked_vocabulary(folder, kind, taken) for folder in folders)
@@ -115,25 +127,20 @@ def resolve(kind: str, words: list[str]) -> Training:
 
 def check_flags(kind: str, words: list[str]) -> None:
     """Raises UserError for flags of a call that neither the script nor fairseq-train takes, or values."""
-    args = arguments(f"pretrain_{kind}.sh", words, add_options, REFUSED)
+    args = asked(kind, words)
     model = Flags.named("model", args.model, CONFIGS / "model" / ("smiles" if kind == "smiles" else ""))
-    check_words([args.data, *(model | args.user).words()], args.help)
+    check_words([args.data, *(model | args.user).words()])
 
 
 def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocabulary:
     """The vocabulary of a folder of data, made for a corpus of one of the kinds ``taken``. Raises UserError
     if the folder holds other data, has got another dict.txt since it was made, or files of other sizes."""
     about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
-    try:
+    with reading(folder / "prepared.json"):
         made = about.get("kind", kind)
         check_sizes(folder, about)
-    except (AttributeError, LookupError, TypeError):
-        message = f"{folder}/prepared.json is damaged or not ours: prepare the data again"
-        raise UserError(message) from None
     if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
         made = "fine-tuning"
-    if made not in ("text", "smiles", "fine-tuning"):
-        raise UserError(f"{folder} holds data of an unknown kind, {made!r}: prepare it again")
     if made not in taken:
         way_out = "finetune_*.sh" if made == "fine-tuning" else f"pretrain_{made}.sh"
         way_out += ", or give --sample-break-mode none to cut it into blocks" if made == "smiles" else ""
@@ -203,12 +210,6 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
     own = update // workers
     if batch == "--max-tokens":
         steps = max(1, -(-expanded(own) // tokens_per_gpu))
-        if own // steps < tokens:
-            raise UserError(
-                f"--max-tokens {update} on {workers} GPUs in {steps} steps is {own // steps} a step, and a "
-                f"molecule may have {tokens} (--tokens-per-sample): give fewer --gpus, or more "
-                "--tokens-per-gpu"
-            )
     elif update % workers:
         raise UserError(f"--batch-size {update} on {workers} GPUs: give a multiple of {workers}")
     else:

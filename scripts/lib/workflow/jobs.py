@@ -19,7 +19,7 @@ import sys
 from operator import itemgetter
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, script
+from lib.command_line import Flags, script
 from lib.data.glue_tasks import Point
 from lib.files import MANIFEST, RESULT, atomic, read_json, write_json, write_lines
 from lib.run import logs
@@ -29,13 +29,10 @@ CURVE = ("update", "loss", "accuracy", "ppl")  # what train.json has of the log
 
 
 def finish(save: Path, run: dict) -> None:
-    """Writes train.json, whose ``run`` has the learning rate as "lr", and what was asked for as "rate".
-    Raises UserError if the folder holds no finished training, or its data are gone."""
+    """Writes train.json, whose ``run`` has the learning rate as "lr", and what was asked for as "rate"; of a
+    training whose log is lost, without its curve."""
     records = logs.read_log(save / "train.log")
-    if not records:
-        raise UserError(f"{save / 'train.log'} has no figures: remove {save}, and rerun the same command")
-    updates = max(record["update"] for record in records)
-    drop_optimizer(save / "checkpoint_last.pt")
+    updates = drop_optimizer(save / "checkpoint_last.pt")
     for path in [save / "checkpoint_best.pt", *save.glob(f"checkpoint_*_{updates}.pt")]:
         path.unlink(missing_ok=True)
     for path in save.glob("checkpoint_*_*.pt"):
@@ -57,20 +54,19 @@ def finish(save: Path, run: dict) -> None:
     write_json(save / "train.json", content)
 
 
-def drop_optimizer(checkpoint: Path) -> None:
-    """Rewrites a checkpoint without what only resuming needs."""
+def drop_optimizer(checkpoint: Path) -> int:
+    """Rewrites a checkpoint without what only resuming needs; returns its updates."""
     import torch
     from fairseq import checkpoint_utils
 
     import fs_plugins  # noqa: F401  (what torch.load may load)
 
-    if not checkpoint.is_file():
-        raise UserError(f"the training left no {checkpoint}: see {checkpoint.with_name('train.log')}")
     content = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     if content["last_optimizer_state"] is not None:
         content["last_optimizer_state"] = None
         with atomic(checkpoint, "wb") as file:
             torch.save(content, file)
+    return content["optimizer_history"][-1]["num_updates"]
 
 
 def best(output: Path, paths: list[Path]) -> None:

@@ -40,8 +40,9 @@ def targets_of(settings: Namespace, name: str) -> list[Target]:
 
 
 def files_of(settings: Namespace, name: str) -> list[Path]:
-    """The results that a target of the workflow needs. Raises UserError if a setting is missing, or ``only``
-    leaves none."""
+    """The results that a target of the workflow needs. Raises ValueError if a setting is missing, ``only``
+    leaves none, or dictionaries differ."""
+    check_dictionaries(settings)
     files = {}  # in order
     for target in targets_of(settings, name):
         makers = {"table1": table1_files, "table3": table3_files, "table9": table9_files}
@@ -53,7 +54,6 @@ def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
     """Of pre-trainings, and of fine-tunings if GLUE is given, else the probe."""
     tasks, measures = target.tasks if settings.glue else (), {*target.measures}
     measures |= {"probe"} if target.tasks and not settings.glue else set()
-    check_glue(settings, tasks)
     for run in runs_of(settings, target):
         folder = Path(settings.output, STUDY, run.folder)
         made = {"train", *measures} - ({"states"} if run.model in NO_PATHS else set())
@@ -70,7 +70,6 @@ def table3_files(settings: Namespace, target: Target) -> Iterator[Path]:
     tasks = [*(settings.tasks or prepared), *([SQUAD] if settings.squad else [])]
     if not tasks:
         raise UserError("table3 needs glue=FOLDER with a TASK-bin, of prepare_glue.py, or squad=FOLDER")
-    check_glue(settings, [task for task in tasks if task != SQUAD])
     for model in models_of(settings, target):
         for task in tasks:
             folder = Path(settings.output, "table3", model, task)
@@ -87,26 +86,24 @@ def table1_files(settings: Namespace, target: Target) -> Iterator[Path]:
 
 
 def table9_files(settings: Namespace, target: Target) -> list[Path]:
-    """None: the report reads the sets themselves."""
-    maker = "prepare it with scripts/prepare_moleculenet.py"
+    """Returns none: the report reads the sets themselves."""
     if not settings.moleculenet:
-        raise UserError(f"{target.name} needs moleculenet=SET=FOLDER,...: {maker}")
-    for folder in settings.moleculenet.values():
-        if not Path(folder, "molecules.json").is_file():
-            raise UserError(f"moleculenet: {folder} has no molecules.json: {maker}")
+        raise UserError(
+            f"{target.name} needs moleculenet=SET=FOLDER,...: prepare it with scripts/prepare_moleculenet.py"
+        )
     return []
 
 
-def check_glue(settings: Namespace, tasks) -> None:
-    """Raises ValueError unless tasks of GLUE are prepared, with the dictionary of the pre-training here."""
-    for task in tasks:
-        path = Path(settings.glue or "", f"{task}-bin", "input0", "dict.txt")
-        if not path.is_file():
-            raise UserError(f"glue={settings.glue} has no {task}-bin: prepare it with prepare_glue.py")
-        other = settings.data and Path(settings.data, "dict.txt")
-        if other and not settings.models:
-            way_out = f"prepare GLUE with prepare_glue.py --data {settings.data}"
-            Vocabulary.read(path).check(Vocabulary.read(other), way_out)
+def check_dictionaries(settings: Namespace) -> None:
+    """Raises ValueError for data of fine-tunings that were prepared with another dictionary than those of the
+    pre-trainings here; of data that are not there yet, the first job says so."""
+    fine = [(path, settings.data) for path in Path(settings.glue or "none").glob("*-bin/input0/dict.txt")]
+    fine += [(Path(folder, "dict.txt"), settings.smiles) for folder in settings.moleculenet.values()]
+    fine += [(Path(settings.squad or "none", "dict.txt"), settings.data)]
+    for path, data in fine:
+        other = Path(data or "none", "dict.txt")
+        if path.is_file() and other.is_file() and not settings.models:
+            Vocabulary.read(path).check(Vocabulary.read(other), f"prepare it with the dictionary of {data}")
 
 
 def seeds(settings: Namespace, table: str) -> tuple[int, ...]:
@@ -116,7 +113,7 @@ def seeds(settings: Namespace, table: str) -> tuple[int, ...]:
 
 def runs_of(settings: Namespace, target: Target) -> list[Run]:
     """The pre-trainings that a figure, table or comparison reports. Raises UserError if ``only`` leaves none,
-    or data are missing."""
+    or a size other than smoke has no data."""
     only = {name: value for name, value in settings.only.items() if name not in settings.point}
     rows = [run for run in target.runs if all(getattr(run, name) == only[name] for name in only)]
     if not rows:
@@ -129,12 +126,6 @@ def runs_of(settings: Namespace, target: Target) -> list[Run]:
             if run.of_molecules:
                 data, maker = "smiles", "prepare_smiles.py"
             raise UserError(f"{target.name} needs {data}=FOLDER, pre-training data, made by scripts/{maker}")
-        if folder := data_of(settings, run):
-            way_out = "give a folder that prepare_text.py or prepare_smiles.py made"
-            if Path(folder, "molecules.json").exists():
-                raise UserError(f"{folder}, data of pre-trainings, is a set of MoleculeNet: {way_out}")
-            if not Path(folder, "dict.txt").is_file():
-                raise UserError(f"{folder}, data of pre-trainings, has no dict.txt: {way_out}")
         lr, reported = "default", settings.seeds
         if rates_of(settings, run):
             lr, reported = "best", settings.seeds[1:]

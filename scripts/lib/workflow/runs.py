@@ -11,23 +11,21 @@ The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 """
 
-import argparse
 import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import Flags, UserError, above_zero, rate, share, whole
-from lib.files import CONFIGS
+from lib.command_line import Flags, UserError
+from lib.files import CONFIGS, reading
 
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
 REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates", "size")
-LARGEST_K = 16
 # What makes a run of the study that run, or has a setting of its own
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
 NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
@@ -106,23 +104,15 @@ class Target:
 
 
 def read_runs(path: Path) -> list[Run]:
-    """A table of runs. Raises UserError for a row that is none, naming file and line."""
-    try:
-        # with a header, a first row's cells beyond it would be cut off
+    """Returns the runs of a table. Raises ValueError for a row that is none, naming file and line, and for
+    two runs that would be taken for one."""
+    with reading(path):  # with a header, a first row's cells beyond it would be cut off
         table = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, skipinitialspace=True)
-    except (OSError, ValueError) as error:
-        message = str(error).rpartition("C error: ")[2].strip()
-        way_out = ": separate rates by blanks, and quote text with commas" if "fields" in message else ""
-        message = "it is empty" if isinstance(error, pd.errors.EmptyDataError) else message
-        raise UserError(f"{path}: {message}{way_out}") from None
     names = [*table.iloc[0]]
     rows = table[1:].set_axis(names, axis=1)
-    wrong = [name for name in names if name not in (*REQUIRED, *OPTIONAL) or names.count(name) > 1]
-    if (missing := set(REQUIRED) - set(names)) or wrong:
+    if wrong := [name for name in names if name not in (*REQUIRED, *OPTIONAL) or names.count(name) > 1]:
         known = ", ".join((*REQUIRED, *OPTIONAL))
-        column = f"unknown or second column {wrong[0]!r}" if wrong else f"there is no column {min(missing)}"
-        found = f"{known}, separated by commas, and this one {', '.join(map(repr, names))}"
-        raise UserError(f"{path}: {column}: a table of runs has {found}")
+        raise UserError(f"{path}: unknown or second column {wrong[0]!r}; known are {known}")
     if (twice := rows["name"][rows["name"].duplicated()]).size:
         raise UserError(f"{path} has two runs named {twice.iloc[0]}: give each its own name")
     runs = [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]
@@ -135,34 +125,21 @@ def read_runs(path: Path) -> list[Run]:
 
 
 def _run(row: dict[str, str], where: str) -> Run:
-    models, sizes = (
-        sorted(path.stem for path in (CONFIGS / folder).glob("*.flags")) for folder in ("model", "pretrain")
-    )
-
-    def read(column: str, kind: Callable, text: str):
-        try:
-            return kind(text)
-        except (argparse.ArgumentTypeError, ValueError) as error:
-            raise UserError(f"{where}: {row['name']}: {column}: {error}") from None
-
-    numbers = {"k": read("k", whole(1, LARGEST_K), row["k"]), "p": read("p", share, row["p"])}
-    numbers["times"] = read("times", above_zero, row.get("times") or "1")
-    lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "rates")}
-    lists["flags"] = tuple(read("flags", shlex.split, row.get("flags", "")))
-    lists["rates"] = tuple(read("rates", rate, text) for text in lists["rates"])
-    taken = sorted(NOT_IN_FLAGS & read("flags", Flags.of, lists["flags"]).keys())
-    texts = {"label": row.get("label") or row["name"], "model": row["model"], "size": row.get("size", "")}
-    run = Run(row["name"], **texts, **lists, **numbers)
+    with reading(where):
+        lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "rates")}
+        lists["flags"] = tuple(shlex.split(row.get("flags", "")))
+        lists["rates"] = tuple(map(float, lists["rates"]))
+        numbers = {"k": int(row["k"]), "p": float(row["p"]), "times": float(row.get("times") or 1)}
+        texts = {"label": row.get("label") or row["name"], "model": row["model"], "size": row.get("size", "")}
+        run = Run(row["name"], **texts, **lists, **numbers)
+    taken = sorted(NOT_IN_FLAGS & Flags.of(run.flags).keys())
     plain = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of folders and files
     for wrong, message in (
-        (not plain.fullmatch(run.name), "name: use letters, digits, . - _"),
-        (not all(map(plain.fullmatch, run.targets)), "targets: use letters, digits, . - _"),
+        (
+            not all(map(plain.fullmatch, (run.name, *run.targets))),
+            "name and targets have letters, digits, . - _",
+        ),
         (not run.targets, "no targets: name the comparison that it belongs to"),
-        (run.model not in models, f"unknown model {run.model!r}: choose one of {', '.join(models)}"),
-        (run.size not in ("", *sizes), f"unknown size {run.size!r}: choose one of {', '.join(sizes)}"),
-        (run.model == "mlm" and run.k > 1, f"k = {run.k}: the MLM has k = 1"),
-        (run.k == 1 and "mlm" not in run.model, "k = 1 makes an MLM: give model mlm, or k = 2 or more"),
-        (len({*run.rates}) < len(run.rates), f"rates: {row.get('rates')}: give each once"),
         (taken, f"flags: {', '.join(taken)}: use the columns model, k, p and times, or settings"),
     ):
         if wrong:

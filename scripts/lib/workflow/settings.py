@@ -5,7 +5,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, above_zero, count, positive, rate, ratio, share
+from lib.command_line import Flags, UserError, above_zero, count, positive, rate, share
 from lib.data.glue_tasks import FLAGS, GRIDS, TASKS
 from lib.files import CONFIGS, check_same, read_json, sha256, write_json
 from lib.workflow.runs import NOT_IN_FLAGS, targets
@@ -20,31 +20,20 @@ HASHED = ("data", "smiles", "glue", "squad", "moleculenet", "models", "init_from
 MOST_HASHED = 1 << 26  # bytes of a file
 
 
-def existing(text: str) -> str:
-    """Type of a setting: a path."""
-    if not Path(text).exists():
-        raise argparse.ArgumentTypeError(f"{text} does not exist: give one file or folder")
-    return text
-
-
 def named_path(text: str) -> tuple[str, str]:
     """Type of a setting: NAME=PATH."""
-    name, _, path = text.partition("=")
-    if not name or "/" in name:
+    name, equals, path = text.partition("=")
+    if not equals or "/" in name:
         raise argparse.ArgumentTypeError(f"'{text}': give NAME=PATH, the name without '/'")
-    return name, existing(path)
+    return name, path
 
 
 def part(text: str) -> tuple[str, str | int | float]:
     """Type of ``only``: a column of a table of runs, or of table 3's grid, and its value."""
     name, _, value = text.partition("=")
-    types = COLUMNS | dict.fromkeys(FLAGS, above_zero) | {"warmup": ratio}
-    try:
-        typed = types[name](value)
-    except (KeyError, argparse.ArgumentTypeError):
-        message = f"'{text}': give a value of {', '.join(types)}, such as k=4 or lr=2e-5"
-        raise argparse.ArgumentTypeError(message) from None
-    return name, typed if name in COLUMNS else value
+    if name not in (*COLUMNS, *FLAGS):
+        raise argparse.ArgumentTypeError(f"'{text}': give one of {', '.join((*COLUMNS, *FLAGS))}, as in k=4")
+    return name, COLUMNS[name](value) if name in COLUMNS else value
 
 
 class _Parser(argparse.ArgumentParser):
@@ -57,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     made = _Parser(allow_abbrev=False, add_help=False)
     add = made.add_argument
     for name in ("data", "smiles", "glue", "squad", "runs_table"):
-        add(f"--{name}", type=existing)
+        add(f"--{name}")
     for name in ("moleculenet", "models", "init_from"):
         add(f"--{name}", type=named_path, nargs="+", default=[])
     for name in ("updates", "tokens_per_sample", "max_epoch", "sentences"):
@@ -81,8 +70,7 @@ def parser() -> argparse.ArgumentParser:
 
 def read(config: dict) -> argparse.Namespace:
     """The settings by name; those that are not given have their default, or None. Values joined by commas
-    are several. Raises UserError for an unknown setting, a value that cannot be, or a path that does not
-    exist."""
+    are several. Raises UserError for an unknown setting, or values that do not go together."""
     options, words = parser(), []
     known = vars(options.parse_args([]))
     if unknown := sorted(config.keys() - known):
@@ -95,10 +83,6 @@ def read(config: dict) -> argparse.Namespace:
         elif value is not None:
             words += [f"--{name}={value}"]
     settings = options.parse_args(words)
-    for name, values in vars(settings).items():
-        given = [one[0] if isinstance(one, tuple) else one for one in values] if type(values) is list else []
-        if twice := [one for one in given if given.count(one) > 1]:
-            raise UserError(f"{name}: {twice[0]} is given twice: give each once")
     for name in ("moleculenet", "models", "init_from", "only"):
         setattr(settings, name, dict(getattr(settings, name)))
     if not settings.output or ":" in settings.output:
@@ -108,13 +92,8 @@ def read(config: dict) -> argparse.Namespace:
             "rates: the first of seeds chooses each model's learning rate, and the others are reported: give "
             "two rates and two seeds or more, such as rates=5e-4,1e-3 seeds=1,2,3,4"
         )
-    if "<mask>" not in settings.example:
-        raise UserError(f"example={settings.example!r} has no <mask>: give a text with one or more")
     if unknown := settings.init_from.keys() - settings.models.keys():
         raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
-    for name, path in {**settings.models, **settings.init_from}.items():
-        if Path(path).is_dir() and not Path(path, "config.json").is_file():
-            raise UserError(f"{name}={path}: give a checkpoint_*.pt in it, or a folder with a config.json")
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
     settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # of table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]

@@ -57,7 +57,7 @@ def test_the_commands_of_the_study(tmp_path):
     [
         ("table3", "table3 needs glue=FOLDER"),
         ("tabel3", "unknown target tabel3: choose from figure3"),
-        ("mine", "flags of a: unknown flag --stat-embedding-scale: did you mean --state-embedding-scale?"),
+        ("mine", "flags of a: fairseq-train: unrecognized arguments: --stat-embedding-scale"),
     ],
 )
 def test_what_a_target_lacks_is_said_in_one_line(tmp_path, target, message):

@@ -1,7 +1,6 @@
 """What GLUE, SQuAD and MoleculeNet read of a checkpoint before they train, and what they refuse."""
 
 import pytest
-import torch
 from lib.command_line import Flags, UserError
 from lib.run.checkpoints import EMBEDDINGS, check_dictionary, read_checkpoint
 
@@ -44,18 +43,6 @@ def test_a_folder_that_was_filled_anew_says_nothing(saved_checkpoint, tmp_path, 
     check_dictionary(found, dictionary(tmp_path / "d", "c 1\nb 1\na 1\n"), "...")
     with pytest.raises(UserError, match="5 entries.* 8"):
         check_dictionary(found, dictionary(tmp_path / "d", "<mask> 1\n"), "...")
-
-
-def test_what_is_no_checkpoint_of_ours(saved_checkpoint, tmp_path):
-    weights = saved_checkpoint(embedding="weight").rename(tmp_path / "weights.pt")
-    torch.save([1], tmp_path / "list.pt")
-    for path, named in (
-        (tmp_path / "list.pt", "list.pt"),
-        (weights, f"weights.pt.* {EMBEDDINGS[0]}"),
-        (saved_checkpoint("roberta_base"), "model.pt .*--arch roberta_base"),
-    ):
-        with pytest.raises(UserError, match=named):
-            read_checkpoint(path)
 
 
 def test_a_folder_for_transformers_is_read_as_its_checkpoint(checkpoints, folders):

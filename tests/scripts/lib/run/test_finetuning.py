@@ -74,9 +74,9 @@ def test_what_mnlis_model_has_to_be(saved_checkpoint, tmp_path):
         return read_checkpoint(saved_checkpoint(**more).rename(tmp_path / name))
 
     mnli, two = read("mnli.pt", task=FINE), read("two.pt", task={**FINE, "num_classes": 2})
-    other, plain = read("other.pt", task=FINE, rows=9), read("plain.pt")
+    plain = read("plain.pt")
     check_mnli(mnli, plain)
-    for model, named in ((two, "two.pt .*2 classes"), (plain, "plain.pt .*masked_lm"), (other, "other.pt")):
+    for model, named in ((two, "two.pt .*2 classes"), (plain, "plain.pt .*masked_lm")):
         with pytest.raises(UserError, match=named):
             check_mnli(model, plain)
 
@@ -99,27 +99,6 @@ def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):
     assert "default hyper-parameters, as 'mine'" in own.note and own.settings["point"]["lr"] == "1e-4"
     assert own.flags.value("--best-checkpoint-metric") == "rmse"
     assert own.metrics == ("rmse", "mae", "loss") and ask("moleculenet").metrics == ("auc", "loss")
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("sizes", {"train": {"molecules": "95"}}),
-        ("kind", "ranking"),
-        ("sizes", None),
-        ("dataset", None),
-        ("kind", None),
-    ],
-)
-def test_a_damaged_molecules_json(toy_inputs, ask, tmp_path, name, wrong):
-    """None: without it."""
-    data = shutil.copytree(toy_inputs / "moleculenet" / "bbbp", tmp_path / "data")
-    about = json.loads((data / "molecules.json").read_text())
-    del about[name]
-    about |= {name: wrong} if wrong else {}
-    (data / "molecules.json").write_text(json.dumps(about))
-    with pytest.raises(UserError, match="data/molecules.json is damaged .*: prepare the data again"):
-        ask("moleculenet", "--print", data=data)
 
 
 def test_windows_and_their_updates(saved_checkpoint, tmp_path):
@@ -154,7 +133,6 @@ def test_windows_and_their_updates(saved_checkpoint, tmp_path):
         ("glue", ["--restore-file", "x.pt"], "--restore-file"),
         ("glue", ["--batch-size", "32", "--update-freq", "3"], "--batch-size 32"),
         ("moleculenet", ["--gpus", "2"], "--gpus 2"),
-        ("squad", ["--window-tokens", "5000"], "5000.* 1026 positions"),
         ("squad", ["--window-tokens", "6"], "question known0 of 3 tokens"),
     ],
 )
@@ -164,21 +142,14 @@ def test_flags_that_cannot_be(ask, kind, words, named):
 
 
 @pytest.mark.parametrize(
-    ("kind", "place", "maker"),
-    [
-        ("glue", "RTE-bin/input0/dict.txt", "prepare_glue.py"),
-        ("squad", "dict.txt", "prepare_squad.py"),
-        ("moleculenet", "molecules.json", "prepare_moleculenet.py"),
-    ],
+    ("kind", "place"),
+    [("glue", "RTE-bin/input0/dict.txt"), ("squad", "dict.txt"), ("moleculenet", "molecules.json")],
 )
-def test_data_and_checkpoints_that_are_not_there_or_do_not_fit(ask, kind, place, maker, toy_inputs, tmp_path):
-    for given, named in (
-        ({"data": tmp_path}, f"{place} does not exist: .*{maker}"),
-        ({"data": tmp_path / "a:b"}, "':'"),
-        ({"checkpoint": "mnli"}, "--task glue"),
-    ):
-        with pytest.raises((UserError, OSError), match=named):
-            ask(kind, **given)
+def test_data_and_checkpoints_that_do_not_fit(ask, kind, place, toy_inputs, tmp_path):
+    with pytest.raises(OSError, match=place):
+        ask(kind, data=tmp_path)
+    with pytest.raises(UserError, match="--task glue"):
+        ask(kind, checkpoint="mnli")
     if kind == "squad":
         return
     ignored = shutil.ignore_patterns("[!R]*-bin")
@@ -213,12 +184,3 @@ def test_a_finished_run(tmp_path):
     said = finished(tmp_path / "result.json")
     assert "finished before" in said and "valid accuracy 0.5" in said
     assert f"its checkpoints were dropped: to train it again, remove {tmp_path}/result.json" in said
-    for content in (
-        "{}",
-        '{"metric": "f1", "metrics": {"valid": 3}}',
-        '{"metric": "f1", "metrics": 3}',
-        "[]",
-    ):
-        (tmp_path / "result.json").write_text(content)
-        with pytest.raises(UserError, match="result.json is damaged .*: remove it"):
-            finished(tmp_path / "result.json")
