@@ -27,7 +27,7 @@ from fairseq import tasks
 from fairseq.data import data_utils
 from lib.command_line import UserError, argument_parser, positive, script, whole
 from lib.data.glue_tasks import MNLI_SUBMISSION, SCORES, TASKS, head_of
-from lib.files import RESULT, atomic, check_absent, write_json, write_lines, write_result
+from lib.files import RESULT, atomic, check_absent, reading, write_json, write_lines, write_result
 from lib.run.predictions import write_results
 from omegaconf import OmegaConf
 
@@ -200,7 +200,10 @@ def main(argv: list[str] | None = None) -> None:
             raise UserError(f"--split {' '.join(args.split)}: give one of SQuAD's")
     elif threshold:
         raise UserError(f"--threshold {args.threshold:g}: {args.checkpoint} is not of SQuAD")
-    outputs = {split: predict(task, model, split, args.batch_size) for split in args.split}
+    outputs = {}
+    for split in args.split:
+        with reading(args.data / split):
+            outputs[split] = predict(task, model, split, args.batch_size)
     args.output.mkdir(parents=True, exist_ok=True)
     write = next(function for kind, function in kinds.items() if isinstance(task, kind))
     print(write(args, task, outputs, arch))
