@@ -171,6 +171,12 @@ def test_what_is_refused(bpe, tmp_path, refused):
     assert "':'" in refused(prepare_text.main, f"{out}:b", "--bpe", bpe, "--train", source)
 
 
+def test_a_table_without_a_header(prepare, tmp_path):
+    source = write_file(tmp_path / "a.tsv", "1\tIt is so.\n0\tIt is not.\n")
+    found, _ = prepare(source, flags=("--text-column", 2))
+    assert found == ["It is so.", "", "It is not.", ""]
+
+
 @pytest.mark.parametrize("limit", [1, 10])
 def test_long_paragraphs_are_split_and_nothing_is_lost(limit, prepare, tmp_path):
     texts = ["q" * n for n in (1, 9, 10, 11, 20, 21)]  # a token each

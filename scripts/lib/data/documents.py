@@ -13,6 +13,7 @@ several, cut at a blank.
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -25,8 +26,10 @@ from lib.data.text_files import BOM, MOST_BYTES, bounded_lines, invalid_byte, op
 PARAGRAPHS, BOOKS, WIKIEXTRACTOR, JSON, TABLE = "paragraphs", "books", "wikiextractor", "json", "table"
 SUFFIXES = {".csv": TABLE, ".tsv": TABLE, ".json": JSON, ".jsonl": JSON, PARQUET: "parquet"}
 STARTS = {b"<doc ": WIKIEXTRACTOR, b"{": JSON}  # WikiExtractor's files have no ending
+MARKUP = re.compile(rb"<(mediawiki|\?xml|!doctype|html)\b|%PDF-", re.IGNORECASE)
 PLAIN = (PARAGRAPHS, BOOKS, TABLE)  # layouts that nothing tells
 COLUMN = "text"
+TEXT_OPTION = "--text-column (by its number, if the first line is a row)"
 LONGEST = 100_000  # bytes of a line, and characters of a paragraph
 WIKIPEDIA = {"id", "url", "title"}  # what WikiExtractor and wikimedia's sets have beside the text
 LOST = "lost: "  # how the fault of a document begins of which nothing is kept
@@ -64,9 +67,9 @@ def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str
 def _begun(path: Path, plain: str) -> str:
     with opened(path) as file:
         start = file.read(1 << 16)
-    if b"\0" in start:  # an archive, or UTF-16, parts of which would pass for text
-        raise UserError(f"{path} has zero bytes: give text in UTF-8, plain or as .gz, .bz2 or .xz")
     start = start.removeprefix(BOM).lstrip()
+    if b"\0" in start or MARKUP.match(start):  # archives and UTF-16, parts of which would pass for text
+        raise UserError(f"{path} is not text in UTF-8: extract its text (Wikipedia: see docs/data.md)")
     return next((layout for begin, layout in STARTS.items() if start.startswith(begin)), plain)
 
 
@@ -105,14 +108,14 @@ def _rows(path: Path, layout: str, column: str) -> Iterator[Document]:
     """Yields the rows of a table, as the lines of JSON that would have the same text."""
     if layout == "parquet":
         header = columns_of(path)
-        own = header[column_of(header, column, path, "--text-column")]
+        own = header[column_of(header, column, path, TEXT_OPTION)]
         header = [name for name in header if name in {own, *WIKIPEDIA}]
         rows = enumerate(rows_of(path, header), 1)
         header[header.index(own)] = column
     else:
-        rows = table_rows(path, TableFormat(column))
+        rows = table_rows(path, TableFormat(column, header=not column.isdecimal()))
         _, header = next(rows)
-        header[column_of(header, column, path, "--text-column")] = column
+        header[column_of(header, column, path, TEXT_OPTION)] = column
     for number, row in rows:
         cells = ",".join(map(str, row))
         fault = invalid_byte(cells)

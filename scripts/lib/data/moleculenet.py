@@ -12,7 +12,7 @@ import numpy as np
 from lib.command_line import UserError
 from lib.data.lmdb_reader import decode_value, lmdb_file, lmdb_items
 from lib.data.molecules import TABLES, format_of
-from lib.data.tables import TableFormat, column_of, table_rows
+from lib.data.tables import SMILES_OPTION, TableFormat, column_of, table_rows
 from lib.data.text_files import invalid_byte
 from lib.files import reading
 
@@ -144,7 +144,7 @@ def read_table(
     wanted = [form.column, *label_columns, *([split_column] if split_column else [])]
     rows = table_rows(path, form, wanted if label_columns else None)
     _, header = next(rows)
-    smiles_at = column_of(header, form.column, path, "--smiles-column")
+    smiles_at = column_of(header, form.column, path, SMILES_OPTION)
     split_at = column_of(header, split_column, path, "--split-column") if split_column else None
     unnamed = [i for i, name in enumerate(header, 1) if UNNAMED.fullmatch(name)]
     other = {header[smiles_at], split_column, *ignored, *(header[i - 1] for i in unnamed)}

@@ -10,7 +10,15 @@ from typing import NamedTuple
 from lib.command_line import UserError
 from lib.data.lmdb_reader import LMDB, lmdb_items
 from lib.data.parquet import PARQUET
-from lib.data.tables import TableFormat, column_of, columns_named, separator_of, table_rows, text_of
+from lib.data.tables import (
+    SMILES_OPTION,
+    TableFormat,
+    column_of,
+    columns_named,
+    separator_of,
+    table_rows,
+    text_of,
+)
 from lib.data.text_files import opened, suffix_of
 
 LINES, NAMED_LINES, TABLES = (".txt",), (".smi", ".smiles"), (".csv", ".tsv", PARQUET)
@@ -46,7 +54,7 @@ def header_of(path: Path, form: TableFormat) -> list[str]:
     suffix = format_of(path, TEXT_FORMATS)
     if _is_table(path, suffix, form):
         _, header = next(table_rows(path, form))
-        column_of(header, form.column, path, "--smiles-column")
+        column_of(header, form.column, path, SMILES_OPTION)
         return header
     return [form.column, "name"] if suffix in NAMED_LINES else [form.column]
 
@@ -86,7 +94,7 @@ def _lines(path: Path, form: TableFormat) -> Iterator[str]:
 def _table_records(path: Path, form: TableFormat, whole: bool) -> Iterator[Record]:
     rows = table_rows(path, form, None if whole else [form.column])
     _, header = next(rows)
-    index = column_of(header, form.column, path, "--smiles-column")
+    index = column_of(header, form.column, path, SMILES_OPTION)
     for number, row in rows:
         content, fault = row[index].strip() if len(row) > index else "", ""
         wrong = len(row) < len(header) or any(cell.strip() for cell in row[len(header) :])

@@ -16,6 +16,7 @@ from lib.data.parquet import PARQUET, columns_of, rows_of
 from lib.data.text_files import invalid_byte, opened
 
 SEPARATORS = ",\t;|"
+SMILES_OPTION = "--smiles-column (and --no-header, if the first line is a row)"
 
 
 @dataclass(frozen=True)
@@ -124,5 +125,4 @@ def column_of(header: Sequence[str], name: str, path: Path, option: str) -> int:
     shown = ", ".join(map(ascii, header[:20])) + (", ..." if len(header) > 20 else "")
     if any(map(invalid_byte, header)):
         shown += "; these are not UTF-8: give --encoding, such as cp1252"
-    hint = f"choose with {option}, or give --no-header if the first line is a row"
-    raise UserError(f"{path} has {what} {name!r}: its columns are {shown}; {hint}")
+    raise UserError(f"{path} has {what} {name!r}: its columns are {shown}; choose with {option}")

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lib.command_line import UserError
-from lib.data.tables import TableFormat, add_table_arguments, column_of, separator_of, table_rows
+from lib.data.tables import (
+    SMILES_OPTION,
+    TableFormat,
+    add_table_arguments,
+    column_of,
+    separator_of,
+    table_rows,
+)
 from pyarrow import parquet
 
 from tests.support.builders import write_file
@@ -54,7 +61,7 @@ def test_a_table_without_a_header_keeps_its_first_row(tmp_path, capsys):
     path = write_file(tmp_path / "a.csv", "mol-1;CCO;1,5\nmol-2;CCN;2\n")
     (_, header), *_ = table_rows(path, FORM)
     with pytest.raises(UserError, match="'mol-1', 'CCO', '1,5'; .*--no-header"):
-        column_of(header, "smiles", path, "--smiles-column")
+        column_of(header, "smiles", path, SMILES_OPTION)
     parser = argparse.ArgumentParser()
     add_table_arguments(parser)
     with pytest.raises(SystemExit):  # where the message above might lead
@@ -63,7 +70,7 @@ def test_a_table_without_a_header_keeps_its_first_row(tmp_path, capsys):
     form = TableFormat.of(parser.parse_args(["--no-header", "--smiles-column", "2"]))
     rows = list(table_rows(path, form))
     assert rows == [(0, ["1", "2", "3"]), (1, ["mol-1", "CCO", "1,5"]), (2, ["mol-2", "CCN", "2"])]
-    assert column_of(rows[0][1], form.column, path, "--smiles-column") == 1
+    assert column_of(rows[0][1], form.column, path, SMILES_OPTION) == 1
     assert TableFormat.of(parser.parse_args(["--no-header"]), "mol").column == "1"
 
 

@@ -46,8 +46,17 @@ def test_layouts_of_text(content, name, layout, tmp_path):
         assert layouts_of([path], "books") == {path: "books" if layout == "paragraphs" else layout}
 
 
-@pytest.mark.parametrize("content", [b"PK\3\4\0\0 text", "text".encode("utf-16"), "text".encode("utf-32-le")])
+BINARY = [b"PK\3\4\0\0 text", "text".encode("utf-16"), "text".encode("utf-32-le"), b"%PDF-1.7\n"]
+MARKUP = [
+    b"<mediawiki xmlns='x'>\n",
+    b"\xef\xbb\xbf<?xml version='1.0'?>",
+    b"\n<!DOCTYPE html>",
+    b"<HTML lang=en>",
+]
+
+
+@pytest.mark.parametrize("content", BINARY + MARKUP)
 def test_what_is_no_text(content, tmp_path):
     for compress in (bytes, gzip.compress):
-        with pytest.raises(ValueError, match="a.txt has zero bytes"):
+        with pytest.raises(ValueError, match="a.txt is not text"):
             layouts_of([write_file(tmp_path / "a.txt", compress(content))])
