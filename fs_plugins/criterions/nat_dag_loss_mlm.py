@@ -21,6 +21,7 @@ class NatDagLossMLM(StatesCriterion):
             own = self.own_scores(graph, layout.targets[..., None]).squeeze(2)
             log_probs = lattice_log_prob(own, steps, layout.target_lengths)
         else:
-            match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
+            head = graph.node_states, graph.output_weight, graph.output_bias
+            match = match_scores(*head, layout.targets, compiled=graph.is_compiled)
             log_probs = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
         return self.loss_of(log_probs, graph, sample, reduce)

@@ -48,7 +48,8 @@ class StatesCriterion(FairseqCriterion):
     def own_scores(self, graph, words: Tensor) -> Tensor:
         """[B, M, n, k] log-probabilities of words [B, M, n] at the k states of their target."""
         states = graph.node_states.unflatten(1, (words.shape[1], -1)).flatten(0, 1)  # [B * M, k, d]
-        scores = match_scores(states, graph.output_weight, graph.output_bias, words.flatten(0, 1))
+        head = graph.output_weight, graph.output_bias
+        scores = match_scores(states, *head, words.flatten(0, 1), compiled=graph.is_compiled)
         return scores.unflatten(0, words.shape[:2])
 
     def loss_of(self, log_probs: Tensor, graph, sample, reduce: bool):

@@ -1,5 +1,7 @@
 """Log-probabilities of the targets at each node."""
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,7 +14,12 @@ ALIGNMENT = 8  # rows of logits are filled up to 16 bytes: products take a sixth
 
 
 def match_scores(
-    states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, chunk_bytes: int | None = None
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    chunk_bytes: int | None = None,
+    compiled: bool = False,
 ) -> Tensor:
     """match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
 
@@ -30,6 +37,8 @@ def match_scores(
         bias: [V], or [k, V] for L a multiple of k.
         targets: [B, M] int64 in 0 .. V - 1; on padding any of them.
         chunk_bytes: by default a sixteenth of a GPU's memory, and 256 MiB elsewhere.
+        compiled: whether ``torch.compile`` makes one pass over the logits of the logsumexp and one of the
+            gradient, a graph for each number of rows.
 
     Returns:
         [B, M, L] float32 (float64 for float64 states).
@@ -44,20 +53,21 @@ def match_scores(
     if chunk_bytes is None:
         chunk_bytes = _chunk_bytes(states.device)
     with torch.autocast(device_type=device, enabled=False):
-        return _MatchScores.apply(states, weight, bias, targets, chunk_bytes)
+        return _MatchScores.apply(states, weight, bias, targets, chunk_bytes, compiled)
 
 
 class _MatchScores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states, weight, bias, targets, chunk_bytes):
+    def forward(ctx, states, weight, bias, targets, chunk_bytes, compiled):
         B, L, _ = states.shape
         rows = states.flatten(0, 1)  # [B * L, d]
         row_targets = targets.repeat_interleave(L, dim=0)  # [B * L, M]
         ctx.chunks = _chunks(len(rows), len(weight), chunk_bytes, _biases(bias))
+        ctx.passes = _compiled_passes() if compiled else (_normalized, _softmax_times)
         scores, log_norms, logits = [], [], None
         for chunk in ctx.chunks:
             logits = None  # frees the last chunk before the next
-            logits, norms = _normalized(_logits(rows[chunk], weight, bias))
+            logits, norms = ctx.passes[0](_logits(rows[chunk], weight, bias))
             scores.append(logits.gather(1, row_targets[chunk]) - norms)
             log_norms.append(norms)
         scores = _joined(scores)
@@ -81,8 +91,8 @@ class _MatchScores(torch.autograd.Function):
         grad_rows, grad_weight, grad_bias = [], None, None
         for chunk in ctx.chunks:
             if logits is None:
-                logits, _ = _normalized(_logits(rows[chunk], weight, bias))
-            logits = _softmax_times(logits, log_norms[chunk], minus[chunk])
+                logits, _ = ctx.passes[0](_logits(rows[chunk], weight, bias))
+            logits = ctx.passes[1](logits, log_norms[chunk], minus[chunk])
             logits.scatter_(1, row_targets[chunk], at_targets[chunk].to(logits.dtype))
             logits = logits.to(rows.dtype)
             grad_rows.append(logits @ weight)
@@ -101,7 +111,12 @@ class _MatchScores(torch.autograd.Function):
                     grad_weight += logits.t() @ rows[chunk]
             logits = None  # frees this chunk before the next
         grads = _joined(grad_rows).view_as(states), grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
-        return *grads, None, None
+        return *grads, None, None, None
+
+
+@cache
+def _compiled_passes():
+    return tuple(torch.compile(f, dynamic=False) for f in (_normalized, _softmax_times))
 
 
 def _chunk_bytes(device: torch.device) -> int:

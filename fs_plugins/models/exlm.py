@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from fs_plugins.models.flags import EXLM_FLAGS
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
+from fs_plugins.modules.compilation import MULTIPLE
 from fs_plugins.modules.fused_linear import fused_linear
 from fs_plugins.modules.state_expansion import StateLayout, expand_states, gather_tokens
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
@@ -31,6 +32,7 @@ class StateGraph:
     # [B, L, L] float32 log-probabilities of transitions, -inf where there is no edge; None if not asked for
     links: Tensor | None
     layout: StateLayout  # where nodes and targets stand
+    is_compiled: bool = False  # whether the loss is to be compiled, too
 
     def __getitem__(self, index: int) -> Tensor:
         """The first is a tensor, as the hooks of fairseq's search for what is not finite expect."""
@@ -111,8 +113,10 @@ class ExLMEncoder(RotaryRobertaEncoder):
         masked = src_tokens.eq(self.mask_idx) if target is None else target.ne(dictionary.pad())
         originals = src_tokens if target is None else target
         ids = {"bos": dictionary.bos(), "eos": dictionary.eos(), "pad": dictionary.pad()}
-        layout = expand_states(src_tokens, masked, originals, self.k, **ids)
-        expanded, tokens, limit = layout.tokens.shape[1], src_tokens.shape[1], self.args.max_positions
+        compiled, limit = self.sentence_encoder.is_compiled, self.args.max_positions
+        shapes = {"multiple": MULTIPLE, "most": limit} if compiled else {}
+        layout = expand_states(src_tokens, masked, originals, self.k, **ids, **shapes)
+        expanded, tokens = layout.tokens.shape[1], src_tokens.shape[1]
         if not features_only and expanded > limit:
             raise ValueError(
                 f"a sentence of {tokens} tokens is {expanded} long after its expansion to k = {self.k} "
@@ -121,7 +125,11 @@ class ExLMEncoder(RotaryRobertaEncoder):
             )
         x, hiddens = self._encode(layout, return_all_hiddens, features_only, only_first)
         extra = {"inner_states": hiddens, "layout": layout}
-        return (x if features_only else self._graph(x, layout, transitions)), extra
+        if features_only:
+            return x, extra
+        graph = self._graph(x, layout, transitions)
+        graph.is_compiled = compiled
+        return graph, extra
 
     def _encode(self, layout: StateLayout, return_all_hiddens: bool, features_only: bool, only_first: bool):
         """Features [B, L, d] of the nodes, or with ``features_only`` [B, N, d] of all expanded tokens (with

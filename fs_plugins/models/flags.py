@@ -134,7 +134,8 @@ MLM_FLAGS = (
     Flag("untie_weights_roberta", INVERTED, False, WEIGHTS, "tie_word_embeddings", "own output matrix"),
     _switch("load_checkpoint_heads", "(re-)register and load heads when loading"),
     _switch("checkpoint_activations", "recompute layers in the backward pass"),
-    _switch("compile", "compile each layer with torch.compile"),
+    _switch("compile", "compile layers and loss with torch.compile; lengths go up to a multiple of 8"),
+    _switch("cuda_graph", "as --compile, the encoder as one graph, on a GPU as a CUDA graph"),
 )
 # of the encoder that both models share; the MLM, whose tokens have one copy, leaves it at its default
 ROPE_DIMENSIONS = Flag(

@@ -4,11 +4,13 @@ import logging
 from collections import OrderedDict
 
 import torch
+import torch.nn.functional as F
 from fairseq.models import register_model
 from fairseq.models.roberta.model import RobertaEncoder, RobertaLMHead, RobertaModel
 from torch import Tensor, nn
 
 from fs_plugins.models.flags import MLM_FLAGS, add_flags
+from fs_plugins.modules.compilation import MULTIPLE
 from fs_plugins.modules.encoder import RotaryEncoder
 
 logger = logging.getLogger(__name__)
@@ -46,10 +48,15 @@ class RotaryRobertaEncoder(RobertaEncoder):
     ):
         """Logits [B, T, V] (with ``masked_tokens`` [masked, V]) or features [B, T, d] (with ``only_first``
         [B, 1, d], the first token's), and a dict with ``inner_states``."""
-        non_padding_mask = src_tokens.ne(self.dictionary.pad())
+        T, pad = src_tokens.shape[1], self.dictionary.pad()
+        if self.sentence_encoder.is_compiled:
+            src_tokens = F.pad(src_tokens, (0, -T % MULTIPLE), value=pad)
+        non_padding_mask = src_tokens.ne(pad)
         query_positions = src_tokens.new_zeros(len(src_tokens), 1) if only_first else None
         tokens = src_tokens, self.token_coordinates(src_tokens), non_padding_mask
         x, hiddens = self.sentence_encoder(*tokens, return_all_hiddens, query_positions)
+        x = x[:, :T]
+        hiddens = hiddens and [hidden[:T] for hidden in hiddens]
         if not features_only:
             x = self.lm_head(x, masked_tokens)
         return x, {"inner_states": hiddens}

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from fs_plugins.modules.attention import RotarySelfAttention, attention_bias
+from fs_plugins.modules.compilation import compile_parts
 from fs_plugins.modules.fused_linear import gelu_linear
 from fs_plugins.modules.rotary import RotaryEmbedding
 from fs_plugins.modules.state_expansion import gather_tokens
@@ -49,13 +50,11 @@ class RotaryEncoder(nn.Module):
             )
         rot_emb = RotaryEmbedding(head_dim, args.rope_dimensions)
         layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
-        if getattr(args, "compile", False):
-            for layer in layers:
-                # One graph, but not fullgraph=True, with which more than 8 variants (training or validation,
-                # last layer, padding, a single sentence) are an error: eager PyTorch serves beyond them.
-                layer.compile(dynamic=True)
         self.layers = nn.ModuleList(layers)
         self.emb_layer_norm_after = LayerNorm(args.encoder_embed_dim)
+        as_one = getattr(args, "cuda_graph", False)
+        wanted = as_one or getattr(args, "compile", False)
+        self.is_compiled = wanted and compile_parts([self] if as_one else layers, as_one)
 
     @property
     def rot_emb(self) -> RotaryEmbedding:

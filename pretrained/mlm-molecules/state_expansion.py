@@ -1,5 +1,6 @@
 """States expansion (ExLM, section 4.2): each masked token, ``<s>`` and ``</s>`` becomes k states."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -60,6 +61,8 @@ def expand_states(
     eos: int,
     pad: int,
     room: int | None = None,
+    multiple: int = 1,
+    most: int = 0,
 ) -> StateLayout:
     """Expands the masked tokens and every ``<s>`` and ``</s>`` of a right-padded batch to k states each.
 
@@ -74,14 +77,18 @@ def expand_states(
         bos, eos, pad: ids of ``<s>``, ``</s>`` and the pad symbol.
         room: M where the values of tensors cannot be looked at, as in ``torch.export``; sizes are then the
             largest possible, nothing is checked, and a sentence with more targets is cut short.
+        multiple: of it are N, U and L, by more padding; above 1, no batch is ``full``.
+        most: what N does not exceed by its padding.
 
     Raises:
         ValueError: if a sentence does not start with ``<s>``.
     """
     T, is_given = tokens.shape[1], tokens != pad
-    tokens, originals = _end_with_eos(tokens, torch.where(masked, originals, tokens), eos, pad)  # [B, T + 1]
+    more = 1 + -(T + 1) % multiple
+    originals = torch.where(masked, originals, tokens)
+    tokens, originals = _end_with_eos(tokens, originals, eos, pad, more)  # [B, T + 1] or more
     is_token = tokens != pad
-    expanded = (originals == bos) | (originals == eos) | F.pad(masked, (0, 1))
+    expanded = (originals == bos) | (originals == eos) | F.pad(masked, (0, more))
     expanded &= is_token
 
     # Counted up to and with each token: tokens, expanded tokens, states.
@@ -91,6 +98,9 @@ def expand_states(
     lengths, target_lengths = ends[:, -1], ranks[:, -1]
     if room is None:
         N, U, M, full, unexpanded_full = _sizes(lengths, before[:, -1], target_lengths, originals[:, 0], bos)
+        if multiple > 1:
+            N, U = max(N, min(_up(N, multiple), most)), _up(U, multiple)
+            M, full, unexpanded_full = _up(M, multiple // math.gcd(multiple, k)), False, False
     else:
         N, U, M, full, unexpanded_full = T + 1 + room * (k - 1), T + 1, room, False, False
 
@@ -101,7 +111,7 @@ def expand_states(
     is_node = expanded.gather(1, source).logical_and_(is_state)
 
     # Target m stands at the expanded token of rank m + 1; its k nodes follow each other.
-    order = place[:, :M].contiguous()
+    order = torch.arange(M, device=tokens.device).expand(tokens.shape[0], M).contiguous()
     has_target = order < target_lengths[:, None]
     target_source = _count_up_to(ranks, order, room is None).mul_(has_target)  # [B, M]
     first_node = starts.gather(1, target_source)
@@ -160,10 +170,14 @@ def _count_up_to(ends: Tensor, place: Tensor, search: bool) -> Tensor:
     return (ends[:, None] <= place[:, :, None]).sum(2)
 
 
-def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int) -> tuple[Tensor, Tensor]:
-    """[B, T] -> [B, T + 1], with ``</s>`` after the last token of each sentence that does not end in one."""
-    tokens = F.pad(tokens, (0, 1), value=pad)
-    originals = F.pad(originals, (0, 1), value=pad)
+def _up(length: int, multiple: int) -> int:
+    return -(-length // multiple) * multiple
+
+
+def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int, more: int) -> tuple[Tensor, Tensor]:
+    """[B, T] -> [B, T + more], with ``</s>`` after the last token of each that does not end in one."""
+    tokens = F.pad(tokens, (0, more), value=pad)
+    originals = F.pad(originals, (0, more), value=pad)
     lengths = (tokens != pad).sum(1, keepdim=True)  # [B, 1]
     last = originals.gather(1, (lengths - 1).clamp_(min=0))
     end = torch.where(last == eos, pad, eos)  # at the first free place

@@ -1,25 +1,50 @@
-"""--compile: the layers in one graph each, for all lengths, with eager's numbers."""
+"""--compile and --cuda-graph: graphs of fixed shapes, few of them, with eager's numbers."""
+
+import logging
 
 import pytest
 import torch
+from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
+from torch._inductor import cpp_builder, exc
 
+from fs_plugins.custom_ops import match_scores
+from fs_plugins.modules import compilation
 from tests.criterions.batch import BATCH, WORDS
 from tests.support import builders
 
-criterion = builders.criterion(WORDS)
+dag = builders.criterion(WORDS)
+masked_lm = MaskedLmLoss(MaskedLmConfig(tpu=False), builders.task(WORDS))
+FLAGS = ("compile", "cuda_graph")
 
 
-def step(model, batch):
+def step(model, batch, criterion=dag):
     model.zero_grad(set_to_none=True)
     loss, _, _ = criterion(model, batch)
     loss.backward()
     return loss.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
+def batch_of(lengths, masks=(1, 2)):
+    return builders.sample(WORDS, [builders.sentence(WORDS, n, masks, seed=n) for n in lengths])
+
+
 @pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
+def fresh(monkeypatch):
+    with torch._dynamo.config.patch(recompile_limit=8):
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        match_scores._compiled_passes.cache_clear()
+        yield
+    match_scores._compiled_passes.cache_clear()
+
+
+@pytest.fixture
+def without_code(monkeypatch):
+    """Graphs are traced and counted, but PyTorch's own operators run them."""
+    compile_module, compile_function = torch.nn.Module.compile, torch.compile
+    graphs = {"backend": "aot_eager", "dynamic": False}
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda part, **_: compile_module(part, **graphs))
+    monkeypatch.setattr(torch, "compile", lambda function, **_: compile_function(function, **graphs))
 
 
 def graphs() -> int:
@@ -27,29 +52,72 @@ def graphs() -> int:
     return torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
 
+def assert_equal_steps(compiled, eager, batch, criterion=dag):
+    (loss, gradients), (expected, truth) = step(compiled, batch, criterion), step(eager, batch, criterion)
+    torch.testing.assert_close(loss, expected)
+    assert gradients.keys() == truth.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, truth[name], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow
-def test_equals_eager_whatever_the_lengths():
-    others = builders.sample(WORDS, [builders.sentence(WORDS, n, [1, 2], seed=n) for n in (11, 9, 14, 7)])
-    eager, compiled = (builders.exlm(WORDS, encoder_layers=1, compile=f).train() for f in (False, True))
+@pytest.mark.parametrize("flag", FLAGS)
+def test_equals_eager(flag):
+    eager, compiled = (builders.exlm(WORDS, encoder_layers=1, **f).train() for f in ({}, {flag: True}))
     assert compiled.state_dict().keys() == eager.state_dict().keys()
-    for batch in (BATCH, others):
-        (loss, gradients), (expected, truth) = step(compiled, batch), step(eager, batch)
-        torch.testing.assert_close(loss, expected)
-        for name, gradient in gradients.items():
-            torch.testing.assert_close(gradient, truth[name], rtol=1e-4, atol=1e-5)
-    assert graphs() == 1  # it is not compiled again for other lengths
+    assert_equal_steps(compiled, eager, BATCH)
 
 
-@torch._dynamo.config.patch(recompile_limit=4)
-def test_validation_and_beyond_the_most_variants_eager_pytorch(monkeypatch):
-    compile_layer = torch.nn.Module.compile
-    monkeypatch.setattr(
-        torch.nn.Module, "compile", lambda layer, **k: compile_layer(layer, backend="eager", **k)
-    )
-    eager, compiled = (builders.exlm(WORDS, compile=flag).train() for flag in (False, True))
-    one = builders.sample(WORDS, [builders.sentence(WORDS, 9, [1])])
-    for batch in (BATCH, one, BATCH):
-        with torch.no_grad():
-            torch.testing.assert_close(*(criterion(model, batch)[0] for model in (compiled, eager)))
-        torch.testing.assert_close(step(compiled, batch), step(eager, batch), rtol=1e-4, atol=1e-5)
-    assert graphs() == 4
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("kind", ["exlm", "lattice", "repeated"])
+def test_a_training_of_many_lengths_has_few_graphs(without_code, kind, flag):
+    """24 updates on samples of 20 to 27 tokens, two to five of them masked, and validations."""
+    arch, criterion, flags = builders.KINDS[kind]
+    flags |= builders.SMALL
+    eager, compiled = (builders.model(arch, WORDS, **flags, **f).train() for f in ({}, {flag: True}))
+    criterion = masked_lm if kind == "repeated" else dag
+    for i in range(24):
+        batch = batch_of([18 + (i + j) % 8 for j in range(3)], range(1, 3 + i % 4))
+        assert_equal_steps(compiled, eager, batch, criterion)
+        if i % 8 == 0:
+            with torch.no_grad():
+                losses = [criterion(model.eval(), batch)[0] for model in (compiled, eager)]
+            torch.testing.assert_close(*losses)
+            compiled.train(), eager.train()
+    assert 1 < graphs() <= 10
+
+
+def test_beyond_the_most_shapes_eager_pytorch(without_code, monkeypatch):
+    monkeypatch.setattr(compilation, "SHAPES", 3)
+    with torch._dynamo.config.patch(recompile_limit=3):
+        eager, compiled = (builders.exlm(WORDS, cuda_graph=flag).train() for flag in (False, True))
+        for length in (8, 16, 24, 32, 40, 8):
+            assert_equal_steps(compiled, eager, batch_of([length] * 2))
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3 * 3  # encoder and loss
+
+
+def test_without_a_compiler_eager_serves(monkeypatch, caplog):
+    def no_compiler():
+        raise exc.InvalidCxxCompiler
+
+    monkeypatch.setattr(cpp_builder, "get_cpp_compiler", no_compiler)
+    with caplog.at_level(logging.WARNING):
+        model = builders.exlm(WORDS, compile=True).train()
+    assert [record.message for record in caplog.records] == [
+        "--compile: there is no C++ compiler; the model runs eagerly"
+    ]
+    step(model, BATCH)
+    assert graphs() == 0
+
+
+@pytest.mark.parametrize("kind", ["exlm", "mlm"])
+def test_features_are_those_of_the_tokens(without_code, kind):
+    eager, compiled = (getattr(builders, kind)(WORDS, compile=flag) for flag in (False, True))
+    tokens = batch_of([9, 5])["net_input"]["src_tokens"]
+    with torch.no_grad():
+        features, expected = (m.token_features(tokens, return_all_hiddens=True) for m in (compiled, eager))
+    given = tokens.ne(WORDS.pad())
+    torch.testing.assert_close(features[0][given], expected[0][given])
+    if kind == "mlm":
+        shapes = [[tuple(h.shape) for h in extra["inner_states"]] for _, extra in (features, expected)]
+        assert shapes[0] == shapes[1]

@@ -67,6 +67,27 @@ def test_equals_expansion_token_by_token(batch_of, k):
     assert layout.unexpanded_full == (min(before) == max(before))
 
 
+@settings(deadline=None, max_examples=50)
+@given(batch_of=st.lists(sentences(), min_size=1, max_size=4), k=st.integers(1, 5))
+def test_multiples_are_only_more_padding(batch_of, k):
+    tokens, targets = pad_sequence([torch.tensor(pairs) for pairs in batch_of], True, PAD).unbind(-1)
+    exact = expand(tokens, targets, k)
+    N = exact.tokens.shape[1]
+    for most in (N + 1, 4096):
+        layout = expand_states(tokens, targets.ne(PAD), targets, k, **SPECIAL, multiple=8, most=most)
+        assert layout.tokens.shape[1] == min(-(-N // 8) * 8, most)
+        assert layout.node_positions.shape[1] == k * layout.targets.shape[1]
+        assert not layout.node_positions.shape[1] % 8 and not layout.unexpanded.shape[1] % 8
+        assert not layout.full and not layout.unexpanded_full
+        for name, value in vars(exact).items():
+            padded = getattr(layout, name)
+            if isinstance(value, torch.Tensor) and value.dim() == 2:
+                rest = padded[:, value.shape[1] :]
+                assert (rest == (PAD if name in ("tokens", "targets", "unexpanded") else 0)).all()
+                padded = padded[:, : value.shape[1]]
+            assert name.endswith("full") or torch.equal(padded, value), name
+
+
 def test_distances_have_buckets():
     places = torch.tensor([0, 1, 9, 18, 29, 41, 56, 78, 200, 0])
     before, after = distance_buckets(places[None]).unbind(2)
