@@ -14,6 +14,7 @@ from fairseq.models import build_model
 from omegaconf import DictConfig
 
 from fs_plugins.checkpoint_settings import read_settings
+from fs_plugins.data.outputs import Outputs
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
@@ -41,8 +42,9 @@ class Checkpoint:
     updates: int | None = None  # how many the model was trained for; None where the file does not say
     # of the last validation, by ``--best-checkpoint-metric``; None if there was none
     score: float | None = None
-    # names of a fine-tuned head's outputs, if the model's folder says so
-    labels: tuple[str, ...] | None = None
+    # of a head that transformers trained, if it is none of molecules' properties
+    outputs: Outputs | None = None
+    smiles: str | None = None  # how molecules were written, as of ``smiles_form``, if the folder says so
     # how its corpus was written, as of ``make_codec``, if the model's folder says so
     written: str | None = None
     # beginnings of the names of parameters that the folder lacks, which are as initialised
@@ -122,7 +124,9 @@ def load_checkpoint(
     updates = history[-1].get("num_updates")
     score = (state.get("extra_state") or {}).get("val_loss")
     model = model.to(target).eval()
-    return Checkpoint(path, model, dictionary, folder, cfg, target, task_state, updates, score)
+    with reading(path):
+        outputs = Outputs.from_dict(state["outputs"]) if state.get("outputs") else None
+    return Checkpoint(path, model, dictionary, folder, cfg, target, task_state, updates, score, outputs)
 
 
 def untrained_model(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaModel:

@@ -32,9 +32,8 @@ from lib.run.predictions import write_results
 from omegaconf import OmegaConf
 
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
-from fs_plugins.checkpoint import choose_device
 from fs_plugins.data.vocabulary import MASK
-from fs_plugins.huggingface.restore import open_checkpoint, open_state
+from fs_plugins.huggingface.restore import open_checkpoint
 from fs_plugins.tasks.glue import GlueTask
 from fs_plugins.tasks.molecule_property import MoleculePropertyTask
 from fs_plugins.tasks.scored import ScoredTask, predict
@@ -44,29 +43,17 @@ Outputs = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N,
 
 
 def load_finetuned(path: Path, device: str | None, data: Path, **settings):
-    """The model of a fine-tuning, in full precision, its task and its architecture. Only a task that scores
-    is built, with ``settings`` instead of the checkpoint's, and no criterion. Raises OSError or ValueError if
-    it is no checkpoint of a fine-tuning, or does not fit the data."""
-    _, cfg = open_state(path)
-    if not issubclass(tasks.TASK_REGISTRY[cfg.task._name], ScoredTask):
-        raise UserError(f"{path} is of --task {cfg.task._name}: fine-tune it with scripts/finetune_*.sh")
-    target = choose_device(device)
-    try:
-        weights = open_checkpoint(path, data, "cpu").model.state_dict()  # of the dictionary of the data
-        settings = {"seed": 1, "best_checkpoint_metric": "loss", **settings, "data": str(data)}
-        task = tasks.setup_task(OmegaConf.merge(cfg.task, settings), from_checkpoint=True)
-        model = task.build_model(cfg.model, from_checkpoint=True)
-        for name, value in model.state_dict().items():  # what fairseq would leave as it was initialised
-            if "_heads." in name and getattr(weights.get(name), "shape", None) != value.shape:
-                raise RuntimeError(f"it has no {name} of {tuple(value.shape)}")
-        model.load_state_dict(weights, strict=True, model_cfg=cfg.model)
-    except (RuntimeError, ValueError, OSError, AssertionError) as error:
-        way_out = "give the folder of data that it was fine-tuned on"
-        way_out += f", as {stored}" if (stored := cfg.task.get("data")) else ""
-        raise UserError(
-            f"{path} (--task {cfg.task._name}) does not fit {data}: {error}; {way_out}"
-        ) from error
-    return model.to(target).float().eval(), task, cfg.model._name
+    """Returns the model of a fine-tuning, in full precision, its task and its architecture. Only a task that
+    scores is built, with ``settings`` instead of the checkpoint's, and no criterion. Raises OSError or
+    ValueError if it is no checkpoint of a fine-tuning, or does not fit the data."""
+    loaded = open_checkpoint(path, data, device)
+    if not issubclass(tasks.TASK_REGISTRY[loaded.task], ScoredTask):
+        raise UserError(f"{path} is of --task {loaded.task}: fine-tune it with scripts/finetune_*.sh")
+    settings = {"seed": 1, "best_checkpoint_metric": "loss", **settings, "data": str(data)}
+    with reading(data):
+        task = tasks.setup_task(OmegaConf.merge(loaded.cfg.task, settings), from_checkpoint=True)
+        task.adopt(loaded.model, loaded.properties)
+    return loaded.model.float(), task, loaded.arch
 
 
 def glue(args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str) -> str:
@@ -190,8 +177,6 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     check_absent(args.output / RESULT, args.overwrite)
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
-    if threshold and math.isnan(args.threshold):
-        raise UserError("--threshold nan: give a number")
     model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
     kinds = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
     if isinstance(task, Squad2Task):

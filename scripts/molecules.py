@@ -1,12 +1,13 @@
 """Predicts properties of molecules with a fine-tuned checkpoint, or embeds molecules with any.
 
     python scripts/molecules.py predict runs/bbbp/seed-1/checkpoint_best.pt molecules.csv
+    python scripts/molecules.py predict runs/bbbp/seed-*/checkpoint_best.pt molecules.csv
     python scripts/molecules.py embed checkpoints/exlm-smiles/checkpoint_best.pt molecules.csv --pooling mean
 
 predict writes molecules.predictions.csv: the columns of the table (of .smi the SMILES and the name), each
 property (the probability of class 1, or the value in the units of the training data) and a remark: why a
 molecule could not be read (its values are empty then), or what to be wary of, such as tokens that the model
-does not know.
+does not know. Of several models it writes their mean, and beside it their standard deviation (n - 1).
 
 embed writes molecules.npy, float32 [molecules, hidden size], with rows of NaN for molecules that could not be
 read, and the remarks (row from 1, SMILES, remark) in molecules.npy.remarks.tsv.
@@ -29,7 +30,7 @@ from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.data.text_files import COMPRESSED
-from lib.files import atomic, check_absent, plain_cell, tsv_line
+from lib.files import DIGITS, atomic, check_absent, plain_cell, tsv_line
 
 REMARKS = ".remarks.tsv"  # how the name of embed's remarks ends
 
@@ -70,10 +71,32 @@ def predict(output: Path, header: Sequence[str], rows: Iterable[tuple], names: S
             if beyond := [cell for cell in record.cells[len(header) :] if cell.strip()]:
                 size = f"{len(record.cells)} cells, but the header has {len(header)}: {', '.join(beyond)}"
                 remark = f"{size}; {remark}" if remark else size
-            shown = [""] * len(names) if values is None else [f"{value:.6g}" for value in values]
+            shown = [""] * len(names) if values is None else [f"{value:.{DIGITS}g}" for value in values]
             writer.writerow([*cells, *shown, remark])
         file.detach()
     return counts
+
+
+def predictions(models: Sequence, texts: Sequence[Iterable[str]]) -> tuple[list[str], Iterable[tuple]]:
+    """Returns the names of what models predict, and a row of each text: the values and a remark; of several
+    models the mean and the standard deviation of each value. Raises ValueError, before any work, if a model
+    predicts nothing, or something else than the first."""
+    names = list(models[0].outputs.names)
+    for model in models:
+        if (model.outputs.problem, list(model.outputs.names)) != (models[0].outputs.problem, names):
+            raise UserError(f"{model.checkpoint.path} predicts {model.outputs}, not {models[0].outputs}")
+    rows = zip(*(model.predict(some) for model, some in zip(models, texts, strict=True)), strict=True)
+    if len(models) == 1:
+        return names, (row for (row,) in rows)
+
+    def together(several: Sequence[tuple]) -> tuple:
+        remarks = "; ".join(dict.fromkeys(remark for _, remark in several if remark))
+        if any(values is None for values, _ in several):
+            return None, remarks
+        values = np.stack([values for values, _ in several])
+        return np.stack([values.mean(0), values.std(0, ddof=1)], 1).ravel(), remarks
+
+    return [part for name in names for part in (name, f"{name} (std)")], map(together, rows)
 
 
 def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counter:
@@ -97,7 +120,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
     add("what", choices=("predict", "embed"))
-    add("model", type=Path, help="a checkpoint, or a folder for transformers")
+    add("model", type=Path, nargs="+", help="a checkpoint, or a folder for transformers; predict: or several")
     add("molecules", type=Path, help="a table (.csv, .tsv, .parquet), or one SMILES per line (.txt, .smi)")
     add("--output", type=Path, metavar="FILE", help="(default: named after the molecules, beside them)")
     add("--overwrite", action="store_true", help="replace an existing FILE")
@@ -116,24 +139,29 @@ def main(argv: list[str] | None = None) -> None:
     header = header_of(args.molecules, form)  # an unreadable file is refused before the model is loaded
     from fs_plugins.inference import load
 
-    model = load(
-        args.model,
-        data=args.data,
-        device=args.device,
-        batch_tokens=args.batch_tokens,
-        truncate=args.truncate,
-        canonical=None if args.smiles is None else args.smiles == "canonical",
-        allow_valence=None if args.valence is None else args.valence == "allow",
-    )
-    if model.codec.name != "smiles":
-        raise UserError(f"{args.model} is a model of text, for load(...).embed in Python: give one of SMILES")
+    settings = {
+        "data": args.data,
+        "device": args.device,
+        "batch_tokens": args.batch_tokens,
+        "truncate": args.truncate,
+        "canonical": None if args.smiles is None else args.smiles == "canonical",
+        "allow_valence": None if args.valence is None else args.valence == "allow",
+    }
+    models = [load(path, **settings) for path in args.model]
+    for model, path in zip(models, args.model, strict=True):
+        if model.codec.name != "smiles":
+            raise UserError(f"{path} is a model of text, for load(...).embed in Python: give one of SMILES")
     read = partial(records_in, args.molecules, form, whole=args.what == "predict")
-    records, ahead = tee(read())
-    texts = ("" if record.fault else record.content.decode(errors="backslashreplace") for record in ahead)
+    records, *ahead = tee(read(), 1 + len(models))
+    texts = [
+        ("" if record.fault else record.content.decode(errors="backslashreplace") for record in some)
+        for some in ahead
+    ]
     if args.what == "predict":
-        names = model.output_names  # raises if it predicts nothing, before a file is begun
-        counts = predict(output, header, zip(records, model.predict(texts), strict=True), names)
+        names, rows = predictions(models, texts)
+        counts = predict(output, header, zip(records, rows, strict=True), names)
     else:
+        [model], [texts] = models, texts
         rows = zip(records, model.embed(texts, pooling=args.pooling), strict=True)
         counts = embed(output, rows, (sum(1 for _ in read()), model.width))
     if (unread := counts[False]) and not counts[True]:

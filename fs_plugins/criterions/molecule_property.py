@@ -19,7 +19,7 @@ class MoleculePropertyCriterionConfig(FairseqDataclass):
 
 @register_criterion("molecule_property", dataclass=MoleculePropertyCriterionConfig)
 class MoleculePropertyCriterion(FairseqCriterion):
-    """Binary cross-entropy, or the squared error of standardised values, summed over labelled entries.
+    """Cross-entropy, or the squared error of standardised values, summed over labelled entries.
 
     ``sample_size`` is the number of labelled entries of the batch (molecule x property), so that every label
     weighs the same and a molecule with few labels counts for few. Logged: ``loss`` for each labelled entry
@@ -35,13 +35,17 @@ class MoleculePropertyCriterion(FairseqCriterion):
         """Returns the loss (summed, or [B] if not ``reduce``), sample size and what to log."""
         properties = self.task.properties
         outputs, _ = model(**sample["net_input"], **self.task.head)  # [B, properties]
-        outputs, labels = outputs.float(), sample["target"].float()
+        outputs, labels = outputs.float(), sample["target"]
         labelled = ~torch.isnan(labels)
-        wanted, loss = labels, F.binary_cross_entropy_with_logits
-        if properties.regression:
+        if properties.regression:  # in float64, as values may be large and differ little
             mean, std = (labels.new_tensor(x) for x in (properties.mean, properties.std))
-            wanted, loss = (labels - mean) / std, F.mse_loss
-        losses = loss(outputs, torch.where(labelled, wanted, 0.0), reduction="none")
+            labels = (labels - mean) / std
+        labels = torch.where(labelled, labels, 0.0)
+        if properties.kind == "multiclass":
+            losses = F.cross_entropy(outputs, labels[:, 0].long(), reduction="none")[:, None]
+        else:
+            loss = F.mse_loss if properties.regression else F.binary_cross_entropy_with_logits
+            losses = loss(outputs, labels.float(), reduction="none")
         losses = torch.where(labelled, losses, 0.0)
         sample_size = labelled.sum()
         logging_output = {

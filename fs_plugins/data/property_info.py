@@ -1,7 +1,6 @@
 """What is predicted of molecules: names, kind, scale and labels of the properties; ``molecules.json``."""
 
 import json
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,8 +9,12 @@ import torch
 from fairseq.data import RawLabelDataset
 from torch import Tensor
 
+from fs_plugins.data.outputs import CLASSES, LABELS, REGRESSION, Outputs
+from fs_plugins.files import reading
+
 FILE = "molecules.json"
 VERSION = 1
+KINDS = {"classification": LABELS, "regression": REGRESSION, "multiclass": CLASSES}
 
 
 @dataclass(frozen=True)
@@ -19,51 +22,53 @@ class PropertyInfo:
     """The properties that one model predicts.
 
     Raises:
-        ValueError: for anything else.
+        ValueError: if there are not as many means and standard deviations as names, or one is not positive.
     """
 
-    kind: str  # "classification" (each property is 0 or 1) or "regression"
-    names: tuple[str, ...]  # one for each output of the model
+    # "classification" (each property is 0 or 1), "regression", or "multiclass" (one property with classes)
+    kind: str
+    names: tuple[str, ...]  # one for each column of labels
     # mean, std: of the training labels, one for each property; the outputs of a regression are (value - mean)
     # / std. 0 and 1 for classification.
     mean: tuple[float, ...]
     std: tuple[float, ...]
     canonical: bool = True  # whether SMILES are brought into RDKit's canonical form before they are tokenised
     allow_valence: bool = False  # whether atoms may have more bonds than RDKit permits
+    classes: tuple[str, ...] = ()  # of "multiclass": their names, one for each output; labels are 0, 1, ...
 
     def __post_init__(self):
-        count = len(self.names)
-        for name, fits in {
-            "kind": self.kind in ("classification", "regression"),
-            "names": count and all(isinstance(one, str) for one in self.names),
-            "mean": len(self.mean) == count and all(map(_is_finite, self.mean)),
-            "std": len(self.std) == count and all(_is_finite(one) and one > 0 for one in self.std),
-            "canonical": isinstance(self.canonical, bool),
-            "allow_valence": isinstance(self.allow_valence, bool),
-        }.items():
-            if not fits:
-                raise ValueError(f"{name} of the properties is {getattr(self, name)!r:.200}")
+        fits = len(self.names) == len(self.mean) == len(self.std) > 0 and all(std > 0 for std in self.std)
+        if (self.kind == "multiclass") != bool(self.classes) or (self.classes and len(self.names) > 1):
+            fits = False
+        if not fits or self.kind not in KINDS:
+            raise ValueError(f"the properties do not fit each other: {self!r:.500}")
 
     @property
     def regression(self) -> bool:
         return self.kind == "regression"
+
+    @property
+    def outputs(self) -> Outputs:
+        scale = (self.mean, self.std) if self.regression else ()
+        return Outputs(KINDS[self.kind], self.classes or self.names, *scale)
 
     def to_dict(self) -> dict:
         return asdict(self)
 
     @classmethod
     def from_dict(cls, state: dict) -> "PropertyInfo":
-        """The inverse of ``to_dict``; other keys are left aside. Raises ValueError as does the class."""
-        try:
-            lists = {name: tuple(state[name]) for name in ("names", "mean", "std")}
-            rest = {name: state[name] for name in ("kind", "canonical", "allow_valence")}
-        except (LookupError, TypeError) as error:
-            raise ValueError(f"the properties are not described as they must be: {error!r:.200}") from error
-        return cls(**rest, **lists)
-
-
-def _is_finite(value) -> bool:
-    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
+        """Returns the inverse of ``to_dict``; other keys are left aside. Raises ValueError for a missing
+        value or one of another type, and as the class does."""
+        with reading("the properties' description"):
+            return cls(
+                kind=state["kind"],
+                names=tuple(map(str, state["names"])),
+                mean=tuple(map(float, state["mean"])),
+                std=tuple(map(float, state["std"])),
+                canonical=bool(state["canonical"]),
+                allow_valence=bool(state["allow_valence"]),
+                classes=tuple(map(str, state.get("classes") or ())),
+            )
 
 
 def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -76,7 +81,7 @@ def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple
         Means and standard deviations; 0 and 1 for classification and for a property without a label, and a
         standard deviation of 1 where all labels are the same.
     """
-    if kind == "classification":
+    if kind != "regression":
         return (0.0,) * labels.shape[1], (1.0,) * labels.shape[1]
     known = np.ma.masked_invalid(labels.astype(np.float64))
     mean, std = known.mean(0).filled(0.0), known.std(0).filled(1.0)
@@ -84,34 +89,27 @@ def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple
 
 
 def read_folder(folder: str | Path) -> dict:
-    """``molecules.json`` of a folder that scripts/prepare_moleculenet.py made. Raises FileNotFoundError or
+    """Returns ``molecules.json`` of a folder that scripts/prepare_moleculenet.py made. Raises OSError or
     ValueError if it does not exist, or is not of this version."""
     path = Path(folder) / FILE
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist: scripts/prepare_moleculenet.py makes such a folder")
-    try:
+    with reading(path):
         state = json.loads(path.read_text(encoding="utf-8"))
-        version = state.get("version")
-    except (ValueError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged ({error}): prepare the data again") from error
-    if version != VERSION:
-        raise ValueError(f"{path} is of version {version}, this reads {VERSION}: prepare the data again")
+        if state["version"] != VERSION:
+            raise ValueError(f"version {state['version']}, this reads {VERSION}: prepare the data again")
     return state
 
 
-def read_labels(path: str | Path, rows: int, properties: int) -> np.ndarray:
-    """[rows, properties] float32 of a .npy file. Raises FileNotFoundError or ValueError if there is no such
-    file, it is damaged, or of other molecules."""
-    try:
+def read_labels(path: str | Path, rows: int, columns: int) -> np.ndarray:
+    """Returns the labels of a .npy file, [rows, columns] float64. Raises OSError or ValueError if there is no
+    such file, it is damaged, or of other molecules."""
+    with reading(path):
         labels = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is damaged ({error}): prepare the data again") from error
-    if labels.shape != (rows, properties):
+    if labels.shape != (rows, columns):
         raise ValueError(
-            f"{path} has labels of shape {labels.shape}, the split {rows} molecules with {properties} "
+            f"{path} has labels of shape {labels.shape}, the split {rows} molecules with {columns} "
             "properties: prepare the data again"
         )
-    return labels.astype(np.float32)
+    return labels.astype(np.float64)
 
 
 def one_class_only(labels: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from fs_plugins.custom_ops import dag_reference
+from fs_plugins.data import molecules
 from fs_plugins.files import write_json, write_text
 from fs_plugins.modules import marginals, state_expansion, transition_head
 
@@ -16,20 +17,26 @@ CODE = (
     HERE / "modeling_exlm_layers.py",
     *(Path(module.__file__) for module in (dag_reference, marginals, state_expansion, transition_head)),
 )
+SMILES_CODE = (HERE / "tokenization_exlm.py", Path(molecules.__file__))  # of a tokenizer of canonical SMILES
 HEADS = ("MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering")
 AUTO_MAP = {
     "AutoConfig": "configuration_exlm.ExLMConfig",
     "AutoModel": "modeling_exlm.ExLMModel",
     **{f"AutoModelFor{head}": f"modeling_exlm.ExLMFor{head}" for head in HEADS},
 }
-_IMPORT = re.compile(rf"from fs_plugins(?:\.\w+)*\.({'|'.join(path.stem for path in CODE)}) import")
+SMILES_TOKENIZER = "tokenization_exlm.ExLMSmilesTokenizer"
+_IMPORT = re.compile(
+    rf"from fs_plugins(?:\.\w+)*\.({'|'.join(path.stem for path in (*CODE, *SMILES_CODE))}) import"
+)
 
 
 def write_code(folder: str | os.PathLike) -> None:
     """Puts the code beside the model in ``folder``, and names it in config.json, so that the folder can be
     loaded with ``trust_remote_code=True``, such as one that ``Trainer.save_model`` wrote."""
     folder = Path(folder)
-    for path in CODE:
+    settings = folder / "tokenizer_config.json"
+    smiles = settings.is_file() and SMILES_TOKENIZER in settings.read_text(encoding="utf-8")
+    for path in (*CODE, *(SMILES_CODE if smiles else ())):
         text = _IMPORT.sub(r"from .\1 import", path.read_text(encoding="utf-8"))
         write_text(folder / path.name, text)
     path = folder / "config.json"

@@ -8,6 +8,7 @@ from pathlib import Path
 import safetensors.torch
 
 from fs_plugins import files
+from fs_plugins.data.text_codecs import Smiles
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
 from fs_plugins.huggingface.code_files import write_code
 from fs_plugins.huggingface.restore import open_checkpoint
@@ -60,15 +61,20 @@ def export(
     config = settings.model_config(loaded, head, tensors)
     info = loaded.properties
     if info is not None:
-        weights.to_units(tensors, info)
         config["fairseq"]["properties"] = info.to_dict()
+        if info.regression:
+            weights.to_units(tensors, info)
     tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
     tokenizer_files.check_tokenizer(tokenizer, loaded.dictionary, codec)
     config["tokenizer_size"] = 1 + max(tokenizer.get_vocab().values())
     texts = {
         "config.json": config,
         "tokenizer.json": json.loads(tokenizer.to_str()),
-        "tokenizer_config.json": tokenizer_files.tokenizer_config(settings.longest_text(config)),
+        "tokenizer_config.json": tokenizer_files.tokenizer_config(
+            settings.longest_text(config),
+            canonical=isinstance(codec, Smiles) and config["fairseq"]["smiles"] == "canonical",
+            allow_valence=info is not None and info.allow_valence,
+        ),
         **settings.sentence_transformers_files(config, pooling),
     }
     if half:

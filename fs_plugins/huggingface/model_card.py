@@ -10,10 +10,10 @@ from pathlib import Path
 import jinja2
 from omegaconf import OmegaConf
 
-from fs_plugins.checkpoint import Checkpoint, stored_folders
-from fs_plugins.data.text_codecs import MANIFEST, Codec, Smiles, smiles_form
+from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.data.text_codecs import MANIFEST, Codec, Smiles
 from fs_plugins.data.vocabulary import Vocabulary
-from fs_plugins.huggingface.settings import longest_text
+from fs_plugins.huggingface.settings import data_file, longest_text
 
 PIPELINES = {"ForMaskedLM": "fill-mask", "ForSequenceClassification": "text-classification"}
 OUTPUTS = {
@@ -55,7 +55,7 @@ def write(checkpoint: Checkpoint, config: dict, codec: Codec, tensors: dict, **a
         labels=list(config.get("id2label", {}).values()),
         parameters=sum(tensor.numel() for tensor in tensors.values()),
         longest=longest_text(config),
-        smiles=smiles and _smiles_form(checkpoint),
+        smiles=smiles and (config["fairseq"]["smiles"] or "unknown"),
         text="CCO" if smiles else "This is good news.",
         masked="CC<mask>O" if smiles else "This is <mask> news.",
         training=_training(checkpoint),
@@ -72,14 +72,6 @@ def text_of(value) -> str:
 def quoted(value: str) -> str:
     """A string as YAML and Python read it, without what would end a code span."""
     return json.dumps(value, ensure_ascii=False).replace("`", r"\u0060").replace("<", r"\u003c")
-
-
-def _smiles_form(checkpoint: Checkpoint) -> str:
-    """That of the training data: "canonical", "as-given" or "unknown"."""
-    info, record = checkpoint.properties, _data_file(checkpoint, MANIFEST)
-    if info is not None:
-        return "canonical" if info.canonical else "as-given"
-    return record and smiles_form(record.parent) or "unknown"
 
 
 def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
@@ -104,19 +96,12 @@ def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     vocabulary = Vocabulary.of(checkpoint.dictionary.symbols, checkpoint.path)
     rows.append(("dictionary", f"SHA-256 {vocabulary.identity} of its symbols"))
     for name in SUMMARIES:
-        if (path := _data_file(checkpoint, name)) is not None:
+        if (path := data_file(checkpoint, name)) is not None:
             rows.append((f"data ({name})", f"{_contents(path)}SHA-256 {_hash(path)}"))
     files = [checkpoint.path] if checkpoint.path.is_file() else sorted(checkpoint.path.glob("*.safetensors"))
     rows += [("checkpoint", f"SHA-256 {_hash(path)}") for path in files]
     made_with = (f"{name} {metadata.version(name)}" for name in ("exlm", "fairseq-fixed", "torch"))
     return [*rows, ("made with", ", ".join(made_with))]
-
-
-def _data_file(checkpoint: Checkpoint, name: str) -> Path | None:
-    """What a preparation left in the folder of the run's data, or of its dictionary."""
-    folders = stored_folders(checkpoint.path, getattr(checkpoint.cfg.task, "data", None))
-    folders += [checkpoint.data] if checkpoint.data else []
-    return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
 def _contents(path: Path) -> str:

@@ -4,38 +4,40 @@ import json
 import logging
 import os
 from argparse import Namespace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig, OmegaConf
-from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from fs_plugins import checkpoint as checkpoints
 from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, choose_device, load_checkpoint
 from fs_plugins.checkpoint_settings import read_settings
-from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.data.outputs import Outputs
+from fs_plugins.data.property_info import KINDS, PropertyInfo
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
+from fs_plugins.files import reading
 from fs_plugins.huggingface import settings, weights
 from fs_plugins.huggingface.tokenizer_files import SPECIAL, written_as
 from fs_plugins.huggingface.weights import Head
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
 from fs_plugins.models.exlm import ExLMModel
-from fs_plugins.models.flags import SIZE, from_config
+from fs_plugins.models.flags import from_config
 
 logger = logging.getLogger(__name__)
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
-HEADS = {"sequence": "classifier.out_proj.bias", "span": "qa_outputs.bias"}
 
 
 def open_checkpoint(
     path: str | os.PathLike, data: str | os.PathLike | None = None, device: str | None = None
 ) -> Checkpoint:
-    """A trained model: a file that fairseq-train saved, or a folder for transformers.
+    """Returns a trained model: a file that fairseq-train saved, or a folder for transformers.
 
     Args and errors are those of :func:`load_checkpoint`, and of :func:`restore`.
     """
@@ -43,23 +45,35 @@ def open_checkpoint(
 
 
 def is_folder(path: str | os.PathLike) -> bool:
-    """Whether it is a folder for transformers."""
+    """Returns whether it is a folder for transformers."""
     return any((Path(path) / name).is_file() for name in ("config.json", "adapter_config.json"))
 
 
 def open_state(path: str | os.PathLike) -> tuple[dict, DictConfig]:
-    """As :func:`fs_plugins.checkpoint.read_state`, also of a folder: what is trained in it, under fairseq's
-    names, and the flags."""
+    """Returns what :func:`fs_plugins.checkpoint.read_state` does, also of a folder: what is trained in it,
+    under fairseq's names, and the flags."""
     if not is_folder(path):
         return checkpoints.read_state(Path(path))
-    *_, cfg, state = read_folder(Path(path))
-    return {"model": state}, cfg
+    folder = read_folder(Path(path))
+    return {"model": folder.state}, folder.cfg
+
+
+@dataclass
+class Folder:
+    """What a folder for transformers holds."""
+
+    config: dict  # config.json
+    state: dict[str, Tensor]  # the weights under fairseq's names
+    head: Head | None  # that was fine-tuned
+    outputs: Outputs | None  # of a head for sequences
+    info: PropertyInfo | None  # the same, where the sequences are SMILES
+    cfg: DictConfig  # the flags of a run that would train it, by group
 
 
 def restore(
     folder: str | os.PathLike, data: str | os.PathLike | None = None, device: str | None = None
 ) -> Checkpoint:
-    """The model of a folder that was exported, or saved by transformers after that.
+    """Returns the model of a folder that was exported, or saved by transformers after that.
 
     What the folder does not hold (after a fine-tuning the LM head and the transitions) is initialised.
 
@@ -70,36 +84,40 @@ def restore(
         device: as of :func:`load_checkpoint`.
 
     Raises:
-        FileNotFoundError: if a file of the folder, or ``dict.txt``, is not there.
+        OSError: if a file of the folder, or ``dict.txt``, is not there.
         ValueError: for another kind of model, or another dictionary.
     """
     folder, target = Path(folder), choose_device(device)
-    config, tensors, head, info, cfg, state = read_folder(folder)
-    dictionary, written = dictionary_of(folder, config, data)
-    try:
-        model = checkpoints.untrained_model(cfg, dictionary)
-    except ValueError as error:
-        raise ValueError(f"{folder}/config.json is refused: {error}") from error
-    if head is not None and head.kind == "sequence":
-        model.register_classification_head(head.name, num_classes=len(tensors[HEADS[head.kind]]))
-    elif head is not None:
-        model.register_token_head(head.name, len(tensors[HEADS[head.kind]]))
+    held = read_folder(folder)
+    dictionary, written = dictionary_of(folder, held.config, data)
+    with reading(folder / "config.json"):
+        model = checkpoints.untrained_model(held.cfg, dictionary)
+    if held.head is not None and held.head.kind == "sequence":
+        model.register_classification_head(held.head.name, num_classes=len(held.outputs.names))
+    elif held.head is not None:
+        model.register_token_head(held.head.name, 2)
     own = model.state_dict()
-    missing = [name for name in own if name not in state and not name.endswith(weights.COMPUTED)]
-    if lost := weights.of_parts_that_are_there(missing, state):
+    missing = [name for name in own if name not in held.state and not name.endswith(weights.COMPUTED)]
+    if lost := weights.incomplete_parts(missing, held.state):
         raise ValueError(f"{folder} lacks {lost[0]}: save the whole model again")
-    try:
-        model.load_state_dict({**own, **state}, strict=True)
-    except RuntimeError as error:
-        raise ValueError(f"{folder}: its weights do not fit its config.json: {error!s:.400}") from error
+    with reading(folder):
+        model.load_state_dict({**own, **held.state}, strict=True)
     task_state = {}
-    if info is not None:
-        task_state["molecule_property"] = {**info.to_dict(), "symbols": list(dictionary.symbols)}
-    lacking = tuple(sorted({".".join(name.split(".")[:2]) for name in missing}))
-    labels = names_of_outputs(folder, config, len(tensors[HEADS[head.kind]])) if head else None
-    about = {"written": written, "missing": lacking, "labels": labels}
-    data = None if data is None else Path(data)
-    return Checkpoint(folder, model.to(target).eval(), dictionary, data, cfg, target, task_state, **about)
+    if held.info is not None:
+        task_state["molecule_property"] = {**held.info.to_dict(), "symbols": list(dictionary.symbols)}
+    return Checkpoint(
+        path=folder,
+        model=model.to(target).eval(),
+        dictionary=dictionary,
+        data=None if data is None else Path(data),
+        cfg=held.cfg,
+        device=target,
+        task_state=task_state,
+        outputs=held.outputs,
+        smiles=(held.config.get("fairseq") or {}).get("smiles"),
+        written=written,
+        missing=tuple(sorted({".".join(name.split(".")[:2]) for name in missing})),
+    )
 
 
 def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
@@ -129,6 +147,7 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
         "model": checkpoint.model.state_dict(),
         "optimizer_history": [history],
         "task_state": checkpoint.task_state,
+        "outputs": checkpoint.outputs and asdict(checkpoint.outputs),
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0, "version": 2}},
         "last_optimizer_state": None,
     }
@@ -142,12 +161,11 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     return path
 
 
-def read_folder(folder: Path) -> tuple:
-    """config.json; the tensors under the names of a model with a head; the fine-tuned head, and the
-    properties that it predicts; the flags of the run, and the weights under fairseq's names.
+def read_folder(folder: Path) -> Folder:
+    """Reads config.json and the weights.
 
     Raises:
-        FileNotFoundError: if a file is not there.
+        OSError: if a file is not there.
         ValueError: for another kind of model, or values that it cannot have.
     """
     path = folder / "config.json"
@@ -156,76 +174,63 @@ def read_folder(folder: Path) -> tuple:
         hint = ": merge the adapter first (merge_and_unload) and save the model" if adapter else ""
         hint = ": it is a file; a checkpoint of fairseq-train needs no import" if folder.is_file() else hint
         raise FileNotFoundError(f"there is no config.json in {folder}{hint}")
-    config = read_config(path)
-    name, files, tensors = INDEX, [WEIGHTS], {}
-    try:
-        if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():  # as transformers chooses
+    with reading(path):
+        config = {"num_states": None, **json.loads(path.read_text(encoding="utf-8-sig"))}
+        if config.get("model_type") != "exlm":
+            raise ValueError(f"a model of type {config.get('model_type')!r:.200}, this reads 'exlm'")
+        head, recorded = head_of(config), config.get("fairseq") or {}
+    tensors = read_tensors(folder)
+    with reading(path):
+        outputs = info = None
+        if head is not None and head.kind == "sequence":
+            outputs = Outputs.of_config(config, len(tensors["classifier.out_proj.bias"]))
+            info = properties_of(folder, outputs, recorded.get("properties"))
+        if info is not None and info.regression:
+            weights.to_units(tensors, info, -1)
+            outputs = info.outputs
+        cfg = run_settings(config, head, outputs, info)
+    with reading(folder):
+        return Folder(config, weights.to_fairseq(tensors, head), head, outputs, info, cfg)
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Returns the tensors of model.safetensors, whole or in shards, by their names in a model with
+    a head."""
+    names, tensors = [WEIGHTS], {}
+    if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():  # as transformers chooses
+        with reading(folder / INDEX):
             index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-            files = sorted({os.fspath(name) for name in index["weight_map"].values()})
-        for name in files:
-            if not (folder / name).is_file():
-                raise FileNotFoundError(f"there is no {name} in {folder}: save the model with safetensors")
+            names = sorted({os.fspath(name) for name in index["weight_map"].values()})
+    for name in names:
+        with reading(folder / name):
             tensors |= load_file(folder / name)
-    except (SafetensorError, LookupError, TypeError, AttributeError, ValueError) as error:
-        way_out = "download or save it again (a file of a few lines is a pointer: git lfs pull)"
-        raise ValueError(f"{folder}/{name} is damaged ({error}): {way_out}") from error
     if "embed_tokens.weight" in tensors:  # of the encoder alone
         tensors = {f"model.{name}": value for name, value in tensors.items()}
-    head, info = head_of(config), (config.get("fairseq") or {}).get("properties")
-    info = PropertyInfo.from_dict(info) if head is not None and info else None
-    if head is not None and HEADS[head.kind] not in tensors:
-        raise ValueError(f"{path} is of {config['architectures'][0]}, but there is no {HEADS[head.kind]}")
-    if info is not None and len(info.names) == len(tensors[HEADS[head.kind]]):
-        weights.to_units(tensors, info, -1)
-    else:
-        info = None
-    try:
-        cfg, state = run_settings(config, head, info), weights.to_fairseq(tensors, head)
-    except ValueError as error:
-        raise ValueError(f"{folder} is refused: {error}") from error
-    return config, tensors, head, info, cfg, state
+    return tensors
 
 
-def read_config(path: Path) -> dict:
-    """A config.json, of whose fields those that are no flags are checked. Raises ValueError if it is not that
-    of a model of ours, naming the field."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON ({error})") from error
-    if not isinstance(config, dict) or config.get("model_type") != "exlm":
-        kind = config.get("model_type") if isinstance(config, dict) else config
-        raise ValueError(f"{path.parent} is a model of type {kind!r:.200}, this reads 'exlm'")
-    recorded = config.get("fairseq") or {}
-    classes = config.get("architectures") or []
-    for name, fits in {
-        "vocab_size": SIZE.fits(config.get("vocab_size")),
-        "num_states": config.get("num_states") is None or SIZE.fits(config["num_states"]),
-        "repeat_times": SIZE.fits(config.get("repeat_times")),
-        "alignment": config.get("alignment") in ("dag", "ctc"),
-        "architectures": isinstance(classes, list) and all(isinstance(one, str) for one in classes),
-        "id2label": isinstance(config.get("id2label") or {}, dict),
-        "fairseq": isinstance(recorded, dict) and isinstance(recorded.get("samples", {}), dict),
-    }.items():
-        if not fits:
-            raise ValueError(f"{name} of {path} is {config.get(name.split('.')[0])!r:.200}")
-    return {"num_states": None, **config}
+def properties_of(folder: Path, outputs: Outputs, recorded: dict | None) -> PropertyInfo | None:
+    """Returns the properties of molecules that a head's outputs are; None if its texts are no SMILES.
 
-
-def names_of_outputs(folder: Path, config: dict, outputs: int) -> tuple[str, ...] | None:
-    """Those of ``id2label``, by its keys; None without it. Raises ValueError unless each output has a name of
-    its own."""
-    given = {str(key): str(name) for key, name in (config.get("id2label") or {}).items()}
-    if given and (given.keys() != {*map(str, range(outputs))} or len({*given.values()}) < outputs):
-        raise ValueError(
-            f"id2label of {folder}/config.json is {given!s:.200}, and the model has {outputs} outputs: name "
-            f"each of 0 to {outputs - 1}, and none like another"
-        )
-    return tuple(given[str(i)] for i in range(outputs)) if given else None
+    What they mean is said by the configuration, which a training in transformers changes. ``recorded`` is
+    what the export knew besides: how SMILES are read and, as long as the outputs are the same ones, the scale
+    that they were trained in.
+    """
+    tokenizer = folder / TOKENIZER
+    if recorded is None and not (tokenizer.is_file() and written_as(tokenizer) == "smiles"):
+        return None
+    known = recorded and PropertyInfo.from_dict(recorded)
+    if known and (known.outputs.problem, known.outputs.names) == (outputs.problem, outputs.names):
+        return known
+    kind = next(kind for kind, problem in KINDS.items() if problem == outputs.problem)
+    names, classes = (("class",), outputs.names) if kind == "multiclass" else (outputs.names, ())
+    read = {"canonical": known.canonical, "allow_valence": known.allow_valence} if known else {}
+    count = len(names)
+    return PropertyInfo(kind, names, (0.0,) * count, (1.0,) * count, classes=classes, **read)
 
 
 def head_of(config: dict) -> Head | None:
-    """The fine-tuned head that the folder has; its name is the recorded one, or fairseq's usual one."""
+    """Returns the fine-tuned head of the folder, with the recorded name or fairseq's usual one."""
     name = (config.get("architectures") or ["ExLMForMaskedLM"])[0]
     if name in ("ExLMForMaskedLM", "ExLMModel"):
         return None
@@ -278,9 +283,11 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
     return dictionary, written
 
 
-def run_settings(config: dict, head: Head | None, info: PropertyInfo | None) -> DictConfig:
-    """The flags of the run by group: those of the model, and of the task and the criterion that train what
-    the folder has."""
+def run_settings(
+    config: dict, head: Head | None, outputs: Outputs | None, info: PropertyInfo | None
+) -> DictConfig:
+    """Returns the flags of the run by group: those of the model, and of the task and the criterion that train
+    what the folder has."""
     repeated = config["repeat_times"] > 1
     if head is None:
         task = "repeated_masked_lm" if repeated else "masked_lm"
@@ -299,12 +306,13 @@ def run_settings(config: dict, head: Head | None, info: PropertyInfo | None) -> 
         criterion["classification_head_name"] = task["classification_head_name"] = head.name
     elif head is not None:
         task["head_name"] = head.name
+    if info is not None:
+        task["tokens_per_molecule"] = settings.longest_text(config)
     if criterion["_name"] == "sentence_prediction":
-        criterion["regression_target"] = config.get("problem_type") == "regression"
+        criterion["regression_target"] = outputs.regression
         usual = {"init_token": 0, "separator_token": 2, "shorten_method": "truncate", **criterion}
-        usual |= {"max_positions": config.get("max_position_embeddings")}
-        # transformers writes no labels that are its own two
-        task = {**usual, **task, "num_classes": len(config.get("id2label") or {}) or 2}
+        task = {**usual, **task, "num_classes": len(outputs.names)}
+        task["max_positions"] = settings.longest_text(config) * config["repeat_times"]
     arch = recorded.get("arch")
     model = ARCH_MODEL_REGISTRY.get(arch) if isinstance(arch, str) else None
     if model is None or issubclass(model, ExLMModel) != bool(config["num_states"]):

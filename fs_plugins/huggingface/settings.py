@@ -1,11 +1,12 @@
 """Settings of an exported model: config.json, and the files of sentence-transformers."""
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 from fs_plugins.checkpoint import Checkpoint, stored_folders
 from fs_plugins.checkpoint_settings import PRETRAINING_TASKS
+from fs_plugins.data.outputs import CLASSES, REGRESSION, Outputs
+from fs_plugins.data.text_codecs import MANIFEST, smiles_form
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.huggingface.code_files import AUTO_MAP
 from fs_plugins.huggingface.weights import TIED, Head
@@ -15,16 +16,25 @@ logger = logging.getLogger(__name__)
 
 POOLINGS = ("first", "mean")
 SAMPLES = (  # flags of the task by which samples are made, and scored
-    *("mask_prob", "tokens_per_sample", "sample_break_mode", "max_positions", "tokens_per_molecule"),
-    *("long_molecules", "window_tokens", "doc_stride", "max_question_tokens", "max_answer_tokens"),
-    *("null_threshold", "metrics"),
+    "mask_prob",
+    "tokens_per_sample",
+    "sample_break_mode",
+    "max_positions",
+    "tokens_per_molecule",
+    "long_molecules",
+    "window_tokens",
+    "doc_stride",
+    "max_question_tokens",
+    "max_answer_tokens",
+    "null_threshold",
+    "metrics",
 )
 HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
 
 
 def find_head(checkpoint: Checkpoint) -> Head | None:
-    """The head that a fine-tuning trained; None for a pre-training. Raises ValueError if there is none, or
-    several of which the checkpoint does not say which."""
+    """Returns the head that a fine-tuning trained; None for a pre-training. Raises ValueError if there is
+    none, or several of which the checkpoint does not say which."""
     model, cfg = checkpoint.model, checkpoint.cfg
     if checkpoint.task in PRETRAINING_TASKS:
         return None
@@ -43,7 +53,7 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
 
 
 def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
-    """The content of config.json, for tensors under their names in transformers."""
+    """Returns the content of config.json, for tensors under their names in transformers."""
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
     task = checkpoint.cfg.task
     config = {
@@ -68,43 +78,78 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
             "criterion": checkpoint.criterion,
             "head": head and head.name,
             "symbols": Vocabulary.of(dictionary.symbols, checkpoint.path).identity,
+            "smiles": smiles_form_of(checkpoint),
             "samples": {name: value for name in SAMPLES if (value := getattr(task, name, None))},
         },
     }
     if head is not None and head.kind == "sequence":
-        info, criterion = checkpoint.properties, checkpoint.cfg.criterion
-        regression = info.regression if info else getattr(criterion, "regression_target", False)
-        classes = "multi_label_classification" if info else "single_label_classification"
-        names = output_names(checkpoint, len(tensors["classifier.out_proj.bias"]))
-        config["problem_type"] = "regression" if regression else classes
-        config["id2label"] = {str(i): name for i, name in enumerate(names)}
-        config["label2id"] = {name: i for i, name in enumerate(names)}
+        config["fairseq"]["longest"] = longest = trained_length(checkpoint)
+        positions = longest * config["repeat_times"] + states_of_ends(config)  # no weights depend on them
+        config["max_position_embeddings"] = max(config["max_position_embeddings"], positions)
+        outputs = outputs_of(checkpoint, head)
+        config["problem_type"] = outputs.problem
+        config["id2label"] = {str(i): name for i, name in enumerate(outputs.names)}
+        config["label2id"] = {name: i for i, name in enumerate(outputs.names)}
     return config
 
 
-def output_names(checkpoint: Checkpoint, outputs: int) -> Sequence[str]:
-    """Of a head: the properties', or of classes those of label/dict.txt in the folder of the fine-tuning's
-    data, or LABEL_0, LABEL_1, ..."""
-    if checkpoint.properties is not None or checkpoint.labels is not None:
-        return checkpoint.properties.names if checkpoint.properties else checkpoint.labels
-    if outputs == 1 and getattr(checkpoint.cfg.criterion, "regression_target", False):
-        return ["score"]
+def outputs_of(checkpoint: Checkpoint, head: Head) -> Outputs:
+    """Returns what the outputs of a head for sequences are: properties of molecules, what the model's folder
+    says, or the score or classes of GLUE. Classes are named by label/dict.txt in the folder of the
+    fine-tuning's data, or LABEL_0, LABEL_1, ..."""
+    if checkpoint.properties is not None or checkpoint.outputs is not None:
+        return checkpoint.properties.outputs if checkpoint.properties else checkpoint.outputs
+    if getattr(checkpoint.cfg.criterion, "regression_target", False):
+        return Outputs(REGRESSION, ("score",))
+    count = checkpoint.model.classification_heads[head.name].out_proj.out_features
     stored = getattr(checkpoint.cfg.task, "data", None)
     for folder in stored_folders(checkpoint.path, stored):
         path = folder / "label" / "dict.txt"
         if path.is_file():
             lines = path.read_text(encoding="utf-8").splitlines()
             names = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("madeupword")]
-            if len(names) == outputs:
-                return names
-    logger.warning("no label/dict.txt of %d classes in %s: they are named LABEL_0, ...", outputs, stored)
-    return [f"LABEL_{i}" for i in range(outputs)]
+            if len(names) == count:
+                return Outputs(CLASSES, tuple(names))
+    logger.warning("no label/dict.txt of %d classes in %s: they are named LABEL_0, ...", count, stored)
+    return Outputs(CLASSES, tuple(f"LABEL_{i}" for i in range(count)))
+
+
+def smiles_form_of(checkpoint: Checkpoint) -> str | None:
+    """Returns how the molecules of the training were written, "canonical" or "as-given"; None if unknown."""
+    if checkpoint.properties is not None:
+        return "canonical" if checkpoint.properties.canonical else "as-given"
+    record = data_file(checkpoint, MANIFEST)
+    return checkpoint.smiles or (record and smiles_form(record.parent))
+
+
+def data_file(checkpoint: Checkpoint, name: str) -> Path | None:
+    """Returns what a preparation left in the folder of the run's data, or of its dictionary."""
+    folders = stored_folders(checkpoint.path, getattr(checkpoint.cfg.task, "data", None))
+    folders += [checkpoint.data] if checkpoint.data else []
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+
+
+def trained_length(checkpoint: Checkpoint) -> int | None:
+    """Returns the most tokens of a text, ``<s>`` and ``</s>`` counted, that a fine-tuning on sequences read;
+    None for another training."""
+    task = checkpoint.cfg.task
+    if checkpoint.task in PRETRAINING_TASKS:
+        return None
+    limits = (getattr(task, name, None) for name in ("max_positions", "tokens_per_molecule"))
+    return min(filter(None, (*limits, checkpoint.model.max_positions()))) // checkpoint.copies
 
 
 def longest_text(config: dict) -> int:
-    """Most tokens of a text without masks, with ``<s>`` and ``</s>``, that leaves room for their states."""
-    extra = 2 * ((config["num_states"] or 1) - 1)
-    return max(config["max_position_embeddings"] // config["repeat_times"] - extra, 2)
+    """Returns the most tokens of a text or a pair without masks, ``<s>`` and ``</s>`` counted: as many as a
+    fine-tuning read, or what leaves room for their states."""
+    if longest := (config.get("fairseq") or {}).get("longest"):
+        return longest
+    return max(config["max_position_embeddings"] // config["repeat_times"] - states_of_ends(config), 2)
+
+
+def states_of_ends(config: dict) -> int:
+    """Returns how many positions the states of ``<s> A </s> </s> B </s>`` take besides one for each."""
+    return 4 * ((config["num_states"] or 1) - 1)
 
 
 def sentence_transformers_files(config: dict, pooling: str) -> dict[str, object]:

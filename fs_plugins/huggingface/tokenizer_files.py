@@ -14,6 +14,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from fs_plugins.data.smiles_tokens import PATTERN
 from fs_plugins.data.text_codecs import Codec, HfTokenizer, Smiles, encode_text, is_special, unknown_token
+from fs_plugins.huggingface.code_files import SMILES_TOKENIZER
 
 SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
 AWKWARD = (
@@ -27,8 +28,9 @@ AWKWARD = (
 
 
 def make_tokenizer(dictionary: Dictionary, codec: Codec) -> Tokenizer:
-    """A tokenizer that writes ``<s> A </s>`` and, for pairs, ``<s> A </s> </s> B </s>`` as in fine-tuning;
-    ``dictionary`` has ``<mask>``. Raises ValueError for a codec's tokenizer whose ids cannot be changed."""
+    """Returns a tokenizer that writes ``<s> A </s>`` and, for pairs, ``<s> A </s> </s> B </s>``, as in
+    fine-tuning; ``dictionary`` has ``<mask>``. Raises ValueError for a codec's tokenizer whose ids cannot be
+    changed."""
     if isinstance(codec, HfTokenizer):
         tokenizer = _renumbered(dictionary, codec)
     else:
@@ -38,22 +40,31 @@ def make_tokenizer(dictionary: Dictionary, codec: Codec) -> Tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), "isolated")
         tokenizer.normalizer, tokenizer.decoder = normalizers.Strip(), decoders.Fuse()
     tokenizer.add_special_tokens([_added(token) for token in SPECIAL.values()])
-    ends = [(token, dictionary.index(token)) for token in (SPECIAL["bos"], SPECIAL["eos"])]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=ends
-    )
+    # <s> A </s> </s> B </s>, and offsets without the blanks before words
+    ends = ((SPECIAL[name], dictionary.index(SPECIAL[name])) for name in ("eos", "bos"))
+    tokenizer.post_processor = processors.RobertaProcessing(*ends)
     return tokenizer
 
 
 def _added(token: str) -> AddedToken:
-    """A special token; of the mask, the blank before it belongs to its word."""
+    """Returns a special token; of the mask, the blank before it belongs to its word."""
     return AddedToken(token, lstrip=token == SPECIAL["mask"], normalized=False, special=True)
 
 
-def tokenizer_config(max_length: int) -> dict:
-    """The content of tokenizer_config.json; ``max_length`` in tokens, with ``<s>`` and ``</s>``."""
+def tokenizer_config(max_length: int, canonical: bool = False, allow_valence: bool = False) -> dict:
+    """Returns the content of tokenizer_config.json.
+
+    Args:
+        max_length: in tokens, with ``<s>`` and ``</s>``.
+        canonical: whether SMILES are brought into RDKit's canonical form; ``allow_valence``: whether atoms
+            may have more bonds than RDKit permits.
+    """
+    own = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    if canonical:
+        own = {"tokenizer_class": SMILES_TOKENIZER.partition(".")[2], "allow_valence": allow_valence}
+        own["auto_map"] = {"AutoTokenizer": [None, SMILES_TOKENIZER]}
     return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
+        **own,
         "model_max_length": max_length,
         "model_input_names": ["input_ids", "attention_mask"],
         "padding_side": "right",
@@ -66,7 +77,7 @@ def tokenizer_config(max_length: int) -> dict:
 
 
 def _renumbered(dictionary: Dictionary, codec: HfTokenizer) -> Tokenizer:
-    """The codec's tokenizer with the ids of the dictionary, whose symbols stand for its tokens."""
+    """Returns the codec's tokenizer with the ids of the dictionary, whose symbols stand for its tokens."""
     state = codec.settings()
     model, vocab = state["model"], state["model"].get("vocab")
     if not isinstance(vocab, dict) and model.get("type") != "Unigram":
@@ -97,7 +108,7 @@ def _renumbered(dictionary: Dictionary, codec: HfTokenizer) -> Tokenizer:
 
 
 def written_as(path: Path) -> str:
-    """How text is written in the tokens of a tokenizer.json made here, as of
+    """Returns how text is written in the tokens of a tokenizer.json made here, as of
     :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file."""
     content = json.loads(path.read_text(encoding="utf-8"))
     splitter = (content.get("pre_tokenizer") or {}).get("type")

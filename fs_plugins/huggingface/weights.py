@@ -21,7 +21,6 @@ TRANSITIONS = tuple(
     for name in ("link_positional", "link_distance", "query_linear", "key_linear", "gate_linear")
 )
 COMPUTED = ("sentence_encoder.version", "rot_emb.inv_freq")
-WRAPPERS = ("module.", "_orig_mod.")  # of torch's data parallelism and torch.compile
 TIED = "lm_head.decoder.weight", "model.embed_tokens.weight"
 
 
@@ -40,7 +39,7 @@ class Head:
 
 
 def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bool) -> dict[str, Tensor]:
-    """float32 tensors under their names in transformers, each with memory of its own.
+    """Returns float32 tensors under their names in transformers, each with memory of its own.
 
     Left out are what is computed there (rotary frequencies), the output matrix where it is the embedding, and
     what was not trained last: with ``head`` the LM head and transitions.
@@ -57,27 +56,24 @@ def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bo
 
 
 def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tensor]:
-    """float32 tensors under their names in fairseq; the computed ones are not among them. Raises ValueError
-    for a tensor that no checkpoint has, or of integers."""
+    """Returns float32 tensors under their names in fairseq; the computed ones are not among them. Raises
+    ValueError for a tensor that no checkpoint has, or of integers."""
     pairs = (*LM_HEAD, *TRANSITIONS, *(head.names if head else ()), *ENCODER)
     names = tuple((theirs, ours) for ours, theirs in pairs)
-    if strange := [name for name in tensors if _renamed(name, names) is None]:
-        wrapper = next((prefix for prefix in WRAPPERS if strange[0].startswith(prefix)), None)
-        way_out = "merge an adapter first"
-        if wrapper:
-            way_out = f"save the model in the wrapper, its {wrapper[:-1]}"
-        raise ValueError(f"{strange[0]} is no tensor of an ExLM: {way_out}")
-    if whole := [name for name, value in tensors.items() if not value.is_floating_point()]:
-        kind = str(tensors[whole[0]].dtype).removeprefix("torch.")
-        raise ValueError(f"{whole[0]} is of {kind}: save the model without quantisation")
+    for name, value in tensors.items():
+        if _renamed(name, names) is None:
+            way_out = "merge an adapter, and save the model itself (not torch.compile's or DataParallel's)"
+            raise ValueError(f"{name} is no tensor of an ExLM: {way_out}")
+        if not value.is_floating_point():
+            raise ValueError(f"{name} is of {value.dtype}: save the model without quantisation")
     if head is None and TIED[0] not in tensors and TIED[1] in tensors:
         tensors = {**tensors, TIED[0]: tensors[TIED[1]]}
     return {_renamed(name, names): value.float() for name, value in tensors.items()}
 
 
-def of_parts_that_are_there(missing: list[str], state: dict[str, Tensor]) -> list[str]:
-    """Of weights that a state lacks, those of the encoder, a head, or an LM head or transitions that it has
-    others of; it may have none of these two."""
+def incomplete_parts(missing: list[str], state: dict[str, Tensor]) -> list[str]:
+    """Returns the missing weights of parts that are otherwise present. The LM head and the transitions may be
+    absent as a whole."""
     for part in (LM_HEAD, TRANSITIONS):
         ours = tuple(name for name, _ in part)
         if not any(name.startswith(ours) and name != LM_HEAD[0][0] for name in state):
@@ -86,15 +82,13 @@ def of_parts_that_are_there(missing: list[str], state: dict[str, Tensor]) -> lis
 
 
 def _renamed(name: str, names: tuple[tuple[str, str], ...]) -> str | None:
-    """The name with its beginning replaced by the first pair (old, new) that fits; None if none does."""
+    """Returns the name with its beginning replaced by the first pair (old, new) that fits, or None."""
     return next((new + name.removeprefix(old) for old, new in names if name.startswith(old)), None)
 
 
 def to_units(tensors: dict, info, sign: int = 1) -> None:
     """Makes the last layer of a regression give values in the units of its labels, in place; with sign -1,
-    makes these the standardised values that were trained. A classification stays as it is."""
-    if not info.regression:
-        return
+    makes these the standardised values that were trained."""
     std, mean = (torch.tensor(values, dtype=torch.float64) for values in (info.std, info.mean))
     weight, bias = (tensors[f"classifier.out_proj.{name}"].double() for name in ("weight", "bias"))
     scaled = bias * std + mean if sign > 0 else (bias - mean) / std

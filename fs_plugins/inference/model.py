@@ -14,16 +14,18 @@ from torch.nn.utils.rnn import pad_sequence
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
+from fs_plugins.data.outputs import Outputs
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
 from fs_plugins.huggingface.restore import open_checkpoint
-from fs_plugins.huggingface.settings import POOLINGS, find_head, output_names
+from fs_plugins.huggingface.settings import POOLINGS, find_head, outputs_of, smiles_form_of, trained_length
+from fs_plugins.huggingface.weights import Head
 from fs_plugins.inference.graph import TextGraph, Token, best_text, special_ids, text_graph
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 BATCH_TOKENS = 16384
-MAX_TOKENS = 2048  # the same for every model: rotary positions have no weights that would end before
+MAX_TOKENS = 2048  # rotary positions have no learned table to run out of
 WINDOW = 4096  # texts that are held at a time; sorted by length among themselves
 
 Row = tuple[np.ndarray | None, str]  # of numbers, and a remark; None and the reason for an unreadable text
@@ -45,12 +47,13 @@ class Model:
         checkpoint: what it consists of.
         codec: how its corpus was written.
         batch_tokens: most tokens of a batch, with padding.
-        max_tokens: most tokens of a text that are read, with ``<s>`` and ``</s>``. It does not depend on the
-            model's --max-positions, so that all models read the same; what is much longer than the samples of
-            a model's training may be read badly.
+        max_tokens: most tokens of a text that are read, with ``<s>`` and ``</s>``; of a fine-tuned model as
+            many as it was trained on, if that is less. Of a pre-trained one it does not depend on
+            --max-positions, so that all models read the same; what is much longer than the samples of a
+            model's training may be read badly.
         truncate: read the start of what is longer, instead of refusing it.
-        canonical, allow_valence: how SMILES are read; by default as they were for the fine-tuning, else in
-            RDKit's canonical form and with its rules of valence.
+        canonical, allow_valence: how SMILES are read; by default as they were for the training, and where
+            that is unknown in RDKit's canonical form and with its rules of valence.
     """
 
     def __init__(
@@ -66,11 +69,10 @@ class Model:
     ):
         self.checkpoint, self.codec, info = checkpoint, codec, checkpoint.properties
         self.batch_tokens, self.truncate = batch_tokens, truncate
-        self.canonical = canonical if canonical is not None else info is None or info.canonical
+        self.canonical = smiles_form_of(checkpoint) != "as-given" if canonical is None else canonical
         allowed = info is not None and info.allow_valence
         self.allow_valence = allow_valence if allow_valence is not None else allowed
-        asked = getattr(checkpoint.cfg.task, "tokens_per_molecule", None) if info else None
-        self.limit = min(max_tokens, asked or max_tokens)  # what the fine-tuning read, where it was limited
+        self.limit = min(max_tokens, trained_length(checkpoint) or max_tokens)
         self.predictor = MaskedPredictor(
             checkpoint.model, copies=checkpoint.copies, ctc=not checkpoint.has_transitions
         )
@@ -138,11 +140,11 @@ class Model:
         return self._stream(texts, lambda tokens: self._pooled(tokens, pooling))
 
     def predict(self, texts: str | tuple[str, str] | Iterable) -> Iterator[Row]:
-        """For each text, in order, its [outputs] float32 and a remark; None and the reason if it is
+        """For each text, in order, its [outputs] float64 and a remark; None and the reason if it is
         unreadable.
 
         Of properties of molecules the probability of class 1, or the value in the units of the training data;
-        of GLUE the probability of each class, or the score. ``output_names`` has their names.
+        of classes the probability of each; or the score of GLUE. ``outputs`` has their names.
 
         Args:
             texts: any number of them, each a string or a pair of strings; a string is one text.
@@ -150,36 +152,32 @@ class Model:
         Raises:
             ValueError: if the model predicts nothing of texts.
         """
-        self.head  # noqa: B018  (raises before any work)
-        return self._stream([texts] if isinstance(texts, tuple) else texts, self.predictions)
+        head, outputs, model = self.head.name, self.outputs, self.checkpoint.model
+
+        def predictions(tokens: Tensor) -> Tensor:
+            return outputs.predictions(model(tokens, features_only=True, classification_head_name=head)[0])
+
+        return self._stream([texts] if isinstance(texts, tuple) else texts, predictions)
 
     @cached_property
-    def head(self) -> str:
-        """Name of the classification head. Raises ValueError if there is none."""
+    def head(self) -> Head:
+        """The head that predicts. Raises ValueError if there is none."""
         head = find_head(self.checkpoint)
         if head is None or head.kind != "sequence":
             raise ValueError(
                 f"{self.checkpoint.path} predicts no properties: give a model that was fine-tuned for "
                 "that, by scripts/finetune_moleculenet.sh or finetune_glue.sh"
             )
-        return head.name
+        return head
+
+    @cached_property
+    def outputs(self) -> Outputs:
+        """Names and meaning of what :meth:`predict` gives; raises as it does."""
+        return outputs_of(self.checkpoint, self.head)
 
     @property
-    def output_names(self) -> Sequence[str]:
-        """Of what :meth:`predict` gives; raises as it does."""
-        outputs = self.checkpoint.model.classification_heads[self.head].out_proj.out_features
-        return output_names(self.checkpoint, outputs)
-
-    def predictions(self, tokens: Tensor) -> Tensor:
-        """[B, outputs] for tokens [B, T]: probabilities, or values in their units."""
-        model, info = self.checkpoint.model, self.properties
-        outputs = model(tokens, features_only=True, classification_head_name=self.head)[0].float()
-        if info is None:
-            regression = getattr(self.checkpoint.cfg.criterion, "regression_target", False)
-            return outputs if regression else outputs.softmax(-1)
-        if not info.regression:
-            return outputs.sigmoid()
-        return outputs * outputs.new_tensor(info.std) + outputs.new_tensor(info.mean)
+    def output_names(self) -> tuple[str, ...]:
+        return self.outputs.names
 
     def _pooled(self, tokens: Tensor, pooling: str) -> Tensor:
         first = pooling == "first"
@@ -208,7 +206,7 @@ class Model:
                 some = [numbers[i] for i in part]
                 batch = pad_sequence([encoded[i] for i in some], True, pad).to(self.checkpoint.device)
                 with torch.inference_mode():
-                    outputs = function(batch).float().cpu().numpy()
+                    outputs = function(batch).cpu().numpy()
                 rows |= dict(zip(some, outputs, strict=True))
             yield from ((rows.get(i), remark) for i, remark in enumerate(remarks))
 

@@ -1,45 +1,88 @@
 """Metrics of predicted properties, over a whole split, in the labels' own units."""
 
+from collections.abc import Sequence
+
 import numpy as np
-from sklearn.metrics import mean_absolute_error, roc_auc_score, root_mean_squared_error
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    matthews_corrcoef,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
-CLASSIFICATION = {"auc": roc_auc_score}
-REGRESSION = {"rmse": root_mean_squared_error, "mae": mean_absolute_error}
+# of each kind of property; the first counts, but of several regressions SCALED
+METRICS = {
+    "classification": ("auc", "prc_auc", "mcc"),
+    "regression": ("rmse", "mae", "r2"),
+    "multiclass": ("mcc", "accuracy"),
+}
+SCALED = "scaled_rmse"  # the mean of RMSE / (standard deviation of the training labels): it has no unit
 
 
-def by_property(predictions: np.ndarray, labels: np.ndarray, regression: bool) -> dict[str, np.ndarray]:
-    """ROC-AUC (0 to 1), or RMSE and MAE, of each property over its labelled rows.
+def metrics_of(kind: str, properties: int) -> tuple[str, ...]:
+    """Returns the names of what is measured; the first chooses the best epoch, and is reported."""
+    return (SCALED, *METRICS[kind]) if kind == "regression" and properties > 1 else METRICS[kind]
+
+
+def by_property(
+    predictions: np.ndarray, labels: np.ndarray, kind: str, threshold: float = 0.0
+) -> dict[str, np.ndarray]:
+    """Returns the METRICS of each property over its labelled rows, [properties] float64 each.
+
+    ``auc`` is the area under the ROC curve, ``prc_auc`` average precision (the area under the curve of
+    precision and recall), ``mcc`` Matthews' correlation.
 
     Args:
-        predictions: [N, properties]; for ROC-AUC any scores that rise with the probability of class 1.
-        labels: [N, properties], NaN where there is no label; 0 and 1 unless ``regression``.
+        predictions: [N, properties]; of classification any scores that rise with the probability of class 1,
+            of "multiclass" [N, classes].
+        labels: [N, properties], NaN where there is no label; 0 and 1, numbers, or 0, 1, ... of the classes.
+        threshold: above it a score means class 1: 0 of logits, 0.5 of probabilities.
 
     Returns:
-        ``auc``, or ``rmse`` and ``mae``: [properties] float64 each, NaN where there is no label, and for
-        ROC-AUC where the labels are not of both classes.
+        NaN where there is no label, or not both classes; of R², where the labels are all the same.
 
     Raises:
         ValueError: if the prediction of a labelled row is NaN (a model that diverged).
     """
-    metrics = REGRESSION if regression else CLASSIFICATION
-    columns = {name: np.full(labels.shape[1], np.nan) for name in metrics}
+    columns = {name: np.full(labels.shape[1], np.nan) for name in METRICS[kind]}
     for i in range(labels.shape[1]):
         labelled = ~np.isnan(labels[:, i])
-        truth, predicted = labels[labelled, i], predictions[labelled, i]
-        if len(np.unique(truth)) >= (1 if regression else 2):
-            for name, metric in metrics.items():
-                columns[name][i] = metric(truth, predicted)
+        truth, scores = labels[labelled, i], predictions[labelled]
+        values = len(np.unique(truth))
+        if kind == "regression" and values:
+            columns["rmse"][i] = root_mean_squared_error(truth, scores[:, i])
+            columns["mae"][i] = mean_absolute_error(truth, scores[:, i])
+            columns["r2"][i] = r2_score(truth, scores[:, i]) if values > 1 else np.nan
+        elif kind == "classification" and values > 1:
+            columns["auc"][i] = roc_auc_score(truth, scores[:, i])
+            columns["prc_auc"][i] = average_precision_score(truth, scores[:, i])
+            columns["mcc"][i] = matthews_corrcoef(truth, scores[:, i] > threshold)
+        elif kind == "multiclass" and values:
+            columns["mcc"][i] = matthews_corrcoef(truth, scores.argmax(1))
+            columns["accuracy"][i] = accuracy_score(truth, scores.argmax(1))
     return columns
 
 
-def summarise(predictions: np.ndarray, labels: np.ndarray, regression: bool) -> dict[str, float]:
-    """The unweighted means over those properties that have the metric.
+def summarise(
+    predictions: np.ndarray, labels: np.ndarray, kind: str, std: Sequence[float], threshold: float = 0.0
+) -> dict[str, float]:
+    """Returns the unweighted means over those properties that have the metric, by :func:`metrics_of`.
+
+    Args:
+        predictions, labels, kind, threshold: as of :func:`by_property`.
+        std: of the training labels of each property, for SCALED.
 
     Returns:
-        The metrics of :func:`by_property`, and ``scored_properties``, the number of those averaged. A metric
-        is missing where no property has it.
+        The metrics, and ``scored_properties``, the number of those averaged. A metric is missing where no
+        property has it.
     """
-    columns = by_property(predictions, labels, regression)
-    scored = ~np.isnan(next(iter(columns.values())))
-    means = {name: float(column[scored].mean()) for name, column in columns.items()} if scored.any() else {}
+    columns = by_property(predictions, labels, kind, threshold)
+    scored = ~np.isnan(columns[METRICS[kind][0]])
+    if kind == "regression":
+        columns[SCALED] = columns["rmse"] / np.asarray(std)
+    names = metrics_of(kind, labels.shape[1])
+    means = {name: float(np.nanmean(columns[name])) for name in names if not np.isnan(columns[name]).all()}
     return {**means, "scored_properties": int(scored.sum())}

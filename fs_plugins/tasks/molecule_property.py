@@ -2,7 +2,7 @@
 
 import logging
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Optional
 
@@ -34,7 +34,7 @@ from fs_plugins.data.property_info import (
     read_labels,
 )
 from fs_plugins.data.vocabulary import MASK, Vocabulary, read_dictionary
-from fs_plugins.metrics.properties import CLASSIFICATION, REGRESSION, summarise
+from fs_plugins.metrics.properties import metrics_of, summarise
 from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 
 logger = logging.getLogger(__name__)
@@ -66,8 +66,9 @@ class MoleculePropertyTask(ScoredTask):
     A batch has ``net_input.src_tokens`` [B, T] (``<s>``, the SMILES' tokens, ``</s>``, padding), ``target``
     [B, properties] float64 with NaN where there is no label, in the data's own units, ``id`` [B], the row in
     the split, and ``split``. The model's classification head reads ``<s>`` (of ExLM its first state).
-    Validations log ``auc`` (0 to 1; the mean over the properties that have labels of both classes, whose
-    number is ``scored_properties``), or ``rmse`` and ``mae`` in the labels' own units. Checkpoints hold, as
+    Validations log the means over properties of :mod:`fs_plugins.metrics.properties`: ``auc`` (0 to 1, of the
+    properties that have labels of both classes, whose number is ``scored_properties``), ``rmse`` in the
+    labels' own units, or of several properties ``scaled_rmse``, and others. Checkpoints hold, as
     ``task_state["molecule_property"]``, the PropertyInfo and the dictionary's symbols: all that prediction
     needs.
 
@@ -84,8 +85,8 @@ class MoleculePropertyTask(ScoredTask):
         self.properties = PropertyInfo.from_dict(folder)
         self.positions = cfg.tokens_per_molecule
         self.head = {"features_only": True, "classification_head_name": cfg.classification_head_name}
-        self.metrics = REGRESSION if self.properties.regression else CLASSIFICATION
-        self.metric = next(iter(self.metrics))
+        self.metrics = metrics_of(self.properties.kind, len(self.properties.names))
+        self.metric = self.metrics[0]
         self.labels: dict[str, np.ndarray] = {}  # of each split
         state = {**self.properties.to_dict(), "symbols": list(dictionary.symbols)}
         self.state.merge_state_dict({"molecule_property": state})
@@ -104,17 +105,29 @@ class MoleculePropertyTask(ScoredTask):
 
     def build_model(self, cfg, from_checkpoint=False):
         model = super().build_model(cfg, from_checkpoint)
-        self.positions = min(model.max_positions(), self.cfg.tokens_per_molecule or model.max_positions())
-        head, outputs = self.cfg.classification_head_name, len(self.properties.names)
-        model.register_classification_head(head, num_classes=outputs)
+        outputs = len(self.properties.outputs.names)
+        model.register_classification_head(self.cfg.classification_head_name, num_classes=outputs)
+        self.adopt(model, None)
         return model
+
+    def adopt(self, model, properties):
+        """Also takes the scale of the outputs from the fine-tuning; this folder may be of another split."""
+        self.positions = min(model.max_positions(), self.cfg.tokens_per_molecule or model.max_positions())
+        if properties is not None:
+            scale = {"mean": properties.mean, "std": properties.std}
+            if replace(self.properties, **scale) != properties:
+                raise ValueError(
+                    f"the model predicts {properties.outputs}, from SMILES that are canonical: "
+                    f"{properties.canonical}; {self.cfg.data} has {self.properties}"
+                )
+            self.properties = properties
 
     def load_dataset(self, split, combine=False, **kwargs):
         tokens = self._tokens(split)
         rows = len(tokens)
         path = Path(self.cfg.data) / f"{split}.labels.npy"
         self.labels[split] = labels = read_labels(path, rows, len(self.properties.names))
-        if not self.properties.regression:
+        if self.properties.kind == "classification":
             self._say_one_class(split, labels)
         dataset = NestedDictionaryDataset(
             {
@@ -178,11 +191,12 @@ class MoleculePropertyTask(ScoredTask):
 
     def rows(self, sample, outputs):
         """[B, properties] as the labels are: values of a regression; else the logits they are."""
-        mean, std = (outputs.double().new_tensor(x) for x in (self.properties.mean, self.properties.std))
-        return outputs.double() * std + mean  # 0 and 1 for classes
+        outputs = outputs.double()
+        return self.properties.outputs.predictions(outputs) if self.properties.regression else outputs
 
     def score(self, split, ids, rows):
-        return summarise(rows, self.labels[split][ids], self.properties.regression)
+        info = self.properties
+        return summarise(rows, self.labels[split][ids], info.kind, info.std)
 
     def logged(self, scores):
         names = (*self.metrics, "scored_properties")

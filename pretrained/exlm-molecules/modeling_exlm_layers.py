@@ -157,17 +157,18 @@ def cross_entropy(logits, labels):
 
 def label_loss(logits, labels, config):
     """The loss of ``config.problem_type``: "regression" (mean squared error), "single_label_classification"
-    or "multi_label_classification"; if that is None, chosen as in other models of transformers. Float labels
-    may be missing (NaN)."""
-    logits, kind = wide(logits), config.problem_type
-    if kind is None:
+    or "multi_label_classification"; if that is None, chosen by the labels and recorded there, as in other
+    models of transformers. Float labels may be missing (NaN)."""
+    logits = wide(logits)
+    if config.problem_type is None:
         classes = "multi" if labels.is_floating_point() else "single"
-        kind = "regression" if config.num_labels == 1 else f"{classes}_label_classification"
-    if kind == "single_label_classification":
+        problem = "regression" if config.num_labels == 1 else f"{classes}_label_classification"
+        config.problem_type = problem
+    if config.problem_type == "single_label_classification":
         return cross_entropy(logits, labels.view(-1))
     labels = labels.view_as(logits).to(logits.dtype)
     has_label = ~labels.isnan()
-    function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
+    function = F.mse_loss if config.problem_type == "regression" else F.binary_cross_entropy_with_logits
     total = function(logits[has_label], labels[has_label], reduction="sum")
     return total / has_label.sum().clamp(min=1)  # 0, with a gradient, if there are none
 
@@ -253,7 +254,7 @@ def check_length(tokens, given, config):
     k = config.num_states or 1
     why = f" with {k} states for each <s>, </s> and mask" if config.num_states else ""
     why = f" repeated {config.repeat_times} times each" if config.repeat_times > 1 else why
-    shorter = min(given * most // taken, most - 2 * (k - 1))
+    shorter = min(given * most // taken, most - 4 * (k - 1))
     raise ValueError(
         f"{given} tokens{why} take {taken} positions, and the model has {most}: tokenize with "
         f"truncation=True and a max_length such as {shorter}, or mask less"

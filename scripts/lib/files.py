@@ -140,6 +140,9 @@ def write_result(
     write_json(folder / RESULT, {**about, **more})
 
 
+DIGITS = 9  # that are written of a prediction: as many as float32 has
+
+
 def digits(value: float | None) -> str:
     """Returns a metric as text, for messages; "none" where there is no such number."""
     return "none" if value is None else f"{value:.4g}"

@@ -68,12 +68,14 @@ def test_longer_than_the_positions(kind, folders, load):
     """Of the encoder, too, wherever it expands tokens; padding does not count."""
     tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModel", folders[kind]).eval()
     assert model.config.max_position_embeddings == 256
-    longest = {"repeated": 85, "sparse": 254}.get(kind, 252)
+    longest = {"repeated": 85, "sparse": 252}.get(kind, 248)  # of pairs
     assert tokenizer.model_max_length == longest
     fits = tokenizer("good " * 300, truncation=True, return_tensors="pt")
     padded = tokenizer.pad(dict(fits), padding="max_length", max_length=320)
     rows = model(**padded).last_hidden_state[:, :longest]
     torch.testing.assert_close(rows, model(**fits).last_hidden_state, rtol=0, atol=1e-5)
+    pair = tokenizer("good " * 200, "very bad " * 200, truncation=True, return_tensors="pt")
+    assert pair["input_ids"].shape == (1, longest) and model(**pair).last_hidden_state.isfinite().all()
     for words in ("good " * 300, "good " * 100 + "<mask> " * 100):
         with pytest.raises(ValueError, match="max_length"):
             model(**tokenizer(words, return_tensors="pt"))

@@ -85,6 +85,17 @@ def decoded(tokenizer, text: str) -> str:
     return tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True)
 
 
+def assert_offsets(tokenizer, text: str):
+    """Each token is of its characters, without the blank before a word; as RoBERTa's."""
+    encoded = tokenizer(text, "a king", return_offsets_mapping=True)
+    tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"])
+    parts = encoded.sequence_ids()
+    for token, part, (start, end) in zip(tokens, parts, encoded["offset_mapping"], strict=True):
+        if part is not None:
+            assert (text, "a king")[part][start:end] == token.replace("Ġ", ""), token
+    assert (2, 3) in encoded["offset_mapping"]  # k
+
+
 def text_tokenizer(kind: str, folder: Path) -> list[str]:
     """Writes a small tokenizer.json; returns its tokens, those that fairseq has left out."""
     folder.mkdir(parents=True)
@@ -112,6 +123,7 @@ def test_ids_of_a_tokenizer_json(kind, whole, exported, texts, load, tmp_path):
     if kind.endswith("bytes"):  # decodes to the text itself
         for text in (LINES[0], LINES[2]) if whole else ():
             assert decoded(tokenizer, text) == text
+        assert_offsets(tokenizer, LINES[1])
 
 
 def test_ids_of_gpt2(exported, texts, load, tmp_path):
@@ -159,7 +171,8 @@ ODD_SMILES = [
 
 def test_ids_of_smiles(exported, load, tmp_path):
     symbols = tokenize("CcNO()12=Br[nH]/\\[C@@H][O-].F")
-    dictionary, codec, tokenizer = exported(symbols, builders.smiles_folder(tmp_path / "data"))
+    data = builders.smiles_folder(tmp_path / "data", "as-given")
+    dictionary, codec, tokenizer = exported(symbols, data)
     assert codec.name == "smiles"
     assert tokenizer("  CCO\n")["input_ids"] == tokenizer("CCO")["input_ids"]
     assert_same_ids(ODD_SMILES, dictionary, codec, tokenizer, load, tmp_path / "again")
@@ -167,3 +180,26 @@ def test_ids_of_smiles(exported, load, tmp_path):
     with pytest.raises(ValueError, match="'x'"):  # fairseq's side says so; a tokenizer of transformers cannot
         codec.encode("CxC", first=True)
     assert tokenizer("CxC")["input_ids"] == [0, 4, 3, 4, 2]
+
+
+@pytest.mark.parametrize("form", ["canonical", "as-given"])
+def test_smiles_are_canonical_where_the_training_made_them_so(form, exported, load, tmp_path, run_outside):
+    symbols = tokenize("CcNO()12=Br[nH]/\\[C@@H][O-].F")
+    _, _, tokenizer = exported(symbols, builders.smiles_folder(tmp_path / "data", form))
+    tokenizer.save_pretrained(tmp_path / "again")
+    given, canonical = ["OC", "C(C)N", "n1ccccc1", "F[CH2:3]C"], ["CO", "CCN", "c1ccncc1", "CCF"]
+    for one in (tokenizer, load("AutoTokenizer", tmp_path / "again")):
+        same = [one(a)["input_ids"] == one(b)["input_ids"] for a, b in zip(given, canonical, strict=True)]
+        assert same == [form == "canonical"] * 4
+        assert (one(given)["input_ids"] == one(canonical)["input_ids"]) == (form == "canonical")
+        assert (one("OC", "NC") == one("CO", "CN")) == (form == "canonical")
+        assert one.tokenize("OC<mask>") == ["O", "C", "<mask>"] and one.tokenize("OC(") == ["O", "C", "("]
+    code = """
+import logging, sys, transformers
+sys.modules |= dict.fromkeys(("fs_plugins", "rdkit", "torchaudio"))
+load = transformers.AutoTokenizer.from_pretrained
+tokens = [load(sys.argv[1], trust_remote_code=True).tokenize("OC") for _ in range(2)]
+assert tokens == [["O", "C"]] * 2, tokens
+"""
+    done = run_outside(tmp_path, "-c", code, tmp_path / "export")
+    assert done.count("RDKit is not installed") == (form == "canonical")

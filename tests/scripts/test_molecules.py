@@ -6,6 +6,7 @@ import json
 import molecules as script
 import numpy as np
 import pytest
+import torch
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat
 
@@ -13,6 +14,7 @@ from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.inference import load
 from fs_plugins.metrics.properties import summarise
+from tests.huggingface.test_export import molecule_checkpoint
 from tests.integration import commands
 from tests.support import builders, pages
 from tests.support.builders import write_file
@@ -98,7 +100,7 @@ def test_results_and_their_predictions_again(finetuned, tmp_path):
     assert metrics["valid"]["auc"] == pytest.approx(best, abs=2e-6)
     for split in ("valid", "test"):
         rows = read_csv(finetuned / f"{split}.predictions.csv")
-        expected = summarise(numbers(rows), numbers(rows, " (label)"), regression=False)
+        expected = summarise(numbers(rows), numbers(rows, " (label)"), "classification", [1.0, 1.0], 0.5)
         assert {name: metrics[split][name] for name in expected} == pytest.approx(expected, abs=1e-9)
         assert metrics[split]["molecules"] == len(rows) == 10
     assert [path.name for path in finetuned.glob("*.pt")] == ["checkpoint_best.pt"]
@@ -106,6 +108,31 @@ def test_results_and_their_predictions_again(finetuned, tmp_path):
     call("predict", finetuned / "checkpoint_best.pt", path)
     again = read_csv(tmp_path / "test.predictions.csv")
     np.testing.assert_allclose(numbers(again), numbers(rows), atol=2e-6)
+
+
+def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp_path):
+    """To nine digits; the mean of several models, and how far they differ."""
+    paths, found = [], []
+    for seed in (1, 2, 3):
+        torch.manual_seed(seed)
+        paths.append(molecule_checkpoint(save_checkpoint, "regression", ("energy",), (-247e3,), (0.02,)))
+        state = torch.load(paths[-1], weights_only=False)
+        state["model"]["classification_heads.property.out_proj.weight"].normal_()
+        paths[-1] = tmp_path / f"{seed}.pt"
+        torch.save(state, paths[-1])
+        found.append([row[0] for row, _ in load(paths[-1], device="cpu").predict(["CCO", "CCN", "C", "N"])])
+    found = np.array(found)
+    assert found.dtype == np.float64 and len({*found[0].tolist()}) == 4
+    table = write_file(tmp_path / "a.csv", "smiles\nCCO\nCCN\nC\nN\nx\n")
+    call("predict", paths[0], table)
+    rows = read_csv(tmp_path / "a.predictions.csv")
+    assert [row["energy"] for row in rows] == [*(f"{x:.9g}" for x in found[0]), ""]
+    assert len({row["energy"] for row in rows}) == 5
+    call("predict", *paths, table, "--overwrite")
+    rows = read_csv(tmp_path / "a.predictions.csv")
+    assert [row["energy"] for row in rows] == [*(f"{x:.9g}" for x in found.mean(0)), ""]
+    assert [row["energy (std)"] for row in rows] == [*(f"{x:.9g}" for x in found.std(0, ddof=1)), ""]
+    assert rows[4]["remark"] == "not a SMILES string"
 
 
 @pytest.mark.slow

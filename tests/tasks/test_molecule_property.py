@@ -1,6 +1,7 @@
 """The task: batches, heads, what checkpoints hold, and bad data."""
 
 import argparse
+import dataclasses
 
 import numpy as np
 import pytest
@@ -89,15 +90,37 @@ def test_files_that_do_not_fit(folder):
     np.save(folder / "valid.labels.npy", np.zeros((3, 2), np.float32))
     refused(r"\(3, 2\).* 3 .* 3", lambda: task(folder).load_dataset("valid"))
     (folder / "valid.labels.npy").write_bytes(b"")
-    refused("valid.labels.npy is damaged", lambda: task(folder).load_dataset("valid"))
+    refused("valid.labels.npy: ", lambda: task(folder).load_dataset("valid"))
     dictionary = folder / "dict.txt"
     dictionary.write_text("".join(reversed(dictionary.read_text().splitlines(keepends=True))))
     refused("dict.txt", lambda: task(folder))
     for content in ("{", "[]"):
         (folder / "molecules.json").write_text(content)
-        refused("molecules.json is damaged", lambda: task(folder))
-    (folder / "molecules.json").unlink()
-    refused("prepare_moleculenet.py", lambda: task(folder))
+        refused("molecules.json: ", lambda: task(folder))
+
+
+def test_the_order_of_the_training_follows_the_seed(folder):
+    rows = [([0] * (1 + i % 5), [i % 2, 0, NAN]) for i in range(40)]
+    write_properties(folder, {"train": rows, "valid": ROWS})
+    orders = [task(folder, seed=seed).load_dataset("train").ordered_indices() for seed in (1, 1, 2)]
+    assert orders[0].tolist() == orders[1].tolist() != orders[2].tolist()
+    assert sorted(orders[2].tolist()) == list(range(40))
+
+
+def test_a_trained_model_brings_its_scale(tmp_path):
+    """Data of other molecules have another; other properties, or another form of SMILES, are refused."""
+    rows = [([i], [1e6 + i]) for i in range(4)]
+    first, second = (
+        task(write_properties(tmp_path / name, {"train": some}, "regression"))
+        for name, some in (("a", rows), ("b", rows[:2]))
+    )
+    model = first.build_model(builders.flags("exlm_tiny", **builders.SMALL))
+    second.adopt(model, first.properties)
+    outputs = torch.tensor([[0.25]])
+    assert torch.equal(second.rows({}, outputs), first.rows({}, outputs))
+    for other in ({"names": ("x",)}, {"canonical": False}, {"kind": "classification"}):
+        with pytest.raises(ValueError, match="predicts"):
+            second.adopt(model, dataclasses.replace(first.properties, **other))
 
 
 def test_scores_are_those_of_the_rows_given_in_the_units_of_the_labels(tmp_path):
@@ -113,4 +136,8 @@ def test_scores_are_those_of_the_rows_given_in_the_units_of_the_labels(tmp_path)
     scores = setup.score("valid", np.array([0, 1]), found.numpy())
     assert scores["rmse"] == pytest.approx(((1**2 / 2 + 0) ** 0.5 + 1) / 2)
     assert scores["mae"] == pytest.approx((0.5 + 1) / 2)
-    assert list(setup.logged(scores)) == list(setup.logged({})) == ["rmse", "mae", "scored_properties"]
+    assert (
+        list(setup.logged(scores))
+        == list(setup.logged({}))
+        == ["scaled_rmse", "rmse", "mae", "r2", "scored_properties"]
+    )

@@ -11,7 +11,16 @@ from lib.command_line import Flags, UserError, count, script
 from lib.data.glue_tasks import FLAGS, GRIDS, head_of, points_of, task_named
 from lib.files import CONFIGS, RESULT, digits, read_json, reading
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
-from lib.run.launch import IMPORTED, Training, arguments, devices, launch
+from lib.run.launch import (
+    BEST,
+    IMPORTED,
+    LESS_IS_BETTER,
+    MAXIMIZE,
+    Training,
+    arguments,
+    devices,
+    launch,
+)
 
 REFUSED = {
     "--save-dir": "is SAVE",
@@ -204,19 +213,19 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
     if args.task in own:
         recipe |= Flags.read(own[args.task])
     from fs_plugins.data.property_info import FILE, PropertyInfo, read_folder  # takes seconds
+    from fs_plugins.metrics.properties import metrics_of
 
     about = read_folder(data)
     with reading(data / FILE):
         info, other = PropertyInfo.from_dict(about), str(about["dataset"])
         rows = int(about["sizes"]["train"]["molecules"])
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
-    metric, metrics = "auc --maximize-best-checkpoint-metric", ("auc", "loss")
-    if info.regression:
-        metric, metrics = "rmse", ("rmse", "mae", "loss")
+    metrics = (*metrics_of(info.kind, len(info.names)), "loss")
+    best = f"{BEST} {metrics[0]}" + ("" if metrics[0] in LESS_IS_BETTER else f" {MAXIMIZE}")
     training = Training(
         args,
         str(data),
-        pretrained.flags | recipe | Flags.of(f"--best-checkpoint-metric {metric}") | args.user,
+        pretrained.flags | recipe | Flags.of(best) | args.user,
         dictionary=data / "dict.txt",
         settings={"scratch": args.scratch},
         metrics=metrics,

@@ -48,7 +48,7 @@ METRICS = {
     "repeated_sentence_prediction": OF_GLUE,
     "squad2": ("f1", "exact", "span_accuracy", "loss"),
 }
-LESS_IS_BETTER = ("loss", "nll_loss", "ppl", "rmse", "mae")
+LESS_IS_BETTER = ("loss", "nll_loss", "ppl", "rmse", "mae", "scaled_rmse")
 BEST, MAXIMIZE = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PRECISIONS = {

@@ -8,10 +8,11 @@ from typing import Self
 
 import numpy as np
 import pandas as pd
-from lib.files import atomic, digits, plain_cell, write_result
+import torch
+from lib.files import DIGITS, atomic, digits, plain_cell, write_result
 
 from fs_plugins.data.property_info import PropertyInfo, read_folder
-from fs_plugins.metrics.properties import by_property, summarise
+from fs_plugins.metrics.properties import by_property, metrics_of, summarise
 
 SPLITS = ("valid", "test")
 
@@ -34,20 +35,24 @@ class Split:
     def sha256(self) -> str:
         """Of lines and labels: equal for results that can be compared."""
         digest = hashlib.sha256("\n".join(self.lines).encode())
-        digest.update(self.labels.astype("<f4").tobytes())
+        digest.update(self.labels.astype("<f8").tobytes())
         return digest.hexdigest()
 
 
-def write_predictions(path: Path, split: Split, shown: np.ndarray, names: tuple[str, ...]) -> None:
-    """An empty cell is a missing label."""
+def write_predictions(path: Path, split: Split, shown: np.ndarray, info: PropertyInfo) -> None:
+    """Writes a row for each molecule; an empty cell is a missing label."""
     columns = [("line", split.lines), ("smiles", split.smiles)]  # a property may have such a name too
-    for name, values, truths in zip(names, shown.T, split.labels.T, strict=True):
-        columns += [(name, values), (f"{name} (label)", truths)]
+    columns += zip(info.outputs.names, shown.T, strict=True)
+    labels = [(f"{name} (label)", truths) for name, truths in zip(info.names, split.labels.T, strict=True)]
+    if info.kind == "multiclass":
+        columns += labels
+    else:  # each beside its prediction
+        columns[2:] = [column for pair in zip(columns[2:], labels, strict=True) for column in pair]
     header, values = zip(*columns, strict=True)
     header = [*map(plain_cell, header)]
     with atomic(path) as file:
         table = pd.DataFrame(dict(enumerate(values)))
-        table.to_csv(file, index=False, header=header, float_format="%.6g")
+        table.to_csv(file, index=False, header=header, float_format=f"%.{DIGITS}g")
 
 
 def write_results(
@@ -66,18 +71,19 @@ def write_results(
     Args:
         model: its name.
         run: the folder of its training (default: SAVE).
-        outputs: [N, properties] of each split: values, or probabilities of class 1.
+        outputs: [N, properties] of each split: values, or probabilities of class 1; [N, classes] of classes.
         logits: whether they are logits, of which probabilities are written. Metrics are those of logits:
             probabilities of sure predictions round to the same 1.0.
         more: name -> split -> further figures.
     """
     folder, metrics = read_folder(data), {}
     info = PropertyInfo.from_dict(folder)
+    threshold = 0.0 if logits else 0.5
     for name, values in outputs.items():
         split = Split.read(data, name)
         metrics[name] = {"molecules": len(values), "labels": int((~np.isnan(split.labels)).sum())}
-        metrics[name] |= summarise(values, split.labels, info.regression)
-        columns = by_property(values, split.labels, info.regression)
+        metrics[name] |= summarise(values, split.labels, info.kind, info.std, threshold)
+        columns = by_property(values, split.labels, info.kind, threshold)
         metrics[name]["properties"] = {  # None where one has none
             name: {
                 key: None if math.isnan(column[i]) else float(column[i]) for key, column in columns.items()
@@ -86,9 +92,9 @@ def write_results(
         }
         metrics[name]["rows_sha256"] = split.sha256
         metrics[name] |= {key: figures[name] for key, figures in more.items()}
-        shown = 1 / (1 + np.exp(-values)) if logits else values
-        write_predictions(save / f"{name}.predictions.csv", split, shown, info.names)
-    metric, names = ("rmse", ("rmse", "mae")) if info.regression else ("auc", ("auc",))
+        shown = info.outputs.predictions(torch.from_numpy(values)).numpy() if logits else values
+        write_predictions(save / f"{name}.predictions.csv", split, shown, info)
+    names = metrics_of(info.kind, len(info.names))
     about = {"model": model, "kind": info.kind, "split": folder["split"]}
-    write_result(save, folder["dataset"], metric, metrics, run, **about)
+    write_result(save, folder["dataset"], names[0], metrics, run, **about)
     return ", ".join(f"{split} {key} {digits(metrics[split].get(key))}" for split in outputs for key in names)

@@ -1,0 +1,74 @@
+"""What the outputs of a fine-tuned head mean: decided here for the heads of fairseq, for exports, and for
+heads that transformers trained."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+# as ``problem_type`` of transformers' configurations
+REGRESSION, CLASSES, LABELS = "regression", "single_label_classification", "multi_label_classification"
+PROBLEMS = (REGRESSION, CLASSES, LABELS)
+FIELDS = {"names": str, "mean": float, "std": float}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The outputs of a head.
+
+    Args:
+        problem: "regression", "single_label_classification" (one of the classes is right) or
+            "multi_label_classification" (each is right or not).
+        names: one for each output.
+        mean, std: of the training labels of a regression, whose outputs are (value - mean) / std; without
+            them the outputs are the values.
+
+    Raises:
+        ValueError: for another problem.
+    """
+
+    problem: str
+    names: tuple[str, ...]
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    def __post_init__(self):
+        if self.problem not in PROBLEMS:
+            raise ValueError(
+                f"problem_type is {self.problem!r:.200}: it must be one of {', '.join(PROBLEMS)}"
+            )
+
+    @classmethod
+    def of_config(cls, config: dict, count: int) -> "Outputs":
+        """Returns what a config.json says of ``count`` outputs, read as transformers does: without a
+        problem_type, one output is a value, and several are classes. Raises ValueError unless ``id2label``
+        names each of them, or none."""
+        named = {str(key): str(name) for key, name in (config.get("id2label") or {}).items()}
+        named = named or {str(i): f"LABEL_{i}" for i in range(count)}
+        if named.keys() != {*map(str, range(count))} or len({*named.values()}) < count:
+            raise ValueError(
+                f"id2label is {named!s:.200}, and the model has {count} outputs: name each of 0 to "
+                f"{count - 1}, and none like another"
+            )
+        problem = config.get("problem_type") or (REGRESSION if count == 1 else CLASSES)
+        return cls(problem, tuple(named[str(i)] for i in range(count)))
+
+    @classmethod
+    def from_dict(cls, state: dict) -> "Outputs":
+        """Returns what ``dataclasses.asdict`` wrote into a checkpoint."""
+        lists = {name: tuple(map(kind, state[name])) for name, kind in FIELDS.items()}
+        return cls(problem=state["problem"], **lists)
+
+    @property
+    def regression(self) -> bool:
+        return self.problem == REGRESSION
+
+    def predictions(self, outputs: Tensor) -> Tensor:
+        """Returns, for outputs [B, outputs], probabilities or values in their units, float64 on the CPU."""
+        outputs = outputs.double().cpu()  # as values may be large, and differ little
+        if self.problem == CLASSES:
+            return outputs.softmax(-1)
+        if self.problem == LABELS:
+            return outputs.sigmoid()
+        if not self.mean:
+            return outputs
+        return outputs * outputs.new_tensor(self.std) + outputs.new_tensor(self.mean)
