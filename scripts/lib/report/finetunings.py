@@ -142,7 +142,7 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
     names = list(dict.fromkeys(row[0].rstrip("*") for row in rows))
     rows.sort(key=lambda row: names.index(row[0].rstrip("*")))  # ours below the paper's of that name
     target = targets().get(name)
-    page.heading(2, target.title if target else "Regressions of molecular properties: RMSE in their units")
+    page.heading(2, target.title if target else "Regressions: RMSE, of several in standard deviations")
     page.text(target.note if target else "Means ± standard deviations over seeds, on test sets.")
     page.table(pd.DataFrame(rows, columns=["model", "source", *order]))
     page.items([] if of_table3 else _remarks(results))

@@ -97,8 +97,9 @@ def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):
     data = toy_inputs / "moleculenet" / "solubility"
     own = pages.resolve("finetune_moleculenet", "mine", model, data, "save")
     assert "default hyper-parameters, as 'mine'" in own.note and own.settings["point"]["lr"] == "1e-4"
-    assert own.flags.value("--best-checkpoint-metric") == "rmse"
-    assert own.metrics == ("rmse", "mae", "loss") and ask("moleculenet").metrics == ("auc", "loss")
+    assert own.flags.value("--best-checkpoint-metric") == "scaled_rmse"
+    assert own.metrics == ("scaled_rmse", "rmse", "mae", "r2", "loss")
+    assert ask("moleculenet").metrics == ("auc", "prc_auc", "mcc", "loss")
 
 
 def test_windows_and_their_updates(saved_checkpoint, tmp_path):
