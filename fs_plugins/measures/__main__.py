@@ -30,11 +30,11 @@ MEASURES = {
 BREAK_MODES = ("none", "complete", "complete_doc", "eos")
 
 
-def _whole(text: str) -> int:
-    value = int(text) if text.isdecimal() else -1
-    if not 0 <= value < 1 << 31:
-        raise argparse.ArgumentTypeError(f"'{text}': give a whole number from 0 to {(1 << 31) - 1:,}")
-    return value
+def positive(text: str) -> int:
+    """Type of an argument."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: it must be 1 or more")
+    return int(text)
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -51,8 +51,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: as trained)")
         add("--split", default="valid", help="(default: %(default)s)")
         number = f"the split's first samples, of entropy a random choice (default: {count or 'all'})"
-        add("--max-sentences", type=_whole, default=count, metavar="N", help=number)
-        add("--seed", type=_whole, default=SEED, help="of all that is drawn (default: %(default)s)")
+        add("--max-sentences", type=positive, default=count, metavar="N", help=number)
+        add("--seed", type=int, default=SEED, help="of all that is drawn (default: %(default)s)")
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--overwrite", action="store_true", help="replace an existing FILE")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
@@ -60,16 +60,16 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--mask-prob", type=float, nargs="+", metavar="P", default=[], help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
-            add("--max-tokens", type=_whole, metavar="N", help=longest)
+            add("--max-tokens", type=positive, metavar="N", help=longest)
             mode = "eos" if name == "filling" else None  # single molecules
             what = f"what a sample is (default: {mode or 'as trained'})"
             add("--sample-break-mode", choices=BREAK_MODES, default=mode, help=what)
         if name in ("joint", "filling"):
             about = "fill the masks in so many groups; with more than masks, one by one (default: 1)"
-            add("--passes", type=_whole, nargs="+", metavar="N", default=[1], help=about)
+            add("--passes", type=positive, nargs="+", metavar="N", default=[1], help=about)
         if name == "filling":
             about = "of each (default: %(default)s)"
-            add("--fillings", type=_whole, default=FILLINGS, metavar="N", help=about)
+            add("--fillings", type=positive, default=FILLINGS, metavar="N", help=about)
     return parser.parse_args(argv)
 
 
@@ -94,8 +94,6 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     function, _ = MEASURES[args.measure]
     checkpoint, options = model.checkpoint, {"seed": args.seed}
     trained = getattr(checkpoint.cfg.task, "mask_prob", None)
-    if not args.mask_prob and trained is None:
-        raise ValueError(f"{checkpoint.path} was trained by --task {checkpoint.task}: give --mask-prob")
     shares = args.mask_prob or [trained]
     if args.measure == "entropy":
         options |= {"split": args.split, "max_sentences": args.max_sentences}

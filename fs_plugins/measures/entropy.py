@@ -12,12 +12,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from fs_plugins.checkpoint import Checkpoint
-from fs_plugins.checkpoint_settings import PRETRAINING_TASKS
 from fs_plugins.custom_ops.dag_loss import node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.repeated_tokens import corrupted_tokens
-from fs_plugins.measures.masked_samples import BATCH_TOKENS, SEED, check_share
+from fs_plugins.measures.masked_samples import BATCH_TOKENS, SEED
 from fs_plugins.measures.means import ClusteredMean
 from fs_plugins.modules.state_use import entropy, own_states
 
@@ -53,11 +52,9 @@ def corpus_entropy(
 
     Raises:
         FileNotFoundError: if there is no such split.
-        ValueError: for another task, p outside (0, 1), sizes below 1, or more states than positions.
+        ValueError: for more states than positions.
     """
     task = _masked_task(checkpoint, mask_prob, seed)
-    if max_sentences is not None and max_sentences < 1:
-        raise ValueError(f"the number of sentences must be at least 1, got {max_sentences}")
     task.load_dataset(split)
     dataset, model, k = task.dataset(split), checkpoint.model, checkpoint.states or checkpoint.copies
     chosen = np.arange(len(dataset))
@@ -94,19 +91,11 @@ def corpus_entropy(
 
 def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
     """The task of the checkpoint's training, on ``checkpoint.data`` and masking by ``<mask>`` only."""
-    if checkpoint.task not in PRETRAINING_TASKS:
-        raise ValueError(
-            f"{checkpoint.path} was trained by --task {checkpoint.task}, which masks nothing: give a "
-            f"checkpoint of pre-training ({' or '.join(PRETRAINING_TASKS)})"
-        )
-    if checkpoint.data is None:
-        raise ValueError(f"{checkpoint.path} does not say where its data is: give the folder (--data)")
     cfg = copy.deepcopy(checkpoint.cfg.task)
     with open_dict(cfg):
         cfg.data, cfg.seed = str(checkpoint.data), seed
         cfg.leave_unmasked_prob = cfg.random_token_prob = 0.0
         cfg.mask_prob, cfg.mask_prob_spread = cfg.mask_prob if mask_prob is None else mask_prob, 0.0
-    check_share(cfg.mask_prob)
     return tasks.setup_task(cfg, from_checkpoint=True)
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fs_plugins.inference.masked_prediction import MaskedPredictor
-from fs_plugins.measures.masked_samples import SEED, batches_of, check_passes
+from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
 from fs_plugins.modules.state_use import divergences, entropy, own_states, shares
 
@@ -67,7 +67,6 @@ def joint_likelihood(
     words, and by it an MLM has dependence between the words of different groups. With as many passes as
     masks, or more, the groups are single words.
     """
-    check_passes(passes)
     meters = {name: ClusteredMean() for name in ("joint", "marginal", "gain")}
     for batch in batches_of(predictor, samples, share, seed):
         unknown, counts = batch.masked, batch.masked.sum(1)
@@ -103,11 +102,6 @@ def use_of_states(
     Raises:
         ValueError: for a model without transitions.
     """
-    if not predictor.has_transitions:
-        raise ValueError(
-            "the use of states is that of paths through them: give a checkpoint of exlm_* or "
-            "p_roberta_ext_denselink* that was trained by --criterion nat_dag_loss_mlm"
-        )
     k, meters = predictor.k, {}
     for batch in batches_of(predictor, samples, share, seed):
         graph = predictor.graph(batch.tokens, batch.masked)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.length_order import batches_by_length
+from fs_plugins.files import reading
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 SEED = 1
@@ -70,53 +71,24 @@ def load_samples(
             training, so that models of the same training but another ``--max-positions`` get the same.
 
     Raises:
-        FileNotFoundError: if there is no such split.
-        ValueError: for a checkpoint that was not pre-trained, a number below 1, or if no sample is left.
+        ValueError: if there is no such split.
     """
     task, dictionary = checkpoint.cfg.task, checkpoint.dictionary
     break_mode = break_mode or str(getattr(task, "sample_break_mode", "none"))
     longest = getattr(task, "tokens_per_sample", None)
-    length = longest or (2 if break_mode == "eos" else None)  # eos: not read
-    if checkpoint.data is None:
-        raise ValueError(
-            f"{checkpoint.path} has no data beside it: give that of its training, or data prepared with its "
-            f"vocabulary (--data FOLDER, made by prepare_*.py --dictionary {checkpoint.path})"
-        )
-    if length is None:
-        raise ValueError(
-            f"{checkpoint.path} was trained by --task {checkpoint.task}, on data of another kind: give a "
-            "checkpoint of pre-training, or the folder of its data (--data) and --sample-break-mode eos"
-        )
-    if count < 1:
-        raise ValueError(f"the number of samples must be at least 1, got {count}")
-    dataset = data_utils.load_indexed_dataset(str(Path(checkpoint.data) / split), dictionary)
-    if dataset is None:
-        raise FileNotFoundError(
-            f"there is no split {split!r} in {checkpoint.data}: give --split, or the --data of a corpus"
-        )
+    length = longest or 2  # not read with eos, which other data than a pre-training's need
+    folder = Path(checkpoint.data or ".")
+    with reading(folder / split):
+        dataset = data_utils.load_indexed_dataset(str(folder / split), dictionary)
+        sizes = dataset.sizes  # None without a split
     blocks = TokenBlockDataset(
-        dataset, dataset.sizes, length - 1, pad=dictionary.pad(), eos=dictionary.eos(), break_mode=break_mode
+        dataset, sizes, length - 1, pad=dictionary.pad(), eos=dictionary.eos(), break_mode=break_mode
     )
     max_tokens = max_tokens or longest
     fitting = np.flatnonzero(np.asarray(blocks.sizes) < (max_tokens or np.inf))  # <s> is not in them yet
     blocks = PrependTokenDataset(blocks, dictionary.bos())
     samples = [blocks[int(i)] for i in fitting[:count]]
-    if not any((sample >= dictionary.nspecial).any() for sample in samples):
-        most = f" of at most {max_tokens} tokens" if max_tokens else ""
-        raise ValueError(f"there is no sample{most} with a word in the split {split!r} of {checkpoint.data}")
     return samples
-
-
-def check_share(share: float) -> None:
-    """Raises ValueError if a masking probability is not above 0 and at most 1."""
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"the masking probability must be above 0 and at most 1, got {share:g}")
-
-
-def check_passes(passes: int) -> None:
-    """Raises ValueError for a number of passes below 1."""
-    if passes < 1:
-        raise ValueError(f"the number of passes must be at least 1, got {passes}")
 
 
 def batches_of(
@@ -124,7 +96,6 @@ def batches_of(
 ) -> Iterator[MaskedBatch]:
     """The samples with ``share`` of their words masked, in batches by length on the model's device; those
     without words are left out. Raises ValueError for a share that is not above 0 and at most 1."""
-    check_share(share)
     dictionary, device = predictor.dictionary, next(predictor.model.parameters()).device
     numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]
     pad = torch.nn.utils.rnn.pad_sequence

@@ -12,7 +12,7 @@ from torch import Tensor
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.inference.decodings import GraphDecoder
 from fs_plugins.inference.masked_prediction import MaskedPredictor
-from fs_plugins.measures.masked_samples import SEED, MaskedBatch, batches_of, check_passes
+from fs_plugins.measures.masked_samples import SEED, MaskedBatch, batches_of
 from fs_plugins.measures.means import ClusteredMean
 
 logger = logging.getLogger(__name__)
@@ -112,9 +112,6 @@ def filling(
         ``mask_prob``, ``passes``, ``fillings`` of each molecule, the measures, each a :class:`Mean` whose
         ``tokens`` are fillings and ``sentences`` molecules, and ``unique``.
     """
-    check_passes(passes)
-    if fillings < 1:
-        raise ValueError(f"the number of fillings of each molecule must be at least 1, got {fillings}")
     dictionary, skipped = predictor.dictionary, 0
     ends = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])
     special = torch.tensor([*range(dictionary.nspecial), dictionary.index("<mask>")])

@@ -52,12 +52,6 @@ ARCHITECTURES = {
 }
 
 
-def check_arch(name: str) -> None:
-    """Raises ValueError for an architecture that is none of ours."""
-    if name not in ARCHITECTURES:
-        raise ValueError(f"--arch {name} is no model of this package: {', '.join(ARCHITECTURES)}")
-
-
 def _register(name: str, model: tuple, size: tuple, pre_norm: bool, defaults: dict) -> None:
     model_name, architecture = model
 

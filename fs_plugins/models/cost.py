@@ -15,7 +15,6 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import nn
 from torch._subclasses import FakeTensorMode
 
-from fs_plugins.models.architectures import check_arch
 from fs_plugins.models.flags import add_flags
 
 
@@ -74,7 +73,6 @@ def arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--tokens-per-sample", type=int)
     parser.add_argument("--repeat-times", type=int, default=1)
     arch = parser.parse_known_args(words)[0].arch
-    check_arch(arch)
     add_flags(parser, ARCH_MODEL_REGISTRY[arch].flags)
     args, _ = parser.parse_known_args(words)
     ARCH_CONFIG_REGISTRY[args.arch](args)

@@ -79,7 +79,6 @@ class ExLMEncoder(RotaryRobertaEncoder):
         return_all_hiddens: bool = False,
         target: Tensor | None = None,
         transitions: bool = True,
-        masked_tokens: Tensor | None = None,
         only_first: bool = False,
         **unused,
     ):
@@ -92,7 +91,6 @@ class ExLMEncoder(RotaryRobertaEncoder):
             target: [B, T] int64, the original token where one is to be predicted, else pad. Without it the
                 ``<mask>`` tokens are expanded.
             transitions: whether to compute the graph's links.
-            masked_tokens: what fairseq's ``masked_lm`` passes; refused.
             only_first: with ``features_only``, only the features of the first token, [B, 1, d].
 
         Returns:
@@ -101,14 +99,9 @@ class ExLMEncoder(RotaryRobertaEncoder):
             ``layout``.
 
         Raises:
-            ValueError: for ``masked_tokens``, a sentence without ``<s>``, and, unless ``features_only``, one
-                that is longer than ``--max-positions`` after its expansion.
+            ValueError: for a sentence without ``<s>``, and, unless ``features_only``, one that is longer than
+                ``--max-positions`` after its expansion.
         """
-        if masked_tokens is not None:
-            raise ValueError(
-                "ExLM is trained with --criterion nat_dag_loss_mlm; "
-                "the masked_lm criterion is for --arch p_roberta_base and its like"
-            )
         dictionary = self.dictionary
         masked = src_tokens.eq(self.mask_idx) if target is None else target.ne(dictionary.pad())
         originals = src_tokens if target is None else target

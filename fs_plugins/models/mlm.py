@@ -138,29 +138,6 @@ class RotaryRobertaModel(RobertaModel):
     def check(cls, args) -> None:
         """Raises a ValueError for flags that do not go together."""
 
-    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
-        """Refuses a checkpoint without an encoder before torch lists every name that it misses, and one of
-        another dictionary or other positions before torch does, by shape."""
-        own, embedding = self.state_dict(), "encoder.sentence_encoder.embed_tokens.weight"
-        if not any(key in state_dict for key in (embedding, embedding.replace("encoder.", "decoder.", 1))):
-            names = ", ".join(list(state_dict)[:3]) or "nothing"
-            raise ValueError(
-                f"the checkpoint has no encoder: {embedding} is not in it, but {names}; "
-                "give one of --arch p_roberta*, mlm_*, p_roberta_ext_denselink* or exlm_*"
-            )
-        for key, what, wanted in (
-            (embedding, "dictionary entries (with <mask>)", "dict.txt"),
-            ("encoder.link_positional.weight", "position rows (--max-positions + 2)", "--max-positions"),
-            ("encoder.state_embedding", "state embeddings", "--ext-state-num"),
-            ("encoder.state_bias", "state biases", "--ext-state-num"),
-        ):
-            if key in state_dict and key in own and len(state_dict[key]) != len(own[key]):
-                raise ValueError(
-                    f"the checkpoint has {len(state_dict[key]):,} {what}, this model {len(own[key]):,}: give "
-                    f"the {wanted} that it was trained with"
-                )
-        return super().load_state_dict(state_dict, strict, model_cfg, args)
-
     def upgrade_state_dict_named(self, state_dict, name):
         """Besides fairseq's changes: token heads that only the checkpoint has are registered with
         --load-checkpoint-heads, else left out, with a warning; those that only this model has stay as they

@@ -42,12 +42,7 @@ class RotaryEncoder(nn.Module):
         self.embed_tokens = embed_tokens
         self.dropout = FairseqDropout(args.dropout, module_name=self.__class__.__name__)
         self.checkpoint_activations = args.checkpoint_activations
-        head_dim, rest = divmod(args.encoder_embed_dim, args.encoder_attention_heads)
-        if rest:
-            raise ValueError(
-                f"--encoder-embed-dim {args.encoder_embed_dim} is not divisible by "
-                f"--encoder-attention-heads {args.encoder_attention_heads}"
-            )
+        head_dim = args.encoder_embed_dim // args.encoder_attention_heads
         rot_emb = RotaryEmbedding(head_dim, args.rope_dimensions)
         layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
         self.layers = nn.ModuleList(layers)

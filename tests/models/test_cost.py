@@ -11,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fs_plugins.models.cost import arguments, cost_of
+from fs_plugins.modules.state_expansion import DISTANCES
 from tests.support import builders
 
 SMALL = "--encoder-layers 3 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48 --encoder-attention-heads 4"
@@ -45,7 +46,9 @@ def test_cost_of_every_model(path, more):
     if graph and args.state_graph == "lattice":
         k, d, linears = args.ext_state_num, args.encoder_embed_dim, 2 * args.encoder_embed_dim + 4
         of_states, of_positions = (k + 1) * d * (d + linears), (16 + 5 * (k - 1)) * d * linears
-        flops -= 2 * (of_states + of_positions * ("position" in args.links_feature))  # once for a batch
+        of_positions *= "position" in args.links_feature
+        of_distances = 2 * DISTANCES * d * linears * ("distance" in args.links_feature)
+        flops -= 2 * (of_states + of_positions + of_distances)  # once for a batch
         flops += 2 * (5 - 1) * k**3  # products of logarithms, which PyTorch does not count
     elif graph:  # scores of transitions are computed for all pairs of nodes; those backwards are not counted
         flops -= (5 * args.ext_state_num) ** 2 * args.encoder_embed_dim
