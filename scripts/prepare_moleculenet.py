@@ -263,9 +263,10 @@ def main(argv: list[str] | None = None) -> None:
         write_json(folder / FILE, description)
     counts = "/".join(f"{size['molecules']:,}" for size in sizes.values())
     longest = max(size["longest"] for size in sizes.values())
-    shown = ", ".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
+    shown = f"{len(names)} {'property' if len(names) == 1 else 'properties'} ({args.kind}), "
+    shown += ", ".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
     print(
-        f"{args.output}: {args.kind} of {shown} ({len(names)} in all), "
+        f"{args.output}: {shown}; "
         f"{counts} molecules (train/valid/test, {args.split} split), at most {longest} tokens"
     )
     print(*(f"  {remark}\n" for remark in remarks), sep="", end="")

@@ -265,7 +265,7 @@ def test_an_identifier_is_pointed_at_and_properties_are_named(prepare, capsys):
     rows = [f"{1000 - 7 * i},{s},{i}.5,{i % 5}" for i, s in enumerate(MOLECULES)]
     [remark] = prepare(rows, "--kind", "regression", *RANDOM, header="cid,smiles,y,n")["remarks"]
     assert remark.startswith("cid has another whole number in each row")
-    assert "regression of cid, y, n (3 in all)" in capsys.readouterr().out
+    assert "3 properties (regression), cid, y, n; 24/3/3" in capsys.readouterr().out
     chosen = ("--label-columns", "cid", "y")  # as asked for
     assert not prepare(rows, "--kind", "regression", *RANDOM, *chosen, header="cid,smiles,y,n", out="b")[
         "remarks"
