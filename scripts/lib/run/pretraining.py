@@ -52,7 +52,7 @@ def add_options(add: Callable) -> None:
     add("--seed", type=count, metavar="N", help="default: 1")
     tokens = "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)"
     add("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=tokens)
-    add("--card", default="A100", help="GPU of --print's hours (default: %(default)s)")
+    add("--card", default="H100", help="GPU of --print's hours (default: %(default)s)")
 
 
 def asked(kind: str, words: list[str]) -> argparse.Namespace:

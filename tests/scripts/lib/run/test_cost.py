@@ -13,12 +13,14 @@ def test_hours_of_table_12_are_impossible_with_samples_of_512(tokens, peak):
     """The share of an A100's peak that 54.7 and 104.2 GPU hours are (docs/choices.md)."""
     for model, paper, share in zip(("mlm", "exlm"), (54.7, 104.2), peak, strict=True):
         given = ("pretrain_text", model, "paper", "d", "s", "--print", "--tokens-per-sample", tokens)
-        run = pages.resolve(*given, "--gpus", 2)
+        run = pages.resolve(*given, "--gpus", 2, "--card", "A100")
         flops = flops_of_run(["fairseq-train", "d", *run.flags.words()])
         assert flops / (CARDS["A100"] * 1e12) / 3600 / paper == pytest.approx(share, abs=0.005)
-        hours = 2 * paper * share / 2  # at half of the peak, on two
+        hours = paper * share / 0.16 / 2  # at an H100's share, on two
         said = float(run.note.split("about ")[1].split()[0])
         assert said == pytest.approx(hours, rel=0.03)
+        assert "A100 at 16% of 312 TFLOP/s" in run.note and "exlm_base on an H100" in run.note
+    assert "at 16% of 989 TFLOP/s" in (note := pages.resolve(*given[:-2]).note) and "(measured 2026" in note
     assert "the paper's dictionary: d/dict.txt does not exist" in run.note
 
 
