@@ -98,11 +98,12 @@ def variance() -> pd.DataFrame:
 
 def pretrained() -> pd.DataFrame:
     """The models in pretrained/ on validation molecules; ± is the standard error over molecules."""
-    rows = []
-    for measure, digits, *values in read("pretrained").itertuples(index=False):
-        pairs = zip(values[::2], values[1::2], strict=True)
-        rows.append([measure, *(f"{value:.{digits}f} ± {error:.{digits}f}" for value, error in pairs)])
-    return pd.DataFrame(rows, columns=["measure", "ExLM", "MLM", "MLM of as many FLOPs"])
+    data, names = read("pretrained"), {"exlm": "ExLM", "mlm": "MLM", "mlm_flops": "MLM of as many FLOPs"}
+    rows = data[["measure"]].copy()
+    for column in names.keys() & data.columns:
+        triples = zip(data[column], data[f"{column}_error"], data["digits"], strict=True)
+        rows[names[column]] = [f"{value:.{n}f} ± {error:.{n}f}" for value, error, n in triples]
+    return rows[["measure", *(name for name in names.values() if name in rows)]]
 
 
 def passes() -> pd.DataFrame:
