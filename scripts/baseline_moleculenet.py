@@ -28,7 +28,8 @@ def fingerprints(smiles: list[str], allow_valence: bool) -> np.ndarray:
 
 
 def forest(splits: dict[str, Split], info: PropertyInfo, **options) -> dict[str, np.ndarray]:
-    """[N, properties] predictions of each split but "train": probabilities of class 1, or values.
+    """Returns predictions of each split but "train", [N, properties]: probabilities of class 1, or values; or
+    of classes their probabilities, [N, classes].
 
     One forest of scikit-learn's for each property, with these options, on its labelled molecules. With labels
     of one class only, or none, a constant: that class, or 0.5.
@@ -48,6 +49,9 @@ def forest(splits: dict[str, Split], info: PropertyInfo, **options) -> dict[str,
                 predictions[name][:, i] = truth[0] if len(truth) else 0.0 if info.regression else 0.5
             elif info.regression:
                 predictions[name][:, i] = model.predict(rows)
+            elif info.kind == "multiclass":
+                predictions[name] = np.zeros((len(rows), len(info.classes)))
+                predictions[name][:, model.classes_.astype(int)] = model.predict_proba(rows)
             else:
                 predictions[name][:, i] = model.predict_proba(rows)[:, 1]
     return predictions

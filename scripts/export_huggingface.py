@@ -30,6 +30,8 @@ def main(argv: list[str] | None = None) -> None:
     add("--license", dest="licence", help="of the model, for its card, such as mit (default: left open)")
     add("--notes", type=Path, metavar="FILE", help="Markdown for the end of the card, such as results")
     add("--half", action="store_true", help="store the weights as float16, in half the space")
+    more = "write model.onnx too (needs onnx and onnxscript); of a pre-trained ExLM its encoder"
+    add("--onnx", action="store_true", help=more)
     args = parser.parse_args(argv)
     args.notes = "".join(f"{line}\n" for _, line in lines_of(args.notes)) if args.notes else ""
 

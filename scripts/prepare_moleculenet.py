@@ -14,7 +14,7 @@ molecules.json        properties (names, kind, mean and std of the training labe
                       the split, the sizes, the dictionary's fingerprint, the source and its SHA-256
 dict.txt              the dictionary of the pre-training
 SPLIT.bin, SPLIT.idx  tokens and </s> of each molecule, in fairseq's format; SPLIT is train, valid or test
-SPLIT.labels.npy      float32 [molecules, properties], NaN for a missing label
+SPLIT.labels.npy      float64 [molecules, properties], NaN for a missing label
 SPLIT.tsv             line of the source and SMILES as tokenised, one molecule per line, in the same order
 report.tsv            molecules that were skipped, or kept with a remark: line, split, status, reason, SMILES
 """
@@ -37,7 +37,7 @@ from lib.files import atomic, new_folder, sha256, tsv_line, write_json, write_li
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
-from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, label_scale, one_class_only
+from fs_plugins.data.property_info import FILE, KINDS, VERSION, PropertyInfo, label_scale, one_class_only
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 
@@ -54,12 +54,15 @@ def parser() -> argparse.ArgumentParser:
     add("--dictionary", type=Path, required=True, metavar="FILE", help="dict.txt or its folder")
     add_table_arguments(result)
     add("--label-columns", nargs="+", metavar="NAME", help="(default: all others, or those of the known set)")
+    kinds = "each property is 0 or 1 (default); a number; or the only one is 0, 1, 2, ..."
     broken = "leave rows out that have a cell which is not a label, and list them in report.tsv"
     add(
         "--decimal", choices=(".", ","), default=".", help="the decimal mark of a table's labels (default: .)"
     )
     add("--skip-broken", action="store_true", help=broken)
-    add("--kind", choices=("classification", "regression"), default="classification")
+    add("--kind", choices=tuple(KINDS), default="classification", help=kinds)
+    log = "of a regression: learn and predict the decimal logarithms of the labels"
+    add("--log-target", action="store_true", help=log)
     add("--split", choices=("scaffold", "random", "given"), help="(default: scaffold; LMDBs: given)")
     add("--split-column", metavar="NAME", help="for --split given: the column with train, valid or test")
     add("--seed", type=whole(0, 2**32 - 1), default=1, help="of --split random (default: %(default)s)")
@@ -158,17 +161,17 @@ def repeated_molecules(splits: Splits) -> list[str]:
     return [f"molecules that occur more than once (same canonical SMILES): {len(copies):,}{said}"]
 
 
-def split_molecules(molecules: list[Molecule], how: str, seed: int | None) -> Splits:
-    """Splits the molecules that can be used. Raises ValueError if a part comes out empty, or for an unknown
-    one."""
-    kept = [molecule for molecule in molecules if not molecule.fault]
+def split_molecules(molecules: list[Molecule], how: str, seed: int) -> tuple[Splits, bool]:
+    """Splits the molecules that can be used; returns the parts, and whether valid was drawn from train, by
+    the seed, as the table has none. Raises ValueError if a part comes out empty, or for an unknown one."""
+    drawn, kept = False, [molecule for molecule in molecules if not molecule.fault]
     if how == "scaffold":
         rows_of = molecule_splits.scaffold_split([molecule.scaffold for molecule in kept])
     elif how == "random":
         rows_of = molecule_splits.random_split(len(kept), seed)
     else:
-        rows_of = molecule_splits.given_split([molecule.split for molecule in kept])
-    return {part: [kept[i] for i in rows] for part, rows in rows_of.items()}
+        rows_of, drawn = molecule_splits.given_split([molecule.split for molecule in kept], seed)
+    return {part: [kept[i] for i in rows] for part, rows in rows_of.items()}, drawn
 
 
 def write_folder(
@@ -207,26 +210,28 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(
             "--split given needs --split-column NAME or LMDBs, which are split; no other split has it"
         )
-    seed = args.seed if args.split == "random" else None
     allow = args.valence == "allow" if args.valence else known.allow_valence
-    canonical, classification = args.smiles == "canonical", args.kind == "classification"
+    canonical = args.smiles == "canonical"
     names = args.label_columns or known.labels
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
         if lmdbs:
-            names, molecules = read_lmdbs(args.source, names, classification, args.skip_broken)
+            names, molecules = read_lmdbs(args.source, names, args.kind, args.skip_broken, args.log_target)
             remarks = []
         else:
             names, molecules, remarks = read_table(
                 args.source,
                 names,
-                classification,
+                args.kind,
                 args.skip_broken,
                 TableFormat.of(args, known.smiles),
                 ignored=known.ignored,
                 split_column=args.split_column,
                 decimal=args.decimal,
+                log=args.log_target,
             )
+        if args.log_target:
+            names = [f"log10({name})" for name in names]
         unknown = encode(
             molecules,
             {*dictionary.symbols},
@@ -235,22 +240,28 @@ def main(argv: list[str] | None = None) -> None:
             max_unknown=args.max_unknown,
             scaffolds=args.split == "scaffold",
         )
-        splits = split_molecules(molecules, args.split, seed)
-        labels = {part: np.array([row.labels for row in rows], np.float32) for part, rows in splits.items()}
-        remarks += remarks_on(labels, names, classification) + repeated_molecules(splits)
+        splits, drawn = split_molecules(molecules, args.split, args.seed)
+        if drawn:
+            remarks.append(f"valid: {len(splits['valid']):,} molecules drawn from train, as none were given")
+        labels = {part: np.array([row.labels for row in rows], np.float64) for part, rows in splits.items()}
+        remarks += remarks_on(labels, names, args.kind == "classification") + repeated_molecules(splits)
         if skipped := sum(bool(molecule.fault) for molecule in molecules):
             remarks.append(f"{skipped} rows skipped: see report.tsv")
         if unknown:
             named = ", ".join(f"{token} ({n})" for token, n in unknown.most_common(10))
             remarks.append(f"{len(unknown)} unknown tokens became <unk>: {named}, see report.tsv")
         mean, std = label_scale(labels["train"], args.kind)
+        classes = ()
+        if args.kind == "multiclass":
+            most = max(int(np.nanmax(part, initial=0)) for part in labels.values())
+            classes = tuple(f"{names[0]} {i}" for i in range(most + 1))
         sizes = write_folder(folder, molecules, splits, labels, dictionary)
         sources = sorted(args.source.glob("*.lmdb")) if lmdbs else [args.source]
         description = {
             "version": VERSION,
             "dataset": args.dataset,
-            **PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow).to_dict(),
-            "split": {"kind": args.split, "seed": seed},
+            **PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow, classes).to_dict(),
+            "split": {"kind": args.split, "seed": args.seed if drawn or args.split == "random" else None},
             "sizes": sizes,
             "skipped": skipped,
             "unknown_tokens": dict(unknown.most_common()),

@@ -65,12 +65,16 @@ def random_split(rows: int, seed: int) -> Split:
     return _split(np.split(order, cuts), rows)
 
 
-def given_split(names: Sequence[str]) -> Split:
-    """Returns the part that each row names, as NAMES have it; upper case counts as lower. Raises ValueError
-    for another name, or an empty part."""
+def given_split(names: Sequence[str], seed: int) -> tuple[Split, bool]:
+    """Returns the part that each row names, as NAMES have it (upper case counts as lower), and whether none
+    names valid, which is then a ninth of train (8:1), drawn by ``seed``. Raises ValueError for another name,
+    or an empty part."""
     parts: dict[str, list[int]] = {part: [] for part in PARTS}
     for row, name in enumerate(names):
         if (part := NAMES.get(name.strip().lower())) is None:
             raise ValueError(f"row {row + 1} is in the part {name!r}: known are {', '.join(NAMES)}")
         parts[part].append(row)
-    return _split(list(parts.values()), len(names))
+    if drawn := not parts["valid"]:
+        order = np.random.RandomState(seed).permutation(parts["train"])
+        parts["valid"], parts["train"] = np.split(order, [len(order) // 9])
+    return _split(list(parts.values()), len(names)), drawn

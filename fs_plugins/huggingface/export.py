@@ -11,6 +11,7 @@ from fs_plugins import files
 from fs_plugins.data.text_codecs import Smiles
 from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
 from fs_plugins.huggingface.code_files import write_code
+from fs_plugins.huggingface.onnx import write_onnx
 from fs_plugins.huggingface.restore import open_checkpoint
 
 
@@ -24,6 +25,7 @@ def export(
     name: str | None = None,
     licence: str | None = None,
     half: bool = False,
+    onnx: bool = False,
     notes: str = "",
 ) -> Path:
     """Writes a folder that transformers loads with ``trust_remote_code=True``, atomically.
@@ -40,6 +42,7 @@ def export(
         licence: of the model, for its card.
         half: whether to store the weights as float16, in half the space; transformers computes with them in
             float32, unless it is told otherwise.
+        onnx: whether to write model.onnx too, as of :func:`fs_plugins.huggingface.onnx.write_onnx`.
         notes: Markdown that the card ends with.
 
     Returns:
@@ -91,4 +94,6 @@ def export(
         write_code(fresh)
         with files.atomic(fresh / "model.safetensors", "wb") as file:
             file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))
+        if onnx:
+            write_onnx(fresh)
     return folder

@@ -43,8 +43,8 @@ def test_scaffold_split_by_hand():
         ("train .* 20", scaffold_split, [["a"] * 20]),
         ("train", scaffold_split, [[]]),
         ("valid", random_split, [4, 1]),
-        ("test", given_split, [["train", "valid"]]),
-        ("row 2 .*'x'", given_split, [["train", "x"]]),
+        ("test", given_split, [["train", "valid"], 1]),
+        ("row 2 .*'x'", given_split, [["train", "x"], 1]),
     ],
 )
 def test_what_cannot_be_split(named, split, of):
@@ -58,7 +58,8 @@ def test_random_and_given_splits():
     assert sorted(sum(one.values(), [])) == list(range(1513))
     assert one == same and one["test"] != other["test"]
     assert random_split(20, 7)["test"] == [4, 15]  # NumPy's legacy generator is frozen
-    split = given_split(["Training", "test", "VALID", "train", "dev", "validation"])
+    split, drawn = given_split(["Training", "test", "VALID", "train", "dev", "validation"], 1)
+    assert not drawn
     assert split == {"train": [0, 3], "valid": [2, 4, 5], "test": [1]}
 
 
@@ -74,3 +75,12 @@ def test_sizes_of_table_9(name, column, rows, paper, not_in_table, shared):
     assert [len(rows) for rows in split.values()] == [paper[0], paper[1], paper[2] + not_in_table]
     kinds = [{scaffolds[i] for i in rows} for rows in split.values()]
     assert not (kinds[0] & kinds[1] or kinds[0] & kinds[2] or kinds[1] & kinds[2])
+
+
+def test_valid_is_drawn_from_train_where_none_is_given():
+    parts = ["train"] * 27 + ["test"] * 5
+    (first, drawn), (again, _), (other, _) = (given_split(parts, seed) for seed in (1, 1, 2))
+    assert drawn and first == again != other and first["test"] == [*range(27, 32)]
+    assert len(first["valid"]) == 3 and sorted(first["valid"] + first["train"]) == [*range(27)]
+    with pytest.raises(ValueError, match="valid empty"):
+        given_split(["train"] * 8 + ["test"], 1)

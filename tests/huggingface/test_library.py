@@ -1,5 +1,6 @@
 """Exported models in the tools of transformers and its companions, and what they refuse."""
 
+import export_huggingface
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
@@ -209,17 +210,20 @@ def test_torch_export(kind, folders, load):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("auto", "kind"), [("ModelForSequenceClassification", "exlm"), ("ModelForMaskedLM", "mlm")]
+    ("auto", "kind"),
+    [("ModelForSequenceClassification", "exlm"), ("ModelForMaskedLM", "mlm"), ("Model", "exlm")],
 )
 def test_onnx(auto, kind, folders, load, tmp_path):
-    """As docs/huggingface.md exports them."""
+    """As --onnx exports them."""
     pytest.importorskip("onnxscript", reason="onnxscript is not installed (pip)")
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (pip)")
-    model = load(f"Auto{auto}", folders[kind]).eval()
-    example = dict(load("AutoTokenizer", folders[kind])(TEXTS[:2], return_tensors="pt", padding=True))
-    axes = {name: {0: "batch", 1: "length"} for name in example}
-    torch.onnx.export(model, kwargs=example, dynamic_shapes=axes, f=str(tmp_path / "model.onnx"), dynamo=True)
-    session = runtime.InferenceSession(str(tmp_path / "model.onnx"))
+    torch.manual_seed(1)
+    load(f"Auto{auto}", folders[kind]).save_pretrained(tmp_path / "trained")
+    load("AutoTokenizer", folders[kind]).save_pretrained(tmp_path / "trained")
+    words = [tmp_path / "trained", tmp_path / "onnx", "--onnx"]
+    assert export_huggingface.main([*map(str, words)]) == 0
+    model = load(f"Auto{auto}", tmp_path / "onnx").eval()
+    session = runtime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
     mask = (EXPORTED != 1).long()
     [rows] = session.run(None, {"input_ids": EXPORTED.numpy(), "attention_mask": mask.numpy()})
     expected = model(EXPORTED, attention_mask=mask)[0]

@@ -5,6 +5,7 @@ import json
 
 import molecules as script
 import numpy as np
+import prepare_moleculenet
 import pytest
 import torch
 from lib.data.molecules import header_of, records_in
@@ -12,6 +13,7 @@ from lib.data.tables import TableFormat
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load
 from fs_plugins.metrics.properties import summarise
 from tests.huggingface.test_export import molecule_checkpoint
@@ -161,6 +163,46 @@ def test_predictions_of_a_stream(finetuned, tmp_path, capsys):
     assert [row["remark"] for row in others] == [row["remark"] for row in rows]
     np.testing.assert_allclose(numbers(others), numbers(rows), atol=2e-6)
     assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["multiclass", "regression"])
+def test_classes_and_values_of_different_units_from_table_to_prediction(kind, checkpoint, tmp_path):
+    model, table = checkpoint("exlm_tiny"), tmp_path / "set.csv"
+    dictionary = load_checkpoint(model, device="cpu").dictionary
+    builders.write_dictionary(tmp_path, dictionary.symbols[dictionary.nspecial :])
+    rows = [f"{s},{s.count('C') % 3},{-5e4 + 10 * len(s)}" for s in molecules(100)]
+    write_file(table, "\n".join(["smiles,c,energy", *rows]) + "\n")
+    chosen = ["--label-columns", "c", *(["energy"] if kind == "regression" else [])]
+    words = ["mine", table, tmp_path / "bin", "--dictionary", tmp_path, "--kind", kind, "--split", "random"]
+    assert prepare_moleculenet.main([*map(str, [*words, *chosen])]) == 0
+    pages.run("finetune_moleculenet", "mine", model, tmp_path / "bin", tmp_path / "run", *FLAGS)
+    result, log = json.loads((tmp_path / "run/result.json").read_text()), tmp_path / "run/train.log"
+    best = {"multiclass": ("mcc", max), "regression": ("scaled_rmse", min)}[kind]
+    assert result["metric"] == best[0]
+    logged = commands.parse(log.read_text()).values(best[0], "valid")
+    assert result["metrics"]["valid"][best[0]] == pytest.approx(best[1](logged), abs=2e-6)
+    found = read_csv(tmp_path / "run/test.predictions.csv")
+    names = {"multiclass": ["c 0", "c 1", "c 2"], "regression": ["c", "energy"]}[kind]
+    values = numbers(found, names=names)
+    test = result["metrics"]["test"]
+    if kind == "multiclass":
+        np.testing.assert_allclose(values.sum(1), 1, atol=1e-6)
+        hits = values.argmax(1) == numbers(found, " (label)", ["c"])[:, 0]
+        assert test["accuracy"] == test["properties"]["c"]["accuracy"] == hits.mean()
+    else:
+        errors = values - numbers(found, " (label)", names)
+        std = json.loads((tmp_path / "bin/molecules.json").read_text())["std"]
+        assert test["scaled_rmse"] == pytest.approx(np.mean(np.sqrt((errors**2).mean(0)) / std), rel=1e-6)
+        assert test["properties"]["energy"]["rmse"] == pytest.approx(np.sqrt((errors[:, 1] ** 2).mean()))
+    smiles = write_file(tmp_path / "a.smi", "".join(row["smiles"] + "\n" for row in found))
+    for start in (
+        tmp_path / "run/checkpoint_best.pt",
+        export(tmp_path / "run/checkpoint_best.pt", tmp_path / "e"),
+    ):
+        call("predict", start, smiles, "--overwrite")
+        again = numbers(read_csv(tmp_path / "a.predictions.csv"), names=names)
+        np.testing.assert_allclose(again, values, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -139,6 +139,38 @@ def test_unimol_lmdbs(prepare, tmp_path):
         assert named in prepare.refused(other)
 
 
+def test_a_value_of_minus_one_in_an_lmdb_is_a_value(prepare, tmp_path):
+    (tmp_path / "unimol").mkdir()
+    for split, count in (("train", 6), ("valid", 2), ("test", 2)):
+        entries = [{"smi": smiles, "target": [-1.0, i]} for i, smiles in enumerate(MOLECULES[:count])]
+        write_lmdb(tmp_path / "unimol" / f"{split}.lmdb", [*map(pickle.dumps, entries)])
+    description = prepare(tmp_path / "unimol", "--kind", "regression")
+    assert all(labels.tolist() == [-1.0, row - 1] for row, _, _, labels in prepare.read())
+    assert description["mean"] == [-1.0, 2.5]
+
+
+def test_classes_logarithms_and_a_table_without_valid(prepare):
+    rows = [f"{smiles},{i % 3},{'test' if i > 20 else 'train'}" for i, smiles in enumerate(MOLECULES)]
+    description = prepare(rows, *GIVEN, "--kind", "multiclass", header="smiles,label,part")
+    assert description["names"] == ["label"] and len(description["classes"]) == 3
+    assert description["classes"][2] == "label 2" and description["split"] == {"kind": "given", "seed": 1}
+    assert any("drawn from train" in remark for remark in description["remarks"])
+    assert {int(labels[0]) for *_, labels in prepare.read("train")} == {0, 1, 2}
+    assert "0, 1, 2, ..." in prepare.refused(
+        [*rows, "C,0.5,train"], *GIVEN, "--kind", "multiclass", header="smiles,label,part"
+    )
+    rows = [f"{smiles},{-247000.123456 - i}" for i, smiles in enumerate(MOLECULES)]
+    prepare(rows, *RANDOM, "--kind", "regression", header="smiles,energy", out="exact")
+    assert all(y[0] == -247000.123456 - (line - 2) for line, _, _, y in prepare.read(out="exact"))
+    rows, log = (
+        [f"{smiles},{10.0**i}" for i, smiles in enumerate(MOLECULES)],
+        ("--kind", "regression", "--log-target"),
+    )
+    assert prepare(rows, *RANDOM, *log, header="smiles,IC50", out="log")["names"] == ["log10(IC50)"]
+    assert all(y[0] == pytest.approx(line - 2) for line, _, _, y in prepare.read(out="log"))
+    assert "positive" in prepare.refused([*rows, "C,0"], *RANDOM, *log, header="smiles,IC50")
+
+
 def test_known_sets_have_their_columns(prepare):
     rows, header = [f"T{i},{row}" for i, row in enumerate(ROWS)], "mol_id,smiles,NR-AR"
     description = prepare(rows, header=header, dataset="tox21")
@@ -283,7 +315,7 @@ def test_labels_come_back(rows):
         path = write_file(
             Path(folder, "a.csv"), "".join(["smiles,y\n", *(f"{smiles},{y!r}\n" for smiles, y in rows)])
         )
-        _, molecules, _ = read_table(path, (), False, False, TableFormat())
+        _, molecules, _ = read_table(path, (), "regression", False, TableFormat())
     assert [(m.line, m.smiles) for m in molecules] == [(i, s) for i, (s, _) in enumerate(rows, 2)]
     labels = [m.labels[0] for m in molecules]
     assert np.array_equal(labels, [y for _, y in rows], equal_nan=True)

@@ -22,6 +22,8 @@ MISSING = ("", "nan")  # labels in a table
 MISSING_CLASS = -1.0  # in an LMDB file
 CLASSES = {"false": 0.0, "true": 1.0}
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), 2.0**-126  # normal float32
+MOST_CLASSES = 1000
+WANTED = {"classification": "0 or 1", "multiclass": "0, 1, 2, ...", "regression": "a float32"}
 LISTED = 10  # columns, and cells of each, in a message
 # headers of the row numbers that pandas writes beside a table
 UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
@@ -72,13 +74,15 @@ class Labels:
     """Reads cells as labels, and collects those that are none.
 
     Args:
-        classification: labels are 0 and 1; otherwise numbers that float32 can hold.
+        kind: of "classification" labels are 0 and 1, of "multiclass" 0, 1, 2, ..., and of "regression"
+            numbers that float32 can hold.
         skip_broken: whether rows may have cells that are no labels, as long as most have none.
         decimal: the decimal mark of numbers.
+        log: whether the labels are the decimal logarithms of the cells.
     """
 
-    def __init__(self, classification: bool, skip_broken: bool, decimal: str = "."):
-        self.classification, self.skip_broken, self.decimal = classification, skip_broken, decimal
+    def __init__(self, kind: str, skip_broken: bool, decimal: str = ".", log: bool = False):
+        self.kind, self.skip_broken, self.decimal, self.log = kind, skip_broken, decimal, log
         self.rows = self.wrong_rows = 0
         self.wrong: dict[str, dict[str, list[str]]] = {}  # property -> cell -> where
 
@@ -101,11 +105,15 @@ class Labels:
             return math.nan
         if self.decimal != ".":  # 1.000 may be a thousand
             text = text.replace(".", "?").replace(self.decimal, ".")
-        label = CLASSES[text] if self.classification and text in CLASSES else float(text)
-        fits = label in (0.0, 1.0) if self.classification else SMALLEST <= abs(label) <= LARGEST or label == 0
+        label = CLASSES[text] if self.kind == "classification" and text in CLASSES else float(text)
+        fits = {
+            "classification": label in (0.0, 1.0),
+            "multiclass": label in range(MOST_CLASSES),
+            "regression": SMALLEST <= abs(label) <= LARGEST or label == 0,
+        }[self.kind]
         if not fits or "_" in text:  # Python reads 1_000, which is nobody's number
             raise ValueError(text)
-        return label
+        return math.log10(label) if self.log else label
 
     def check(self, path: Path) -> None:
         """Raises UserError if there were cells that are no labels, in more rows than may be; lists them."""
@@ -117,7 +125,8 @@ class Labels:
             more = f" and {len(cells) - LISTED:,} others" if len(cells) > LISTED else ""
             lines.append(f"  {name}: {sum(map(len, cells.values())):,} cells, such as {shown}{more}")
         lines[LISTED:] = [f"  and {len(lines) - LISTED:,} more columns"] if len(lines) > LISTED else []
-        wanted, missing = ("0 or 1", "NaN or -1") if self.classification else ("a float32", "NaN")
+        wanted, missing = WANTED[self.kind], "NaN" if self.kind == "regression" else "NaN or -1"
+        wanted = f"positive and {wanted}" if self.log else wanted
         way_out = (
             "Choose the labels' columns (--label-columns), --kind regression for numbers, --decimal , for "
             "decimal commas; leave such rows out with --skip-broken (if fewer than half); or mend them: a "
@@ -130,12 +139,13 @@ class Labels:
 def read_table(
     path: Path,
     label_columns: Sequence[str],
-    classification: bool,
+    kind: str,
     skip_broken: bool,
     form: TableFormat,
     ignored: Sequence[str] = (),
     split_column: str | None = None,
     decimal: str = ".",
+    log: bool = False,
 ) -> tuple[list[str], list[Molecule], list[str]]:
     """Returns the properties and the molecules of a table, and what to say of it; without ``label_columns``
     all other columns that have a name are labels. Raises UserError if a column is missing or, unless
@@ -159,7 +169,7 @@ def read_table(
         raise UserError(
             f"{path}: the labels are {shown}: give each once (and --encoding, if it is not UTF-8)"
         )
-    labels, molecules = Labels(classification, skip_broken, decimal), []
+    labels, molecules = Labels(kind, skip_broken, decimal, log), []
     for line, cells in rows:
         molecule = Molecule(line, cells[smiles_at].strip() if smiles_at < len(cells) else "", [], "")
         if not any(cell.strip() for cell in cells):
@@ -188,12 +198,12 @@ def _identifiers(names: Sequence[str], molecules: list[Molecule]) -> list[str]:
 
 
 def read_lmdbs(
-    folder: Path, names: Sequence[str], classification: bool, skip_broken: bool
+    folder: Path, names: Sequence[str], kind: str, skip_broken: bool, log: bool = False
 ) -> tuple[list[str], list[Molecule]]:
     """Returns the properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb, which do
     not have the properties' names: () for property-1, property-2, ...; -1 is a missing class. Raises
     UserError if labels are none (with ``skip_broken``, in more than half of the rows)."""
-    names, rows, labels = list(names), [], Labels(classification, skip_broken)
+    names, rows, labels = list(names), [], Labels(kind, skip_broken, log=log)
     for split in PARTS:
         path = lmdb_file(folder / f"{split}.lmdb")
         for number, (_, value) in enumerate(lmdb_items(path, by_number=True), start=1):
@@ -207,7 +217,8 @@ def read_lmdbs(
                 names = names or [f"property-{i + 1}" for i in range(len(cells))]
                 if len(cells) != len(names):
                     raise ValueError(f"{len(cells)} labels, but {len(names)} are expected")
-            cells = ["" if classification and cell == MISSING_CLASS else cell for cell in cells]
+            if kind != "regression":
+                cells = ["" if cell == MISSING_CLASS else cell for cell in cells]
             values, fault = labels.read(names, cells, f"{split}.lmdb, entry {number}")
             rows.append(Molecule(number, molecule["smi"], values, split, fault))
     labels.check(folder)
