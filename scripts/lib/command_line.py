@@ -2,7 +2,6 @@
 fairseq-train's flags."""
 
 import argparse
-import difflib
 import logging
 import math
 import re
@@ -59,12 +58,6 @@ class _Parser(argparse.ArgumentParser):
         if "" in (sys.argv[1:] if args is None else args):  # which Path takes for the current folder
             self.error("an argument is empty: is a variable of the shell not set?")
         return super().parse_known_args(args, namespace)
-
-    def error(self, message):
-        if unknown := re.search(r"unrecognized arguments: (--[^ =]+)", message):
-            near = difflib.get_close_matches(unknown[1], self._option_string_actions, 1, 0.75)
-            message += f": did you mean {near[0]}?" if near else "; see --help"
-        super().error(message)
 
 
 def argument_parser(doc: str, **more) -> argparse.ArgumentParser:

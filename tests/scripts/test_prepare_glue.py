@@ -71,14 +71,8 @@ def refusal(refused):
 
 def test_what_is_refused(asked, tmp_path, refusal, capsys):
     glue, out, data, vocabulary = asked
-    for words, named in (
-        ((glue, out, data, vocabulary, "--tasks", "XNLI"), "'XNLI'"),
-        ((glue, out), "--data --dictionary"),
-        ((vocabulary, out, data, vocabulary), "bpe has no folder of a task"),
-        ((*asked, "--tasks", "CoLA"), "glue/CoLA has no train.tsv, .gz or Parquet or dev.tsv"),
-        ((glue, out, data, tmp_path / "nowhere"), "nowhere"),
-    ):
-        assert named in refusal(*words)
+    assert "bpe has no folder of a task" in refusal(vocabulary, out, data, vocabulary)
+    assert "glue/CoLA has no train.tsv, .gz or Parquet or dev.tsv" in refusal(*asked, "--tasks", "CoLA")
     few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(40)))
     few = (glue, out, "--dictionary", few, "--bpe", vocabulary)
     assert "train.tsv, line 2: " in (message := refusal(*few)) and "has no token" in message

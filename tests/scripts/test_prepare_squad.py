@@ -134,13 +134,8 @@ def test_the_tokenizer_is_tried_first(tmp_path, refused):
 def test_what_is_refused(tmp_path, bpe_folder, refused, capsys):
     good, out = write(tmp_path / "a.json", squad_json(question())), tmp_path / "out"
     data = ("--data", bpe_folder)
-    for flags, named in (
-        ((), "--train, --valid or --split"),
-        (("--train", good, "--split", "train", good), "--split train"),
-        (("--split", "test"), "--split test"),
-        (("--train", tmp_path / "none.json"), "none.json"),
-    ):
-        assert named in refused(prepare_squad.main, out, *data, *flags)
+    twice = ("--train", good, "--split", "train", good)
+    assert "--split train" in refused(prepare_squad.main, out, *data, *twice)
     assert prepare(out, bpe_folder, train=good) == 0
     message = refused(prepare_squad.main, out, *data, "--train", good)
     assert "train.npz exists" in message and "--overwrite" in message

@@ -29,13 +29,6 @@ def test_statuses(capsys):
     with pytest.raises(SystemExit):
         argument_parser("").parse_args([""])
     assert "an argument is empty" in capsys.readouterr().err
-    parser = argument_parser("")
-    parser.add_argument("--smiles-column")
-    answers = {"--smile-column=a": ": did you mean --smiles-column?", "--other": "; see --help"}
-    for word, answer in answers.items():
-        with pytest.raises(SystemExit):
-            parser.parse_args([word])
-        assert capsys.readouterr().err.endswith(f"{word}{answer}\n")
 
 
 @pytest.mark.parametrize(
