@@ -5,7 +5,7 @@
 #   bash scripts/test.sh                        everything that a CPU can run
 #   bash scripts/test.sh --quick                without the slow tests, for the minutes between two edits
 #   bash scripts/test.sh tests/custom_ops -x    one folder, up to the first failure
-#   EXLM_TEST_ALL=1 bash scripts/test.sh        everything, and MUV's 93,087 molecules (a minute more)
+#   EXLM_TEST_ALL=1 bash scripts/test.sh        also MUV's 93,087 molecules, and each way to stop the workflow
 #
 # It ends with what was skipped, by reason. Tests of pages need Debian's chromium and chromium-driver.
 set -euo pipefail

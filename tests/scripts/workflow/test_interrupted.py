@@ -35,7 +35,7 @@ if os.environ.get("PROGRAM") in sys.orig_argv:
 """
 MOMENTS = {  # what is in the log by then, or a program and whether it has begun
     "before the first checkpoint": '"train_num_updates": "2"',
-    "in mid-training": "checkpoint_1_16.pt",
+    "in mid-training": ("fairseq_cli.train", "within"),
     "before summing up": ("finish", "before"),
     "in summing up": ("finish", "within"),
     "in a measure": ("fs_plugins.measures", "before"),
@@ -63,8 +63,11 @@ def inputs(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("moment", MOMENTS)
+EVERY = [(moment, ended_by) for moment in MOMENTS for ended_by in (signal.SIGINT, signal.SIGKILL)]
+ALL = os.environ.get("EXLM_TEST_ALL")
+
+
+@pytest.mark.parametrize(("moment", "ended_by"), EVERY if ALL else [EVERY[3], EVERY[4], EVERY[7]])
 def test_a_run_that_is_stopped(moment, ended_by, inputs, tmp_path):
     for name in ("data", "mine.csv"):
         source = inputs / name
