@@ -76,6 +76,13 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path, capsys):
     assert "rejected: 9 (9 x invalid SMILES; see" in shown
 
 
+def test_other_notations_are_no_smiles(tmp_path, capsys):
+    others = ["InChI=1S/CH4/h1H4", "[C][C][O]", "[Cl][C][=C]", "ethanol", "CCO,ethanol"]
+    found, rejected = prepare(tmp_path / "out", write(tmp_path / "a.txt", [*others, "CCO"]))
+    assert found == ["CCO"] and [row[3] for row in rejected] == others
+    assert "warning: most of the input was rejected" in capsys.readouterr().out
+
+
 def test_a_given_dictionary_and_a_limit(tmp_path):
     given = write_file(tmp_path / "given.txt", "O 5\nC 3\nN 1\n")
     path = write(tmp_path / "a.txt", ["CCO", "CCBr", "C" * 8, "C" * 9])
