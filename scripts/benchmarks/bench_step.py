@@ -1,14 +1,16 @@
-"""Time, operators and memory of a training step of ExLM over those of fairseq's own RoBERTa.
+"""Time, operators and memory of a training step of ExLM and our MLM over those of fairseq's own RoBERTa.
 
 The models are in one process and take turns, on the same batch of random words, masked by fairseq's
 MaskTokensDataset; medians over the repeats. A step is forward and backward pass. Operators are PyTorch's
-(ATen), views apart, and "GB" the size of all their inputs and outputs. Peak memory is that of all tensors a
-step needs: parameters and what the step allocates at most at a time.
+(ATen), views apart, and "GB" the size of all their inputs and outputs; on a GPU, "kernels" are those that the
+profiler sees, and "GPU ms" the sum of their times. TFLOP/s are those of fs_plugins/models/cost.py, in which
+prices are told, over the time of a step. Peak memory is that of all tensors a step needs: parameters and what
+the step allocates at most at a time.
 
     cd scripts/benchmarks
     python bench_step.py                                        # exlm_base over roberta_base, 8 x 128 tokens
     python bench_step.py --expand-from-layer 0 6 9 --state-graph dag lattice
-    python bench_step.py --device cuda --dtype bfloat16 --batch-size 64
+    python bench_step.py --device cuda --dtype bfloat16 --batch-size 64 --modes eager compile cuda-graph
 """
 
 import argparse
@@ -18,11 +20,16 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
 from step_costs import OperatorCounter, peak_of_allocations, print_head
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
+
+MODES = ("eager", "compile", "cuda-graph")
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -30,7 +37,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     add = parser.add_argument
-    add("--arch", default="exlm_base", help="the ExLM")
+    add("--arch", nargs="+", default=["exlm_base"], help="ExLMs, or our MLM: p_roberta_base")
     add("--baseline", default="roberta_base", help="what it is compared with, trained by masked_lm")
     add("--batch-size", type=int, default=8, help="sentences")
     add("--tokens", type=int, default=128, help="tokens of each sentence, with <s> and </s>")
@@ -44,7 +51,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--repeats", type=int, default=7)
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--dtype", choices=("float32", "bfloat16"), default="float32")
-    add("--compile", action="store_true", help="the ExLM's layers with torch.compile")
+    add("--modes", nargs="+", default=MODES[:1], choices=MODES, help=f"of ours; {rows}")
+    add("--peak", type=float, default=989, help="of the GPU, in TFLOP/s: an H100's")
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: there is no CUDA device (torch.cuda.is_available() is False)")
@@ -100,28 +108,65 @@ def step(model, criterion, batch: dict) -> float:
     return float(loss.detach() / sample_size)
 
 
-def make_steps(args: argparse.Namespace) -> dict[str, tuple[torch.nn.Module, Callable[[], float]]]:
-    """The models that are measured and a step of each, by name; the baseline first."""
+@dataclass(frozen=True)
+class Step:
+    """What is measured."""
+
+    model: torch.nn.Module
+    run: Callable[[], float]  # a step, returning the loss
+    flops: float  # of a step
+    mode: str = MODES[0]
+
+
+def make_steps(args: argparse.Namespace) -> dict[str, Step]:
+    """The steps that are measured, by name; the baseline's first."""
     from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 
     import fs_plugins  # noqa: F401  (registers models and criteria)
     from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
+    from fs_plugins.models.cost import cost_of
 
     dictionary = make_dictionary(args.vocabulary)
     task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     batch = make_batch(args, dictionary)
-    masked_lm = MaskedLmLoss(MaskedLmConfig(tpu=False), task)
+    masked_lm, dag = MaskedLmLoss(MaskedLmConfig(tpu=False), task), NatDagLossMLM(task)
+    lengths = np.full(args.batch_size, args.tokens)
+
+    def flops(arch, **flags):
+        words = ["--arch", arch, *(f"--{name.replace('_', '-')}={value}" for name, value in flags.items())]
+        return cost_of(words, args.vocabulary, lengths, args.mask_prob).flops * args.batch_size
+
     baseline = build_model(args, args.baseline, task, max_positions=max(512, args.tokens))
-    steps = {args.baseline: (baseline, partial(step, baseline, masked_lm, batch))}
-    settings = {"max_positions": max(2048, args.k * (args.tokens + 1)), "ext_state_num": args.k}
-    for graph, layer in itertools.product(args.state_graph, args.expand_from_layer):
-        name = args.arch if graph == "dag" else f"{args.arch}, {graph}"
-        own = {"expand_from_layer": layer, "state_graph": graph, "compile": args.compile}
-        own["state_embedding_scale"] = 1.0 if graph == "lattice" else 0.0
-        exlm = build_model(args, args.arch, task, **settings, **own)
-        name = f"{name}, J = {layer}" if layer else name
-        steps[name] = exlm, partial(step, exlm, NatDagLossMLM(task), batch)
+    of_ours = {"roberta_base": "p_roberta_base", "roberta_large": "p_roberta_large"}.get(args.baseline)
+    run = partial(step, baseline, masked_lm, batch)
+    steps = {args.baseline: Step(baseline, run, flops(of_ours or args.baseline))}
+    for arch, mode in itertools.product(args.arch, args.modes):
+        mine = {"compile": mode == "compile", "cuda_graph": mode == "cuda-graph"}
+        end = "" if mode == MODES[0] else f", {mode}"
+        if not arch.startswith(("exlm", "p_roberta_ext")):
+            model = build_model(args, arch, task, max_positions=max(512, args.tokens), **mine)
+            run = partial(step, model, masked_lm, batch)
+            steps[f"{arch}{end}"] = Step(model, run, flops(arch), mode)
+            continue
+        most = max(2048, args.k * (args.tokens + 1))
+        for graph, layer in itertools.product(args.state_graph, args.expand_from_layer):
+            own = {"max_positions": most, "ext_state_num": args.k, "expand_from_layer": layer}
+            own |= {"state_graph": graph, "state_embedding_scale": 1.0 if graph == "lattice" else 0.0}
+            model = build_model(args, arch, task, **own, **mine)
+            name = arch if graph == "dag" else f"{arch}, {graph}"
+            name = f"{name}, J = {layer}" if layer else name
+            steps[f"{name}{end}"] = Step(model, partial(step, model, dag, batch), flops(arch, **own), mode)
     return steps
+
+
+def kernels(run: Callable) -> tuple[float, int]:
+    """The time of a step's kernels on the GPU in ms, and their number."""
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        run()
+        torch.cuda.synchronize()
+    events = [event for event in profiler.key_averages() if event.self_device_time_total > 0]
+    return sum(e.self_device_time_total for e in events) / 1e3, sum(e.count for e in events)
 
 
 def peak_bytes(model: torch.nn.Module, run: Callable, device: str) -> int:
@@ -135,33 +180,42 @@ def peak_bytes(model: torch.nn.Module, run: Callable, device: str) -> int:
 def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    steps, seconds = make_steps(args), defaultdict(list)
-    losses = {name: run() for name, (_, run) in steps.items()}  # and a warm-up
+    steps, seconds, on_gpu = make_steps(args), defaultdict(list), args.device == "cuda"
+    losses = {name: one.run() for name, one in steps.items()}  # and a warm-up
+    for one in steps.values():
+        for _ in range(3 if one.mode == "cuda-graph" else 0):  # warmed up, captured, replayed
+            one.run()
     for i in range(args.repeats):
-        for name, (_, run) in steps.items():
-            timer = Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
+        for name, one in steps.items():
+            timer = Timer("run()", globals={"run": one.run}, num_threads=torch.get_num_threads())
             seconds[name].append(timer.timeit(1).mean)
         print(f"\r{i + 1}/{args.repeats} repeats", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     columns = ["model", "loss (nats)", "s/step (median)", "times", "operators", "times", "GB", "times"]
-    columns += ["peak MiB", "times"]
+    columns += ["peak MiB", "times", "TFLOP/s"]
+    columns += [f"of {args.peak:g}", "GPU ms", "kernels"] if on_gpu else []
     size = f"{args.batch_size} x {args.tokens} tokens, {args.mask_prob:.0%} masked"
     print_head("bench_step.py", argv, args.device, f"{size}, k = {args.k}, {args.dtype}")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     first = None
-    for name, (model, run) in steps.items():
-        with OperatorCounter() as counter:
-            run()
-        figures = [
-            (statistics.median(seconds[name]), "{:.4f}"),
-            (sum(counter.calls.values()), "{:,}"),
-            (counter.nbytes / 1e9, "{:.1f}"),
-            (peak_bytes(model, run, args.device) / 2**20, "{:,.0f}"),
-        ]
+    for name, one in steps.items():
+        counted = (None, None)  # inside compiled code there is nothing to count
+        if one.mode == "eager":
+            with OperatorCounter() as counter:
+                one.run()
+            counted = sum(counter.calls.values()), counter.nbytes / 1e9
+        median = statistics.median(seconds[name])
+        peak = peak_bytes(one.model, one.run, args.device) / 2**20
+        figures = [median, *counted, peak]
         first = first or figures
         row = [name, f"{losses[name]:.5f}"]
-        for (value, form), (base, _) in zip(figures, first, strict=True):
-            row += [form.format(value), f"{value / base:.2f}"]
+        for value, base, form in zip(figures, first, ("{:.4f}", "{:,}", "{:.1f}", "{:,.0f}"), strict=True):
+            row += ["", ""] if value is None else [form.format(value), f"{value / base:.2f}"]
+        speed = one.flops / median / 1e12
+        row.append(f"{speed:.2f}")
+        if on_gpu:
+            ms, count = kernels(one.run)
+            row += [f"{speed / args.peak:.0%}", f"{ms:.1f}", f"{count:,}"]
         print(f"| {' | '.join(row)} |", flush=True)
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go and without network: builds the op in place, tests it on the GPU, also under
-# compute-sanitizer, runs the benchmarks and, with DATA, trains ExLM and the MLM for 200 updates in each precision; prints
-# the results at the end. A part that fails does not stop the others; the exit status is 1 if any failed.
+# compute-sanitizer, runs the benchmarks and, with DATA, trains ExLM and the MLM for 200 updates in each precision and
+# mode; prints the results at the end. A part that fails does not stop the others; the exit status is 1 if any failed.
+# For a table of steps alone, in five minutes at most:  PARTS="step_eager step_compile step_cuda-graph"
 #
 #   bash scripts/benchmarks/gpu_check.sh [DATA]     DATA: text, made by prepare_text.py or fairseq-preprocess --only-source
 #
@@ -9,7 +10,10 @@
 #   EXLM_PYTHON  a Python with PyTorch for CUDA and pytest (default: .venv's, else python3)
 #   OUT          folder for the logs (default: runs/gpu_check)
 #   PARTS        names of parts to run, separated by blanks (default: all)
-#   TRAIN_FLAGS  of both models, in all trainings, such as "--optimizer fused_adamw"
+#   TRAIN_FLAGS  of both models, in all trainings, such as "--optimizer fused_adamw" or "--update-freq 8"
+#   MODES        of steps and trainings (default: eager compile cuda-graph)
+#   PRECISIONS   of trainings (default: fp16 bf16)
+#   STEP_FLAGS   of bench_step.py (default: a GPU, bfloat16, 64 sentences)
 # For the build: CUDA_HOME, TORCH_CUDA_ARCH_LIST and the others in setup.py.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -77,23 +81,30 @@ sanitizer() { # sanitizer TOOL
 }
 
 train() { # train DATA
-    local precision model log
-    for precision in fp16 bf16; do
-        for model in mlm exlm; do
-            [[ ! -e $out/$model-$precision/manifest.json ]] || rm -rf "${out:?}/$model-$precision" # of an earlier check
-            # shellcheck disable=SC2086
-            bash scripts/pretrain_text.sh "$model" paper "$1" "$out/$model-$precision" --gpus 1 "--$precision" \
-                --updates 200 --batch-size 64 --tokens-per-sample 128 --log-interval 10 --num-workers 4 \
-                --disable-validation --no-save ${TRAIN_FLAGS:-} || return
+    local precision mode model folder
+    for precision in ${PRECISIONS:-fp16 bf16}; do
+        for mode in $modes; do
+            for model in mlm exlm; do
+                folder=$out/$model-$precision-$mode
+                [[ ! -e $folder/manifest.json ]] || rm -rf "${folder:?}" # of an earlier check
+                # shellcheck disable=SC2046,SC2086
+                bash scripts/pretrain_text.sh "$model" paper "$1" "$folder" --gpus 1 "--$precision" \
+                    --updates 200 --batch-size 64 --tokens-per-sample 128 --log-interval 10 --num-workers 4 \
+                    --disable-validation --no-save $(flag "$mode") ${TRAIN_FLAGS:-} || return
+                echo "$folder: $(grep -o '{.*"ups".*}' "$folder/train.log" | tail -n 1)"
+            done
         done
-    done
-    for log in "$out"/{mlm,exlm}-{fp16,bf16}/train.log; do
-        echo "$log: $(grep -o '{.*"ups".*}' "$log" | tail -n 1)"
     done
     ! grep -E '"nonfinite": "[1-9]' "$out"/exlm-*/train.log
 }
 
-step=("$python" scripts/benchmarks/bench_step.py --device cuda --dtype bfloat16 --batch-size 64)
+flag() { # flag MODE: of fairseq-train
+    [[ $1 == eager ]] || echo "--$1"
+}
+
+modes=${MODES:-eager compile cuda-graph}
+read -ra step <<<"${STEP_FLAGS:---device cuda --dtype bfloat16 --batch-size 64}"
+step=("$python" scripts/benchmarks/bench_step.py "${step[@]}")
 part machine "$python" -m torch.utils.collect_env
 part build build
 part tests tests tests/custom_ops -k "cuda and not emulated"
@@ -101,8 +112,11 @@ for tool in memcheck racecheck synccheck; do
     part "$tool" sanitizer "$tool"
 done
 part bench "$python" scripts/benchmarks/bench_dag_loss.py --device cuda
-part bench_step "${step[@]}" --expand-from-layer 0 6 --state-graph dag lattice
-part bench_compiled "${step[@]}" --compile
+for mode in $modes; do
+    # With fairseq's own model beside each; a mode that compiles too long keeps the others' rows.
+    part "step_$mode" timeout 100 "${step[@]}" --repeats 12 --modes "$mode" --arch exlm_base p_roberta_base
+    part "lattice_$mode" timeout 100 "${step[@]}" --repeats 12 --modes "$mode" --state-graph lattice --expand-from-layer -1
+done
 [[ -z ${1:-} ]] || part train train "$1"
 printf '\n%s, logs in %s\n%s' "$(date +%Y-%m-%d)" "$out" "$results"
 exit "$failed"
