@@ -71,6 +71,12 @@ def flops_of_run(words: list[str]) -> float:
     return cost.flops * samples * flags.whole("--max-update")
 
 
+def hours_of(flops: float, card: str, arch: str | None = None) -> float:
+    """Hours of one card of CARDS."""
+    share, _ = MEASURED.get((card, arch), MEASURED[USUAL])
+    return flops / (CARDS[card] * 1e12 * share) / 3600
+
+
 def cost_text(data: str, flags: Flags, card: str) -> str:
     """The cost in words, on a card of CARDS."""
     if card not in CARDS:
@@ -78,11 +84,15 @@ def cost_text(data: str, flags: Flags, card: str) -> str:
     cost, T, samples = cost_of(data, flags)
     updates, workers = flags.whole("--max-update"), flags.whole("--distributed-world-size")
     flops = cost.flops * samples * updates
-    share, date = MEASURED.get((card, flags.value("--arch")), MEASURED[USUAL])
-    known = (card, flags.value("--arch")) in MEASURED
+    arch = flags.value("--arch")
+    share, date = MEASURED.get((card, arch), MEASURED[USUAL])
     peak = f"{share:.0%} of {CARDS[card]} TFLOP/s"
-    source = f"measured {date}" if known else f"the share of {USUAL[1]} on an {USUAL[0]}, {date}"
-    hours = flops / (CARDS[card] * 1e12 * share * workers) / 3600
+    source = (
+        f"measured {date}"
+        if (card, arch) in MEASURED
+        else f"the share of {USUAL[1]} on an {USUAL[0]}, {date}"
+    )
+    hours = hours_of(flops, card, arch) / workers
     about = f"about {hours:,.1f}" if hours >= 0.05 else "less than 0.1"
     before, after = samples * T.mean(), samples * cost.tokens.mean()
     slower = "; the CPU takes far longer" if "--cpu" in flags else ""

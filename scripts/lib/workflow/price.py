@@ -17,7 +17,7 @@ from lib.run import cost, pretraining
 from lib.workflow import plan
 from lib.workflow.runs import Run
 
-CARD = "A100"
+CARD = "H100"
 # rows of training, and tokens of each
 SQUAD, MOLECULES, GLUE_TOKENS = (130_319, 384), (10_000, cost.MOLECULE), 64
 BASE = 128_255_589  # parameters where models are given
@@ -31,7 +31,7 @@ def price(settings: Namespace, name: str) -> str:
     tuned = [(task, sizes.get(model, BASE), epochs) for model, task, epochs in finetunings(settings, name)]
     flops = [sum(flops for flops, _ in trained.values())]
     flops.append(sum(6 * parameters * epochs * _tokens(settings, task) for task, parameters, epochs in tuned))
-    hours = [one / (cost.CARDS[CARD] * 1e12 * cost.UTILIZATION) / 3600 for one in flops]
+    hours = [cost.hours_of(one, CARD) for one in flops]
     size = sum(WEIGHTS * parameters for _, parameters in trained.values())
     size += sum(WITH_OPTIMIZER * parameters for task, parameters, _ in tuned if task not in TASKS)
     return (

@@ -23,6 +23,6 @@ def test_a_fine_tuning_takes_six_flops_a_parameter_and_token(asked, data):
     """Given models have the parameters of the base model; bbbp is trained for 40 epochs."""
     settings = asked(moleculenet={"bbbp": str(data)}, models={"a": str(data)}, finetune_seeds=[1], gpus=1)
     flops = 2 * 6 * 128_255_589 * 10_000 * cost.MOLECULE * 40  # of a and of the untrained
-    hours = flops / (cost.CARDS["A100"] * 1e12 * cost.UTILIZATION) / 3600
-    expected = f"table1: 0 pre-trainings, 0 hours of an A100; 2 fine-tunings, {hours:,.0f} hours; 3 GB"
+    hours = flops / (989e12 * 0.16) / 3600
+    expected = f"table1: 0 pre-trainings, 0 hours of an H100; 2 fine-tunings, {hours:,.0f} hours; 3 GB"
     assert price(settings, "table1").startswith(expected)
