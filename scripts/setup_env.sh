@@ -103,6 +103,10 @@ mkdir -p "$about"
 printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "${name%%-*}" "${name#*-}" >"$about/METADATA"
 printf "$name.dist-info/%s,,\n" METADATA RECORD >"$about/RECORD"
 step "fairseq ($fairseq)" install -c constraints.txt --no-build-isolation "$fairseq"
+# On a PyTorch for CPUs nothing but tests uses the CUDA library, which takes minutes to compile.
+if [[ $extra != test ]] && "$venv/bin/python" -c 'import sys, torch; sys.exit(torch.version.cuda is not None)'; then
+    export EXLM_NO_CUDA=${EXLM_NO_CUDA-1}
+fi
 step "ExLM, the rest" install -c constraints.txt --no-build-isolation -v -e ".[$extra]"
 
 op='import sources, sys; sys.exit(not sources.library_path("cpu").exists())'

@@ -97,6 +97,12 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     assert words("squad2", by_f1) == by_f1.split()
     assert words("squad2", by_f1, best, "loss") == [best, "loss"]
     assert words("squad2", by_f1, best, "exact") == [best, "exact", maximize]
+    rises = {"accuracy": True, "states": True, "divergence": True, "score": True, "f1": True, "exact": True}
+    rises |= {"span_accuracy": True, "loss": False, "nll_loss": False, "ppl": False}
+    assert {*launch.OF_PRETRAINING, *itertools.chain(*launch.METRICS.values())} == {*rises}
+    for task, metrics in {**launch.METRICS, "masked_lm": launch.OF_PRETRAINING}.items():
+        for metric in metrics:
+            assert words(task, "", best, metric) == [best, metric, maximize][: 2 + rises[metric]]
     args = Namespace(save=Path("s"), user=Flags.of([best, "auc"]))
     with pytest.raises(UserError, match="auc: choose one of rmse"):
         launch.Training(args, "d", args.user, metrics=("rmse",)).fill_training([])
@@ -153,7 +159,7 @@ def test_help_cost_and_command(tmp_path, capsys):
     assert said.startswith("usage: pretrain_text.sh ")
     words = ("exlm", "base", tmp_path / "my data", tmp_path / "s", "--gpus", 2, "--print")
     *cost, command = pages.run("pretrain_text", *words).splitlines()
-    assert cost[0] == "parameters        128,258,661" and any("A100" in line for line in cost)
+    assert cost[0] == "parameters        128,258,661" and any("H100" in line for line in cost)
     assert command.startswith("fairseq-train ") and f"'{tmp_path}/my data'" in command
     assert "--fp16 " in command and not (tmp_path / "s").exists()  # also where there is no GPU
 
