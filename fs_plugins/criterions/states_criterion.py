@@ -36,6 +36,7 @@ class StatesCriterion(FairseqCriterion):
 
     def graph(self, model, sample, **options):
         """The model's StateGraph of the batch."""
+        options["counts"] = sample.get("counts")
         graph, _ = model(**sample["net_input"], target=sample["target"], **options)
         return graph
 

@@ -8,6 +8,7 @@ paper is in exlm_lattice.py.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from fairseq.modules import PositionalEmbedding
@@ -80,6 +81,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         target: Tensor | None = None,
         transitions: bool = True,
         only_first: bool = False,
+        counts: np.ndarray | None = None,
         **unused,
     ):
         """Encodes a batch of B sentences of T tokens.
@@ -91,6 +93,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
             target: [B, T] int64, the original token where one is to be predicted, else pad. Without it the
                 ``<mask>`` tokens are expanded.
             transitions: whether to compute the graph's links.
+            counts: of ``target``, as ``CountedDataset`` gives them: they save a device-to-host sync.
             only_first: with ``features_only``, only the features of the first token, [B, 1, d].
 
         Returns:
@@ -108,6 +111,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         ids = {"bos": dictionary.bos(), "eos": dictionary.eos(), "pad": dictionary.pad()}
         compiled, limit = self.sentence_encoder.is_compiled, self.args.max_positions
         shapes = {"multiple": MULTIPLE, "most": limit} if compiled else {}
+        shapes["counts"] = None if counts is None else torch.from_numpy(counts)
         layout = expand_states(src_tokens, masked, originals, self.k, **ids, **shapes)
         expanded, tokens = layout.tokens.shape[1], src_tokens.shape[1]
         if not features_only and expanded > limit:

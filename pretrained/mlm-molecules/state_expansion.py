@@ -63,11 +63,13 @@ def expand_states(
     room: int | None = None,
     multiple: int = 1,
     most: int = 0,
+    counts: Tensor | None = None,
 ) -> StateLayout:
     """Expands the masked tokens and every ``<s>`` and ``</s>`` of a right-padded batch to k states each.
 
     A sentence that does not end in ``</s>`` gets one appended, so that its graph ends in a ``</s>`` node
-    (appendix P). There is one device-to-host sync; the arguments are not modified.
+    (appendix P). There is one device-to-host sync without ``counts``; the arguments are not
+    modified.
 
     Args:
         tokens: [B, T] int64, the model's input, padded on the right with ``pad``.
@@ -79,6 +81,7 @@ def expand_states(
             largest possible, nothing is checked, and a sentence with more targets is cut short.
         multiple: of it are N, U and L, by more padding; above 1, no batch is ``full``.
         most: what N does not exceed by its padding.
+        counts: [B, 3] on the CPU, as of ``CountedDataset``, if they are known.
 
     Raises:
         ValueError: if a sentence does not start with ``<s>``.
@@ -97,7 +100,9 @@ def expand_states(
     starts = F.pad(ends, (1, 0))  # where each token's states begin; [B, T + 2]
     lengths, target_lengths = ends[:, -1], ranks[:, -1]
     if room is None:
-        N, U, M, full, unexpanded_full = _sizes(lengths, before[:, -1], target_lengths, originals[:, 0], bos)
+        if counts is None:
+            counts = torch.stack([before[:, -1], target_lengths, originals[:, 0] == bos], 1)
+        N, U, M, full, unexpanded_full = _sizes(counts, k, originals[:, 0], bos)
         if multiple > 1:
             N, U = max(N, min(_up(N, multiple), most)), _up(U, multiple)
             M, full, unexpanded_full = _up(M, multiple // math.gcd(multiple, k)), False, False
@@ -149,13 +154,14 @@ def distance_buckets(places: Tensor) -> Tensor:
     return torch.stack([F.pad(buckets, (1, 0)), F.pad(buckets, (0, 1)) + DISTANCES], -1)
 
 
-def _sizes(lengths: Tensor, tokens: Tensor, targets: Tensor, first: Tensor, bos: int):
-    """N, U, M, and whether all sentences have N and U tokens, of each sentence's numbers and first token."""
-    starts_well = first == bos
+def _sizes(counts: Tensor, k: int, first: Tensor, bos: int):
+    """N, U, M, and whether all sentences have N and U tokens, of each sentence's counts and first token."""
+    tokens, targets, starts_well = counts.unbind(1)
+    lengths = torch.add(tokens, targets, alpha=k - 1)
     least, most = torch.stack([lengths, tokens, targets, starts_well]).aminmax(dim=1)
     (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the one sync
     if not good:
-        bad = int((~starts_well).nonzero()[0])
+        bad = int((starts_well == 0).nonzero()[0])
         raise ValueError(
             f"sentence {bad} of the batch starts with token {int(first[bad])}, not with <s> ({bos}), "
             "where the graph of states begins; for fairseq's sentence_prediction pass --init-token 0"
