@@ -1,30 +1,40 @@
 """Settings of an ExLM, or of a masked language model to compare it with; imports transformers only."""
 
 import difflib
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, Literal
 
+from huggingface_hub.dataclasses import strict, validated_field
 from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
-# what fields may be: whole numbers from the least one, also None; numbers up to the largest one; ...
-SIZES = {
-    **dict.fromkeys(("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"), 1),
-    **dict.fromkeys(("intermediate_size", "max_position_embeddings", "repeat_times", "num_states"), 1),
-    **dict.fromkeys(("bos_token_id", "pad_token_id", "eos_token_id", "unk_token_id", "mask_token_id"), 0),
-    **{"tokenizer_size": 1, "expand_from_layer": 0, "max_transition_length": -1},
-}
-OPTIONAL = ("num_states", "tokenizer_size")
-PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "activation_dropout")
-NUMBERS = {**dict.fromkeys((*PROBABILITIES, "classifier_dropout", "layer_norm_eps"), 1)}
-NUMBERS["initializer_range"] = 1e6
-CHOICES = {
-    "alignment": ("dag", "ctc"),
-    "state_graph": ("dag", "local", "sparse", "lattice"),
-    "rope_dimensions": (1, 2),
-    **dict.fromkeys(("norm_first", "state_embedding", "tie_word_embeddings"), (False, True)),
-}
 FEATURES = ("feature", "position", "distance")
 
 
+def _field(default: Any, fits: Callable[[Any], bool], what: str) -> Any:
+    """Returns a field of these defaults, of values that fit; None is left to its type."""
+
+    def check(value):
+        if value is not None and not fits(value):
+            raise ValueError(f"it must be {what}, got {value!r:.200}")
+
+    return validated_field(check, default=default)
+
+
+def _size(default: int | None, low: int = 1) -> Any:
+    return _field(default, lambda value: low <= value <= 2**20, f"a whole number from {low} to {2**20}")
+
+
+def _number(default: float, high: float = 1.0) -> Any:
+    return _field(default, lambda value: 0 <= value <= high, f"a number from 0 to {high:g}")
+
+
+def _activation(default: str) -> Any:
+    return _field(default, lambda value: value in ACT2FN, "an activation function of transformers")
+
+
+@strict
 class ExLMConfig(PreTrainedConfig):
     """Settings of the models in ``modeling_exlm``; other names are as in RoBERTa's configuration.
 
@@ -55,85 +65,58 @@ class ExLMConfig(PreTrainedConfig):
     model_type = "exlm"
     keys_to_ignore_at_inference = ["links", "node_logits"]  # Trainer cannot join graphs of different sizes
 
-    def __init__(
-        self,
-        vocab_size=50265,
-        tokenizer_size=None,
-        hidden_size=768,
-        num_hidden_layers=12,
-        num_attention_heads=12,
-        intermediate_size=3072,
-        hidden_act="gelu",
-        norm_first=True,
-        num_states=4,
-        alignment="dag",
-        repeat_times=1,
-        rope_dimensions=2,
-        expand_from_layer=0,
-        links_features=("feature", "position"),
-        state_graph="dag",
-        max_transition_length=-1,
-        state_embedding=False,
-        max_position_embeddings=2048,
-        hidden_dropout_prob=0.1,
-        attention_probs_dropout_prob=0.1,
-        activation_dropout=0.0,
-        classifier_dropout=0.0,
-        classifier_activation="tanh",
-        layer_norm_eps=1e-5,
-        initializer_range=0.02,
-        bos_token_id=0,
-        pad_token_id=1,
-        eos_token_id=2,
-        unk_token_id=3,
-        mask_token_id=50264,
-        tie_word_embeddings=True,
-        **kwargs,
-    ):
-        own = {name: value for name, value in locals().items() if name not in ("self", "kwargs", "__class__")}
-        check(own)
-        if expand_from_layer > (num_hidden_layers if num_states else 0):
-            raise ValueError(
-                f"expand_from_layer must be 0 to num_hidden_layers, {num_hidden_layers}, and 0 without "
-                f"num_states, got {expand_from_layer}"
-            )
-        if repeat_times > 1 and num_states is not None:
-            raise ValueError(f"repeat_times must be at least 1, and 1 with num_states, got {repeat_times}")
-        super().__init__(**kwargs)
-        for name, value in own.items():  # after the parent's, so that none of its defaults wins
-            setattr(self, name, value)
-        known = dir(PreTrainedConfig())
-        for name in kwargs.keys() - set(known):
-            if similar := difflib.get_close_matches(name, own, 1, 0.85):
+    vocab_size: int = _size(50265)
+    tokenizer_size: int | None = _size(None)
+    hidden_size: int = _size(768)
+    num_hidden_layers: int = _size(12)
+    num_attention_heads: int = _size(12)
+    intermediate_size: int = _size(3072)
+    hidden_act: str = _activation("gelu")
+    norm_first: bool = True
+    num_states: int | None = _size(4)
+    alignment: Literal["dag", "ctc"] = "dag"
+    repeat_times: int = _size(1)
+    rope_dimensions: Literal[1, 2] = 2
+    expand_from_layer: int = _size(0, 0)
+    links_features: list[str] | tuple[str, ...] = _field(
+        ("feature", "position"),
+        lambda value: set(value) <= {*FEATURES} and len(set(value)) == len(value),
+        f"a list of {', '.join(FEATURES)}",
+    )
+    state_graph: Literal["dag", "local", "sparse", "lattice"] = "dag"
+    max_transition_length: int = _size(-1, -1)
+    state_embedding: bool = False
+    max_position_embeddings: int = _size(2048)
+    hidden_dropout_prob: float | int = _number(0.1)
+    attention_probs_dropout_prob: float | int = _number(0.1)
+    activation_dropout: float | int = _number(0.0)
+    classifier_dropout: float | int = _number(0.0)
+    classifier_activation: str = _activation("tanh")
+    layer_norm_eps: float | int = _number(1e-5)
+    initializer_range: float | int = _number(0.02, 1e6)
+    bos_token_id: int = _size(0, 0)
+    pad_token_id: int = _size(1, 0)
+    eos_token_id: int = _size(2, 0)
+    unk_token_id: int = _size(3, 0)
+    mask_token_id: int = _size(50264, 0)
+    tie_word_embeddings: bool = True
+
+    def __post_init__(self, **kwargs):
+        names = [field.name for field in fields(self)]
+        for name in kwargs.keys() - set(dir(PreTrainedConfig())):  # which would be kept, and not used
+            if similar := difflib.get_close_matches(name, names, 1, 0.85):
                 raise ValueError(f"there is no setting {name}: did you mean {similar[0]}?")
+        super().__post_init__(**kwargs)
 
-
-def check(settings):
-    """Raises a ValueError for a setting that is not of its type, or out of its range."""
-    for name, value in settings.items():
-        if name in SIZES:
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            fits = (whole and SIZES[name] <= value <= 2**20) or (value is None and name in OPTIONAL)
-            what = f"a whole number from {SIZES[name]}"
-        elif name in NUMBERS:
-            fits = isinstance(value, (int, float)) and not isinstance(value, bool)
-            fits = fits and 0 <= value <= NUMBERS[name]
-            what = f"a number from 0 to {NUMBERS[name]}"
-        elif name in CHOICES:
-            fits = any(type(value) is type(choice) and value == choice for choice in CHOICES[name])
-            what = f"one of {', '.join(map(str, CHOICES[name]))}"
-        elif name == "links_features":
-            fits = isinstance(value, (list, tuple)) and all(part in FEATURES for part in value)
-            fits = fits and len(set(value)) == len(value) and (value or settings["num_states"] is None)
-            what = "a list of feature, position, distance"
-        else:
-            fits, what = isinstance(value, str) and value in ACT2FN, "an activation function of transformers"
-        if not fits:
-            raise ValueError(f"{name} must be {what}, got {value!r:.200}")
-    part = settings["num_attention_heads"] * 2 * settings["rope_dimensions"]
-    if settings["hidden_size"] % part:
-        raise ValueError(
-            f"hidden_size must be a multiple of {part} with num_attention_heads "
-            f"{settings['num_attention_heads']} and rope_dimensions {settings['rope_dimensions']}, got "
-            f"{settings['hidden_size']}"
-        )
+    def validate_fields_together(self):
+        """Raises an error for settings that do not go together."""
+        if self.expand_from_layer > (self.num_hidden_layers if self.num_states else 0):
+            raise ValueError(
+                f"expand_from_layer {self.expand_from_layer} is more than the layers with states"
+            )
+        if self.repeat_times > 1 and self.num_states is not None:
+            raise ValueError(f"repeat_times must be 1 with num_states, got {self.repeat_times}")
+        if self.num_states and not self.links_features:
+            raise ValueError("links_features is empty")
+        if self.hidden_size % (part := self.num_attention_heads * 2 * self.rope_dimensions):
+            raise ValueError(f"hidden_size must be a multiple of {part}, got {self.hidden_size}")

@@ -156,7 +156,7 @@ def test_weights_begin_as_those_of_fairseq():
     torch.manual_seed(1)
     symbols, sizes = builders.dictionary(3995), {"hidden_size": 64, "intermediate_size": 128}
     config = ExLMConfig(
-        len(symbols), None, **sizes, num_hidden_layers=1, num_attention_heads=4, state_embedding=True
+        vocab_size=len(symbols), **sizes, num_hidden_layers=1, num_attention_heads=4, state_embedding=True
     )
     own = dict(modeling_exlm.ExLMForMaskedLM(config).named_parameters())
     flags = {"encoder_embed_dim": 64, "encoder_ffn_embed_dim": 128, "encoder_layers": 1}
