@@ -38,8 +38,6 @@ REMARKS = ".remarks.tsv"  # how the name of embed's remarks ends
 def output_of(args: argparse.Namespace) -> Path:
     """``args.output``, or a file named after the molecules; its folder is made. Raises UserError if it is the
     input, or exists and is not to be overwritten."""
-    if args.molecules.is_dir():
-        raise UserError(f"{args.molecules} is a folder: give a file of molecules")
     path = args.molecules.with_suffix("") if args.molecules.suffix.lower() in COMPRESSED else args.molecules
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or path.with_name(path.stem + ending)

@@ -74,7 +74,13 @@ def test_what_is_copied_needs_torch_and_transformers_alone(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     write_code(tmp_path)
     for path in CODE:
-        assert roots(path) <= {*sys.stdlib_module_names, "torch", "transformers", "fs_plugins"}, path
+        assert roots(path) <= {
+            *sys.stdlib_module_names,
+            "torch",
+            "transformers",
+            "huggingface_hub",
+            "fs_plugins",
+        }, path
         own = re.findall(r"from fs_plugins[\w.]*", (tmp_path / path.name).read_text())
         assert own == ["from fs_plugins.custom_ops.dag_loss"] * (path.name == "modeling_exlm.py"), path
 

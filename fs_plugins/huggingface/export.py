@@ -54,8 +54,6 @@ def export(
         ValueError: for a checkpoint of another kind, or one that the exported model could not reproduce.
     """
     folder = Path(folder).absolute()
-    if folder.is_file():
-        raise FileExistsError(f"{folder} is a file: give the checkpoint first, and then a folder to make")
     files.check_absent(folder)
     loaded = open_checkpoint(checkpoint, data, "cpu")
     codec = loaded.codec(bpe)

@@ -184,7 +184,7 @@ def read_folder(folder: Path) -> Folder:
         outputs = info = None
         if head is not None and head.kind == "sequence":
             outputs = Outputs.of_config(config, len(tensors["classifier.out_proj.bias"]))
-            info = properties_of(folder, outputs, recorded.get("properties"))
+            info = properties_of(folder, outputs, recorded)
         if info is not None and info.regression:
             weights.to_units(tensors, info, -1)
             outputs = info.outputs
@@ -209,24 +209,25 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def properties_of(folder: Path, outputs: Outputs, recorded: dict | None) -> PropertyInfo | None:
+def properties_of(folder: Path, outputs: Outputs, recorded: dict) -> PropertyInfo | None:
     """Returns the properties of molecules that a head's outputs are; None if its texts are no SMILES.
 
     What they mean is said by the configuration, which a training in transformers changes. ``recorded`` is
-    what the export knew besides: how SMILES are read and, as long as the outputs are the same ones, the scale
-    that they were trained in.
+    what the export knew besides: how SMILES are read (by the tokenizer, too) and, as long as the outputs are
+    the same ones, the scale that they were trained in.
     """
-    tokenizer = folder / TOKENIZER
-    if recorded is None and not (tokenizer.is_file() and written_as(tokenizer) == "smiles"):
+    tokenizer, known = folder / TOKENIZER, recorded.get("properties")
+    if not known and not (tokenizer.is_file() and written_as(tokenizer) == "smiles"):
         return None
-    known = recorded and PropertyInfo.from_dict(recorded)
+    known = known and PropertyInfo.from_dict(known)
     if known and (known.outputs.problem, known.outputs.names) == (outputs.problem, outputs.names):
         return known
     kind = next(kind for kind, problem in KINDS.items() if problem == outputs.problem)
     names, classes = (("class",), outputs.names) if kind == "multiclass" else (outputs.names, ())
-    read = {"canonical": known.canonical, "allow_valence": known.allow_valence} if known else {}
-    count = len(names)
-    return PropertyInfo(kind, names, (0.0,) * count, (1.0,) * count, classes=classes, **read)
+    canonical = recorded.get("smiles") == "canonical"
+    allow_valence = known is not None and known.allow_valence
+    scale = (0.0,) * len(names), (1.0,) * len(names)
+    return PropertyInfo(kind, names, *scale, canonical, allow_valence, classes)
 
 
 def head_of(config: dict) -> Head | None:
@@ -242,19 +243,14 @@ def head_of(config: dict) -> Head | None:
 
 
 def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | None]:
-    """The dictionary in ``data``, else the tokenizer's; and how text is written in its symbols, as of
+    """Returns the dictionary in ``data``, else the tokenizer's; and how text is written in its symbols, as of
     ``make_codec``, if the folder says so.
 
     Raises:
-        FileNotFoundError: if there is neither.
+        OSError: if there is neither.
         ValueError: for another dictionary than the model's.
     """
     tokenizer, size = folder / TOKENIZER, config["vocab_size"]
-    if data is None and not tokenizer.is_file():
-        raise FileNotFoundError(
-            f"there is no {TOKENIZER} in {folder}: save the tokenizer there too, or give the folder with the "
-            f"{FILE} of the pre-training (--data)"
-        )
     source, written = Path(folder if data is None else data), None
     dictionary = read_dictionary(source)
     dictionary.add_symbol(MASK)
@@ -264,11 +260,7 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
         if vocabulary.symbols == own.symbols:
             written = written_as(tokenizer)
             if written in ("smiles", "none") and not own.has_recorded():
-                logger.warning(
-                    "%s has not the symbols, in the order, that the model of %s was trained with",
-                    tokenizer,
-                    folder,
-                )
+                logger.warning("%s has not the symbols of the training, in their order", tokenizer)
         else:
             vocabulary.check(own, f"give data prepared with --dictionary {folder}, or none (--data)")
     if len(dictionary) != size:

@@ -5,7 +5,7 @@ reads them as ``<unk>``.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 
@@ -125,29 +125,32 @@ def check_tokenizer(
     is cut otherwise than in the whole line."""
     if not isinstance(codec, HfTokenizer):
         return
-
-    def compare(text: str, trained: Sequence[str], left: Sequence[str], what: str) -> None:
-        if list(trained) != list(left):
-            raise ValueError(
-                f"{' and '.join(map(str, codec.files))}: {text!r} becomes {' '.join(trained)!r} in training, "
-                f"and {' '.join(left)!r} {what}: this kind of tokenizer is not supported, choose another"
-            )
-
-    def left(text: str) -> list[str]:
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        return [dictionary[i] if i < len(dictionary) else dictionary.unk_word for i in ids]
-
-    def known(symbols: Iterable[str]) -> list[str]:
-        return [dictionary[dictionary.index(symbol)] for symbol in symbols]
-
     for line in (*AWKWARD, *lines):
         if any(special in line for special in SPECIAL.values()):
             continue
-        whole, words = known(codec.encode(line, first=True)), line.split(" ")
-        compare(line, whole, left(line), "in the exported model")
+        whole, words = _known(codec.encode(line, first=True), dictionary), line.split(" ")
+        cases = [(line, whole, _encoded(tokenizer, line, dictionary))]
         for i in {0, len(words) // 2, len(words) - 1}:
             text = " ".join([*words[:i], SPECIAL["mask"], *words[i + 1 :]])
-            masked = known(encode_text(text, codec))
-            compare(text, masked, left(text), "in the exported model")
+            masked = _known(encode_text(text, codec), dictionary)
+            cases.append((text, masked, _encoded(tokenizer, text, dictionary)))
             after = masked[masked.index(SPECIAL["mask"]) + 1 :]
-            compare(line, whole[len(whole) - len(after) :], after, "where a mask stands before it")
+            cases.append((line, whole[len(whole) - len(after) :], after))
+        for text, trained, exported in cases:
+            if trained != exported:
+                raise ValueError(
+                    f"{' and '.join(map(str, codec.files))}: {text!r} becomes {' '.join(trained)!r} in "
+                    f"training, and {' '.join(exported)!r} in the exported model, or after a mask: this kind "
+                    "of tokenizer is not supported, choose another"
+                )
+
+
+def _encoded(tokenizer: Tokenizer, text: str, dictionary: Dictionary) -> list[str]:
+    """Returns the symbols of the ids that a tokenizer gives."""
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    return [dictionary[i] if i < len(dictionary) else dictionary.unk_word for i in ids]
+
+
+def _known(symbols: Iterable[str], dictionary: Dictionary) -> list[str]:
+    """Returns the symbols, those that a dictionary lacks as ``<unk>``."""
+    return [dictionary[dictionary.index(symbol)] for symbol in symbols]

@@ -46,14 +46,12 @@ class GlueTask(ScoredTask, SentencePredictionTask):
     left out or, with --shorten-method truncate, cut to that.
 
     Raises:
-        ValueError: for k < 1, or a metric that does not fit the labels.
+        ValueError: for a metric that does not fit the labels.
     """
 
     cfg: GlueConfig
 
     def __init__(self, cfg, data_dictionary, label_dictionary):
-        if cfg.repeat_times < 1:
-            raise ValueError(f"--repeat-times must be at least 1, got {cfg.repeat_times}")
         super().__init__(cfg, data_dictionary, label_dictionary)
         fitting = OF_NUMBERS if cfg.regression_target else OF_CLASSES
         self.metrics = cfg.metrics.split(",") if cfg.metrics else list(fitting)[:1]
@@ -78,11 +76,11 @@ class GlueTask(ScoredTask, SentencePredictionTask):
         return self.datasets[split]
 
     def labels(self, split: str, ids: np.ndarray) -> np.ndarray:
-        """Of rows of a split: numbers of classes, or numbers."""
+        """Returns the labels of rows of a split: numbers of classes, or numbers."""
         return np.concatenate([np.ravel(self.targets[split][i]) for i in ids])
 
     def score(self, split, ids, rows):
-        """Shares and correlations, by their names."""
+        """Returns shares and correlations, by their names."""
         predictions = rows.ravel() if self.cfg.regression_target else rows.argmax(1)
         return {name: score(name, predictions, self.labels(split, ids)) for name in self.metrics}
 

@@ -138,30 +138,30 @@ class ExLMMaskedLMOutput(ModelOutput):
 
 
 def rotate(x, cos, sin, half):
-    """x [B, N, d] by tables of :meth:`ExLMModel.rotation`: in each part of 2 ``half`` dimensions, j is paired
-    with j + half. All heads at once, as long rows are fast."""
+    """Returns x [B, N, d] rotated by tables of :meth:`ExLMModel.rotation`: in each part of 2 ``half``
+    dimensions, j is paired with j + half. All heads at once, as long rows are fast."""
     swapped = x.unflatten(-1, (-1, 2, half)).roll(1, -2).flatten(-3)
     return (x * cos).addcmul_(swapped, sin)
 
 
 def wide(x):
-    """As float32, or float64 if it is."""
+    """Returns a tensor in float32, or in float64 if it is."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 def cross_entropy(logits, labels):
-    """The mean over the labels that are not ``IGNORED``; 0, with a gradient, if there are none."""
+    """Returns the mean over the labels that are not ``IGNORED``; 0, with a gradient, if there are none."""
     total = F.cross_entropy(wide(logits), labels, ignore_index=IGNORED, reduction="sum")
     return total / (labels != IGNORED).sum().clamp(min=1)
 
 
 def label_loss(logits, labels, config):
-    """The loss of ``config.problem_type``: "regression" (mean squared error), "single_label_classification"
-    or "multi_label_classification"; if that is None, chosen by the labels and recorded there, as in other
-    models of transformers. Float labels may be missing (NaN)."""
+    """Returns the loss of ``config.problem_type``: "regression" (mean squared error),
+    "single_label_classification" or "multi_label_classification"; if that is None, chosen by the labels and
+    recorded there, as in other models of transformers. Float labels may be missing (NaN)."""
     logits = wide(logits)
     if config.problem_type is None:
-        classes = "multi" if labels.is_floating_point() else "single"
+        classes = "single" if labels.dtype in (torch.int64, torch.int32) else "multi"
         problem = "regression" if config.num_labels == 1 else f"{classes}_label_classification"
         config.problem_type = problem
     if config.problem_type == "single_label_classification":
@@ -174,12 +174,12 @@ def label_loss(logits, labels, config):
 
 
 def known(ids, config):
-    """Ids of words, int64; those that the tokenizer has beyond the vocabulary are ``<unk>``."""
+    """Returns ids of words, int64; those that the tokenizer has beyond the vocabulary are ``<unk>``."""
     return torch.where(ids < config.vocab_size, ids, config.unk_token_id).long()
 
 
 def at_targets(logits, marginals, layout, k):
-    """logits [B, T, V], replaced by marginals [B, M, V] at each target's token."""
+    """Returns logits [B, T, V], replaced by marginals [B, M, V] at each target's token."""
     order = torch.arange(marginals.shape[1], device=logits.device)
     sentence, target = (order < layout.target_lengths[:, None]).nonzero(as_tuple=True)
     token = layout.node_sources[:, ::k][sentence, target]
@@ -189,23 +189,18 @@ def at_targets(logits, marginals, layout, k):
 
 
 def exporting():
-    """Whether torch.export, ONNX or torch.jit.trace takes down what is computed."""
+    """Returns whether torch.export, ONNX or torch.jit.trace takes down what is computed."""
     return torch.jit.is_tracing() or is_torchdynamo_exporting()
 
 
 def checked(tokens, attention_mask, labels, config):
-    """The tokens, int64, with padding where the mask is 0, and there alone if it is given.
+    """Returns the tokens, int64, with padding where the mask is 0, and there alone if it is given.
 
     Raises:
-        ValueError: if they are no integers [B, T], are not padded on the right, or do not start with ``<s>``;
-            or if attention_mask or labels have another shape.
+        ValueError: if they are not padded on the right, or do not start with ``<s>``, or if attention_mask or
+            labels have another shape.
         IndexError: for ids, of labels too, that the tokenizer does not have.
     """
-    of_tokens = isinstance(tokens, Tensor) and tokens.dim() == 2 and not tokens.is_floating_point()
-    if not of_tokens or not tokens.numel():
-        raise ValueError(
-            'input_ids must be integers [batch, sequence], and not empty: tokenize with return_tensors="pt"'
-        )
     for name, value in (("attention_mask", attention_mask), ("labels", labels)):
         if value is not None and value.shape != tokens.shape:
             raise ValueError(
@@ -251,11 +246,7 @@ def check_length(tokens, given, config):
     most = config.max_position_embeddings
     if tokens.shape[1] <= most or (taken := int((tokens != config.pad_token_id).sum(1).max())) <= most:
         return
-    k = config.num_states or 1
-    why = f" with {k} states for each <s>, </s> and mask" if config.num_states else ""
-    why = f" repeated {config.repeat_times} times each" if config.repeat_times > 1 else why
-    shorter = min(given * most // taken, most - 4 * (k - 1))
     raise ValueError(
-        f"{given} tokens{why} take {taken} positions, and the model has {most}: tokenize with "
-        f"truncation=True and a max_length such as {shorter}, or mask less"
+        f"{given} tokens take {taken} positions, as some have several, and the model has {most}: tokenize "
+        "with truncation=True, or with a smaller max_length, or mask less"
     )

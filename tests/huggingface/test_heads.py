@@ -68,15 +68,15 @@ def test_a_head_of_transformers(head, kind, folders, save_checkpoint, transforme
     texts = (texts * 2)[:6]
     folder = trained(start, texts, labels, tmp_path / "trained", **settings)
     names, expected = by_pipeline(transformers, folder, texts)
-    model = load_model(folder, canonical=False)
+    model = load_model(folder)
     assert list(model.output_names) == names
     np.testing.assert_allclose([row for row, _ in model.predict(texts)], expected, rtol=1e-4, atol=1e-5)
-    back = load_model(save(restore(folder), tmp_path / "back" / "back.pt"), canonical=False)
+    back = load_model(save(restore(folder), tmp_path / "back" / "back.pt"))
     found = [row for row, _ in back.predict(texts)]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     if kind == "molecules":
         (tmp_path / "a.txt").write_text("\n".join(texts) + "\n")
-        words = ["predict", folder, tmp_path / "a.txt", "--smiles", "as-given", "--device", "cpu"]
+        words = ["predict", folder, tmp_path / "a.txt", "--device", "cpu"]
         assert molecules_script.main([*map(str, words)]) == 0
         rows = read_csv(tmp_path / "a.predictions.csv")
         written = [[float(row[name]) for name in names] for row in rows]

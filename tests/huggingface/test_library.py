@@ -48,8 +48,6 @@ def test_refusals(folders, load):
         ("padding_side", {"input_ids": tokens, "attention_mask": torch.tensor([[1, 0, 1, 1]])}),
         ("add_special_tokens", {"input_ids": tokens[:, 1:]}),
         (r"\[1, 4\], got \[1, 2\]", {"input_ids": tokens, "labels": torch.tensor([[5, 2]])}),
-        ("return_tensors", {"input_ids": ((0, 5, 2),)}),
-        ("input_ids", {"input_ids": tokens.float()}),
         ("attn_implementation", {"input_ids": tokens, "output_attentions": True}),
         ("92 .* 276", {"input_ids": torch.tensor([[0] + 90 * [20] + [2]])}),
     ):

@@ -180,7 +180,7 @@ def test_a_tokenizer_of_an_older_release_and_ids_in_another_order(folders, tmp_p
     ids[WORDS[0]], ids[WORDS[1]] = ids[WORDS[1]], ids[WORDS[0]]
     (folder / "tokenizer.json").write_text(json.dumps(content))
     restore(folder)
-    assert "has not the symbols, in the order" in caplog.text
+    assert "has not the symbols of the training" in caplog.text
 
 
 def test_resized_and_padded_embeddings(folders, load, tmp_path):

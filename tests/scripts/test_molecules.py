@@ -213,7 +213,6 @@ def test_what_is_refused(finetuned, checkpoint, tmp_path, refused):
         ("predict", checkpoint("mlm_tiny"), good, "predicts no properties"),
         ("predict", fine, bad, "ethanol.predictions.csv"),  # has the reasons
         ("embed", fine, bad, "ethanol.npy.remarks.tsv"),
-        ("embed", fine, tmp_path, "is a folder"),
     ):
         assert named in refused(script.main, what, model, text, "--device", "cpu")
     assert not list(tmp_path.glob("CCO.*[!t]"))
