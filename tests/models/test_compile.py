@@ -62,10 +62,25 @@ def assert_equal_steps(compiled, eager, batch, criterion=dag):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", FLAGS)
-def test_equals_eager(flag):
-    eager, compiled = (builders.exlm(WORDS, encoder_layers=1, **f).train() for f in ({}, {flag: True}))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_equals_eager(flag, dtype, monkeypatch):
+    """In half precision as near to float64 as eager, with logits in that type, as on a GPU."""
+    monkeypatch.setattr(match_scores, "_stay_half", lambda logits: logits.dtype in match_scores.HALF)
+    exact, eager, compiled = (
+        builders.exlm(WORDS, encoder_layers=1, **f).train().to(t)
+        for f, t in (({}, torch.float64), ({}, dtype), ({flag: True}, dtype))
+    )
     assert compiled.state_dict().keys() == eager.state_dict().keys()
-    assert_equal_steps(compiled, eager, BATCH)
+    if dtype == torch.float32:
+        return assert_equal_steps(compiled, eager, BATCH)
+    (loss, truth), *found = (step(model, BATCH) for model in (exact, eager, compiled))
+    whole = torch.cat([g.flatten() for g in truth.values()])
+    errors = []
+    for _, gradients in found:
+        mine = torch.cat([gradients[name].flatten() for name in truth]).double()
+        errors.append(float((mine - whole).norm() / whole.norm()))
+    assert errors[1] < 1.2 * errors[0] < 0.1
+    torch.testing.assert_close(found[1][0].double(), loss.double(), rtol=0.01, atol=0)
 
 
 @pytest.mark.parametrize("flag", FLAGS)
