@@ -53,7 +53,7 @@ def match_scores(
     if chunk_bytes is None:
         chunk_bytes = _chunk_bytes(states.device)
     with torch.autocast(device_type=device, enabled=False):
-        return _MatchScores.apply(states, weight, bias, targets, chunk_bytes, compiled)
+        return _MatchScores.apply(states, weight, bias.view(-1, len(weight)), targets, chunk_bytes, compiled)
 
 
 class _MatchScores(torch.autograd.Function):
@@ -62,7 +62,7 @@ class _MatchScores(torch.autograd.Function):
         B, L, _ = states.shape
         rows = states.flatten(0, 1)  # [B * L, d]
         row_targets = targets.repeat_interleave(L, dim=0)  # [B * L, M]
-        ctx.chunks = _chunks(len(rows), len(weight), chunk_bytes, _biases(bias))
+        ctx.chunks = _chunks(len(rows), len(weight), chunk_bytes, len(bias))
         ctx.passes = _compiled_passes() if compiled else (_normalized, _softmax_times)
         scores, log_norms, logits = [], [], None
         for chunk in ctx.chunks:
@@ -96,19 +96,18 @@ class _MatchScores(torch.autograd.Function):
             logits.scatter_(1, row_targets[chunk], at_targets[chunk].to(logits.dtype))
             logits = logits.to(rows.dtype)
             grad_rows.append(logits @ weight)
-            k = _biases(bias)
-            states_of = torch.eye(k, dtype=logits.dtype, device=logits.device).repeat(1, len(logits) // k)
-            of_bias = (states_of @ logits).view_as(bias)
+            states_of = torch.eye(len(bias), dtype=rows.dtype, device=rows.device)
+            of_bias = states_of.repeat(1, len(logits) // len(bias)) @ logits
             if grad_weight is None:
                 grad_weight, grad_bias = logits.t() @ rows[chunk], of_bias
                 if len(ctx.chunks) > 1:  # sums in float32
                     grad_weight, grad_bias = grad_weight.to(grad.dtype), of_bias.to(grad.dtype)
+            elif weight.dtype == grad_weight.dtype:
+                grad_bias += of_bias
+                grad_weight.addmm_(logits.t(), rows[chunk])
             else:
                 grad_bias += of_bias
-                if weight.dtype == grad_weight.dtype:
-                    grad_weight.addmm_(logits.t(), rows[chunk])
-                else:
-                    grad_weight += logits.t() @ rows[chunk]
+                grad_weight += logits.t() @ rows[chunk]
             logits = None  # frees this chunk before the next
         grads = _joined(grad_rows).view_as(states), grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
         return *grads, None, None, None
@@ -151,15 +150,10 @@ def _softmax_times(logits: Tensor, log_norms: Tensor, factors: Tensor) -> Tensor
     return logits.exp_().mul_(factors)
 
 
-def _biases(bias: Tensor) -> int:
-    """How many biases there are: 1, or one for each of k states."""
-    return 1 if bias.dim() == 1 else len(bias)
-
-
 def _logits(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """[R, V] from rows [R, d], of which each k that follow each other are the states of a token."""
-    if bias.dim() == 1:
-        return F.linear(rows, weight, bias)
+    if len(bias) == 1:
+        return F.linear(rows, weight, bias[0])
     logits = F.linear(rows, weight)
     logits.unflatten(0, (-1, len(bias))).add_(bias)
     return logits
