@@ -52,7 +52,7 @@ def load_finetuned(path: Path, device: str | None, data: Path, **settings):
     settings = {"seed": 1, "best_checkpoint_metric": "loss", **settings, "data": str(data)}
     with reading(data):
         task = tasks.setup_task(OmegaConf.merge(loaded.cfg.task, settings), from_checkpoint=True)
-        task.adopt(loaded.model, loaded.properties)
+        task.adopt(loaded)
     return loaded.model.float(), task, loaded.arch
 
 

@@ -64,6 +64,12 @@ class GlueTask(ScoredTask, SentencePredictionTask):
         self.head = {"features_only": True, "classification_head_name": cfg.classification_head_name}
         self.targets = {}  # of each split with labels, fairseq's data set of them
 
+    def adopt(self, checkpoint):
+        names = checkpoint.outputs.names if checkpoint.outputs else ()
+        classes = self.label_dictionary.symbols[self.dictionary.nspecial :][: len(names)]
+        if {*names} == {*classes} and list(names) != classes:
+            raise ValueError(f"the model's classes are {', '.join(names)}, the data's {', '.join(classes)}")
+
     def load_dataset(self, split, combine=False, **kwargs):
         dataset = super().load_dataset(split, combine, **kwargs)
         rows = dataset.dataset if isinstance(dataset, SortDataset) else dataset

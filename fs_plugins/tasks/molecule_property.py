@@ -107,20 +107,19 @@ class MoleculePropertyTask(ScoredTask):
         model = super().build_model(cfg, from_checkpoint)
         outputs = len(self.properties.outputs.names)
         model.register_classification_head(self.cfg.classification_head_name, num_classes=outputs)
-        self.adopt(model, None)
+        self._limit_positions(model)
         return model
 
-    def adopt(self, model, properties):
-        """Also takes the scale of the outputs from the fine-tuning; this folder may be of another split."""
+    def adopt(self, checkpoint):
+        """The scale of the outputs is that of the fine-tuning: this folder may be of another split."""
+        self._limit_positions(checkpoint.model)
+        trained = checkpoint.properties
+        if replace(self.properties, mean=trained.mean, std=trained.std) != trained:
+            raise ValueError(f"the model predicts {trained}, and {self.cfg.data} has {self.properties}")
+        self.properties = trained
+
+    def _limit_positions(self, model):
         self.positions = min(model.max_positions(), self.cfg.tokens_per_molecule or model.max_positions())
-        if properties is not None:
-            scale = {"mean": properties.mean, "std": properties.std}
-            if replace(self.properties, **scale) != properties:
-                raise ValueError(
-                    f"the model predicts {properties.outputs}, from SMILES that are canonical: "
-                    f"{properties.canonical}; {self.cfg.data} has {self.properties}"
-                )
-            self.properties = properties
 
     def load_dataset(self, split, combine=False, **kwargs):
         tokens = self._tokens(split)

@@ -23,9 +23,9 @@ class ScoredTask(FairseqTask):
     dictionary: Dictionary  # with ``<mask>``
     source_dictionary = target_dictionary = property(lambda self: self.dictionary)
 
-    def adopt(self, model, properties) -> None:
-        """Takes from a trained model, and its PropertyInfo if it is one of molecules, what reading and
-        scoring depend on."""
+    def adopt(self, checkpoint) -> None:
+        """Takes from a trained model (a Checkpoint) what reading and scoring depend on. Raises ValueError if
+        its outputs mean something else than the labels."""
 
     def rows(self, sample: dict, outputs: Tensor) -> Tensor:
         """[B, ...] float64, what is scored of a batch: of one shape in all batches of a split, so pad

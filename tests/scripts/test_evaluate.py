@@ -85,13 +85,18 @@ def test_classes_of_several_splits_and_rows_that_were_cut(checkpoint, data, tmp_
     assert result["rows"] == {"valid": 8, "other": 5, "train": 9} and result["metric"] == "accuracy"
 
 
-def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_path):
+def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_path, refused):
     path, results = checkpoint(), []
     for model in (path, export(path, tmp_path / "model", data=data)):
         results.append(evaluated(model, data, "--output", tmp_path / str(len(results))))
         predictions = np.loadtxt(tmp_path / str(len(results) - 1) / "predictions/valid.tsv", str, skiprows=1)
         results[-1]["outputs"] = predictions[:, 3:].astype(float)
     first, second = results
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    config["id2label"] = {"0": CLASSES[1], "1": CLASSES[0], "2": CLASSES[2]}  # trained in this order
+    (tmp_path / "model/config.json").write_text(json.dumps(config))
+    message = refused(evaluate.main, tmp_path / "model", data, "--output", tmp_path / "2")
+    assert "classes are maybe, no, yes, the data's no, maybe, yes" in message
     np.testing.assert_allclose(first.pop("outputs"), second.pop("outputs"), atol=1e-5)
     assert {name: first[name] for name in ("metrics", "rows")} == {n: second[n] for n in ("metrics", "rows")}
 
