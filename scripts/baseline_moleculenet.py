@@ -22,7 +22,7 @@ from fs_plugins.data.property_info import PropertyInfo, read_folder
 
 
 def fingerprints(smiles: list[str], allow_valence: bool) -> np.ndarray:
-    """[N, 2048] uint8, of radius 2."""
+    """Returns Morgan fingerprints of radius 2, [N, 2048] uint8."""
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
     return np.stack([generator.GetFingerprintAsNumPy(parse_molecule(s, allow_valence)) for s in smiles])
 

@@ -109,14 +109,15 @@ def submit(output: Path, name: str, split: str, table: pd.DataFrame) -> None:
 
 
 def row_lengths(data: Path, split: str) -> np.ndarray:
-    """[rows] tokens of each row of a split of TASK-bin, with <s> and the </s> between two sentences."""
+    """Returns [rows] tokens of each row of a split of TASK-bin, with <s> and the </s> between two
+    sentences."""
     parts = sorted(data.glob("input[01]"))
     datasets = [data_utils.load_indexed_dataset(str(part / split), None) for part in parts]
     return sum(dataset.sizes for dataset in datasets) + len(parts)
 
 
 def squad(args: argparse.Namespace, task: Squad2Task, outputs: Outputs, model: str) -> str:
-    """As :func:`glue`, of SQuAD."""
+    """Does what :func:`glue` does, of SQuAD."""
     [(split, (ids, rows))], threshold = outputs.items(), task.cfg.null_threshold
     answers = task.answers(split, ids, rows)
     unlabelled = task.datasets[split].dataset.split.settings.get("unlabelled", 0)
@@ -137,7 +138,7 @@ def squad(args: argparse.Namespace, task: Squad2Task, outputs: Outputs, model: s
 
 
 def molecules(args: argparse.Namespace, task: MoleculePropertyTask, outputs: Outputs, model: str) -> str:
-    """As :func:`glue`, of molecules."""
+    """Does what :func:`glue` does, of molecules."""
     more = {"logits": not task.properties.regression, "truncated": {}}
     for split in outputs:
         tokens = data_utils.load_indexed_dataset(str(args.data / split), task.dictionary)
@@ -147,7 +148,7 @@ def molecules(args: argparse.Namespace, task: MoleculePropertyTask, outputs: Out
 
 
 def others(args: argparse.Namespace, task: ScoredTask, outputs: Outputs, model: str) -> str:
-    """As :func:`glue`, of a task that has no files of its own: SPLIT.tsv has the outputs of each row."""
+    """Does what :func:`glue` does, of other tasks: SPLIT.tsv has the outputs of each row."""
     scores = {}
     for split, (ids, rows) in outputs.items():
         table = pd.DataFrame(rows.reshape(len(ids), -1), index=pd.Index(ids, name="index"))

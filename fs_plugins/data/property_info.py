@@ -72,7 +72,7 @@ class PropertyInfo:
 
 
 def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and (population) standard deviation of each property over its labelled rows.
+    """Returns the mean and (population) standard deviation of each property over its labelled rows.
 
     Args:
         labels: [N, properties] float, NaN where there is no label.
@@ -113,7 +113,8 @@ def read_labels(path: str | Path, rows: int, columns: int) -> np.ndarray:
 
 
 def one_class_only(labels: np.ndarray) -> np.ndarray:
-    """[properties] bool: whose labels [N, properties] are not both 0 and 1, so that it has no ROC-AUC."""
+    """Returns [properties] bool: whose labels [N, properties] are not both 0 and 1, so that it has no
+    ROC-AUC."""
     return ~((labels == 0).any(0) & (labels == 1).any(0))
 
 

@@ -39,7 +39,7 @@ class MaskingCollator:
         return {"input_ids": tokens, "attention_mask": (tokens != self.pad).long(), "labels": labels}
 
     def mask(self, tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens [T] -> as the model sees them, and labels. Draws from ``rng`` as fairseq does."""
+        """Returns tokens [T] as the model sees them, and their labels. Draws from ``rng`` as fairseq does."""
         T = len(tokens)
         chosen = np.zeros(T, dtype=bool)
         chosen[rng.choice(T, int(self.mask_prob * T + rng.random()), replace=False)] = True

@@ -32,7 +32,7 @@ FLAGS = {
 
 
 def write(checkpoint: Checkpoint, config: dict, codec: Codec, tensors: dict, **about: str | None) -> str:
-    """The text of the card.
+    """Returns the text of the card.
 
     Args:
         checkpoint: the one exported; ``codec``: how its corpus was written.
@@ -64,18 +64,18 @@ def write(checkpoint: Checkpoint, config: dict, codec: Codec, tensors: dict, **a
 
 
 def text_of(value) -> str:
-    """A value as plain text of Markdown, in a line: no mark-up, no end of a table's cell."""
+    """Returns a value as plain text of Markdown, in a line: no mark-up, no end of a table's cell."""
     visible = "".join(char if char.isprintable() else " " for char in str(value))
     return re.sub(r"([\\\\`|\[\]])", r"\\\1", html.escape(" ".join(visible.split()), quote=False))
 
 
 def quoted(value: str) -> str:
-    """A string as YAML and Python read it, without what would end a code span."""
+    """Returns a string as YAML and Python read it, without what would end a code span."""
     return json.dumps(value, ensure_ascii=False).replace("`", r"\u0060").replace("<", r"\u003c")
 
 
 def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    """Rows of a table: what, value."""
+    """Returns rows of a table: what, value."""
     # as it is stored: what OmegaConf would put in its place may be a variable of the environment
     cfg = OmegaConf.to_container(checkpoint.cfg, resolve=False)
     rows = [
@@ -105,7 +105,7 @@ def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
 
 
 def _contents(path: Path) -> str:
-    """The names of the inputs and the sizes of the splits, as far as they are known; no paths."""
+    """Returns the names of the inputs and the sizes of the splits, as far as they are known; no paths."""
     said, record = [], path.with_name(MANIFEST)
     inputs = json.loads(record.read_text(encoding="utf-8"))["inputs"] if record.is_file() else {}
     for split in ("train", "valid"):

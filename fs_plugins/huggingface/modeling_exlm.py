@@ -49,7 +49,7 @@ EXPORT_ROOM = 4  # tokens with states of each text in torch.export and ONNX: <s>
 
 
 def dag_loss(*arguments):
-    """By the compiled operator, where this package is installed, which is imported by the first loss."""
+    """Calls the compiled operator, where this package is installed, which the first loss imports."""
     try:
         from fs_plugins.custom_ops.dag_loss import dag_loss
     except ImportError:
@@ -156,8 +156,8 @@ class ExLMModel(ExLMPreTrainedModel):
         return (output, last, x, layout) if return_states else output
 
     def rotation(self, tokens, layout, dtype):
-        """Cosines and sines [1 or B, N, d], these with a minus for the first of each pair, and how far apart
-        its two are; computed here, as buffers are lost when transformers loads a model."""
+        """Returns cosines and sines [1 or B, N, d], these with a minus for the first of each pair, and how
+        far apart its two are; computed here, as buffers are lost when transformers loads a model."""
         config = self.config
         index = torch.arange(tokens.shape[1], device=tokens.device)[None]
         coordinates = [index, torch.zeros_like(index)][: config.rope_dimensions]
@@ -171,7 +171,7 @@ class ExLMModel(ExLMPreTrainedModel):
         return *(table.repeat(1, 1, config.num_attention_heads) for table in tables), half
 
     def rows(self, x, layout):
-        """[B, N, d] of tokens and states -> [B, T, d] of the tokens given."""
+        """Returns [B, T, d] of the tokens given, from x [B, N, d] of tokens and states."""
         return x[:, :: self.config.repeat_times] if layout is None else gather_tokens(x, layout.first_states)
 
 
@@ -239,7 +239,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
 
     @torch.compiler.disable  # it would be compiled anew for each number of targets
     def of_states(self, last, x, layout, labels):
-        """All outputs with states, from those before the last layer norm and after, [B, N, d]."""
+        """Returns all outputs with states, from those before the last layer norm and after, [B, N, d]."""
         if exporting():
             raise NotImplementedError(
                 "the masked LM of an ExLM cannot be exported (torch.export, ONNX), as the size of its graph "

@@ -70,7 +70,7 @@ class GraphDecoder:
         return torch.stack(rows)
 
     def visits(self) -> Tensor:
-        """[L] probability that a path, drawn by the transitions, passes each node."""
+        """Returns the probability [L] that a path, drawn by the transitions, passes each node."""
         visits = torch.zeros(self.L, dtype=torch.float64)
         visits[0] = 1.0
         onward = (self.links + self.total - self.total[:, None]).exp().nan_to_num()  # of paths that arrive
@@ -79,11 +79,11 @@ class GraphDecoder:
         return visits
 
     def length_log_prob(self, nodes: int) -> float:
-        """Log-probability that a path, drawn by the transitions, has that many nodes, at least 2."""
+        """Returns the log-probability that a path, drawn by the transitions, has that many nodes (>= 2)."""
         return float(self._onward(nodes - 2)[-1, 0] - self.total[0])
 
     def best(self, count: int | None = None) -> Path | None:
-        """The most probable path and words (Viterbi); None if there is no path of so many words."""
+        """Returns the most probable path and words (Viterbi); None if there is no path of so many words."""
         emit, word = self.inner.max(1)
         emit[-1] = self.words[-1, self.eos]
         edges, back = self.links + emit, []
@@ -102,8 +102,8 @@ class GraphDecoder:
         return Path(nodes, tuple(int(word[u]) for u in nodes[1:-1]), float(score[-1]))
 
     def sample(self, generator: torch.Generator, count: int | None = None) -> Path | None:
-        """One path drawn by the transitions, of exactly ``count`` words if that is given, then a word at each
-        of its inner nodes; None if there is no such path."""
+        """Returns one path drawn by the transitions, of exactly ``count`` words if that is given, then a word
+        at each of its inner nodes; None if there is no such path."""
         drawn = self.draw(generator, count, 1)
         if drawn is None:
             return None
@@ -130,13 +130,13 @@ class GraphDecoder:
         return nodes, words.view(inner.shape)
 
     def path_log_prob(self, nodes, words) -> float:
-        """Log-probability of a path and its inner nodes' words."""
+        """Returns the log-probability of a path and its inner nodes' words."""
         ids = torch.tensor([self.bos, *words, self.eos])
         nodes = torch.tensor(nodes)
         return float(self.words[nodes, ids].sum() + self.links[nodes[:-1], nodes[1:]].sum())
 
     def words_log_prob(self, words) -> float:
-        """Log-probability of a decoding, summed over all its paths: what training maximises."""
+        """Returns the log-probability of a decoding, summed over all its paths: what training maximises."""
         ids = torch.tensor([self.bos, *words, self.eos])
         match = self.words[:, ids].t()[None]  # [1, M, L]
         lengths = torch.tensor([self.L]), torch.tensor([len(ids)])

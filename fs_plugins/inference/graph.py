@@ -68,21 +68,19 @@ class TextGraph:
     notes: list[str]  # what to know about this checkpoint
 
     def to_dict(self) -> dict:
-        """All of it in plain lists and dicts, for JSON."""
+        """Returns all of it in plain lists and dicts, for JSON."""
         return asdict(self)
 
 
 def text_graph(
     checkpoint: Checkpoint, codec: Codec, text: str, *, top: int, samples: int, seed: int
 ) -> TextGraph:
-    """As :meth:`fs_plugins.inference.model.Model.graph`. Symbols such as ``</s>`` fill no mask."""
+    """Returns what ``Model.graph`` does. Symbols such as ``</s>`` fill no mask."""
     if checkpoint.states is None:
         raise ValueError(
             f"{checkpoint.path} is a vanilla masked language model (--arch {checkpoint.arch}), which has "
             "no graph of states: give a model of exlm_* or p_roberta_ext_denselink*"
         )
-    if top < 1 or samples < 0:
-        raise ValueError(f"top must be at least 1 and samples at least 0, got {top} and {samples}")
     dictionary = checkpoint.dictionary
     symbols = encode_with_masks(text, codec)
     ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
@@ -136,7 +134,7 @@ def _sentence(graph: StateGraph, symbols: list[str], codec: Codec, dictionary: D
 
 
 def special_ids(dictionary) -> list[int]:
-    """Of the symbols that stand for no token of a text."""
+    """Returns the ids of the symbols that stand for no token of a text."""
     return [i for i, symbol in enumerate(dictionary.symbols) if is_special(symbol)]
 
 
@@ -175,7 +173,8 @@ class _Sentence:
         return states
 
     def decode(self, path: Path | None, by_order: bool) -> Decoding | None:
-        """A path as a text: its tokens fill the masks in order, or each goes where its state stands."""
+        """Returns a path as a text: its tokens fill the masks in order, or each goes where its state
+        stands."""
         if path is None:
             return None
         symbols = [self.dictionary[word] for word in path.words]
@@ -193,7 +192,7 @@ class _Sentence:
         )
 
     def pieces(self, filled: list[list[str]]) -> list[tuple[str, int]]:
-        """The decoded text, cut where a mask begins or ends."""
+        """Returns the decoded text, cut where a mask begins or ends."""
         pieces, before, done = [], "", []
         for i, group in enumerate(filled):
             done += group

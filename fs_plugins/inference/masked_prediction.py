@@ -39,14 +39,14 @@ class MaskedGraph:
         return self.posterior(self.graph.links.new_zeros((*self.is_masked.shape, nodes)))
 
     def posterior(self, match: Tensor) -> tuple[Tensor, Tensor]:
-        """The same, given emissions [B, M, L], such as of :meth:`match`; with those, the log-probability of
-        the path and the words."""
+        """Returns the same, given emissions [B, M, L], such as of :meth:`match`; with those, the
+        log-probability of the path and the words."""
         layout = self.graph.layout
         return node_posteriors(match, self.graph.links, layout.node_lengths, layout.target_lengths)
 
     @torch.no_grad()
     def match(self, words: Tensor) -> Tensor:
-        """[B, M, L] log-probability that node u emits word i; of visible targets 0.
+        """Returns [B, M, L] log-probability that node u emits word i; of visible targets 0.
 
         Args:
             words: [masked words] int64, one for each True of ``is_masked``, in order.
@@ -77,7 +77,7 @@ class MaskedPredictor:
 
     @torch.no_grad()
     def graph(self, tokens: Tensor, masked: Tensor) -> MaskedGraph:
-        """The graph of an ExLM; tokens [B, T] and masked [B, T] as of :meth:`token_log_probs`. Raises
+        """Returns the graph of an ExLM; tokens [B, T] and masked [B, T] as of :meth:`token_log_probs`. Raises
         ValueError for more states than the model has positions."""
         dictionary = self.dictionary
         visible = tokens.masked_fill(masked, dictionary.index("<mask>"))
@@ -107,7 +107,7 @@ class MaskedPredictor:
         return self.word_log_probs(self.graph(tokens, masked))
 
     def word_log_probs(self, graph: MaskedGraph) -> Tensor:
-        """What :meth:`token_log_probs` returns for an ExLM, from its graph."""
+        """Returns what :meth:`token_log_probs` returns for an ExLM, from its graph."""
         rows = []
         for b, wanted in enumerate(graph.is_masked):
             log_probs = graph.graph.log_probs(b)

@@ -191,7 +191,7 @@ class Model:
         return (states.float() * weights).sum(1) / weights.sum(1)
 
     def _stream(self, texts: str | Iterable, function: Callable[[Tensor], Tensor]) -> Iterator[Row]:
-        """A row of ``function``'s result [B, ...] for each text, computed in batches by length."""
+        """Returns a row of ``function``'s result [B, ...] for each text, computed in batches by length."""
         source = iter([texts] if isinstance(texts, str) else texts)
         pad = self.checkpoint.dictionary.pad()
         while window := list(islice(source, WINDOW)):
@@ -222,7 +222,7 @@ class Model:
         return self.predictor.token_log_probs(*self._masked(encode_with_masks(text, self.codec)))
 
     def _masked(self, symbols: list[str]) -> tuple[Tensor, Tensor]:
-        """The symbols as tokens [1, T], and which are masks."""
+        """Returns the symbols as tokens [1, T], and which are masks."""
         self._check("encoder.lm_head")
         dictionary = self.checkpoint.dictionary
         ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
@@ -230,7 +230,7 @@ class Model:
         return tokens, tokens == dictionary.index(MASK)
 
     def fill(self, text: str, top: int = 5) -> Filled:
-        """A text with its masks filled.
+        """Returns a text with its masks filled.
 
         An ExLM fills them together, by the best path through its graph and the best tokens on it; other
         models fill each by itself.
@@ -240,10 +240,8 @@ class Model:
             top: tokens to give for each mask, or all that there are.
 
         Raises:
-            ValueError: as of :meth:`log_probs`, and for ``top`` < 1.
+            ValueError: as of :meth:`log_probs`.
         """
-        if top < 1:
-            raise ValueError(f"top must be at least 1, got {top}")
         symbols, dictionary = encode_with_masks(text, self.codec), self.checkpoint.dictionary
         tokens, masked = self._masked(symbols)
         best = None
@@ -268,7 +266,7 @@ class Model:
         return Filled(self.codec.decode(symbols).strip(), masks)
 
     def graph(self, text: str, *, top: int = 5, samples: int = 5, seed: int = 1) -> TextGraph:
-        """The graph of an ExLM's states for a text with masks, and its decodings.
+        """Returns the graph of an ExLM's states for a text with masks, and its decodings.
 
         Args:
             text: with at least one ``<mask>``; each stands for one symbol of the dictionary.
@@ -277,8 +275,8 @@ class Model:
             seed: of the samples.
 
         Raises:
-            ValueError: for a model without states, a text without a mask, more states than the model has
-                positions, top < 1 or samples < 0.
+            ValueError: for a model without states, a text without a mask, or more states than the model has
+                positions.
         """
         self._check("encoder.lm_head", "encoder.query_linear")
         return text_graph(self.checkpoint, self.codec, text, top=top, samples=samples, seed=seed)
@@ -300,7 +298,7 @@ def load(
     device: str | None = None,
     **options,
 ) -> Model:
-    """A trained model, with the dictionary and the tokenizer that lie beside it.
+    """Returns a trained model, with the dictionary and the tokenizer that lie beside it.
 
     >>> model = load("checkpoints/exlm/checkpoint_best.pt")  # or load("pretrained/exlm-molecules")
     >>> [(vector, remark)] = model.embed("Good news.")

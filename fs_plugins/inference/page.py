@@ -17,7 +17,7 @@ MOST_ATOMS = 300  # of one that is drawn: RDKit takes minutes for thousands
 
 
 def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
-    """The page: the text, its graph of states and its decodings; of molecules, these are drawn.
+    """Returns the page: the text, its graph of states and its decodings; of molecules, these are drawn.
 
     Pointing at or tapping a state shows its tokens, its edges and the paths through it; a slider hides weak
     edges; selecting a decoding lights its path; the graph can be saved as SVG. The page shows the states of
@@ -59,8 +59,8 @@ def _picture(decoding: Decoding) -> dict[str, str]:
 
 
 def _drawing(pieces: list[tuple[str, int]], dark: bool) -> str:
-    """An SVG picture of a SMILES in parts, each with the number of the mask that it fills or 0; atoms that
-    fill masks are highlighted. Raises ValueError if RDKit cannot read it."""
+    """Returns an SVG picture of a SMILES in parts, each with the number of the mask that it fills or 0; atoms
+    that fill masks are highlighted. Raises ValueError if RDKit cannot read it."""
     molecule = parse_molecule("".join(text for text, _ in pieces))
     if (size := molecule.GetNumAtoms()) > MOST_ATOMS:
         raise ValueError(f"{size:,} atoms, more than {MOST_ATOMS} are not drawn")
@@ -80,7 +80,7 @@ def _drawing(pieces: list[tuple[str, int]], dark: bool) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    """The tokens of a part of a SMILES, which may be none of SMILES."""
+    """Returns the tokens of a part of a SMILES, which may be none of SMILES."""
     try:
         return tokenize(text)
     except ValueError:
@@ -92,6 +92,6 @@ def _template(name: str) -> str:
 
 
 def _embedded(data: dict) -> str:
-    """JSON in which nothing ends or opens an HTML element or comment."""
+    """Returns JSON in which nothing ends or opens an HTML element or comment."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -15,14 +15,15 @@ NO_EDGE = "#e4e4e4"
 
 
 def shown_states(graph: TextGraph) -> list[State]:
-    """The first and the last state, those of the masks, and those of <s> and </s> that a path visits with a
-    probability of at least LEAST_VISIT."""
+    """Returns the first and the last state, those of the masks, and those of <s> and </s> that a path visits
+    with a probability of at least LEAST_VISIT."""
     ends = (0, len(graph.states) - 1)
     return [s for s in graph.states if s.mask or s.index in ends or s.visit_prob >= LEAST_VISIT]
 
 
 def transition_heatmap(graph: TextGraph) -> Figure:
-    """The transition matrix E(u, v), rows u and columns v, each state named by its most probable tokens."""
+    """Draws the transition matrix E(u, v), rows u and columns v, each state named by its most probable
+    tokens."""
     states = shown_states(graph)
     n = len(states)
     index = [state.index for state in states]
@@ -72,6 +73,6 @@ def _label(state: State) -> str:
 
 
 def _tint(state: State) -> tuple[float, ...]:
-    """The state's colour, lighter."""
+    """Returns the state's colour, lighter."""
     colour = MASK_COLOURS[(state.mask - 1) % len(MASK_COLOURS)] if state.mask else END_COLOUR
     return tuple(1 - 0.6 * (1 - c) for c in to_rgb(colour))

@@ -15,7 +15,7 @@ OF_NUMBERS = {"spearman": spearmanr, "pearson": pearsonr}
 
 
 def score(metric: str, predictions, labels) -> float:
-    """A metric over a whole set.
+    """Returns a metric over a whole set.
 
     Args:
         metric: of OF_CLASSES or OF_NUMBERS; ``f1`` is that of class 1.

@@ -14,13 +14,13 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @lru_cache(maxsize=1 << 16)
 def normalise(text: str) -> str:
-    """Lower case, without ASCII punctuation, without articles, words one blank apart."""
+    """Returns a text in lower case, without ASCII punctuation, without articles, words one blank apart."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
 
 
 def scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
-    """Exact match and F1 (harmonic mean of precision and recall of the words), after :func:`normalise`, with
-    the gold answer that suits each best; with none, no answer is right.
+    """Returns exact match and F1 (harmonic mean of precision and recall of the words), after
+    :func:`normalise`, with the gold answer that suits each best; with none, no answer is right.
 
     As in the official script, gold answers of which :func:`normalise` leaves nothing do not count, and where
     all are such, or there are none, the right prediction is the empty one.
@@ -36,7 +36,7 @@ def scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
 
 
 def best_threshold(answered: np.ndarray, abstained: np.ndarray, null_odds: np.ndarray) -> tuple[float, float]:
-    """The threshold t for which "no answer where the null odds are above t" scores most.
+    """Returns the threshold t for which "no answer where the null odds are above t" scores most.
 
     Args:
         answered: [n] score of each question if the answer is given.
@@ -61,7 +61,7 @@ def best_threshold(answered: np.ndarray, abstained: np.ndarray, null_odds: np.nd
 def evaluate(
     answers: Sequence[str], golds: Sequence[Sequence[str]], null_odds: np.ndarray, threshold: float = 0.0
 ) -> dict[str, float]:
-    """The official measures, under their official names, in percent.
+    """Returns the official measures, under their official names, in percent.
 
     Args:
         answers: the best answer to each question.

@@ -94,7 +94,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
         return {"score": 100 * scores.get(self.metric, np.nan)}
 
     def max_positions(self):
-        """Tokens of a sample before the repetition."""
+        """Returns the most tokens of a sample before the repetition."""
         return self.cfg.max_positions // self.cfg.repeat_times
 
 

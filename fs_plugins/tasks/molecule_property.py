@@ -111,7 +111,7 @@ class MoleculePropertyTask(ScoredTask):
         return model
 
     def adopt(self, checkpoint):
-        """The scale of the outputs is that of the fine-tuning: this folder may be of another split."""
+        """Takes the scale of the outputs from the fine-tuning, as this folder may be of another split."""
         self._limit_positions(checkpoint.model)
         trained = checkpoint.properties
         if replace(self.properties, mean=trained.mean, std=trained.std) != trained:
@@ -149,7 +149,7 @@ class MoleculePropertyTask(ScoredTask):
         return self.datasets[split]
 
     def _tokens(self, split: str):
-        """``<s>``, tokens, ``</s>`` of each molecule, within the model's positions."""
+        """Returns ``<s>``, tokens, ``</s>`` of each molecule, within the model's positions."""
         path = str(Path(self.cfg.data) / split)
         tokens = data_utils.load_indexed_dataset(path, self.dictionary)
         if tokens is None:
@@ -173,7 +173,7 @@ class MoleculePropertyTask(ScoredTask):
         return PrependTokenDataset(tokens, self.dictionary.bos())
 
     def _say_one_class(self, split: str, labels: np.ndarray) -> None:
-        """What the metrics leave out; an error where nothing is left to choose the best checkpoint by."""
+        """Warns of what the metrics leave out; raises if nothing is left to choose the best checkpoint by."""
         single = one_class_only(labels)
         names = [name for name, one in zip(self.properties.names, single, strict=True) if one]
         if names:
@@ -189,7 +189,7 @@ class MoleculePropertyTask(ScoredTask):
             )
 
     def rows(self, sample, outputs):
-        """[B, properties] as the labels are: values of a regression; else the logits they are."""
+        """Returns [B, outputs] float64: values of a regression, in the labels' units; else logits."""
         outputs = outputs.double()
         return self.properties.outputs.predictions(outputs) if self.properties.regression else outputs
 
@@ -202,5 +202,5 @@ class MoleculePropertyTask(ScoredTask):
         return {name: round(scores.get(name, math.nan), 6) for name in names}
 
     def max_positions(self):
-        """What model and flags allow; ``load_dataset`` has seen to it that no molecule is longer."""
+        """Returns what model and flags allow; ``load_dataset`` has seen to it that no molecule is longer."""
         return self.positions

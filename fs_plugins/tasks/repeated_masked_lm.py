@@ -37,7 +37,7 @@ class RepeatedMaskedLMTask(VariedMaskedLMTask):
         return RepeatTokensDataset(super()._load_dataset_split(split, epoch, combine), self.cfg.repeat_times)
 
     def max_positions(self):
-        """Tokens of a sample, with the copies."""
+        """Returns the most tokens of a sample, with the copies."""
         return self.cfg.tokens_per_sample * self.cfg.repeat_times
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):

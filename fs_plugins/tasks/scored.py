@@ -28,16 +28,16 @@ class ScoredTask(FairseqTask):
         its outputs mean something else than the labels."""
 
     def rows(self, sample: dict, outputs: Tensor) -> Tensor:
-        """[B, ...] float64, what is scored of a batch: of one shape in all batches of a split, so pad
+        """Returns [B, ...] float64, what is scored of a batch: of one shape in all batches of a split, so pad
         what has a length, with -inf. NaN and inf are refused."""
         return outputs.double()
 
     def score(self, split: str, ids: np.ndarray, rows: np.ndarray) -> dict[str, float]:
-        """The metrics of rows [N, ...] of a split, whose ids are [N]."""
+        """Returns the metrics of rows [N, ...] of a split, whose ids are [N]."""
         raise NotImplementedError
 
     def logged(self, scores: dict[str, float]) -> dict[str, float]:
-        """What validations log of :meth:`score`; of an empty dict the same names."""
+        """Returns what validations log of :meth:`score`; of an empty dict the same names."""
         return {name: scores.get(name, np.nan) for name in [self.metric]}
 
     def valid_step(self, sample, model, criterion):
@@ -91,7 +91,7 @@ class RowsMeter(meters.Meter):
 
 
 def from_all_workers(rows: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """The rows of all workers' batches, by their ids.
+    """Returns the rows of all workers' batches, by their ids.
 
     fairseq's own way, logging outputs that are not summed, does not work without a GPU. A worker that has run
     out of batches repeats its first one: its rows replace themselves.
@@ -105,8 +105,8 @@ def from_all_workers(rows: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
 
 @torch.no_grad()
 def predict(task: ScoredTask, model, split: str, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids [N], in ascending order, and rows [N, ...] of a split, by a model in evaluation mode. Raises
-    ValueError if the model gives outputs that are not finite."""
+    """Returns ids [N], in ascending order, and rows [N, ...] of a split, by a model in evaluation mode.
+    Raises ValueError if the model gives outputs that are not finite."""
     dataset, rows, device = task.load_dataset(split), {}, next(model.parameters()).device
     order = dataset.ordered_indices()
     for begin in range(0, len(order), batch_size):

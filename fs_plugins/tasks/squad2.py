@@ -115,7 +115,7 @@ class Squad2Task(ScoredTask):
         return self.datasets[split]
 
     def max_positions(self):
-        """Tokens of a window."""
+        """Returns the most tokens of a window."""
         return self.cfg.window_tokens
 
     def rows(self, sample, outputs):
@@ -125,7 +125,7 @@ class Squad2Task(ScoredTask):
         return AnswerTable(self.datasets[split].dataset, ids, rows)
 
     def score(self, split, ids, rows):
-        """The official measures, under their official names, in percent."""
+        """Returns the official measures, under their official names, in percent."""
         return self.answers(split, ids, rows).evaluate(self.cfg.null_threshold)
 
     def logged(self, scores):

@@ -17,7 +17,7 @@ from fs_plugins.metrics.squad import evaluate
 
 
 def window_answers(scores: Tensor, allowed: Tensor, longest: int, n: int = 1) -> Tensor:
-    """The n best spans of each window, and the score of no answer.
+    """Returns the n best spans of each window, and the score of no answer.
 
     Args:
         scores: [B, T, 2] of each token as the first and as the last one of the answer.
@@ -65,7 +65,7 @@ class AnswerTable:
                     best[place] = max(score, best.get(place, -math.inf))
 
     def ranked(self, question: int) -> list[tuple[str, float]]:
-        """The n best answers of a question with their scores, of several with one text the best."""
+        """Returns the n best answers of a question with their scores, of several with one text the best."""
         context = self.dataset.split.squad.contexts[self.dataset.split.squad.questions[question].context]
         texts: dict[str, float] = {}
         for (begin, end), score in sorted(self.spans[question].items(), key=lambda item: (-item[1], item[0])):
@@ -73,19 +73,20 @@ class AnswerTable:
         return list(texts.items())[: self.n_best]
 
     def best(self, question: int) -> tuple[str, float]:
-        """The best answer of a question, and its null odds; "" and inf if there is no span at all."""
+        """Returns the best answer of a question, and its null odds; "" and inf if there is no span at all."""
         ranked = self.ranked(question)
         return (ranked[0][0], self.null[question] - ranked[0][1]) if ranked else ("", math.inf)
 
     def evaluate(self, threshold: float = 0.0) -> dict[str, float]:
-        """What :func:`fs_plugins.metrics.squad.evaluate` returns, of the questions whose windows are here."""
+        """Returns what :func:`fs_plugins.metrics.squad.evaluate` returns, of the questions whose windows are
+        here."""
         questions = [self.dataset.split.squad.questions[q] for q in sorted(self.null)]
         texts, odds = zip(*map(self.best, sorted(self.null)), strict=True)
         golds = [[answer.text for answer in question.answers] for question in questions]
         return evaluate(texts, golds, np.array(odds), threshold)
 
     def files(self, threshold: float = 0.0) -> dict[str, dict]:
-        """What the official tools read and write: by the name of the file, question id ->
+        """Returns what the official tools read and write: by the name of the file, question id ->
 
         ``predictions``: the answer, "" for none; ``nbest_predictions``: the n best and no answer, whose text
         is "", each with ``text``, ``score`` and ``probability`` (among these); ``null_odds``;

@@ -37,7 +37,7 @@ class VariedMaskedLMTask(MaskedLMTask):
         super().__init__(cfg, dictionary)
 
     def _regular_dataset(self, src_dataset, target_dataset):
-        """The batches of a split, given its inputs and its padded targets, each in a cache."""
+        """Returns the batches of a split, given its inputs and its padded targets, each in a cache."""
         if self.cfg.mask_prob_spread > 0:
             for cache in (src_dataset, target_dataset.dataset):
                 cache.dataset = VariedMaskingDataset(cache.dataset, self.cfg.mask_prob_spread)

@@ -86,7 +86,7 @@ class ExLMGraph(nn.Module):
         self.gate_linear = nn.Linear(width, config.num_attention_heads)
 
     def forward(self, nodes, layout):
-        """[B, L, d] -> [B, L, L] float32 or float64; ``NEVER`` where there is no edge."""
+        """Returns [B, L, L] float32 or float64 of nodes [B, L, d]; ``NEVER`` where there is no edge."""
         config, L = self.config, nodes.shape[1]
         parts = {"feature": nodes}
         if "position" in config.links_features:
@@ -111,7 +111,7 @@ class ExLMClassificationHead(nn.Module):
         self.out_proj = nn.Linear(config.hidden_size, config.num_labels)
 
     def forward(self, x):
-        """[B, d] -> [B, labels]."""
+        """Returns [B, labels] of x [B, d]."""
         return self.out_proj(self.dropout(self.activation(self.dense(self.dropout(x)))))
 
 
