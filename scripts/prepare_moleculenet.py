@@ -37,7 +37,7 @@ from lib.files import atomic, new_folder, sha256, tsv_line, write_json, write_li
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
-from fs_plugins.data.property_info import FILE, KINDS, VERSION, PropertyInfo, label_scale, one_class_only
+from fs_plugins.data.property_info import FILE, KINDS, PropertyInfo, label_scale, one_class_only
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 
@@ -258,7 +258,6 @@ def main(argv: list[str] | None = None) -> None:
         sizes = write_folder(folder, molecules, splits, labels, dictionary)
         sources = sorted(args.source.glob("*.lmdb")) if lmdbs else [args.source]
         description = {
-            "version": VERSION,
             "dataset": args.dataset,
             **PropertyInfo(args.kind, tuple(names), mean, std, canonical, allow, classes).to_dict(),
             "split": {"kind": args.split, "seed": args.seed if drawn or args.split == "random" else None},

@@ -13,7 +13,6 @@ from fs_plugins.data.outputs import CLASSES, LABELS, REGRESSION, Outputs
 from fs_plugins.files import reading
 
 FILE = "molecules.json"
-VERSION = 1
 KINDS = {"classification": LABELS, "regression": REGRESSION, "multiclass": CLASSES}
 
 
@@ -90,13 +89,10 @@ def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple
 
 def read_folder(folder: str | Path) -> dict:
     """Returns ``molecules.json`` of a folder that scripts/prepare_moleculenet.py made. Raises OSError or
-    ValueError if it does not exist, or is not of this version."""
+    ValueError if it does not exist, or is damaged."""
     path = Path(folder) / FILE
     with reading(path):
-        state = json.loads(path.read_text(encoding="utf-8"))
-        if state["version"] != VERSION:
-            raise ValueError(f"version {state['version']}, this reads {VERSION}: prepare the data again")
-    return state
+        return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def read_labels(path: str | Path, rows: int, columns: int) -> np.ndarray:

@@ -169,11 +169,6 @@ def read_folder(folder: Path) -> Folder:
         ValueError: for another kind of model, or values that it cannot have.
     """
     path = folder / "config.json"
-    if not path.is_file():
-        adapter = (folder / "adapter_config.json").is_file()
-        hint = ": merge the adapter first (merge_and_unload) and save the model" if adapter else ""
-        hint = ": it is a file; a checkpoint of fairseq-train needs no import" if folder.is_file() else hint
-        raise FileNotFoundError(f"there is no config.json in {folder}{hint}")
     with reading(path):
         config = {"num_states": None, **json.loads(path.read_text(encoding="utf-8-sig"))}
         if config.get("model_type") != "exlm":
@@ -235,11 +230,9 @@ def head_of(config: dict) -> Head | None:
     name = (config.get("architectures") or ["ExLMForMaskedLM"])[0]
     if name in ("ExLMForMaskedLM", "ExLMModel"):
         return None
-    kinds = {name: kind for kind, name in settings.HEAD_CLASSES.items()}
-    if name not in kinds:
-        raise ValueError(f"{name} has no counterpart in fairseq here: known are {', '.join(kinds)}")
-    usual = {"sequence": "sentence_classification_head", "span": "span"}[kinds[name]]
-    return Head(kinds[name], (config.get("fairseq") or {}).get("head") or usual)
+    kind = {name: kind for kind, name in settings.HEAD_CLASSES.items()}[name]  # others have none in fairseq
+    usual = {"sequence": "sentence_classification_head", "span": "span"}[kind]
+    return Head(kind, (config.get("fairseq") or {}).get("head") or usual)
 
 
 def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | None]:

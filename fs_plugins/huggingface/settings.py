@@ -14,7 +14,7 @@ from fs_plugins.models.flags import to_config
 
 logger = logging.getLogger(__name__)
 
-POOLINGS = ("first", "mean")
+IS_FIRST = {"first": True, "mean": False}  # how a text becomes one vector
 SAMPLES = (  # flags of the task by which samples are made, and scored
     "mask_prob",
     "tokens_per_sample",
@@ -158,8 +158,6 @@ def sentence_transformers_files(config: dict, pooling: str) -> dict[str, object]
     Args:
         pooling: "first", the row of ``<s>``, or "mean", over all tokens (``<s>`` and ``</s>`` are counted).
     """
-    if pooling not in POOLINGS:
-        raise ValueError(f"unknown pooling {pooling!r}: known are {' and '.join(POOLINGS)}")
     module = "sentence_transformers.models"
     return {
         "modules.json": [
@@ -169,7 +167,7 @@ def sentence_transformers_files(config: dict, pooling: str) -> dict[str, object]
         "sentence_bert_config.json": {"max_seq_length": longest_text(config), "do_lower_case": False},
         str(Path("1_Pooling", "config.json")): {
             "word_embedding_dimension": config["hidden_size"],
-            "pooling_mode_cls_token": pooling == "first",
-            "pooling_mode_mean_tokens": pooling == "mean",
+            "pooling_mode_cls_token": IS_FIRST[pooling],
+            "pooling_mode_mean_tokens": not IS_FIRST[pooling],
         },
     }

@@ -19,7 +19,7 @@ from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
 from fs_plugins.huggingface.restore import open_checkpoint
-from fs_plugins.huggingface.settings import POOLINGS, find_head, outputs_of, smiles_form_of, trained_length
+from fs_plugins.huggingface.settings import IS_FIRST, find_head, outputs_of, smiles_form_of, trained_length
 from fs_plugins.huggingface.weights import Head
 from fs_plugins.inference.graph import TextGraph, Token, best_text, special_ids, text_graph
 from fs_plugins.inference.masked_prediction import MaskedPredictor
@@ -133,11 +133,10 @@ class Model:
             texts: any number of them; a string is one text.
 
         Raises:
-            ValueError: for another pooling.
+            KeyError: for another pooling.
         """
-        if pooling not in POOLINGS:
-            raise ValueError(f"unknown pooling {pooling!r}: known are {' and '.join(POOLINGS)}")
-        return self._stream(texts, lambda tokens: self._pooled(tokens, pooling))
+        first = IS_FIRST[pooling]
+        return self._stream(texts, lambda tokens: self._pooled(tokens, first))
 
     def predict(self, texts: str | tuple[str, str] | Iterable) -> Iterator[Row]:
         """For each text, in order, its [outputs] float64 and a remark; None and the reason if it is
@@ -179,8 +178,7 @@ class Model:
     def output_names(self) -> tuple[str, ...]:
         return self.outputs.names
 
-    def _pooled(self, tokens: Tensor, pooling: str) -> Tensor:
-        first = pooling == "first"
+    def _pooled(self, tokens: Tensor, first: bool) -> Tensor:
         states, extra = self.checkpoint.model(tokens, features_only=True, only_first=first)
         if first:
             return states[:, 0].float()

@@ -24,11 +24,8 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
     :func:`fs_plugins.inference.plots.shown_states`; its figures cover all of them.
 
     Args:
-        min_edge: share of the paths that take an edge, which the slider starts at; one that is not between 0
-            and 1 is a ValueError.
+        min_edge: share of the paths that take an edge, 0 to 1, which the slider starts at.
     """
-    if not 0.0 <= min_edge <= 1.0:
-        raise ValueError(f"min_edge is a share of the paths, 0 to 1, got {min_edge}")
     decodings = [graph.best, graph.best_free, *graph.samples, *graph.samples_free]
     texts = {decoding.text: decoding for decoding in decodings if decoding}
     data = {

@@ -81,11 +81,6 @@ class Squad2Task(ScoredTask):
 
     def build_model(self, cfg, from_checkpoint=False):
         model = super().build_model(cfg, from_checkpoint)
-        if not hasattr(model, "register_token_head"):
-            raise ValueError(
-                f"{type(model).__name__} has no heads for single tokens: give --arch p_roberta*, mlm_*, "
-                "p_roberta_ext_denselink* or exlm_*"
-            )
         longest = model.max_positions()
         if self.cfg.window_tokens > longest:
             raise ValueError(

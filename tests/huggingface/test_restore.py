@@ -104,10 +104,6 @@ def test_script_and_its_errors(folders, corpus, refused, tmp_path, capsys):
     assert capsys.readouterr().out.strip() == str(path)
     assert str(path) in refused(import_huggingface.main, folder, path)
     assert "config.json" in refused(import_huggingface.main, tmp_path, tmp_path / "x.pt")
-    assert "needs no import" in refused(import_huggingface.main, path, tmp_path / "x.pt")
-    (tmp_path / "adapter_config.json").write_text("{}")
-    assert "merge_and_unload" in refused(import_huggingface.main, tmp_path, tmp_path / "x.pt")
-    (tmp_path / "adapter_config.json").unlink()
     other = tmp_path / "other"
     builders.write_dictionary(other, [*reversed(WORDS)])  # of the same size
     for words in ((tmp_path / "x.pt", "--data", other), (other / "x.pt",)):

@@ -25,7 +25,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-from fs_plugins.data.property_info import FILE, VERSION, PropertyInfo, label_scale
+from fs_plugins.data.property_info import FILE, PropertyInfo, label_scale
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.fairseq_patches import messages
 from tests.support import builders, squad
@@ -101,7 +101,6 @@ def write_properties(folder: Path, splits: dict, kind="classification", words=8,
     mean, std = label_scale(np.array([labels for _, labels in splits["train"]]), kind)
     info = PropertyInfo(kind, tuple("abc"[: len(mean)]), mean, std)
     text = {
-        "version": VERSION,
         "dictionary": Vocabulary.of(symbols.symbols, folder).identity,
         **info.to_dict(),
         **state,

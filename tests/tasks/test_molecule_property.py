@@ -94,9 +94,8 @@ def test_files_that_do_not_fit(folder):
     dictionary = folder / "dict.txt"
     dictionary.write_text("".join(reversed(dictionary.read_text().splitlines(keepends=True))))
     refused("dict.txt", lambda: task(folder))
-    for content in ("{", "[]"):
-        (folder / "molecules.json").write_text(content)
-        refused("molecules.json: ", lambda: task(folder))
+    (folder / "molecules.json").write_text("{")
+    refused("molecules.json: ", lambda: task(folder))
 
 
 def test_the_order_of_the_training_follows_the_seed(folder):
