@@ -102,12 +102,12 @@ class _MatchScores(torch.autograd.Function):
                 grad_weight, grad_bias = logits.t() @ rows[chunk], of_bias
                 if len(ctx.chunks) > 1:  # sums in float32
                     grad_weight, grad_bias = grad_weight.to(grad.dtype), of_bias.to(grad.dtype)
-            elif weight.dtype == grad_weight.dtype:
-                grad_bias += of_bias
-                grad_weight.addmm_(logits.t(), rows[chunk])
             else:
                 grad_bias += of_bias
-                grad_weight += logits.t() @ rows[chunk]
+                if weight.dtype == grad_weight.dtype:
+                    grad_weight.addmm_(logits.t(), rows[chunk])
+                else:
+                    grad_weight += logits.t() @ rows[chunk]
             logits = None  # frees this chunk before the next
         grads = _joined(grad_rows).view_as(states), grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
         return *grads, None, None, None
