@@ -19,16 +19,14 @@ class ExLMSmilesTokenizer(PreTrainedTokenizerFast):
         allow_valence: whether atoms may have more bonds than RDKit permits.
     """
 
-    def __init__(self, *args, allow_valence=False, **kwargs):
-        super().__init__(*args, allow_valence=allow_valence, **kwargs)
-        self.allow_valence = allow_valence
+    # without an __init__ of its own: transformers would make the tokenizer anew then, without its decoder
+
+    def _encode_plus(self, text, text_pair=None, *args, is_split_into_words=False, **kwargs):
         if parse_molecule is None:
             logger.warning_once(
                 "RDKit is not installed: SMILES are read as they are, and have to be in its canonical form"
             )
-
-    def _encode_plus(self, text, text_pair=None, *args, is_split_into_words=False, **kwargs):
-        if parse_molecule is not None and not is_split_into_words:
+        elif not is_split_into_words:
             text, text_pair = self.canonical(text), self.canonical(text_pair)
         return super()._encode_plus(text, text_pair, *args, is_split_into_words=is_split_into_words, **kwargs)
 
@@ -37,6 +35,8 @@ class ExLMSmilesTokenizer(PreTrainedTokenizerFast):
         if isinstance(text, list | tuple):
             return [self.canonical(part) for part in text]
         try:
-            return canonical_smiles(parse_molecule(text.strip(), self.allow_valence), text)
+            return canonical_smiles(
+                parse_molecule(text.strip(), self.init_kwargs.get("allow_valence", False)), text
+            )
         except (ValueError, AttributeError):  # no molecule, or no text
             return text

@@ -193,6 +193,7 @@ def test_smiles_are_canonical_where_the_training_made_them_so(form, exported, lo
         assert same == [form == "canonical"] * 4
         assert (one(given)["input_ids"] == one(canonical)["input_ids"]) == (form == "canonical")
         assert (one("OC", "NC") == one("CO", "CN")) == (form == "canonical")
+        assert decoded(one, "CO") == "CO"
         assert one.tokenize("OC<mask>") == ["O", "C", "<mask>"] and one.tokenize("OC(") == ["O", "C", "("]
     code = """
 import logging, sys, transformers
