@@ -182,8 +182,6 @@ def main(argv: list[str] | None = None) -> None:
     kinds = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
     if isinstance(task, Squad2Task):
         task.n_best = args.n_best
-        if len(args.split) > 1:
-            raise UserError(f"--split {' '.join(args.split)}: give one of SQuAD's")
     elif threshold:
         raise UserError(f"--threshold {args.threshold:g}: {args.checkpoint} is not of SQuAD")
     outputs = {}

@@ -111,8 +111,6 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     given = [named(text) for text in args.results]
     output = args.output or given[0][1]
-    if output.exists() and not output.is_dir():
-        raise UserError(f"--output {output} is not a folder")
     page = report(given)
     output.mkdir(parents=True, exist_ok=True)
     for path in page.write(output):

@@ -11,11 +11,11 @@ from pathlib import Path
 from fairseq.data import Dictionary
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from fs_plugins.data.smiles_tokens import SmilesTokenError, tokenize
+from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.vocabulary import MASK, SPECIAL
+from fs_plugins.files import reading
 
 HF_FILE, GPT2_FILES = "tokenizer.json", ("encoder.json", "vocab.bpe")
-EITHER = f"{' and '.join(GPT2_FILES)}, or a {HF_FILE}"
 MANIFEST = "manifest.json"  # of a folder made by scripts/prepare_*.py: its settings and inputs
 
 
@@ -66,11 +66,7 @@ class Smiles(Codec):
     example = f"CC{MASK}O"
 
     def encode(self, text, first):
-        try:
-            return tokenize(text)
-        except SmilesTokenError as error:
-            hint = f"the model is one of molecules: give it a SMILES, e.g. {self.example!r}"
-            raise ValueError(f"{error}; {hint}") from error
+        return tokenize(text)
 
     def decode(self, symbols):
         return "".join(symbols)
@@ -83,13 +79,11 @@ class HfTokenizer(Codec):
     STARTS = ("Ġ", "▁")  # how byte-level BPEs and sentencepiece write a blank
 
     def __init__(self, path: str | os.PathLike):
-        try:
+        with reading(path):
             settings = json.loads(Path(path).read_text(encoding="utf-8"))
             settings |= {"truncation": None, "padding": None}
             self.tokenizer = Tokenizer.from_str(json.dumps(settings))
-            rare = self.tokenizer.encode("\U00012000", add_special_tokens=False).tokens
-        except Exception as error:  # the library raises Exception itself
-            raise ValueError(f"{path} is not a {HF_FILE} of HF tokenizers: {error}") from error
+        rare = self.tokenizer.encode("\U00012000", add_special_tokens=False).tokens
         if not any(token.strip("▁Ġ ") for token in rare):
             raise ValueError(
                 f"{path} leaves out what it has no token for: give one with an unk_token, or bytes"
@@ -160,10 +154,8 @@ class Gpt2Bpe(HfTokenizer):
     name = "gpt2"
 
     def __init__(self, encoder_json: str | os.PathLike, vocab_bpe: str | os.PathLike):
-        try:
+        with reading(f"{encoder_json}, {vocab_bpe}"):
             tokenizer = Tokenizer(models.BPE.from_file(str(encoder_json), str(vocab_bpe)))
-        except Exception as error:  # the library raises Exception itself
-            raise ValueError(f"{encoder_json} and {vocab_bpe} are not files of one BPE: {error}") from error
         if foreign := {"<s>", MASK} & tokenizer.get_vocab().keys():
             raise ValueError(
                 f"{encoder_json} has {min(foreign)}: it is a vocab.json of HF, whose ids are not those of "
@@ -248,14 +240,7 @@ def read_bpe(*paths: str | os.PathLike) -> HfTokenizer:
         ValueError: if the files are damaged, or do not belong together.
     """
     if len(paths) == 1 and Path(paths[0]).is_dir():
-        folder, paths = paths[0], _files_in(Path(paths[0]))
-        if not paths:
-            raise FileNotFoundError(f"{folder} has no BPE ({EITHER}): name its files with --bpe")
-    if len(paths) > 2:
-        raise ValueError(f"--bpe takes {EITHER}; got {len(paths)} files")
-    for path in paths:
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"{path} does not exist: a BPE is {EITHER}")
+        paths = _files_in(Path(paths[0])) or [Path(paths[0], HF_FILE)]
     return Gpt2Bpe(*paths) if len(paths) == 2 else HfTokenizer(*paths)
 
 
@@ -272,18 +257,14 @@ def smiles_form(folder: Path) -> str | None:
     path = folder / MANIFEST
     if not path.is_file():
         return None
-    try:
+    with reading(path):
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}): prepare the data again, or remove it") from error
     settings = manifest.get("settings") if isinstance(manifest, dict) else None
     return settings.get("smiles") if isinstance(settings, dict) else None  # it may be another program's
 
 
 def encode_with_masks(text: str, codec: Codec) -> list[str]:
     """As :func:`encode_text`, of a sentence that has a mask. Raises ValueError if there is none, too."""
-    if not isinstance(text, str):
-        raise ValueError(f"{text!r:.100} is no text: give one string")
     if MASK not in text:
         hint = ": write it <mask>, not [MASK]" if "[mask]" in text.lower() else ""
         raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. {codec.example!r}")

@@ -4,8 +4,8 @@ hyper-parameters of fine-tuning on them and on SQuAD 2.0 (tables 6 and 11), in c
 import itertools
 from dataclasses import dataclass, replace
 
-from lib.command_line import Flags, UserError
-from lib.files import CONFIGS
+from lib.command_line import Flags
+from lib.files import CONFIGS, reading
 
 FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
 SCORES = (0.0, 5.0)  # lowest and highest label of STS-B, the regression
@@ -107,11 +107,9 @@ TASKS: dict[str, Task] = {
 
 
 def task_named(name: str) -> Task:
-    """Returns the task of that name, in any case. Raises UserError if there is none."""
-    task = {task.name.lower(): task for task in TASKS.values()}.get(name.lower())
-    if task is None:
-        raise UserError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
-    return task
+    """Returns the task of that name, in any case."""
+    with reading(f"task {name!r}, not one of {', '.join(TASKS)}"):
+        return {task.name.lower(): task for task in TASKS.values()}[name.lower()]
 
 
 def head_of(task: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, count, positive, script, share, whole
 from lib.files import CONFIGS, read_json, reading
 from lib.run.checkpoints import check_dictionary, read_checkpoint
+from lib.run.cost import CARDS
 from lib.run.launch import LAST, Training, arguments, check_words, devices, launch
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
@@ -52,7 +53,7 @@ def add_options(add: Callable) -> None:
     add("--seed", type=count, metavar="N", help="default: 1")
     tokens = "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)"
     add("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=tokens)
-    add("--card", default="H100", help="GPU of --print's hours (default: %(default)s)")
+    add("--card", default="H100", choices=CARDS, help="GPU of --print's hours (default: %(default)s)")
 
 
 def asked(kind: str, words: list[str]) -> argparse.Namespace:

@@ -65,5 +65,5 @@ def test_points_by_hand():
     assert len(points_of(task, only={"lr": "2e-05"})) == 16
     assert points_of(task, "table6", {"lr": "1e-3", "epochs": "7"}) == [Point("1e-3", "32", "7", "0.06")]
     assert len(points_of(task, only={"batch": "8"})) == 32  # another batch, and the rest of the grid
-    with pytest.raises(ValueError, match="unknown task 'WNLI': choose one of MNLI"):
+    with pytest.raises(ValueError, match="task 'WNLI', not one of MNLI"):
         task_named("WNLI")
