@@ -49,7 +49,7 @@ def report(folders: list[tuple[str, Path]]) -> Page:
     a folder holds no results, or two are of one model, task and seed."""
     page, problems, models, grid = Page(TITLE), [], [], None
     settings = {path: read(path / "settings.json", problems) for _, path in folders}
-    if any(asked.get("size") == "smoke" for asked in settings.values()):
+    if any(asked.get("size") == "smoke" and (path / STUDY).is_dir() for path, asked in settings.items()):
         page.warn(SMOKE)
     page.text(ABOUT)
     page.table(pd.DataFrame([made_of(path, settings[path], problems) for path in settings]).fillna("-"))

@@ -168,7 +168,6 @@ def test_what_is_refused(bpe, tmp_path, refused):
         words = (out, "--bpe", bpe, "--workers", 1, "--train", train, *flags)
         assert named in refused(prepare_text.main, *words)
         assert not list(tmp_path.glob("out*"))
-    assert "':'" in refused(prepare_text.main, f"{out}:b", "--bpe", bpe, "--train", source)
 
 
 def test_a_table_without_a_header(prepare, tmp_path):

@@ -104,8 +104,6 @@ def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[P
     """A folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays, to
     resume in, if it existed before or a file is done. Raises UserError if ``output`` exists, another run is
     at work, or OUTPUT.partial is no draft or one of other settings or inputs (see ``claim``)."""
-    if ":" in str(output):
-        raise UserError(f"{output}: fairseq does not support ':' in the name of a data folder")
     check_absent(output)
     partial = output.with_name(f"{output.name}.partial")
     before = {path.name for path in partial.iterdir()} if partial.is_dir() else set()

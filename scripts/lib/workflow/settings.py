@@ -85,8 +85,8 @@ def read(config: dict) -> argparse.Namespace:
     settings = options.parse_args(words)
     for name in ("moleculenet", "models", "init_from", "only"):
         setattr(settings, name, dict(getattr(settings, name)))
-    if not settings.output or ":" in settings.output:
-        raise UserError("give a folder for the results, without ':' in its name: --config output=runs/NAME")
+    if not settings.output:
+        raise UserError("give a folder for the results: --config output=runs/NAME")
     if settings.rates and min(len(settings.seeds), len(settings.rates)) < 2:
         raise UserError(
             "rates: the first of seeds chooses each model's learning rate, and the others are reported: give "

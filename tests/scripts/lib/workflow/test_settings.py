@@ -32,7 +32,6 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
     ("given", "named"),
     [
         ({"output": None}, "output="),
-        ({"output": "a:b"}, "':'"),
         ({"sede": 1}, "sede: .*data, "),
         ({"size": "large"}, "size: .*'large'.*smoke"),
         ({"flags": "--arch x --bf16"}, "flags: --arch "),
