@@ -11,7 +11,7 @@ depends on the model. See docs/finetune.md.
 
 from pathlib import Path
 
-from lib.command_line import argument_parser, script
+from lib.command_line import UserError, argument_parser, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.squad import read_squad
 from lib.files import atomic, check_absent
@@ -51,6 +51,8 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
     for name, *files in args.split:
+        if name in splits:
+            raise UserError(f"--split {name} is given twice")
         splits[name] = list(map(Path, files))
     if not splits:
         parser.error("give --train, --valid or --split, and SQuAD files")

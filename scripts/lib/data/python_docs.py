@@ -16,12 +16,11 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from lib.command_line import UserError, script
+from lib.command_line import script
 from lib.files import write_lines
 
 LEAST_WORDS = 6  # of a paragraph
 LEAST_PLAIN_SHARE = 0.8  # of its words
-LEAST_CORPUS_WORDS = 100_000
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 
 _PARAGRAPH_END = re.compile(r"\n\s*(?:[-*•+o]|\(?\d+[.)])\s+|\n\s*\n")  # a list item, or an empty line
@@ -78,10 +77,5 @@ def main() -> None:
     library, output = Path(sysconfig.get_path("stdlib")), Path(sys.argv[1])
     kept = [document for document in documents(library) if document]
     words = sum(len(paragraph.split()) for document in kept for paragraph in document)
-    if words < LEAST_CORPUS_WORDS:
-        raise UserError(
-            f"{library} has only {words:,} words of documentation, {LEAST_CORPUS_WORDS:,} are needed: use a "
-            "Python with the sources of its library, as in PYTHON=python3.12 bash scripts/quickstart.sh"
-        )
     write_lines(output, (line for document in kept for line in [*document, ""]))
     print(f"{output}: {len(kept):,} documents, {words:,} words")
