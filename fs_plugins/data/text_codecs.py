@@ -83,7 +83,7 @@ class HfTokenizer(Codec):
             settings = json.loads(Path(path).read_text(encoding="utf-8"))
             settings |= {"truncation": None, "padding": None}
             self.tokenizer = Tokenizer.from_str(json.dumps(settings))
-        rare = self.tokenizer.encode("\U00012000", add_special_tokens=False).tokens
+            rare = self.tokenizer.encode("\U00012000", add_special_tokens=False).tokens
         if not any(token.strip("▁Ġ ") for token in rare):
             raise ValueError(
                 f"{path} leaves out what it has no token for: give one with an unk_token, or bytes"

@@ -58,8 +58,6 @@ def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str
     layouts = {}
     for place in given:
         files = _files_in(place) if place.is_dir() else [place]
-        if not files:
-            raise UserError(f"the folder {place} has no files")
         layouts |= {path: SUFFIXES.get(suffix_of(path)) or _begun(path, plain) for path in files}
     return layouts
 

@@ -92,8 +92,6 @@ def _add_question(squad: Squad, entry: dict) -> Question:
     """Adds a question about the last context."""
     name, context = str(entry["id"]), squad.contexts[-1]
     listed = entry.get("answers") or []
-    if listed and entry.get("is_impossible") is True:
-        raise UserError(f"question {name} is is_impossible, yet has answers")
     answers = [Answer(a["text"], _place(context, a["text"], a["answer_start"])) for a in listed]
     if any(answer.start < 0 for answer in answers):
         squad.not_in_context.append(name)

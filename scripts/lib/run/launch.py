@@ -244,8 +244,6 @@ def devices(
     """
     gpus = len(visible_gpus(environment)) if args.gpus is None else args.gpus
     if one_gpu:
-        if args.gpus and args.gpus > 1:
-            raise UserError(f"--gpus {args.gpus}: this script trains on one GPU, or the CPU")
         environment, gpus = {}, min(gpus, 1)
     flags = Flags() if gpus else Flags.of("--cpu --num-workers 0")
     flags |= Flags.of(PRECISIONS[args.precision or ("fp16" if gpus else "fp32")][0])

@@ -133,7 +133,6 @@ def test_windows_and_their_updates(saved_checkpoint, tmp_path):
     [
         ("glue", ["--restore-file", "x.pt"], "--restore-file"),
         ("glue", ["--batch-size", "32", "--update-freq", "3"], "--batch-size 32"),
-        ("moleculenet", ["--gpus", "2"], "--gpus 2"),
         ("squad", ["--window-tokens", "6"], "question known0 of 3 tokens"),
     ],
 )
