@@ -60,7 +60,7 @@ def test_what_cannot_be_loaded(tmp_path, pretrained):
 
     refused(pretrained, "--data", tmp_path)
     (tmp_path / "dict.txt").write_text("one 1\ntwo 1\n")
-    refused(pretrained, "checkpoint_last.pt.*(21.* 7|7.* 21)", tmp_path)
+    refused(pretrained, r"(?s)checkpoint_last.pt.*size mismatch.*\[21, 32\].*\[7, 32\]", tmp_path)
     state, other = torch.load(pretrained), tmp_path / "other.pt"
     other.write_bytes(pretrained.read_bytes()[:5000])
     refused(other, "other.pt")

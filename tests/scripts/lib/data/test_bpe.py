@@ -105,7 +105,7 @@ def test_a_tokenizer_that_an_export_cannot_copy_is_refused(tmp_path):
 @pytest.mark.parametrize("model", [models.BPE({"a": 0}, []), models.WordLevel({"a": 0}), models.BPE()])
 def test_a_tokenizer_without_a_token_for_everything_is_refused(model, tmp_path):
     Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(ValueError, match="tokenizer.json (leaves out|is not a .*UNK)"):
+    with pytest.raises(ValueError, match="tokenizer.json leaves out|tokenizer.json: .*UNK"):
         read_bpe(tmp_path)
 
 
