@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import prepare_smiles
@@ -83,9 +84,11 @@ def test_a_run_that_is_stopped(moment, ended_by, inputs, tmp_path):
     if isinstance(sign, tuple):
         environment |= {"PROGRAM": sign[0], "MOMENT": sign[1], "REACHED": str(reached)}
     with (tmp_path / "engine.log").open("w") as file:
-        outputs = {"stdout": file, "stderr": file, "start_new_session": True}
+        # SIGINT may be ignored where the tests run in the background
+        heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        outputs = {"stdout": file, "stderr": file, "start_new_session": True, "preexec_fn": heard}
         engine = subprocess.Popen(command(*WORDS), cwd=tmp_path, env=environment, **outputs)
-    deadline = time.monotonic() + 600
+    deadline = time.monotonic() + 300
     while not (reached.exists() or (isinstance(sign, str) and log.exists() and sign in log.read_text())):
         assert engine.poll() is None and time.monotonic() < deadline, (tmp_path / "engine.log").read_text()
         time.sleep(0.05)
