@@ -158,7 +158,7 @@ def test_what_is_refused(bpe, tmp_path, refused):
     few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(256)))
     for train, flags, named in (
         (tmp_path / "none", (), "none: No such file"),
-        (tmp_path / "empty", (), "empty has no files"),
+        (tmp_path / "empty", (), "empty: Is a directory"),
         (blank, (), "nothing is left for train"),
         (same, (), "or --valid, as copies of one"),
         (write_file(tmp_path / "a.csv", "a,b\n1,2\n"), (), "'text'"),

@@ -53,11 +53,11 @@ class Document(NamedTuple):
 
 def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str]:
     """Returns the files of a corpus, in the order given and those of folders sorted, with their layouts: by
-    their names, or how they begin; that of other text is ``plain``. Raises UserError for a folder without
-    files, and for a file that is not text in UTF-8."""
+    their names, or how they begin; that of other text is ``plain``. Raises IsADirectoryError for a folder
+    without files, and UserError for a file that is not text in UTF-8."""
     layouts = {}
     for place in given:
-        files = _files_in(place) if place.is_dir() else [place]
+        files = (_files_in(place) if place.is_dir() else []) or [place]  # an empty folder is no file
         layouts |= {path: SUFFIXES.get(suffix_of(path)) or _begun(path, plain) for path in files}
     return layouts
 

@@ -75,7 +75,7 @@ def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
     shown = fail(tmp_path, "table12", "--config", *words)
     for key in ("exlm-k4-p0.15/lr-default/seed-1", "repeated-mlm-k1-p0.15/lr-default/seed-1"):
         assert f"exit status 2; the end of out/study/{key}/train.log:" in shown
-    assert shown.count("data/train.idx does not exist") == 2
+    assert shown.count("data/dict.txt is empty") == 2
     assert "rerun the same command to resume" in shown
 
 
