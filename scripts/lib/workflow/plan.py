@@ -66,7 +66,9 @@ def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
 
 def table3_files(settings: Namespace, target: Target) -> Iterator[Path]:
     """The choice of each task's best point, and its results with the other seeds."""
-    prepared = [name for name in TASKS if settings.glue and Path(settings.glue, f"{name}-bin").is_dir()]
+    folder = Path(settings.glue) if settings.glue else None
+    planned = folder and not folder.is_dir()  # of a folder that is not there yet all tasks
+    prepared = [name for name in TASKS if planned or (folder and Path(folder, f"{name}-bin").is_dir())]
     tasks = [*(settings.tasks or prepared), *([SQUAD] if settings.squad else [])]
     if not tasks:
         raise UserError("table3 needs glue=FOLDER with a TASK-bin, of prepare_glue.py, or squad=FOLDER")

@@ -34,9 +34,12 @@ def price(settings: Namespace, name: str) -> str:
     hours = [cost.hours_of(one, CARD) for one in flops]
     size = sum(WEIGHTS * parameters for _, parameters in trained.values())
     size += sum(WITH_OPTIMIZER * parameters for task, parameters, _ in tuned if task not in TASKS)
+    given = (settings.data, settings.smiles, settings.glue, settings.squad, *settings.moleculenet.values())
+    missing = [path for path in given if path and not Path(path).exists()]
     return (
         f"{name}: {len(trained)} pre-trainings, {hours[0]:,.0f} hours of an {CARD}; {len(tuned):,} "
         f"fine-tunings, {hours[1]:,.0f} hours; {size / 1e9:,.0f} GB of checkpoints stay"
+        + (f"; not there yet: {', '.join(missing)}" if missing else "")
     )
 
 

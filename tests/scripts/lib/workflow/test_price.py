@@ -15,6 +15,8 @@ def test_the_paper_without_data(asked, data, glue):
         assert lines[name].startswith(f"{name}: {count} pre-trainings, ")
     for name, count in {"table1": 9, "table3": 3 * (304 + 8 * 4 + 32 + 4)}.items():
         assert f" {count:,} fine-tunings, " in lines[name]
+    nowhere = asked(**{**given, "glue": "no/glue", "squad": "no/squad"}, data=str(data))
+    assert price(nowhere, "table3") == lines["table3"] + "; not there yet: no/glue, no/squad"
     hours = [int(line.split(", ")[1].split()[0].replace(",", "")) for line in lines.values()]
     assert sum(hours[:3]) == pytest.approx(hours[3], abs=2)
 
