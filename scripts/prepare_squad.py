@@ -22,9 +22,8 @@ from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary
 
 def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSquad:
     """Returns the split in ids of the dictionary. Raises UserError for a token missing from it, naming the
-    question or context, and as ``TextEncoder.check`` does."""
+    question or context."""
     texts = [question.text.strip() for question in squad.questions]
-    encoder.check([*squad.contexts[:100], *texts[:100]])
     places = [f"the context {context[:40]!r}" for context in squad.contexts]
     contexts = encoder.encode_with_offsets(squad.contexts, places)
     questions = encoder.encode_with_offsets(texts, [f"question {q.id}" for q in squad.questions])

@@ -21,7 +21,7 @@ from lib.data.binarise import binarise, draft_of
 from lib.data.bpe import UNKNOWN, TextEncoder, copy_bpe, dictionary_of, named
 from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
 from lib.data.documents import COLUMN, PARAGRAPHS, PLAIN, documents_of, layouts_of
-from lib.data.text import encode_documents, sample_of
+from lib.data.text import encode_documents
 from lib.files import sha256
 
 from fs_plugins.data.text_codecs import read_bpe
@@ -58,7 +58,6 @@ def main(argv: list[str] | None = None) -> None:
         else:
             write_text(folder / "dict.txt", dictionary_of(bpe))
         encoder = TextEncoder(bpe, given or folder / "dict.txt", args.allow_unknown)
-        encoder.check(sample_of(layouts, column))
         corpus = {"layouts": layouts, "column": column}
         encode = partial(encode_documents, encoder=encoder, max_tokens=args.max_tokens, **corpus)
         read = partial(documents_of, **corpus)

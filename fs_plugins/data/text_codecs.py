@@ -1,11 +1,10 @@
-"""Text to symbols of the dictionary and back: GPT-2 BPE, a HF tokenizer.json, SMILES, or symbols between
-blanks."""
+"""Text to symbols of the dictionary and back: a byte-level BPE, SMILES, or symbols between blanks."""
 
 import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 from fairseq.data import Dictionary
@@ -16,6 +15,8 @@ from fs_plugins.data.vocabulary import MASK, SPECIAL
 from fs_plugins.files import reading
 
 HF_FILE, GPT2_FILES = "tokenizer.json", ("encoder.json", "vocab.bpe")
+BYTES = {*pre_tokenizers.ByteLevel.alphabet()}  # as a byte-level BPE writes them
+BLANK = "Ġ"  # the space among these
 MANIFEST = "manifest.json"  # of a folder made by scripts/prepare_*.py: its settings and inputs
 
 
@@ -23,27 +24,26 @@ class Codec(ABC):
     """How a corpus was written in the symbols of its dictionary."""
 
     name: str  # of the kind
-    files: tuple[Path, ...] = ()  # that it was read from
     example = f"This is {MASK}."
 
     @abstractmethod
     def encode(self, text: str, first: bool) -> list[str]:
-        """The symbols of a piece of text; ``first`` if it is the start of the sentence."""
+        """Returns the symbols of a piece of text; ``first`` if it is the start of the sentence."""
 
     @abstractmethod
     def decode(self, symbols: Sequence[str]) -> str:
-        """The text of symbols, with the blanks that they carry."""
+        """Returns the text of symbols, with the blanks that they carry."""
 
     def word(self, symbol: str) -> str:
-        """A symbol as a word to show: without its blank, which alone is ``␣``; with ``##`` where it goes on
-        with a word."""
+        """Returns a symbol as a word to show: without its blank, which alone is ``␣``; with ``##`` where it
+        goes on with a word."""
         text = self.decode([symbol])
         shown = text.strip() or repr(text)[1:-1].replace(" ", "␣") or symbol
         goes_on = not is_special(symbol) and not self.starts_word(symbol) and shown[0].isalnum()
         return f"##{shown}" if goes_on else shown
 
     def starts_word(self, symbol: str) -> bool:
-        """Whether there is a blank before the symbol."""
+        """Returns whether there is a blank before the symbol."""
         return True
 
 
@@ -72,128 +72,88 @@ class Smiles(Codec):
         return "".join(symbols)
 
 
-class HfTokenizer(Codec):
-    """A tokenizer.json of Hugging Face's tokenizers whose tokens are the dictionary's symbols."""
+class ByteBpe(Codec):
+    """A byte-level BPE, as those of GPT-2, of RoBERTa, and of scripts/train_bpe.py.
 
-    name = "tokenizer.json"
-    STARTS = ("Ġ", "▁")  # how byte-level BPEs and sentencepiece write a blank
+    Args:
+        files: a tokenizer.json, whose tokens are the dictionary's symbols; or GPT-2's encoder.json and
+            vocab.bpe, whose ids are the symbols, as fairseq writes them.
 
-    def __init__(self, path: str | os.PathLike):
-        with reading(path):
-            settings = json.loads(Path(path).read_text(encoding="utf-8"))
-            settings |= {"truncation": None, "padding": None}
-            self.tokenizer = Tokenizer.from_str(json.dumps(settings))
-            rare = self.tokenizer.encode("\U00012000", add_special_tokens=False).tokens
-        if not any(token.strip("▁Ġ ") for token in rare):
-            raise ValueError(
-                f"{path} leaves out what it has no token for: give one with an unk_token, or bytes"
-            )
-        self.files = (Path(path),)
-        once = json.dumps(self.settings()).replace('"prepend_scheme": "first"', '"prepend_scheme": "never"')
-        self.inner = Tokenizer.from_str(once)
-        self.tokens = {token: token for token in self.tokenizer.get_vocab()}  # of symbols
-        if (unknown := unknown_token(json.loads(self.tokenizer.to_str())["model"])) in self.tokens:
-            self.tokens["<unk>"] = unknown
+    Raises:
+        ValueError: if the files are damaged, do not belong together, or are a tokenizer of another kind,
+            which an export could not copy.
+    """
 
-    def settings(self) -> dict:
-        """Those of a tokenizer that puts a blank before a text, if this one does, but not before what follows
-        a special token: the content of a tokenizer.json."""
-        settings = json.loads(self.tokenizer.to_str())
-        before = _steps(settings["normalizer"], "normalizers")
-        steps = _steps(settings["pre_tokenizer"], "pretokenizers")
-        first = steps[0] if steps else {}
-        if prepended := [step for step in before if step["type"] == "Prepend"]:
-            before.remove(prepended[0])
-            steps.insert(0, _blank_before(prepended[0]["prepend"]))
-        elif first.get("prepend_scheme") == "always":
-            steps[0] = {**first, "prepend_scheme": "first"}
-        elif first.get("type") == "ByteLevel" and first["add_prefix_space"]:
-            steps[:1] = [_blank_before(" "), {**first, "add_prefix_space": False}]
-        settings["normalizer"] = {"type": "Sequence", "normalizers": before} if before else None
-        settings["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps} if steps else None
-        return settings
+    def __init__(self, *files: str | os.PathLike):
+        self.files = tuple(map(Path, files))
+        self.name = "gpt2" if len(files) == 2 else HF_FILE
+        with reading(", ".join(map(str, files))):
+            self.tokenizer = (_gpt2 if len(files) == 2 else _tokenizer_json)(*files)
+        ids = self.tokenizer.get_vocab()
+        # without all bytes, characters would be left out
+        if not isinstance(self.tokenizer.decoder, decoders.ByteLevel) or not ids.keys() >= BYTES:
+            raise ValueError(f"{files[0]} is no byte-level BPE, as GPT-2's or that of scripts/train_bpe.py")
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        self.inner = Tokenizer.from_str(self.tokenizer.to_str())  # of what follows a mask
+        if self.puts_blank:
+            self.inner.pre_tokenizer.add_prefix_space = False
+        self.symbols = {token: str(i) if len(files) == 2 else token for token, i in ids.items()}
+        self.tokens = {symbol: token for token, symbol in self.symbols.items()}
+        self.marks_starts = any(token.startswith(BLANK) and len(token) > 1 for token in ids)
 
-    @cached_property
-    def symbols(self) -> dict[str, str]:
-        """Of tokens."""
-        return {token: symbol for symbol, token in self.tokens.items()}
-
-    @cached_property
-    def marks_starts(self) -> bool:
-        return any(token.startswith(self.STARTS) for token in self.symbols if len(token) > 1)
+    @property
+    def puts_blank(self) -> bool:
+        """Returns whether a blank is put before a text that does not begin with one."""
+        step = self.tokenizer.pre_tokenizer
+        return isinstance(step, pre_tokenizers.ByteLevel) and step.add_prefix_space
 
     def encode(self, text, first):
         tokenizer = self.tokenizer if first else self.inner
-        tokens = tokenizer.encode(text, add_special_tokens=False).tokens
-        return [self.symbols.get(token, token) for token in tokens]
-
-    def word(self, symbol):
-        blank = self.tokens.get(symbol) in self.STARTS
-        return "␣" if blank else super().word(symbol)  # a decoder may drop a first blank
+        return [self.symbols[token] for token in tokenizer.encode(text, add_special_tokens=False).tokens]
 
     def starts_word(self, symbol):
-        return not self.marks_starts or self.tokens.get(symbol, "▁").startswith(self.STARTS)
+        return not self.marks_starts or self.tokens.get(symbol, BLANK).startswith(BLANK)
 
     def decode(self, symbols):
-        if self.tokenizer.decoder is None:
-            return " ".join(symbols)
-        text, run = "", []
-        for symbol in [*symbols, None]:
-            if symbol in self.tokens and not is_special(symbol):
-                run.append(self.tokens[symbol])
-                continue
-            text += self.tokenizer.decoder.decode(run) if run else ""
-            text += f" {symbol}" if symbol is not None else ""
-            run = []
+        text = ""
+        for is_token, run in groupby(symbols, lambda s: s in self.tokens and not is_special(s)):
+            if is_token:
+                text += self.tokenizer.decoder.decode([self.tokens[symbol] for symbol in run])
+            else:
+                text += "".join(f" {symbol}" for symbol in run)
         return text
 
 
-class Gpt2Bpe(HfTokenizer):
-    """GPT-2's BPE, whose symbols are the ids of encoder.json, as fairseq writes them."""
+def _tokenizer_json(path: str | os.PathLike) -> Tokenizer:
+    tokenizer = Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
+    steps = tokenizer.pre_tokenizer
+    if isinstance(steps, pre_tokenizers.Sequence) and isinstance(steps[0], pre_tokenizers.Metaspace):
+        # an export's, see tokenizer_files.py: the blank before a text is here that of ByteLevel again
+        tokenizer.pre_tokenizer, tokenizer.decoder = steps[1], decoders.ByteLevel()
+        tokenizer.pre_tokenizer.add_prefix_space = True
+    return tokenizer
 
-    name = "gpt2"
 
-    def __init__(self, encoder_json: str | os.PathLike, vocab_bpe: str | os.PathLike):
-        with reading(f"{encoder_json}, {vocab_bpe}"):
-            tokenizer = Tokenizer(models.BPE.from_file(str(encoder_json), str(vocab_bpe)))
-        if foreign := {"<s>", MASK} & tokenizer.get_vocab().keys():
-            raise ValueError(
-                f"{encoder_json} has {min(foreign)}: it is a vocab.json of HF, whose ids are not those of "
-                f"GPT-2's {GPT2_FILES[0]}: give the {HF_FILE} that AutoTokenizer's save_pretrained writes"
-            )
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.ByteLevel()
-        self.files = Path(encoder_json), Path(vocab_bpe)
-        self.tokenizer = self.inner = tokenizer
-        self.tokens = {str(i): token for token, i in tokenizer.get_vocab().items()}
+def _gpt2(encoder_json: str | os.PathLike, vocab_bpe: str | os.PathLike) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE.from_file(str(encoder_json), str(vocab_bpe)))
+    if foreign := {"<s>", MASK} & tokenizer.get_vocab().keys():
+        raise ValueError(
+            f"{encoder_json} has {min(foreign)}: it is a vocab.json of HF, whose ids are not those of "
+            f"GPT-2's {GPT2_FILES[0]}: give the {HF_FILE} that AutoTokenizer's save_pretrained writes"
+        )
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
 
 
 def is_special(symbol: str) -> bool:
-    """<s>, <pad>, </s>, <unk>, <mask>."""
+    """Returns whether it is <s>, <pad>, </s>, <unk> or <mask>."""
     return symbol in (*SPECIAL, MASK)
 
 
-def unknown_token(model: dict) -> str | None:
-    """The token of a tokenizer.json's model for what it has no other for."""
-    if (index := model.get("unk_id")) is not None:
-        return model["vocab"][index][0]
-    return model.get("unk_token")
-
-
-def _steps(settings: dict | None, name: str) -> list[dict]:
-    """The single steps of a normalizer or a pre-tokenizer."""
-    if settings is None or settings["type"] != "Sequence":
-        return [settings] if settings else []
-    return [step for inner in settings[name] for step in _steps(inner, name)]
-
-
-def _blank_before(blank: str) -> dict:
-    """A pre-tokenizer that puts a blank before a text that does not begin with one."""
-    return {"type": "Metaspace", "replacement": blank, "prepend_scheme": "first", "split": False}
-
-
 def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dictionary) -> Codec:
-    """The codec of a corpus.
+    """Returns the codec of a corpus.
 
     Args:
         source: "none"; "smiles"; a tokenizer.json; encoder.json and vocab.bpe; a folder that holds one of
@@ -223,7 +183,7 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
             f"the dictionary in {data} has GPT-2 BPE ids for symbols: "
             "give the files of the BPE (--bpe encoder.json vocab.bpe)"
         )
-    marked = sum(len(s) > 1 and s.startswith(HfTokenizer.STARTS) for s in symbols)
+    marked = sum(len(s) > 1 and s.startswith(BLANK) for s in symbols)
     if len(symbols) > 50 and marked > 0.1 * len(symbols):
         raise ValueError(
             f"the dictionary in {data} has tokens of a BPE for symbols, such as {symbols[-1]!r}: "
@@ -232,20 +192,16 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
     return Blanks()
 
 
-def read_bpe(*paths: str | os.PathLike) -> HfTokenizer:
-    """The BPE in encoder.json and vocab.bpe, in a tokenizer.json, or in a folder with either.
-
-    Raises:
-        FileNotFoundError: if a file is not there.
-        ValueError: if the files are damaged, or do not belong together.
-    """
+def read_bpe(*paths: str | os.PathLike) -> ByteBpe:
+    """Returns the BPE in encoder.json and vocab.bpe, in a tokenizer.json, or in a folder with either; raises
+    what :class:`ByteBpe` does."""
     if len(paths) == 1 and Path(paths[0]).is_dir():
         paths = _files_in(Path(paths[0])) or [Path(paths[0], HF_FILE)]
-    return Gpt2Bpe(*paths) if len(paths) == 2 else HfTokenizer(*paths)
+    return ByteBpe(*paths)
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The files of the BPE in a folder; [] if it has none."""
+    """Returns the files of the BPE in a folder; [] if it has none."""
     for names in ((HF_FILE,), GPT2_FILES):
         if all((folder / name).is_file() for name in names):
             return [folder / name for name in names]
@@ -253,18 +209,17 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def smiles_form(folder: Path) -> str | None:
-    """``--smiles`` of the prepare_smiles.py that made a folder, "canonical" or "as-given", or None."""
+    """Returns ``--smiles`` of the prepare_smiles.py that made a folder: "canonical", "as-given" or None."""
     path = folder / MANIFEST
     if not path.is_file():
         return None
     with reading(path):
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    settings = manifest.get("settings") if isinstance(manifest, dict) else None
-    return settings.get("smiles") if isinstance(settings, dict) else None  # it may be another program's
+        return json.loads(path.read_text(encoding="utf-8")).get("settings", {}).get("smiles")
 
 
 def encode_with_masks(text: str, codec: Codec) -> list[str]:
-    """As :func:`encode_text`, of a sentence that has a mask. Raises ValueError if there is none, too."""
+    """Returns what :func:`encode_text` does, of a sentence that has a mask. Raises ValueError if there is
+    none, too."""
     if MASK not in text:
         hint = ": write it <mask>, not [MASK]" if "[mask]" in text.lower() else ""
         raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. {codec.example!r}")
@@ -272,8 +227,8 @@ def encode_with_masks(text: str, codec: Codec) -> list[str]:
 
 
 def encode_text(text: str, codec: Codec) -> list[str]:
-    """The symbols of a text; each ``<mask>`` is one symbol, and blanks before one belong to its word. Raises
-    ValueError for a symbol that is kept for the sentence's ends."""
+    """Returns the symbols of a text; each ``<mask>`` is one symbol, and blanks before one belong to its word.
+    Raises ValueError for a symbol that is kept for the sentence's ends."""
     symbols, (*before, last) = [], text.split(MASK)
     for i, piece in enumerate([*map(str.rstrip, before), last]):
         symbols += [MASK] if i > 0 else []

@@ -66,7 +66,6 @@ def export(
         if info.regression:
             weights.to_units(tensors, info)
     tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
-    tokenizer_files.check_tokenizer(tokenizer, loaded.dictionary, codec)
     config["tokenizer_size"] = 1 + max(tokenizer.get_vocab().values())
     texts = {
         "config.json": config,

@@ -9,8 +9,7 @@ import train_bpe
 from fs_plugins.data.text_codecs import (
     GPT2_FILES,
     Blanks,
-    Gpt2Bpe,
-    HfTokenizer,
+    ByteBpe,
     Smiles,
     encode_with_masks,
     make_codec,
@@ -37,7 +36,7 @@ def test_text_of_symbols_and_words_to_show(tokenizer_json, small_gpt2):
     assert Blanks().decode(["C", "C", "N"]) == "C C N"
     assert Smiles().decode(["C", "<mask>", "Cl"]) == "C<mask>Cl"
     assert Blanks().word("Cl") == Smiles().word("Cl") == "Cl"
-    gpt2, whole = Gpt2Bpe(*(small_gpt2 / name for name in GPT2_FILES)), HfTokenizer(tokenizer_json)
+    gpt2, whole = ByteBpe(*(small_gpt2 / name for name in GPT2_FILES)), ByteBpe(tokenizer_json)
     ids = json.loads((small_gpt2 / "encoder.json").read_text())
     is_, a, comma = (str(ids[symbol]) for symbol in ("Ġis", "a", ","))
     assert gpt2.decode([a, is_, "<mask>", comma]) == "a is <mask>,"
@@ -70,9 +69,8 @@ def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_pa
     ):
         assert make_codec(source, folder, symbols).name == name
     assert (smiles_form(smiles), smiles_form(text), smiles_form(tmp_path)) == ("as-given", None, None)
-    for foreign in ("[1]", '{"name": "app"}', '{"settings": 1}'):
-        (tmp_path / "manifest.json").write_text(foreign)
-        assert smiles_form(tmp_path) is None
+    (tmp_path / "manifest.json").write_text('{"name": "app"}')  # another program's
+    assert smiles_form(tmp_path) is None
 
 
 def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):
@@ -81,7 +79,14 @@ def test_codecs_that_are_not_there(tokenizer_json, small_gpt2, tmp_path):
     vocab = json.loads((small_gpt2 / "encoder.json").read_text())
     (tmp_path / "vocab.json").write_text(json.dumps({**vocab, "<mask>": len(vocab)}))
     roberta = [tmp_path / "vocab.json", small_gpt2 / "vocab.bpe"]
+    content = json.loads(tokenizer_json.read_text())
+    lacking = {**content, "model": {**content["model"], "vocab": {"a": 0}, "merges": []}}
+    words = {**content, "decoder": None}  # of which an export would make others
+    for name, other in (("lacking.json", lacking), ("words.json", words)):
+        (tmp_path / name).write_text(json.dumps(other))
     for source, symbols, named in (
+        (tmp_path / "lacking.json", tokens, "lacking.json is no byte-level BPE"),
+        (tmp_path / "words.json", tokens, "words.json is no byte-level BPE"),
         ([str(tmp_path / "nothing.json")], tokens, "nothing.json"),
         (roberta, ids, "<mask>"),
         ([str(tmp_path)], tokens, str(tmp_path)),

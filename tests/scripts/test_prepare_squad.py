@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import prepare_glue
 import prepare_squad
 import pytest
 from hypothesis import given, settings
@@ -14,9 +13,7 @@ from train_bpe import train_tokenizer
 
 from fs_plugins.data.squad import load_split
 from fs_plugins.data.text_codecs import read_bpe
-from tests.support import tokenizers
 from tests.support.builders import BYTE_OF_LETTER
-from tests.support.glue import write_task
 from tests.support.squad import CONTEXT, question, squad_json, write
 
 TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\nand\u3000a wide one, \u200b none"]
@@ -114,21 +111,6 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(ValueError, match="train.npz: "):
         load_split(out, "train")
-
-
-def test_the_tokenizer_is_tried_first(tmp_path, refused):
-    """On lines of what it is to encode, here and of GLUE."""
-    tokenizers.trained("albert", ["the thin thing in the inn"] * 9).save(str(tmp_path / "tokenizer.json"))
-    write_task(tmp_path / "glue", "RTE")
-    good = write(tmp_path / "a.json", squad_json(question(), context="in the 漢 inn 911"))
-    (tmp_path / "dict.txt").write_text(dictionary_of(read_bpe(tmp_path)), encoding="utf-8")
-    data = ("--data", tmp_path)
-    for main, asked in (
-        (prepare_squad.main, (tmp_path / "out", *data, "--split", "test", good)),
-        (prepare_glue.main, (tmp_path / "glue", tmp_path / "out", *data)),
-    ):
-        assert "tokenizer.json has no token for" in refused(main, *asked)
-        assert main([*map(str, asked), "--allow-unknown"]) == 0
 
 
 def test_what_is_refused(tmp_path, bpe_folder, refused, capsys):

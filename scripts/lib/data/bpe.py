@@ -9,16 +9,12 @@ from pathlib import Path
 import numpy as np
 from lib.command_line import UserError
 
-from fs_plugins.data.text_codecs import GPT2_FILES, HF_FILE, HfTokenizer, read_bpe
+from fs_plugins.data.text_codecs import BLANK, GPT2_FILES, HF_FILE, ByteBpe, read_bpe
 from fs_plugins.data.vocabulary import MASK, SPECIAL, dictionary_file, read_dictionary
 from fs_plugins.files import copy
-from fs_plugins.huggingface.tokenizer_files import check_tokenizer, make_tokenizer
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
 UNKNOWN, UNKNOWN_ID = "<unk>", SPECIAL.index("<unk>")
-TRIED = 300  # texts of a corpus
-MOST_UNKNOWN = 0.01  # of the tokens of a sample
-BLANKS = "Ġ▁"  # a space in byte-level BPEs and in sentencepiece
 
 
 class TextEncoder:
@@ -26,16 +22,15 @@ class TextEncoder:
 
     Attributes:
         symbols: the dictionary's symbol of each id of the BPE; None for an unused id.
-        allow_unknown: whether tokens missing from the dictionary become ``<unk>``, as what the BPE itself has
-            no other token for does.
-        unknown: how many tokens were ``<unk>`` so far.
+        allow_unknown: whether tokens missing from the dictionary become ``<unk>``.
+        unknown: how many did so far.
         eos, size: id of ``</s>``, and entries of the dictionary.
 
     Raises:
         UserError: if the dictionary does not exist, is damaged, or was made with another BPE.
     """
 
-    def __init__(self, bpe: HfTokenizer, dictionary_path: Path, allow_unknown: bool = False):
+    def __init__(self, bpe: ByteBpe, dictionary_path: Path, allow_unknown: bool = False):
         self.bpe, self.tokenizer, self.symbols = bpe, bpe.tokenizer, symbols_of(bpe)
         self.tokenizer.encode_special_tokens = True  # a "<mask>" that a text has is text
         self.dictionary_path, self.allow_unknown, self.unknown = dictionary_path, allow_unknown, 0
@@ -98,32 +93,13 @@ class TextEncoder:
         ids = self._ids[np.asarray(encoding.ids, np.int64)].tolist()
         return [text[slice(*span)] for span, i in zip(encoding.offsets, ids, strict=True) if i in unknown]
 
-    def check(self, texts: Sequence[str]) -> None:
-        """Tries the BPE on the beginning of a corpus.
-
-        Raises:
-            ValueError: if an exported model would read another tokenizer, see ``check_tokenizer``.
-            UserError: if many tokens are unknown to the BPE, unless that is allowed.
-        """
-        texts = [text[:1000] for text in texts[:TRIED]]
-        dictionary = read_dictionary(self.dictionary_path)
-        dictionary.add_symbol(MASK)
-        check_tokenizer(make_tokenizer(dictionary, self.bpe), dictionary, self.bpe, texts)
-        pieces = Counter(piece for text in texts for piece in self.unknown_in(text))
-        tokens = sum(map(len, self.tokenizer.encode_batch(texts, add_special_tokens=False)))
-        if pieces.total() > MOST_UNKNOWN * tokens and not self.allow_unknown:
-            raise UserError(
-                f"{' and '.join(map(str, self.bpe.files))} has no token for {pieces.total():,} of the first "
-                f"{tokens:,}, such as {named(pieces)}: give a BPE for this text; or --allow-unknown"
-            )
-
 
 def named(pieces: Counter) -> str:
     """Names the most frequent pieces of text, and how often they occur."""
     return ", ".join(f"{piece!r} ({count:,})" for piece, count in pieces.most_common(5))
 
 
-def symbols_of(bpe: HfTokenizer) -> list[str | None]:
+def symbols_of(bpe: ByteBpe) -> list[str | None]:
     """Returns the dictionary's symbol of each id of a BPE; None for an unused id."""
     ids = bpe.tokenizer.get_vocab()
     symbols: list[str | None] = [None] * (max(ids.values()) + 1)
@@ -132,7 +108,7 @@ def symbols_of(bpe: HfTokenizer) -> list[str | None]:
     return symbols
 
 
-def dictionary_of(bpe: HfTokenizer) -> str:
+def dictionary_of(bpe: ByteBpe) -> str:
     """Returns the text of a dict.txt with every token of a BPE that a line can have, padded as fairseq
     does."""
     symbols = [symbol for symbol in symbols_of(bpe) if symbol not in (None, *SPECIAL, MASK)]
@@ -143,14 +119,14 @@ def dictionary_of(bpe: HfTokenizer) -> str:
     return "".join(f"{symbol} 1\n" for symbol in symbols)
 
 
-def copy_bpe(bpe: HfTokenizer, folder: Path) -> None:
+def copy_bpe(bpe: ByteBpe, folder: Path) -> None:
     """Puts a BPE into a folder of data, by the names that fine-tuning and export look for."""
     for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
         copy(path, folder / name)
 
 
 def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:
-    if not token.strip(BLANKS):  # also a space put before the text, which the library gives a character
+    if not token.strip(BLANK):  # also a space put before the text, which the library gives a character
         return begin, begin
     piece = text[begin:end]
     begin += len(piece) - len(piece.lstrip())

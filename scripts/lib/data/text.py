@@ -9,14 +9,13 @@ import html
 import json
 import re
 from collections import Counter
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 
 from lib.data.binarise import EncodedBlock, Rejection, blocks_of
 from lib.data.bpe import UNKNOWN, UNKNOWN_ID, TextEncoder
-from lib.data.documents import BOOKS, JSON, LONGEST, LOST, WIKIEXTRACTOR, WIKIPEDIA, Document, documents_of
+from lib.data.documents import BOOKS, JSON, LONGEST, LOST, WIKIEXTRACTOR, WIKIPEDIA, Document
 
-SAMPLED = 10  # files, documents of each, and paragraphs of each of these
 HASHED_BYTES = 1 << 19  # of a document's beginning, which determine its split
 COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
 COUNTED += ("markup removed",)
@@ -125,16 +124,6 @@ def _pieces(text: str) -> list[str]:
         pieces.append(text[:cut].rstrip())
         text = text[cut:]
     return [*pieces, text] if text else pieces
-
-
-def sample_of(layouts: dict[Path, str], column: str) -> list[str]:
-    """Returns the first paragraphs of the first files, to try a tokenizer on."""
-    sample = []
-    for path in list(layouts)[:SAMPLED]:
-        for document in islice(documents_of(path, layouts, column), SAMPLED):
-            paragraphs, _ = paragraphs_of(document, [], Counter(), column)
-            sample += [text for _, text in paragraphs[:SAMPLED]]
-    return sample
 
 
 def clean(text: str) -> str:

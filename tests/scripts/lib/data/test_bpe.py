@@ -1,6 +1,5 @@
 """The BPE gives fairseq's GPT-2 ids, and says which file does not belong."""
 
-import json
 import pickle
 import random
 from argparse import Namespace
@@ -9,14 +8,12 @@ import pytest
 import train_bpe
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from lib.command_line import UserError
 from lib.data import bpe as library
 from lib.data.bpe import TextEncoder, dictionary_of
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from fs_plugins.data.text_codecs import read_bpe
 from fs_plugins.huggingface.export import export
-from tests.support import builders, tokenizers
+from tests.support import builders
 from tests.support.builders import write_gpt2
 
 AWKWARD = [
@@ -74,43 +71,8 @@ def test_a_tokenizer_json_is_not_cut_or_padded_and_text_is_text(hugging_face, tm
     assert all((ids >= 4).all() for ids in encoder.encode(AWKWARD, AWKWARD))
 
 
-@pytest.mark.parametrize("layout", ["xlm-r", "albert", "bert"])
-def test_what_a_tokenizer_does_not_know_is_unk(layout, tmp_path):
-    settings = json.loads(tokenizers.trained(layout, ["the thin thing in the inn"] * 9).to_str())
-    if layout == "albert":  # tokens with a line end are in no dictionary
-        settings["model"]["vocab"] += [["\n", -9.0], ["a\rb", -9.0]]
-    (tmp_path / "tokenizer.json").write_text(json.dumps(settings))
-    encoder, dictionary = encoder_of(tmp_path, tmp_path / "dict.txt")
-    assert not any({"\n", "\r"} & set(symbol) for symbol in dictionary.symbols)
-    [ids] = encoder.encode(["the 🙂 inn"], [""])
-    assert (ids == 3).sum() == encoder.unknown == 1 and encoder.unknown_in("the 🙂 inn") == ["🙂"]
-    assert not {"[UNK]", "<unk>"} & set(dictionary.symbols[4:])
-    with pytest.raises(UserError, match=r"such as '🙂' \(3\)"):
-        encoder.check(["the 🙂 inn"] * 3)
-    encoder.allow_unknown = True
-    encoder.check(["the 🙂 inn"] * 3)
-
-
-def test_a_tokenizer_that_an_export_cannot_copy_is_refused(tmp_path):
-    """Here, words are split before the blank, which the normalizer put there, could be put otherwise."""
-    tokenizer = tokenizers.trained("albert", ["the thin thing in the inn"] * 9)
-    tokenizer.normalizer = normalizers.Prepend("▁")
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    encoder, _ = encoder_of(tmp_path, tmp_path / "dict.txt")
-    with pytest.raises(ValueError, match="becomes .* in training, and .* in the exported model"):
-        encoder.check(["the inn"])
-
-
-@pytest.mark.parametrize("model", [models.BPE({"a": 0}, []), models.WordLevel({"a": 0}), models.BPE()])
-def test_a_tokenizer_without_a_token_for_everything_is_refused(model, tmp_path):
-    Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(ValueError, match="tokenizer.json leaves out|tokenizer.json: .*UNK"):
-        read_bpe(tmp_path)
-
-
 def test_made_up_words_are_new(tmp_path):
-    tokenizer = tokenizers.trained("bytes", ["a"])
+    tokenizer = train_bpe.train_tokenizer(["a"], 256)
     tokenizer.add_tokens(["madeupword0000"])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     words = [line.split()[0] for line in dictionary_of(read_bpe(tmp_path)).splitlines()]
