@@ -84,7 +84,8 @@ def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple
         return (0.0,) * labels.shape[1], (1.0,) * labels.shape[1]
     known = np.ma.masked_invalid(labels.astype(np.float64))
     mean, std = known.mean(0).filled(0.0), known.std(0).filled(1.0)
-    return tuple(mean.tolist()), tuple(np.where(std == 0, 1.0, std).tolist())
+    same = (known.max(0) == known.min(0)).filled(True)  # a spread by rounding is none
+    return tuple(mean.tolist()), tuple(np.where(same, 1.0, std).tolist())
 
 
 def read_folder(folder: str | Path) -> dict:

@@ -199,7 +199,8 @@ class MoleculePropertyTask(ScoredTask):
 
     def logged(self, scores):
         names = (*self.metrics, "scored_properties")
-        return {name: round(scores.get(name, math.nan), 6) for name in names}
+        # significant digits: an error in the units of small values is no 0
+        return {name: float(f"{scores.get(name, math.nan):.6g}") for name in names}
 
     def max_positions(self):
         """Returns what model and flags allow; ``load_dataset`` has seen to it that no molecule is longer."""

@@ -141,3 +141,11 @@ def test_scores_are_those_of_the_rows_given_in_the_units_of_the_labels(tmp_path)
         == list(setup.logged({}))
         == ["scaled_rmse", "rmse", "mae", "r2", "scored_properties"]
     )
+
+
+def test_small_values_keep_their_digits(tmp_path):
+    """Permeabilities in cm/s, and a property whose labels are all the same."""
+    rows = [([i], [1e-7 * i, 0.1]) for i in range(3)]
+    setup = task(write_properties(tmp_path / "data", {"train": rows}, "regression"))
+    assert setup.properties.std == (pytest.approx(np.std([0, 1e-7, 2e-7])), 1.0)
+    assert setup.logged({"rmse": 1.2345678e-8})["rmse"] == 1.23457e-8
