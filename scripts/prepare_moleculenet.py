@@ -210,6 +210,8 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(
             "--split given needs --split-column NAME or LMDBs, which are split; no other split has it"
         )
+    if args.log_target and args.kind != "regression":
+        raise UserError(f"--log-target is of --kind regression, not {args.kind}: classes have no logarithms")
     allow = args.valence == "allow" if args.valence else known.allow_valence
     canonical = args.smiles == "canonical"
     names = args.label_columns or known.labels

@@ -169,6 +169,9 @@ def test_classes_logarithms_and_a_table_without_valid(prepare):
     assert prepare(rows, *RANDOM, *log, header="smiles,IC50", out="log")["names"] == ["log10(IC50)"]
     assert all(y[0] == pytest.approx(line - 2) for line, _, _, y in prepare.read(out="log"))
     assert "positive" in prepare.refused([*rows, "C,0"], *RANDOM, *log, header="smiles,IC50")
+    rows = [f"{smiles},{1 + 9 * (i % 2)}" for i, smiles in enumerate(MOLECULES)]
+    classes = ("--kind", "multiclass", "--log-target")
+    assert "--kind regression" in prepare.refused(rows, *RANDOM, *classes, header="smiles,IC50")
 
 
 def test_known_sets_have_their_columns(prepare):
