@@ -11,6 +11,7 @@ ALUMINIUM = "CC(=O)O[AlH3](O)OC(C)=O"
 
 REASONS = {"": "empty", "C C": "white space", "CC\0C": "zero byte", "C(": "SMILES", "c1cccc1": "kekulize"}
 REASONS |= {"InChI=1S/CH4/h1H4": "InChI", "[C][C][O]": "SELFIES", "[Br][C][=N]": "SELFIES"}
+REASONS |= {"[Na+1].[C][O-1]": "SELFIES"}
 REASONS |= {"[#119]": "RDKit cannot", "[C-200]": "charge or", "[CH260]": "hydrogens"}
 REASONS |= {"C(C)(C)(C)(C)C": "valence for atom # 0 C, 5", ALUMINIUM: "valence .* Al"}
 # these would end the process
