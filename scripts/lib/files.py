@@ -140,7 +140,7 @@ def write_result(
     write_json(folder / RESULT, {**about, **more})
 
 
-DIGITS = 9  # that are written of a prediction: as many as float32 has
+DIGITS = 15  # that are written of a prediction: as many as float64 keeps of any number
 
 
 def digits(value: float | None) -> str:
