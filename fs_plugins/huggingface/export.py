@@ -1,11 +1,13 @@
 """A checkpoint as a folder for transformers: weights, settings, tokenizer, code, and a card."""
 
 import json
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import safetensors.torch
+import torch
 
 from fs_plugins import files
 from fs_plugins.data.text_codecs import Smiles
@@ -13,6 +15,8 @@ from fs_plugins.huggingface import model_card, settings, tokenizer_files, weight
 from fs_plugins.huggingface.code_files import write_code
 from fs_plugins.huggingface.onnx import write_onnx
 from fs_plugins.huggingface.restore import open_checkpoint
+
+logger = logging.getLogger(__name__)
 
 
 def export(
@@ -40,8 +44,8 @@ def export(
         pooling: of SentenceTransformer: "first" or "mean".
         name: of the model, for its card; by default the folder's.
         licence: of the model, for its card.
-        half: whether to store the weights as float16, in half the space; transformers computes with them in
-            float32, unless it is told otherwise.
+        half: whether to store the weights as float16, in half the space, but for the last layer of a head;
+            transformers computes with them in float32, unless it is told otherwise.
         onnx: whether to write model.onnx too, as of :func:`fs_plugins.huggingface.onnx.write_onnx`.
         notes: Markdown that the card ends with.
 
@@ -65,6 +69,17 @@ def export(
         config["fairseq"]["properties"] = info.to_dict()
         if info.regression:
             weights.to_units(tensors, info)
+            rough = [
+                name
+                for name, mean, std in zip(info.names, info.mean, info.std, strict=True)
+                if abs(mean) * torch.finfo(torch.float32).eps > std / 100
+            ]
+            if rough:
+                logger.warning(
+                    "%s: transformers computes in float32, which rounds values of %s by more than 1%% of "
+                    "their standard deviation: subtract a constant from the labels, and train again",
+                    *(folder.name, ", ".join(rough)),
+                )
     tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
     config["tokenizer_size"] = 1 + max(tokenizer.get_vocab().values())
     texts = {
@@ -78,7 +93,8 @@ def export(
         **settings.sentence_transformers_files(config, pooling),
     }
     if half:
-        tensors = {name: tensor.half() for name, tensor in tensors.items()}
+        own = "classifier.out_proj."  # of a regression in the units of its labels
+        tensors = {name: t if name.startswith(own) else t.half() for name, t in tensors.items()}
         if lost := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
             raise ValueError(f"{checkpoint}: float16 cannot hold {', '.join(lost)}: export in full precision")
     about = {"name": name or folder.name, "licence": licence, "notes": notes}

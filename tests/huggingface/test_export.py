@@ -18,6 +18,7 @@ from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface import model_card
 from fs_plugins.huggingface.code_files import CODE
 from fs_plugins.huggingface.export import export
+from fs_plugins.inference import load as load_model
 from tests.models.test_parity import case, flags_of
 from tests.support import builders
 from tests.support.builders import DAG
@@ -134,6 +135,16 @@ def test_properties_of_molecules(kind, save_checkpoint, load, tmp_path):
     card = (folder / "README.md").read_text()
     assert 'license: "mit"' in card and "RDKit's canonical form" in card
     assert ("units of the training labels" in card) == (kind == "regression")
+
+
+@pytest.mark.parametrize("mean", [1234.4, -1030000030.0])
+def test_values_far_from_zero(mean, save_checkpoint, tmp_path, caplog):
+    """float16 would round the first by 0.4; float32, which rounds the second by up to 32, is warned of."""
+    path = molecule_checkpoint(save_checkpoint, "regression", ("energy",), (mean,), (1.0,))
+    folder = export(path, tmp_path / "half", half=True)
+    [[(before, _)], [(after, _)]] = ([*load_model(model).predict("CCO")] for model in (path, folder))
+    assert (abs(before - after).item() < 0.05) == (mean > 0)
+    assert ("rounds values of energy" in caplog.text) == (mean < 0)
 
 
 @torch.no_grad()
