@@ -108,14 +108,16 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
 @wrap(checkpoint_utils, "load_checkpoint")
 def load_checkpoint(original, cfg, trainer, *args, **kwargs):
     """Stops if the checkpoint to start from is not a file: fairseq would train from scratch."""
-    restored, start, folder = cfg.restore_file, cfg.finetune_from_model, os.path.abspath(cfg.save_dir or "")
-    resumes = restored == "checkpoint_last.pt"
+    start, once, folder = cfg.finetune_from_model, cfg.continue_once, os.path.abspath(cfg.save_dir or "")
+    resumes = cfg.restore_file == "checkpoint_last.pt"
+    restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     # In the run's own folder it need not exist yet: the same command starts and resumes a run.
     own = resumes or (cfg.save_dir and os.path.dirname(os.path.abspath(restored)) == folder)
-    started = resumes and PathManager.exists(os.path.join(folder, restored))
+    first = resumes and not PathManager.exists(os.path.join(folder, restored))
     for option, path, needed in (
-        ("--restore-file", restored, not own and not trainer.checkpoint_suffix),
-        ("--finetune-from-model", start, start is not None and not started),
+        ("--restore-file", restored, not own),
+        ("--finetune-from-model", start, start is not None and (first or not resumes)),
+        ("--continue-once", once, once is not None and first),
     ):
         if needed and not PathManager.isfile(path):
             raise FileNotFoundError(

@@ -68,8 +68,10 @@ def test_nothing_of_a_checkpoint_runs(tmp_path):
 class Trainer:
     """Records the checkpoint that fairseq asks it for, and has none."""
 
-    checkpoint_suffix = ""
     cfg = argparse.Namespace(model=None)
+
+    def __init__(self, checkpoint_suffix=""):
+        self.checkpoint_suffix = checkpoint_suffix
 
     def load_checkpoint(self, path, *args, **kwargs):
         self.asked = path
@@ -81,11 +83,11 @@ class Trainer:
         pass
 
 
-def asked_for(save_dir, restore_file="checkpoint_last.pt", start=None):
+def asked_for(save_dir, restore_file="checkpoint_last.pt", start=None, once=None, suffix=""):
     """Returns the checkpoint that a run with these flags asks for."""
-    trainer, start = Trainer(), start and str(start)
+    trainer, start, once = Trainer(suffix), start and str(start), once and str(once)
     flags = CheckpointConfig(
-        save_dir=str(save_dir), restore_file=str(restore_file), finetune_from_model=start
+        save_dir=str(save_dir), restore_file=str(restore_file), finetune_from_model=start, continue_once=once
     )
     checkpoint_utils.load_checkpoint(flags, trainer)
     return trainer.asked
@@ -95,9 +97,12 @@ def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
     folder = tmp_path / "export"
     folder.mkdir()
     for path in (tmp_path / "lats.pt", folder):
-        for flags in ({"restore_file": path}, {"start": path}):
-            with pytest.raises(FileNotFoundError, match=rf"--(restore|finetune).* {path} is not a file"):
+        for flags in ({"restore_file": path}, {"start": path}, {"once": path}):
+            with pytest.raises(FileNotFoundError, match=rf"--(restore|finetune|cont).* {path} is not a file"):
                 asked_for(folder, **flags)
+    (tmp_path / "one.pt").touch()
+    with pytest.raises(FileNotFoundError, match="one-b.pt is not a file"):
+        asked_for(folder, tmp_path / "one.pt", suffix="-b")
     (tmp_path / "start.pt").touch()
     assert asked_for(folder, start=tmp_path / "start.pt") == str(tmp_path / "start.pt")
     assert asked_for(tmp_path, tmp_path / "mine.pt") == str(tmp_path / "mine.pt")  # its own, yet to be saved

@@ -25,7 +25,7 @@ from lib.run.launch import (
 REFUSED = {
     "--save-dir": "is SAVE",
     "--finetune-from-model": "is CHECKPOINT",
-    "--restore-file": "is the script's: a run in SAVE is resumed",
+    **dict.fromkeys(("--restore-file", "--continue-once"), "is the script's: a run in SAVE is resumed"),
     "--num-classes": "is that of the task",
     **dict.fromkeys(("--max-sentences", "--max-tokens"), "stands beside --batch-size: give that alone"),
 }

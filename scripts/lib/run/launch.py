@@ -34,8 +34,8 @@ PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "pytho
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
 # the batch of a step (that of an update is a setting of its own).
 FREE = re.compile(
-    "--(amp|batch-size|bf16|checkpoint-act|cpu|data-buffer|ddp|device|distributed|empty-cache|finetune-from"
-    "|find-unused|fp16|keep|log|max-tokens|memory-efficient|no-epoch|no-progress|nprocs|num-workers|offload"
+    "--(amp|batch-size|bf16|checkpoint-act|continue-once|cpu|data-buffer|ddp|device|distributed|empty-cache"
+    "|finetune-from|find-unused|fp16|keep|log|max-tokens|memory-efficient|no-epoch|no-progress|nprocs|num-workers|offload"
     "|reset|restore|save|tensorboard|update-freq|user-dir|validate|wandb)"
 )
 # fairseq-train's name of what has another one elsewhere

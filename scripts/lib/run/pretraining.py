@@ -34,7 +34,7 @@ FREE = (
     "--max-valid-steps",
     "--no-save",
 )
-START = {"--restore-file", "--finetune-from-model"}
+START = {"--restore-file", "--finetune-from-model", "--continue-once"}
 WHOLE = ("complete", "complete_doc", "eos")  # values of --sample-break-mode that cut no sentence
 USE_OF_STATES = (
     "use of states     valid_states in the log (1: collapsed), valid_divergence (bits by which they differ): "

@@ -132,6 +132,7 @@ def test_windows_and_their_updates(saved_checkpoint, tmp_path):
     ("kind", "words", "named"),
     [
         ("glue", ["--restore-file", "x.pt"], "--restore-file"),
+        ("squad", ["--continue-once", "x.pt"], "--continue-once"),
         ("glue", ["--batch-size", "32", "--update-freq", "3"], "--batch-size 32"),
         ("squad", ["--window-tokens", "6"], "question known0 of 3 tokens"),
     ],
