@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import statistics
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from lib.workflow.runs import targets
 COLUMNS = ("model", "path", "table", "task", "seed", "expected")
 COLUMNS += ("point", "score", "from_mnli", "whole")  # of table 3
 COLUMNS += ("split", "test")  # of molecules; a hash of the test set
+# tables of what the paper has not
+OWN = {"regressions": "Regressions: RMSE, of several in standard deviations"}
+OWN |= {"multiclass": "Several classes: Matthews' correlation in %"}
 SQUAD, QUESTIONS = {"exact": "EM", "f1": "F1"}, 11_873  # of SQuAD 2.0's development set
 
 
@@ -66,7 +70,8 @@ def _texts(content: dict) -> dict:
 def _molecules(content: dict) -> dict:
     """Of MoleculeNet; a metric that cannot be computed is not there."""
     test, regression = content["metrics"]["test"], content["kind"] == "regression"
-    row = {"table": "regressions" if regression else "table1", "point": "", "test": test.get("rows_sha256")}
+    table = {"classification": "table1", "regression": "regressions"}.get(content["kind"], "multiclass")
+    row = {"table": table, "point": "", "test": test.get("rows_sha256")}
     row["split"] = content.get("split", {}).get("kind")
     score = test.get(content["metric"])
     return row | {title(content["task"]): score if regression or score is None else 100 * score}
@@ -96,7 +101,7 @@ def chosen(results: pd.DataFrame) -> pd.DataFrame:
 def add_tables(
     page: Page, models: list[tuple[str, Path, int]], grid: list | None, problems: list[str]
 ) -> None:
-    """Tables 1 and 3, and one of regressions, as far as there are results. Raises UserError if a folder holds
+    """Tables 1 and 3, and those of OWN, as far as there are results. Raises UserError if a folder holds
     no results, or two are of one model, task and seed.
 
     Args:
@@ -113,11 +118,11 @@ def add_tables(
 
 
 def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = None) -> None:
-    """Table 1, a table of regressions like it, or table 3: a row a model; ``every`` has the results, of
+    """Table 1, one of OWN like it, or table 3: a row a model; ``every`` has the results, of
     :func:`finetunings`, with ``expected`` seeds."""
     results, of_table3 = chosen(every), name == "table3"
     theirs = pd.DataFrame()
-    if name != "regressions":
+    if name not in OWN:
         theirs = pd.read_csv(CONFIGS / "paper" / f"{name}.csv", index_col="model").rename(columns=title)
     own = [] if of_table3 else sorted({title(task) for task in results["task"]} - {*theirs})
     order = [*theirs, *own]
@@ -132,7 +137,7 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
             scored = part[part[column].notna()]
             expected = part["expected"].iloc[0] or (0 if of_table3 else results["seed"].nunique())
             ours[column] = over_seeds(scored[column], expected, of_table3)
-            cells[column] = ours[column].text(3 if name == "regressions" else 1)
+            cells[column] = ours[column].text(_decimals(ours[column].centre) if name == "regressions" else 1)
             cells[column] += _marks(scored, every, grid) if of_table3 else ""
         centres = [ours[column].centre for column in averaged if column in ours]
         if centres:
@@ -142,10 +147,15 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
     names = list(dict.fromkeys(row[0].rstrip("*") for row in rows))
     rows.sort(key=lambda row: names.index(row[0].rstrip("*")))  # ours below the paper's of that name
     target = targets().get(name)
-    page.heading(2, target.title if target else "Regressions: RMSE, of several in standard deviations")
+    page.heading(2, target.title if target else OWN[name])
     page.text(target.note if target else "Means ± standard deviations over seeds, on test sets.")
     page.table(pd.DataFrame(rows, columns=["model", "source", *order]))
     page.items([] if of_table3 else _remarks(results))
+
+
+def _decimals(error: float) -> int:
+    """Returns how many decimals show three digits of an error, whatever its unit; at least three."""
+    return max(3, 2 - math.floor(math.log10(error))) if error > 0 else 3
 
 
 def _marks(part: pd.DataFrame, every: pd.DataFrame, grid: list | None) -> str:

@@ -66,13 +66,18 @@ def test_table_1_and_regressions(tmp_path):
         for seed, auc in enumerate(aucs, start=1):
             molecule_result(tmp_path / "a" / dataset / f"seed-{seed}", dataset, seed, auc)
     molecule_result(tmp_path / "b/esol/seed-1", "esol", 1, 0.5, "regression")
+    molecule_result(tmp_path / "b/small/seed-1", "small", 1, 4.21e-5, "regression")
+    molecule_result(tmp_path / "b/tox/seed-1", "tox", 1, 0.5, "multiclass")
     page = shown(tmp_path, "table1", "ab")
     # the mean of 70, 72 and 77 is 73; their sample deviation is 3.6; MEAN is over the paper's sets
     ours = ["80.0 (n=1 of 3)", "73.0 ± 3.6 (n=3)", *["-"] * 5, "76.5 (2 of 7)", "10.0 (n=1 of 3)"]
     assert [*record(page, "a", "ours").values()][2:] == ours
     papers = ["79.6", "72.8", "78.2", "64.5", "78.8", "91.6", "66.9", "76.1", "-"]
     assert [*record(page, "ExLM").values()][2:] == papers
-    assert record(shown(tmp_path, "regressions", "ab"), "b", "ours")["esol"] == "0.500"
+    errors = record(shown(tmp_path, "regressions", "ab"), "b", "ours")
+    assert (errors["esol"], errors["small"]) == ("0.500", "0.0000421")
+    classes = shown(tmp_path, "multiclass", "ab")
+    assert record(classes, "b", "ours")["tox"] == "50.0" and "Matthews" in classes.markdown()
     assert record(shown(tmp_path, "table1", "a", 4), "a", "ours")["BBBP"] == "73.0 ± 3.6 (n=3 of 4)"
 
 
