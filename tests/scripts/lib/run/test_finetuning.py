@@ -10,7 +10,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from lib import files
 from lib.command_line import UserError
 from lib.run.checkpoints import read_checkpoint
-from lib.run.finetuning import check_mnli, finished
+from lib.run.finetuning import check_mnli, files_of, finished
 
 from fs_plugins.data.squad import Answer
 from fs_plugins.fairseq_patches import messages
@@ -176,6 +176,10 @@ def test_what_may_change_when_a_run_is_resumed(ask, toy_inputs, tmp_path):
         assert found[name] != settings.get(name)
     (data / "RTE-bin" / "more").write_text("other data")
     assert made(data=data)[1] != inputs
+    mnli = toy_inputs / "checkpoints" / "mnli.pt"
+    assert made("--init-from", mnli)[1] == {**inputs, "init_from": files.sha256(mnli)}
+    shards = [builders.write_file(tmp_path / f"model-{i}.safetensors", "") for i in (1, 2)]
+    assert files_of(tmp_path) == [tmp_path / "config.json", *shards]
 
 
 def test_a_finished_run(tmp_path):

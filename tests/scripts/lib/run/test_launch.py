@@ -18,6 +18,7 @@ from lib.files import ROOT
 from lib.run import launch
 from lib.run.supervise import supervise
 
+from fs_plugins.metrics.properties import METRICS, SCALED
 from tests.support import launched, pages
 from tests.support.full_disk import at_each_write
 
@@ -87,10 +88,10 @@ def test_a_flag_is_given_once_and_values_are_no_words_of_the_command():
 def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     """Whatever the script would choose by; a name that is never logged would end the run after an epoch."""
 
-    def words(task, template, *user):
+    def words(task, template, *user, metrics=()):
         args = Namespace(save=Path("s"), user=Flags.of(user))
         template = f"fairseq-train @data --task {task} {template} @flags".split()
-        return launch.Training(args, "d", args.user).fill_training(template)[0][4:]
+        return launch.Training(args, "d", args.user, metrics=metrics).fill_training(template)[0][4:]
 
     best, maximize = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
     by_f1 = f"{best} f1 {maximize}"
@@ -103,9 +104,14 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     for task, metrics in {**launch.METRICS, "masked_lm": launch.OF_PRETRAINING}.items():
         for metric in metrics:
             assert words(task, "", best, metric) == [best, metric, maximize][: 2 + rises[metric]]
-    args = Namespace(save=Path("s"), user=Flags.of([best, "auc"]))
+    errors = {"rmse", "mae", "scaled_rmse"}
+    known = {SCALED, *itertools.chain(*METRICS.values())}  # of molecules
+    assert errors < known
+    for metric in known:
+        found = words("molecule_property", "", best, metric, metrics=(*known,))
+        assert found == [best, metric, maximize][: 2 + (metric not in errors)]
     with pytest.raises(UserError, match="auc: choose one of rmse"):
-        launch.Training(args, "d", args.user, metrics=("rmse",)).fill_training([])
+        words("molecule_property", "", best, "auc", metrics=("rmse",))
     for task, metric, known in (("masked_lm", "los", "loss, ppl"), ("glue", "f1", "score, accuracy")):
         with pytest.raises(UserError, match=f"{best} {metric}: choose one of {known}"):
             words(task, "", best, metric)
