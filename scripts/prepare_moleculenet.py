@@ -31,7 +31,7 @@ import rdkit
 from lib.command_line import UserError, argument_parser, proportion, script, whole
 from lib.data.datasets import write_dataset
 from lib.data.lmdb_reader import lmdb_file
-from lib.data.moleculenet import KNOWN, KnownSet, Molecule, read_lmdbs, read_table
+from lib.data.moleculenet import KNOWN, KnownSet, LabelFormat, Molecule, read_lmdbs, read_table
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import atomic, new_folder, sha256, tsv_line, write_json, write_lines
 
@@ -117,7 +117,7 @@ def encode(
     if not molecules or len(faulty) > len(molecules) / 2:
         first = f": line {faulty[0].line} is {faulty[0].smiles[:60]!r}, {faulty[0].fault}" if faulty else ""
         raise UserError(
-            f"{len(faulty):,} of {len(molecules):,} rows cannot be used{first}: is this the column of SMILES?"
+            f"{len(faulty):,} of {len(molecules):,} rows cannot be used{first}: are these the right columns?"
         )
     return unknown_tokens
 
@@ -217,21 +217,16 @@ def main(argv: list[str] | None = None) -> None:
     names = args.label_columns or known.labels
     with new_folder(args.output) as folder:
         dictionary = read_dictionary(args.dictionary)
+        form, remarks = LabelFormat(args.kind, args.decimal, args.log_target), []
         if lmdbs:
-            names, molecules = read_lmdbs(args.source, names, args.kind, args.skip_broken, args.log_target)
-            remarks = []
+            names, molecules = read_lmdbs(args.source, names, form)
         else:
+            table = TableFormat.of(args, known.smiles)
             names, molecules, remarks = read_table(
-                args.source,
-                names,
-                args.kind,
-                args.skip_broken,
-                TableFormat.of(args, known.smiles),
-                ignored=known.ignored,
-                split_column=args.split_column,
-                decimal=args.decimal,
-                log=args.log_target,
+                args.source, names, form, table, known.ignored, args.split_column
             )
+        if not args.skip_broken:
+            form.check(args.source, molecules)
         if args.log_target:
             names = [f"log10({name})" for name in names]
         unknown = encode(

@@ -20,7 +20,7 @@ from typing import BinaryIO, NamedTuple
 
 from lib.command_line import UserError
 from lib.data.parquet import PARQUET, columns_of, rows_of
-from lib.data.tables import TableFormat, column_of, table_rows
+from lib.data.tables import TableFormat, cells_fault, column_of, table_rows
 from lib.data.text_files import BOM, MOST_BYTES, bounded_lines, invalid_byte, opened, suffix_of
 
 PARAGRAPHS, BOOKS, WIKIEXTRACTOR, JSON, TABLE = "paragraphs", "books", "wikiextractor", "json", "table"
@@ -116,13 +116,10 @@ def _rows(path: Path, layout: str, column: str) -> Iterator[Document]:
         header[column_of(header, column, path, TEXT_OPTION)] = column
     for number, row in rows:
         cells = ",".join(map(str, row))
-        fault = invalid_byte(cells)
-        if row and len(row) != len(header):
-            fault = f"wrong number of cells: {len(row)}, but the header has {len(header)}"
-        if fault:
+        if fault := row and (cells_fault(row, header) or invalid_byte(cells)):
             yield Document(JSON, [(number, cells.encode(errors="backslashreplace"))], LOST + fault)
         elif row:
-            line = json.dumps(dict(zip(header, row, strict=True)), default=str).encode()
+            line = json.dumps(dict(zip(header, row, strict=False)), default=str).encode()
             yield Document(JSON, [(number, line)])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from lib.command_line import UserError
 from lib.data.lmdb_reader import decode_value, lmdb_file, lmdb_items
 from lib.data.molecules import TABLES, format_of
-from lib.data.tables import SMILES_OPTION, TableFormat, column_of, table_rows
+from lib.data.tables import SMILES_OPTION, TableFormat, cells_fault, column_of, table_rows
 from lib.data.text_files import invalid_byte
 from lib.files import reading
 
@@ -24,7 +24,8 @@ CLASSES = {"false": 0.0, "true": 1.0}
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), 2.0**-126  # normal float32
 MOST_CLASSES = 1000
 WANTED = {"classification": "0 or 1", "multiclass": "0, 1, 2, ...", "regression": "a float32"}
-LISTED = 10  # columns, and cells of each, in a message
+NO_LABEL = "not a label"  # how the fault of a row with other cells begins
+LISTED = 10  # of these in a message
 # headers of the row numbers that pandas writes beside a table
 UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
 
@@ -70,23 +71,17 @@ class Molecule:
     scaffold: str = ""
 
 
-class Labels:
-    """Reads cells as labels, and collects those that are none.
+@dataclass(frozen=True)
+class LabelFormat:
+    """How to read cells as labels."""
 
-    Args:
-        kind: of "classification" labels are 0 and 1, of "multiclass" 0, 1, 2, ..., and of "regression"
-            numbers that float32 can hold.
-        skip_broken: whether rows may have cells that are no labels, as long as most have none.
-        decimal: the decimal mark of numbers.
-        log: whether the labels are the decimal logarithms of the cells.
-    """
+    # labels of "classification" are 0 and 1, of "multiclass" 0, 1, 2, ..., and of "regression" numbers that
+    # float32 can hold
+    kind: str
+    decimal: str = "."  # the decimal mark of numbers
+    log: bool = False  # whether the labels are the decimal logarithms of the cells
 
-    def __init__(self, kind: str, skip_broken: bool, decimal: str = ".", log: bool = False):
-        self.kind, self.skip_broken, self.decimal, self.log = kind, skip_broken, decimal, log
-        self.rows = self.wrong_rows = 0
-        self.wrong: dict[str, dict[str, list[str]]] = {}  # property -> cell -> where
-
-    def read(self, names: Sequence[str], cells: Sequence, where: str) -> tuple[list[float], str]:
+    def read(self, names: Sequence[str], cells: Sequence) -> tuple[list[float], str]:
         """Returns a label for each property, and the fault of a row with cells that are none, else ""."""
         labels, wrong = [], []
         for name, cell in zip(names, cells, strict=True):
@@ -95,10 +90,7 @@ class Labels:
             except ValueError:
                 labels.append(math.nan)
                 wrong.append(f"{name} is {cell!r}")
-                self.wrong.setdefault(name, {}).setdefault(str(cell), []).append(where)
-        self.rows += 1
-        self.wrong_rows += bool(wrong)
-        return labels, f"not a label: {', '.join(wrong)}" if wrong else ""
+        return labels, f"{NO_LABEL}: {', '.join(wrong)}" if wrong else ""
 
     def _of(self, text: str) -> float:
         if text in MISSING:
@@ -115,41 +107,31 @@ class Labels:
             raise ValueError(text)
         return math.log10(label) if self.log else label
 
-    def check(self, path: Path) -> None:
-        """Raises UserError if there were cells that are no labels, in more rows than may be; lists them."""
-        if self.wrong_rows <= (self.rows / 2 if self.skip_broken else 0):
-            return
-        lines = []
-        for name, cells in self.wrong.items():
-            shown = ", ".join(f"{cell!r} ({where[0]})" for cell, where in list(cells.items())[:LISTED])
-            more = f" and {len(cells) - LISTED:,} others" if len(cells) > LISTED else ""
-            lines.append(f"  {name}: {sum(map(len, cells.values())):,} cells, such as {shown}{more}")
-        lines[LISTED:] = [f"  and {len(lines) - LISTED:,} more columns"] if len(lines) > LISTED else []
-        wanted, missing = WANTED[self.kind], "NaN" if self.kind == "regression" else "NaN or -1"
-        wanted = f"positive and {wanted}" if self.log else wanted
-        way_out = (
-            "Choose the labels' columns (--label-columns), --kind regression for numbers, --decimal , for "
-            "decimal commas; leave such rows out with --skip-broken (if fewer than half); or mend them: a "
-            f"missing label is an empty cell ({missing} in an LMDB)"
-        )
-        first = f"{path} has cells that are neither {wanted} nor empty:"
-        raise UserError("\n".join([first, *lines, way_out]))
+    def check(self, path: Path, molecules: Sequence[Molecule]) -> None:
+        """Raises UserError if a molecule has a cell that is not a label; lists the first of them."""
+        wrong = [molecule for molecule in molecules if molecule.fault.startswith(NO_LABEL)]
+        if wrong:
+            wanted = f"{'positive and ' * self.log}{WANTED[self.kind]}"
+            listed = [
+                f"  line {f'{row.line} {row.split}'.rstrip()}: {row.fault[:200]}" for row in wrong[:LISTED]
+            ]
+            raise UserError(
+                f"{path} has {len(wrong):,} rows with cells that are neither {wanted} nor empty: choose the "
+                "labels' columns (--label-columns), --kind regression for numbers, --decimal , for decimal "
+                "commas; or leave such rows out with --skip-broken\n" + "\n".join(listed)
+            )
 
 
 def read_table(
     path: Path,
     label_columns: Sequence[str],
-    kind: str,
-    skip_broken: bool,
+    labels: LabelFormat,
     form: TableFormat,
     ignored: Sequence[str] = (),
     split_column: str | None = None,
-    decimal: str = ".",
-    log: bool = False,
 ) -> tuple[list[str], list[Molecule], list[str]]:
     """Returns the properties and the molecules of a table, and what to say of it; without ``label_columns``
-    all other columns that have a name are labels. Raises UserError if a column is missing or, unless
-    ``skip_broken``, a label is not one."""
+    all other columns that have a name are labels. Raises UserError if a column is missing."""
     format_of(path, TABLES)
     wanted = [form.column, *label_columns, *([split_column] if split_column else [])]
     rows = table_rows(path, form, wanted if label_columns else None)
@@ -159,28 +141,23 @@ def read_table(
     unnamed = [i for i, name in enumerate(header, 1) if UNNAMED.fullmatch(name)]
     other = {header[smiles_at], split_column, *ignored, *(header[i - 1] for i in unnamed)}
     names = list(label_columns) or [name for name in header if name not in other]
-    remarks = []
-    if unnamed and not label_columns:
-        shown = ", ".join(map(str, unnamed))
-        remarks.append(f"column {shown} without a name (a row number?) is not a property, and was ignored")
     at = [column_of(header, name, path, "--label-columns") for name in names]
-    if not at or len(set(at)) < len(at) or any(map(invalid_byte, names)):
-        shown = ", ".join(map(ascii, names)) or "none"
+    if len(set(at)) < len(at) or any(map(invalid_byte, names)):
+        shown = ", ".join(map(ascii, names))
         raise UserError(
             f"{path}: the labels are {shown}: give each once (and --encoding, if it is not UTF-8)"
         )
-    labels, molecules = Labels(kind, skip_broken, decimal, log), []
+    molecules, remarks = [], []
     for line, cells in rows:
         molecule = Molecule(line, cells[smiles_at].strip() if smiles_at < len(cells) else "", [], "")
-        if not any(cell.strip() for cell in cells):
-            molecule.fault = "empty line"
-        elif len(cells) < len(header) or any(cell.strip() for cell in cells[len(header) :]):
-            molecule.fault = f"{len(cells)} cells, but the header has {len(header)}"
-        else:
-            molecule.labels, molecule.fault = labels.read(names, [cells[i] for i in at], f"line {line}")
+        molecule.fault = cells_fault(cells, header) if any(map(str.strip, cells)) else "empty line"
+        if not molecule.fault:
+            molecule.labels, molecule.fault = labels.read(names, [cells[i] for i in at])
             molecule.split = cells[split_at] if split_at is not None else ""
         molecules.append(molecule)
-    labels.check(path)
+    if unnamed and not label_columns:
+        shown = ", ".join(map(str, unnamed))
+        remarks.append(f"column {shown} without a name (a row number?) is not a property, and was ignored")
     if not label_columns and (found := _identifiers(names, molecules)):
         remarks.append(
             f"{', '.join(found)} has another whole number in each row: if it is an identifier, give the "
@@ -197,13 +174,10 @@ def _identifiers(names: Sequence[str], molecules: list[Molecule]) -> list[str]:
     return list(compress(names, whole & distinct))
 
 
-def read_lmdbs(
-    folder: Path, names: Sequence[str], kind: str, skip_broken: bool, log: bool = False
-) -> tuple[list[str], list[Molecule]]:
+def read_lmdbs(folder: Path, names: Sequence[str], labels: LabelFormat) -> tuple[list[str], list[Molecule]]:
     """Returns the properties and the molecules of Uni-Mol's train.lmdb, valid.lmdb and test.lmdb, which do
-    not have the properties' names: () for property-1, property-2, ...; -1 is a missing class. Raises
-    UserError if labels are none (with ``skip_broken``, in more than half of the rows)."""
-    names, rows, labels = list(names), [], Labels(kind, skip_broken, log=log)
+    not have the properties' names: () for property-1, property-2, ...; -1 is a missing class."""
+    names, rows = list(names), []
     for split in PARTS:
         path = lmdb_file(folder / f"{split}.lmdb")
         for number, (_, value) in enumerate(lmdb_items(path, by_number=True), start=1):
@@ -215,11 +189,8 @@ def read_lmdbs(
             with reading(f"{path}, entry {number}"):
                 cells = np.asarray(molecule["target"]).reshape(-1).tolist()
                 names = names or [f"property-{i + 1}" for i in range(len(cells))]
-                if len(cells) != len(names):
-                    raise ValueError(f"{len(cells)} labels, but {len(names)} are expected")
-            if kind != "regression":
-                cells = ["" if cell == MISSING_CLASS else cell for cell in cells]
-            values, fault = labels.read(names, cells, f"{split}.lmdb, entry {number}")
+                if labels.kind != "regression":
+                    cells = ["" if cell == MISSING_CLASS else cell for cell in cells]
+                values, fault = labels.read(names, cells)
             rows.append(Molecule(number, molecule["smi"], values, split, fault))
-    labels.check(folder)
     return names, rows

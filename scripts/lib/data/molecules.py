@@ -13,6 +13,7 @@ from lib.data.parquet import PARQUET
 from lib.data.tables import (
     SMILES_OPTION,
     TableFormat,
+    cells_fault,
     column_of,
     columns_named,
     separator_of,
@@ -97,9 +98,6 @@ def _table_records(path: Path, form: TableFormat, whole: bool) -> Iterator[Recor
     index = column_of(header, form.column, path, SMILES_OPTION)
     for number, row in rows:
         content, fault = row[index].strip() if len(row) > index else "", ""
-        wrong = len(row) < len(header) or any(cell.strip() for cell in row[len(header) :])
-        if row and (len(row) <= index or (index and wrong)):
-            # another cell may be where the molecule should be
-            fault = f"wrong number of cells: {len(row)}, but the header has {len(header)}"
+        if index and row and (fault := cells_fault(row, header)):  # one of them may be the molecule
             content = ",".join(row)
         yield Record(str(number), content.encode(errors="surrogateescape"), fault, row)

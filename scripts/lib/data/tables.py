@@ -126,3 +126,11 @@ def column_of(header: Sequence[str], name: str, path: Path, option: str) -> int:
     if any(map(invalid_byte, header)):
         shown += "; these are not UTF-8: give --encoding, such as cp1252"
     raise UserError(f"{path} has {what} {name!r}: its columns are {shown}; choose with {option}")
+
+
+def cells_fault(row: Sequence[str], header: Sequence[str]) -> str:
+    """Says that a row has fewer cells than the header, or more which are not empty, so that one may stand in
+    another's place; returns "" if neither."""
+    if len(row) < len(header) or any(cell.strip() for cell in row[len(header) :]):
+        return f"wrong number of cells: {len(row)}, but the header has {len(header)}"
+    return ""
