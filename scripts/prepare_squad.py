@@ -14,9 +14,9 @@ from pathlib import Path
 from lib.command_line import UserError, argument_parser, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.squad import read_squad
-from lib.files import atomic, check_absent
+from lib.files import atomic, new_folder
 
-from fs_plugins.data.squad import Squad, TokenizedSquad, load_split, save_split
+from fs_plugins.data.squad import Squad, TokenizedSquad, save_split
 from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary
 
 
@@ -36,17 +36,22 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
     )
 
 
+def asked_in(squad: Squad) -> set[tuple[str, str]]:
+    """Returns (context, question) of each question."""
+    return {(squad.contexts[question.context], question.text) for question in squad.questions}
+
+
 @script
 def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
-    add("output", type=Path, help="folder to write into")
+    add("output", type=Path, help="folder to write")
     add_encoder_arguments(parser)
     for split in ("train", "valid"):
         add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON, Parquet, or a folder of it")
     other = "another split; its questions may lack answers, to be predicted only"
     add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help=other)
-    add("--overwrite", action="store_true", help="replace existing splits")
+    add("--overwrite", action="store_true", help="replace an existing OUTPUT")
     args = parser.parse_args(argv)
     splits = {name: getattr(args, name) for name in ("train", "valid") if getattr(args, name)}
     for name, *files in args.split:
@@ -55,45 +60,31 @@ def main(argv: list[str] | None = None) -> None:
         splits[name] = list(map(Path, files))
     if not splits:
         parser.error("give --train, --valid or --split, and SQuAD files")
-    for name in splits:
-        check_absent(args.output / f"{name}.npz", args.overwrite)
     encoder = encoder_of(args)
     read = {name: read_squad(files, name) for name, files in splits.items()}
-    args.output.mkdir(parents=True, exist_ok=True)
-    source, target = encoder.dictionary_path, args.output / "dict.txt"
-    if target.exists():  # other splits depend on it
-        Vocabulary.read(source).check(Vocabulary.read(target), "choose another OUTPUT, or remove this one")
-    else:
-        copy_dictionary(source, target)
-    copy_bpe(encoder.bpe, args.output)
-    squads = {name: squad for name, (squad, _) in read.items()}
-    for name in {path.stem for path in args.output.glob("*.npz")} - squads.keys():  # of earlier calls
-        squads[name] = load_split(args.output, name).squad
-    settings = {"dictionary": Vocabulary.read(target).identity, "bpe": list(map(str, encoder.bpe.files))}
-    for name, (squad, unlabelled) in read.items():
-        split = tokenise(squad, encoder, {**settings, "unlabelled": len(unlabelled)})
-        with atomic(args.output / f"{name}.npz", "wb") as file:
-            save_split(split, file)
-        unanswerable = sum(not question.answers for question in squad.questions)
-        print(
-            f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
-            f"{len(squad.contexts):,} contexts of {sum(map(len, split.context_tokens)):,} tokens"
-        )
-        for ids, what in (
-            (squad.not_in_context, "not in its context"),
-            (squad.moved, "not at its answer_start; its nearest occurrence is used"),
-        ):
-            if ids:
-                print(f"  {name}: {len(ids):,} questions have an answer {what}: {', '.join(ids[:5])}")
-        if unlabelled:
-            print(f"  {name}: {len(unlabelled):,} questions have no answers: it can be predicted, not scored")
-    asked = {
-        name: {(squad.contexts[question.context], question.text) for question in squad.questions}
-        for name, squad in squads.items()
-    }
-    trained = asked.pop("train", set())
-    for name, questions in asked.items():
-        if known := len(questions & trained):
-            print(f"  {name}: {known:,} questions are in train too, so its scores are too optimistic")
+    trained = asked_in(read["train"][0]) if "train" in read else set()
+    settings = {"dictionary": Vocabulary.read(encoder.dictionary_path).identity}
+    settings["bpe"] = list(map(str, encoder.bpe.files))
+    with new_folder(args.output, f"{[*splits][0]}.npz" if args.overwrite else None) as folder:
+        copy_dictionary(encoder.dictionary_path, folder / "dict.txt")
+        copy_bpe(encoder.bpe, folder)
+        for name, (squad, unlabelled) in read.items():
+            split = tokenise(squad, encoder, {**settings, "unlabelled": len(unlabelled)})
+            with atomic(folder / f"{name}.npz", "wb") as file:
+                save_split(split, file)
+            print(
+                f"  {name}: {len(squad.questions):,} questions on {len(squad.contexts):,} contexts of "
+                f"{sum(map(len, split.context_tokens)):,} tokens"
+            )
+            for ids, what in (
+                ([q.id for q in squad.questions if not q.answers], "have no answer"),
+                (unlabelled, "may have one that is not given: the split can be predicted, not scored"),
+                (squad.not_in_context, "have an answer not in its context"),
+                (squad.moved, "have an answer not at its answer_start; its nearest occurrence is used"),
+            ):
+                if ids:
+                    print(f"  {name}: {len(ids):,} questions {what}: {', '.join(ids[:5])}")
+            if name != "train" and (known := len(asked_in(squad) & trained)):
+                print(f"  {name}: {known:,} questions are in train too, so its scores are too optimistic")
     if encoder.unknown:
         print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")
