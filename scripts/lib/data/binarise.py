@@ -12,7 +12,6 @@ All of these are the same, byte for byte, for any number of workers and interrup
 """
 
 import csv
-import io
 import json
 import shutil
 import sys
@@ -23,9 +22,8 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from lib.command_line import UserError
 from lib.data.datasets import write_dataset
 from lib.files import MANIFEST, atomic, check_absent, claim, locked, plain_cell, reading, write_json
@@ -62,37 +60,9 @@ class EncodedBlock:
     # anything else worth adding up over all blocks and reporting, by name
     counts: dict[str, int] = field(default_factory=dict)
 
-    def save(self) -> bytes:
-        """Returns the block as bytes that say nothing but numbers and text."""
-        items = list(chain.from_iterable(self.sentences))
-        symbols = list(dict.fromkeys(items)) if items and isinstance(items[0], str) else None
-        if symbols is not None:
-            items = map({symbol: i for i, symbol in enumerate(symbols)}.__getitem__, items)
-        about = {"symbols": symbols, "rejections": self.rejections, "counts": self.counts}
-        file = io.BytesIO()
-        for array in (
-            np.frombuffer(json.dumps(about).encode(), np.uint8),
-            np.fromiter(items, np.int32),
-            np.fromiter(map(len, self.sentences), np.int32),
-            np.array(self.places, np.float64),
-        ):
-            np.save(file, array, allow_pickle=False)
-        return file.getvalue()
-
-
-class _Saved:
-    """What ``EncodedBlock.save`` wrote; ``items`` of all sentences: ids, or numbers of ``symbols``."""
-
-    def __init__(self, file: BinaryIO):
-        about, self.items, self.lengths, self.places = (np.load(file, allow_pickle=False) for _ in range(4))
-        about = json.loads(about.tobytes())
-        self.symbols, self.counts = about["symbols"], about["counts"]
-        self.rejections = [Rejection(*rejection) for rejection in about["rejections"]]
-
-    def sentences(self, dictionary) -> list[np.ndarray]:
-        """Returns the sentences as ids."""
-        ids = np.array([*map(dictionary.index, self.symbols)])[self.items] if self.symbols else self.items
-        return np.split(ids, self.lengths.cumsum()[:-1]) if len(self.lengths) else []
+    def save(self) -> str:
+        """Returns the block as a line of JSON, which says nothing but numbers and text."""
+        return json.dumps(self.__dict__, separators=(",", ":")) + "\n"
 
 
 Reader = Callable[[Path], Iterable]  # reads a file as items; each has a ``size`` in bytes
@@ -157,7 +127,7 @@ def binarise(
     for split in ("valid", "train") if valid else ("train",):
         own = {path: drafts[path] for path in files[split]}
         _encode({path: draft for path, draft in own.items() if not draft.exists()}, read, encode, workers)
-        if not any(len(block.places) for block in _saved_in(*own.values())):
+        if not any(block.places for block in _saved_in(*own.values())):
             _refuse_empty(split, folder, own.values())
     with atomic(folder / "rejected.tsv") as table:
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
@@ -169,7 +139,7 @@ def binarise(
                 counts.update(block.counts)
                 least = min([least, *block.places])
                 if build_dictionary:
-                    symbols.update(dict(zip(block.symbols or (), np.bincount(block.items), strict=True)))
+                    symbols.update(chain.from_iterable(block.sentences))
     if build_dictionary:
         from fairseq.data import Dictionary  # takes seconds
 
@@ -182,7 +152,9 @@ def binarise(
     dictionary, result = read_dictionary(folder / "dict.txt"), {"kind": kind, "valid_share": valid_share}
     for split in ("train", "valid"):
         share, own = None if valid else (valid_share, least), [drafts[path] for path in files[split] or train]
-        chosen = _chosen(split, own, dictionary, share)
+        chosen = _chosen(split, own, share)
+        if build_dictionary:
+            chosen = ([dictionary.indices[symbol] for symbol in symbols] for symbols in chosen)
         sentences, tokens = write_dataset(folder / split, chosen, len(dictionary))
         if not sentences:
             _refuse_empty(split, folder, own)
@@ -194,13 +166,11 @@ def binarise(
     return result
 
 
-def _chosen(
-    split: str, drafts: list[Path], dictionary, share: tuple[float, float] | None
-) -> Iterator[np.ndarray]:
-    """Yields the sentences of a split as ids: all of the drafts, or by ``share``: those whose place is less,
-    or the least of all, are for validation."""
+def _chosen(split: str, drafts: list[Path], share: tuple[float, float] | None) -> Iterator[Sequence]:
+    """Yields the sentences of a split: all of the drafts, or by ``share``: those whose place is less, or the
+    least of all, are for validation."""
     for block in _saved_in(*drafts):
-        for sentence, place in zip(block.sentences(dictionary), block.places, strict=True):
+        for sentence, place in zip(block.sentences, block.places, strict=True):
             if share is None or (place < share[0] or place == share[1]) == (split == "valid"):
                 yield sentence
 
@@ -211,13 +181,12 @@ def _refuse_empty(split: str, folder: Path, drafts: Iterable[Path]) -> None:
     shutil.rmtree(folder / "draft")
     reasons = Counter(reason_of(row.reason) for row in rejections).most_common()
     why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
-    if rejections:
-        why += ", such as " + ", ".join(f"{row.content[:60]!r} ({row.place})" for row in rejections[:3])
-    way_out = (
-        "give more input, or --valid, as copies of one molecule or document are not split; SMILES come first "
-        "in a line, or in a column of a .csv"
+    shown = "".join(f"\n  {row.content[:60]!r} ({row.place})" for row in rejections[:3])
+    raise UserError(
+        f"nothing is left for {split}: give more input, or --valid, as copies of one molecule or document "
+        "are not split; SMILES come first in a line, or in a column of a .csv. "
+        f"Rejected: {why}{shown}"
     )
-    raise UserError(f"nothing is left for {split}. Rejected: {why}. Way out: {way_out}")
 
 
 def reason_of(text: str) -> str:
@@ -266,7 +235,7 @@ def _encode(drafts: dict[Path, Path], read: Reader, encode: Encoder, workers: in
     loader = DataLoader(data, batch_size=None, num_workers=workers if workers > 1 else 0)
     with tqdm(unit=" items", unit_scale=True, disable=None) as bar:
         for path, blocks in groupby(map(_raised, loader), key=itemgetter(0)):
-            with atomic(drafts[path], "wb") as file:
+            with atomic(drafts[path]) as file:
                 for _, items, block in blocks:
                     file.write(block)
                     bar.update(items)
@@ -278,9 +247,11 @@ def _raised(item):
     return item
 
 
-def _saved_in(*drafts: Path) -> Iterator[_Saved]:
+def _saved_in(*drafts: Path) -> Iterator[EncodedBlock]:
     """Yields the encoded blocks of files."""
     for draft in (draft for draft in drafts if draft.exists()):  # of an empty file there is none
-        with reading(draft), draft.open("rb") as file:
-            while file.peek(1):
-                yield _Saved(file)
+        with reading(draft), draft.open() as file:
+            for line in file:
+                block = EncodedBlock(**json.loads(line))
+                block.rejections = [Rejection(*rejection) for rejection in block.rejections]
+                yield block
