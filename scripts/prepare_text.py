@@ -18,7 +18,7 @@ import lib  # noqa: F401  (finds the environment)
 import tokenizers
 from lib.command_line import argument_parser, positive, script
 from lib.data.binarise import binarise, draft_of
-from lib.data.bpe import UNKNOWN, TextEncoder, copy_bpe, dictionary_of, named
+from lib.data.bpe import TextEncoder, copy_bpe, dictionary_of
 from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
 from lib.data.documents import COLUMN, PARAGRAPHS, PLAIN, documents_of, layouts_of
 from lib.data.text import encode_documents
@@ -80,7 +80,5 @@ def main(argv: list[str] | None = None) -> None:
         f"{result['paragraphs']:,} paragraphs ({result['paragraphs cut']:,} split); skipped as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
-    if unknown := Counter({k.partition(" ")[2]: n for k, n in result.items() if k.startswith(UNKNOWN)}):
-        print(f"{unknown.total():,} tokens became {UNKNOWN}: {named(unknown)}")
-    if removed := result["markup removed"]:
-        print(f"tags and empty brackets removed from Wikipedia's text: {removed:,}")
+    print(f"tokens that became <unk>: {result['unknown tokens']:,}")
+    print(f"tags and empty brackets removed from Wikipedia's text: {result['markup removed']:,}")

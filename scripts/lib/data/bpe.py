@@ -1,7 +1,6 @@
 """Byte-pair encoding with the dictionary of a pre-training: text to the ids that the model knows."""
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
 from itertools import count, islice
 from pathlib import Path
@@ -14,7 +13,7 @@ from fs_plugins.data.vocabulary import MASK, SPECIAL, dictionary_file, read_dict
 from fs_plugins.files import copy
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
-UNKNOWN, UNKNOWN_ID = "<unk>", SPECIAL.index("<unk>")
+UNKNOWN_ID = SPECIAL.index("<unk>")
 
 
 class TextEncoder:
@@ -44,7 +43,7 @@ class TextEncoder:
                     f"{' and '.join(map(str, bpe.files))}: give the BPE that the dictionary was made with"
                 )
         ids = dictionary.indices
-        ends = set(SPECIAL) - {UNKNOWN}
+        ends = set(SPECIAL) - {"<unk>"}
         self._ids = np.array([-1 if s in ends else ids.get(s, -1) for s in self.symbols], np.int64)
 
     def __setstate__(self, state: dict) -> None:
@@ -85,18 +84,6 @@ class TextEncoder:
         ids[unknown] = UNKNOWN_ID
         self.unknown += int((ids == UNKNOWN_ID).sum())
         return ids
-
-    def unknown_in(self, text: str) -> list[str]:
-        """Returns the pieces of a text that become ``<unk>``."""
-        encoding = self.tokenizer.encode(text, add_special_tokens=False)
-        unknown = (UNKNOWN_ID, -1) if self.allow_unknown else (UNKNOWN_ID,)
-        ids = self._ids[np.asarray(encoding.ids, np.int64)].tolist()
-        return [text[slice(*span)] for span, i in zip(encoding.offsets, ids, strict=True) if i in unknown]
-
-
-def named(pieces: Counter) -> str:
-    """Names the most frequent pieces of text, and how often they occur."""
-    return ", ".join(f"{piece!r} ({count:,})" for piece, count in pieces.most_common(5))
 
 
 def symbols_of(bpe: ByteBpe) -> list[str | None]:

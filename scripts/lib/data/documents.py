@@ -12,9 +12,9 @@ several, cut at a blank.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator
+from glob import glob
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -34,7 +34,7 @@ LONGEST = 100_000  # bytes of a line, and characters of a paragraph
 WIKIPEDIA = {"id", "url", "title"}  # what WikiExtractor and wikimedia's sets have beside the text
 LOST = "lost: "  # how the fault of a document begins of which nothing is kept
 OUTSIDE = f"{LOST}outside <doc> and </doc>"
-_SKIPPED = (".", "_")  # how the names of hidden files and logs begin
+_LOGS = re.compile("(^|/)_")  # as _SUCCESS, which is not a part of a corpus
 
 Line = tuple[int, bytes]  # number from 1, content without the line end
 
@@ -72,17 +72,9 @@ def _begun(path: Path, plain: str) -> str:
 
 
 def _files_in(place: Path) -> list[Path]:
-    """Returns the files in a folder and those below it, sorted; links are followed, each folder is read
-    once."""
-    files, seen = [], set()
-    for folder, inner, names in os.walk(place, followlinks=True):
-        if (real := os.path.realpath(folder)) in seen:
-            inner.clear()
-            continue
-        seen.add(real)
-        inner[:] = sorted(name for name in inner if not name.startswith(_SKIPPED))
-        files += [Path(folder, name) for name in names if not name.startswith(_SKIPPED)]
-    return sorted(files)
+    """Returns the files in a folder and those below it, sorted; links are followed."""
+    names = glob("**", root_dir=place, recursive=True)  # none that are hidden
+    return sorted(place / name for name in names if not _LOGS.search(name) and (place / name).is_file())
 
 
 def documents_of(path: Path, layouts: dict[Path, str], column: str = COLUMN) -> Iterator[Document]:

@@ -13,12 +13,12 @@ from itertools import groupby
 from pathlib import Path
 
 from lib.data.binarise import EncodedBlock, Rejection, blocks_of
-from lib.data.bpe import UNKNOWN, UNKNOWN_ID, TextEncoder
+from lib.data.bpe import UNKNOWN_ID, TextEncoder
 from lib.data.documents import BOOKS, JSON, LONGEST, LOST, WIKIEXTRACTOR, WIKIPEDIA, Document
 
 HASHED_BYTES = 1 << 19  # of a document's beginning, which determine its split
 COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
-COUNTED += ("markup removed",)
+COUNTED += ("unknown tokens", "markup removed")
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
 _INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001b\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]")
@@ -54,10 +54,8 @@ def encode_documents(
         # all at once would take a hundred times their size in memory
         for group in blocks_of(paragraphs, lambda paragraph: len(paragraph[1]), LONGEST):
             places = [f"{path}, line {number}" for number, _ in group]
-            texts = [text for _, text in group]
-            for text, ids in zip(texts, encoder.encode(texts, places), strict=True):
-                if (ids == UNKNOWN_ID).any():
-                    counts.update(f"{UNKNOWN} {piece}" for piece in encoder.unknown_in(text))
+            for ids in encoder.encode([text for _, text in group], places):
+                counts["unknown tokens"] += int((ids == UNKNOWN_ID).sum())
                 size = max(len(ids), 1)
                 starts = range(0, size, max_tokens or size)
                 counts["paragraphs cut"] += len(starts) > 1
