@@ -57,7 +57,7 @@ def test_every_format(suffix, tmp_path):
     assert dictionary.count[dictionary.index("C")] == everything.count("C")
 
 
-def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path, capsys):
+def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path):
     bad = ["", "=C1CC", "CN(C)(C)(C)C", "CCO ethanol", "\udcff", "C" * (LONGEST + 1), "[#119]"]
     lines = [line for pair in zip(MOLECULES, bad, strict=True) for line in pair]
     path = write(tmp_path / "a.txt", lines)
@@ -72,15 +72,12 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path, capsys):
     named += ("RDKit cannot", "invalid SMILES", "not a readable value")
     assert all(name in reason for name, (_, _, reason, _) in zip(named, rejected, strict=True))
     assert [text for *_, text in rejected[:7]] == ["", "'=C1CC", *bad[2:4], "\\xff", *bad[5:]]
-    shown = capsys.readouterr().out
-    assert "rejected: 9 (9 x invalid SMILES; see" in shown
 
 
-def test_other_notations_are_no_smiles(tmp_path, capsys):
+def test_other_notations_are_no_smiles(tmp_path):
     others = ["InChI=1S/CH4/h1H4", "[C][C][O]", "[Cl][C][=C]", "ethanol", "CCO,ethanol"]
     found, rejected = prepare(tmp_path / "out", write(tmp_path / "a.txt", [*others, "CCO"]))
     assert found == ["CCO"] and [row[3] for row in rejected] == others
-    assert "warning: most of the input was rejected" in capsys.readouterr().out
 
 
 def test_a_given_dictionary_and_a_limit(tmp_path):
@@ -110,13 +107,10 @@ def test_the_split_is_by_molecule(form, tmp_path):
 
 def test_what_is_refused_before_work_starts(tmp_path, refused):
     out, good = tmp_path / "out", write(tmp_path / "good.txt", ["CC"])
-    for train, flags, named in (
-        (tmp_path / "a.sdf", (), "a.sdf"),
-        (write(tmp_path / "a.csv", ["mol,y", "CCO,1"]), (), "'smiles'"),
-        (good, ("--valid", good, "--valid-share", 0.1), "--valid-share"),
-        (write_file(tmp_path / "a.csv.gz", b"\x1f\x8bcut"), (), "a.csv.gz"),
-        (write(tmp_path / "named.smi", ["ethanol CCO", "CCO,ethanol"]), (), "SMILES come first in a line"),
-        (good, (), "or --valid, as copies of one molecule"),
+    for train, named in (
+        (write(tmp_path / "a.csv", ["mol,y", "CCO,1"]), "'smiles'"),
+        (write(tmp_path / "named.smi", ["ethanol CCO", "CCO,ethanol"]), "SMILES come first in a line"),
+        (good, "or --valid, as copies of one molecule"),
     ):
-        assert named in refused(prepare_smiles.main, out, "--train", train, *flags, "--workers", 1)
+        assert named in refused(prepare_smiles.main, out, "--train", train, "--workers", 1)
     assert not out.exists()

@@ -10,7 +10,7 @@ import pytest
 from lib.data.lmdb_reader import decode_value, lmdb_file, lmdb_items
 from rdkit import Chem
 
-from tests.support.builders import write_file, write_lmdb
+from tests.support.builders import write_lmdb
 
 MOLECULE = {
     "smi": "C/C=C\\C",
@@ -72,15 +72,7 @@ def test_arrays_are_of_plain_items(tmp_path):
         decode_value(honest.replace(b"K\x02\x85", b"K\x09\x85"))  # nine items, as its shape says
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        b"CCO",
-        gzip.compress(pickle.dumps(MOLECULE))[:-12],
-        b"x\x9c" + b"junk" * 5,
-        *map(pickle.dumps, (["CCO"], {"smiles": "CCO"}, {"smi": 5}, {"smi": None})),
-    ],
-)
+@pytest.mark.parametrize("value", [b"CCO", b"x\x9c" + b"junk" * 5, pickle.dumps({"smi": None})])
 def test_values_that_cannot_be_read(value):
     with pytest.raises(ValueError, match="^not a readable value: "):
         decode_value(value)
@@ -107,12 +99,8 @@ def test_a_file(tmp_path):
     assert list(lmdb_items(lmdb_file(folder))) == items
 
 
-def test_files_that_are_not_lmdb(tmp_path):
+def test_a_truncated_file(tmp_path):
     path = write_lmdb(tmp_path / "cut.lmdb", [pickle.dumps(MOLECULE)] * 500)
     os.truncate(path, int(path.stat().st_size * 0.99))
-    contents = {"empty.lmdb": b"", "text.lmdb": b"SMILES\n", "zero.lmdb": bytes(10_000)}
-    for name, content in contents.items():
-        write_file(tmp_path / name, content)
-    for name in ("cut.lmdb", "none.lmdb", *contents):
-        with pytest.raises((ValueError, OSError), match=name):
-            next(lmdb_items(tmp_path / name))
+    with pytest.raises(ValueError, match="cut.lmdb: truncated"):
+        next(lmdb_items(path))

@@ -5,25 +5,19 @@ import gzip
 import lzma
 
 import pytest
+from lib.command_line import UserError
 from lib.data.documents import layouts_of
-from lib.data.text_files import lines_of, opened
+from lib.data.text_files import lines_of
 
 from tests.support.builders import write_file
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
-def test_lines_and_damage(compress, tmp_path):
-    text = "\ufeffgood\r\nno\x85end\n\nlast " + "".join(map(str, range(50_000)))
-    content = compress(text.encode())
+def test_lines(compress, tmp_path):
+    text = "\ufeffgood\r\nno\x85end\n\nlast"
     for name in ("a", "a.xz", "a.txt"):
-        path = write_file(tmp_path / name, content)
-        assert list(lines_of(path)) == [(1, "good"), (2, "no\x85end"), (3, ""), (4, text.split("\n")[-1])]
-    damaged = content[:40] + b"\xff" * 20 + content[60:]
-    for broken in (damaged, *([content[:-12], content[: len(content) // 2]] * (compress is not bytes))):
-        with pytest.raises(ValueError, match=r"a\.txt: "):
-            list(lines_of(write_file(path, broken)))
-    with pytest.raises(FileNotFoundError), opened(write_file(path, content)):
-        (tmp_path / "another").read_text()
+        path = write_file(tmp_path / name, compress(text.encode()))
+        assert list(lines_of(path)) == [(1, "good"), (2, "no\x85end"), (3, ""), (4, "last")]
 
 
 @pytest.mark.parametrize(
@@ -46,17 +40,10 @@ def test_layouts_of_text(content, name, layout, tmp_path):
         assert layouts_of([path], "books") == {path: "books" if layout == "paragraphs" else layout}
 
 
-BINARY = [b"PK\3\4\0\0 text", "text".encode("utf-16"), "text".encode("utf-32-le"), b"%PDF-1.7\n"]
-MARKUP = [
-    b"<mediawiki xmlns='x'>\n",
-    b"\xef\xbb\xbf<?xml version='1.0'?>",
-    b"\n<!DOCTYPE html>",
-    b"<HTML lang=en>",
-]
-
-
-@pytest.mark.parametrize("content", BINARY + MARKUP)
+@pytest.mark.parametrize(
+    "content",
+    ["text".encode("utf-16"), b"%PDF-1.7\n", b"<mediawiki xmlns='x'>\n", b"\xef\xbb\xbf\n<HTML lang=en>"],
+)
 def test_what_is_no_text(content, tmp_path):
-    for compress in (bytes, gzip.compress):
-        with pytest.raises(ValueError, match="a.txt is not text"):
-            layouts_of([write_file(tmp_path / "a.txt", compress(content))])
+    with pytest.raises(UserError, match="a.txt is not text"):
+        layouts_of([write_file(tmp_path / "a.txt", gzip.compress(content))])
