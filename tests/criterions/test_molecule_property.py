@@ -23,7 +23,7 @@ def loss_of(model, labels, kind="classification", mean=(0.0,) * 5, std=(1.0,) * 
     task = argparse.Namespace(properties=PropertyInfo(kind, tuple("abcde"), mean, std), head=HEAD)
     ids = torch.arange(len(labels))
     batch = {"id": ids, "net_input": {"src_tokens": ids}, "ntokens": 7 * len(ids)}
-    batch["target"] = torch.tensor(labels, dtype=torch.float32)
+    batch["target"] = torch.tensor(labels, dtype=torch.float64)
     return MoleculePropertyCriterion(MoleculePropertyCriterionConfig(), task)(model, batch, **options)
 
 
@@ -59,8 +59,10 @@ def test_what_is_logged_is_per_label(kind, unit):
 
 
 def test_regression_is_standardised():
+    """Also of labels that float32 would not tell apart."""
     outputs, labels = table(60, seed=0, regression=True)
-    mean, std = np.arange(5.0) - 2, np.arange(5.0) + 0.5
+    labels += 1e8
+    mean, std = np.arange(5.0) - 2 + 1e8, np.arange(5.0) + 0.5
     loss, sample_size, _ = loss_of(Told(outputs, **HEAD), labels, "regression", tuple(mean), tuple(std))
     known = ~np.isnan(labels)
     expected = (((labels - mean) / std - outputs)[known] ** 2).sum()

@@ -31,7 +31,7 @@ def test_proteins(tmp_path):
     rng = random.Random(1)
     proteins = ["".join(rng.choices(RESIDUES, k=rng.randrange(5, 50))) for _ in range(60)]
     wrapped = (f">P{i} a protein\n" + re.sub("(.{20})", r"\1\n", p) + "\n" for i, p in enumerate(proteins))
-    (tmp_path / "proteins.fasta").write_text("".join(wrapped))
+    (tmp_path / "proteins.fasta").write_text("".join(wrapped), newline="\r\n")  # as on Windows
     environment = {**os.environ, "EXLM_PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         ["bash", "-ec", recipe], cwd=tmp_path, env=environment, capture_output=True, text=True
