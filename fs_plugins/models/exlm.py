@@ -6,6 +6,7 @@ transition_head.py), in this order, by ``ExLMEncoder.forward``, which ``model(..
 paper is in exlm_lattice.py.
 """
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ from fs_plugins.modules.compilation import MULTIPLE
 from fs_plugins.modules.fused_linear import fused_linear
 from fs_plugins.modules.state_expansion import StateLayout, expand_states, gather_tokens
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -211,3 +214,14 @@ class ExLMModel(RotaryRobertaModel):
     def token_features(self, src_tokens: Tensor, **kwargs):
         features, extra = self.encoder(src_tokens, features_only=True, **kwargs)
         return gather_tokens(features, extra["layout"].first_states), extra
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Besides the MLM's changes: of an MLM's checkpoint (``--finetune-from-model``), which has no
+        transition head, the encoder and the LM head are loaded; the rest stays as it was initialised."""
+        super().upgrade_state_dict_named(state_dict, name)
+        prefix = f"{name}.encoder." if name else "encoder."
+        if not any(key.startswith(f"{prefix}query_linear.") for key in state_dict):
+            shared = ("sentence_encoder.", "lm_head.")
+            own = {key: value for key, value in self.encoder.state_dict().items() if not key.startswith(shared)}
+            logger.warning("the checkpoint is an MLM's: %s are as initialised", ", ".join(own))
+            state_dict |= {f"{prefix}{key}": value for key, value in own.items()}
