@@ -1,12 +1,18 @@
-"""setup_env.sh removes an environment only if it made it."""
+"""setup_env.sh removes an environment only if it made it, and renews it when what it depends on changes."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 from lib.files import ROOT
+
+from tests.support.builders import write_file
+
+DEPENDS = ("scripts/setup_env.sh", "setup.py", "pyproject.toml", "constraints.txt")
+DEPENDS += ("fs_plugins/custom_ops/sources.py", "fs_plugins/custom_ops/csrc/dag.h")
 
 
 @pytest.fixture
@@ -52,3 +58,24 @@ def test_our_own_is_made_anew_where_it_cannot_be_used(mark, setup, tmp_path):
     for _ in range(2):  # the second finds what the first left
         assert "-m venv .venv' failed" in setup()
         assert [path.name for path in (tmp_path / ".venv").iterdir()] == ["exlm-unfinished"]
+
+
+def test_an_environment_is_of_the_files_that_it_was_made_of(tmp_path):
+    files = {tmp_path / name: (ROOT / name).read_text() for name in DEPENDS}
+    for path, content in files.items():
+        write_file(path, content)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    stamped = re.search(r"^installed\(\).*?^}", files[tmp_path / DEPENDS[0]], re.DOTALL | re.MULTILINE)[0]
+
+    def bash(*words) -> str:
+        return subprocess.check_output(["bash", *words], cwd=tmp_path, text=True)
+
+    stamp = bash("-c", f"venv=.venv\n{stamped}\ninstalled export")
+    write_file(tmp_path / ".venv" / "exlm-stamp", stamp)
+    assert bash("scripts/setup_env.sh") == ""  # up to date
+    for path, content in files.items():
+        path.write_text(content + "\n")
+        assert bash("-c", f"venv=.venv\n{stamped}\ninstalled export") != stamp, path
+        path.write_text(content)

@@ -22,8 +22,8 @@ def test_sha256(tmp_path, monkeypatch):
 
 
 def test_cells():
-    found = tsv_line(1, "a\tb\n", "", "=1+1", "@x", " -2", "\udcff=C", "\x1b[1m\u202e")
-    assert found == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C\t\\x1b[1m\\u202e"
+    found = tsv_line(1, "a\tb\n", "", "=1+1", "@x", " -2", "\udcff=C", "\x1b[1m\u202e\u2069")
+    assert found == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C\t\\x1b[1m\\u202e\\u2069"
 
 
 def claim(folder, settings, data="1a"):

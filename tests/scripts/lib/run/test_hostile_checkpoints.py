@@ -45,4 +45,4 @@ def test_names_and_plain_values_of_tasks_and_criteria():
     for state in ({"cfg": {**groups, "task": task}}, {"args": argparse.Namespace(**flat)}):
         assert read_settings(state).task == {"_name": "masked_lm", "mask_prob": 0.2}
     with pytest.raises(ValueError, match="interpolation"):
-        read_settings({"cfg": {**groups, "optimization": {"lr": [{"a": "${oc.env:HOME}"}]}}})
+        read_settings({"cfg": {**groups, "optimization": {"lr": [{"a": "at ${oc.env:HOME}"}]}}})
