@@ -20,6 +20,7 @@ from lib.run.supervise import supervise
 
 from fs_plugins.metrics.properties import METRICS, SCALED
 from tests.support import launched, pages
+from tests.support.builders import write_file
 from tests.support.full_disk import at_each_write
 
 
@@ -150,8 +151,11 @@ def test_a_killed_launcher_takes_its_command_with_it(script, run, tmp_path):
 
 
 def test_an_error_in_bash_is_one_line_and_trains_nothing(tmp_path):
+    """Of this clone's modules, whatever PYTHONPATH has besides."""
+    for name in ("lib", "fs_plugins"):
+        write_file(tmp_path / "others" / name / "__init__.py", "raise SystemExit(3)")
     words = ["bash", ROOT / "scripts/pretrain_text.sh", "exlm", "smoke", tmp_path, tmp_path / "s"]
-    environment = {**os.environ, "EXLM_PYTHON": sys.executable}
+    environment = {**os.environ, "EXLM_PYTHON": sys.executable, "PYTHONPATH": str(tmp_path / "others")}
     done = subprocess.run([*map(str, words)], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"{tmp_path}/dict.txt" in done.stderr and not (tmp_path / "s").exists()
