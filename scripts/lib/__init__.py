@@ -1,6 +1,7 @@
 """The library behind the scripts and the workflow: plans, output folders, formats, tables and figures.
 
-``python scripts/NAME.py`` starts anew in .venv, as the shell scripts do, if this Python has no fairseq.
+``python scripts/NAME.py`` starts anew in .venv, as the shell scripts do, if this Python has no fairseq. As
+for them, fs_plugins is this clone's, whatever is installed.
 Ctrl-C while modules are imported, which takes seconds, shows no traceback."""
 
 import importlib.util
@@ -8,15 +9,16 @@ import os
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def _find_environment() -> None:
-    root = Path(__file__).resolve().parents[2]
     called = Path(getattr(sys.modules["__main__"], "__file__", None) or ".").resolve()
-    is_script = called.parent == root / "scripts"
+    is_script = called.parent == ROOT / "scripts"
     is_module = "".join(sys.orig_argv[1:3]).startswith("-mlib.")  # as the shell scripts call it
     if not (is_script or is_module) or importlib.util.find_spec("fairseq"):
         return
-    python = Path(os.environ.get("EXLM_VENV") or root / ".venv", "bin", "python").absolute()
+    python = Path(os.environ.get("EXLM_VENV") or ROOT / ".venv", "bin", "python").absolute()
     if is_script and python.exists() and python != Path(sys.executable):
         os.execv(python, [str(python), *sys.orig_argv[1:]])
     print(f"error: {sys.executable} has no fairseq: bash scripts/setup_env.sh makes .venv", file=sys.stderr)
@@ -31,4 +33,5 @@ def _excepthook(kind, error, traceback) -> None:
 
 
 _find_environment()
+sys.path.insert(1, str(ROOT))
 sys.excepthook = _excepthook

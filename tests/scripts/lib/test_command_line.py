@@ -3,9 +3,14 @@
 import argparse
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from lib.command_line import Flags, UserError, argument_parser, count, positive, script, share
+from lib.files import ROOT
+
+from tests.support.builders import write_file
 
 
 def test_statuses(capsys):
@@ -64,3 +69,12 @@ def test_flags_and_numbers_that_cannot_be():
         for name in names:
             with pytest.raises(UserError, match=f"{name} '{flags.value(name) or '.*'}'"):
                 read(name)
+
+
+def test_scripts_take_the_modules_of_their_clone(tmp_path):
+    write_file(tmp_path / "fs_plugins" / "__init__.py", "")
+    ask = "import lib, importlib.util as util; print(util.find_spec('fs_plugins').origin)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", ask]
+    found = subprocess.check_output(command, cwd=ROOT / "scripts", env=environment, text=True)
+    assert found.strip() == str(ROOT / "fs_plugins" / "__init__.py")
