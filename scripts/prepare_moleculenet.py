@@ -33,12 +33,13 @@ from lib.data.datasets import write_dataset
 from lib.data.lmdb_reader import lmdb_file
 from lib.data.moleculenet import KNOWN, KnownSet, LabelFormat, Molecule, read_lmdbs, read_table
 from lib.data.tables import TableFormat, add_table_arguments
-from lib.files import atomic, new_folder, sha256, tsv_line, write_json, write_lines
+from lib.files import atomic, new_folder, read_json, sha256, tsv_line, write_json, write_lines
 
 from fs_plugins.data import molecule_splits
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
 from fs_plugins.data.property_info import FILE, KINDS, PropertyInfo, label_scale, one_class_only
 from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 
 LISTED = 5  # properties that a remark names
@@ -200,6 +201,13 @@ def write_folder(
     return sizes
 
 
+def smiles_of(dictionary: Path) -> str | None:
+    """Returns the --smiles of the pre-training whose dictionary it is, if its folder says so."""
+    folder = dictionary if dictionary.is_dir() else dictionary.parent
+    config = read_json(folder / "config.json") or {}  # of a folder for transformers
+    return (config.get("fairseq") or {}).get("smiles") or smiles_form(folder)
+
+
 @script
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
@@ -238,6 +246,8 @@ def main(argv: list[str] | None = None) -> None:
             scaffolds=args.split == "scaffold",
         )
         splits, drawn = split_molecules(molecules, args.split, args.seed)
+        if (read := smiles_of(args.dictionary)) not in (None, args.smiles):
+            remarks.append(f"the pre-training read SMILES {read}, not {args.smiles}: give --smiles {read}")
         if drawn:
             remarks.append(f"valid: {len(splits['valid']):,} molecules drawn from train, as none were given")
         labels = {part: np.array([row.labels for row in rows], np.float64) for part, rows in splits.items()}

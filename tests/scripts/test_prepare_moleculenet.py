@@ -191,8 +191,12 @@ def test_what_is_refused(prepare, rows, header, flags, named):
 def test_a_given_split_and_repeated_molecules(prepare):
     rows = [f"{row},{part}" for row, part in zip(ROWS, SPLITS, strict=True)]
     rows += ["OC,1,test", "OCC,1,train", "NC,0,valid"]  # CO, CCO and CN, which are in train
+    pretraining = {"settings": {"smiles": "canonical"}}
+    write_file(prepare.folder / "manifest.json", json.dumps(pretraining))
     for form, written in (("canonical", "CCO"), ("as-given", "OCC")):
         description = prepare(rows, *GIVEN, "--smiles", form, header="smiles,label,part", out=form)
+        told = any("give --smiles canonical" in remark for remark in description["remarks"])
+        assert told == (form == "as-given")
         (remark,) = [r for r in description["remarks"] if "more than once" in r]
         counts = "3, 2 with different labels, 2 in more than one split, 1 in both train and test, so"
         assert f": {counts}" in remark
