@@ -11,9 +11,9 @@ import jinja2
 from omegaconf import OmegaConf
 
 from fs_plugins.checkpoint import Checkpoint
-from fs_plugins.data.text_codecs import MANIFEST, Codec, Smiles
+from fs_plugins.data.text_codecs import Codec, Smiles
 from fs_plugins.data.vocabulary import Vocabulary
-from fs_plugins.huggingface.settings import data_file, longest_text
+from fs_plugins.huggingface.settings import longest_text
 
 PIPELINES = {"ForMaskedLM": "fill-mask", "ForSequenceClassification": "text-classification"}
 OUTPUTS = {
@@ -21,7 +21,6 @@ OUTPUTS = {
     "multi_label_classification": "logits; the sigmoid of each is the probability of class 1",
     "single_label_classification": "logits of the classes",
 }
-SUMMARIES = ("prepared.json", "molecules.json", "summary.json")  # of the scripts that prepare data
 # flags of the run that a card gives, by their group
 FLAGS = {
     "task": "mask_prob leave_unmasked_prob random_token_prob tokens_per_sample sample_break_mode metrics",
@@ -88,36 +87,17 @@ def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
         rows.append((f"validation {metric}, as logged", f"{checkpoint.score:g}"))
     for group, names in FLAGS.items():
         for flag in names.split():
-            value = cfg.get(group, {}).get(flag)
-            if isinstance(value, list):
-                value = ", ".join(map(str, value))  # fairseq keeps some as lists of one
-            if str(value) not in ("None", "", "0"):
-                rows.append((flag.replace("_", " "), str(value)))
+            if (value := cfg.get(group, {}).get(flag)) not in (None, "", 0):
+                rows.append((flag.replace("_", " "), str(value).strip("[]")))  # some are lists of one
     vocabulary = Vocabulary.of(checkpoint.dictionary.symbols, checkpoint.path)
     rows.append(("dictionary", f"SHA-256 {vocabulary.identity} of its symbols"))
-    for name in SUMMARIES:
-        if (path := data_file(checkpoint, name)) is not None:
-            rows.append((f"data ({name})", f"{_contents(path)}SHA-256 {_hash(path)}"))
     files = [checkpoint.path] if checkpoint.path.is_file() else sorted(checkpoint.path.glob("*.safetensors"))
     rows += [("checkpoint", f"SHA-256 {_hash(path)}") for path in files]
     made_with = (f"{name} {metadata.version(name)}" for name in ("exlm", "fairseq-fixed", "torch"))
     return [*rows, ("made with", ", ".join(made_with))]
 
 
-def _contents(path: Path) -> str:
-    """Returns the names of the inputs and the sizes of the splits, as far as they are known; no paths."""
-    said, record = [], path.with_name(MANIFEST)
-    inputs = json.loads(record.read_text(encoding="utf-8"))["inputs"] if record.is_file() else {}
-    for split in ("train", "valid"):
-        names = [Path(name).name for name in inputs if name.startswith(f"--{split} ")]
-        said += [f"{split}: " + ", ".join(names)] if names else []
-    for name, split in json.loads(path.read_text(encoding="utf-8")).items():
-        if isinstance(split, dict):
-            units = ("sentences", "tokens", "kept")
-            said += [f"{name}: {split[unit]:,} {unit}" for unit in units if isinstance(split.get(unit), int)]
-    return "".join(f"{text}; " for text in said)
-
-
 def _hash(path: Path) -> str:
+    """Returns the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

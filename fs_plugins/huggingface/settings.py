@@ -6,7 +6,7 @@ from pathlib import Path
 from fs_plugins.checkpoint import Checkpoint, stored_folders
 from fs_plugins.checkpoint_settings import PRETRAINING_TASKS
 from fs_plugins.data.outputs import CLASSES, REGRESSION, Outputs
-from fs_plugins.data.text_codecs import MANIFEST, smiles_form
+from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.huggingface.code_files import AUTO_MAP
 from fs_plugins.huggingface.weights import TIED, Head
@@ -16,19 +16,9 @@ logger = logging.getLogger(__name__)
 
 IS_FIRST = {"first": True, "mean": False}  # how a text becomes one vector
 SAMPLES = (  # flags of the task by which samples are made, and scored
-    "mask_prob",
-    "tokens_per_sample",
-    "sample_break_mode",
-    "max_positions",
-    "tokens_per_molecule",
-    "long_molecules",
-    "window_tokens",
-    "doc_stride",
-    "max_question_tokens",
-    "max_answer_tokens",
-    "null_threshold",
-    "metrics",
-)
+    "mask_prob tokens_per_sample sample_break_mode max_positions tokens_per_molecule long_molecules "
+    "window_tokens doc_stride max_question_tokens max_answer_tokens null_threshold metrics"
+).split()
 HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
 
 
@@ -118,15 +108,9 @@ def smiles_form_of(checkpoint: Checkpoint) -> str | None:
     """Returns how the molecules of the training were written, "canonical" or "as-given"; None if unknown."""
     if checkpoint.properties is not None:
         return "canonical" if checkpoint.properties.canonical else "as-given"
-    record = data_file(checkpoint, MANIFEST)
-    return checkpoint.smiles or (record and smiles_form(record.parent))
-
-
-def data_file(checkpoint: Checkpoint, name: str) -> Path | None:
-    """Returns what a preparation left in the folder of the run's data, or of its dictionary."""
     folders = stored_folders(checkpoint.path, getattr(checkpoint.cfg.task, "data", None))
     folders += [checkpoint.data] if checkpoint.data else []
-    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+    return checkpoint.smiles or next(filter(None, map(smiles_form, folders)), None)
 
 
 def trained_length(checkpoint: Checkpoint) -> int | None:

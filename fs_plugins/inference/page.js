@@ -3,15 +3,12 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const { graph, pictures } = data, { states, transitions } = graph;
 const last = states.length - 1;
 const COLUMN = 162, ROW = 80, BOX = [134, 60], TOP = 34, MOST_PATHS = 3;
-const LIGHT = { paper: "#ffffff", ink: "#222222", quiet: "#444444", line: "#777777", ends: "#a9a9a9" };
-const DARK = { paper: "#1b1c1f", ink: "#eeeeee", quiet: "#d5d5d5", line: "#8a8a8a", ends: "#8d8d8d" };
-const scheme = matchMedia("(prefers-color-scheme: dark)");
-let theme = scheme.matches ? DARK : LIGHT;
+const INK = "#222222", QUIET = "#444444", LINE = "#777777", ENDS = "#a9a9a9";
 let decoding = null; // the one that is lit
 let pinned = null;   // state that was clicked; hovering another shows that one for the time being
 
 const byId = (id) => document.getElementById(id);
-const colour = (mask) => (mask ? data.colours[(mask - 1) % data.colours.length] : theme.ends);
+const colour = (mask) => (mask ? data.colours[(mask - 1) % data.colours.length] : ENDS);
 const percent = (p) => {
   const value = 100 * p;
   if (value > 0 && value < 0.01) return "<0.01%";
@@ -36,11 +33,10 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
-/** A colour on the page's; strength 0 is the page's own. */
+/** A colour on the page, which is white; strength 0 is the page's own. */
 function tint(hex, strength) {
-  const parts = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16));
-  const [over, under] = [parts(hex), parts(theme.paper)];
-  return `rgb(${over.map((c, i) => Math.round(under[i] + strength * (c - under[i]))).join(",")})`;
+  const parts = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+  return `rgb(${parts.map((part) => Math.round(255 + strength * (part - 255))).join(",")})`;
 }
 
 /** The colour of text that is read well on another: dark where the luminance is above 0.18. */
@@ -91,7 +87,7 @@ function drawStates(svg) {
     const x = (c + 0.5) * COLUMN;
     const shift = column.length > 1 ? (c % 2 ? 0.25 : -0.25) : 0; // edges over a column pass between its states
     const y = (r) => TOP + ((tallest + 0.5) / 2 + r - (column.length - 1) / 2 + shift) * ROW;
-    svg.append(label(x, y(0) - BOX[1] / 2 - 9, 12, theme.quiet, groupOf(column[0].index)));
+    svg.append(label(x, y(0) - BOX[1] / 2 - 9, 12, QUIET, groupOf(column[0].index)));
     column.forEach((state, r) => {
       place[state.index] = [x, y(r)];
       svg.append(drawState(state, x, y(r)));
@@ -110,7 +106,7 @@ function drawState(state, x, y) {
   const number = state.name.split(", ")[1], ink = inkOn(fill);
   const visit = `visited ${percent(state.visit_prob)}`;
   const box = make("g", { class: "node", tabindex: 0, role: "button", "data-node": state.index, "aria-label": `${state.name}: ${first.text}, ${visit}` },
-    make("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 8, fill, stroke: theme.line }),
+    make("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 8, fill, stroke: LINE }),
     label(x, y - 10, 15, ink, cut(first.text, 12), { "font-weight": 600 }),
     label(x, y + 6, 10.5, ink, below),
     label(x, y + 22, 10, ink, `${number} · ${visit}`));
@@ -139,7 +135,7 @@ function drawEdges() {
   for (const box of document.querySelectorAll(".node")) {
     const on = path.includes(Number(box.dataset.node));
     box.classList.toggle("path", on);
-    box.firstChild.setAttribute("stroke", on ? theme.ink : theme.line);
+    box.firstChild.setAttribute("stroke", on ? INK : LINE);
     box.firstChild.setAttribute("stroke-width", on ? 2.5 : 1);
   }
 }
@@ -152,23 +148,15 @@ function drawEdge({ u, v, p, lit }) {
     ? `M${x0 + half},${y0 + 6} C${x0 + half + bend},${y0 + 6} ${x1 + half + bend},${y1 - 6} ${x1 + half},${y1 - 6}`
     : `M${x0 + half},${y0} C${x0 + half + turn},${y0} ${x1 - half - turn},${y1} ${x1 - half},${y1}`;
   return make("path", { class: lit ? "edge path" : "edge", d, fill: "none", "data-edge": `${u}-${v}`,
-    stroke: lit ? theme.ink : tint(colour(states[u].mask), 1), "stroke-width": Math.max(0.8, 6 * p), "stroke-opacity": lit ? 0.85 : 0.25 + 0.65 * p },
+    stroke: lit ? INK : tint(colour(states[u].mask), 1), "stroke-width": Math.max(0.8, 6 * p), "stroke-opacity": lit ? 0.85 : 0.25 + 0.65 * p },
   make("title", {}, `${states[u].name} → ${states[v].name}: ${percent(p)} of the paths; transition ${percent(transitions[u][v])}`));
 }
 
-/** The drawing as the text of an SVG file, for a light page. */
+/** The drawing as the text of an SVG file. */
 function drawingAsSvg() {
-  theme = LIGHT;
-  drawGraph();
   const copy = byId("drawing").cloneNode(true);
-  draw();
   copy.setAttribute("font-family", "system-ui, sans-serif");
   return new XMLSerializer().serializeToString(copy);
-}
-
-function drawGraph() {
-  drawStates(byId("drawing"));
-  drawEdges();
 }
 
 /** Dims what `kept` does not name. */
@@ -281,7 +269,7 @@ function drawDecodings() {
 function drawDecoding(chosen, sampled) {
   const times = sampled ? `${chosen.count} of ${graph.drawn} · ` : "";
   const figures = `${times}log P ${chosen.log_prob.toFixed(2)} / ${chosen.total_log_prob.toFixed(2)}`;
-  const text = make("span", {}, ...chosen.pieces.map(([piece, mask]) => (mask ? make("mark", { "data-mask": mask }, piece) : piece)));
+  const text = make("span", {}, ...chosen.pieces.map(([piece, mask]) => (mask ? make("mark", { style: `background:${tint(colour(mask), 0.5)}` }, piece) : piece)));
   const button = make("button", { class: "decoding", "aria-pressed": "false" }, ...drawPicture(pictures[chosen.text]),
     text, make("small", {}, figures), make("small", {}, pathOf(chosen.states)));
   button.addEventListener("click", () => lightPath(chosen, button));
@@ -291,8 +279,7 @@ function drawDecoding(chosen, sampled) {
 function drawPicture(picture) {
   if (!picture) return [];
   if (picture.fault) return [make("small", { class: "fault" }, `Not drawn: ${picture.fault}`)];
-  return [make("picture", {}, make("source", { srcset: picture.dark, media: "(prefers-color-scheme: dark)" }),
-    make("img", { src: picture.light, alt: "", width: 240, height: 170 }))];
+  return [make("img", { src: picture.image, alt: "", width: 240, height: 170 })];
 }
 
 // ---- Start
@@ -302,20 +289,10 @@ byId("save").addEventListener("click", () => {
 });
 byId("slider").value = Math.round(100 * data.min_edge);
 byId("slider").addEventListener("input", () => { drawEdges(); show(pinned); });
+drawSentence();
+drawStates(byId("drawing"));
 drawDecodings();
-decoding = graph.best || graph.best_free;
-function draw() {
-  theme = scheme.matches ? DARK : LIGHT;
-  drawSentence();
-  drawGraph();
-  for (const mark of document.querySelectorAll("mark")) {
-    mark.style.background = tint(colour(Number(mark.dataset.mask)), 0.5);
-  }
-  show(pinned);
-}
-draw();
-scheme.addEventListener("change", draw);
-lightPath(decoding, document.querySelector("button.decoding"));
+lightPath(graph.best || graph.best_free, document.querySelector("button.decoding"));
 if (parent !== window) { // in a frame, whose owner cannot see how high this page is
   document.body.classList.add("framed");
   new ResizeObserver(() => parent.postMessage({ pageHeight: document.documentElement.offsetHeight }, "*")).observe(document.body);

@@ -46,16 +46,15 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
 
 
 def _picture(decoding: Decoding) -> dict[str, str]:
-    """Addresses of the molecule's drawings on a light and on a dark page, or the reason why there is none."""
+    """Returns the address of the molecule's drawing, or the reason why there is none."""
     try:
-        drawings = {name: _drawing(decoding.pieces, name == "dark") for name in ("light", "dark")}
+        svg = _drawing(decoding.pieces)
     except ValueError as error:
         return {"fault": str(error)}
-    head = "data:image/svg+xml;base64,"
-    return {name: head + base64.b64encode(svg.encode()).decode() for name, svg in drawings.items()}
+    return {"image": f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"}
 
 
-def _drawing(pieces: list[tuple[str, int]], dark: bool) -> str:
+def _drawing(pieces: list[tuple[str, int]]) -> str:
     """Returns an SVG picture of a SMILES in parts, each with the number of the mask that it fills or 0; atoms
     that fill masks are highlighted. Raises ValueError if RDKit cannot read it."""
     molecule = parse_molecule("".join(text for text, _ in pieces))
@@ -66,10 +65,8 @@ def _drawing(pieces: list[tuple[str, int]], dark: bool) -> str:
         atoms = []
     drawing = rdMolDraw2D.MolDraw2DSVG(*SIZE)
     options = drawing.drawOptions()
-    if dark:
-        rdMolDraw2D.SetDarkMode(options)
     options.clearBackground = False
-    options.setHighlightColour((0.25, 0.45, 0.7, 0.8) if dark else (0.62, 0.78, 1.0, 0.9))
+    options.setHighlightColour((0.62, 0.78, 1.0, 0.9))
     filled = [i for i, mask in enumerate(atoms) if mask]
     rdMolDraw2D.PrepareAndDrawMolecule(drawing, molecule, highlightAtoms=filled, highlightBonds=[])
     drawing.FinishDrawing()

@@ -72,17 +72,6 @@ def test_a_card_is_text_without_the_environment(save_checkpoint, folders, monkey
     assert words.count(name) == 3
 
 
-def test_card_of_prepared_data(save_checkpoint, tmp_path):
-    """Inputs by name, and sizes; no path of the machine."""
-    data = builders.text_folder(tmp_path / "data-bin")
-    result = json.loads((data / "prepared.json").read_text())["train"]
-    words = [line.split()[0] for line in (data / "dict.txt").read_text().splitlines()]
-    path = save_checkpoint("exlm_base", data=data, symbols=builders.dictionary(words))
-    card = (export(path, tmp_path / "export") / "README.md").read_text()
-    said = f"train: {result['sentences']:,} sentences; train: {result['tokens']:,} tokens"
-    assert "train: wiki.txt; valid: valid.txt; " in card and said in card and str(tmp_path) not in card
-
-
 def test_glue(save_checkpoint, corpus, load, tmp_path):
     (tmp_path / "RTE-bin" / "label").mkdir(parents=True)
     labels = "entailment 1\nnot_entailment 1\nmadeupword0000 0\n"
