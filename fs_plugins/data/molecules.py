@@ -23,14 +23,12 @@ REFUSED = {
 
 
 def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
-    """Returns the molecule of a SMILES string, without its atom maps.
+    """Returns the molecule of a SMILES string, without its atom maps. Raises ValueError, with RDKit's reason,
+    if RDKit cannot read it.
 
     Args:
         allow_valence: accept atoms with more bonds than RDKit permits. Its rules change between releases:
             Tox21 has 8 salts of aluminium, written with [AlH3], that older ones read and current ones refuse.
-
-    Raises:
-        ValueError: if RDKit cannot read it; the message is RDKit's reason.
     """
     for reason, pattern in REFUSED.items():
         if pattern.match(smiles):

@@ -80,8 +80,7 @@ class ByteBpe(Codec):
             vocab.bpe, whose ids are the symbols, as fairseq writes them.
 
     Raises:
-        ValueError: if the files are damaged, do not belong together, or are a tokenizer of another kind,
-            which an export could not copy.
+        ValueError: for damaged files, and a tokenizer of another kind, which an export could not copy.
     """
 
     def __init__(self, *files: str | os.PathLike):
@@ -162,14 +161,11 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
         data: folder of the ``dictionary``.
 
     Raises:
-        FileNotFoundError: if a file is not there.
-        ValueError: for another source, or if None is found where symbols are a BPE's ids or tokens.
+        ValueError: if nothing is found where symbols are a BPE's ids or tokens.
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source or [])
     if paths in (["none"], ["smiles"]):
         return Blanks() if paths == ["none"] else Smiles()
-    if paths and str(paths[0]) == "gpt2":
-        paths = paths[1:]
     if paths:
         return read_bpe(*paths)
     if smiles_form(data) is not None:
@@ -178,16 +174,12 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
         if files := _files_in(folder):
             return read_bpe(*files)
     symbols = dictionary.symbols[dictionary.nspecial : -1]
-    if len(symbols) > 1000 and sum(s.isdigit() for s in symbols) > 0.9 * len(symbols):
+    are_ids = len(symbols) > 1000 and sum(map(str.isdigit, symbols)) > 0.9 * len(symbols)
+    marked = sum(len(symbol) > 1 and symbol.startswith(BLANK) for symbol in symbols)
+    if are_ids or (len(symbols) > 50 and marked > 0.1 * len(symbols)):
         raise ValueError(
-            f"the dictionary in {data} has GPT-2 BPE ids for symbols: "
-            "give the files of the BPE (--bpe encoder.json vocab.bpe)"
-        )
-    marked = sum(len(s) > 1 and s.startswith(BLANK) for s in symbols)
-    if len(symbols) > 50 and marked > 0.1 * len(symbols):
-        raise ValueError(
-            f"the dictionary in {data} has tokens of a BPE for symbols, such as {symbols[-1]!r}: "
-            "give its tokenizer.json (--bpe tokenizer.json)"
+            f"the dictionary in {data} has ids or tokens of a BPE for symbols, such as {symbols[-1]!r}: "
+            "give its files (--bpe encoder.json vocab.bpe, or --bpe tokenizer.json)"
         )
     return Blanks()
 

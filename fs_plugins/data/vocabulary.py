@@ -40,7 +40,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """Reads what :func:`dictionary_file` finds; raises what :func:`read_dictionary` does."""
+        """Returns that of what :func:`dictionary_file` finds; raises what :func:`read_dictionary` does."""
         file, recorded = dictionary_file(path), None
         vocabulary = cls.of(read_dictionary(path).symbols, file)
         if file.name == TOKENIZER:
@@ -50,24 +50,18 @@ class Vocabulary:
 
     @property
     def identity(self) -> str:
-        """SHA-256 of the symbols, to be recorded; without a last ``<mask>``, which a dict.txt may lack."""
-        symbols = self.symbols[:-1] if self.symbols[-1] == MASK else self.symbols
-        return hashlib.sha256("\n".join(symbols).encode("utf-8")).hexdigest()
+        """Returns the SHA-256 of the symbols, to be recorded; without a last ``<mask>``, which a dict.txt may
+        lack."""
+        return hashlib.sha256("\n".join(self.listed).encode("utf-8")).hexdigest()
 
-    def has_recorded(self) -> bool:
-        """Returns whether the first symbols are those recorded; further ones may have been added."""
-        digest = hashlib.sha256()
-        for symbol in self.symbols:
-            digest.update(symbol.encode())
-            if digest.hexdigest() == self.recorded:
-                return True
-            digest.update(b"\n")
-        return self.recorded is None
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Returns the symbols without a last ``<mask>``."""
+        return self.symbols[: -1 if self.symbols[-1] == MASK else None]
 
     def write(self, path: Path) -> None:
         """Writes a dict.txt, in which every symbol counts 1."""
-        symbols = self.symbols[: -1 if self.symbols[-1] == MASK else None]
-        files.write_text(path, "".join(f"{symbol} 1\n" for symbol in symbols[len(SPECIAL) :]))
+        files.write_text(path, "".join(f"{symbol} 1\n" for symbol in self.listed[len(SPECIAL) :]))
 
     def check(self, other: "Vocabulary", way_out: str) -> None:
         """Raises ValueError if the two differ: names both, the first entry that differs, and the way out."""

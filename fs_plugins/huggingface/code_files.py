@@ -34,8 +34,8 @@ def write_code(folder: str | os.PathLike) -> None:
     """Puts the code beside the model in ``folder``, and names it in config.json, so that the folder can be
     loaded with ``trust_remote_code=True``, such as one that ``Trainer.save_model`` wrote."""
     folder = Path(folder)
-    settings = folder / "tokenizer_config.json"
-    smiles = settings.is_file() and SMILES_TOKENIZER in settings.read_text(encoding="utf-8")
+    tokenizer = folder / "tokenizer_config.json"
+    smiles = tokenizer.is_file() and SMILES_TOKENIZER in tokenizer.read_text(encoding="utf-8")
     for path in (*CODE, *(SMILES_CODE if smiles else ())):
         text = _IMPORT.sub(r"from .\1 import", path.read_text(encoding="utf-8"))
         write_text(folder / path.name, text)

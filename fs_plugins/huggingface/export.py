@@ -11,7 +11,7 @@ import torch
 
 from fs_plugins import files
 from fs_plugins.data.text_codecs import Smiles
-from fs_plugins.huggingface import model_card, settings, tokenizer_files, weights
+from fs_plugins.huggingface import exported_config, model_card, tokenizer_files, weights
 from fs_plugins.huggingface.code_files import write_code
 from fs_plugins.huggingface.onnx import write_onnx
 from fs_plugins.huggingface.restore import open_checkpoint
@@ -37,33 +37,28 @@ def export(
     Args:
         checkpoint: a model, as of :func:`open_checkpoint`: pre-trained, or fine-tuned on GLUE, SQuAD or
             molecules.
-        folder: to be made; one that is there has to be empty.
+        folder: to be made, and returned; one that is there has to be empty.
         data: folder of the pre-training's ``dict.txt``; by default the one that the checkpoint names.
         bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default what
             lies beside the dictionary.
         pooling: of SentenceTransformer: "first" or "mean".
-        name: of the model, for its card; by default the folder's.
-        licence: of the model, for its card.
+        name, licence: of the model, for its card; the name is by default the folder's.
         half: whether to store the weights as float16, in half the space, but for the last layer of a head;
             transformers computes with them in float32, unless it is told otherwise.
         onnx: whether to write model.onnx too, as of :func:`fs_plugins.huggingface.onnx.write_onnx`.
         notes: Markdown that the card ends with.
 
-    Returns:
-        The folder.
-
     Raises:
-        FileNotFoundError: if the checkpoint, the dictionary or a file of the BPE is not there.
         FileExistsError: if the folder is not empty.
-        ValueError: for a checkpoint of another kind, or one that the exported model could not reproduce.
+        ValueError: for another kind of model, or weights that float16 cannot hold.
     """
     folder = Path(folder).absolute()
     files.check_absent(folder)
     loaded = open_checkpoint(checkpoint, data, "cpu")
     codec = loaded.codec(bpe)
-    head = settings.find_head(loaded)
+    head = exported_config.find_head(loaded)
     tensors = weights.to_transformers(loaded.model.state_dict(), head, loaded.has_transitions)
-    config = settings.model_config(loaded, head, tensors)
+    config = exported_config.model_config(loaded, head, tensors)
     info = loaded.properties
     if info is not None:
         config["fairseq"]["properties"] = info.to_dict()
@@ -86,11 +81,11 @@ def export(
         "config.json": config,
         "tokenizer.json": json.loads(tokenizer.to_str()),
         "tokenizer_config.json": tokenizer_files.tokenizer_config(
-            settings.longest_text(config),
+            exported_config.longest_text(config),
             canonical=isinstance(codec, Smiles) and config["fairseq"]["smiles"] == "canonical",
             allow_valence=info is not None and info.allow_valence,
         ),
-        **settings.sentence_transformers_files(config, pooling),
+        **exported_config.sentence_transformers_files(config, pooling),
     }
     if half:
         own = "classifier.out_proj."  # of a regression in the units of its labels

@@ -28,8 +28,8 @@ class MaskingCollator:
         self.weights = weights / weights.sum()
 
     def __call__(self, rows) -> dict[str, torch.Tensor]:
-        """input_ids, attention_mask and labels, each [B, T] int64; labels are -100 except at the tokens to
-        predict."""
+        """Returns input_ids, attention_mask and labels, each [B, T] int64; labels are -100 except at the
+        tokens to predict."""
         rng = np.random.default_rng(int(torch.randint(2**31, ())))  # another for each worker and epoch
         pairs = [self.mask(np.asarray(row["input_ids"]), rng) for row in rows]
         tokens, labels = (

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.text_codecs import Codec, Smiles
 from fs_plugins.data.vocabulary import Vocabulary
-from fs_plugins.huggingface.settings import longest_text
+from fs_plugins.huggingface.exported_config import longest_text
 
 PIPELINES = {"ForMaskedLM": "fill-mask", "ForSequenceClassification": "text-classification"}
 OUTPUTS = {

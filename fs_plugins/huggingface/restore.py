@@ -22,7 +22,7 @@ from fs_plugins.data.outputs import Outputs
 from fs_plugins.data.property_info import KINDS, PropertyInfo
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.files import reading
-from fs_plugins.huggingface import settings, weights
+from fs_plugins.huggingface import exported_config, weights
 from fs_plugins.huggingface.tokenizer_files import SPECIAL, written_as
 from fs_plugins.huggingface.weights import Head
 from fs_plugins.models import architectures  # noqa: F401  (registers them)
@@ -37,10 +37,8 @@ INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 def open_checkpoint(
     path: str | os.PathLike, data: str | os.PathLike | None = None, device: str | None = None
 ) -> Checkpoint:
-    """Returns a trained model: a file that fairseq-train saved, or a folder for transformers.
-
-    Args and errors are those of :func:`load_checkpoint`, and of :func:`restore`.
-    """
+    """Returns a trained model: a file that fairseq-train saved, or a folder for transformers; see
+    :func:`load_checkpoint` and :func:`restore`."""
     return (restore if is_folder(path) else load_checkpoint)(path, data, device)
 
 
@@ -84,15 +82,14 @@ def restore(
         device: as of :func:`load_checkpoint`.
 
     Raises:
-        OSError: if a file of the folder, or ``dict.txt``, is not there.
-        ValueError: for another kind of model, or another dictionary.
+        ValueError: for another kind of model, incomplete weights, or another dictionary.
     """
     folder, target = Path(folder), choose_device(device)
     held = read_folder(folder)
     dictionary, written = dictionary_of(folder, held.config, data)
     with reading(folder / "config.json"):
         model = checkpoints.untrained_model(held.cfg, dictionary)
-    if held.head is not None and held.head.kind == "sequence":
+    if held.head is not None and held.head.of_sequences:
         model.register_classification_head(held.head.name, num_classes=len(held.outputs.names))
     elif held.head is not None:
         model.register_token_head(held.head.name, 2)
@@ -114,20 +111,16 @@ def restore(
         device=target,
         task_state=task_state,
         outputs=held.outputs,
-        smiles=(held.config.get("fairseq") or {}).get("smiles"),
+        smiles=held.config["fairseq"].get("smiles"),
         written=written,
         missing=tuple(sorted({".".join(name.split(".")[:2]) for name in missing})),
     )
 
 
 def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
-    """Writes what :func:`restore` gave in the format of fairseq's checkpoints, without an optimizer's state;
-    beside it the dictionary and, of a BPE, the tokenizer.
-
-    Raises:
-        FileExistsError: if the file exists.
-        ValueError: if there is another dictionary beside it.
-    """
+    """Writes what :func:`restore` gave in the format of fairseq's checkpoints, without an optimizer's state,
+    and beside it the dictionary and, of a BPE, the tokenizer; returns the path. Raises FileExistsError if the
+    file exists, and ValueError if there is another dictionary beside it."""
     path, cfg = Path(path), checkpoint.cfg
     own_files.check_absent(path)
     if checkpoint.missing:
@@ -162,28 +155,23 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
 
 
 def read_folder(folder: Path) -> Folder:
-    """Reads config.json and the weights.
-
-    Raises:
-        OSError: if a file is not there.
-        ValueError: for another kind of model, or values that it cannot have.
-    """
+    """Returns what config.json and the weights say. Raises ValueError for another kind of model."""
     path = folder / "config.json"
     with reading(path):
-        config = {"num_states": None, **json.loads(path.read_text(encoding="utf-8-sig"))}
+        config = {"num_states": None, "fairseq": {}, **json.loads(path.read_text(encoding="utf-8-sig"))}
         if config.get("model_type") != "exlm":
             raise ValueError(f"a model of type {config.get('model_type')!r:.200}, this reads 'exlm'")
-        head, recorded = head_of(config), config.get("fairseq") or {}
+        head = head_of(config)
     tensors = read_tensors(folder)
     with reading(path):
         outputs = info = None
-        if head is not None and head.kind == "sequence":
+        if head is not None and head.of_sequences:
             outputs = Outputs.of_config(config, len(tensors["classifier.out_proj.bias"]))
-            info = properties_of(folder, outputs, recorded)
+            info = properties_of(folder, outputs, config["fairseq"])
         if info is not None and info.regression:
             weights.to_units(tensors, info, -1)
             outputs = info.outputs
-        cfg = run_settings(config, head, outputs, info)
+        cfg = run_flags(config, head, outputs, info)
     with reading(folder):
         return Folder(config, weights.to_fairseq(tensors, head), head, outputs, info, cfg)
 
@@ -219,10 +207,15 @@ def properties_of(folder: Path, outputs: Outputs, recorded: dict) -> PropertyInf
         return known
     kind = next(kind for kind, problem in KINDS.items() if problem == outputs.problem)
     names, classes = (("class",), outputs.names) if kind == "multiclass" else (outputs.names, ())
-    canonical = recorded.get("smiles") == "canonical"
-    allow_valence = known is not None and known.allow_valence
-    scale = (0.0,) * len(names), (1.0,) * len(names)
-    return PropertyInfo(kind, names, *scale, canonical, allow_valence, classes)
+    return PropertyInfo(
+        kind,
+        names,
+        mean=(0.0,) * len(names),
+        std=(1.0,) * len(names),
+        canonical=recorded.get("smiles") == "canonical",
+        allow_valence=known is not None and known.allow_valence,
+        classes=classes,
+    )
 
 
 def head_of(config: dict) -> Head | None:
@@ -230,20 +223,14 @@ def head_of(config: dict) -> Head | None:
     name = (config.get("architectures") or ["ExLMForMaskedLM"])[0]
     if name in ("ExLMForMaskedLM", "ExLMModel"):
         return None
-    kind = {name: kind for kind, name in settings.HEAD_CLASSES.items()}[name]  # others have none in fairseq
-    usual = {"sequence": "sentence_classification_head", "span": "span"}[kind]
-    return Head(kind, (config.get("fairseq") or {}).get("head") or usual)
+    usual = {weights.SEQUENCES: "sentence_classification_head", weights.SPANS: "span"}
+    return Head(name, config["fairseq"].get("head") or usual[name])
 
 
 def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | None]:
     """Returns the dictionary in ``data``, else the tokenizer's; and how text is written in its symbols, as of
-    ``make_codec``, if the folder says so.
-
-    Raises:
-        OSError: if there is neither.
-        ValueError: for another dictionary than the model's.
-    """
-    tokenizer, size = folder / TOKENIZER, config["vocab_size"]
+    ``make_codec``, if the folder says so. Raises ValueError for another dictionary than the model's."""
+    tokenizer = folder / TOKENIZER
     source, written = Path(folder if data is None else data), None
     dictionary = read_dictionary(source)
     dictionary.add_symbol(MASK)
@@ -252,15 +239,8 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
         own = Vocabulary.read(folder)
         if vocabulary.symbols == own.symbols:
             written = written_as(tokenizer)
-            if written in ("smiles", "none") and not own.has_recorded():
-                logger.warning("%s has not the symbols of the training, in their order", tokenizer)
         else:
             vocabulary.check(own, f"give data prepared with --dictionary {folder}, or none (--data)")
-    if len(dictionary) != size:
-        raise ValueError(
-            f"{vocabulary.source} has {len(dictionary):,} entries with {MASK}, the model of {folder} has "
-            f"{size:,}: give the one that it was trained with, or mend vocab_size in its config.json"
-        )
     for name, token in SPECIAL.items():
         if config.get(f"{name}_token_id", (index := dictionary.index(token))) != index:
             wrong = f"{name}_token_id of {folder}/config.json is {config[f'{name}_token_id']!r:.200}"
@@ -268,7 +248,7 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
     return dictionary, written
 
 
-def run_settings(
+def run_flags(
     config: dict, head: Head | None, outputs: Outputs | None, info: PropertyInfo | None
 ) -> DictConfig:
     """Returns the flags of the run by group: those of the model, and of the task and the criterion that train
@@ -277,29 +257,26 @@ def run_settings(
     if head is None:
         task = "repeated_masked_lm" if repeated else "masked_lm"
         criterion = f"nat_{config['alignment']}_loss_mlm" if config["num_states"] else "masked_lm"
-    elif head.kind == "span":
+    elif not head.of_sequences:
         task = criterion = "squad2"
     elif info is not None:
         task = criterion = "molecule_property"
     else:
         task, criterion = "repeated_sentence_prediction" if repeated else "glue", "sentence_prediction"
-    recorded = config.get("fairseq") or {}
-    task, criterion = {"_name": task, **recorded.get("samples", {})}, {"_name": criterion}
+    task, criterion = {"_name": task, **config["fairseq"].get("samples", {})}, {"_name": criterion}
     if repeated:
         task["repeat_times"] = config["repeat_times"]
-    if head is not None and head.kind == "sequence":
+    if head is not None and head.of_sequences:
         criterion["classification_head_name"] = task["classification_head_name"] = head.name
-    elif head is not None:
-        task["head_name"] = head.name
     if info is not None:
-        task["tokens_per_molecule"] = settings.longest_text(config)
+        task["tokens_per_molecule"] = exported_config.longest_text(config)
     if criterion["_name"] == "sentence_prediction":
         criterion["regression_target"] = outputs.regression
         usual = {"init_token": 0, "separator_token": 2, "shorten_method": "truncate", **criterion}
         task = {**usual, **task, "num_classes": len(outputs.names)}
-        task["max_positions"] = settings.longest_text(config) * config["repeat_times"]
-    arch = recorded.get("arch")
-    model = ARCH_MODEL_REGISTRY.get(arch) if isinstance(arch, str) else None
+        task["max_positions"] = exported_config.longest_text(config) * config["repeat_times"]
+    arch = str(config["fairseq"].get("arch"))
+    model = ARCH_MODEL_REGISTRY.get(arch)
     if model is None or issubclass(model, ExLMModel) != bool(config["num_states"]):
         arch = "p_roberta_ext_denselink_base" if config["num_states"] else "p_roberta_base"
     flags = from_config({"tie_word_embeddings": True, **config})

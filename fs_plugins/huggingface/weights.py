@@ -24,18 +24,30 @@ COMPUTED = ("sentence_encoder.version", "rot_emb.inv_freq")
 TIED = "lm_head.decoder.weight", "model.embed_tokens.weight"
 
 
+SEQUENCES, SPANS = "ExLMForSequenceClassification", "ExLMForQuestionAnswering"
+HEADS = {
+    SEQUENCES: ("classification_heads.{}.", "classifier."),
+    SPANS: ("token_heads.{}.out_proj.", "qa_outputs."),
+}
+
+
 @dataclass(frozen=True)
 class Head:
-    """A fine-tuned head: ``kind`` "sequence" or "span" (SQuAD), and its name in the checkpoint."""
+    """A fine-tuned head."""
 
-    kind: str
-    name: str
+    architecture: str  # its class in transformers, of HEADS
+    name: str  # in the checkpoint
+
+    @property
+    def of_sequences(self) -> bool:
+        """Returns whether it predicts something of whole sequences."""
+        return self.architecture == SEQUENCES
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
-        if self.kind == "sequence":
-            return ((f"classification_heads.{self.name}.", "classifier."),)
-        return ((f"token_heads.{self.name}.out_proj.", "qa_outputs."),)
+        """Returns what its weights begin with, in fairseq and in transformers."""
+        ours, theirs = HEADS[self.architecture]
+        return ((ours.format(self.name), theirs),)
 
 
 def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bool) -> dict[str, Tensor]:

@@ -33,8 +33,8 @@ class MaskedGraph:
 
     @cached_property
     def paths(self) -> tuple[Tensor, Tensor]:
-        """P(u is the i-th node of the path) [B, M, L], of the paths with as many nodes as targets; and
-        the log-probability [B] that a path drawn by the transitions has as many."""
+        """Returns P(u is the i-th node of the path) [B, M, L], of the paths with as many nodes as targets;
+        and the log-probability [B] that a path drawn by the transitions has as many."""
         nodes = self.graph.layout.node_positions.shape[1]
         return self.posterior(self.graph.links.new_zeros((*self.is_masked.shape, nodes)))
 
@@ -46,11 +46,8 @@ class MaskedGraph:
 
     @torch.no_grad()
     def match(self, words: Tensor) -> Tensor:
-        """Returns [B, M, L] log-probability that node u emits word i; of visible targets 0.
-
-        Args:
-            words: [masked words] int64, one for each True of ``is_masked``, in order.
-        """
+        """Returns the log-probability [B, M, L] that node u emits word i, of visible targets 0; ``words`` are
+        [masked words] int64, one for each True of ``is_masked``, in order."""
         targets = self.graph.layout.targets.clone()
         targets[self.is_masked] = words
         graph = self.graph
@@ -72,7 +69,7 @@ class MaskedPredictor:
         self.dictionary = model.encoder.dictionary
         expands = isinstance(model, ExLMModel)
         self.k = model.encoder.k if expands else 1
-        self.states = self.k * copies  # most tokens that the model makes of one
+        self.expansion = self.k * copies  # most tokens that the model makes of one
         self.has_transitions, self.ctc = expands and not ctc, expands and ctc
 
     @torch.no_grad()
@@ -89,14 +86,12 @@ class MaskedPredictor:
 
     @torch.no_grad()
     def token_log_probs(self, tokens: Tensor, masked: Tensor) -> Tensor:
-        """Log-probabilities (nats) of the vocabulary for each masked word, each by itself.
+        """Returns the log-probabilities (nats) of the vocabulary for each masked word, each by itself:
+        [masked words, V] float32, in the order of ``tokens[masked]``.
 
         Args:
             tokens: [B, T] int64, right-padded; at masked ones it does not matter which.
             masked: [B, T] bool.
-
-        Returns:
-            [masked words, V] float32, in the order of ``tokens[masked]``.
         """
         if not isinstance(self.model, ExLMModel):
             visible = tokens.masked_fill(masked, self.dictionary.index("<mask>"))
@@ -123,14 +118,12 @@ class MaskedPredictor:
     def log_probs_of(
         self, tokens: Tensor, masked: Tensor, wanted: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (nats) of the right words: each by itself, and all of a sentence together.
+        """Returns the log-probabilities (nats) of the right words: each by itself [B, T], 0 where not wanted;
+        and all of a sentence together [B].
 
         Args:
-            wanted: [B, T] bool, the masked words that are meant, of which the others are not known; all by
+            wanted: [B, T] bool, the masked words that are meant, when the others are not known; all by
                 default.
-
-        Returns:
-            [B, T], 0 where not wanted; and [B].
         """
         wanted = masked if wanted is None else wanted
         each = torch.zeros(tokens.shape, device=tokens.device)

@@ -15,13 +15,18 @@ from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.outputs import Outputs
-from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
+from fs_plugins.huggingface.exported_config import (
+    IS_FIRST,
+    find_head,
+    outputs_of,
+    smiles_form_of,
+    trained_length,
+)
 from fs_plugins.huggingface.restore import open_checkpoint
-from fs_plugins.huggingface.settings import IS_FIRST, find_head, outputs_of, smiles_form_of, trained_length
 from fs_plugins.huggingface.weights import Head
-from fs_plugins.inference.graph import TextGraph, Token, best_text, special_ids, text_graph
+from fs_plugins.inference.graph import TextGraph, Token, best_text, special_ids, text_graph, top_tokens
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 BATCH_TOKENS = 16384
@@ -79,18 +84,13 @@ class Model:
 
     @property
     def width(self) -> int:
-        """Size of an embedding."""
+        """Returns the size of an embedding."""
         return self.checkpoint.model.encoder.sentence_encoder.embed_tokens.embedding_dim
-
-    @property
-    def properties(self) -> PropertyInfo | None:
-        """What it predicts of molecules; None for a model that was not fine-tuned on them."""
-        return self.checkpoint.properties
 
     # ---- texts without masks
 
     def symbols(self, text: str) -> Sequence[str]:
-        """Its symbols; raises ValueError if it cannot be read."""
+        """Returns its symbols; raises ValueError if it cannot be read."""
         if isinstance(self.codec, Smiles):
             molecule = parse_molecule(text, self.allow_valence)
             return tokenize(canonical_smiles(molecule, text) if self.canonical else text)
@@ -99,12 +99,8 @@ class Model:
         raise ValueError("there is no text")
 
     def encode(self, text: str | tuple[str, str]) -> tuple[Tensor, str]:
-        """``<s> A </s>``, or of a pair ``<s> A </s> </s> B </s>``: [T] int64, each token ``copies`` times;
-        and a remark, or "".
-
-        Raises:
-            ValueError: if it cannot be read, or is longer than ``max_tokens``; the message says why.
-        """
+        """Returns ``<s> A </s>``, or of a pair ``<s> A </s> </s> B </s>``: [T] int64, each token ``copies``
+        times; and a remark, or "". Raises ValueError, which says why, if it cannot be read or is too long."""
         parts = [text] if isinstance(text, str) else text
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             raise ValueError(f"{text!r:.100} is no text, nor a pair of them")
@@ -124,32 +120,22 @@ class Model:
         return torch.tensor(ids).repeat_interleave(self.checkpoint.copies), "; ".join(remarks)
 
     def embed(self, texts: str | Iterable[str], pooling: str = "first") -> Iterator[Row]:
-        """For each text, in order, its [width] float32 and a remark; None and the reason if it is unreadable.
+        """Yields for each text, in order, its [width] float32 and a remark; None and the reason if it is
+        unreadable. A string is one text.
 
         It is the last layer's state of ``<s>`` (of ExLM the first of its states, node 0), or with "mean" the
         mean over the states of its own tokens.
-
-        Args:
-            texts: any number of them; a string is one text.
-
-        Raises:
-            KeyError: for another pooling.
         """
         first = IS_FIRST[pooling]
         return self._stream(texts, lambda tokens: self._pooled(tokens, first))
 
     def predict(self, texts: str | tuple[str, str] | Iterable) -> Iterator[Row]:
-        """For each text, in order, its [outputs] float64 and a remark; None and the reason if it is
-        unreadable.
+        """Yields for each text or pair of texts, in order, its [outputs] float64 and a remark; None and the
+        reason if it is unreadable. A string is one text, a tuple one pair.
 
         Of properties of molecules the probability of class 1, or the value in the units of the training data;
-        of classes the probability of each; or the score of GLUE. ``outputs`` has their names.
-
-        Args:
-            texts: any number of them, each a string or a pair of strings; a string is one text.
-
-        Raises:
-            ValueError: if the model predicts nothing of texts.
+        of classes the probability of each; or the score of GLUE. ``outputs`` has their names. Raises
+        ValueError if the model predicts nothing of texts.
         """
         head, outputs, model = self.head.name, self.outputs, self.checkpoint.model
 
@@ -160,9 +146,9 @@ class Model:
 
     @cached_property
     def head(self) -> Head:
-        """The head that predicts. Raises ValueError if there is none."""
+        """Returns the head that predicts. Raises ValueError if there is none."""
         head = find_head(self.checkpoint)
-        if head is None or head.kind != "sequence":
+        if head is None or not head.of_sequences:
             raise ValueError(
                 f"{self.checkpoint.path} predicts no properties: give a model that was fine-tuned for "
                 "that, by scripts/finetune_moleculenet.sh or finetune_glue.sh"
@@ -171,14 +157,11 @@ class Model:
 
     @cached_property
     def outputs(self) -> Outputs:
-        """Names and meaning of what :meth:`predict` gives; raises as it does."""
+        """Returns the names and meaning of what :meth:`predict` gives; raises as it does."""
         return outputs_of(self.checkpoint, self.head)
 
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        return self.outputs.names
-
     def _pooled(self, tokens: Tensor, first: bool) -> Tensor:
+        """Returns [B, width] of tokens [B, T]."""
         states, extra = self.checkpoint.model(tokens, features_only=True, only_first=first)
         if first:
             return states[:, 0].float()
@@ -211,12 +194,9 @@ class Model:
     # ---- texts with masks
 
     def log_probs(self, text: str) -> Tensor:
-        """Log-probabilities (nats) of the vocabulary for each ``<mask>`` of a text, each by itself:
-        [masks, V] float32, of :meth:`MaskedPredictor.token_log_probs`.
-
-        Raises:
-            ValueError: for a text without a mask, or more states than the model has positions.
-        """
+        """Returns the log-probabilities (nats) of the vocabulary for each ``<mask>`` of a text, each by
+        itself: [masks, V] float32, of :meth:`MaskedPredictor.token_log_probs`. Raises ValueError for a text
+        without a mask, or more states than the model has positions."""
         return self.predictor.token_log_probs(*self._masked(encode_with_masks(text, self.codec)))
 
     def _masked(self, symbols: list[str]) -> tuple[Tensor, Tensor]:
@@ -228,17 +208,10 @@ class Model:
         return tokens, tokens == dictionary.index(MASK)
 
     def fill(self, text: str, top: int = 5) -> Filled:
-        """Returns a text with its masks filled.
+        """Returns a text with its masks filled, and the ``top`` tokens for each; raises as :meth:`log_probs`.
 
         An ExLM fills them together, by the best path through its graph and the best tokens on it; other
-        models fill each by itself.
-
-        Args:
-            text: with at least one ``<mask>``; each stands for one symbol of the dictionary.
-            top: tokens to give for each mask, or all that there are.
-
-        Raises:
-            ValueError: as of :meth:`log_probs`.
+        models fill each by itself. Each ``<mask>`` stands for one symbol of the dictionary.
         """
         symbols, dictionary = encode_with_masks(text, self.codec), self.checkpoint.dictionary
         tokens, masked = self._masked(symbols)
@@ -252,11 +225,7 @@ class Model:
         special = special_ids(dictionary)
         log_probs[:, special] = -torch.inf
         top = min(top, len(dictionary) - len(special))
-        rows = zip(*(part.tolist() for part in log_probs.exp().topk(top)), strict=True)
-        masks = [
-            [Token(self.codec.word(dictionary[i]), dictionary[i], p) for p, i in zip(*row, strict=True)]
-            for row in rows
-        ]
+        masks = top_tokens(log_probs.exp(), top, self.codec, dictionary)
         if best is not None:
             return Filled(best, masks)
         words = iter(tokens[0].symbol for tokens in masks)
@@ -264,18 +233,9 @@ class Model:
         return Filled(self.codec.decode(symbols).strip(), masks)
 
     def graph(self, text: str, *, top: int = 5, samples: int = 5, seed: int = 1) -> TextGraph:
-        """Returns the graph of an ExLM's states for a text with masks, and its decodings.
-
-        Args:
-            text: with at least one ``<mask>``; each stands for one symbol of the dictionary.
-            top: tokens to give for each state.
-            samples: sampled decodings to give, of each kind.
-            seed: of the samples.
-
-        Raises:
-            ValueError: for a model without states, a text without a mask, or more states than the model has
-                positions.
-        """
+        """Returns the graph of an ExLM's states for a text with masks, with the ``top`` tokens of each state,
+        its best decodings, and so many ``samples`` of them, of as many tokens as masks and of any number.
+        Raises ValueError for a model without states, and as :meth:`log_probs`."""
         self._check("encoder.lm_head", "encoder.query_linear")
         return text_graph(self.checkpoint, self.codec, text, top=top, samples=samples, seed=seed)
 
@@ -309,10 +269,6 @@ def load(
             GPT-2's (encoder.json, vocab.bpe); by default what lies beside the dictionary.
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
         options: those of :class:`Model`.
-
-    Raises:
-        FileNotFoundError: if the model, its dictionary or a file of the BPE is not there.
-        ValueError: for another kind of model, another dictionary, or a device that does not exist.
     """
     checkpoint = open_checkpoint(model, data, device)
     return Model(checkpoint, checkpoint.codec(bpe), **options)

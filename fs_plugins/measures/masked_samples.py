@@ -28,12 +28,12 @@ class MaskedBatch:
 
     @property
     def masked(self) -> Tensor:
-        """[B, T] bool."""
+        """Returns which tokens are masked, [B, T] bool."""
         return self.ranks > 0
 
     def groups(self, passes: int) -> Iterator[Tensor]:
-        """Which masked tokens are filled in each pass, [B, T] bool: of a sample's M masks as many as in any
-        other pass, or one more or fewer; with M passes or more, one by one."""
+        """Yields which masked tokens are filled in each pass, [B, T] bool: of a sample's M masks as many as
+        in any other pass, or one more or fewer; with M passes or more, one by one."""
         most = self.ranks.amax(1, keepdim=True)
         own = most.clamp(max=passes)
         group = torch.where(self.masked, (self.ranks - 1) * own // most.clamp(min=1), -1)
@@ -42,8 +42,8 @@ class MaskedBatch:
 
 
 def mask_words(tokens: Tensor, share: float, dictionary: Dictionary, seed: int, index: int) -> Tensor:
-    """[T] int64: a share of the words of sample number ``index``, at least one, never a special symbol, as
-    ``MaskedBatch.ranks``."""
+    """Returns ``MaskedBatch.ranks`` [T] of sample number ``index``: a share of its words, at least one, never
+    a special symbol, is masked."""
     words = np.flatnonzero((tokens >= dictionary.nspecial).numpy())
     count = min(len(words), max(1, round(share * len(words))))
     chosen = np.random.default_rng((seed, index)).choice(words, count, replace=False)
@@ -60,7 +60,7 @@ def load_samples(
     break_mode: str | None = None,
     max_tokens: int | None = None,
 ) -> list[Tensor]:
-    """The first samples of a split, as pre-training makes them: ``<s>`` and what follows, each [T] int64.
+    """Returns the first samples of a split, as pre-training makes them: ``<s>`` and what follows, each [T].
 
     Args:
         checkpoint: ``checkpoint.data`` holds the split; of its training are the length of the samples
@@ -69,9 +69,6 @@ def load_samples(
         break_mode: as fairseq's ``--sample-break-mode``; "eos" for a sentence or molecule each.
         max_tokens: leave out samples of more tokens than this, with ``<s>``; by default than those of the
             training, so that models of the same training but another ``--max-positions`` get the same.
-
-    Raises:
-        ValueError: if there is no such split.
     """
     task, dictionary = checkpoint.cfg.task, checkpoint.dictionary
     break_mode = break_mode or str(getattr(task, "sample_break_mode", "none"))
@@ -87,19 +84,18 @@ def load_samples(
     max_tokens = max_tokens or longest
     fitting = np.flatnonzero(np.asarray(blocks.sizes) < (max_tokens or np.inf))  # <s> is not in them yet
     blocks = PrependTokenDataset(blocks, dictionary.bos())
-    samples = [blocks[int(i)] for i in fitting[:count]]
-    return samples
+    return [blocks[int(i)] for i in fitting[:count]]
 
 
 def batches_of(
     predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, seed: int = SEED
 ) -> Iterator[MaskedBatch]:
-    """The samples with ``share`` of their words masked, in batches by length on the model's device; those
-    without words are left out. Raises ValueError for a share that is not above 0 and at most 1."""
+    """Yields the samples with ``share`` of their words masked, in batches by length on the model's device;
+    those without words are left out."""
     dictionary, device = predictor.dictionary, next(predictor.model.parameters()).device
     numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]
     pad = torch.nn.utils.rnn.pad_sequence
-    for batch in batches_by_length([len(samples[i]) * predictor.states for i in numbers], BATCH_TOKENS):
+    for batch in batches_by_length([len(samples[i]) * predictor.expansion for i in numbers], BATCH_TOKENS):
         part = [numbers[i] for i in batch]
         ranks = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
         tokens = pad([samples[i] for i in part], True, dictionary.pad())

@@ -197,15 +197,9 @@ def checked(tokens, attention_mask, labels, config):
     """Returns the tokens, int64, with padding where the mask is 0, and there alone if it is given.
 
     Raises:
-        ValueError: if they are not padded on the right, or do not start with ``<s>``, or if attention_mask or
-            labels have another shape.
+        ValueError: if they are not padded on the right, or do not start with ``<s>``.
         IndexError: for ids, of labels too, that the tokenizer does not have.
     """
-    for name, value in (("attention_mask", attention_mask), ("labels", labels)):
-        if value is not None and value.shape != tokens.shape:
-            raise ValueError(
-                f"{name} must be [batch, sequence] as input_ids {list(tokens.shape)}, got {list(value.shape)}"
-            )
     tokens = tokens.long()
     if attention_mask is not None:
         unseen, padding = attention_mask == 0, tokens == config.pad_token_id
@@ -219,23 +213,18 @@ def checked(tokens, attention_mask, labels, config):
     for name, ids in (("input_ids", tokens), *targets):
         if (wrong := ids[(ids < 0) | (ids >= size)]).numel():
             raise IndexError(
-                f"{name} has the id {int(wrong[0])}, and this model's tokenizer {size} ids: load the "
-                "tokenizer from the model's folder; if you have added tokens to it, call "
-                "model.resize_token_embeddings(len(tokenizer))"
+                f"{name} has the id {int(wrong[0])}, and this model's own tokenizer {size} ids: if you have "
+                "added tokens to it, call model.resize_token_embeddings(len(tokenizer))"
             )
     padding = tokens == config.pad_token_id
     if (padding[:, :-1] & ~padding[:, 1:]).any():
-        raise ValueError(
-            "ExLM needs its batches padded on the right, and got padding before a token: set "
-            'tokenizer.padding_side = "right"'
-        )
+        raise ValueError('there is padding before a token: set tokenizer.padding_side = "right"')
     first = tokens[:, 0]
     if labels is not None:  # it may be masked, too
         first = torch.where(labels[:, 0] == IGNORED, first, labels[:, 0])
     if (first != config.bos_token_id).any():
         raise ValueError(
-            f"a sequence does not start with <s> (id {config.bos_token_id}): tokenize with this model's "
-            "tokenizer and add_special_tokens=True"
+            f"a sequence does not start with <s> (id {config.bos_token_id}): tokenize it with it"
         )
     return tokens
 

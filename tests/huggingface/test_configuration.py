@@ -1,6 +1,4 @@
-"""Settings of config.json: types and ranges, misspelt names, and what transformers adds."""
-
-import math
+"""Fields of config.json: ranges and defaults, misspelt names, and what transformers adds."""
 
 import pytest
 import torch
@@ -12,27 +10,6 @@ from huggingface_hub.errors import (
 
 from fs_plugins.huggingface.configuration_exlm import ExLMConfig
 from fs_plugins.models.flags import EXLM_FLAGS
-
-WRONG = {
-    "vocab_size": (0, -7, 1.5, "", None, [1], 10**30),
-    "tokenizer_size": (0, "5"),
-    "max_transition_length": (-2, 1.0),
-    "expand_from_layer": (-1, 0.5, None),
-    "hidden_dropout_prob": (1.5, -0.1, math.nan, "0", None),
-    "initializer_range": (-1.0, math.inf),
-    "alignment": ("DAG", None, 1),
-    "rope_dimensions": (3, "2"),
-    "state_embedding": (1, "yes"),
-    "hidden_act": ("--lr=1", None),
-    "links_features": ("feature", ["x"], ["feature", "feature"], None),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_values_that_a_field_cannot_have(name):
-    for value in WRONG[name]:
-        with pytest.raises(StrictDataclassError, match=name):
-            ExLMConfig(**{name: value})
 
 
 @pytest.mark.parametrize("flag", [flag for flag in EXLM_FLAGS if flag.config], ids=lambda flag: flag.name)
@@ -76,11 +53,7 @@ def test_fields_that_do_not_go_together_or_are_misspelt(wrong):
 
 
 def test_what_transformers_adds_stays(tmp_path):
-    config = ExLMConfig(num_labels=5, problem_type="regression", dtype="float32", output_hidden_states=True)
-    config.quantization_config = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    config = ExLMConfig(num_labels=5, problem_type="regression", dtype="float32", of_another_version={"a": 1})
     config.save_pretrained(tmp_path)
     back = ExLMConfig.from_pretrained(tmp_path)
-    assert back.num_labels == 5 and back.dtype == torch.float32
-    assert back.quantization_config["load_in_8bit"] and back.to_dict() == config.to_dict()
-    ExLMConfig(num_states=None, links_features=[], repeat_times=2)
-    ExLMConfig(**{"of_another_version": {"a": 1}, "_internal": 2, "use_cache": False})
+    assert back.num_labels == 5 and back.dtype == torch.float32 and back.to_dict() == config.to_dict()

@@ -16,7 +16,6 @@ from safetensors.torch import load_file
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.huggingface import model_card
-from fs_plugins.huggingface.code_files import CODE
 from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load as load_model
 from tests.models.test_parity import case, flags_of
@@ -35,12 +34,7 @@ def head_scores(checkpoint, name):
 
 def test_files_and_cards(folders, checkpoints):
     folder = folders["exlm"]
-    others = {"model.safetensors", "modules.json", "sentence_bert_config.json", "1_Pooling", "README.md"}
-    others |= {"config.json", "tokenizer.json", "tokenizer_config.json"}
-    assert {path.name for path in folder.iterdir()} == {path.name for path in CODE} | others
     files = [path for path in folder.iterdir() if path.is_file()]
-    assert len({path.stat().st_mode for path in files}) == 1
-    assert [path for path in folder.parent.iterdir() if path.name.startswith(".")] == []
     text = "".join(path.read_text() for path in files if path.suffix in (".json", ".md", ".py"))
     assert str(checkpoints["exlm"].parent) not in text
     said = {"exlm": ("k = 3", "| updates | 5 |", "| seed | 7 |", "4.75"), "ctc": ("CTC",)}
@@ -65,11 +59,9 @@ def test_a_card_is_text_without_the_environment(save_checkpoint, folders, monkey
     assert "| mask prob | ${oc.env:HF_TOKEN} |" in card
     assert r"| sample break mode | x \| y \| &lt;script&gt;\`\[a\](b) \[31m |" in card
     assert '# a"; import os #\\`&lt;b&gt; \\| end' in card
-    front, *code = card.split("---\n")[1], *re.findall("```python\n(.*?)```", card, re.S)
-    assert yaml.safe_load(front)["license"] == "a: b\nc: d"
-    calls = [node for node in ast.walk(ast.parse(code[0])) if isinstance(node, ast.Call)]
-    words = [one.value for call in calls for one in call.args if isinstance(one, ast.Constant)]
-    assert words.count(name) == 3
+    assert yaml.safe_load(card.split("---\n")[1])["license"] == "a: b\nc: d"
+    code = ast.parse(re.search("```python\n(.*?)```", card, re.S)[1])
+    assert [node.value for node in ast.walk(code) if isinstance(node, ast.Constant)].count(name) == 3
 
 
 def test_glue(save_checkpoint, corpus, load, tmp_path):
@@ -138,8 +130,7 @@ def test_values_far_from_zero(mean, save_checkpoint, tmp_path, caplog):
 
 @torch.no_grad()
 def test_answers_of_squad(save_checkpoint, load, tmp_path):
-    task = {"_name": "squad2", "head_name": "span"}
-    path = save_checkpoint("exlm_base", "squad2", task, heads=[("token", "span", 2)])
+    path = save_checkpoint("exlm_base", "squad2", "squad2", heads=[("token", "span", 2)])
     expected, _ = load_checkpoint(path).model(TOKENS, token_head_name="span")
     model = load("AutoModelForQuestionAnswering", export(path, tmp_path / "export")).eval()
     output = model(TOKENS, start_positions=torch.tensor([2, 0]), end_positions=torch.tensor([3, 99]))
@@ -168,21 +159,18 @@ def test_the_authors_checkpoint(record, load, tmp_path):
 
 def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, tmp_path):
     heads = [("classification", "a", 2), ("classification", "b", 2)]
-    kind = ("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"})
-    two, tags = (save_checkpoint(*kind, heads=some) for some in (heads, [("token", "tags", 2)]))
+    two = save_checkpoint("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"}, heads=heads)
     state, large = torch.load(checkpoints["mlm"], weights_only=False), tmp_path / "large.pt"
     state["model"]["encoder.lm_head.bias"][3] = 1e6  # more than float16 can hold
     torch.save(state, large)
     for path, folder, named in (
         (checkpoints["mlm"], folders["exlm"], str(folders["exlm"])),
         (two, tmp_path / "export", r"\['a', 'b'\]"),
-        (tags, tmp_path / "export", "no heads"),
         (large, tmp_path / "export", "lm_head.decoder.bias"),
     ):
         with pytest.raises((ValueError, FileExistsError), match=named):
             export(path, folder, data=corpus, half=True)
     assert not (tmp_path / "export").exists()
-    assert json.loads((folders["exlm"] / "config.json").read_text())["num_states"] == 3
 
 
 def test_script(checkpoints, folders, load, tmp_path, capsys):
@@ -203,5 +191,3 @@ def test_script(checkpoints, folders, load, tmp_path, capsys):
     model = load("AutoModelForMaskedLM", folder)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert all(torch.equal(model.state_dict()[name], value.float()) for name, value in half.items())
-    assert export_huggingface.main(arguments) == 2
-    assert capsys.readouterr().err.startswith("error: ")

@@ -69,7 +69,7 @@ def test_a_head_of_transformers(head, kind, folders, save_checkpoint, transforme
     folder = trained(start, texts, labels, tmp_path / "trained", **settings)
     names, expected = by_pipeline(transformers, folder, texts)
     model = load_model(folder)
-    assert list(model.output_names) == names
+    assert list(model.outputs.names) == names
     np.testing.assert_allclose([row for row, _ in model.predict(texts)], expected, rtol=1e-4, atol=1e-5)
     back = load_model(save(restore(folder), tmp_path / "back" / "back.pt"))
     found = [row for row, _ in back.predict(texts)]
@@ -91,7 +91,7 @@ def test_exported_properties_trained_on_others(problem, save_checkpoint, transfo
     about = {"problem_type": problem, "id2label": {0: "toxic", 1: "soluble"}}
     folder = trained(export(path, tmp_path / "first"), SMILES, labels, tmp_path / "second", **about)
     model, (names, expected) = load_model(folder), by_pipeline(transformers, folder, SMILES)
-    assert list(model.output_names) == names == ["toxic", "soluble"]
+    assert list(model.outputs.names) == names == ["toxic", "soluble"]
     np.testing.assert_allclose([row for row, _ in model.predict(SMILES)], expected, rtol=1e-4, atol=1e-5)
     again = json.loads((export(folder, tmp_path / "third") / "config.json").read_text())
     assert again["problem_type"] == problem and again["id2label"] == {"0": "toxic", "1": "soluble"}

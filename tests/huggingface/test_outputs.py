@@ -1,7 +1,7 @@
-"""Exported models against fairseq's: features, graphs, losses, marginals; in a process of their own."""
+"""Exported models against fairseq's: features and marginals; in a process of their own. Losses and
+gradients are in test_trainer.py."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 
 from fs_plugins.checkpoint import load_checkpoint
-from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from tests.support import builders
 from tests.support.builders import CTC, KINDS, WORDS
@@ -87,37 +86,6 @@ def test_features(results, models, batch, kind):
     torch.testing.assert_close(at(is_token, features), at(is_token, expected), rtol=0, atol=1e-5)
     assert len(outputs["hidden_states"]) == 3
     assert torch.equal(outputs["hidden_states"][-1], features)
-
-
-@pytest.mark.parametrize("kind", [kind for kind, (_, criterion, _) in KINDS.items() if "dag" in criterion])
-@torch.no_grad()
-def test_graph(results, models, batch, kind):
-    graph, _ = models[kind](**batch["net_input"], target=batch["target"])
-    outputs, layout = results[kind, "labelled"]["outputs"], graph.layout
-    is_node = torch.arange(layout.node_positions.shape[1]) < layout.node_lengths[:, None]
-    torch.testing.assert_close(
-        at(is_node, outputs["node_logits"]), at(is_node, graph.logits()), rtol=1e-4, atol=1e-5
-    )
-    edges = graph.links > -math.inf
-    torch.testing.assert_close(outputs["links"][edges], graph.links[edges], rtol=1e-4, atol=1e-5)
-    assert (outputs["links"][~edges] == -1e4).all()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@torch.no_grad()
-def test_loss(results, models, batch, kind):
-    model, (_, criterion, _), times = models[kind], KINDS[kind], times_of(kind)
-    if criterion == "masked_lm":
-        tokens, target = (
-            t.repeat_interleave(times, dim=1) for t in (batch["net_input"]["src_tokens"], batch["target"])
-        )
-        masked = target != PAD
-        expected = F.cross_entropy(model(tokens, masked_tokens=masked)[0], target[masked])
-    else:
-        choice = NatCtcLossMLM(builders.task(SYMBOLS)) if criterion == CTC else builders.criterion(SYMBOLS)
-        loss, sample_size, _ = choice(model, batch)
-        expected = loss / sample_size
-    assert results[kind, "labelled"]["outputs"]["loss"].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -39,7 +39,7 @@ def test_batches_hold_every_sample_once_with_its_own_masks():
     samples.insert(2, torch.tensor([symbols.bos(), symbols.eos()]))  # no word to mask
     for states in (1, 4):
         found = {}
-        model = SimpleNamespace(model=torch.nn.Linear(1, 1), dictionary=symbols, states=states)
+        model = SimpleNamespace(model=torch.nn.Linear(1, 1), dictionary=symbols, expansion=states)
         batches = list(batches_of(model, samples, 0.2))
         for batch in batches:
             assert len(batch.tokens) == 1 or batch.tokens.numel() * states <= 4096

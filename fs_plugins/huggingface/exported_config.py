@@ -1,4 +1,4 @@
-"""Settings of an exported model: config.json, and the files of sentence-transformers."""
+"""What an exported model says of itself: config.json, and the files of sentence-transformers."""
 
 import logging
 from pathlib import Path
@@ -9,17 +9,16 @@ from fs_plugins.data.outputs import CLASSES, REGRESSION, Outputs
 from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.huggingface.code_files import AUTO_MAP
-from fs_plugins.huggingface.weights import TIED, Head
+from fs_plugins.huggingface.weights import SEQUENCES, SPANS, TIED, Head
 from fs_plugins.models.flags import to_config
 
 logger = logging.getLogger(__name__)
 
 IS_FIRST = {"first": True, "mean": False}  # how a text becomes one vector
-SAMPLES = (  # flags of the task by which samples are made, and scored
-    "mask_prob tokens_per_sample sample_break_mode max_positions tokens_per_molecule long_molecules "
-    "window_tokens doc_stride max_question_tokens max_answer_tokens null_threshold metrics"
-).split()
-HEAD_CLASSES = {"sequence": "ExLMForSequenceClassification", "span": "ExLMForQuestionAnswering"}
+# flags of the task by which samples are made, and scored
+SAMPLES = ("mask_prob", "tokens_per_sample", "sample_break_mode", "max_positions", "tokens_per_molecule")
+SAMPLES += ("window_tokens", "doc_stride", "max_question_tokens", "max_answer_tokens", "null_threshold")
+SAMPLES += ("metrics",)
 
 
 def find_head(checkpoint: Checkpoint) -> Head | None:
@@ -28,18 +27,17 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
     model, cfg = checkpoint.model, checkpoint.cfg
     if checkpoint.task in PRETRAINING_TASKS:
         return None
-    heads = {name: "sequence" for name in model.classification_heads}
+    architecture, heads = SEQUENCES, model.classification_heads
     if checkpoint.task == "squad2":  # a token head of another task has no class in transformers here
-        heads |= {name: "span" for name in model.token_heads}
-    named = (getattr(cfg.task, "head_name", None), getattr(cfg.criterion, "classification_head_name", None))
-    chosen = [name for name in named if name in heads] or list(heads)
+        architecture, heads = SPANS, model.token_heads
+    named = getattr(cfg.criterion, "classification_head_name", None)
+    chosen = [named] if named in heads else list(heads)
     if len(chosen) != 1:
         raise ValueError(
-            f"{checkpoint.path} was fine-tuned with --task {checkpoint.task} and has "
-            f"{len(heads) or 'no'} heads {sorted(heads)} for sequences, or for SQuAD's spans: export a "
-            "checkpoint that has one of them"
+            f"{checkpoint.path}, fine-tuned with --task {checkpoint.task}, has {len(heads) or 'no'} heads "
+            f"{sorted(heads)}: export a checkpoint that has one"
         )
-    return Head(heads[chosen[0]], chosen[0])
+    return Head(architecture, chosen[0])
 
 
 def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
@@ -47,7 +45,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
     task = checkpoint.cfg.task
     config = {
-        "architectures": [HEAD_CLASSES[head.kind] if head else "ExLMForMaskedLM"],
+        "architectures": [head.architecture if head else "ExLMForMaskedLM"],
         "auto_map": AUTO_MAP,
         "model_type": "exlm",
         "dtype": "float32",
@@ -72,7 +70,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
             "samples": {name: value for name in SAMPLES if (value := getattr(task, name, None))},
         },
     }
-    if head is not None and head.kind == "sequence":
+    if head is not None and head.of_sequences:
         config["fairseq"]["longest"] = longest = trained_length(checkpoint)
         positions = longest * config["repeat_times"] + states_of_ends(config)  # no weights depend on them
         config["max_position_embeddings"] = max(config["max_position_embeddings"], positions)
