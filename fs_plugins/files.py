@@ -20,12 +20,8 @@ PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its l
 
 @contextlib.contextmanager
 def reading(path: str | os.PathLike) -> Iterator[None]:
-    """Puts a file's name before whatever its reading raises, unless the error has it already.
-
-    Raises:
-        ValueError: with the error's own text, and its type where that says something.
-        OSError: as it is, if it is Python's own.
-    """
+    """Puts a file's name before whatever its reading raises, unless the error has it already: raises
+    ValueError with the error's own text, and its type where that says something."""
     try:
         yield
     except Exception as error:  # libraries raise Exception itself for what they cannot read
@@ -37,13 +33,9 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
-    """A file to write (text in UTF-8 with ``\\n``, or binary with mode "wb") that gets its name when it is
-    complete, on the disk and found whole there; if anything fails, whatever had that name stays as it was.
-    In text, what is no character (half of one, in Python's strings) becomes its code.
-
-    Raises:
-        OSError: if it cannot be written; says what to do.
-    """
+    """Yields a file to write (text in UTF-8 with ``\\n``, or binary with mode "wb") that gets its name when
+    it is complete, on the disk and found whole there; if anything fails, whatever had that name stays as it
+    was. In text, lone surrogates are written as backslash escapes. Raises OSError, which says what to do."""
     path = Path(path)
     text = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -82,7 +74,7 @@ def write_json(path: str | os.PathLike, content, indent: int = 1) -> None:
 
 
 def json_text(content, indent: int = 1) -> str:
-    """What :func:`write_json` writes."""
+    """Returns what :func:`write_json` writes."""
     return json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
 
 
@@ -124,11 +116,9 @@ def check_absent(target: Path, overwrite: bool | None = None) -> None:
 
 @contextlib.contextmanager
 def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
-    """A folder to fill, which becomes ``target`` if all goes well and is removed otherwise. Until then it is
-    in .NAME.partial beside ``target``; one that a killed process left is removed.
-
-    Args:
-        replaces: if an existing ``target`` has a file of this name, it is replaced.
+    """Yields a folder to fill, which becomes ``target`` if all goes well and is removed otherwise. Until then
+    it is in .NAME.partial beside ``target``; one that a killed process left is removed. An existing
+    ``target`` that has a file named ``replaces`` is replaced.
 
     Raises:
         FileExistsError: if ``target`` exists and is not an empty folder.
@@ -198,10 +188,7 @@ def try_lock(path: Path) -> tuple[int | None, str]:
 
 def lock(folder: Path) -> int:
     """Makes a folder and locks it; returns the file descriptor that holds the lock, see :func:`try_lock`.
-
-    Raises:
-        ValueError: if the folder cannot be made or written to, or another run holds it.
-    """
+    Raises ValueError if the folder cannot be made or written to, or another run holds it."""
     deadline = time.monotonic() + PATIENCE
     try:
         while True:

@@ -13,7 +13,7 @@ Split = dict[str, list[int]]  # of each of PARTS its row numbers, ascending; eve
 
 
 def _split(parts: Sequence[Sequence[int]], rows: int, why: str = "") -> Split:
-    """Raises ValueError, with ``why``, where a part has no row."""
+    """Returns the parts by their names. Raises ValueError, with ``why``, where one has no row."""
     for name, part in zip(PARTS, parts, strict=True):
         if len(part) == 0:
             raise ValueError(f"the split of {rows:,} molecules leaves {name} empty{why}")
@@ -21,18 +21,13 @@ def _split(parts: Sequence[Sequence[int]], rows: int, why: str = "") -> Split:
 
 
 def scaffold_split(scaffolds: Sequence[str]) -> Split:
-    """No scaffold in two parts: rare ones are kept for validation and test.
+    """Returns parts of which no two have a scaffold in common: rare ones are kept for validation and test.
 
     Groups of one scaffold are taken the largest first; of equally large ones that which appears last in the
     data (its first member has the highest row number) comes first, as DeepChem has it. Each goes to train if
     train stays within 8/10 of the rows; else to valid if train and valid stay within 9/10; else to test. All
-    whole numbers, so the outcome depends on nothing but the scaffolds.
-
-    Args:
-        scaffolds: of each row, "" for none (which is a group, too).
-
-    Raises:
-        ValueError: if a part comes out empty, as with fewer than ten rows or one scaffold for all.
+    whole numbers, so the outcome depends on nothing but the scaffolds; "" is a group, too. Raises ValueError
+    if a part comes out empty, as with fewer than ten rows or one scaffold for all.
     """
     groups: dict[str, list[int]] = {}
     for row, scaffold in enumerate(scaffolds):
@@ -53,14 +48,9 @@ def scaffold_split(scaffolds: Sequence[str]) -> Split:
 
 
 def random_split(rows: int, seed: int) -> Split:
-    """Returns a permutation by ``seed``, cut at 8/10 and 9/10, rounded down.
-
-    NumPy's legacy generator, whose stream is frozen: the same split with every version.
-
-    Raises:
-        ValueError: if a part comes out empty (fewer than ten rows), or for a seed outside [0, 2^32).
-    """
-    order = np.random.RandomState(seed).permutation(rows)
+    """Returns a permutation by ``seed``, cut at 8/10 and 9/10, rounded down. Raises ValueError if a part
+    comes out empty (fewer than ten rows)."""
+    order = np.random.RandomState(seed).permutation(rows)  # whose stream is frozen
     cuts = [rows * RATIO[0] // sum(RATIO), rows * (RATIO[0] + RATIO[1]) // sum(RATIO)]
     return _split(np.split(order, cuts), rows)
 

@@ -21,9 +21,6 @@ class Outputs:
         names: one for each output.
         mean, std: of the training labels of a regression, whose outputs are (value - mean) / std; without
             them the outputs are the values.
-
-    Raises:
-        ValueError: for another problem.
     """
 
     problem: str

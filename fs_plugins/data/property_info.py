@@ -21,7 +21,7 @@ class PropertyInfo:
     """The properties that one model predicts.
 
     Raises:
-        ValueError: if there are not as many means and standard deviations as names, or one is not positive.
+        ValueError: if these do not fit each other.
     """
 
     # "classification" (each property is 0 or 1), "regression", or "multiclass" (one property with classes)
@@ -37,9 +37,7 @@ class PropertyInfo:
 
     def __post_init__(self):
         fits = len(self.names) == len(self.mean) == len(self.std) > 0 and all(std > 0 for std in self.std)
-        if (self.kind == "multiclass") != bool(self.classes) or (self.classes and len(self.names) > 1):
-            fits = False
-        if not fits or self.kind not in KINDS:
+        if not fits or self.kind not in KINDS or (self.kind == "multiclass") != bool(self.classes):
             raise ValueError(f"the properties do not fit each other: {self!r:.500}")
 
     @property
@@ -71,15 +69,9 @@ class PropertyInfo:
 
 
 def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Returns the mean and (population) standard deviation of each property over its labelled rows.
-
-    Args:
-        labels: [N, properties] float, NaN where there is no label.
-
-    Returns:
-        Means and standard deviations; 0 and 1 for classification and for a property without a label, and a
-        standard deviation of 1 where all labels are the same.
-    """
+    """Returns the mean and (population) standard deviation of each property over its labelled rows; labels
+    are [N, properties], NaN where there is none. They are 0 and 1 for classification and for a property
+    without a label, and a standard deviation is 1 where all labels are the same."""
     if kind != "regression":
         return (0.0,) * labels.shape[1], (1.0,) * labels.shape[1]
     known = np.ma.masked_invalid(labels.astype(np.float64))
@@ -89,16 +81,15 @@ def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple
 
 
 def read_folder(folder: str | Path) -> dict:
-    """Returns ``molecules.json`` of a folder that scripts/prepare_moleculenet.py made. Raises OSError or
-    ValueError if it does not exist, or is damaged."""
+    """Returns ``molecules.json`` of a folder that scripts/prepare_moleculenet.py made."""
     path = Path(folder) / FILE
     with reading(path):
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_labels(path: str | Path, rows: int, columns: int) -> np.ndarray:
-    """Returns the labels of a .npy file, [rows, columns] float64. Raises OSError or ValueError if there is no
-    such file, it is damaged, or of other molecules."""
+    """Returns the labels of a .npy file, [rows, columns] float64. Raises ValueError for those of other
+    molecules."""
     with reading(path):
         labels = np.load(path, allow_pickle=False)
     if labels.shape != (rows, columns):

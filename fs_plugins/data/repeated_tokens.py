@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def corrupted_tokens(target: Tensor, k: int, pad: int) -> Tensor:
-    """[B, T] bool: which tokens have lost their meaning, as their k copies are all masked (appendix C);
+    """Returns which tokens have lost their meaning, as their k copies are all masked (appendix C), [B, T];
     ``target`` [B, k T] int64 has the original token where a copy is masked, else ``pad``."""
     return target.ne(pad).unflatten(-1, (-1, k)).all(-1)
 

@@ -29,23 +29,9 @@ PATTERN = "|".join(
 _TOKEN = re.compile(PATTERN)
 
 
-class SmilesTokenError(ValueError):
-    """A ``character`` of a SMILES that begins no token, and its ``position``, from 0."""
-
-    def __init__(self, smiles: str, position: int):
-        self.position, self.character = position, smiles[position]
-        where = f"{self.character!r} at position {position} of {smiles!r}"
-        super().__init__(f"no SMILES token begins with {where}")
-
-
 def tokenize(smiles: str) -> list[str]:
-    """Returns the tokens of a SMILES string; joined, they are the string again.
-
-    Only the form of single tokens is checked: whether they make a molecule is RDKit's to say.
-
-    Raises:
-        SmilesTokenError: where a character begins no token (white space too); it names the first one.
-    """
+    """Returns the tokens of a SMILES string; joined, they are the string again. Whether they make a molecule
+    is RDKit's to say. Raises ValueError for the first character that begins no token."""
     tokens = _TOKEN.findall(smiles)
     # tokens don't overlap, so equal lengths mean that nothing was skipped
     if sum(map(len, tokens)) == len(smiles):
@@ -53,7 +39,8 @@ def tokenize(smiles: str) -> list[str]:
     position = 0
     while found := _TOKEN.match(smiles, position):
         position = found.end()
-    raise SmilesTokenError(smiles, position)
+    where = f"{smiles[position]!r} at position {position} of {smiles!r}"
+    raise ValueError(f"no SMILES token begins with {where}")
 
 
 def is_smiles(symbols: Iterable[str]) -> bool:

@@ -57,7 +57,7 @@ class TokenizedSquad:
 
 
 def save_split(split: TokenizedSquad, file: BinaryIO) -> None:
-    """Writes a .npz file."""
+    """Writes a split as a .npz file."""
     texts = json.dumps({"settings": split.settings, **asdict(split.squad)})
     arrays = {"texts": np.frombuffer(texts.encode(), np.uint8)}
     for key in ("context_tokens", "context_offsets", "question_tokens"):
@@ -67,11 +67,8 @@ def save_split(split: TokenizedSquad, file: BinaryIO) -> None:
 
 
 def load_split(folder: str | os.PathLike, name: str) -> TokenizedSquad:
-    """Reads what :func:`save_split` wrote.
-
-    Raises:
-        ValueError: if it was made with another dictionary than the folder's, or is damaged.
-    """
+    """Returns what :func:`save_split` wrote. Raises ValueError if it was made with another dictionary than
+    the folder's, or is damaged."""
     path = Path(folder) / f"{name}.npz"
     with reading(path):
         with np.load(path) as arrays:

@@ -50,8 +50,8 @@ class Windows:
 
 
 def answer_tokens(offsets: np.ndarray, text: str, start: int) -> tuple[int, int] | None:
-    """First and last of the tokens that hold a character of the answer, its white space at the edges aside;
-    None if there is none."""
+    """Returns the first and last of the tokens that hold a character of the answer, its white space at the
+    edges aside; None if there is none."""
     start += len(text) - len(text.lstrip())
     end = start + len(text.strip())
     inside = np.flatnonzero((offsets[:, 0] < end) & (offsets[:, 1] > start))
@@ -59,13 +59,11 @@ def answer_tokens(offsets: np.ndarray, text: str, start: int) -> tuple[int, int]
 
 
 def make_windows(split: TokenizedSquad, sizes: WindowSizes) -> Windows:
-    """Slides a window over the context of each question.
+    """Returns windows over the context of each question.
 
     The label is the first gold answer, as in BERT. A window which holds only a part of it holds no answer.
     Windows advance by ``stride``, or by their own size where that is smaller, so that no token is left out.
-
-    Raises:
-        ValueError: if a question leaves less room for its context than the longest answer takes.
+    Raises ValueError if a question leaves less room for its context than the longest answer takes.
     """
     rows, labels, cut, outside = [], [], [], []
     for i, question in enumerate(split.squad.questions):
@@ -127,7 +125,8 @@ class SquadDataset(FairseqDataset):
         return len(self.kept)
 
     def __getitem__(self, index: int) -> dict:
-        """``id`` of the window, its ``tokens`` [T], whether each is ``allowed`` [T], its ``label`` [2]."""
+        """Returns the window's ``id``, its ``tokens`` [T], whether each is ``allowed`` [T], and its ``label``
+        [2]."""
         w = int(self.kept[index])
         windows, split, symbols = self.windows, self.split, self.dictionary
         context = split.squad.questions[windows.question[w]].context
@@ -149,7 +148,7 @@ class SquadDataset(FairseqDataset):
         }
 
     def collater(self, samples: list[dict]) -> dict:
-        """B windows as a batch: ``id`` [B]; ``net_input.src_tokens`` [B, T], padded on the right;
+        """Returns B windows as a batch: ``id`` [B]; ``net_input.src_tokens`` [B, T], padded on the right;
         ``allowed`` [B, T] bool; ``target`` [B, 2]."""
         if not samples:
             return {}
@@ -176,7 +175,7 @@ class SquadDataset(FairseqDataset):
         return self.sizes[indices]
 
     def ordered_indices(self) -> np.ndarray:
-        """Windows of a batch are nearly of one length, which saves padding."""
+        """Returns an order in which windows of a batch are nearly of one length, which saves padding."""
         if not self.training:
             return np.argsort(self.sizes, kind="stable")
         mixed = np.random.default_rng(self.seed).permutation(len(self))

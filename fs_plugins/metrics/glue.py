@@ -15,22 +15,13 @@ OF_NUMBERS = {"spearman": spearmanr, "pearson": pearsonr}
 
 
 def score(metric: str, predictions, labels) -> float:
-    """Returns a metric over a whole set.
+    """Returns a metric over a whole set, a share or a correlation, not percent.
 
     Args:
-        metric: of OF_CLASSES or OF_NUMBERS; ``f1`` is that of class 1.
+        metric: of OF_CLASSES or OF_NUMBERS; ``f1`` is that of class 1. A correlation that is not defined
+            because the predictions are all the same is 0, which is also scikit-learn's value of Matthews'.
         predictions, labels: [N] classes; or numbers, finite ones, for a metric of OF_NUMBERS.
-
-    Returns:
-        A share or a correlation, not percent. If a correlation is not defined because the predictions are all
-        the same, 0, which is also scikit-learn's value of Matthews'.
-
-    Raises:
-        ValueError: for sets that are empty or of different sizes.
     """
-    predictions, labels = np.asarray(predictions), np.asarray(labels)
-    if predictions.shape != labels.shape or predictions.ndim != 1 or not len(labels):
-        raise ValueError(f"predictions {predictions.shape} of labels {labels.shape}: give two of one length")
     if metric in OF_CLASSES:
         return float(OF_CLASSES[metric](labels, predictions))
     if len(labels) < 2 or np.ptp(predictions) == 0 or np.ptp(labels) == 0:

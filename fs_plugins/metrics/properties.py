@@ -43,9 +43,6 @@ def by_property(
 
     Returns:
         NaN where there is no label, or not both classes; of R², where the labels are all the same.
-
-    Raises:
-        ValueError: if the prediction of a labelled row is NaN (a model that diverged).
     """
     columns = {name: np.full(labels.shape[1], np.nan) for name in METRICS[kind]}
     for i in range(labels.shape[1]):
@@ -69,16 +66,9 @@ def by_property(
 def summarise(
     predictions: np.ndarray, labels: np.ndarray, kind: str, std: Sequence[float], threshold: float = 0.0
 ) -> dict[str, float]:
-    """Returns the unweighted means over those properties that have the metric, by :func:`metrics_of`.
-
-    Args:
-        predictions, labels, kind, threshold: as of :func:`by_property`.
-        std: of the training labels of each property, for SCALED.
-
-    Returns:
-        The metrics, and ``scored_properties``, the number of those averaged. A metric is missing where no
-        property has it.
-    """
+    """Returns the unweighted means over those properties that have the metric, by :func:`metrics_of`, and
+    ``scored_properties``, how many these are. A metric is missing where no property has it. ``std`` of the
+    training labels of each property is for SCALED; the rest is as of :func:`by_property`."""
     columns = by_property(predictions, labels, kind, threshold)
     scored = ~np.isnan(columns[METRICS[kind][0]])
     if kind == "regression":

@@ -36,17 +36,13 @@ def scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
 
 
 def best_threshold(answered: np.ndarray, abstained: np.ndarray, null_odds: np.ndarray) -> tuple[float, float]:
-    """Returns the threshold t for which "no answer where the null odds are above t" scores most.
+    """Returns the best mean score of "no answer where the null odds are above t", and its threshold t: one of
+    the null odds, or one below all of them where abstaining from every question is best. Of equally good ones
+    the smallest. Questions with the same odds are never told apart.
 
     Args:
-        answered: [n] score of each question if the answer is given.
-        abstained: [n] score of each question if none is given.
+        answered, abstained: [n] score of each question if the answer is given, and if none is.
         null_odds: [n] how much no answer is preferred to the best answer.
-
-    Returns:
-        The mean score at the best threshold, and that threshold: one of the null odds, or one below all of
-        them where abstaining from every question is best. Of equally good ones the smallest. Questions with
-        the same odds are never told apart.
     """
     order = np.argsort(null_odds, kind="stable")
     odds, gain = null_odds[order], (answered - abstained)[order]
@@ -61,18 +57,15 @@ def best_threshold(answered: np.ndarray, abstained: np.ndarray, null_odds: np.nd
 def evaluate(
     answers: Sequence[str], golds: Sequence[Sequence[str]], null_odds: np.ndarray, threshold: float = 0.0
 ) -> dict[str, float]:
-    """Returns the official measures, under their official names, in percent.
+    """Returns the official measures, under their official names, in percent: ``exact``, ``f1``, ``total``;
+    the same with ``HasAns_`` and ``NoAns_`` of the questions with and without an answer, if there are some;
+    ``best_exact``, ``best_f1`` and the thresholds ``best_exact_thresh``, ``best_f1_thresh`` that give them.
 
     Args:
         answers: the best answer to each question.
         golds: the right ones, none if the question has no answer.
         null_odds: [n] how much no answer is preferred.
         threshold: no answer is given if the null odds are above it.
-
-    Returns:
-        ``exact``, ``f1``, ``total``; the same with ``HasAns_`` and ``NoAns_`` of the questions with and
-        without an answer, if there are some; ``best_exact``, ``best_f1`` and the thresholds
-        ``best_exact_thresh``, ``best_f1_thresh`` that give them.
     """
     answered = np.array([scores(*pair) for pair in zip(answers, golds, strict=True)])  # [n, 2] exact, F1
     has_answer = np.array([len(gold) > 0 for gold in golds])

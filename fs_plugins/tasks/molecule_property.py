@@ -21,7 +21,7 @@ from fairseq.data import (
     TruncateDataset,
     data_utils,
 )
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import register_task
 from omegaconf import II, MISSING
 
@@ -45,10 +45,9 @@ class MoleculePropertyConfig(FairseqDataclass):
     data: str = field(default=MISSING, metadata={"help": "folder made by scripts/prepare_moleculenet.py"})
     tokens_per_molecule: Optional[int] = field(  # noqa: UP045  (fairseq makes flags of this form only)
         default=None,
-        metadata={"help": "most tokens of a molecule, with <s> and </s> (default: --max-positions)"},
-    )
-    long_molecules: ChoiceEnum(["error", "truncate"]) = field(
-        default="error", metadata={"help": "molecules of more tokens: stop, or read their start only"}
+        metadata={
+            "help": "with <s> and </s>; of longer molecules the start is read (default: --max-positions)"
+        },
     )
     group_by_length: bool = field(
         default=False,
@@ -66,23 +65,17 @@ class MoleculePropertyTask(ScoredTask):
     A batch has ``net_input.src_tokens`` [B, T] (``<s>``, the SMILES' tokens, ``</s>``, padding), ``target``
     [B, properties] float64 with NaN where there is no label, in the data's own units, ``id`` [B], the row in
     the split, and ``split``. The model's classification head reads ``<s>`` (of ExLM its first state).
-    Validations log the means over properties of :mod:`fs_plugins.metrics.properties`: ``auc`` (0 to 1, of the
-    properties that have labels of both classes, whose number is ``scored_properties``), ``rmse`` in the
-    labels' own units, or of several properties ``scaled_rmse``, and others. Checkpoints hold, as
+    Validations log the means over properties of :mod:`fs_plugins.metrics.properties`, and
+    ``scored_properties``, how many have labels of both classes. Checkpoints hold, as
     ``task_state["molecule_property"]``, the PropertyInfo and the dictionary's symbols: all that prediction
     needs.
-
-    Raises:
-        FileNotFoundError, ValueError: if the folder's files are missing or don't fit each other.
     """
 
     cfg: MoleculePropertyConfig
 
-    def __init__(self, cfg: MoleculePropertyConfig, dictionary: Dictionary, folder: dict):
+    def __init__(self, cfg: MoleculePropertyConfig, dictionary: Dictionary, properties: PropertyInfo):
         super().__init__(cfg)
-        self.dictionary = dictionary
-        self.folder = folder
-        self.properties = PropertyInfo.from_dict(folder)
+        self.dictionary, self.properties = dictionary, properties
         self.positions = cfg.tokens_per_molecule
         self.head = {"features_only": True, "classification_head_name": cfg.classification_head_name}
         self.metrics = metrics_of(self.properties.kind, len(self.properties.names))
@@ -101,7 +94,7 @@ class MoleculePropertyTask(ScoredTask):
                 "prepare them again with the dict.txt of the pre-training"
             )
         dictionary.add_symbol(MASK)
-        return cls(cfg, dictionary, folder)
+        return cls(cfg, dictionary, PropertyInfo.from_dict(folder))
 
     def build_model(self, cfg, from_checkpoint=False):
         model = super().build_model(cfg, from_checkpoint)
@@ -158,15 +151,8 @@ class MoleculePropertyTask(ScoredTask):
         limit = self.positions
         long = np.flatnonzero(lengths > limit) if limit is not None else []
         if len(long):
-            worst = long[lengths[long].argmax()]
-            what = (
-                f"{len(long)} of the {len(lengths)} molecules of {split} have more than the {limit} "
-                f"tokens that --max-positions and --tokens-per-molecule allow (row {worst + 1}: "
-                f"{lengths[worst]}, with <s> and </s>)"
-            )
-            if self.cfg.long_molecules == "error":
-                raise ValueError(f"{what}: --long-molecules truncate reads the start of each")
-            logger.warning("%s; the start of each is read", what)
+            what = f"{len(long)} of {len(lengths)} molecules have more than {limit} tokens with <s> and </s>"
+            logger.warning("%s: %s: the start of each is read", split, what)
             eos = self.dictionary.eos()
             tokens = TruncateDataset(StripTokenDataset(tokens, eos), limit - 2)
             tokens = AppendTokenDataset(tokens, eos)
@@ -177,11 +163,8 @@ class MoleculePropertyTask(ScoredTask):
         single = one_class_only(labels)
         names = [name for name, one in zip(self.properties.names, single, strict=True) if one]
         if names:
-            shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-            logger.warning(
-                "%s: %d of %d properties have no labels of both classes, and so no AUC: %s",
-                *(split, len(names), len(single), shown),
-            )
+            about = f"{len(names)} of {len(single)} properties have no labels of both classes, and so no AUC"
+            logger.warning("%s: %s: %s", split, about, ", ".join(names[:10]))
         if single.all() and split.startswith("valid") and self.cfg.best_checkpoint_metric == "auc":
             raise ValueError(
                 f"no property has labels of both classes in {split}: there is no AUC to choose the best "
@@ -203,5 +186,5 @@ class MoleculePropertyTask(ScoredTask):
         return {name: float(f"{scores.get(name, math.nan):.6g}") for name in names}
 
     def max_positions(self):
-        """Returns what model and flags allow; ``load_dataset`` has seen to it that no molecule is longer."""
+        """Returns what model and flags allow; ``load_dataset`` has cut what is longer."""
         return self.positions

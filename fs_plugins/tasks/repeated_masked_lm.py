@@ -21,17 +21,9 @@ class RepeatedMaskedLMTask(VariedMaskedLMTask):
 
     ``--tokens-per-sample`` counts tokens before the repetition, so a sample is up to k times as long. Logged
     besides: ``corrupted``, the proportion of tokens whose k copies are all masked (p^k, appendix C).
-
-    Raises:
-        ValueError: for k < 1.
     """
 
     cfg: RepeatedMaskedLMConfig
-
-    def __init__(self, cfg, dictionary=None):
-        if cfg.repeat_times < 1:
-            raise ValueError(f"--repeat-times must be at least 1, got {cfg.repeat_times}")
-        super().__init__(cfg, dictionary)
 
     def _load_dataset_split(self, split, epoch, combine):
         return RepeatTokensDataset(super()._load_dataset_split(split, epoch, combine), self.cfg.repeat_times)

@@ -17,6 +17,8 @@ from fs_plugins.tasks.squad_answers import AnswerTable, window_answers
 
 logger = logging.getLogger(__name__)
 
+HEAD = "span"  # with the scores of tokens
+
 # names of :func:`fs_plugins.metrics.squad.evaluate` -> names in the log
 LOGGED = {
     "total": "questions",
@@ -44,7 +46,6 @@ class Squad2Config(FairseqDataclass):
         default=0.0,
         metadata={"help": "no answer is given where its score is above that of the best answer by more"},
     )
-    head_name: str = field(default="span", metadata={"help": "name of the head with the scores of tokens"})
     seed: int = II("common.seed")
 
 
@@ -54,11 +55,8 @@ class Squad2Task(ScoredTask):
 
     Validations log ``em`` and ``f1`` at ``--null-threshold``, ``em_swept`` and ``f1_swept`` at the threshold
     that suits this split best, each in percent, so that ``--best-checkpoint-metric f1
-    --maximize-best-checkpoint-metric`` keeps the best checkpoint.
-
-    Raises:
-        FileNotFoundError, ValueError: if the data are not there, or were made with another dictionary.
-        ValueError: if windows do not fit.
+    --maximize-best-checkpoint-metric`` keeps the best checkpoint. Raises ValueError for data of another
+    dictionary, or windows that do not fit.
     """
 
     cfg: Squad2Config
@@ -68,7 +66,7 @@ class Squad2Task(ScoredTask):
     def __init__(self, cfg, dictionary: Dictionary):
         super().__init__(cfg)
         self.dictionary = dictionary
-        self.head = {"token_head_name": cfg.head_name}
+        self.head = {"token_head_name": HEAD}
         self.window_sizes = WindowSizes(
             cfg.window_tokens, cfg.doc_stride, cfg.max_question_tokens, cfg.max_answer_tokens
         )
@@ -87,7 +85,7 @@ class Squad2Task(ScoredTask):
                 f"--window-tokens {self.cfg.window_tokens} is more than the model's --max-positions "
                 f"{longest}: lower the one, or raise the other if no checkpoint fixes it"
             )
-        model.register_token_head(self.cfg.head_name, 2)
+        model.register_token_head(HEAD, 2)
         return model
 
     def load_dataset(self, split, combine=False, **kwargs):

@@ -17,16 +17,13 @@ from fs_plugins.metrics.squad import evaluate
 
 
 def window_answers(scores: Tensor, allowed: Tensor, longest: int, n: int = 1) -> Tensor:
-    """Returns the n best spans of each window, and the score of no answer.
+    """Returns the n best spans of each window in descending order, [B, n, 4] float64: score of no answer,
+    score of the span, its first and its last token; scores of -inf where a window has fewer than n.
 
     Args:
         scores: [B, T, 2] of each token as the first and as the last one of the answer.
         allowed: [B, T] which tokens can be; the place of ``<s>`` is in no span.
         longest: most tokens of a span.
-
-    Returns:
-        [B, n, 4] float64: score of no answer, score of the span, its first and its last token; spans in
-        descending order, scores of -inf where a window has fewer than n.
     """
     start, end = scores.float().masked_fill(~allowed[:, :, None], -math.inf).unbind(2)
     null = start[:, 0] + end[:, 0]

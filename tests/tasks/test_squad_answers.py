@@ -77,21 +77,3 @@ def test_odds_at_the_threshold_leave_the_answer():
     answers = table(["w1 w2"], questions[1:], WindowSizes(16, 8, 8, 3), [[-7.0, -math.inf, 0, 0]])  # no span
     assert answers.best(0) == ("", math.inf) and answers.files()["predictions"] == {"p": ""}
     assert answers.evaluate()["exact"] == 100
-
-
-def test_the_order_of_windows_and_batches_changes_nothing():
-    questions = [(f"q{i}", "w50", 0, [(i, i + 1)] if i % 3 else []) for i in range(7)]
-    sizes = WindowSizes(11, 2, 8, 3)
-    data, generator = dataset([sentence(20)], questions, sizes), torch.Generator().manual_seed(1)
-    scores = torch.randn(len(data), 11, 2, generator=generator)
-
-    def rows(indices):
-        batch = data.collater([data[i] for i in indices])
-        T = batch["allowed"].shape[1]
-        return window_answers(scores[batch["id"], :T], batch["allowed"], sizes.answer, 4).numpy()
-
-    order = torch.randperm(len(data), generator=generator).numpy()
-    whole = AnswerTable(data, np.arange(len(data)), rows(range(len(data))))
-    parts = AnswerTable(data, order, np.concatenate([rows([i]) for i in order]))
-    assert whole.files() == parts.files()
-    assert whole.evaluate() == parts.evaluate()

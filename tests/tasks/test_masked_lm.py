@@ -1,4 +1,4 @@
-"""Repeated MLM: batches and the corrupted proportion."""
+"""Repeated MLM, and a masking probability of each sample: batches, and the corrupted proportion."""
 
 import math
 
@@ -9,27 +9,32 @@ from fairseq.logging import metrics
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
+from fs_plugins.tasks.varied_masked_lm import VariedMaskedLMConfig, VariedMaskedLMTask
 from tests.support import builders
 
 WORDS = builders.dictionary(50)
+LENGTH = 40  # of each sentence of ``same``, with <s> and </s>
+FAIRSEQ, REPEATED = (MaskedLMTask, MaskedLMConfig), (RepeatedMaskedLMTask, RepeatedMaskedLMConfig)
+VARIED = VariedMaskedLMTask, VariedMaskedLMConfig
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
+    """Its splits are ``train`` and ``same``, all of whose sentences are of one length."""
     folder, rng = tmp_path_factory.mktemp("corpus"), np.random.default_rng(1)
     builders.write_split(folder, "train", builders.rows(WORDS, rng.integers(3, 30, 400), rng), WORDS)
+    builders.write_split(folder, "same", builders.rows(WORDS, [LENGTH - 2] * 2000, rng), WORDS)
     return folder
 
 
-def load(task_class, config_class, corpus, **settings):
-    config = config_class(data=str(corpus), **{"tokens_per_sample": 64, "seed": 3, **settings})
-    task = task_class.setup_task(config)
-    task.load_dataset("train")
+def load(corpus, what, split="train", **settings):
+    """The task, which has loaded the split."""
+    task_class, config_class = what
+    task = task_class.setup_task(
+        config_class(data=str(corpus), **{"tokens_per_sample": 64, "seed": 3, **settings})
+    )
+    task.load_dataset(split)
     return task
-
-
-def repeated(corpus, k, **settings):
-    return load(RepeatedMaskedLMTask, RepeatedMaskedLMConfig, corpus, repeat_times=k, **settings)
 
 
 def batches(task, sentences=8):
@@ -38,19 +43,17 @@ def batches(task, sentences=8):
     return list(iterator.next_epoch_itr(shuffle=False))
 
 
+@pytest.mark.parametrize("what", [REPEATED, VARIED])
 @pytest.mark.parametrize("mode", ["none", "eos"])
-def test_once_is_fairseqs_masked_lm(corpus, mode):
+def test_by_default_it_is_fairseqs_masked_lm(corpus, what, mode):
     settings = {"sample_break_mode": mode, "random_token_prob": 0.2, "leave_unmasked_prob": 0.1}
-    ours = batches(repeated(corpus, 1, **settings))
-    theirs = batches(load(MaskedLMTask, MaskedLMConfig, corpus, **settings))
+    ours, theirs = (batches(load(corpus, task, **settings)) for task in (what, FAIRSEQ))
     assert len(ours) > 1
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
-    with pytest.raises(ValueError, match="--repeat-times .* 0"):
-        repeated(corpus, 0)
 
 
 def test_every_token_stands_k_times(corpus):
-    once, four = repeated(corpus, 1), repeated(corpus, 4)
+    once, four = (load(corpus, REPEATED, repeat_times=k) for k in (1, 4))
     assert (once.max_positions(), four.max_positions()) == (64, 256)
     for a, b in zip(batches(once), batches(four), strict=True):
         originals = [
@@ -77,10 +80,9 @@ class NoModel(torch.nn.Module):
 @pytest.mark.parametrize(("k", "p"), [(1, 0.0225), (2, 0.387), (4, 0.622), (8, 0.789)])
 def test_corrupted_proportion_is_that_of_the_paper(corpus, k, p):
     """Figure 4, from real batches: p^k within 3 standard errors (appendix C's variance)."""
-    task = repeated(corpus, k, mask_prob=p, leave_unmasked_prob=0.0, random_token_prob=0.0)
+    task = load(corpus, REPEATED, repeat_times=k, mask_prob=p, leave_unmasked_prob=0.0, random_token_prob=0.0)
     logs = [task.valid_step(batch, NoModel().eval(), NoModel())[2] for batch in batches(task, 32)]
-    tokens = sum(int(log["original_tokens"]) for log in logs)
-    corrupted = sum(int(log["corrupted"]) for log in logs)
+    tokens, corrupted = (sum(int(log[name]) for log in logs) for name in ("original_tokens", "corrupted"))
     assert tokens > 6000
     assert abs(corrupted / tokens - p**k) < 3 * math.sqrt(p**k * (1 - p**k) / tokens)
     masked = sum(int(b["target"].ne(WORDS.pad()).sum()) for b in batches(task, 32))
@@ -89,3 +91,22 @@ def test_corrupted_proportion_is_that_of_the_paper(corpus, k, p):
         task.reduce_metrics(logs, NoModel())
     values = logged.get_smoothed_values()
     assert values["corrupted"] == pytest.approx(corrupted / tokens, abs=1e-5) and values["loss"] == len(logs)
+
+
+def test_shares_are_uniform_and_inputs_and_targets_agree(corpus):
+    settings = {"leave_unmasked_prob": 0.0, "random_token_prob": 0.0, "sample_break_mode": "eos"}
+    task = load(corpus, VARIED, "same", mask_prob=0.51, mask_prob_spread=0.49, **settings)
+    dataset, shares = task.dataset("same"), []
+    for epoch in (1, 2):
+        dataset.set_epoch(epoch)
+        batch = dataset.collater([dataset[i] for i in range(len(dataset))])
+        masked = batch["target"].ne(WORDS.pad())
+        assert torch.equal(masked, batch["net_input"]["src_tokens"].eq(WORDS.index("<mask>")))
+        shares.append(masked.float().mean(1))
+    # the quantiles of 2000 uniform numbers, within 4 standard errors and half a token
+    wanted = torch.tensor([0.1, 0.25, 0.5, 0.75, 0.9])
+    error = 4 * 0.98 * (wanted * (1 - wanted) / 2000).sqrt() + 0.5 / LENGTH
+    assert ((shares[0].quantile(wanted) - (0.02 + 0.98 * wanted)).abs() < error).all()
+    assert abs(torch.corrcoef(torch.stack(shares))[0, 1]) < 0.1  # drawn anew
+    with pytest.raises(ValueError, match="give 0 to 0.4"):
+        load(corpus, VARIED, mask_prob=0.6, mask_prob_spread=0.45)
