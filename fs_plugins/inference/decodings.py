@@ -6,12 +6,8 @@ P_u(y), as in training. The words between ``<s>`` and ``</s>`` are the decoding:
 (what training aligns), or any number. "Any number" is a path of exactly L nodes which, once it is at the last
 one, stays there: a link from the last node to itself of probability 1, which emits nothing.
 
-All tensors here belong to one sentence and are float64, on a CPU:
-
-=========  ======  =========================================================
-``words``  [L, V]  log-probabilities of the vocabulary at each node
-``links``  [L, L]  log E(u, v) of the transition u -> v, -inf where none is
-=========  ======  =========================================================
+All tensors here belong to one sentence and are float64, on a CPU: ``words`` [L, V], log-probabilities of the
+vocabulary at each node; ``links`` [L, L], log E(u, v) of the transition u -> v, -inf where none is.
 """
 
 from collections.abc import Sequence
@@ -33,15 +29,9 @@ class Path:
 
 
 class GraphDecoder:
-    """Decodes one sentence's graph; see the module for shapes. ``count`` is a number of words, None for any.
-
-    Args:
-        bos, eos: ids of ``<s>`` and ``</s>``.
-        barred: ids that no node between the first and the last emits in a decoding.
-
-    Raises:
-        ValueError: if no path leads from the first node to the last.
-    """
+    """Decodes one sentence's graph; see the module for shapes. ``count`` is a number of words, None for any;
+    ``bos`` and ``eos`` are ids of ``<s>`` and ``</s>``, ``barred`` those that no node between the first and
+    the last emits in a decoding. Raises ValueError if no path leads from the first node to the last."""
 
     def __init__(self, words: Tensor, links: Tensor, bos: int, eos: int, barred: Sequence[int] = ()):
         L = len(words)
@@ -60,7 +50,8 @@ class GraphDecoder:
             raise ValueError(f"no path leads from the first to the last of the {L} nodes")
 
     def _onward(self, count: int | None) -> Tensor:
-        """[steps + 1, L] log-probability to get from each node to the last one in 0, 1, ... steps."""
+        """Returns the log-probability [steps + 1, L] to get from each node to the last one in 0, 1, ...
+        steps."""
         if count is None:
             return self.total.expand(self.L, -1)  # of more steps than nodes that are left
         rows = [torch.full((self.L,), -torch.inf, dtype=torch.float64)]
@@ -101,39 +92,30 @@ class GraphDecoder:
         nodes = tuple(dict.fromkeys(reversed(nodes)))  # without the stay at the last one
         return Path(nodes, tuple(int(word[u]) for u in nodes[1:-1]), float(score[-1]))
 
-    def sample(self, generator: torch.Generator, count: int | None = None) -> Path | None:
-        """Returns one path drawn by the transitions, of exactly ``count`` words if that is given, then a word
-        at each of its inner nodes; None if there is no such path."""
-        drawn = self.draw(generator, count, 1)
-        if drawn is None:
-            return None
-        nodes, words = (tuple(rows[0].tolist()) for rows in drawn)
-        return Path(nodes, words, self.path_log_prob(nodes, words))
-
-    def draw(self, generator: torch.Generator, count: int | None, n: int) -> tuple[Tensor, Tensor] | None:
-        """``n`` independent samples of :meth:`sample`: their nodes [n, count + 2] and words [n, count],
-        int64; None if there is no such path."""
+    def sample(self, generator: torch.Generator, n: int, count: int | None = None) -> list[Path]:
+        """Returns n paths, each drawn by the transitions, of exactly ``count`` words if that is given, and
+        then a word at each of its inner nodes; none if there is no such path."""
         links, onward = self.links.clone(), self._onward(count)
         links[-1, -1] = 0.0 if count is None else -torch.inf
-        if onward[-1, 0] == -torch.inf:
-            return None
+        if n == 0 or onward[-1, 0] == -torch.inf:
+            return []
         nodes = torch.zeros(n, 1, dtype=torch.int64)
         for left in reversed(range(len(onward) - 1)):
             if (nodes[:, -1] == self.L - 1).all():
                 break
             chance = (links[nodes[:, -1]] + onward[left]).softmax(-1)  # [n, L]
             nodes = torch.cat([nodes, torch.multinomial(chance, 1, generator=generator)], 1)
-        inner = nodes[:, 1:-1]
-        if inner.numel() == 0:
-            return nodes, torch.zeros_like(inner)
-        words = torch.multinomial(self.inner[inner.flatten()].softmax(-1), 1, generator=generator)
-        return nodes, words.view(inner.shape)
-
-    def path_log_prob(self, nodes, words) -> float:
-        """Returns the log-probability of a path and its inner nodes' words."""
-        ids = torch.tensor([self.bos, *words, self.eos])
-        nodes = torch.tensor(nodes)
-        return float(self.words[nodes, ids].sum() + self.links[nodes[:-1], nodes[1:]].sum())
+        at_end, words = nodes == self.L - 1, torch.full_like(nodes, self.eos)
+        inner = ~at_end
+        inner[:, 0], words[:, 0] = False, self.bos
+        if inner.any():
+            chance = self.inner[nodes[inner]].softmax(-1)
+            words[inner] = torch.multinomial(chance, 1, generator=generator)[:, 0]
+        steps = links[nodes[:, :-1], nodes[:, 1:]] + self.words[nodes, words][:, 1:]
+        stays = at_end[:, :-1]  # at the last node, where nothing more is emitted
+        log_probs = self.words[0, self.bos] + steps.masked_fill(stays, 0.0).sum(1)
+        rows = zip(nodes.tolist(), words.tolist(), log_probs.tolist(), (~at_end).sum(1).tolist(), strict=True)
+        return [Path((*row[:n], self.L - 1), (*said[1:n],), log_prob) for row, said, log_prob, n in rows]
 
     def words_log_prob(self, words) -> float:
         """Returns the log-probability of a decoding, summed over all its paths: what training maximises."""

@@ -1,10 +1,12 @@
 """Case studies (section 5.3, appendix P): what the states of a text's masks predict, and how they link."""
 
 import math
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 
 import torch
 from fairseq.data import Dictionary
+from torch import Tensor
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_with_masks, is_special
@@ -89,8 +91,8 @@ def text_graph(
     sentence = _sentence(graph, symbols, codec, dictionary)
     decoder, masks = sentence.decoder, len(sentence.masks)
     generator = torch.Generator().manual_seed(seed)
-    by_order = [decoder.sample(generator, masks) for _ in range(samples)]
-    free = [decoder.sample(generator) for _ in range(samples)]
+    by_order = decoder.sample(generator, samples, masks)
+    free = decoder.sample(generator, samples)
     notes = []
     if checkpoint.criterion != "nat_dag_loss_mlm":
         notes.append(
@@ -107,7 +109,7 @@ def text_graph(
         transitions=decoder.links.exp().tolist(),
         best=sentence.decode(decoder.best(masks), by_order=True),
         best_free=sentence.decode(decoder.best(), by_order=False),
-        samples=_counted([sentence.decode(path, by_order=True) for path in by_order if path is not None]),
+        samples=_counted([sentence.decode(path, by_order=True) for path in by_order]),
         samples_free=_counted([sentence.decode(path, by_order=False) for path in free]),
         drawn=samples,
         length_prob=math.exp(decoder.length_log_prob(masks + 2)),
@@ -125,6 +127,7 @@ def best_text(graph: StateGraph, symbols: list[str], codec: Codec, dictionary: D
 
 
 def _sentence(graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary) -> "_Sentence":
+    """Returns the symbols with ``<s>`` and ``</s>`` beside their graph."""
     with torch.no_grad():
         log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
     ends = dictionary.bos(), dictionary.eos()
@@ -138,15 +141,21 @@ def special_ids(dictionary) -> list[int]:
     return [i for i, symbol in enumerate(dictionary.symbols) if is_special(symbol)]
 
 
-def _counted(decodings: list[Decoding]) -> list[Decoding]:
-    by_text: dict[str, list[Decoding]] = {}
-    for decoding in decodings:
-        by_text.setdefault(decoding.text, []).append(decoding)
-    likeliest = [
-        replace(max(same, key=lambda decoding: decoding.log_prob), count=len(same))
-        for same in by_text.values()
+def top_tokens(probs: Tensor, top: int, codec: Codec, dictionary: Dictionary) -> list[list[Token]]:
+    """Returns the most probable tokens of each row of probabilities [N, V], best first."""
+    rows = zip(*(part.tolist() for part in probs.topk(min(top, probs.shape[1]))), strict=True)
+    return [
+        [Token(codec.word(dictionary[i]), dictionary[i], p) for p, i in zip(*row, strict=True)]
+        for row in rows
     ]
-    return sorted(likeliest, key=lambda decoding: (-decoding.count, -decoding.log_prob))
+
+
+def _counted(decodings: list[Decoding]) -> list[Decoding]:
+    """Returns each text once, with its likeliest path and its count, the most frequent first."""
+    counts = Counter(decoding.text for decoding in decodings)
+    likeliest = {d.text: d for d in sorted(decodings, key=lambda decoding: decoding.log_prob)}
+    counted = [replace(likeliest[text], count=count) for text, count in counts.items()]
+    return sorted(counted, key=lambda decoding: (-decoding.count, -decoding.log_prob))
 
 
 class _Sentence:
@@ -159,17 +168,14 @@ class _Sentence:
         self.masks = {place: number for number, place in enumerate(places, 1)}
 
     def states(self, k: int, top: int) -> list[State]:
+        """Returns the states, each with its ``top`` most probable tokens."""
         visits = self.decoder.visits().tolist()
-        probs, ids = self.decoder.words.exp().topk(min(top, self.decoder.words.shape[1]), dim=1)
+        tokens = top_tokens(self.decoder.words.exp(), top, self.codec, self.dictionary)
         states = []
         for u, source in enumerate(self.sources):
             mask = self.masks.get(source, 0)
-            tokens = [
-                Token(self.codec.word(self.dictionary[i]), self.dictionary[i], p)
-                for i, p in zip(ids[u].tolist(), probs[u].tolist(), strict=True)
-            ]
             name = f"{f'mask {mask}' if mask else self.symbols[source]}, state {u % k + 1}"
-            states.append(State(u, name, source, mask, visits[u], tokens))
+            states.append(State(u, name, source, mask, visits[u], tokens[u]))
         return states
 
     def decode(self, path: Path | None, by_order: bool) -> Decoding | None:

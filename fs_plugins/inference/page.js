@@ -39,28 +39,12 @@ function tint(hex, strength) {
   return `rgb(${parts.map((part) => Math.round(255 + strength * (part - 255))).join(",")})`;
 }
 
-/** The colour of text that is read well on another: dark where the luminance is above 0.18. */
-function inkOn(rgb) {
-  const [red, green, blue] = rgb.match(/\d+/g).map((part) => (part / 255) ** 2.2);
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#111111" : "#ffffff";
-}
-
 // ---- Sentence
 
 function drawSentence() {
-  const sentence = byId("sentence");
-  sentence.replaceChildren();
-  graph.text.split("<mask>").forEach((piece, i, pieces) => {
-    sentence.append(piece);
-    if (i === pieces.length - 1) return;
-    const number = i + 1;
-    const chip = make("button", { class: "mask", style: `background:${tint(colour(number), 0.6)}`, "data-mask": number }, `mask ${number}`);
-    const own = states.filter((state) => state.mask === number);
-    const likeliest = own.reduce((a, b) => (b.visit_prob > a.visit_prob ? b : a));
-    chip.addEventListener("pointerenter", () => { chip.classList.add("lit"); light((state) => state.mask === number); });
-    chip.addEventListener("pointerleave", () => { chip.classList.remove("lit"); show(pinned); });
-    chip.addEventListener("click", () => pin(likeliest.index));
-    sentence.append(chip);
+  graph.text.split("<mask>").forEach((piece, i) => {
+    if (i) byId("sentence").append(make("mark", { class: "mask", style: `background:${tint(colour(i), 0.6)}` }, `mask ${i}`));
+    byId("sentence").append(piece);
   });
   document.title = graph.text;
   byId("summary").textContent = `${count(graph.masks, "mask")}, k = ${graph.k}: ${states.length} states. `
@@ -103,13 +87,13 @@ function drawState(state, x, y) {
   const [width, height] = BOX, [first, ...others] = state.tokens;
   const fill = tint(colour(state.mask), 0.15 + 0.85 * Math.sqrt(Math.min(state.visit_prob, 1)));
   const below = [percent(first.prob), ...(state.mask ? others.slice(0, 2).map((token) => cut(token.text, 6)) : [])].join(" · ");
-  const number = state.name.split(", ")[1], ink = inkOn(fill);
+  const number = state.name.split(", ")[1];
   const visit = `visited ${percent(state.visit_prob)}`;
   const box = make("g", { class: "node", tabindex: 0, role: "button", "data-node": state.index, "aria-label": `${state.name}: ${first.text}, ${visit}` },
     make("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 8, fill, stroke: LINE }),
-    label(x, y - 10, 15, ink, cut(first.text, 12), { "font-weight": 600 }),
-    label(x, y + 6, 10.5, ink, below),
-    label(x, y + 22, 10, ink, `${number} · ${visit}`));
+    label(x, y - 10, 15, INK, cut(first.text, 12), { "font-weight": 600 }),
+    label(x, y + 6, 10.5, INK, below),
+    label(x, y + 22, 10, INK, `${number} · ${visit}`));
   box.addEventListener("pointerenter", (event) => { if (event.pointerType !== "touch") show(state.index); });
   box.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") show(pinned); });
   box.addEventListener("click", () => pin(state.index));
@@ -157,16 +141,6 @@ function drawingAsSvg() {
   const copy = byId("drawing").cloneNode(true);
   copy.setAttribute("font-family", "system-ui, sans-serif");
   return new XMLSerializer().serializeToString(copy);
-}
-
-/** Dims what `kept` does not name. */
-function light(kept) {
-  for (const box of document.querySelectorAll(".node")) {
-    box.classList.toggle("faint", !kept(states[box.dataset.node]));
-  }
-  for (const edge of document.querySelectorAll(".edge")) {
-    edge.classList.toggle("faint", !edge.dataset.edge.split("-").some((u) => kept(states[u])));
-  }
 }
 
 /** Lights the path of a decoding, and presses its button. */
@@ -218,15 +192,15 @@ function edgeTable(others, probability, id) {
 function show(u) {
   const panel = byId("state");
   for (const box of document.querySelectorAll(".node")) box.classList.toggle("lit", Number(box.dataset.node) === u);
-  light(() => true);
+  for (const edge of document.querySelectorAll(".edge")) {
+    const own = edge.dataset.edge.split("-").includes(String(u)) || edge.classList.contains("path");
+    edge.classList.toggle("faint", u !== null && !own);
+  }
   if (u === null) {
     panel.replaceChildren(make("p", { class: "quiet" }, "Point at a state, or tap it, to see its tokens, its edges and the paths through it."));
     return;
   }
   const state = states[u], indices = states.map((_, v) => v);
-  for (const edge of document.querySelectorAll(".edge")) {
-    edge.classList.toggle("faint", !edge.dataset.edge.split("-").includes(String(u)) && !edge.classList.contains("path"));
-  }
   panel.replaceChildren(
     make("h2", {}, state.name),
     make("p", { class: "quiet" }, `${percent(state.visit_prob)} of the paths visit this state.`),

@@ -20,11 +20,8 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
     """Returns the page: the text, its graph of states and its decodings; of molecules, these are drawn.
 
     Pointing at or tapping a state shows its tokens, its edges and the paths through it; a slider hides weak
-    edges; selecting a decoding lights its path; the graph can be saved as SVG. The page shows the states of
-    :func:`fs_plugins.inference.plots.shown_states`; its figures cover all of them.
-
-    Args:
-        min_edge: share of the paths that take an edge, 0 to 1, which the slider starts at.
+    edges, at first those that less than ``min_edge`` of the paths take; selecting a decoding lights its path;
+    the graph can be saved as SVG. The page shows the states of :func:`shown_states`; its figures cover all.
     """
     decodings = [graph.best, graph.best_free, *graph.samples, *graph.samples_free]
     texts = {decoding.text: decoding for decoding in decodings if decoding}
@@ -60,7 +57,7 @@ def _drawing(pieces: list[tuple[str, int]]) -> str:
     molecule = parse_molecule("".join(text for text, _ in pieces))
     if (size := molecule.GetNumAtoms()) > MOST_ATOMS:
         raise ValueError(f"{size:,} atoms, more than {MOST_ATOMS} are not drawn")
-    atoms = [mask for text, mask in pieces for token in _tokens(text) if is_atom(token)]
+    atoms = [mask for text, mask in pieces for token in tokenize(text) if is_atom(token)]
     if len(atoms) != size:  # RDKit takes [H] away
         atoms = []
     drawing = rdMolDraw2D.MolDraw2DSVG(*SIZE)
@@ -71,14 +68,6 @@ def _drawing(pieces: list[tuple[str, int]]) -> str:
     rdMolDraw2D.PrepareAndDrawMolecule(drawing, molecule, highlightAtoms=filled, highlightBonds=[])
     drawing.FinishDrawing()
     return drawing.GetDrawingText().split("?>", 1)[1].strip()
-
-
-def _tokens(text: str) -> list[str]:
-    """Returns the tokens of a part of a SMILES, which may be none of SMILES."""
-    try:
-        return tokenize(text)
-    except ValueError:
-        return []
 
 
 def _template(name: str) -> str:

@@ -31,22 +31,21 @@ BREAK_MODES = ("none", "complete", "complete_doc", "eos")
 
 
 def positive(text: str) -> int:
-    """Type of an argument."""
+    """Returns the number that an argument is; raises argparse's error unless it is 1 or more."""
     if int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: it must be 1 or more")
     return int(text)
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Returns the command's arguments; the help of each measure is its function's docstring."""
     parser = argparse.ArgumentParser(prog="python -m fs_plugins.measures", description=__doc__)
     commands = parser.add_subparsers(dest="measure", metavar="MEASURE", required=True)
-    raw = argparse.RawDescriptionHelpFormatter
     for name, (function, count) in MEASURES.items():
         title, _, text = function.__doc__.partition("\n")
-        text = text.replace("\n    ", "\n").partition("\nArgs:")[0]
-        add = commands.add_parser(
-            name, help=title, description=title, epilog=text, formatter_class=raw
-        ).add_argument
+        about = {"help": title, "description": title, "formatter_class": argparse.RawDescriptionHelpFormatter}
+        about["epilog"] = text.replace("\n    ", "\n").partition("\nArgs:")[0]
+        add = commands.add_parser(name, **about).add_argument
         add("model", type=Path, nargs="+", help="a checkpoint, or a folder for transformers")
         add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: as trained)")
         add("--split", default="valid", help="(default: %(default)s)")
@@ -57,7 +56,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--overwrite", action="store_true", help="replace an existing FILE")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
         shares = "masking probabilities (default: as trained)"
-        add("--mask-prob", type=float, nargs="+", metavar="P", default=[], help=shares)
+        add("--mask-prob", type=float, nargs="+", metavar="P", default=[None], help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=positive, metavar="N", help=longest)
@@ -65,19 +64,17 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
             what = f"what a sample is (default: {mode or 'as trained'})"
             add("--sample-break-mode", choices=BREAK_MODES, default=mode, help=what)
         if name in ("joint", "filling"):
-            about = "fill the masks in so many groups; with more than masks, one by one (default: 1)"
-            add("--passes", type=positive, nargs="+", metavar="N", default=[1], help=about)
+            passes = "fill the masks in so many groups; with more than masks, one by one (default: 1)"
+            add("--passes", type=positive, nargs="+", metavar="N", default=[1], help=passes)
         if name == "filling":
-            about = "of each (default: %(default)s)"
-            add("--fillings", type=positive, default=FILLINGS, metavar="N", help=about)
+            each = "of each (default: %(default)s)"
+            add("--fillings", type=positive, default=FILLINGS, metavar="N", help=each)
     return parser.parse_args(argv)
 
 
 def measure_model(model: Model, args: argparse.Namespace) -> dict:
-    """What a measure says of a model, at each p if it masks, and what the model is."""
+    """Returns what a model is, and what a measure says of it at each p."""
     checkpoint = model.checkpoint
-    if args.measure == "filling" and not is_smiles(checkpoint.dictionary.symbols):
-        raise ValueError(f"{args.measure} is for models of SMILES, {checkpoint.path} is one of text")
     return {
         "checkpoint": str(checkpoint.path),
         "arch": checkpoint.arch,
@@ -91,30 +88,35 @@ def measure_model(model: Model, args: argparse.Namespace) -> dict:
 
 
 def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
+    """Returns what a measure says of a model at each p and number of passes. Raises ValueError for fillings
+    of a model of text."""
     function, _ = MEASURES[args.measure]
     checkpoint, options = model.checkpoint, {"seed": args.seed}
-    trained = getattr(checkpoint.cfg.task, "mask_prob", None)
-    shares = args.mask_prob or [trained]
     if args.measure == "entropy":
         options |= {"split": args.split, "max_sentences": args.max_sentences}
-        return [function(checkpoint, share, **options) for share in shares]
+        return [function(checkpoint, share, **options) for share in args.mask_prob]
+    if args.measure == "filling":
+        options["fillings"] = args.fillings
+        if not is_smiles(checkpoint.dictionary.symbols):
+            raise ValueError(f"filling is for models of SMILES, {checkpoint.path} is one of text")
     limits = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
     samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **limits)
-    options |= {"fillings": args.fillings} if args.measure == "filling" else {}
+    trained = getattr(checkpoint.cfg.task, "mask_prob", None)
     several = [{"passes": passes} for passes in getattr(args, "passes", [])] or [{}]
     return [
-        function(model.predictor, samples, share, **options, **passes)
-        for share in shares
+        function(model.predictor, samples, trained if share is None else share, **options, **passes)
+        for share in args.mask_prob
         for passes in several
     ]
 
 
 def alike(models: Iterable[Model]) -> Iterator[Model]:
-    """Models one by one. Raises ValueError for one of another vocabulary than the first's."""
+    """Yields models one by one. Raises ValueError for one of another vocabulary than the first's."""
     first = None
     for model in models:
         vocabulary = Vocabulary.of(model.checkpoint.dictionary.symbols, model.checkpoint.path)
-        (first := first or vocabulary).check(vocabulary, "measure models of different vocabularies apart")
+        first = first or vocabulary
+        first.check(vocabulary, "measure models of different vocabularies apart")
         yield model
 
 

@@ -49,10 +49,6 @@ def corpus_entropy(
         mask_prob: p; by default that of the training.
         max_sentences: a random choice of so many; by default all.
         seed: of the masks and the choice of sentences.
-
-    Raises:
-        FileNotFoundError: if there is no such split.
-        ValueError: for more states than positions.
     """
     task = _masked_task(checkpoint, mask_prob, seed)
     task.load_dataset(split)
@@ -90,7 +86,7 @@ def corpus_entropy(
 
 
 def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
-    """The task of the checkpoint's training, on ``checkpoint.data`` and masking by ``<mask>`` only."""
+    """Returns the task of the checkpoint's training, on ``checkpoint.data``, masking by ``<mask>`` only."""
     cfg = copy.deepcopy(checkpoint.cfg.task)
     with open_dict(cfg):
         cfg.data, cfg.seed = str(checkpoint.data), seed
@@ -101,16 +97,8 @@ def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
 
 @torch.no_grad()
 def mlm_entropy(model, tokens: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
-    """Entropy of the tokens of a (Repeated) MLM.
-
-    Args:
-        tokens: [B, k T] int64, the input.
-        wanted: [B, T] bool, the tokens whose k copies are all masked.
-        k: copies of each token.
-
-    Returns:
-        [B, T] bits, the mean over the copies; 0 where not wanted.
-    """
+    """Returns the entropy in bits [B, T] of the tokens of a (Repeated) MLM, the mean over their k copies,
+    given the input [B, k T] and ``wanted`` [B, T], the tokens whose copies are all masked; elsewhere 0."""
     features, _ = model.encoder(tokens, features_only=True)  # [B, k T, d]
     copies, head = wanted.repeat_interleave(k, dim=1), model.encoder.lm_head
     dtype = torch.promote_types(features.dtype, torch.float32)
@@ -122,15 +110,9 @@ def mlm_entropy(model, tokens: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
 
 @torch.no_grad()
 def exlm_entropy(model, tokens: Tensor, target: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-    """Entropies of the M targets of B sentences of an ExLM.
-
-    Args:
-        tokens, target: [B, T] int64, the input, and the original token at masked ones, else pad.
-
-    Returns:
-        ``entropy``, ``entropy_posterior`` and ``posterior_own_share``, [B, M] each; the targets [B, M]; and
-        whether each sentence has a finite likelihood [B].
-    """
+    """Returns ``entropy``, ``entropy_posterior`` and ``posterior_own_share`` of the M targets of B sentences
+    of an ExLM, [B, M] each; the targets [B, M]; and whether each sentence has a finite likelihood [B].
+    ``target`` [B, T] has the original token at masked ones of ``tokens`` [B, T], else pad."""
     graph, _ = model(tokens, target=target)
     layout, k = graph.layout, model.encoder.k
     head = graph.output_weight, graph.output_bias

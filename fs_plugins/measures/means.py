@@ -26,16 +26,16 @@ class ClusteredMean:
     counts: list[int] = field(default_factory=list)
 
     def add(self, values: Tensor, wanted: Tensor) -> None:
-        """values [B, M], of which those ``wanted`` [B, M] count; a row is a sentence."""
+        """Adds values [B, M], of which those ``wanted`` [B, M] count; a row is a sentence."""
         self.add_sums(torch.where(wanted, values, 0.0).double().sum(1), wanted.sum(1))
 
     def add_sums(self, sums: Tensor, counts: Tensor) -> None:
-        """Of sentences [B], the sum of their tokens' values, and how many these are."""
+        """Adds of sentences [B] the sum of their tokens' values, and how many these are."""
         self.sums += sums.double().tolist()
         self.counts += counts.tolist()
 
     def result(self) -> Mean | None:
-        """None where no token was counted; the error is NaN for a single sentence."""
+        """Returns the mean, None where no token was counted; the error is NaN for a single sentence."""
         sums, counts = np.array(self.sums), np.array(self.counts)
         sums, counts = sums[counts > 0], counts[counts > 0]
         if len(counts) == 0:

@@ -24,11 +24,9 @@ MEASURES = ("valid", "equal", "distinct", "special")
 def draw_fillings(
     predictor: MaskedPredictor, batch: MaskedBatch, n: int, passes: int = 1, seed: int = SEED
 ) -> Iterator[Tensor]:
-    """For each sample of the batch [n, masked words] int64: ``n`` fillings, drawn independently, each in
-    ``passes`` passes over the groups of ``MaskedBatch.groups``.
-
-    A sample's fillings depend on the seed, its number and ``n``, not on the batch.
-    """
+    """Yields for each sample of the batch ``n`` fillings [n, masked words] int64, drawn independently, each
+    in ``passes`` passes over the groups of ``MaskedBatch.groups``. They depend on the seed, the sample's
+    number and ``n``, not on the batch."""
     seeds = [
         np.random.SeedSequence((seed, number, n)).generate_state(1, np.uint64) for number in batch.indices
     ]
@@ -50,7 +48,7 @@ def draw_fillings(
 def _draw(
     predictor: MaskedPredictor, tokens: Tensor, masked: Tensor, generators: Sequence[torch.Generator], n: int
 ) -> Iterator[Tensor]:
-    """For each row [n, masked words] int64, drawn with a generator of its own."""
+    """Yields for each row [n, masked words] int64, drawn with a generator of its own."""
     if not predictor.has_transitions:
         rows = predictor.token_log_probs(tokens, masked).exp().cpu().split(masked.sum(1).tolist())
         for row, generator in zip(rows, generators, strict=True):
@@ -66,13 +64,14 @@ def _draw(
         L, M = int(layout.node_lengths[b]), int(layout.target_lengths[b])
         words = graph.graph.log_probs(b).double().log_softmax(-1).cpu()
         decoder = GraphDecoder(words, graph.graph.links[b, :L, :L].cpu(), bos, eos)
-        if (drawn := decoder.draw(generator, M - 2, n)) is None:
+        paths = decoder.sample(generator, n, M - 2)
+        if not paths:
             raise ValueError(f"the model has no path of {M} nodes through its {L}, one for each target")
-        yield drawn[1][:, is_masked[b, 1 : M - 1]]
+        yield torch.tensor([path.words for path in paths], dtype=torch.int64)[:, is_masked[b, 1 : M - 1]]
 
 
 def molecule_of(tokens: Tensor, dictionary: Dictionary) -> str | None:
-    """The canonical SMILES of tokens [T]; None if RDKit cannot read them."""
+    """Returns the canonical SMILES of tokens [T]; None if RDKit cannot read them."""
     smiles = "".join(dictionary[i] for i in tokens.tolist())
     try:
         return canonical_smiles(parse_molecule(smiles), smiles)
@@ -106,11 +105,11 @@ def filling(
 
     Args:
         samples: [T] int64 each, a molecule between ``<s>`` and ``</s>``.
-        fillings: of each molecule, at least 1; fewer are a ValueError.
+        fillings: of each molecule, at least 1.
 
     Returns:
-        ``mask_prob``, ``passes``, ``fillings`` of each molecule, the measures, each a :class:`Mean` whose
-        ``tokens`` are fillings and ``sentences`` molecules, and ``unique``.
+        What was asked for, the measures, each a :class:`Mean` whose ``tokens`` are fillings and ``sentences``
+        molecules, and ``unique``.
     """
     dictionary, skipped = predictor.dictionary, 0
     ends = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])

@@ -97,7 +97,7 @@ def test_probabilities_of_classes(save_checkpoint, corpus):
         tokens = torch.tensor([[model.checkpoint.dictionary.index(word) for word in words]])
         expected, _ = model.checkpoint.model(tokens, features_only=True, classification_head_name="glue")
     np.testing.assert_allclose(pair, expected[0].softmax(-1), atol=1e-6)
-    assert list(model.output_names) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    assert list(model.outputs.names) == ["LABEL_0", "LABEL_1", "LABEL_2"]
     other = save_checkpoint("exlm_base")
     with pytest.raises(ValueError, match=str(other)):
         load(other, device="cpu").predict("this is good")

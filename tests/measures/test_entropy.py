@@ -120,5 +120,3 @@ def test_mask_probability_seed_split_and_number_of_sentences(save_checkpoint):
     everything = {"mask_prob": 1 - 1e-9, "max_sentences": 7}  # all words of other sentences, which seeds draw
     assert len({corpus_entropy(loaded, **everything, seed=s)["entropy"].tokens for s in range(1, 6)}) > 1
     assert corpus_entropy(loaded, split="train")["entropy"].sentences > 4 * len(TEXTS)
-    repeated = load_checkpoint(save_checkpoint("p_roberta_base", **REPEATED), device="cpu")
-    assert corpus_entropy(repeated, mask_prob=0.01, max_sentences=2)["entropy"] is None
