@@ -223,9 +223,7 @@ def checked(tokens, attention_mask, labels, config):
     if labels is not None:  # it may be masked, too
         first = torch.where(labels[:, 0] == IGNORED, first, labels[:, 0])
     if (first != config.bos_token_id).any():
-        raise ValueError(
-            f"a sequence does not start with <s> (id {config.bos_token_id}): tokenize it with it"
-        )
+        raise ValueError(f"a sequence lacks <s> (id {config.bos_token_id}): add_special_tokens=True adds it")
     return tokens
 
 

@@ -16,7 +16,7 @@ REFUSED = {
     f"too long: more than {LONGEST:,} characters": re.compile(rf".{{{LONGEST + 1}}}"),
     "InChI, not SMILES": re.compile("InChI="),
     # symbols in brackets alone, with a bare carbon or nitrogen: [C][C][O] is a chain of radicals to RDKit
-    "SELFIES, not SMILES": re.compile(r"(?=.*\[[=#/\\]?[CN]\])(\[[^][]+\]){2,}$"),
+    "SELFIES, not SMILES": re.compile(r"(?=.*\[[=#/\\]?[CN]\])(?=.*\]\[)(\[[^][]+\]\.?)+$"),
     # it takes [C-200] for [C+56], [CH260] for CH4
     "a charge or hydrogens above 99": re.compile(r".*\[[^][]*[-+H]\d{3}"),
 }

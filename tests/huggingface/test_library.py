@@ -27,7 +27,7 @@ def test_refusals(folders, load):
         ("inputs_embeds", {"inputs_embeds": torch.zeros(1, 3, 32)}),
         ("padding_side", {"input_ids": torch.tensor([[1, 0, 5, 2]])}),
         ("padding_side", {"input_ids": tokens, "attention_mask": torch.tensor([[1, 0, 1, 1]])}),
-        ("add_special_tokens", {"input_ids": tokens[:, 1:]}),
+        ("lacks <s>", {"input_ids": tokens[:, 1:]}),
         ("92 .* 276", {"input_ids": torch.tensor([[0] + 90 * [20] + [2]])}),
     ):
         with pytest.raises(ValueError, match=named):
