@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fine-tunes a pre-trained model on molecular properties, and tests the epoch that is best on the validation set
-# (ROC-AUC, or RMSE).
+# (by ROC-AUC; of values by RMSE, of several by that in standard deviations; of several classes by Matthews' correlation).
 #
 #   bash scripts/finetune_moleculenet.sh DATASET CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
 #

@@ -1,9 +1,13 @@
 """Which rows were evaluated, and what is written of them."""
 
+import json
+
 import numpy as np
-from lib.run.predictions import Split, write_predictions
+import pytest
+from lib.run.predictions import Split, write_predictions, write_results
 
 from fs_plugins.data.property_info import PropertyInfo
+from tests.support.builders import write_file
 
 
 def test_rows_differ_by_line_and_label():
@@ -19,3 +23,17 @@ def test_a_property_may_be_named_as_a_column_is(tmp_path):
     info = PropertyInfo("classification", ("line",), (0.0,), (1.0,))
     write_predictions(tmp_path / "a.csv", split, np.array([[0.25], [1.0]]), info)
     assert (tmp_path / "a.csv").read_text() == "line,smiles,line,line (label)\n2,C,0.25,0\n3,CC,1,\n"
+
+
+def test_a_class_is_predicted_above_one_half(tmp_path):
+    """Whether a model gives logits, or a baseline probabilities."""
+    info = PropertyInfo("classification", ("a",), (0.0,), (1.0,)).to_dict()
+    write_file(tmp_path / "molecules.json", json.dumps({**info, "dataset": "mine", "split": {}}))
+    write_file(tmp_path / "valid.tsv", "line\tsmiles\n2\tC\n3\tCC\n4\tCCC\n")
+    np.save(tmp_path / "valid.labels.npy", [[0.0], [1.0], [0.0]])
+    logits = np.array([[-1.0], [2.0], [0.5]])
+    for save, values in (("logits", logits), ("probabilities", 1 / (1 + np.exp(-logits)))):
+        (tmp_path / save).mkdir()
+        write_results(tmp_path / save, tmp_path, save, {"valid": values}, logits=save == "logits")
+        result = json.loads((tmp_path / save / "result.json").read_text())
+        assert result["metrics"]["valid"]["mcc"] == pytest.approx(0.5)  # of the three one is wrong
