@@ -2,12 +2,16 @@
 
 import json
 
+import baseline_moleculenet
 import numpy as np
 import pytest
 from lib.run.predictions import Split, write_predictions, write_results
 
 from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.data.smiles_tokens import tokenize
+from tests.support import builders
 from tests.support.builders import write_file
+from tests.support.molecules import labelled_molecules, molecules
 
 
 def test_rows_differ_by_line_and_label():
@@ -37,3 +41,13 @@ def test_a_class_is_predicted_above_one_half(tmp_path):
         write_results(tmp_path / save, tmp_path, save, {"valid": values}, logits=save == "logits")
         result = json.loads((tmp_path / save / "result.json").read_text())
         assert result["metrics"]["valid"]["mcc"] == pytest.approx(0.5)  # of the three one is wrong
+
+
+def test_a_baseline_follows_its_seed(tmp_path):
+    builders.write_dictionary(tmp_path, sorted({token for one in molecules(40) for token in tokenize(one)}))
+    data, found = labelled_molecules(tmp_path, 40, tmp_path / "dict.txt"), []
+    for save, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        words = [data, tmp_path / save, "--trees", "3", "--seed", seed]
+        assert baseline_moleculenet.main([*map(str, words)]) == 0
+        found.append((tmp_path / save / "test.predictions.csv").read_text())
+    assert found[0] == found[1] != found[2]
