@@ -1,6 +1,7 @@
 """Binarisation: fairseq's own bytes, whatever the number of workers and however often it was killed."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -89,6 +90,11 @@ def test_a_stopped_run_resumes_at_its_file(sources, whole, tmp_path):
     for change in ({"sources": sources[:3]}, {"sources": sources, "a": 1}):
         with pytest.raises(UserError, match="out.partial holds a run of other settings or data"):
             prepare(output, **change)
+    state = sources[1].stat()
+    os.utime(sources[1])  # as if written anew, with as many bytes
+    with pytest.raises(UserError, match="changed at"):
+        prepare(output, sources)
+    os.utime(sources[1], ns=(state.st_atime_ns, state.st_mtime_ns))
     prepare(output, sources, 1, WordEncoder(log))
     assert contents(output) == whole and not (tmp_path / "out.partial").exists()
     assert log.read_text().split() == ["2.txt"] * 4 + ["3.txt"] * 4
